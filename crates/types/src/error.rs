@@ -1,0 +1,242 @@
+//! One error type for everything that a user can meet.
+//!
+//! Its [`ErrorKind`] says what the user must do; its [`SqlState`] says what happened, in
+//! PostgreSQL's codes. The kind follows from the code by one table, so the two never disagree.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What the user must do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// Change the request: it can never succeed as it is.
+    InvalidRequest,
+    /// Run the transaction again: another one came first.
+    Conflict,
+    /// Name something that exists.
+    NotFound,
+    /// Try again later, or elsewhere: nothing is wrong with the request.
+    Unavailable,
+    /// Raise a limit, free memory or disk, or ask for less.
+    OutOfResources,
+    /// Data on disk is damaged: restore it.
+    Corrupt,
+}
+
+/// A five-character code from PostgreSQL's list (PostgreSQL 15 documentation, appendix A).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SqlState(pub &'static str);
+
+macro_rules! sql_states {
+    ($($name:ident = $code:literal => $kind:ident,)*) => {
+        impl SqlState {
+            $(pub const $name: SqlState = SqlState($code);)*
+
+            /// What the user must do about an error with this code.
+            #[must_use]
+            pub fn kind(self) -> ErrorKind {
+                match self.0 {
+                    $($code => ErrorKind::$kind,)*
+                    _ => ErrorKind::InvalidRequest,
+                }
+            }
+        }
+    };
+}
+
+sql_states! {
+    CONNECTION_FAILURE = "08006" => Unavailable,
+    PROTOCOL_VIOLATION = "08P01" => InvalidRequest,
+    FEATURE_NOT_SUPPORTED = "0A000" => InvalidRequest,
+    CARDINALITY_VIOLATION = "21000" => InvalidRequest,
+    DATA_EXCEPTION = "22000" => InvalidRequest,
+    STRING_TOO_LONG = "22001" => InvalidRequest,
+    NUMERIC_OUT_OF_RANGE = "22003" => InvalidRequest,
+    INVALID_DATETIME_FORMAT = "22007" => InvalidRequest,
+    DATETIME_OVERFLOW = "22008" => InvalidRequest,
+    DIVISION_BY_ZERO = "22012" => InvalidRequest,
+    INVALID_PARAMETER_VALUE = "22023" => InvalidRequest,
+    INVALID_TEXT_REPRESENTATION = "22P02" => InvalidRequest,
+    BAD_COPY_FILE_FORMAT = "22P04" => InvalidRequest,
+    INVALID_BYTE_SEQUENCE = "22021" => InvalidRequest,
+    NOT_NULL_VIOLATION = "23502" => InvalidRequest,
+    UNIQUE_VIOLATION = "23505" => InvalidRequest,
+    CHECK_VIOLATION = "23514" => InvalidRequest,
+    ACTIVE_TRANSACTION = "25001" => InvalidRequest,
+    READ_ONLY_TRANSACTION = "25006" => InvalidRequest,
+    NO_ACTIVE_TRANSACTION = "25P01" => InvalidRequest,
+    IN_FAILED_TRANSACTION = "25P02" => InvalidRequest,
+    INVALID_PASSWORD = "28P01" => InvalidRequest,
+    DEPENDENT_OBJECTS = "2BP01" => InvalidRequest,
+    INVALID_SAVEPOINT = "3B001" => NotFound,
+    INVALID_SCHEMA_NAME = "3F000" => NotFound,
+    SERIALIZATION_FAILURE = "40001" => Conflict,
+    SYNTAX_ERROR = "42601" => InvalidRequest,
+    INSUFFICIENT_PRIVILEGE = "42501" => InvalidRequest,
+    DUPLICATE_COLUMN = "42701" => InvalidRequest,
+    AMBIGUOUS_COLUMN = "42702" => InvalidRequest,
+    UNDEFINED_COLUMN = "42703" => NotFound,
+    UNDEFINED_OBJECT = "42704" => NotFound,
+    DUPLICATE_OBJECT = "42710" => InvalidRequest,
+    GROUPING_ERROR = "42803" => InvalidRequest,
+    DATATYPE_MISMATCH = "42804" => InvalidRequest,
+    WRONG_OBJECT_TYPE = "42809" => InvalidRequest,
+    UNDEFINED_FUNCTION = "42883" => NotFound,
+    UNDEFINED_TABLE = "42P01" => NotFound,
+    DUPLICATE_SCHEMA = "42P06" => InvalidRequest,
+    DUPLICATE_TABLE = "42P07" => InvalidRequest,
+    INVALID_COLUMN_REFERENCE = "42P10" => InvalidRequest,
+    INVALID_TABLE_DEFINITION = "42P16" => InvalidRequest,
+    GENERATED_ALWAYS = "428C9" => InvalidRequest,
+    DISK_FULL = "53100" => OutOfResources,
+    OUT_OF_MEMORY = "53200" => OutOfResources,
+    CONFIGURATION_LIMIT_EXCEEDED = "53400" => OutOfResources,
+    STATEMENT_TOO_COMPLEX = "54001" => OutOfResources,
+    OBJECT_IN_USE = "55006" => Unavailable,
+    QUERY_CANCELED = "57014" => Unavailable,
+    SHUTTING_DOWN = "57P01" => Unavailable,
+    IO_ERROR = "58030" => Unavailable,
+    UNDEFINED_FILE = "58P01" => NotFound,
+    INTERNAL_ERROR = "XX000" => InvalidRequest,
+    DATA_CORRUPTED = "XX001" => Corrupt,
+}
+
+/// What went wrong, where, and what to do about it.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    state: SqlState,
+    message: String,
+    detail: Option<String>,
+    hint: Option<String>,
+    position: Option<usize>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    #[must_use]
+    pub fn new(state: SqlState, message: impl Into<String>) -> Error {
+        Error(Box::new(Inner {
+            state,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            position: None,
+            source: None,
+        }))
+    }
+
+    #[must_use]
+    pub fn unsupported(what: impl fmt::Display) -> Error {
+        Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
+    }
+
+    /// Something that can only be a mistake in Thalweg itself.
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> Error {
+        Error::new(SqlState::INTERNAL_ERROR, message)
+    }
+
+    #[must_use]
+    pub fn corrupt(message: impl Into<String>) -> Error {
+        Error::new(SqlState::DATA_CORRUPTED, message)
+    }
+
+    /// Further facts, a sentence.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Error {
+        self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// What the user can do, a sentence.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Error {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Where in the statement: the character's place, counted from 1.
+    #[must_use]
+    pub fn with_position(mut self, position: usize) -> Error {
+        self.0.position = Some(position);
+        self
+    }
+
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.state.kind()
+    }
+
+    #[must_use]
+    pub fn state(&self) -> SqlState {
+        self.0.state
+    }
+
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    #[must_use]
+    pub fn detail(&self) -> Option<&str> {
+        self.0.detail.as_deref()
+    }
+
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    #[must_use]
+    pub fn position(&self) -> Option<usize> {
+        self.0.position
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.state.0, self.0.message)?;
+        if let Some(detail) = self.detail() {
+            write!(f, " ({detail})")?;
+        }
+        if let Some(hint) = self.hint() {
+            write!(f, " [{hint}]")?;
+        }
+        Ok(())
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+/// The same fault told again, for each of several waiters.
+impl Clone for Error {
+    fn clone(&self) -> Error {
+        Error(Box::new(Inner {
+            state: self.0.state,
+            message: self.0.message.clone(),
+            detail: self.0.detail.clone(),
+            hint: self.0.hint.clone(),
+            position: self.0.position,
+            source: None,
+        }))
+    }
+}

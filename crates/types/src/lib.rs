@@ -1,0 +1,13 @@
+//! The vocabulary that every other crate shares: schemas, sequence numbers, buckets, errors.
+//!
+//! Nothing here does I/O, knows Arrow or knows SQL beyond the names of its types.
+
+mod bucket;
+mod error;
+mod ids;
+mod schema;
+
+pub use bucket::{BUCKETS, Bucket, bucket_of};
+pub use error::{Error, ErrorKind, Result, SqlState};
+pub use ids::{ColumnId, Lsn, RowId, TableId};
+pub use schema::{Check, Column, DataType, Identity, Key, TableSchema};
