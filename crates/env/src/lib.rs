@@ -1,1 +1,22 @@
-//! Placeholder
+//! The world outside: time, randomness, threads and files, as traits.
+//!
+//! Whatever a test must control is reached through an [`Env`]. [`Env::real`] is the machine.
+//! [`Env::simulated`] is a machine in memory whose clock moves only when told to, whose randomness
+//! follows from a seed, and whose disk can fail at any chosen operation and lose, at a crash, all
+//! that a disk may lose. The same code runs on both.
+
+mod clock;
+mod environment;
+mod files;
+mod random;
+mod real_files;
+mod simulated;
+mod threads;
+
+pub use clock::{Clock, RealClock, SimulatedClock};
+pub use environment::Env;
+pub use files::{DirLock, File, FileSystem, OpenMode};
+pub use random::{Random, RealRandom, SeededRandom};
+pub use real_files::RealFiles;
+pub use simulated::{Fault, Lie, SECTOR, SimulatedDisk};
+pub use threads::{RealThreads, ThreadHandle, Threads};

@@ -1,0 +1,52 @@
+//! One value that holds everything outside.
+
+use std::sync::Arc;
+
+use crate::{
+    Clock, FileSystem, Random, RealClock, RealFiles, RealRandom, RealThreads, SeededRandom,
+    SimulatedClock, SimulatedDisk, Threads,
+};
+
+/// The world that a part of the program sees. Cheap to clone.
+#[derive(Clone)]
+pub struct Env {
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub files: Arc<dyn FileSystem>,
+    pub threads: Arc<dyn Threads>,
+}
+
+impl Env {
+    /// The machine that the program runs on.
+    #[must_use]
+    pub fn real() -> Env {
+        Env {
+            clock: Arc::new(RealClock::new()),
+            random: Arc::new(RealRandom),
+            files: Arc::new(RealFiles),
+            threads: Arc::new(RealThreads),
+        }
+    }
+
+    /// A machine in memory, and the handles that control its disk and its clock.
+    ///
+    /// Threads are real ones: a test that wants the same run from the same seed keeps to one.
+    #[must_use]
+    pub fn simulated(seed: u64) -> (Env, SimulatedDisk, SimulatedClock) {
+        let disk = SimulatedDisk::new(seed);
+        let clock = SimulatedClock::new();
+        let env = Env {
+            clock: Arc::new(clock.clone()),
+            random: Arc::new(SeededRandom::new(seed)),
+            files: Arc::new(disk.clone()),
+            threads: Arc::new(RealThreads),
+        };
+        (env, disk, clock)
+    }
+
+    /// The same world with another disk, as after a crash.
+    #[must_use]
+    pub fn with_files(&self, files: impl FileSystem + 'static) -> Env {
+        Env { files: Arc::new(files), ..self.clone() }
+    }
+}

@@ -1,0 +1,139 @@
+//! Names: as the page cache has them, and as the disk may have them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::content::Content;
+use crate::SeededRandom;
+
+/// What a name stands for.
+#[derive(Clone)]
+pub(super) enum Node {
+    File(Arc<Mutex<Content>>),
+    Directory(Arc<Mutex<Directory>>),
+}
+
+/// One change of a directory that was not synced yet. A rename is one change: it happens or not.
+#[derive(Clone)]
+struct Change {
+    removed: Option<String>,
+    put: Option<(String, Node)>,
+}
+
+impl Change {
+    fn apply(&self, to: &mut BTreeMap<String, Node>) {
+        if let Some(name) = &self.removed {
+            to.remove(name);
+        }
+        if let Some((name, node)) = &self.put {
+            to.insert(name.clone(), node.clone());
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Directory {
+    cached: BTreeMap<String, Node>,
+    durable: BTreeMap<String, Node>,
+    pending: Vec<Change>,
+}
+
+impl Directory {
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        self.cached.get(name)
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.cached.keys().cloned().collect()
+    }
+
+    pub fn put(&mut self, name: &str, node: Node) {
+        self.change(Change { removed: None, put: Some((name.to_owned(), node)) });
+    }
+
+    /// Takes a name away; false if it was not there.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let there = self.cached.contains_key(name);
+        if there {
+            self.change(Change { removed: Some(name.to_owned()), put: None });
+        }
+        there
+    }
+
+    /// Gives `from` the name `to`; false if `from` was not there.
+    pub fn rename(&mut self, from: &str, to: &str) -> bool {
+        let Some(node) = self.cached.get(from).cloned() else { return false };
+        self.change(Change { removed: Some(from.to_owned()), put: Some((to.to_owned(), node)) });
+        true
+    }
+
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.cached);
+        self.pending.push(change);
+    }
+
+    pub fn sync(&mut self) {
+        for change in self.pending.drain(..) {
+            change.apply(&mut self.durable);
+        }
+    }
+
+    /// A sync that fails: any of the changes are durable, and the rest never will be.
+    pub fn fail_sync(&mut self, random: &SeededRandom) {
+        for change in self.pending.drain(..) {
+            if random.coin() {
+                change.apply(&mut self.durable);
+            }
+        }
+    }
+
+    /// The tree that the disk may hold after a crash. Changes of names that were not synced
+    /// happened all, not at all, up to some moment, or each by itself.
+    pub fn after_crash(&self, random: &SeededRandom) -> Directory {
+        let mut names = self.durable.clone();
+        let mode = random.below(4);
+        let until = random.below(self.pending.len() as u64 + 1);
+        for (number, change) in self.pending.iter().enumerate() {
+            let happened = match mode {
+                0 => false,
+                1 => true,
+                2 => (number as u64) < until,
+                _ => random.coin(),
+            };
+            if happened {
+                change.apply(&mut names);
+            }
+        }
+        let survived = |node: &Node| match node {
+            Node::File(content) => {
+                let bytes = content.lock().after_crash(random);
+                Node::File(Arc::new(Mutex::new(Content::durably(bytes))))
+            }
+            Node::Directory(directory) => {
+                Node::Directory(Arc::new(Mutex::new(directory.lock().after_crash(random))))
+            }
+        };
+        Directory::durably(names.iter().map(|(name, node)| (name.clone(), survived(node))))
+    }
+
+    fn durably(names: impl Iterator<Item = (String, Node)>) -> Directory {
+        let names: BTreeMap<String, Node> = names.collect();
+        Directory { cached: names.clone(), durable: names, pending: Vec::new() }
+    }
+
+    /// The same tree as the page cache has it, wholly durable.
+    pub fn fork(&self) -> Directory {
+        let copied = |node: &Node| match node {
+            Node::File(content) => {
+                let bytes = content.lock().cached().to_vec();
+                Node::File(Arc::new(Mutex::new(Content::durably(bytes))))
+            }
+            Node::Directory(directory) => {
+                Node::Directory(Arc::new(Mutex::new(directory.lock().fork())))
+            }
+        };
+        Directory::durably(self.cached.iter().map(|(name, node)| (name.clone(), copied(node))))
+    }
+}
