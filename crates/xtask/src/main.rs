@@ -1,1 +1,40 @@
-fn main() {}
+//! The gate. `cargo xtask check` is all of it, and what continuous integration runs;
+//! `cargo xtask tidy` is the part that needs no compiler.
+
+mod check;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  check           the whole gate: tidy, format, lints, tests
+  check --long    the same with more cases and seeds, and the tests that are ignored otherwise
+  tidy            the rules of the code base that the compiler does not know
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments.as_slice() {
+        ["tidy"] => tidy::run(&root()),
+        ["check"] => check::run(&root(), check::Length::Short),
+        ["check", "--long"] => check::run(&root(), check::Length::Long),
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{}", message.trim_end());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace: two levels above this crate's manifest.
+fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.ancestors().nth(2).expect("crates/xtask lies two levels down").to_owned()
+}

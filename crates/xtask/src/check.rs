@@ -1,0 +1,57 @@
+//! `cargo xtask check`: every step of the gate, in the order of what fails fastest.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::tidy;
+
+/// How much the tests do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    Short,
+    Long,
+}
+
+/// What the long mode sets unless the environment says otherwise: the number of cases that
+/// randomised tests run.
+const LONG_MODE: &[(&str, &str)] = &[("THALWEG_CASES", "5000"), ("PROPTEST_CASES", "5000")];
+
+/// Runs the gate and stops at the first step that fails.
+pub fn run(root: &Path, length: Length) -> Result<(), String> {
+    step("tidy");
+    tidy::run(root)?;
+    cargo(root, &["fmt", "--all", "--check"], length)?;
+    cargo(
+        root,
+        &["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"],
+        length,
+    )?;
+    let mut test = vec!["test", "--release", "--workspace"];
+    if length == Length::Long {
+        test.extend(["--", "--include-ignored"]);
+    }
+    cargo(root, &test, length)
+}
+
+fn step(what: &str) {
+    eprintln!("==> {what}");
+}
+
+fn cargo(root: &Path, arguments: &[&str], length: Length) -> Result<(), String> {
+    step(&format!("cargo {}", arguments.join(" ")));
+    // The cargo that runs this program, so that both use one toolchain.
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root);
+    if length == Length::Long {
+        for (name, value) in LONG_MODE {
+            if std::env::var_os(name).is_none() {
+                command.env(name, value);
+            }
+        }
+    }
+    let status = command.status().map_err(|error| format!("cargo did not start: {error}"))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("failed: cargo {}", arguments.join(" "))),
+    }
+}
