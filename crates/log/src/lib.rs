@@ -1,1 +1,34 @@
-//! Placeholder
+//! What a database keeps on disk: log segments, checkpoint files, and the directory around them.
+//!
+//! The payloads are opaque bytes; this crate promises that they come back as they were written, in
+//! the order in which they were written, or that an [`Error`](thalweg_types::Error) says which file
+//! is damaged, where, and what can be done. `docs/format.md` describes every byte.
+//!
+//! - [`DataDirectory`] owns a database's directory: its lock, its format, its database id.
+//! - [`open`] recovers the log and returns the [`LogWriter`] that appends to it.
+//! - [`CheckpointWriter`] and [`CheckpointReader`] handle files that stand for a prefix of the log.
+//! - [`verify`] checks every byte of a database that is not in use.
+
+mod align;
+mod checkpoint;
+mod checksum;
+mod data_directory;
+mod failure;
+mod file_header;
+mod reader;
+mod record;
+mod recovery;
+mod segment;
+mod sequential;
+mod tail;
+mod verify;
+mod writer;
+
+pub use checkpoint::{CheckpointReader, CheckpointWriter, SectionInfo};
+pub use data_directory::{DataDirectory, DirectoryMode};
+pub use file_header::FORMAT_VERSION;
+pub use reader::LogReader;
+pub use record::{Record, RecordRef};
+pub use recovery::{Recovered, open};
+pub use verify::{Finding, Summary, verify};
+pub use writer::{LogOptions, LogWriter};

@@ -1,0 +1,165 @@
+//! Reading a checkpoint.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thalweg_env::{Env, File};
+use thalweg_types::{Lsn, Result};
+
+use super::layout::{ENTRY_BYTES, SectionInfo, checkpoints_in, file_name, table_offset};
+use crate::align::{aligned, padding};
+use crate::checksum::{checksum, matches};
+use crate::failure::{damaged, file_error};
+use crate::file_header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::segment::open_file;
+
+/// A checkpoint whose table was read and verified. Threads may read its sections at the same time.
+pub struct CheckpointReader {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    lsn: Lsn,
+    bytes: u64,
+    sections: Vec<SectionInfo>,
+}
+
+impl CheckpointReader {
+    /// Opens the newest checkpoint in a directory, if there is one. If it is damaged that is an
+    /// error: an older one would lack what the log no longer has.
+    pub fn open_newest(
+        env: &Env,
+        directory: &Path,
+        database_id: u64,
+    ) -> Result<Option<CheckpointReader>> {
+        let names =
+            env.files.list(directory).map_err(|error| file_error("list", directory, error))?;
+        let Some(lsn) = checkpoints_in(&names).pop() else { return Ok(None) };
+        CheckpointReader::open(env, directory, database_id, lsn).map(Some)
+    }
+
+    pub(crate) fn open(
+        env: &Env,
+        directory: &Path,
+        database_id: u64,
+        lsn: Lsn,
+    ) -> Result<CheckpointReader> {
+        let path = directory.join(file_name(lsn));
+        let (file, bytes) = open_file(&*env.files, &path)?;
+        let sections = read_table(&*file, &path, bytes, database_id, lsn)?;
+        Ok(CheckpointReader { file, path, lsn, bytes, sections })
+    }
+
+    /// The sequence number up to which it stands for the log.
+    #[must_use]
+    pub fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+
+    /// How long the file is.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The sections, in the order in which they were written.
+    #[must_use]
+    pub fn sections(&self) -> &[SectionInfo] {
+        &self.sections
+    }
+
+    /// Reads and verifies a section.
+    ///
+    /// # Panics
+    /// When there is no such section, or `buffer` is not as long as it.
+    pub fn read_into(&self, index: usize, buffer: &mut [u8]) -> Result<()> {
+        let section = &self.sections[index];
+        assert_eq!(buffer.len() as u64, section.length, "the buffer has the section's length");
+        self.read_at(buffer, section.offset)?;
+        if !matches(section.checksum, checksum([&*buffer])) {
+            let what = format!(
+                "the checksum of section {index} (kind {}, id {}) does not match",
+                section.kind, section.id
+            );
+            return Err(damaged(&self.path, section.offset, what));
+        }
+        Ok(())
+    }
+
+    /// Reads and verifies a section.
+    ///
+    /// # Panics
+    /// When there is no such section.
+    pub fn read(&self, index: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.sections[index].length as usize];
+        self.read_into(index, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Verifies the zeros between a section and the next.
+    pub(crate) fn verify_padding(&self, index: usize) -> Result<()> {
+        let section = &self.sections[index];
+        let mut zeros = vec![0; padding(section.length).len()];
+        let offset = section.offset + section.length;
+        self.read_at(&mut zeros, offset)?;
+        if zeros.iter().any(|byte| *byte != 0) {
+            return Err(damaged(&self.path, offset, "there is something between two sections"));
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.file
+            .read_exact_at(buffer, offset)
+            .map_err(|error| file_error("read", &self.path, error))
+    }
+}
+
+/// Reads header, footer and table. The footer says what the file must be; whatever is not so is
+/// damage.
+fn read_table(
+    file: &dyn File,
+    path: &Path,
+    bytes: u64,
+    database_id: u64,
+    lsn: Lsn,
+) -> Result<Vec<SectionInfo>> {
+    let read = |buffer: &mut [u8], offset| {
+        file.read_exact_at(buffer, offset).map_err(|error| file_error("read", path, error))
+    };
+    if bytes < 2 * HEADER_BYTES {
+        return Err(damaged(path, bytes, "the file ends too early"));
+    }
+    let footer_offset = bytes - HEADER_BYTES;
+    let (mut header, mut footer) = ([0; HEADER_BYTES as usize], [0; HEADER_BYTES as usize]);
+    read(&mut header, 0)?;
+    let header = FileHeader::decode_of(database_id, FileKind::CheckpointStart, &header, path, 0)?;
+    read(&mut footer, footer_offset)?;
+    let kind = FileKind::CheckpointEnd;
+    let footer = FileHeader::decode_of(database_id, kind, &footer, path, footer_offset)?;
+    let [end_lsn, table_at, count, table_checksum, footer_at] = footer.fields;
+    if header.fields[0] != lsn.0 || end_lsn != lsn.0 {
+        return Err(damaged(path, 0, "it is another checkpoint than its name says"));
+    }
+    let table_bytes = count.checked_mul(ENTRY_BYTES);
+    let table_end = table_bytes.and_then(|bytes| aligned(bytes)?.checked_add(table_at));
+    if footer_at != footer_offset || table_end != Some(footer_offset) {
+        return Err(damaged(path, footer_offset, "the file is not as long as it was"));
+    }
+    let mut table = vec![0; (footer_offset - table_at) as usize];
+    read(&mut table, table_at)?;
+    let (entries, rest) = table.split_at((count * ENTRY_BYTES) as usize);
+    let sound = matches(table_checksum as u32, checksum([entries]));
+    if !sound || rest.iter().any(|byte| *byte != 0) {
+        return Err(damaged(path, table_at, "the table of sections is not what was written"));
+    }
+    let sections: Vec<SectionInfo> =
+        entries.chunks_exact(ENTRY_BYTES as usize).map(SectionInfo::decode).collect();
+    if table_offset(&sections) != Some(table_at) {
+        return Err(damaged(path, table_at, "the table of sections does not fit the file"));
+    }
+    Ok(sections)
+}

@@ -1,0 +1,215 @@
+//! A database's directory: whose it is, and that only one program uses it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thalweg_env::{DirLock, Env, FileSystem, OpenMode};
+use thalweg_types::{Error, Result, SqlState};
+
+use crate::checkpoint::TEMPORARY_SUFFIX;
+use crate::failure::{damaged, file_error};
+use crate::file_header::{FileHeader, FileKind, HEADER_BYTES};
+
+const LOCK: &str = "LOCK";
+const FORMAT: &str = "FORMAT";
+const FORMAT_TEMPORARY: &str = "FORMAT.new";
+const LOG: &str = "log";
+const CHECKPOINT: &str = "checkpoint";
+
+/// What may be in a directory that becomes a database's: what an interrupted creation left, a
+/// configuration file, and what a fresh file system has.
+const HARMLESS: [&str; 6] = [LOCK, FORMAT_TEMPORARY, LOG, CHECKPOINT, "thalweg.toml", "lost+found"];
+
+/// What to do where there is no database yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectoryMode {
+    /// Create one.
+    CreateOrOpen,
+    /// Refuse.
+    OpenExisting,
+}
+
+/// A database's directory, locked for this process until this is dropped.
+pub struct DataDirectory {
+    path: PathBuf,
+    database_id: u64,
+    _lock: Box<dyn DirLock>,
+}
+
+impl DataDirectory {
+    /// Locks a directory, and makes it a database's directory if it is new and `mode` says so.
+    ///
+    /// Refuses a directory that holds anything else, one of another format version, and one that is
+    /// in use.
+    pub fn open(env: &Env, path: &Path, mode: DirectoryMode) -> Result<DataDirectory> {
+        let files = &*env.files;
+        let is_new = !exists(files, &path.join(FORMAT))?;
+        if is_new {
+            check_can_create(files, path, mode)?;
+            make_directories(files, path)?;
+        }
+        let lock = lock(files, path)?;
+        // Another process may have created the database before this one had the lock.
+        if !exists(files, &path.join(FORMAT))? {
+            write_format(env, path)?;
+        }
+        let database_id = read_format(files, path)?;
+        let directory = DataDirectory { path: path.to_owned(), database_id, _lock: lock };
+        directory.remove_temporary_files(files)?;
+        Ok(directory)
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A random number that all files of this database carry.
+    #[must_use]
+    pub fn database_id(&self) -> u64 {
+        self.database_id
+    }
+
+    /// Where the log's segments are.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.path.join(LOG)
+    }
+
+    /// Where the checkpoints are.
+    #[must_use]
+    pub fn checkpoints(&self) -> PathBuf {
+        self.path.join(CHECKPOINT)
+    }
+
+    /// Takes away what an interrupted checkpoint left.
+    fn remove_temporary_files(&self, files: &dyn FileSystem) -> Result<()> {
+        let directory = self.checkpoints();
+        let names =
+            files.list(&directory).map_err(|error| file_error("list", &directory, error))?;
+        for name in names.iter().filter(|name| name.ends_with(TEMPORARY_SUFFIX)) {
+            let path = directory.join(name);
+            files.remove_file(&path).map_err(|error| file_error("remove", &path, error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the lock of a database's directory.
+pub(crate) fn lock(files: &dyn FileSystem, path: &Path) -> Result<Box<dyn DirLock>> {
+    let file = path.join(LOCK);
+    files.lock(&file).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Error::new(
+            SqlState::OBJECT_IN_USE,
+            format!("the database in {} is in use by another process", path.display()),
+        )
+        .with_hint("Connect to that process, or stop it first."),
+        _ => file_error("lock", &file, error),
+    })
+}
+
+/// Reads the file that says that a directory is a database's; returns the database's id.
+pub(crate) fn read_format(files: &dyn FileSystem, path: &Path) -> Result<u64> {
+    let path = path.join(FORMAT);
+    let file =
+        files.open(&path, OpenMode::Read).map_err(|error| file_error("open", &path, error))?;
+    let length = file.len().map_err(|error| file_error("read the length of", &path, error))?;
+    if length < HEADER_BYTES {
+        return Err(damaged(&path, length, "the file ends too early"));
+    }
+    let mut bytes = [0; HEADER_BYTES as usize];
+    file.read_exact_at(&mut bytes, 0).map_err(|error| file_error("read", &path, error))?;
+    let header = FileHeader::decode(FileKind::Format, &bytes, &path, 0)?;
+    if length != HEADER_BYTES {
+        return Err(damaged(&path, HEADER_BYTES, "the file is longer than it was"));
+    }
+    Ok(header.database_id)
+}
+
+/// Whether a directory is a database's.
+pub(crate) fn is_database(files: &dyn FileSystem, path: &Path) -> Result<bool> {
+    exists(files, &path.join(FORMAT))
+}
+
+pub(crate) fn no_database(path: &Path) -> Error {
+    Error::new(SqlState::UNDEFINED_FILE, format!("there is no database in {}", path.display()))
+        .with_hint("Check the path.")
+}
+
+fn exists(files: &dyn FileSystem, path: &Path) -> Result<bool> {
+    files.exists(path).map_err(|error| file_error("look for", path, error))
+}
+
+/// Refuses to create a database where it is not asked for, or among the files of something else.
+fn check_can_create(files: &dyn FileSystem, path: &Path, mode: DirectoryMode) -> Result<()> {
+    if mode == DirectoryMode::OpenExisting {
+        return Err(no_database(path));
+    }
+    if !exists(files, path)? {
+        return Ok(());
+    }
+    let names = files.list(path).map_err(|error| file_error("list", path, error))?;
+    let foreign = names.iter().find(|name| !HARMLESS.contains(&name.as_str()));
+    let mut held = Vec::new();
+    for directory in [LOG, CHECKPOINT].map(|name| path.join(name)) {
+        if exists(files, &directory)? {
+            held.extend(
+                files.list(&directory).map_err(|error| file_error("list", &directory, error))?,
+            );
+        }
+    }
+    if !held.is_empty() {
+        return Err(Error::corrupt(format!(
+            "{} holds a log or a checkpoint, but the file {FORMAT} is missing",
+            path.display()
+        ))
+        .with_hint("Put the file back from a backup of this database."));
+    }
+    if let Some(name) = foreign {
+        return Err(Error::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("{} is not empty and holds no database (it has {name})", path.display()),
+        )
+        .with_hint("Name a new or an empty directory."));
+    }
+    Ok(())
+}
+
+/// Creates the directories, durably: also the names of new ones on the way from the root.
+fn make_directories(files: &dyn FileSystem, path: &Path) -> Result<()> {
+    let mut parents = vec![path];
+    for ancestor in path.ancestors().skip(1) {
+        parents.push(if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor });
+        if exists(files, parents[parents.len() - 1])? {
+            break;
+        }
+    }
+    for directory in [path.join(LOG), path.join(CHECKPOINT)] {
+        files
+            .create_dir_all(&directory)
+            .map_err(|error| file_error("create", &directory, error))?;
+    }
+    for directory in parents {
+        files.sync_dir(directory).map_err(|error| file_error("sync", directory, error))?;
+    }
+    Ok(())
+}
+
+/// Writes the file that makes the directory a database's, under its name only when it is complete.
+fn write_format(env: &Env, path: &Path) -> Result<()> {
+    let files = &*env.files;
+    let (temporary, format) = (path.join(FORMAT_TEMPORARY), path.join(FORMAT));
+    let database_id = env.random.next_u64();
+    let header = FileHeader { kind: FileKind::Format, database_id, fields: [0; 5] };
+    let write = || -> io::Result<()> {
+        if files.exists(&temporary)? {
+            files.remove_file(&temporary)?;
+        }
+        let file = files.open(&temporary, OpenMode::CreateNew)?;
+        file.write_all_at(&header.encode(), 0)?;
+        file.sync_all()?;
+        files.rename(&temporary, &format)?;
+        files.sync_dir(path)
+    };
+    write().map_err(|error| file_error("create", &format, error))
+}

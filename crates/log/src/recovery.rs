@@ -1,0 +1,125 @@
+//! Opening the log: reading it, cutting what a crash tore, and going on at its end.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use thalweg_env::{Env, OpenMode};
+use thalweg_types::{Lsn, Result};
+
+use crate::failure::file_error;
+use crate::reader::{LogEnd, LogReader};
+use crate::record::Record;
+use crate::segment::{Segment, SegmentHeader};
+use crate::writer::{ActiveSegment, LogOptions, LogWriter, OlderSegment, create};
+
+/// What recovery found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// Of the last record in the log, or `after` if that is higher.
+    pub last_lsn: Lsn,
+    /// How many records were handed on.
+    pub records: u64,
+    /// How many bytes of payload they had.
+    pub bytes: u64,
+    /// How many bytes of a torn write were cut away.
+    pub torn_bytes_cut: u64,
+    /// Whether the log had been closed properly.
+    pub clean_close: bool,
+}
+
+/// Hands every record after `after` to `on_record`, in order, and returns the writer that goes on
+/// where they end. `progress` is told how many bytes were read of how many.
+///
+/// All that was handed on is durable when this returns.
+pub fn open(
+    env: &Env,
+    directory: &Path,
+    database_id: u64,
+    options: LogOptions,
+    after: Lsn,
+    on_record: &mut dyn FnMut(Record) -> Result<()>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(LogWriter, Recovered)> {
+    let mut reader = LogReader::open(env, directory, database_id, after)?;
+    let (mut records, mut bytes) = (0, 0);
+    while let Some(record) = reader.next()? {
+        records += 1;
+        bytes += record.payload.len() as u64;
+        on_record(record)?;
+        let (done, total) = reader.progress();
+        progress(done, total);
+    }
+    remove_leftovers(env, &reader)?;
+    // What was removed must stay away, and the names of the segments may be in the page cache alone.
+    env.files.sync_dir(directory).map_err(|error| file_error("sync", directory, error))?;
+    let end = reader.end();
+    let last_lsn = end.map_or(after, |end| end.last_lsn.max(after));
+    let active = match (reader.segments.last(), end) {
+        (Some(segment), Some(end)) => reopen(env, segment, &end)?,
+        _ => create_first(env, directory, database_id)?,
+    };
+    let recovered = Recovered {
+        last_lsn,
+        records,
+        bytes,
+        torn_bytes_cut: end.map_or(0, |end| end.torn_bytes),
+        clean_close: end.is_some_and(|end| end.clean_close),
+    };
+    let writer = LogWriter {
+        files: Arc::clone(&env.files),
+        directory: directory.to_owned(),
+        database_id,
+        options,
+        older: older_segments(&reader.segments),
+        active,
+        last_lsn,
+        bytes_appended: 0,
+        poison: None,
+    };
+    Ok((writer, recovered))
+}
+
+fn remove_leftovers(env: &Env, reader: &LogReader) -> Result<()> {
+    for path in &reader.leftovers {
+        env.files.remove_file(path).map_err(|error| file_error("remove", path, error))?;
+    }
+    Ok(())
+}
+
+fn create_first(env: &Env, directory: &Path, database_id: u64) -> Result<ActiveSegment> {
+    let header =
+        SegmentHeader { number: 1, previous_lsn: Lsn(0), previous_end: 0, previous_checksum: 0 };
+    create(&*env.files, directory, database_id, &header).map_err(|failed| failed.error)
+}
+
+/// Cuts the last segment to its end (taking the mark of a clean close away) and makes it durable.
+fn reopen(env: &Env, segment: &Segment, end: &LogEnd) -> Result<ActiveSegment> {
+    let path = segment.path.clone();
+    let file = env
+        .files
+        .open(&path, OpenMode::ReadWrite)
+        .map_err(|error| file_error("open", &path, error))?;
+    let cut = file.set_len(end.offset).and_then(|()| file.sync_all());
+    cut.map_err(|error| file_error("write to", &path, error))?;
+    Ok(ActiveSegment {
+        file,
+        path,
+        number: segment.header.number,
+        checksum: segment.checksum,
+        end: end.offset,
+        durable: end.offset,
+        previous_checksum: end.previous_checksum,
+    })
+}
+
+fn older_segments(segments: &[Segment]) -> VecDeque<OlderSegment> {
+    segments
+        .windows(2)
+        .map(|pair| OlderSegment {
+            path: pair[0].path.clone(),
+            bytes: pair[0].bytes,
+            last_lsn: pair[1].header.previous_lsn,
+        })
+        .collect()
+}

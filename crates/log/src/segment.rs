@@ -1,0 +1,129 @@
+//! Segments: the files that the log consists of.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thalweg_env::{File, FileSystem, OpenMode};
+use thalweg_types::{Lsn, Result};
+
+use crate::failure::{damaged, file_error};
+use crate::file_header::{FileHeader, FileKind, HEADER_BYTES, u32_at};
+
+/// What a segment's header says: its place in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// Segments are numbered from 1 without gaps.
+    pub number: u64,
+    /// The last sequence number in the log before this segment; 0 if there is none.
+    pub previous_lsn: Lsn,
+    /// Where the segment before ended; 0 for the first.
+    pub previous_end: u64,
+    /// The checksum of the last header in the segment before; 0 for the first.
+    pub previous_checksum: u32,
+}
+
+impl SegmentHeader {
+    pub fn encode(&self, database_id: u64) -> [u8; HEADER_BYTES as usize] {
+        let fields = [
+            self.number,
+            self.previous_lsn.0,
+            self.previous_end,
+            u64::from(self.previous_checksum),
+            0,
+        ];
+        FileHeader { kind: FileKind::Segment, database_id, fields }.encode()
+    }
+}
+
+/// The checksum within an encoded header, by which records name their segment.
+pub fn checksum_of(header: &[u8; HEADER_BYTES as usize]) -> u32 {
+    u32_at(header, 12)
+}
+
+/// A segment whose header was read.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    pub header: SegmentHeader,
+    pub checksum: u32,
+    pub path: PathBuf,
+    pub bytes: u64,
+}
+
+/// The segments of a directory, as far as their headers tell.
+#[derive(Debug, Default)]
+pub struct Segments {
+    /// Ascending; there may be gaps where a removal was interrupted.
+    pub all: Vec<Segment>,
+    /// A last file whose creation a crash interrupted: it never held a record.
+    pub unfinished: Option<PathBuf>,
+}
+
+/// The name of a segment's file.
+pub fn file_name(number: u64) -> String {
+    format!("log-{number:020}.tls")
+}
+
+/// The number in the name of a segment's file.
+pub fn number_in(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("log-")?.strip_suffix(".tls")?;
+    let all_digits = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if all_digits { digits.parse().ok() } else { None }
+}
+
+/// Reads the headers of all segments in a directory.
+pub fn list(files: &dyn FileSystem, directory: &Path, database_id: u64) -> Result<Segments> {
+    let names = files.list(directory).map_err(|error| file_error("list", directory, error))?;
+    let numbers: Vec<u64> = names.iter().filter_map(|name| number_in(name)).collect();
+    let mut segments = Segments::default();
+    for (place, number) in numbers.iter().enumerate() {
+        let path = directory.join(file_name(*number));
+        let (file, bytes) = open_file(files, &path)?;
+        let last = place + 1 == numbers.len();
+        match read_header(&*file, &path, bytes, database_id)? {
+            Some((header, checksum)) if header.number == *number => {
+                segments.all.push(Segment { header, checksum, path, bytes });
+            }
+            Some((header, _)) => {
+                let what = format!("it is segment {}, under another's name", header.number);
+                return Err(damaged(&path, 0, what));
+            }
+            None if last => segments.unfinished = Some(path),
+            None => return Err(damaged(&path, 0, "the header is missing")),
+        }
+    }
+    Ok(segments)
+}
+
+/// Opens a file to read, and says how long it is.
+pub fn open_file(files: &dyn FileSystem, path: &Path) -> Result<(Arc<dyn File>, u64)> {
+    let file = files.open(path, OpenMode::Read).map_err(|error| file_error("open", path, error))?;
+    let bytes = file.len().map_err(|error| file_error("read the length of", path, error))?;
+    Ok((file, bytes))
+}
+
+/// The header and its checksum. Nothing where it was never written: nothing follows it then, as
+/// records are appended only after the header is durable.
+fn read_header(
+    file: &dyn File,
+    path: &Path,
+    bytes: u64,
+    database_id: u64,
+) -> Result<Option<(SegmentHeader, u32)>> {
+    if bytes < HEADER_BYTES {
+        return Ok(None);
+    }
+    let mut header = [0; HEADER_BYTES as usize];
+    file.read_exact_at(&mut header, 0).map_err(|error| file_error("read", path, error))?;
+    if bytes == HEADER_BYTES && header.iter().all(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    let decoded = FileHeader::decode_of(database_id, FileKind::Segment, &header, path, 0)?;
+    let [number, previous_lsn, previous_end, previous_checksum, reserved] = decoded.fields;
+    let previous_checksum = u32::try_from(previous_checksum)
+        .ok()
+        .filter(|_| reserved == 0)
+        .ok_or_else(|| damaged(path, 0, "the header holds what was never written"))?;
+    let previous_lsn = Lsn(previous_lsn);
+    let header_read = SegmentHeader { number, previous_lsn, previous_end, previous_checksum };
+    Ok(Some((header_read, checksum_of(&header))))
+}

@@ -1,0 +1,302 @@
+//! Appending to the log.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thalweg_env::{File, FileSystem, OpenMode};
+use thalweg_types::{Error, Lsn, Result};
+
+use crate::align::padding;
+use crate::failure::file_error;
+use crate::file_header::{HEADER_BYTES, u32_at};
+use crate::record::{Entry, RECORD_HEADER_BYTES, RecordHeader, RecordRef, payload_checksum};
+use crate::segment::{SegmentHeader, checksum_of, file_name};
+use crate::tail::BlankSectors;
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug)]
+pub struct LogOptions {
+    /// About how long a segment becomes. What is appended at once is never split, so a segment
+    /// is longer where one append is.
+    pub segment_bytes: u64,
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions { segment_bytes: 64 << 20 }
+    }
+}
+
+/// Appends records to the log. One thread owns it.
+///
+/// What was appended is durable once [`LogWriter::sync`] returned. A failed sync leaves unknown what
+/// is durable; from then on every call fails, and only opening the log again tells.
+pub struct LogWriter {
+    pub(crate) files: Arc<dyn FileSystem>,
+    pub(crate) directory: PathBuf,
+    pub(crate) database_id: u64,
+    pub(crate) options: LogOptions,
+    /// The segments before the one that is written, oldest first.
+    pub(crate) older: VecDeque<OlderSegment>,
+    pub(crate) active: ActiveSegment,
+    pub(crate) last_lsn: Lsn,
+    pub(crate) bytes_appended: u64,
+    pub(crate) poison: Option<Error>,
+}
+
+/// A segment that is complete, and durable.
+pub(crate) struct OlderSegment {
+    pub path: PathBuf,
+    pub bytes: u64,
+    /// The last sequence number in it, or before it.
+    pub last_lsn: Lsn,
+}
+
+/// The last segment.
+pub(crate) struct ActiveSegment {
+    pub file: Arc<dyn File>,
+    pub path: PathBuf,
+    pub number: u64,
+    pub checksum: u32,
+    pub end: u64,
+    /// Up to where it is known to be durable.
+    pub durable: u64,
+    /// The checksum of the last header in it.
+    pub previous_checksum: u32,
+}
+
+impl LogWriter {
+    /// Appends records with one write. On an error nothing of them stays in the log; when not even
+    /// that can be made sure, every later call fails.
+    ///
+    /// # Panics
+    /// When a sequence number is below the one before it.
+    pub fn append(&mut self, records: &[RecordRef<'_>]) -> Result<()> {
+        self.check_sound()?;
+        let ascending = records.is_sorted_by_key(|record| record.lsn);
+        let Some((first, last)) = records.first().zip(records.last()) else { return Ok(()) };
+        assert!(ascending && first.lsn >= self.last_lsn, "sequence numbers never go back");
+
+        let bytes: u64 = records.iter().map(stored_bytes).sum();
+        let fits = self.active.end + bytes <= self.options.segment_bytes;
+        if !fits && self.active.end > HEADER_BYTES {
+            self.rotate()?;
+        }
+        let last_checksum = self.write(records)?;
+        self.active.end += bytes;
+        self.active.previous_checksum = last_checksum;
+        self.last_lsn = last.lsn;
+        self.bytes_appended += bytes;
+        Ok(())
+    }
+
+    /// Makes all that was appended durable.
+    pub fn sync(&mut self) -> Result<()> {
+        self.check_sound()?;
+        if self.active.durable == self.active.end {
+            return Ok(());
+        }
+        let synced = self.active.file.sync_data();
+        self.or_poison(synced, "sync")?;
+        self.active.durable = self.active.end;
+        Ok(())
+    }
+
+    /// Removes the segments whose records all have sequence numbers below `lsn`, except the one
+    /// that is written; returns how many.
+    pub fn remove_before(&mut self, lsn: Lsn) -> Result<usize> {
+        let mut removed = 0;
+        while let Some(oldest) = self.older.front().filter(|oldest| oldest.last_lsn < lsn) {
+            self.files
+                .remove_file(&oldest.path)
+                .map_err(|error| file_error("remove", &oldest.path, error))?;
+            self.older.pop_front();
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    /// The size of all segments.
+    #[must_use]
+    pub fn bytes_on_disk(&self) -> u64 {
+        self.older.iter().map(|segment| segment.bytes).sum::<u64>() + self.active.end
+    }
+
+    /// How much was appended since the log was opened. Grows only: the difference of two readings
+    /// says how much came between.
+    #[must_use]
+    pub fn bytes_appended(&self) -> u64 {
+        self.bytes_appended
+    }
+
+    /// The sequence number of the last record; that which recovery reported, before the first.
+    #[must_use]
+    pub fn last_lsn(&self) -> Lsn {
+        self.last_lsn
+    }
+
+    /// Makes everything durable, and marks that nothing comes after.
+    pub fn close(mut self) -> Result<()> {
+        self.sync()?;
+        let mark = RecordHeader {
+            entry: Entry::CleanClose,
+            lsn: self.last_lsn,
+            offset: self.active.end,
+            payload_bytes: 0,
+            durable_bytes: self.active.durable,
+            payload_checksum: 0,
+            blank_sectors: 0,
+            segment_checksum: self.active.checksum,
+            previous_checksum: self.active.previous_checksum,
+        };
+        let written = self.active.file.write_all_at(&mark.encode(), self.active.end);
+        written
+            .and_then(|()| self.active.file.sync_all())
+            .map_err(|error| file_error("close", &self.active.path, error))
+    }
+
+    /// Writes the records at the end of the active segment; returns the last header's checksum.
+    fn write(&mut self, records: &[RecordRef<'_>]) -> Result<u32> {
+        let active = &self.active;
+        let mut headers = Vec::with_capacity(records.len());
+        let mut offset = active.end;
+        let mut previous_checksum = active.previous_checksum;
+        for record in records {
+            let header = header_for(record, offset, previous_checksum, active).encode();
+            previous_checksum = u32_at(&header, 4);
+            offset += stored_bytes(record);
+            headers.push(header);
+        }
+        let mut parts = Vec::with_capacity(records.len() * 4);
+        for (record, header) in records.iter().zip(&headers) {
+            parts.push(IoSlice::new(header));
+            parts.extend(record.payload.iter().map(|part| IoSlice::new(part)));
+            parts.push(IoSlice::new(padding(payload_bytes(record))));
+        }
+        match active.file.write_all_vectored_at(&parts, active.end) {
+            Ok(()) => Ok(previous_checksum),
+            Err(error) => Err(self.cut_back(error)),
+        }
+    }
+
+    /// Takes back what a failed write left behind, durably: a later crash must not mix it with what
+    /// is written over it. Returns what to tell about the failed write.
+    fn cut_back(&mut self, cause: io::Error) -> Error {
+        let active = &self.active;
+        let cut = active.file.set_len(active.end).and_then(|()| active.file.sync_all());
+        let error = file_error("write to", &active.path, cause);
+        if cut.is_err() {
+            self.poison = Some(error.clone());
+        }
+        error
+    }
+
+    /// Begins the next segment. The one before is wholly durable then, and stays as it is.
+    fn rotate(&mut self) -> Result<()> {
+        self.sync()?;
+        let header = SegmentHeader {
+            number: self.active.number + 1,
+            previous_lsn: self.last_lsn,
+            previous_end: self.active.end,
+            previous_checksum: self.active.previous_checksum,
+        };
+        let created = create(&*self.files, &self.directory, self.database_id, &header);
+        let next = created.map_err(|failed| {
+            if !failed.undone {
+                self.poison = Some(failed.error.clone());
+            }
+            failed.error
+        })?;
+        let full = std::mem::replace(&mut self.active, next);
+        let last_lsn = self.last_lsn;
+        self.older.push_back(OlderSegment { path: full.path, bytes: full.end, last_lsn });
+        Ok(())
+    }
+
+    fn check_sound(&self) -> Result<()> {
+        let Some(cause) = &self.poison else { return Ok(()) };
+        let message = format!("the log takes no more writes since an earlier failure: {cause}");
+        Err(Error::new(cause.state(), message)
+            .with_hint("Restart the database once the disk is well: it recovers what is durable."))
+    }
+
+    fn or_poison(&mut self, result: io::Result<()>, operation: &str) -> Result<()> {
+        result.map_err(|error| {
+            let error = file_error(operation, &self.active.path, error);
+            self.poison = Some(error.clone());
+            error
+        })
+    }
+}
+
+/// Why a segment could not be created, and whether all is again as before.
+pub(crate) struct CreateFailed {
+    pub error: Error,
+    pub undone: bool,
+}
+
+/// Creates a segment, durably, and its name, too.
+pub(crate) fn create(
+    files: &dyn FileSystem,
+    directory: &Path,
+    database_id: u64,
+    header: &SegmentHeader,
+) -> Result<ActiveSegment, CreateFailed> {
+    let path = directory.join(file_name(header.number));
+    let bytes = header.encode(database_id);
+    let file = files.open(&path, OpenMode::CreateNew).map_err(|error| CreateFailed {
+        error: file_error("create", &path, error),
+        undone: true,
+    })?;
+    if let Err(error) = file.write_all_at(&bytes, 0) {
+        let undone = files.remove_file(&path).and_then(|()| files.sync_dir(directory)).is_ok();
+        return Err(CreateFailed { error: file_error("write to", &path, error), undone });
+    }
+    if let Err(error) = file.sync_all().and_then(|()| files.sync_dir(directory)) {
+        return Err(CreateFailed { error: file_error("sync", &path, error), undone: false });
+    }
+    Ok(ActiveSegment {
+        file,
+        path,
+        number: header.number,
+        checksum: checksum_of(&bytes),
+        end: HEADER_BYTES,
+        durable: HEADER_BYTES,
+        previous_checksum: checksum_of(&bytes),
+    })
+}
+
+fn header_for(
+    record: &RecordRef<'_>,
+    offset: u64,
+    previous_checksum: u32,
+    active: &ActiveSegment,
+) -> RecordHeader {
+    let payload_bytes = payload_bytes(record);
+    let mut blank = BlankSectors::new(offset + RECORD_HEADER_BYTES);
+    record.payload.iter().for_each(|part| blank.add(part));
+    blank.add(padding(payload_bytes));
+    RecordHeader {
+        entry: Entry::Record(record.kind),
+        lsn: record.lsn,
+        offset,
+        payload_bytes,
+        durable_bytes: active.durable,
+        payload_checksum: payload_checksum(record.payload, payload_bytes),
+        blank_sectors: blank.count(),
+        segment_checksum: active.checksum,
+        previous_checksum,
+    }
+}
+
+fn payload_bytes(record: &RecordRef<'_>) -> u64 {
+    record.payload.iter().map(|part| part.len() as u64).sum()
+}
+
+/// How many bytes of a segment a record takes.
+fn stored_bytes(record: &RecordRef<'_>) -> u64 {
+    let payload_bytes = payload_bytes(record);
+    RECORD_HEADER_BYTES + payload_bytes + padding(payload_bytes).len() as u64
+}

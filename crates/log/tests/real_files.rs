@@ -1,0 +1,95 @@
+//! The whole crate once over the machine's own file system.
+
+use std::path::Path;
+
+use thalweg_env::Env;
+use thalweg_log::{
+    CheckpointReader, CheckpointWriter, DataDirectory, DirectoryMode, Finding, LogOptions,
+    LogWriter, Record, RecordRef, Recovered, open, verify,
+};
+use thalweg_types::{Lsn, Result, SqlState};
+
+const SMALL_SEGMENTS: LogOptions = LogOptions { segment_bytes: 4096 };
+
+fn open_log(
+    env: &Env,
+    directory: &DataDirectory,
+    after: Lsn,
+) -> Result<(LogWriter, Recovered, Vec<Record>)> {
+    let mut records = Vec::new();
+    let (writer, recovered) = open(
+        env,
+        &directory.log(),
+        directory.database_id(),
+        SMALL_SEGMENTS,
+        after,
+        &mut |record| {
+            records.push(record);
+            Ok(())
+        },
+        &mut |_, _| {},
+    )?;
+    Ok((writer, recovered, records))
+}
+
+fn create(env: &Env, path: &Path) -> DataDirectory {
+    DataDirectory::open(env, path, DirectoryMode::CreateOrOpen).unwrap()
+}
+
+#[test]
+fn a_database_is_written_recovered_checkpointed_and_verified() {
+    let env = Env::real();
+    let temporary = tempfile::tempdir().unwrap();
+    let path = temporary.path().join("below/database");
+    let directory = create(&env, &path);
+    let (mut log, recovered, records) = open_log(&env, &directory, Lsn(0)).unwrap();
+    assert_eq!((recovered.records, records.len()), (0, 0));
+
+    for lsn in 1..=20_u64 {
+        let payload = vec![lsn as u8; 700];
+        let parts = [&payload[..300], &payload[300..], &[]];
+        log.append(&[
+            RecordRef { lsn: Lsn(lsn), kind: 7, payload: &parts },
+            RecordRef { lsn: Lsn(lsn), kind: 8, payload: &[] },
+        ])
+        .unwrap();
+        log.sync().unwrap();
+    }
+    let size = log.bytes_on_disk();
+    log.close().unwrap();
+
+    let (mut log, recovered, records) = open_log(&env, &directory, Lsn(3)).unwrap();
+    assert!(recovered.clean_close);
+    assert_eq!((recovered.last_lsn, recovered.records), (Lsn(20), 34));
+    assert_eq!((records[0].lsn, &records[0].payload), (Lsn(4), &vec![4; 700]));
+    assert_eq!((records[33].kind, records[33].payload.len()), (8, 0));
+
+    let (database_id, checkpoints) = (directory.database_id(), directory.checkpoints());
+    for lsn in [Lsn(12), Lsn(15)] {
+        let mut checkpoint =
+            CheckpointWriter::create(&env, &checkpoints, lsn, database_id).unwrap();
+        checkpoint.section(1, 10, &[b"schema"]).unwrap();
+        checkpoint.section(2, 11, &[&vec![5; 3_000_000], &[6; 10]]).unwrap();
+        checkpoint.finish().unwrap();
+    }
+    assert!(log.remove_before(Lsn(16)).unwrap() > 0);
+    assert!(log.bytes_on_disk() < size);
+    drop(log);
+
+    let checkpoint =
+        CheckpointReader::open_newest(&env, &checkpoints, database_id).unwrap().unwrap();
+    assert_eq!((checkpoint.lsn(), checkpoint.sections().len()), (Lsn(15), 2));
+    assert_eq!(checkpoint.read(0).unwrap(), b"schema");
+    assert_eq!(checkpoint.read(1).unwrap()[2_999_999..], [5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6]);
+    let (_, _, records) = open_log(&env, &directory, checkpoint.lsn()).unwrap();
+    assert_eq!(records.len(), 10);
+
+    let in_use = verify(&env, &path, &mut |_| {}).unwrap_err();
+    assert_eq!(in_use.state(), SqlState::OBJECT_IN_USE);
+    drop(directory);
+    let mut findings = Vec::new();
+    let summary = verify(&env, &path, &mut |finding| findings.push(finding)).unwrap();
+    assert_eq!((summary.problems, summary.checkpoint_lsn), (0, Some(Lsn(15))));
+    assert_eq!(summary.log_lsns.unwrap().1, Lsn(20));
+    assert!(findings.iter().all(|finding| !matches!(finding, Finding::Problem(_))));
+}
