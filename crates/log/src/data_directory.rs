@@ -13,8 +13,8 @@ use crate::file_header::{FileHeader, FileKind, HEADER_BYTES};
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";
 const FORMAT_TEMPORARY: &str = "FORMAT.new";
-const LOG: &str = "log";
-const CHECKPOINT: &str = "checkpoint";
+pub(crate) const LOG: &str = "log";
+pub(crate) const CHECKPOINT: &str = "checkpoint";
 
 /// What may be in a directory that becomes a database's: what an interrupted creation left, a
 /// configuration file, and what a fresh file system has.
@@ -53,6 +53,8 @@ impl DataDirectory {
         if !exists(files, &path.join(FORMAT))? {
             write_format(env, path)?;
         }
+        // A process that died may have left the name of the file in the page cache alone.
+        files.sync_dir(path).map_err(|error| file_error("sync", path, error))?;
         let database_id = read_format(files, path)?;
         let directory = DataDirectory { path: path.to_owned(), database_id, _lock: lock };
         directory.remove_temporary_files(files)?;
@@ -175,22 +177,22 @@ fn check_can_create(files: &dyn FileSystem, path: &Path, mode: DirectoryMode) ->
     Ok(())
 }
 
-/// Creates the directories, durably: also the names of new ones on the way from the root.
+/// Creates the directories, durably. Any directory on the way from the root may be new, created
+/// by this process or by one that died; those that may not even be read are not.
 fn make_directories(files: &dyn FileSystem, path: &Path) -> Result<()> {
-    let mut parents = vec![path];
-    for ancestor in path.ancestors().skip(1) {
-        parents.push(if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor });
-        if exists(files, parents[parents.len() - 1])? {
-            break;
-        }
-    }
     for directory in [path.join(LOG), path.join(CHECKPOINT)] {
         files
             .create_dir_all(&directory)
             .map_err(|error| file_error("create", &directory, error))?;
     }
-    for directory in parents {
-        files.sync_dir(directory).map_err(|error| file_error("sync", directory, error))?;
+    for ancestor in path.ancestors() {
+        let directory = if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor };
+        match files.sync_dir(directory) {
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
+                return Err(file_error("sync", directory, error));
+            }
+            _ => {}
+        }
     }
     Ok(())
 }

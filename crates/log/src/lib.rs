@@ -21,6 +21,8 @@ mod recovery;
 mod segment;
 mod sequential;
 mod tail;
+#[cfg(test)]
+mod tests;
 mod verify;
 mod writer;
 

@@ -20,6 +20,8 @@ pub struct LogReader {
     files: Arc<dyn FileSystem>,
     /// The log: segments with consecutive numbers.
     pub(crate) segments: Vec<Segment>,
+    /// The last segment is complete and durable: the next one had been begun.
+    last_is_complete: bool,
     /// Files that are no part of the log: left by a removal or a creation that a crash interrupted.
     pub(crate) leftovers: Vec<PathBuf>,
     after: Lsn,
@@ -39,6 +41,8 @@ pub(crate) struct LogEnd {
     /// The checksum of the last header before it.
     pub previous_checksum: u32,
     pub last_lsn: Lsn,
+    /// Up to where the last segment is durable for certain.
+    pub durable: u64,
     pub clean_close: bool,
     /// How many bytes of a torn write follow.
     pub torn_bytes: u64,
@@ -62,8 +66,15 @@ impl LogReader {
         after: Option<Lsn>,
     ) -> Result<LogReader> {
         let listed = segment::list(&*env.files, directory, database_id)?;
-        let mut leftovers: Vec<PathBuf> = listed.unfinished.into_iter().collect();
+        let last_is_complete = listed.unfinished.is_some();
+        let mut leftovers = Vec::new();
         let mut segments = listed.all;
+        if let Some(number) = listed.unfinished {
+            leftovers.push(directory.join(segment::file_name(number)));
+            if number != segments.last().map_or(1, |segment| segment.header.number + 1) {
+                return Err(incomplete(directory, "the segments before the last are missing"));
+            }
+        }
         // Segments are removed from the oldest on, and a crash may undo any of the removals. What
         // lies before the last gap was to be removed, if the rest begins early enough.
         let contiguous = |pair: &[Segment]| pair[0].header.number + 1 == pair[1].header.number;
@@ -72,13 +83,14 @@ impl LogReader {
         }
         let held_before = segments.first().map(|segment| segment.header.previous_lsn);
         let after = after.or(held_before).unwrap_or_default();
-        check_beginning(directory, held_before, after, &leftovers)?;
+        check_beginning(directory, held_before, after)?;
         let needed = |segment: &Segment| segment.header.previous_lsn <= after;
         let next = segments.iter().rposition(needed).unwrap_or(0);
         let bytes_total = segments[next..].iter().map(|segment| segment.bytes).sum();
         Ok(LogReader {
             files: Arc::clone(&env.files),
             segments,
+            last_is_complete,
             leftovers,
             after,
             next,
@@ -132,7 +144,7 @@ impl LogReader {
         match (self.segments.get(self.next), defect) {
             (Some(following), None) => current.check_followed_by(following)?,
             (None, None) => self.end = Some(current.log_end(0)),
-            (None, Some(defect)) if current.is_torn(defect)? => {
+            (None, Some(defect)) if !self.last_is_complete && current.is_torn(defect)? => {
                 self.end = Some(current.log_end(current.data.length() - current.offset));
             }
             (_, Some(defect)) => return Err(current.damaged(defect.describe())),
@@ -143,24 +155,23 @@ impl LogReader {
 }
 
 /// Refuses a log that begins too late.
-fn check_beginning(
-    directory: &Path,
-    held_before: Option<Lsn>,
-    after: Lsn,
-    leftovers: &[PathBuf],
-) -> Result<()> {
-    let what = match held_before {
+fn check_beginning(directory: &Path, held_before: Option<Lsn>, after: Lsn) -> Result<()> {
+    match held_before {
         Some(held_before) if held_before > after => {
-            format!("records after {after} up to {held_before} are missing")
+            let what = format!("records after {after} up to {held_before} are missing");
+            Err(incomplete(directory, &what))
         }
-        None if after > Lsn(0) => format!("no segment is there, but records up to {after} were"),
-        None if leftovers.iter().any(|path| !path.ends_with(segment::file_name(1))) => {
-            "the segments before the last are missing".to_owned()
+        None if after > Lsn(0) => {
+            let what = format!("no segment is there, but records up to {after} were");
+            Err(incomplete(directory, &what))
         }
-        _ => return Ok(()),
-    };
-    Err(Error::corrupt(format!("the log in {} is incomplete: {what}", directory.display()))
-        .with_hint("Put the missing segment files back, or restore the directory from a backup."))
+        _ => Ok(()),
+    }
+}
+
+fn incomplete(directory: &Path, what: &str) -> Error {
+    Error::corrupt(format!("the log in {} is incomplete: {what}", directory.display()))
+        .with_hint("Put the missing segment files back, or restore the directory from a backup.")
 }
 
 /// One segment being read.
@@ -173,6 +184,8 @@ struct SegmentReader {
     offset: u64,
     previous_checksum: u32,
     last_lsn: Lsn,
+    /// Up to where the segment was durable, as the last entry says.
+    durable: u64,
     clean_close: bool,
 }
 
@@ -193,6 +206,7 @@ impl SegmentReader {
             offset: HEADER_BYTES,
             previous_checksum: segment.checksum,
             last_lsn: segment.header.previous_lsn,
+            durable: 0,
             clean_close: false,
         })
     }
@@ -225,6 +239,7 @@ impl SegmentReader {
             Entry::Record(kind) => self.read_record(&header, header_checksum, kind),
             Entry::CleanClose => {
                 self.clean_close = true;
+                self.durable = header.durable_bytes;
                 self.read_entry()
             }
         }
@@ -271,6 +286,7 @@ impl SegmentReader {
         self.offset = end;
         self.previous_checksum = header_checksum;
         self.last_lsn = header.lsn;
+        self.durable = header.durable_bytes;
         Ok(Step::Record(Record { lsn: header.lsn, kind, payload, segment, offset }))
     }
 
@@ -288,6 +304,7 @@ impl SegmentReader {
             offset: self.offset,
             previous_checksum: self.previous_checksum,
             last_lsn: self.last_lsn,
+            durable: self.durable,
             clean_close: self.clean_close,
             torn_bytes,
         }

@@ -1,10 +1,11 @@
 //! Opening the log: reading it, cutting what a crash tore, and going on at its end.
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use thalweg_env::{Env, OpenMode};
+use thalweg_env::{Env, File, OpenMode};
 use thalweg_types::{Lsn, Result};
 
 use crate::failure::file_error;
@@ -93,6 +94,9 @@ fn create_first(env: &Env, directory: &Path, database_id: u64) -> Result<ActiveS
     create(&*env.files, directory, database_id, &header).map_err(|failed| failed.error)
 }
 
+/// How much of a segment is written again at once.
+const REWRITE_BYTES: u64 = 1 << 20;
+
 /// Cuts the last segment to its end (taking the mark of a clean close away) and makes it durable.
 fn reopen(env: &Env, segment: &Segment, end: &LogEnd) -> Result<ActiveSegment> {
     let path = segment.path.clone();
@@ -100,8 +104,8 @@ fn reopen(env: &Env, segment: &Segment, end: &LogEnd) -> Result<ActiveSegment> {
         .files
         .open(&path, OpenMode::ReadWrite)
         .map_err(|error| file_error("open", &path, error))?;
-    let cut = file.set_len(end.offset).and_then(|()| file.sync_all());
-    cut.map_err(|error| file_error("write to", &path, error))?;
+    let cut = file.set_len(end.offset).and_then(|()| rewrite(&*file, end.durable, end.offset));
+    cut.and_then(|()| file.sync_all()).map_err(|error| file_error("write to", &path, error))?;
     Ok(ActiveSegment {
         file,
         path,
@@ -111,6 +115,19 @@ fn reopen(env: &Env, segment: &Segment, end: &LogEnd) -> Result<ActiveSegment> {
         durable: end.offset,
         previous_checksum: end.previous_checksum,
     })
+}
+
+/// Writes what may be in the page cache alone once more, as it is. If the process before this one
+/// died of a failed sync, the kernel takes these pages for clean, and another sync would skip them.
+fn rewrite(file: &dyn File, from: u64, to: u64) -> io::Result<()> {
+    let mut offset = from;
+    while offset < to {
+        let mut block = vec![0; REWRITE_BYTES.min(to - offset) as usize];
+        file.read_exact_at(&mut block, offset)?;
+        file.write_all_at(&block, offset)?;
+        offset += block.len() as u64;
+    }
+    Ok(())
 }
 
 fn older_segments(segments: &[Segment]) -> VecDeque<OlderSegment> {

@@ -54,8 +54,8 @@ pub struct Segment {
 pub struct Segments {
     /// Ascending; there may be gaps where a removal was interrupted.
     pub all: Vec<Segment>,
-    /// A last file whose creation a crash interrupted: it never held a record.
-    pub unfinished: Option<PathBuf>,
+    /// The number of a last file whose creation a crash interrupted: it never held a record.
+    pub unfinished: Option<u64>,
 }
 
 /// The name of a segment's file.
@@ -87,7 +87,7 @@ pub fn list(files: &dyn FileSystem, directory: &Path, database_id: u64) -> Resul
                 let what = format!("it is segment {}, under another's name", header.number);
                 return Err(damaged(&path, 0, what));
             }
-            None if last => segments.unfinished = Some(path),
+            None if last => segments.unfinished = Some(*number),
             None => return Err(damaged(&path, 0, "the header is missing")),
         }
     }

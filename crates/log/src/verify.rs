@@ -6,7 +6,7 @@ use thalweg_env::{Env, FileSystem};
 use thalweg_types::{Error, Lsn, Result};
 
 use crate::checkpoint::{CheckpointReader, checkpoints_in};
-use crate::data_directory::{is_database, lock, no_database, read_format};
+use crate::data_directory::{CHECKPOINT, LOG, is_database, lock, no_database, read_format};
 use crate::failure::file_error;
 use crate::reader::LogReader;
 
@@ -75,7 +75,7 @@ impl Verifier<'_> {
     }
 
     fn checkpoints(&mut self) -> Result<()> {
-        let directory = self.path.join("checkpoint");
+        let directory = self.path.join(CHECKPOINT);
         let names = list(&*self.env.files, &directory)?;
         for lsn in checkpoints_in(&names) {
             match self.checkpoint(&directory, lsn) {
@@ -108,7 +108,7 @@ impl Verifier<'_> {
 
     /// Reads the whole log, and then once more as a start would: from the newest checkpoint on.
     fn log(&mut self) {
-        let directory = self.path.join("log");
+        let directory = self.path.join(LOG);
         let database_id = self.summary.database_id;
         let after = self.summary.checkpoint_lsn.unwrap_or_default();
         let needed = LogReader::open(self.env, &directory, database_id, after);

@@ -80,12 +80,11 @@ impl Directory {
         }
     }
 
-    /// A sync that fails: any of the changes are durable, and the rest never will be.
+    /// A sync that fails: any of the changes are durable. Unlike a file's, the rest is not
+    /// forgotten: a file system that cannot write its journal does not claim later that it did.
     pub fn fail_sync(&mut self, random: &SeededRandom) {
-        for change in self.pending.drain(..) {
-            if random.coin() {
-                change.apply(&mut self.durable);
-            }
+        for change in self.pending.iter().filter(|_| random.coin()) {
+            change.apply(&mut self.durable);
         }
     }
 

@@ -327,7 +327,7 @@ impl File for SimulatedFile {
     }
 
     fn write_all_vectored_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
-        let mut bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let mut bytes: Vec<u8> = parts.iter().map(|part| &**part).collect::<Vec<_>>().concat();
         let offset = usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
         let mut plan = self.disk.plan.lock();
         let mut content = self.to_write()?;

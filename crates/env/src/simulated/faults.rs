@@ -5,8 +5,9 @@ use std::io;
 /// What happens at a chosen operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The operation fails with EIO and has no effect, except that a failed sync leaves any part
-    /// of the data durable, and loses the rest even if a later sync succeeds.
+    /// The operation fails with EIO and has no effect, except that a failed sync of a file leaves
+    /// any part of the data durable, and a later sync that succeeds does not make up for the rest:
+    /// kernels mark pages clean that they could not write.
     InputOutput,
     /// The operation fails with ENOSPC and has no effect. Operations that need no space go well.
     DiskFull,

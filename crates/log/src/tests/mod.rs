@@ -1,0 +1,8 @@
+//! The crate against a simulated machine.
+
+mod canaries;
+mod crashes;
+mod damage;
+mod directories;
+mod model;
+mod world;
