@@ -19,6 +19,7 @@ mod reader;
 mod record;
 mod recovery;
 mod segment;
+mod segment_reader;
 mod sequential;
 mod tail;
 #[cfg(test)]

@@ -9,9 +9,10 @@ use thalweg_env::{Env, File, OpenMode};
 use thalweg_types::{Lsn, Result};
 
 use crate::failure::file_error;
-use crate::reader::{LogEnd, LogReader};
+use crate::reader::LogReader;
 use crate::record::Record;
 use crate::segment::{Segment, SegmentHeader};
+use crate::segment_reader::LogEnd;
 use crate::writer::{ActiveSegment, LogOptions, LogWriter, OlderSegment, create};
 
 /// What recovery found.

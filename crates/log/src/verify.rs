@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use thalweg_env::{Env, FileSystem};
+use thalweg_env::Env;
 use thalweg_types::{Error, Lsn, Result};
 
 use crate::checkpoint::{CheckpointReader, checkpoints_in};
 use crate::data_directory::{CHECKPOINT, LOG, is_database, lock, no_database, read_format};
 use crate::failure::file_error;
 use crate::reader::LogReader;
+use crate::segment::Segment;
+use crate::segment_reader::{SegmentReader, Step};
 
 /// One thing that was looked at.
 #[derive(Clone, Debug)]
@@ -76,19 +78,17 @@ impl Verifier<'_> {
 
     fn checkpoints(&mut self) -> Result<()> {
         let directory = self.path.join(CHECKPOINT);
-        let names = list(&*self.env.files, &directory)?;
+        let names = self.env.files.list(&directory);
+        let names = names.map_err(|error| file_error("list", &directory, error))?;
         for lsn in checkpoints_in(&names) {
+            self.summary.checkpoint_lsn = Some(lsn);
+            self.summary.files += 1;
             match self.checkpoint(&directory, lsn) {
                 Ok(reader) => {
-                    self.summary.files += 1;
-                    self.summary.bytes += reader.bytes();
-                    self.summary.checkpoint_lsn = Some(lsn);
-                    (self.report)(Finding::Checkpoint {
-                        path: reader.path().to_owned(),
-                        lsn,
-                        bytes: reader.bytes(),
-                        sections: reader.sections().len(),
-                    });
+                    let (path, bytes) = (reader.path().to_owned(), reader.bytes());
+                    let sections = reader.sections().len();
+                    self.summary.bytes += bytes;
+                    (self.report)(Finding::Checkpoint { path, lsn, bytes, sections });
                 }
                 Err(error) => self.problem(error),
             }
@@ -106,64 +106,62 @@ impl Verifier<'_> {
         Ok(reader)
     }
 
-    /// Reads the whole log, and then once more as a start would: from the newest checkpoint on.
     fn log(&mut self) {
         let directory = self.path.join(LOG);
         let database_id = self.summary.database_id;
+        // As a start would begin to read it: from the newest checkpoint on.
         let after = self.summary.checkpoint_lsn.unwrap_or_default();
-        let needed = LogReader::open(self.env, &directory, database_id, after);
-        let read = needed.and_then(|_| {
-            let reader = LogReader::open_whole(self.env, &directory, database_id)?;
-            self.segments(reader)
-        });
-        if let Err(error) = read {
-            self.problem(error);
+        if let Err(error) = LogReader::open(self.env, &directory, database_id, after) {
+            return self.problem(error);
         }
-    }
-
-    fn segments(&mut self, mut reader: LogReader) -> Result<()> {
-        let mut found: Vec<(u64, Option<(Lsn, Lsn)>)> = vec![(0, None); reader.segments.len()];
-        let first_number = reader.segments.first().map_or(1, |segment| segment.header.number);
-        let mut outcome = Ok(());
-        loop {
-            match reader.next() {
-                Ok(Some(record)) => {
-                    let (records, lsns) = &mut found[(record.segment - first_number) as usize];
-                    *records += 1;
-                    *lsns = Some((lsns.map_or(record.lsn, |(first, _)| first), record.lsn));
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    outcome = Err(error);
-                    break;
-                }
-            }
-        }
-        for (segment, (records, lsns)) in reader.segments.iter().zip(found) {
+        let log = match LogReader::open_whole(self.env, &directory, database_id) {
+            Ok(log) => log,
+            Err(error) => return self.problem(error),
+        };
+        // Segment by segment, so that damage in one does not hide that in another.
+        for (place, segment) in log.segments.iter().enumerate() {
             self.summary.files += 1;
             self.summary.bytes += segment.bytes;
-            self.summary.records += records;
-            if let Some((first, last)) = lsns {
-                let begin = self.summary.log_lsns.map_or(first, |(begin, _)| begin);
-                self.summary.log_lsns = Some((begin, last));
+            let next = log.segments.get(place + 1);
+            if let Err(error) = self.segment(segment, next, log.last_is_complete) {
+                self.problem(error);
             }
-            let (path, bytes) = (segment.path.clone(), segment.bytes);
-            (self.report)(Finding::Segment { path, bytes, records, lsns });
         }
-        self.tail(&reader);
-        outcome
     }
 
-    fn tail(&mut self, reader: &LogReader) {
-        let Some((end, last)) = reader.end().zip(reader.segments.last()) else { return };
+    fn segment(
+        &mut self,
+        segment: &Segment,
+        next: Option<&Segment>,
+        last_is_complete: bool,
+    ) -> Result<()> {
+        let mut reader = SegmentReader::open(&*self.env.files, segment)?;
+        let mut lsns: Option<(Lsn, Lsn)> = None;
+        let mut records = 0;
+        let defect = loop {
+            match reader.step()? {
+                Step::Record(record) => {
+                    records += 1;
+                    lsns = Some((lsns.map_or(record.lsn, |(first, _)| first), record.lsn));
+                }
+                Step::End => break None,
+                Step::Broken(defect) => break Some(defect),
+            }
+        };
+        self.summary.records += records;
+        if let Some((first, last)) = lsns {
+            let begin = self.summary.log_lsns.map_or(first, |(begin, _)| begin);
+            self.summary.log_lsns = Some((begin, last));
+        }
+        let end = reader.finish(defect, next, last_is_complete)?;
+        let (path, bytes) = (segment.path.clone(), segment.bytes);
+        (self.report)(Finding::Segment { path, bytes, records, lsns });
+        let Some(end) = end else { return Ok(()) };
         self.summary.clean_close = end.clean_close;
         if end.torn_bytes > 0 {
-            let (path, offset) = (last.path.clone(), end.offset);
-            (self.report)(Finding::TornTail { path, offset, bytes: end.torn_bytes });
+            let (path, offset, bytes) = (segment.path.clone(), end.offset, end.torn_bytes);
+            (self.report)(Finding::TornTail { path, offset, bytes });
         }
+        Ok(())
     }
-}
-
-fn list(files: &dyn FileSystem, path: &Path) -> Result<Vec<String>> {
-    files.list(path).map_err(|error| file_error("list", path, error))
 }

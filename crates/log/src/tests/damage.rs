@@ -1,1 +1,357 @@
-//! Placeholder
+//! Damage is found, and told from torn writes.
+
+use std::path::{Path, PathBuf};
+
+use thalweg_env::{Env, FileSystem, OpenMode, SimulatedDisk};
+use thalweg_types::{ErrorKind, Lsn, Result};
+
+use super::world::{Item, OPTIONS, PATH, read_all};
+use crate::file_header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::{
+    CheckpointWriter, DataDirectory, DirectoryMode, Finding, LogOptions, LogWriter, RecordRef,
+    Summary, open, verify,
+};
+
+/// A database with a checkpoint, three segments and 14 records, at rest.
+struct Sample {
+    env: Env,
+    disk: SimulatedDisk,
+    items: Vec<Item>,
+}
+
+fn item(lsn: u64, length: usize) -> Item {
+    let payload = (0..length).map(|place| (place as u64 * 7 + lsn * 31) as u8 | 1).collect();
+    Item { lsn: Lsn(lsn), kind: lsn as u8, payload }
+}
+
+fn append(log: &mut LogWriter, item: &Item) {
+    let payload: &[&[u8]] = &[&item.payload];
+    log.append(&[RecordRef { lsn: item.lsn, kind: item.kind, payload }]).unwrap();
+}
+
+fn open_directory(env: &Env) -> Result<DataDirectory> {
+    DataDirectory::open(env, Path::new(PATH), DirectoryMode::CreateOrOpen)
+}
+
+/// The first records have no checkpoint, the next are in one, and some of those in the log, too.
+fn sample(clean: bool) -> Sample {
+    let (env, disk, _) = Env::simulated(1);
+    let directory = open_directory(&env).unwrap();
+    let options = LogOptions { segment_bytes: 700 };
+    let (path, id) = (directory.log(), directory.database_id());
+    let (mut log, _) =
+        open(&env, &path, id, options, Lsn(0), &mut |_| Ok(()), &mut |_, _| {}).unwrap();
+    let mut items = Vec::new();
+    for lsn in 1..=14 {
+        let item = item(lsn, [0, 5, 64, 130, 200][lsn as usize % 5]);
+        append(&mut log, &item);
+        log.sync().unwrap();
+        items.push(item);
+        if lsn == 4 {
+            let mut checkpoint =
+                CheckpointWriter::create(&env, &directory.checkpoints(), Lsn(lsn), id).unwrap();
+            for item in &items {
+                let parts: &[&[u8]] = &[&item.payload];
+                checkpoint.section(u32::from(item.kind), item.lsn.0, parts).unwrap();
+            }
+            checkpoint.finish().unwrap();
+        }
+    }
+    if clean {
+        log.close().unwrap();
+    }
+    drop(directory);
+    Sample { env, disk, items }
+}
+
+impl Sample {
+    /// The same database on a disk of its own, to be damaged.
+    fn copy(&self) -> Sample {
+        let disk = self.disk.fork(1);
+        Sample { env: self.env.with_files(disk.clone()), disk, items: self.items.clone() }
+    }
+
+    fn recover(&self) -> Result<Vec<Item>> {
+        let directory = open_directory(&self.env)?;
+        read_all(&self.env, &directory).map(|(_, items)| items)
+    }
+
+    fn verify(&self) -> (Summary, Vec<Finding>) {
+        let mut findings = Vec::new();
+        let summary =
+            verify(&self.env, Path::new(PATH), &mut |finding| findings.push(finding)).unwrap();
+        (summary, findings)
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let root = Path::new(PATH);
+        let mut files = vec![root.join("FORMAT")];
+        for directory in [root.join("log"), root.join("checkpoint")] {
+            let names = self.disk.list(&directory).unwrap();
+            files.extend(names.iter().map(|name| directory.join(name)));
+        }
+        files
+    }
+
+    fn segments(&self) -> Vec<PathBuf> {
+        let log = Path::new(PATH).join("log");
+        self.files().into_iter().filter(|path| path.starts_with(&log)).collect()
+    }
+
+    fn bytes(&self, path: &Path) -> Vec<u8> {
+        let file = self.disk.open(path, OpenMode::Read).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    }
+
+    fn write(&self, path: &Path, offset: usize, bytes: &[u8]) {
+        let file = self.disk.open(path, OpenMode::ReadWrite).unwrap();
+        file.write_all_at(bytes, offset as u64).unwrap();
+    }
+
+    fn cut(&self, path: &Path, length: usize) {
+        self.disk.open(path, OpenMode::ReadWrite).unwrap().set_len(length as u64).unwrap();
+    }
+
+    fn assert_damaged(&self, what: &str) {
+        let error = self.recover().expect_err(what);
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}: {error:?}");
+        assert!(error.hint().is_some(), "{what}: {error:?}");
+        assert!(self.verify().0.problems > 0, "{what}");
+    }
+}
+
+#[test]
+fn the_sample_is_sound() {
+    for clean in [false, true] {
+        let sample = sample(clean);
+        let (summary, findings) = sample.verify();
+        assert_eq!((summary.problems, summary.clean_close), (0, clean));
+        assert_eq!((summary.files, summary.records), (2 + sample.segments().len() as u64, 14));
+        assert_eq!(summary.log_lsns, Some((Lsn(1), Lsn(14))));
+        assert_eq!(findings.len() as u64, summary.files - 1);
+        assert!(sample.segments().len() >= 3);
+        assert_eq!(sample.recover().unwrap(), sample.items);
+    }
+}
+
+#[test]
+fn any_flipped_byte_is_detected_or_harmless() {
+    for clean in [false, true] {
+        let sample = sample(clean);
+        for path in sample.files() {
+            for (place, byte) in sample.bytes(&path).into_iter().enumerate() {
+                for flip in [0x01, 0x80, 0xff] {
+                    let copy = sample.copy();
+                    copy.write(&path, place, &[byte ^ flip]);
+                    let what = format!("byte {place} of {} ^ {flip:#x}", path.display());
+                    assert!(copy.verify().0.problems > 0, "{what}");
+                    match copy.recover() {
+                        Ok(items) => assert_eq!(items, sample.items, "{what}"),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}"),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cut_at_any_length_loses_only_what_is_cut_away() {
+    let sample = sample(false);
+    let segments = sample.segments();
+    for path in sample.files() {
+        let last = segments.last() == Some(&path);
+        for length in 0..sample.bytes(&path).len() {
+            let copy = sample.copy();
+            copy.cut(&path, length);
+            let what = format!("{} cut to {length}", path.display());
+            match copy.recover() {
+                Ok(items) if last => assert!(sample.items.starts_with(&items), "{what}"),
+                Ok(items) => assert_eq!(items, sample.items, "{what}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}"),
+            }
+            assert!(last || copy.verify().0.problems > 0, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_cut_last_record_leaves_all_before_it() {
+    let sample = sample(false);
+    let last = sample.segments().pop().unwrap();
+    let end = sample.bytes(&last).len();
+    // The last record has 200 bytes of payload, which fill four steps of the grid.
+    for length in end - 64 - 256..end {
+        let copy = sample.copy();
+        copy.cut(&last, length);
+        assert_eq!(copy.recover().unwrap(), sample.items[..13], "{length}");
+        // What was cut is gone for good, and the log goes on.
+        assert_eq!(copy.verify().1.len() as u64, copy.verify().0.files - 1, "{length}");
+        assert_eq!(copy.recover().unwrap(), sample.items[..13], "{length}");
+    }
+}
+
+#[test]
+fn zeros_at_the_end_are_the_end_of_the_log() {
+    let sample = sample(false);
+    let last = sample.segments().pop().unwrap();
+    let end = sample.bytes(&last).len();
+    for zeros in [1, 63, 64, 65, 512, 100_000] {
+        let copy = sample.copy();
+        copy.cut(&last, end + zeros);
+        let (summary, findings) = copy.verify();
+        assert_eq!(summary.problems, 0);
+        assert!(matches!(
+            findings.last(),
+            Some(Finding::TornTail { offset, bytes, .. })
+                if (*offset, *bytes) == (end as u64, zeros as u64)
+        ));
+        assert_eq!(copy.recover().unwrap(), sample.items);
+        assert_eq!(copy.bytes(&last).len(), end);
+    }
+}
+
+#[test]
+fn after_a_clean_close_nothing_may_follow() {
+    let sample = sample(true);
+    let last = sample.segments().pop().unwrap();
+    let end = sample.bytes(&last).len();
+    for zeros in [1, 64, 1000] {
+        let copy = sample.copy();
+        copy.cut(&last, end + zeros);
+        copy.assert_damaged("zeros after the mark of a clean close");
+    }
+}
+
+/// A synced record, and one after it that was not synced: that one may be torn.
+#[test]
+fn unwritten_sectors_are_torn_only_where_nothing_was_durable() {
+    let (env, disk, _) = Env::simulated(2);
+    let directory = open_directory(&env).unwrap();
+    let (mut log, _) = read_all(&env, &directory).unwrap();
+    let items = vec![item(1, 3000), item(2, 3000)];
+    append(&mut log, &items[0]);
+    log.sync().unwrap();
+    append(&mut log, &items[1]);
+    drop((log, directory));
+    let sample = Sample { env, disk, items };
+    let path = sample.segments().remove(0);
+    let (second, end) = (64 + 64 + 3008, sample.bytes(&path).len());
+    for from in (0..end).step_by(512) {
+        let (to, copy) = ((from + 512).min(end), sample.copy());
+        copy.write(&path, from, &vec![0; to - from]);
+        if to <= second {
+            copy.assert_damaged("a sector of zeros before what was durable");
+        } else if from >= second {
+            assert_eq!(copy.recover().unwrap(), sample.items[..1], "from {from}");
+        }
+        // The sector between holds both the end of the first record and the only header that tells
+        // that this was durable: without it nobody can say.
+    }
+}
+
+#[test]
+fn zeros_that_were_written_do_not_excuse_damage() {
+    let (env, disk, _) = Env::simulated(3);
+    let directory = open_directory(&env).unwrap();
+    let (mut log, _) = read_all(&env, &directory).unwrap();
+    let mut item = item(1, 4000);
+    item.payload[600..3000].fill(0);
+    append(&mut log, &item);
+    log.sync().unwrap();
+    drop((log, directory));
+    let sample = Sample { env, disk, items: vec![item] };
+    let path = sample.segments().remove(0);
+    assert_eq!(sample.copy().recover().unwrap(), sample.items);
+    for place in [128, 400, 1000, 3900] {
+        let copy = sample.copy();
+        copy.write(&path, place, &[0xaa]);
+        copy.assert_damaged("a flipped byte beside zeros");
+    }
+    sample.write(&path, 3584, &[0; 512]);
+    assert_eq!(sample.recover().unwrap(), []);
+}
+
+#[test]
+fn missing_swapped_and_foreign_segments_are_detected() {
+    let sample = sample(false);
+    let segments = sample.segments();
+    for missing in &segments[1..segments.len() - 1] {
+        let copy = sample.copy();
+        copy.disk.remove_file(missing).unwrap();
+        copy.assert_damaged("a segment is missing");
+    }
+    let copy = sample.copy();
+    segments.iter().for_each(|path| copy.disk.remove_file(path).unwrap());
+    copy.assert_damaged("the log is missing");
+
+    let copy = sample.copy();
+    let (other, held) = (&segments[0], &segments[1]);
+    copy.cut(held, 0);
+    copy.write(held, 0, &sample.bytes(other));
+    copy.assert_damaged("a segment under another's name");
+
+    let copy = sample.copy();
+    let mut header = sample.bytes(held)[..HEADER_BYTES as usize].try_into().unwrap();
+    let mut decoded = FileHeader::decode(FileKind::Segment, &header, held, 0).unwrap();
+    decoded.database_id ^= 1;
+    header = decoded.encode();
+    copy.write(held, 0, &header);
+    assert!(copy.recover().unwrap_err().message().contains("another database"));
+}
+
+/// The oldest segment is wholly in the checkpoint: a removal that was interrupted.
+#[test]
+fn a_missing_segment_that_nobody_needs_is_no_damage() {
+    let sample = sample(false);
+    sample.disk.remove_file(&sample.segments()[0]).unwrap();
+    assert_eq!(sample.verify().0.problems, 0);
+    assert_eq!(sample.recover().unwrap(), sample.items);
+}
+
+#[test]
+fn a_damaged_checkpoint_is_not_passed_over_for_an_older_one() {
+    let sample = sample(false);
+    let directory = open_directory(&sample.env).unwrap();
+    let (checkpoints, id) = (directory.checkpoints(), directory.database_id());
+    let older = checkpoints.join("checkpoint-00000000000000000004.tck");
+    let bytes = sample.bytes(&older);
+    CheckpointWriter::create(&sample.env, &checkpoints, Lsn(9), id).unwrap().finish().unwrap();
+    assert!(!sample.disk.exists(&older).unwrap());
+    sample.disk.open(&older, OpenMode::CreateNew).unwrap().write_all_at(&bytes, 0).unwrap();
+    drop(directory);
+    sample.cut(&checkpoints.join("checkpoint-00000000000000000009.tck"), 100);
+    sample.assert_damaged("the newest checkpoint");
+}
+
+#[test]
+fn another_format_version_is_named() {
+    for (number, kind) in [FileKind::Format, FileKind::CheckpointStart].into_iter().enumerate() {
+        let sample = sample(false);
+        let path =
+            if number == 0 { sample.files().remove(0) } else { sample.files().pop().unwrap() };
+        let header = sample.bytes(&path)[..HEADER_BYTES as usize].try_into().unwrap();
+        let header = FileHeader::decode(kind, &header, &path, 0).unwrap();
+        sample.write(&path, 0, &header.encode_as(7));
+        let error = sample.recover().unwrap_err();
+        assert!(error.message().contains("version 7"), "{error}");
+        assert!(error.message().contains("reads version 1"), "{error}");
+    }
+}
+
+#[test]
+fn a_record_that_exceeds_a_segment_stands_at_its_end() {
+    let (env, disk, _) = Env::simulated(4);
+    let directory = open_directory(&env).unwrap();
+    let (mut log, _) = read_all(&env, &directory).unwrap();
+    let lengths = [100, 3 * OPTIONS.segment_bytes as usize, 100];
+    let items: Vec<Item> = (1..).zip(lengths).map(|(lsn, length)| item(lsn, length)).collect();
+    items.iter().for_each(|item| append(&mut log, item));
+    log.close().unwrap();
+    drop(directory);
+    let sample = Sample { env, disk, items };
+    assert_eq!(sample.segments().len(), 3);
+    assert_eq!(sample.recover().unwrap(), sample.items);
+}

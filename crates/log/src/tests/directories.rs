@@ -1,1 +1,72 @@
-//! Placeholder
+//! Whose a directory is.
+
+use std::path::Path;
+
+use thalweg_env::{Env, FileSystem, OpenMode, SimulatedDisk};
+use thalweg_types::{Error, SqlState};
+
+use crate::{DataDirectory, DirectoryMode, verify};
+
+fn open(env: &Env, mode: DirectoryMode) -> Result<DataDirectory, Error> {
+    DataDirectory::open(env, Path::new("/data/database"), mode)
+}
+
+fn put(disk: &SimulatedDisk, path: &str) {
+    disk.create_dir_all(Path::new(path).parent().unwrap()).unwrap();
+    disk.open(Path::new(path), OpenMode::CreateNew).unwrap();
+}
+
+#[test]
+fn a_new_directory_becomes_a_database_once() {
+    let (env, _, _) = Env::simulated(1);
+    let refused = open(&env, DirectoryMode::OpenExisting).err().unwrap();
+    assert_eq!(refused.state(), SqlState::UNDEFINED_FILE);
+    let id = open(&env, DirectoryMode::CreateOrOpen).unwrap().database_id();
+    assert_eq!(open(&env, DirectoryMode::CreateOrOpen).unwrap().database_id(), id);
+    assert_eq!(open(&env, DirectoryMode::OpenExisting).unwrap().database_id(), id);
+}
+
+#[test]
+fn a_database_is_used_by_one_at_a_time() {
+    let (env, _, _) = Env::simulated(1);
+    let first = open(&env, DirectoryMode::CreateOrOpen).unwrap();
+    let refused = open(&env, DirectoryMode::OpenExisting).err().unwrap();
+    assert_eq!(refused.state(), SqlState::OBJECT_IN_USE);
+    let refused = verify(&env, first.path(), &mut |_| {}).unwrap_err();
+    assert_eq!(refused.state(), SqlState::OBJECT_IN_USE);
+    drop(first);
+    open(&env, DirectoryMode::OpenExisting).unwrap();
+}
+
+#[test]
+fn the_files_of_others_are_left_alone() {
+    let (env, disk, _) = Env::simulated(1);
+    put(&disk, "/data/database/letter.txt");
+    let refused = open(&env, DirectoryMode::CreateOrOpen).err().unwrap();
+    assert!(refused.message().contains("letter.txt"), "{refused}");
+    assert_eq!(disk.list(Path::new("/data/database")).unwrap(), ["letter.txt"]);
+}
+
+#[test]
+fn a_configuration_file_may_be_there_first() {
+    let (env, disk, _) = Env::simulated(1);
+    put(&disk, "/data/database/thalweg.toml");
+    open(&env, DirectoryMode::CreateOrOpen).unwrap();
+}
+
+#[test]
+fn a_log_without_its_format_is_not_made_new() {
+    let (env, disk, _) = Env::simulated(1);
+    put(&disk, "/data/database/log/log-00000000000000000001.tls");
+    let refused = open(&env, DirectoryMode::CreateOrOpen).err().unwrap();
+    assert_eq!(refused.state(), SqlState::DATA_CORRUPTED);
+}
+
+#[test]
+fn an_interrupted_checkpoint_is_cleared_away() {
+    let (env, disk, _) = Env::simulated(1);
+    drop(open(&env, DirectoryMode::CreateOrOpen).unwrap());
+    put(&disk, "/data/database/checkpoint/checkpoint-00000000000000000007.tck.new");
+    open(&env, DirectoryMode::CreateOrOpen).unwrap();
+    assert!(disk.list(Path::new("/data/database/checkpoint")).unwrap().is_empty());
+}
