@@ -1,0 +1,131 @@
+//! What a workload found, apart from how it is shown.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Samples;
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    Seconds,
+    Megabytes,
+    MegabytesPerSecond,
+    RowsPerSecond,
+    Count,
+}
+
+/// What the number should be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Wanted {
+    /// Ours divided by the peer's is at most this.
+    RatioAtMost(f64),
+    /// Ours is at least this.
+    AtLeast(f64),
+    /// Shown for information.
+    Nothing,
+}
+
+/// One measured thing, beside a peer's where there is one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    pub work: String,
+    pub unit: Unit,
+    pub ours: Samples,
+    pub peer: Option<(String, Samples)>,
+    pub wanted: Wanted,
+    /// What a reader must know to judge the number, a sentence or nothing.
+    pub note: String,
+}
+
+impl Finding {
+    #[must_use]
+    pub fn new(work: impl Into<String>, unit: Unit, ours: impl Into<Samples>) -> Finding {
+        Finding {
+            work: work.into(),
+            unit,
+            ours: ours.into(),
+            peer: None,
+            wanted: Wanted::Nothing,
+            note: String::new(),
+        }
+    }
+
+    /// Sets a peer beside it; without measurements the peer was not there.
+    #[must_use]
+    pub fn beside(mut self, peer: &str, samples: Samples) -> Finding {
+        self.peer = (!samples.is_empty()).then(|| (peer.to_owned(), samples));
+        self
+    }
+
+    #[must_use]
+    pub fn wanted(mut self, wanted: Wanted) -> Finding {
+        self.wanted = wanted;
+        self
+    }
+
+    #[must_use]
+    pub fn noted(mut self, note: impl Into<String>) -> Finding {
+        self.note = note.into();
+        self
+    }
+
+    /// Ours divided by the peer's, by their medians.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        let (_, peer) = self.peer.as_ref()?;
+        Some(self.ours.median() / peer.median())
+    }
+
+    /// Whether the number is what was wanted; nothing where that cannot be said.
+    #[must_use]
+    pub fn reached(&self) -> Option<bool> {
+        match self.wanted {
+            Wanted::RatioAtMost(bound) => self.ratio().map(|ratio| ratio <= bound),
+            Wanted::AtLeast(bound) => Some(self.ours.median() >= bound),
+            Wanted::Nothing => None,
+        }
+    }
+}
+
+/// Numbers over something, as lines of a plot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Chart {
+    pub title: String,
+    pub across: String,
+    pub up: String,
+    pub lines: Vec<Line>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
+}
+
+/// All that one workload found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    pub findings: Vec<Finding>,
+    pub charts: Vec<Chart>,
+}
+
+impl Findings {
+    pub fn push(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_needs_a_peer() {
+        let alone = Finding::new("work", Unit::Seconds, 2.0).wanted(Wanted::RatioAtMost(1.0));
+        assert_eq!((alone.ratio(), alone.reached()), (None, None));
+        let beside = alone.clone().beside("peer", Samples::from(4.0));
+        assert_eq!((beside.ratio(), beside.reached()), (Some(0.5), Some(true)));
+        let absent = alone.beside("peer", Samples::default());
+        assert_eq!(absent.peer, None);
+    }
+}

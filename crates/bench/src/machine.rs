@@ -1,0 +1,75 @@
+//! What the numbers were measured on, and how much memory and disk are in use.
+
+use std::path::Path;
+use std::time::Duration;
+
+use thalweg_env::{Clock, RealClock};
+use thalweg_types::Result;
+
+use crate::errors::while_doing;
+
+/// The machine in words: processor, cores, memory, system.
+pub fn description() -> String {
+    let field = |file: &str, name: &str| -> Option<String> {
+        let text = std::fs::read_to_string(file).ok()?;
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let processor = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned());
+    let memory = field("/proc/meminfo", "MemTotal")
+        .and_then(|size| size.split(' ').next()?.parse::<f64>().ok())
+        .map_or_else(String::new, |kib| format!(", {:.0} GiB", kib / 1024.0 / 1024.0));
+    format!("{processor}, {} cores{memory}, {}", cores(), std::env::consts::OS)
+}
+
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Today, as `2013-01-31`.
+pub fn today() -> String {
+    let now = RealClock::new().now_micros();
+    arrow::temporal_conversions::timestamp_us_to_datetime(now)
+        .map_or_else(String::new, |now| now.format("%Y-%m-%d").to_string())
+}
+
+/// The memory of this process that is in RAM, in bytes, after what was freed had time to go.
+pub fn resident_bytes() -> Result<u64> {
+    RealClock::new().sleep(Duration::from_millis(1500));
+    let status = std::fs::read_to_string("/proc/self/status")
+        .map_err(while_doing("reading the memory in use"))?;
+    let kib = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok())
+        .unwrap_or_default();
+    Ok(kib * 1024)
+}
+
+/// The bytes of all files below a directory.
+pub fn directory_bytes(directory: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for path in files_below(directory)? {
+        let metadata = path.metadata().map_err(while_doing(path.display()))?;
+        bytes += metadata.len();
+    }
+    Ok(bytes)
+}
+
+/// All files below a directory.
+pub fn files_below(directory: &Path) -> Result<Vec<std::path::PathBuf>> {
+    let mut files = Vec::new();
+    let mut directories = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        let entries = std::fs::read_dir(&directory).map_err(while_doing(directory.display()))?;
+        for entry in entries {
+            let path = entry.map_err(while_doing(directory.display()))?.path();
+            if path.is_dir() {
+                directories.push(path);
+            } else {
+                files.push(path);
+            }
+        }
+    }
+    Ok(files)
+}

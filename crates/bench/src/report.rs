@@ -1,0 +1,37 @@
+//! Findings as text: a table for terminals and RESULTS.md, a page with plots for a browser.
+
+mod html;
+mod markdown;
+mod numbers;
+mod plot;
+
+use crate::finding::{Finding, Findings};
+
+/// What one workload found, under its name.
+pub struct Section {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub findings: Findings,
+}
+
+/// All that a run found, and where.
+pub struct Report {
+    pub machine: String,
+    pub date: String,
+    pub sections: Vec<Section>,
+}
+
+impl Report {
+    pub fn markdown(&self) -> String {
+        markdown::report(self)
+    }
+
+    pub fn html(&self) -> String {
+        html::report(self)
+    }
+}
+
+/// Findings as a Markdown table, aligned so that it reads as well in a terminal.
+pub fn table(findings: &[Finding]) -> String {
+    markdown::table(findings)
+}

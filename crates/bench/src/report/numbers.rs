@@ -1,0 +1,68 @@
+//! Numbers for people: three digits that matter, and the unit.
+
+use crate::finding::{Finding, Unit, Wanted};
+use crate::samples::Samples;
+
+pub fn shown(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Seconds if value < 1.0 => format!("{} ms", digits(value * 1000.0)),
+        Unit::Seconds => format!("{} s", digits(value)),
+        Unit::Megabytes => format!("{} MB", digits(value)),
+        Unit::MegabytesPerSecond => format!("{} MB/s", digits(value)),
+        Unit::RowsPerSecond => format!("{} M rows/s", digits(value / 1e6)),
+        Unit::Count => format!("{value:.0}"),
+    }
+}
+
+/// The median, and from where to where the measurements went.
+pub fn spread(samples: &Samples, unit: Unit) -> String {
+    let median = shown(samples.median(), unit);
+    match samples.len() {
+        1 => median,
+        _ => {
+            let (min, max) = (shown(samples.min(), unit), shown(samples.max(), unit));
+            format!("{median} ({min} – {max})")
+        }
+    }
+}
+
+pub fn ratio(finding: &Finding) -> String {
+    finding.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}x"))
+}
+
+pub fn wanted(finding: &Finding) -> String {
+    let bound = match finding.wanted {
+        Wanted::RatioAtMost(bound) => format!("≤ {bound:.2}x"),
+        Wanted::AtLeast(bound) => format!("≥ {}", shown(bound, finding.unit)),
+        Wanted::Nothing => return String::new(),
+    };
+    match finding.reached() {
+        Some(true) => format!("{bound} ✓"),
+        Some(false) => format!("{bound} ✗"),
+        None => bound,
+    }
+}
+
+/// Three significant digits.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_and_a_unit() {
+        assert_eq!(shown(0.012_345, Unit::Seconds), "12.3 ms");
+        assert_eq!(shown(3.723_4, Unit::Seconds), "3.72 s");
+        assert_eq!(shown(1_234_567.0, Unit::RowsPerSecond), "1.23 M rows/s");
+        assert_eq!(shown(22.0, Unit::Count), "22");
+        let samples = Samples::from_iter([1.0, 3.0, 2.0]);
+        assert_eq!(spread(&samples, Unit::Seconds), "2.00 s (1.00 s – 3.00 s)");
+    }
+}

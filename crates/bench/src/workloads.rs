@@ -1,0 +1,29 @@
+//! The workloads, a file each. A new one is a file with a `WORKLOAD`, and a line here.
+
+mod load;
+mod memory;
+mod recovery;
+mod tpch;
+mod updates;
+
+use futures::future::LocalBoxFuture;
+use thalweg_types::Result;
+
+use crate::context::Context;
+use crate::finding::Findings;
+
+/// Something to measure.
+pub struct Workload {
+    pub name: &'static str,
+    /// What it measures, in half a sentence.
+    pub about: &'static str,
+    pub(crate) run: for<'a> fn(&'a Context) -> LocalBoxFuture<'a, Result<Findings>>,
+}
+
+pub static WORKLOADS: [Workload; 5] =
+    [load::WORKLOAD, tpch::WORKLOAD, memory::WORKLOAD, updates::WORKLOAD, recovery::WORKLOAD];
+
+#[must_use]
+pub fn named(name: &str) -> Option<&'static Workload> {
+    WORKLOADS.iter().find(|workload| workload.name == name)
+}

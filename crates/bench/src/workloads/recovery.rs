@@ -1,0 +1,160 @@
+//! Opening a database after its process died: from a checkpoint, and from the log alone.
+
+use std::io::Read;
+use std::path::Path;
+
+use thalweg_query::Database;
+use thalweg_types::{Error, Result};
+
+use super::Workload;
+use crate::context::Context;
+use crate::errors::while_doing;
+use crate::finding::{Finding, Findings, Unit, Wanted};
+use crate::machine;
+use crate::peers::{copy, execute, to_rows};
+use crate::samples::Samples;
+use crate::tpch::lineitem;
+
+pub const WORKLOAD: Workload = Workload {
+    name: "recovery",
+    about: "opening six million rows from a checkpoint and from the log alone",
+    run: |context| Box::pin(run(context)),
+};
+
+async fn run(context: &Context) -> Result<Findings> {
+    let scratch = context.scratch("recovery")?;
+    let (live, log, checkpoint) = (
+        scratch.path().join("live"),
+        scratch.path().join("log"),
+        scratch.path().join("checkpoint"),
+    );
+    let rows = prepare(context, &live, &log, &checkpoint).await?;
+    let mut findings = Findings::default();
+    let from_log = measure(context, &log, rows).await?;
+    findings.push(
+        Finding::new(
+            format!("rows a second from the log alone, {rows} rows"),
+            Unit::RowsPerSecond,
+            from_log.seconds.iter().map(|seconds| rows as f64 / seconds).collect::<Samples>(),
+        )
+        .wanted(Wanted::AtLeast(1e6)),
+    );
+    let from_checkpoint = measure(context, &checkpoint, rows).await?;
+    findings.push(
+        Finding::new(
+            "files opened from a checkpoint, page cache cold",
+            Unit::MegabytesPerSecond,
+            from_checkpoint.rates(),
+        )
+        .beside("reading the same files", from_checkpoint.read_rates())
+        .noted("What the disk gives in the same run, and how much of it recovery uses."),
+    );
+    findings.push(Finding::new(
+        "seconds from a checkpoint to the first answer",
+        Unit::Seconds,
+        from_checkpoint.seconds,
+    ));
+    Ok(findings)
+}
+
+/// Loads a table, and keeps what the disk holds before and after its checkpoint, as a process
+/// that dies at these moments would leave it.
+async fn prepare(context: &Context, live: &Path, log: &Path, checkpoint: &Path) -> Result<u64> {
+    let files = context.tpch()?;
+    let database = Database::open(live)?;
+    let mut session = database.session();
+    execute(&mut session, &lineitem().create_with_key()).await?;
+    execute(&mut session, &copy(&files, "lineitem")).await?;
+    let rows = count(&mut session).await?;
+    copy_directory(live, log)?;
+    database.checkpoint()?;
+    copy_directory(live, checkpoint)?;
+    drop(session);
+    database.close()?;
+    Ok(rows)
+}
+
+struct Openings {
+    bytes: f64,
+    seconds: Samples,
+    read_seconds: Samples,
+}
+
+impl Openings {
+    fn rates(&self) -> Samples {
+        self.seconds.iter().map(|seconds| self.bytes / 1e6 / seconds).collect()
+    }
+
+    fn read_rates(&self) -> Samples {
+        self.read_seconds.iter().map(|seconds| self.bytes / 1e6 / seconds).collect()
+    }
+}
+
+/// Opens copies of a directory, each with a cold page cache, and reads it plainly in turns.
+async fn measure(context: &Context, image: &Path, rows: u64) -> Result<Openings> {
+    let bytes = machine::directory_bytes(image)? as f64;
+    let mut openings =
+        Openings { bytes, seconds: Samples::default(), read_seconds: Samples::default() };
+    for _ in 0..context.repetitions {
+        let scratch = context.scratch("opening")?;
+        let directory = scratch.path().join("data");
+        copy_directory(image, &directory)?;
+        forget_cached(&directory)?;
+        let started = context.seconds();
+        read_all(&directory)?;
+        openings.read_seconds.push(context.seconds() - started);
+        forget_cached(&directory)?;
+        let started = context.seconds();
+        let database = Database::open(&directory)?;
+        let mut session = database.session();
+        let found = count(&mut session).await?;
+        openings.seconds.push(context.seconds() - started);
+        if found != rows {
+            return Err(Error::internal(format!("{found} rows came back, {rows} were there")));
+        }
+        drop(session);
+        database.close()?;
+    }
+    Ok(openings)
+}
+
+async fn count(session: &mut thalweg_query::Session) -> Result<u64> {
+    let batches = execute(session, "SELECT COUNT(*) FROM lineitem").await?;
+    let rows = to_rows(&batches)?;
+    let text = rows.first().and_then(|row| row.first()?.clone()).unwrap_or_default();
+    text.parse().map_err(while_doing("counting the rows"))
+}
+
+/// Copies files and makes sure that they are on disk: only then can the cache forget them.
+fn copy_directory(from: &Path, to: &Path) -> Result<()> {
+    for file in machine::files_below(from)? {
+        let place = to.join(file.strip_prefix(from).expect("it lies below"));
+        let directory = place.parent().expect("a file lies in a directory");
+        std::fs::create_dir_all(directory).map_err(while_doing(directory.display()))?;
+        std::fs::copy(&file, &place).map_err(while_doing(file.display()))?;
+        open(&place)?.sync_all().map_err(while_doing(place.display()))?;
+    }
+    Ok(())
+}
+
+fn forget_cached(directory: &Path) -> Result<()> {
+    for path in machine::files_below(directory)? {
+        rustix::fs::fadvise(open(&path)?, 0, None, rustix::fs::Advice::DontNeed)
+            .map_err(while_doing(path.display()))?;
+    }
+    Ok(())
+}
+
+fn read_all(directory: &Path) -> Result<()> {
+    let mut buffer = vec![0; 1 << 20];
+    for path in machine::files_below(directory)? {
+        let mut file = open(&path)?;
+        while file.read(&mut buffer).map_err(while_doing(path.display()))? > 0 {}
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "what the benchmark compares with is the real disk")]
+fn open(path: &Path) -> Result<std::fs::File> {
+    std::fs::File::open(path).map_err(while_doing(path.display()))
+}
