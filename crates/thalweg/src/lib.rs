@@ -1,1 +1,34 @@
-//! Placeholder
+//! A memory-first SQL database for live data, as a library.
+//!
+//! ```
+//! use futures::TryStreamExt as _;
+//! use thalweg::Database;
+//!
+//! # fn main() -> thalweg::Result<()> {
+//! # tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
+//! let database = Database::in_memory()?;
+//! let mut session = database.session();
+//! session.execute("CREATE TABLE prices (symbol text PRIMARY KEY, price numeric(12, 4))").await?;
+//! session.execute("INSERT INTO prices VALUES ('AAPL', 187.5), ('MSFT', 402.25)").await?;
+//!
+//! let outcome = session.execute("SELECT symbol FROM prices WHERE price > 200").await?;
+//! let mut rows = outcome.rows.expect("a query has rows");
+//! while let Some(batch) = rows.try_next().await? {
+//!     assert_eq!(batch.num_rows(), 1);
+//! }
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+//!
+//! A [`Database`] is cheap to clone and shared by all; a [`Session`] belongs to one client and holds
+//! its transaction. Results are streams of Arrow record batches and are as large as they are: nothing
+//! is collected on the way. An [`Appender`] loads batches without going through SQL.
+//!
+//! Everything runs on a tokio runtime with several threads, which the program brings along.
+
+pub use thalweg_query::{
+    Appender, BatchStream, CancelHandle, Database, DatabaseBuilder, Durability, Outcome, Progress,
+    Session, Statement, Tag, TransactionStatus, Unit,
+};
+pub use thalweg_types::{Error, ErrorKind, Result, SqlState};

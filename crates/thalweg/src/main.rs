@@ -1,1 +1,33 @@
-fn main() {}
+//! The program: its command line, and what each subcommand does.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+mod check_command;
+mod cli;
+mod config;
+mod config_command;
+mod exit;
+mod print;
+mod progress;
+mod report;
+mod shell;
+mod sql_command;
+mod terminal;
+
+use cli::{Cli, Command};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let exit = match &cli.command {
+        None => sql_command::run(&cli.sql),
+        Some(Command::Sql(arguments)) => sql_command::run(arguments),
+        Some(Command::Check(arguments)) => check_command::run(arguments),
+        Some(Command::Config(arguments)) => config_command::run(arguments),
+    };
+    exit.into()
+}

@@ -1,0 +1,100 @@
+//! `thalweg bench`: measures Thalweg beside its peers.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use thalweg::{Error, Result};
+use thalweg_bench::{Options, WORKLOADS, Workload, named};
+
+use crate::exit::Exit;
+use crate::report;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg bench tpch                 one workload, its table to the terminal
+  thalweg bench all                  every workload; writes bench/RESULTS.md and bench/report.html
+  thalweg bench load --scale 0.1 --python venv/bin/python
+
+Data is made once and kept in the cache. DuckDB is measured beside where python3 has it:
+pip install -r bench/peers/requirements.txt";
+
+/// Measures Thalweg beside its peers, in turns in one run
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct BenchArguments {
+    /// What to measure: load, tpch, memory, updates, recovery, or all
+    #[arg(value_name = "WORKLOAD", default_value = ALL, value_parser = workload_names())]
+    workload: String,
+    /// Scale of the TPC-H data; 1 is six million line items
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// How often each thing is measured
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    repetitions: usize,
+    /// Where `all` writes its report
+    #[arg(long, value_name = "DIR", default_value = "bench")]
+    report: PathBuf,
+    /// The Python that has DuckDB [default: python3]
+    #[arg(long, value_name = "FILE")]
+    python: Option<PathBuf>,
+    /// Where data is kept between runs [default: thalweg/bench in the user's cache]
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+}
+
+const ALL: &str = "all";
+
+fn workload_names() -> PossibleValuesParser {
+    let names = WORKLOADS.iter().map(|workload| workload.name);
+    PossibleValuesParser::new(names.chain([ALL]))
+}
+
+pub fn run(arguments: &BenchArguments) -> Exit {
+    let options = Options {
+        scale: arguments.scale,
+        repetitions: arguments.repetitions,
+        python: arguments.python.clone(),
+        cache: arguments.cache.clone().unwrap_or_else(cache_directory),
+    };
+    let told = match named(&arguments.workload) {
+        Some(workload) => run_one(workload, &options),
+        None => run_all(&options, &arguments.report),
+    };
+    match told {
+        Ok(()) => Exit::Success,
+        Err(error) => {
+            report::tell(&error);
+            Exit::StatementFailed
+        }
+    }
+}
+
+fn run_one(workload: &Workload, options: &Options) -> Result<()> {
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|error| Error::internal("no threads").with_source(error))?;
+    runtime.block_on(thalweg_bench::run(workload, options)).map(drop)
+}
+
+fn run_all(options: &Options, directory: &Path) -> Result<()> {
+    let program = std::env::current_exe()
+        .map_err(|error| Error::internal("this program cannot be found").with_source(error))?;
+    let arguments = |workload: &Workload| {
+        let mut arguments = vec![
+            "bench".to_owned(),
+            workload.name.to_owned(),
+            format!("--scale={}", options.scale),
+            format!("--repetitions={}", options.repetitions),
+            format!("--cache={}", options.cache.display()),
+        ];
+        arguments.extend(options.python.iter().map(|path| format!("--python={}", path.display())));
+        arguments
+    };
+    thalweg_bench::run_all(options, &program, arguments, directory)
+}
+
+fn cache_directory() -> PathBuf {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
+    cache.unwrap_or_else(std::env::temp_dir).join("thalweg").join("bench")
+}

@@ -1,0 +1,117 @@
+//! The command line. Each subcommand's arguments live in the subcommand's own file.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Parser, Subcommand};
+use thalweg::{Database, Error, Progress};
+use tokio::runtime::Runtime;
+
+use crate::check_command::CheckArguments;
+use crate::config::{self, Config, DatabaseSettings, Durability, Flags, Size};
+use crate::config_command::ConfigArguments;
+use crate::sql_command::SqlArguments;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg                                 a shell on a database in memory
+  thalweg --data ./market                 a shell on a durable database
+  thalweg -c 'SELECT 1 + 1'               run a statement
+  thalweg --data ./market -f load.sql     run a script
+  thalweg sql -c \"SELECT * FROM 'prices.csv'\" --format parquet --output prices.parquet
+  thalweg check ./market                  look for damage
+
+Exit status: 0 done, 1 a statement failed, 2 wrong usage or configuration, 3 the database could
+not be opened, 4 damage was found, 130 interrupted.";
+
+/// A memory-first SQL database for live data.
+///
+/// Without a subcommand this is `thalweg sql`.
+#[derive(Debug, Parser)]
+#[command(name = "thalweg", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub sql: SqlArguments,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Sql(Box<SqlArguments>),
+    Check(CheckArguments),
+    Config(ConfigArguments),
+}
+
+/// Which database, and how it runs: the same for every subcommand that opens one.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Database")]
+pub struct DatabaseArguments {
+    /// Directory of a durable database, created when missing; without it all is in memory
+    #[arg(short, long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Configuration file [default: thalweg.toml in the data directory, if there]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Threads that queries run on [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// Memory that queries may take before they spill to disk, such as 4GB
+    #[arg(long, value_name = "SIZE")]
+    pub memory_limit: Option<Size>,
+    /// When a change counts as done
+    #[arg(long, value_name = "WHEN")]
+    pub durability: Option<Durability>,
+}
+
+impl DatabaseArguments {
+    /// The configuration with these flags, and with what else the subcommand was given.
+    pub fn load_config(&self, mut flags: Flags) -> Result<Config, Vec<Error>> {
+        flags.set("database.threads", self.threads);
+        flags.set("database.memory_limit", self.memory_limit);
+        flags.set("database.durability", self.durability);
+        let file = config::file_for(self.config.as_deref(), self.data.as_deref());
+        config::load(file.as_deref(), flags)
+    }
+
+    /// Opens the database. Where somebody watches, long work is shown as it goes.
+    pub fn open(
+        &self,
+        settings: &DatabaseSettings,
+        progress: Option<Arc<dyn Progress>>,
+    ) -> Result<Database, Error> {
+        let mut builder = Database::builder()
+            .durability(match settings.durability {
+                Durability::Fsync => thalweg::Durability::Fsync,
+                Durability::Write => thalweg::Durability::Write,
+                Durability::None => thalweg::Durability::None,
+            })
+            .checkpoint_bytes(settings.checkpoint_size.0);
+        if let Some(directory) = &self.data {
+            builder = builder.directory(directory);
+        }
+        if let Some(threads) = settings.threads {
+            builder = builder.threads(threads.get());
+        }
+        if let Some(Size(bytes)) = settings.memory_limit {
+            builder = builder.memory_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
+        if let Some(directory) = &settings.spill_directory {
+            builder = builder.spill_directory(directory);
+        }
+        if let Some(progress) = progress {
+            builder = builder.progress(progress);
+        }
+        builder.open()
+    }
+
+    /// The threads that queries run on.
+    pub fn runtime(settings: &DatabaseSettings) -> std::io::Result<Runtime> {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        if let Some(threads) = settings.threads {
+            builder.worker_threads(threads.get());
+        }
+        builder.enable_all().build()
+    }
+}

@@ -1,0 +1,136 @@
+//! What can be set, and the defaults.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::config::units::{Size, Span};
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    pub database: DatabaseSettings,
+    pub shell: ShellSettings,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseSettings {
+    /// Threads that queries run on; as many as the machine has cores when not set.
+    pub threads: Option<NonZeroUsize>,
+    /// Memory that queries may take before they spill to disk; no limit when not set.
+    pub memory_limit: Option<Size>,
+    /// Where queries spill to; the system's directory for temporary files when not set.
+    pub spill_directory: Option<PathBuf>,
+    pub durability: Durability,
+    /// How far the log grows before a checkpoint shortens it.
+    pub checkpoint_size: Size,
+}
+
+impl Default for DatabaseSettings {
+    fn default() -> DatabaseSettings {
+        DatabaseSettings {
+            threads: None,
+            memory_limit: None,
+            spill_directory: None,
+            durability: Durability::default(),
+            checkpoint_size: Size(1 << 30),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShellSettings {
+    pub format: Format,
+    pub border: Border,
+    pub expanded: Expansion,
+    /// What stands for NULL in tables.
+    pub null: String,
+    /// Whether the time that each statement took is told.
+    pub timing: bool,
+    pub color: Color,
+    /// How many statements the history keeps.
+    pub history_size: usize,
+    /// A statement that takes longer is cancelled; zero for no limit.
+    pub statement_timeout: Span,
+}
+
+impl Default for ShellSettings {
+    fn default() -> ShellSettings {
+        ShellSettings {
+            format: Format::Table,
+            border: Border::Auto,
+            expanded: Expansion::Off,
+            null: "NULL".to_owned(),
+            timing: false,
+            color: Color::Auto,
+            history_size: 10_000,
+            statement_timeout: Span(std::time::Duration::ZERO),
+        }
+    }
+}
+
+/// When a change counts as done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// When it is on disk: it survives a power cut.
+    #[default]
+    Fsync,
+    /// When the operating system has it: it survives the end of this program.
+    Write,
+    /// When it is in memory.
+    None,
+}
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// Aligned columns, for people.
+    Table,
+    Csv,
+    /// One JSON object a line.
+    Json,
+    /// Arrow IPC: the file format in files, the stream format in pipes.
+    Arrow,
+    Parquet,
+}
+
+impl Format {
+    pub fn is_binary(self) -> bool {
+        matches!(self, Format::Arrow | Format::Parquet)
+    }
+}
+
+/// The lines of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Border {
+    /// `unicode` on a terminal that can show it, `ascii` otherwise.
+    Auto,
+    Ascii,
+    Unicode,
+}
+
+/// Whether each value gets a line of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Expansion {
+    Off,
+    On,
+    /// Where a table would be wider than the terminal.
+    Auto,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    Auto,
+    Never,
+    Always,
+}

@@ -1,0 +1,129 @@
+use std::time::Duration;
+
+use super::*;
+
+/// Variables as the environment would give them.
+fn environment(pairs: &[(&str, &str)]) -> Named {
+    let mut flags = Flags::default();
+    for (key, value) in pairs {
+        let value: Value = value.parse().unwrap();
+        flags.0.push((Box::leak(key.to_string().into_boxed_str()), value));
+    }
+    Named { name: "`THALWEG__` environment variable(s)", dict: nested(flags) }
+}
+
+fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(FILE_NAME);
+    #[expect(clippy::disallowed_methods, reason = "a test's own file")]
+    std::fs::write(&path, text).unwrap();
+    (directory, path)
+}
+
+fn errors(text: &str, variables: &[(&str, &str)]) -> Vec<(String, Option<String>)> {
+    let (_directory, path) = file(text);
+    let errors = load_with(Some(&path), environment(variables), Flags::default()).err().unwrap();
+    let name = path.display().to_string();
+    errors
+        .iter()
+        .map(|e| (e.message().replace(&name, "FILE"), e.hint().map(str::to_owned)))
+        .collect()
+}
+
+#[test]
+fn later_sources_win() {
+    let (_directory, path) = file(
+        "[database]\nthreads = 3\nmemory_limit = \"4GB\"\ndurability = \"write\"\n\
+         [shell]\nstatement_timeout = \"30s\"\n",
+    );
+    let variables =
+        environment(&[("database.memory_limit", "1GiB"), ("database.durability", "none")]);
+    let mut flags = Flags::default();
+    flags.set("database.durability", Some(Durability::Fsync));
+    flags.set("shell.format", None::<Format>);
+    let config = load_with(Some(&path), variables, flags).ok().unwrap();
+    let DatabaseSettings { threads, memory_limit, durability, .. } = config.settings.database;
+    assert_eq!(threads.map(|n| n.get()), Some(3));
+    assert_eq!(memory_limit, Some(Size(1 << 30)));
+    assert_eq!(durability, Durability::Fsync);
+    assert_eq!(config.settings.shell.statement_timeout.0, Duration::from_secs(30));
+    assert_eq!(config.settings.shell.format, Format::Table);
+
+    let dumped = dump(&config).replace(&path.display().to_string(), "FILE");
+    assert!(dumped.starts_with(
+        "[database]\n\
+         checkpoint_size = \"1GiB\"  # default\n\
+         durability = \"fsync\"      # --durability\n\
+         memory_limit = \"1GiB\"     # THALWEG__DATABASE__MEMORY_LIMIT\n\
+         # spill_directory =       # not set\n\
+         threads = 3               # FILE\n\n[shell]\n"
+    ));
+    assert!(dumped.contains("format = \"table\"           # default\n"), "{dumped}");
+}
+
+#[test]
+fn a_dump_gives_the_same_settings_again() {
+    let defaults = load_with(None, environment(&[]), Flags::default()).ok().unwrap();
+    assert_eq!(defaults.settings, Settings::default());
+    assert!(dump(&defaults).contains("# threads =               # not set\n"));
+    let (_directory, path) = file(&dump(&defaults));
+    let again = load_with(Some(&path), environment(&[]), Flags::default()).ok().unwrap();
+    assert_eq!(again.settings, defaults.settings);
+}
+
+#[test]
+fn unknown_keys_are_all_told_with_what_was_meant() {
+    assert_eq!(
+        errors("[database]\nthread = 2\n[shel]\nformat = \"csv\"\n", &[("shell.xyz", "1")]),
+        [
+            (
+                "unknown setting \"database.thread\" (FILE)".to_owned(),
+                Some("Did you mean \"threads\"?".to_owned())
+            ),
+            (
+                "unknown setting \"shel\" (FILE)".to_owned(),
+                Some("Did you mean \"shell\"?".to_owned())
+            ),
+            (
+                "unknown setting \"shell.xyz\" (THALWEG__SHELL__XYZ)".to_owned(),
+                Some(
+                    "There are: border, color, expanded, format, history_size, null, \
+                     statement_timeout, timing."
+                        .to_owned()
+                )
+            ),
+        ]
+    );
+}
+
+#[test]
+fn wrong_values_say_where_and_why() {
+    for (text, expected) in [
+        (
+            "[database]\nmemory_limit = \"4 potatoes\"",
+            "setting \"database.memory_limit\" (FILE): \
+             \"4 potatoes\" is not a size such as \"4GB\" or \"512MiB\"",
+        ),
+        (
+            "[database]\ndurability = \"maybe\"",
+            "setting \"database.durability\" (FILE): \"maybe\" is none of fsync, write, none",
+        ),
+        (
+            "[shell]\ntiming = \"yes\"",
+            "setting \"shell.timing\" (FILE): found string \"yes\", expected a boolean",
+        ),
+    ] {
+        assert_eq!(errors(text, &[])[0].0, expected);
+    }
+    let found = &errors("[shell]\n", &[("shell.statement_timeout", "soon")])[0].0;
+    assert!(found.starts_with("setting \"shell.statement_timeout\" (THALWEG__SHELL__STATEMENT"));
+    assert!(errors("[database\n", &[])[0].0.starts_with("configuration cannot be read: "));
+}
+
+#[test]
+fn a_named_file_must_exist() {
+    let missing = Path::new("/nonexistent/thalweg.toml");
+    assert!(load_with(Some(missing), environment(&[]), Flags::default()).is_err());
+    assert_eq!(file_for(None, Some(Path::new("/nonexistent"))), None);
+    assert_eq!(file_for(Some(missing), None).as_deref(), Some(missing));
+}

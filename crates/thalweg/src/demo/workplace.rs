@@ -1,0 +1,63 @@
+//! Where the demonstration keeps its files: a directory of the user's, or one that goes away.
+
+use std::path::{Path, PathBuf};
+
+use thalweg::{Error, Result, SqlState};
+
+use super::screen::Screen;
+
+pub struct Workplace {
+    data: PathBuf,
+    /// Holds what is gone at the end.
+    temporary: PathBuf,
+    is_kept: bool,
+}
+
+impl Workplace {
+    /// Data goes to the directory that was asked for, which must be new, or to a temporary one.
+    pub fn new(asked: Option<PathBuf>) -> Result<Workplace> {
+        let temporary = std::env::temp_dir().join(format!("thalweg-demo-{}", std::process::id()));
+        if let Some(directory) = &asked
+            && std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
+        {
+            let message = format!("{} is not empty", directory.display());
+            return Err(Error::new(SqlState::DUPLICATE_OBJECT, message)
+                .with_hint("Name a directory that is new or empty."));
+        }
+        std::fs::create_dir_all(temporary.join("files")).map_err(|error| {
+            let message = format!("{} could not be created: {error}", temporary.display());
+            Error::new(SqlState::IO_ERROR, message)
+        })?;
+        let is_kept = asked.is_some();
+        let data = asked.unwrap_or_else(|| temporary.join("data"));
+        Ok(Workplace { data, temporary, is_kept })
+    }
+
+    /// The database.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// A directory for the files that are loaded.
+    pub fn files(&self) -> PathBuf {
+        self.temporary.join("files")
+    }
+
+    pub fn say_how_to_go_on(&self, screen: &Screen) {
+        let data = self.data.display().to_string();
+        let data = if self.is_kept { data.as_str() } else { "./flights" };
+        screen.line("Go on:");
+        if !self.is_kept {
+            screen.line(&format!("  thalweg demo --data {data}     the same, and keep the data"));
+        }
+        screen.line(&format!("  thalweg --data {data}          a shell on it; \\? lists its commands"));
+        screen.line(&format!("  thalweg --data {data} -c 'SELECT count(*) FROM flights'"));
+    }
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        // What cannot be removed is left to the system, which clears its temporary files.
+        let _ = std::fs::remove_dir_all(&self.temporary);
+    }
+}

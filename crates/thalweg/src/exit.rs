@@ -1,0 +1,42 @@
+//! How the program ends.
+
+use std::process::ExitCode;
+
+/// What the shell that started the program is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Success,
+    /// A statement failed.
+    StatementFailed,
+    /// The command line or the configuration is wrong.
+    Usage,
+    /// The database could not be opened: in use, damaged, or of another version.
+    NotOpened,
+    /// `thalweg check` found damage.
+    Damaged,
+    /// Ctrl-C.
+    Interrupted,
+    /// Nobody reads the output any more, as in `thalweg … | head`.
+    OutputClosed,
+}
+
+impl Exit {
+    /// Signals count as the shells count them: 128 and the signal's number.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Success => 0,
+            Exit::StatementFailed => 1,
+            Exit::Usage => 2,
+            Exit::NotOpened => 3,
+            Exit::Damaged => 4,
+            Exit::Interrupted => 130,
+            Exit::OutputClosed => 141,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
+    }
+}

@@ -1,0 +1,7 @@
+//! What the program shows: results, in every format, and errors.
+
+pub mod error;
+mod expanded;
+pub mod results;
+pub mod table;
+pub mod text;

@@ -1,0 +1,273 @@
+//! The SQL shell: runs statements and its own commands, and shows what comes of them.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg::{Database, Error, Outcome, Session, SqlState, Tag};
+use thalweg_env::{Clock as _, RealClock};
+
+use crate::config::Format;
+use crate::print::error::{ErrorStyle, render};
+use crate::print::results::{self, PrintError};
+use crate::progress::ProgressBars;
+
+mod command;
+mod complete;
+mod describe;
+mod editor;
+mod help;
+mod highlight;
+mod interactive;
+mod interrupt;
+mod lexer;
+mod names;
+mod output;
+mod script;
+mod splitter;
+mod timeout;
+mod view;
+
+pub use command::{binary_to_terminal, open_script};
+pub use interactive::run as run_interactive;
+pub use interrupt::Interrupt;
+pub use output::Output;
+pub use script::Origin;
+pub use splitter::Statement;
+pub use view::View;
+
+/// Why the shell does not go on to the next statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// A statement failed, and was told.
+    Failed,
+    /// Ctrl-C ended a statement, and was told.
+    Interrupted,
+    /// Nobody reads the output any more.
+    OutputClosed,
+    /// `\q`
+    Quit,
+}
+
+/// How the shell behaves from its start to its end.
+#[derive(Clone, Debug, Default)]
+pub struct Behavior {
+    pub is_interactive: bool,
+    /// Shows each statement before it runs.
+    pub echo: bool,
+    /// Shows results and errors only.
+    pub quiet: bool,
+    /// Goes on after a statement that failed.
+    pub continue_on_error: bool,
+    /// Shows the SQLSTATE of errors.
+    pub verbose: bool,
+}
+
+pub struct Shell {
+    database: Database,
+    session: Session,
+    behavior: Behavior,
+    view: View,
+    output: Output,
+    interrupt: Interrupt,
+    progress: Option<Arc<ProgressBars>>,
+    clock: RealClock,
+    /// Where the data lies; `None` for memory.
+    location: Option<PathBuf>,
+    /// What `\e` edits when nothing is being typed.
+    last_statement: String,
+    /// How many scripts include the one that runs.
+    include_depth: u32,
+    has_failed: bool,
+    /// Whether a statement may have changed the names that completion knows.
+    names_are_stale: bool,
+}
+
+impl Shell {
+    pub fn new(
+        database: Database,
+        location: Option<PathBuf>,
+        behavior: Behavior,
+        view: View,
+        output: Output,
+        progress: Option<Arc<ProgressBars>>,
+    ) -> Shell {
+        Shell {
+            session: database.session(),
+            interrupt: Interrupt::listen(behavior.is_interactive),
+            database,
+            behavior,
+            view,
+            output,
+            progress,
+            clock: RealClock::new(),
+            location,
+            last_statement: String::new(),
+            include_depth: 0,
+            has_failed: false,
+            names_are_stale: true,
+        }
+    }
+
+    /// Whether any statement failed so far.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Runs a statement and shows its result or its error. `origin` is where it stands in a script.
+    pub async fn run(&mut self, statement: &Statement, origin: &Origin) -> Result<(), Stop> {
+        if self.behavior.is_interactive {
+            self.last_statement = format!("{};", statement.text);
+        }
+        if self.behavior.echo {
+            self.tell(&format!("{};\n", statement.text))?;
+        }
+        let started = self.clock.monotonic();
+        let result = self.execute(statement).await;
+        let taken = self.clock.monotonic() - started;
+        let outcome = result.map_err(|error| match error {
+            PrintError::Statement(error) => {
+                self.tell_error(&error, Some(&statement.text), &origin.at(statement.line))
+            }
+            PrintError::Output(error) => self.output_failed(&error),
+        });
+        if self.view.timing && outcome != Err(Stop::OutputClosed) {
+            self.tell(&format!("Time: {}\n", show_duration(taken)))?;
+        }
+        outcome
+    }
+
+    async fn execute(&mut self, statement: &Statement) -> Result<(), PrintError> {
+        let handle = self.session.cancel_handle();
+        let timeout = timeout::start(self.view.statement_timeout, handle.clone());
+        let running = self.interrupt.running(move || handle.cancel());
+        if let Some(progress) = &self.progress {
+            progress.allow(true);
+        }
+        let outcome = self.session.execute(&statement.text).await;
+        if let Some(progress) = &self.progress {
+            progress.allow(false);
+        }
+        let printed = match outcome {
+            Ok(outcome) => {
+                print_outcome(outcome, &self.view, &self.behavior, statement, &mut self.output)
+                    .await
+            }
+            Err(error) => Err(error.into()),
+        };
+        drop(running);
+        match printed {
+            Ok(changes_names) => {
+                self.names_are_stale |= changes_names;
+                self.output.flush().map_err(PrintError::Output)
+            }
+            Err(PrintError::Statement(error)) => {
+                // Rows that came before the error are shown before it.
+                self.output.flush().map_err(PrintError::Output)?;
+                Err(PrintError::Statement(timeout.explain(error)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Says who speaks, and how to go on.
+    pub fn greet(&mut self) -> Result<(), Stop> {
+        if self.behavior.quiet {
+            return Ok(());
+        }
+        let place = match &self.location {
+            Some(directory) => format!("data in {}", directory.display()),
+            None => "data in memory only".to_owned(),
+        };
+        let version = env!("CARGO_PKG_VERSION");
+        self.tell(&format!("thalweg {version}, {place}. \\? shows help, \\q leaves.\n"))
+    }
+
+    /// Shows what a command of the shell found out.
+    async fn show_query(&mut self, sql: &str, title: &str) -> Result<(), Stop> {
+        let statement = Statement { text: sql.to_owned(), line: 1, expanded: false };
+        if !title.is_empty() {
+            self.tell(&format!("{title}\n"))?;
+        }
+        self.execute(&statement).await.map_err(|error| match error {
+            PrintError::Statement(error) => self.tell_error(&error, None, ""),
+            PrintError::Output(error) => self.output_failed(&error),
+        })
+    }
+
+    /// Shows an error and says how it stops the script that it is in.
+    fn tell_error(&mut self, error: &Error, statement: Option<&str>, origin: &str) -> Stop {
+        self.has_failed = true;
+        let style = ErrorStyle { color: self.view.color_errors, verbose: self.behavior.verbose };
+        let origin = (!origin.is_empty()).then_some(origin);
+        eprint!("{}", render(error, statement, origin, style));
+        if error.state() == SqlState::QUERY_CANCELED && self.interrupt.was_pressed() {
+            Stop::Interrupted
+        } else {
+            Stop::Failed
+        }
+    }
+
+    fn output_failed(&mut self, error: &io::Error) -> Stop {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Stop::OutputClosed;
+        }
+        let error = Error::new(SqlState::IO_ERROR, format!("could not write the result: {error}"));
+        self.tell_error(&error, None, "")
+    }
+
+    /// Shows a message where it cannot be taken for a result: beside tables, but not within data.
+    fn tell(&mut self, message: &str) -> Result<(), Stop> {
+        if self.view.format != Format::Table {
+            eprint!("{message}");
+            return Ok(());
+        }
+        let written = self.output.write_all(message.as_bytes());
+        written.and_then(|()| self.output.flush()).map_err(|error| self.output_failed(&error))
+    }
+}
+
+/// Prints rows and tags. Returns whether names may have changed.
+async fn print_outcome(
+    outcome: Outcome,
+    view: &View,
+    behavior: &Behavior,
+    statement: &Statement,
+    output: &mut Output,
+) -> Result<bool, PrintError> {
+    if !behavior.quiet {
+        for notice in &outcome.notices {
+            eprintln!("NOTICE:  {notice}");
+        }
+    }
+    let has_rows = outcome.rows.is_some();
+    if let Some(rows) = outcome.rows {
+        if view.format == Format::Table {
+            let style = view.table_style(statement.expanded, output.is_terminal());
+            results::print_table(&outcome.schema, rows, style, output).await?;
+        } else {
+            results::write_rows(&outcome.schema, rows, view.format, output).await?;
+        }
+    }
+    let tag_says_more = !has_rows || !matches!(outcome.tag, Tag::Select);
+    if tag_says_more && view.format == Format::Table && !behavior.quiet {
+        writeln!(output, "{}", outcome.tag)?;
+    }
+    Ok(matches!(outcome.tag, Tag::Other(_)))
+}
+
+/// `1.234 ms`, and what that is in minutes when it is long.
+fn show_duration(duration: Duration) -> String {
+    let millis = duration.as_secs_f64() * 1_000.0;
+    let seconds = duration.as_secs();
+    let mut shown = format!("{millis:.3} ms");
+    if seconds >= 3600 {
+        let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+        shown.push_str(&format!(" ({hours:02}:{minutes:02}:{:02})", seconds % 60));
+    } else if seconds >= 1 {
+        let fraction = duration.subsec_millis();
+        shown.push_str(&format!(" ({:02}:{:02}.{fraction:03})", seconds / 60, seconds % 60));
+    }
+    shown
+}

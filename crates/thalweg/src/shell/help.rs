@@ -1,0 +1,323 @@
+//! The shell's own pages.
+
+/// What `\?` shows.
+pub const COMMANDS: &str = "\
+Statements
+  ;                     ends and runs a statement
+  \\g, \\gx               runs it; \\gx shows a line for each value
+  \\e                    edits it, or the last one, in $EDITOR
+  \\p, \\r                shows it; forgets it
+
+The database
+  \\d [NAME]             relations; or the columns, keys and checks of one
+  \\dt, \\dv [PATTERN]    tables; views
+  \\dn, \\df [PATTERN]    schemas; functions
+  \\l                    the database and where it lies
+
+Results
+  \\x [on|off|auto]      a line for each value; auto: where a table is too wide
+  \\format FORMAT        table, csv, json, arrow or parquet
+  \\pset [OPTION VALUE]  border, expanded, footer, format, null, timeout, timing
+  \\timing [on|off]      tells how long each statement took
+  \\o [FILE]             sends results to a file; back to the terminal
+
+Files
+  \\i FILE               runs a script
+  \\copy ...             the statement COPY
+  \\echo TEXT            shows a text
+
+  \\h [STATEMENT]        help on SQL
+  \\?                    this page
+  \\q, Ctrl-D            leaves; Ctrl-C cancels the statement that runs
+";
+
+/// The names of the commands, as they are completed.
+pub fn command_names() -> impl Iterator<Item = &'static str> {
+    const NAMES: &[&str] = &[
+        "\\?",
+        "\\copy",
+        "\\conninfo",
+        "\\d",
+        "\\df",
+        "\\dn",
+        "\\dt",
+        "\\dv",
+        "\\e",
+        "\\echo",
+        "\\format",
+        "\\g",
+        "\\gx",
+        "\\h",
+        "\\i",
+        "\\l",
+        "\\o",
+        "\\p",
+        "\\pset",
+        "\\q",
+        "\\r",
+        "\\timing",
+        "\\x",
+    ];
+    NAMES.iter().copied()
+}
+
+/// Statements and what they look like, for `\h`.
+const STATEMENTS: &[(&str, &str)] = &[
+    ("ALTER TABLE", "ALTER TABLE name {ADD COLUMN | DROP COLUMN | RENAME ...} ..."),
+    ("BEGIN", "BEGIN"),
+    ("CHECKPOINT", "CHECKPOINT"),
+    ("COMMIT", "COMMIT"),
+    (
+        "COPY",
+        "COPY table [(columns)] FROM 'file' [WITH (FORMAT csv, HEADER, ...)]\n\
+         COPY {table | (query)} TO 'file' [WITH (FORMAT parquet, ...)]",
+    ),
+    (
+        "CREATE TABLE",
+        "CREATE TABLE [IF NOT EXISTS] name (\n    column type [NOT NULL] [DEFAULT expression] \
+         [PRIMARY KEY] [UNIQUE] [CHECK (condition)], ...\n) [WITH (shard_key = 'column')]\n\
+         CREATE TABLE name AS query",
+    ),
+    ("CREATE VIEW", "CREATE [OR REPLACE] VIEW name AS query"),
+    ("DELETE", "DELETE FROM table [WHERE condition] [RETURNING ...]"),
+    ("DROP TABLE", "DROP TABLE [IF EXISTS] name"),
+    ("DROP VIEW", "DROP VIEW [IF EXISTS] name"),
+    ("EXPLAIN", "EXPLAIN [ANALYZE] statement"),
+    (
+        "INSERT",
+        "INSERT INTO table [(columns)] {VALUES (...), ... | query}\n    \
+         [ON CONFLICT (key) {DO NOTHING | DO UPDATE SET column = excluded.column, ...}]\n    \
+         [RETURNING ...]",
+    ),
+    ("ROLLBACK", "ROLLBACK"),
+    (
+        "SELECT",
+        "[WITH name AS (query), ...]\nSELECT [DISTINCT] expression, ...\n    \
+         [FROM table | 'file.csv' | (query) alias] [JOIN ... ON ...]\n    [WHERE condition] \
+         [GROUP BY ...] [HAVING ...]\n    [ORDER BY ... [DESC]] [LIMIT n] [OFFSET n]",
+    ),
+    ("UPDATE", "UPDATE table SET column = expression, ... [WHERE condition] [RETURNING ...]"),
+];
+
+/// What `\h` shows: a statement, or the list of them.
+pub fn statement(name: &str) -> String {
+    let wanted = name.trim().to_uppercase();
+    let found: Vec<&(&str, &str)> =
+        STATEMENTS.iter().filter(|(known, _)| known.starts_with(&wanted)).collect();
+    if wanted.is_empty() || found.is_empty() {
+        let names: Vec<String> =
+            STATEMENTS.iter().map(|(known, _)| format!("  {known}\n")).collect();
+        let lead = if wanted.is_empty() { "\\h STATEMENT, for one of:" } else { "There are:" };
+        return format!("{lead}\n{}", names.concat());
+    }
+    found.iter().map(|(_, syntax)| format!("{syntax}\n")).collect()
+}
+
+/// Words that are completed and coloured.
+pub const KEYWORDS: &[&str] = &[
+    "ADD",
+    "ALL",
+    "ALTER",
+    "ANALYZE",
+    "AND",
+    "ANY",
+    "AS",
+    "ASC",
+    "BEGIN",
+    "BETWEEN",
+    "BIGINT",
+    "BOOLEAN",
+    "BY",
+    "BYTEA",
+    "CASCADE",
+    "CASE",
+    "CAST",
+    "CHECK",
+    "CHECKPOINT",
+    "COALESCE",
+    "COLUMN",
+    "COMMIT",
+    "CONFLICT",
+    "CONSTRAINT",
+    "COPY",
+    "CREATE",
+    "CROSS",
+    "CURRENT_DATE",
+    "CURRENT_TIMESTAMP",
+    "DATE",
+    "DEFAULT",
+    "DELETE",
+    "DESC",
+    "DISTINCT",
+    "DO",
+    "DOUBLE",
+    "DROP",
+    "ELSE",
+    "END",
+    "EXCEPT",
+    "EXISTS",
+    "EXPLAIN",
+    "EXTRACT",
+    "FALSE",
+    "FILTER",
+    "FIRST",
+    "FOR",
+    "FROM",
+    "FULL",
+    "GENERATED",
+    "GROUP",
+    "HAVING",
+    "IDENTITY",
+    "IF",
+    "ILIKE",
+    "IN",
+    "INNER",
+    "INSERT",
+    "INTEGER",
+    "INTERSECT",
+    "INTERVAL",
+    "INTO",
+    "IS",
+    "JOIN",
+    "JSON",
+    "KEY",
+    "LAST",
+    "LATERAL",
+    "LEFT",
+    "LIKE",
+    "LIMIT",
+    "NOT",
+    "NOTHING",
+    "NULL",
+    "NULLS",
+    "NUMERIC",
+    "OFFSET",
+    "ON",
+    "OR",
+    "ORDER",
+    "OUTER",
+    "OVER",
+    "PARTITION",
+    "PRECISION",
+    "PRIMARY",
+    "REAL",
+    "RECURSIVE",
+    "RENAME",
+    "REPLACE",
+    "RETURNING",
+    "RIGHT",
+    "ROLLBACK",
+    "ROWS",
+    "SAVEPOINT",
+    "SCHEMA",
+    "SELECT",
+    "SET",
+    "SHOW",
+    "SMALLINT",
+    "TABLE",
+    "TEXT",
+    "THEN",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMPTZ",
+    "TO",
+    "TRUE",
+    "TRUNCATE",
+    "UNION",
+    "UNIQUE",
+    "UPDATE",
+    "USING",
+    "UUID",
+    "VALUES",
+    "VARCHAR",
+    "VIEW",
+    "WHEN",
+    "WHERE",
+    "WINDOW",
+    "WITH",
+];
+
+/// Words that name something only in quotes.
+pub const RESERVED: &[&str] = &[
+    "all",
+    "and",
+    "any",
+    "as",
+    "asc",
+    "case",
+    "cast",
+    "check",
+    "column",
+    "constraint",
+    "create",
+    "cross",
+    "default",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "except",
+    "false",
+    "for",
+    "from",
+    "full",
+    "group",
+    "having",
+    "in",
+    "inner",
+    "intersect",
+    "into",
+    "is",
+    "join",
+    "lateral",
+    "left",
+    "like",
+    "limit",
+    "not",
+    "null",
+    "offset",
+    "on",
+    "or",
+    "order",
+    "primary",
+    "returning",
+    "right",
+    "select",
+    "table",
+    "then",
+    "to",
+    "true",
+    "union",
+    "unique",
+    "using",
+    "when",
+    "where",
+    "window",
+    "with",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_on_the_page() {
+        for name in command_names().filter(|name| *name != "\\conninfo") {
+            assert!(COMMANDS.contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn statements_are_found_by_their_first_words() {
+        assert!(statement("insert").starts_with("INSERT INTO"));
+        assert_eq!(statement("create").matches("CREATE TABLE [").count(), 1);
+        assert!(statement("").contains("  SELECT\n"));
+        assert!(statement("fly").starts_with("There are:"));
+    }
+
+    #[test]
+    fn lists_are_sorted() {
+        assert!(KEYWORDS.is_sorted() && RESERVED.is_sorted());
+    }
+}

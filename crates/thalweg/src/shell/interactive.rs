@@ -1,0 +1,113 @@
+//! The conversation: a prompt, a line, what comes of it.
+
+use thalweg::{Result, TransactionStatus};
+use tokio::runtime::Runtime;
+
+use crate::shell::editor::{Line, LineEditor};
+use crate::shell::names::Names;
+use crate::shell::splitter::Splitter;
+use crate::shell::{Origin, Shell, Stop};
+
+/// Talks until the person leaves.
+pub fn run(runtime: &Runtime, shell: &mut Shell, history_size: usize, color: bool) -> Result<()> {
+    let mut editor = LineEditor::new(history_size, color)?;
+    let mut splitter = Splitter::default();
+    // The lines that will be one entry of the history.
+    let mut lines = String::new();
+    loop {
+        shell.interrupt.reset();
+        prepare_completion(runtime, shell, &editor, &splitter);
+        let prompt = prompt(splitter.waits_for(), shell.session.transaction());
+        match editor.read_line(&prompt) {
+            Line::Text(line) => {
+                lines.push_str(&line);
+                lines.push('\n');
+                splitter.push(&format!("{line}\n"));
+            }
+            Line::Interrupted => {
+                if lines.is_empty() {
+                    println!("\\q or Ctrl-D leaves.");
+                }
+                splitter.clear();
+                lines.clear();
+                continue;
+            }
+            Line::End => return Ok(()),
+            Line::Failed(error) => return Err(error),
+        }
+        // Before it runs, so that a statement that never comes back can be found again.
+        if splitter_will_be_empty(&lines) {
+            editor.remember(lines.trim_end());
+            lines.clear();
+        }
+        match runtime.block_on(run_pieces(shell, &mut splitter)) {
+            Ok(()) | Err(Stop::Failed | Stop::Interrupted) => {}
+            Err(Stop::Quit | Stop::OutputClosed) => return Ok(()),
+        }
+        if splitter.waits_for() == '=' {
+            lines.clear();
+        }
+    }
+}
+
+/// Runs what is complete. A line may hold several statements; the first that fails ends it.
+async fn run_pieces(shell: &mut Shell, splitter: &mut Splitter) -> Result<(), Stop> {
+    while let Some(piece) = splitter.next_piece() {
+        if let Err(stop) = shell.run_piece(piece, &Origin::Here, splitter).await {
+            while splitter.next_piece().is_some() {}
+            return Err(stop);
+        }
+    }
+    Ok(())
+}
+
+/// Whether lines end with a statement's end.
+fn splitter_will_be_empty(lines: &str) -> bool {
+    let mut splitter = Splitter::default();
+    splitter.push(lines);
+    while splitter.next_piece().is_some() {}
+    splitter.waits_for() == '=' && !lines.trim().is_empty()
+}
+
+fn prepare_completion(
+    runtime: &Runtime,
+    shell: &mut Shell,
+    editor: &LineEditor,
+    splitter: &Splitter,
+) {
+    let mut surroundings = editor.surroundings.borrow_mut();
+    if std::mem::take(&mut shell.names_are_stale) {
+        surroundings.names = runtime.block_on(Names::read(&shell.database));
+    }
+    surroundings.pending = splitter.pending().to_owned();
+}
+
+/// As psql's: what the text waits for, and the state of the transaction.
+fn prompt(waits_for: char, transaction: TransactionStatus) -> String {
+    let transaction = match transaction {
+        TransactionStatus::Idle => "",
+        TransactionStatus::Active => "*",
+        TransactionStatus::Failed => "!",
+    };
+    format!("thalweg{waits_for}{transaction}> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prompt_shows_what_is_open() {
+        assert_eq!(prompt('=', TransactionStatus::Idle), "thalweg=> ");
+        assert_eq!(prompt('-', TransactionStatus::Active), "thalweg-*> ");
+        assert_eq!(prompt('=', TransactionStatus::Failed), "thalweg=!> ");
+    }
+
+    #[test]
+    fn history_takes_whole_statements() {
+        assert!(splitter_will_be_empty("select 1;\n"));
+        assert!(splitter_will_be_empty("\\dt\n"));
+        assert!(!splitter_will_be_empty("select 1\n"));
+        assert!(!splitter_will_be_empty("\n"));
+    }
+}

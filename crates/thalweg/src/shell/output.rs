@@ -1,0 +1,102 @@
+//! Where results go: standard output or a file.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thalweg::{Error, Result, SqlState};
+
+/// A place for results. Clones write to the same place.
+#[derive(Clone)]
+pub struct Output {
+    sink: Arc<Mutex<Sink>>,
+    /// `None` for standard output.
+    file: Option<Arc<Path>>,
+    is_terminal: bool,
+}
+
+struct Sink {
+    writer: BufWriter<Box<dyn Write + Send>>,
+    /// Set when a write failed, for those who are told of it in other words.
+    failure: Option<io::ErrorKind>,
+    /// Whether the place holds a result that nothing may follow.
+    is_full: bool,
+}
+
+impl Output {
+    pub fn stdout() -> Output {
+        let is_terminal = io::stdout().is_terminal();
+        Output { sink: sink(Box::new(io::stdout())), file: None, is_terminal }
+    }
+
+    /// A file, which is replaced when it exists.
+    pub fn file(path: &Path) -> Result<Output> {
+        #[expect(clippy::disallowed_methods, reason = "the user's file, not the database's")]
+        let file = File::create(path).map_err(|error| {
+            let message = format!("could not open \"{}\": {error}", path.display());
+            Error::new(SqlState::IO_ERROR, message)
+        })?;
+        Ok(Output {
+            sink: sink(Box::new(file)),
+            file: Some(PathBuf::from(path).into()),
+            is_terminal: false,
+        })
+    }
+
+    pub fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
+    pub fn is_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Takes the whole place for one result; fails if there is one already.
+    pub fn take_whole(&self) -> Result<()> {
+        if std::mem::replace(&mut self.sink().is_full, true) {
+            let message = "only one result fits into a file of this format";
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .with_hint("Write each result to a file of its own, with \\o or --output."));
+        }
+        Ok(())
+    }
+
+    /// How the last write failed, if one did.
+    pub fn take_failure(&self) -> Option<io::Error> {
+        self.sink().failure.take().map(io::Error::from)
+    }
+
+    fn sink(&self) -> MutexGuard<'_, Sink> {
+        // A writer that panicked leaves at worst an incomplete result behind.
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn sink(writer: Box<dyn Write + Send>) -> Arc<Mutex<Sink>> {
+    let writer = BufWriter::new(writer);
+    Arc::new(Mutex::new(Sink { writer, failure: None, is_full: false }))
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut sink = self.sink();
+        let result = sink.writer.write(bytes);
+        sink.note(result)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut sink = self.sink();
+        let result = sink.writer.flush();
+        sink.note(result)
+    }
+}
+
+impl Sink {
+    fn note<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &result {
+            self.failure = Some(error.kind());
+        }
+        result
+    }
+}

@@ -1,0 +1,60 @@
+//! How results are shown, as the commands of the shell change it.
+
+use std::time::Duration;
+
+use crate::config::{Border, Color, Expansion, Format, ShellSettings};
+use crate::print::table::{Expanded, Lines, Style};
+use crate::terminal;
+
+#[derive(Clone, Debug)]
+pub struct View {
+    pub format: Format,
+    pub border: Border,
+    pub expanded: Expansion,
+    pub null: String,
+    pub timing: bool,
+    pub color: Color,
+    pub color_errors: bool,
+    /// Whether tables end with the number of rows.
+    pub footer: bool,
+    /// Zero for none.
+    pub statement_timeout: Duration,
+}
+
+impl View {
+    pub fn new(settings: &ShellSettings, color_errors: bool) -> View {
+        View {
+            format: settings.format,
+            border: settings.border,
+            expanded: settings.expanded,
+            null: settings.null.clone(),
+            timing: settings.timing,
+            color: settings.color,
+            color_errors,
+            footer: true,
+            statement_timeout: settings.statement_timeout.0,
+        }
+    }
+
+    /// The style of a table; `expanded` for one that was asked for with `\gx`.
+    pub fn table_style(&self, expanded: bool, on_terminal: bool) -> Style {
+        let unicode = match self.border {
+            Border::Auto => on_terminal && terminal::shows_unicode(),
+            Border::Ascii => false,
+            Border::Unicode => true,
+        };
+        Style {
+            lines: if unicode { Lines::Unicode } else { Lines::Ascii },
+            null: self.null.clone(),
+            expanded: match self.expanded {
+                _ if expanded => Expanded::On,
+                Expansion::Off => Expanded::Off,
+                Expansion::On => Expanded::On,
+                Expansion::Auto => Expanded::Auto,
+            },
+            columns_max: if on_terminal { terminal::columns() } else { None },
+            color: terminal::wants_color(self.color, on_terminal),
+            footer: self.footer,
+        }
+    }
+}
