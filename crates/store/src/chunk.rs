@@ -1,0 +1,46 @@
+//! A chunk of either kind.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+
+use crate::{ClosedChunk, OpenChunk};
+
+/// A chunk of either kind, shared by the snapshots that show it.
+#[derive(Clone)]
+pub enum Chunk {
+    Open(Arc<OpenChunk>),
+    Closed(Arc<ClosedChunk>),
+}
+
+impl Chunk {
+    /// The first `rows` rows of some columns; a closed chunk always gives all of its rows.
+    #[must_use]
+    pub fn columns(&self, projection: &[usize], rows: usize) -> Vec<ArrayRef> {
+        match self {
+            Chunk::Open(chunk) => chunk.columns(projection, rows),
+            Chunk::Closed(chunk) => {
+                debug_assert_eq!(chunk.rows(), rows, "a closed chunk is shown as a whole");
+                projection.iter().map(|&index| chunk.column(index)).collect()
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Chunk::Open(chunk) => chunk.memory_bytes(),
+            Chunk::Closed(chunk) => chunk.memory_bytes(),
+        }
+    }
+
+    /// Whether two are the same chunk, not just equal ones.
+    #[must_use]
+    pub fn is_same(&self, other: &Chunk) -> bool {
+        match (self, other) {
+            (Chunk::Open(left), Chunk::Open(right)) => Arc::ptr_eq(left, right),
+            (Chunk::Closed(left), Chunk::Closed(right)) => Arc::ptr_eq(left, right),
+            _ => false,
+        }
+    }
+}

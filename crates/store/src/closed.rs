@@ -1,0 +1,169 @@
+//! Closed chunks: rows that never change again, in the least memory that scans still like.
+
+mod compact;
+mod dictionary;
+mod zone;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType as ArrowType, SchemaRef};
+use thalweg_types::{RowId, TableSchema};
+
+use crate::arrow_types::arrow_schema;
+use crate::cell::{self, Cell};
+pub use dictionary::{Codes, Dictionary};
+pub use zone::Zone;
+
+/// At most 65,536 rows that never change. Columns may be shared with other chunks.
+#[derive(Clone, Debug)]
+pub struct ClosedChunk {
+    rows: usize,
+    columns: Vec<Arc<Column>>,
+}
+
+/// One column of a closed chunk.
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub values: Values,
+    pub zone: Zone,
+}
+
+#[derive(Debug)]
+pub(crate) enum Values {
+    Plain(ArrayRef),
+    Dictionary(Dictionary),
+}
+
+impl ClosedChunk {
+    /// Builds a chunk of a batch's rows. Copies what would otherwise keep larger buffers alive.
+    ///
+    /// The batch has the columns of [`arrow_schema`] and at most [`RowId::CHUNK_ROWS`] rows.
+    #[must_use]
+    pub fn build(schema: &TableSchema, batch: &RecordBatch) -> ClosedChunk {
+        let types = arrow_schema(schema);
+        assert_eq!(types.fields().len(), batch.num_columns(), "a column for each of the table's");
+        for (field, column) in types.fields().iter().zip(batch.columns()) {
+            assert_eq!(field.data_type(), column.data_type(), "column {}", field.name());
+        }
+        ClosedChunk::from_arrays(batch.columns(), batch.num_rows())
+    }
+
+    /// Builds a chunk of columns of `rows` rows each.
+    pub(crate) fn from_arrays(columns: &[ArrayRef], rows: usize) -> ClosedChunk {
+        assert!(rows <= RowId::CHUNK_ROWS, "a chunk has at most 65,536 rows");
+        let columns = columns
+            .iter()
+            .map(|array| {
+                assert_eq!(array.len(), rows, "columns are equally long");
+                Arc::new(Column::build(array))
+            })
+            .collect();
+        ClosedChunk { rows, columns }
+    }
+
+    /// A chunk of ready columns.
+    pub(crate) fn from_columns(columns: Vec<Arc<Column>>, rows: usize) -> ClosedChunk {
+        debug_assert!(columns.iter().all(|column| column.len() == rows));
+        ClosedChunk { rows, columns }
+    }
+
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    #[must_use]
+    pub fn column_count(&self) -> usize {
+        self.columns.len()
+    }
+
+    pub(crate) fn column_parts(&self) -> &[Arc<Column>] {
+        &self.columns
+    }
+
+    /// A column in its declared Arrow type. Texts are not copied: views are gathered at most.
+    #[must_use]
+    pub fn column(&self, index: usize) -> ArrayRef {
+        match &self.columns[index].values {
+            Values::Plain(array) => Arc::clone(array),
+            Values::Dictionary(dictionary) => dictionary.array(),
+        }
+    }
+
+    /// The Arrow type of a column.
+    #[must_use]
+    pub fn data_type(&self, index: usize) -> &ArrowType {
+        match &self.columns[index].values {
+            Values::Plain(array) => array.data_type(),
+            Values::Dictionary(_) => &ArrowType::Utf8View,
+        }
+    }
+
+    /// All columns as a batch.
+    #[must_use]
+    pub fn batch(&self, schema: &SchemaRef) -> RecordBatch {
+        let columns = (0..self.columns.len()).map(|index| self.column(index)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+            .expect("the columns have the types of the table's schema")
+    }
+
+    /// What is known about a column's values.
+    #[must_use]
+    pub fn zone(&self, index: usize) -> &Zone {
+        &self.columns[index].zone
+    }
+
+    /// A column's dictionary, if it is kept as one.
+    #[must_use]
+    pub fn dictionary(&self, index: usize) -> Option<&Dictionary> {
+        match &self.columns[index].values {
+            Values::Dictionary(dictionary) => Some(dictionary),
+            Values::Plain(_) => None,
+        }
+    }
+
+    /// One value.
+    #[inline]
+    pub(crate) fn cell(&self, column: usize, row: usize) -> Cell<'_> {
+        match &self.columns[column].values {
+            Values::Plain(array) => cell::cell(array, row),
+            Values::Dictionary(dictionary) => dictionary.cell(row),
+        }
+    }
+
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.memory_bytes()).sum()
+    }
+}
+
+impl Column {
+    pub fn build(array: &ArrayRef) -> Column {
+        let zone = Zone::of(array);
+        let values = match Dictionary::of(array) {
+            Some(dictionary) => Values::Dictionary(dictionary),
+            None => Values::Plain(compact::compact(array)),
+        };
+        Column { values, zone }
+    }
+
+    fn len(&self) -> usize {
+        match &self.values {
+            Values::Plain(array) => array.len(),
+            Values::Dictionary(dictionary) => dictionary.len(),
+        }
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        let values = match &self.values {
+            Values::Plain(array) => array.get_buffer_memory_size(),
+            Values::Dictionary(dictionary) => dictionary.memory_bytes(),
+        };
+        values + self.zone.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

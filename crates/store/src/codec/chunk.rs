@@ -1,0 +1,123 @@
+//! Closed chunks, with their dictionaries and zones, so that decoding makes nothing anew.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::{Buffer, ScalarBuffer};
+use arrow::datatypes::DataType as ArrowType;
+use thalweg_types::{Result, RowId, TableSchema};
+
+use super::input::{Input, put_varint};
+use super::values::{get_nulls, put_nulls};
+use super::{column, damaged, text, values};
+use crate::arrow_types::arrow_type;
+use crate::closed::{Column, Values};
+use crate::{ClosedChunk, Codes, Dictionary, Zone};
+
+const PLAIN: u8 = 0;
+const CODES_U8: u8 = 1;
+const CODES_U16: u8 = 2;
+
+/// A closed chunk as bytes.
+#[must_use]
+pub fn encode_chunk(chunk: &ClosedChunk) -> Vec<u8> {
+    let mut out = Vec::with_capacity(chunk.memory_bytes() / 3);
+    put_varint(&mut out, chunk.rows() as u64);
+    put_varint(&mut out, chunk.column_count() as u64);
+    for column in chunk.column_parts() {
+        put_zone(&column.zone, &mut out);
+        match &column.values {
+            Values::Plain(array) => {
+                out.push(PLAIN);
+                column::encode(array, &mut out);
+            }
+            Values::Dictionary(dictionary) => put_dictionary(dictionary, &mut out),
+        }
+    }
+    out
+}
+
+/// The chunk that [`encode_chunk`] made bytes of.
+pub fn decode_chunk(schema: &TableSchema, bytes: &[u8]) -> Result<ClosedChunk> {
+    let mut input = Input::new(bytes);
+    let rows = input.length()?;
+    let columns = input.length()?;
+    if rows > RowId::CHUNK_ROWS || columns != schema.columns.len() {
+        return Err(damaged("a chunk has another form than its table"));
+    }
+    let mut parts = Vec::with_capacity(columns);
+    for column in &schema.columns {
+        let data_type = arrow_type(&column.data_type);
+        let zone = get_zone(&data_type, &mut input)?;
+        let values = match input.byte()? {
+            PLAIN => Values::Plain(column::decode(&data_type, rows, &mut input)?),
+            form => Values::Dictionary(get_dictionary(form, &data_type, rows, &mut input)?),
+        };
+        parts.push(Arc::new(Column { values, zone }));
+    }
+    input.end()?;
+    Ok(ClosedChunk::from_columns(parts, rows))
+}
+
+fn put_zone(zone: &Zone, out: &mut Vec<u8>) {
+    put_varint(out, zone.null_count as u64);
+    out.push(u8::from(zone.range.is_some()));
+    if let Some((least, greatest)) = &zone.range {
+        values::encode(least, out);
+        values::encode(greatest, out);
+    }
+}
+
+fn get_zone(data_type: &ArrowType, input: &mut Input<'_>) -> Result<Zone> {
+    let null_count = input.length()?;
+    let range = match input.byte()? {
+        0 => None,
+        1 => {
+            let least: ArrayRef = values::decode(data_type, 1, input)?;
+            Some((least, values::decode(data_type, 1, input)?))
+        }
+        _ => return Err(damaged("a zone begins with an unknown byte")),
+    };
+    Ok(Zone { range, null_count })
+}
+
+fn put_dictionary(dictionary: &Dictionary, out: &mut Vec<u8>) {
+    let codes = match &dictionary.codes {
+        Codes::U8(codes) => {
+            out.push(CODES_U8);
+            codes.inner().as_slice()
+        }
+        Codes::U16(codes) => {
+            out.push(CODES_U16);
+            codes.inner().as_slice()
+        }
+    };
+    put_nulls(dictionary.nulls.as_ref(), out);
+    out.extend_from_slice(codes);
+    put_varint(out, dictionary.values.len() as u64);
+    text::encode(&dictionary.values, out);
+}
+
+fn get_dictionary(
+    form: u8,
+    data_type: &ArrowType,
+    rows: usize,
+    input: &mut Input<'_>,
+) -> Result<Dictionary> {
+    if data_type != &ArrowType::Utf8View || !matches!(form, CODES_U8 | CODES_U16) {
+        return Err(damaged("a column has a form that its type can't have"));
+    }
+    let nulls = get_nulls(rows, input)?;
+    let codes = if form == CODES_U8 {
+        Codes::U8(ScalarBuffer::new(Buffer::from(input.bytes(rows)?), 0, rows))
+    } else {
+        Codes::U16(ScalarBuffer::new(Buffer::from(input.bytes(rows * 2)?), 0, rows))
+    };
+    let count = input.length()?;
+    if count > RowId::CHUNK_ROWS {
+        return Err(damaged("a dictionary is too long"));
+    }
+    let values = text::decode(data_type, count, None, input)?;
+    Dictionary::checked(codes, nulls, &values)
+        .ok_or_else(|| damaged("a code has no value in its dictionary"))
+}

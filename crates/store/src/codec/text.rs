@@ -1,0 +1,125 @@
+//! Many texts: their lengths, then their bytes in one piece, compressed where that pays.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, GenericByteViewArray, StringArray,
+    StringViewArray,
+};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{ByteViewType, DataType as ArrowType};
+use thalweg_types::Result;
+
+use super::input::{Input, put_varint};
+use super::{damaged, integers};
+
+/// How much is compressed for a trial.
+const TRIAL_BYTES: usize = 16 << 10;
+
+/// Smaller pieces are kept as they are.
+const COMPRESSED_BYTES_MIN: usize = 1 << 10;
+
+/// LZ4 makes nothing smaller than by this factor.
+const COMPRESSION_MAX: usize = 256;
+
+pub(super) fn encode(array: &dyn Array, out: &mut Vec<u8>) {
+    let (lengths, bytes) = match array.data_type() {
+        ArrowType::Utf8View => flatten(array.as_string_view()),
+        _ => flatten(array.as_binary_view()),
+    };
+    integers::encode(&lengths, out);
+    put_varint(out, bytes.len() as u64);
+    if !pays(&bytes) {
+        put_varint(out, 0);
+        out.extend_from_slice(&bytes);
+        return;
+    }
+    let compressed = lz4_flex::block::compress(&bytes);
+    put_varint(out, compressed.len() as u64);
+    out.extend_from_slice(&compressed);
+}
+
+/// Whether compression saves more than the time it takes: a quarter of a trial's bytes.
+fn pays(bytes: &[u8]) -> bool {
+    if bytes.len() < COMPRESSED_BYTES_MIN {
+        return false;
+    }
+    let trial = &bytes[..bytes.len().min(TRIAL_BYTES)];
+    lz4_flex::block::compress(trial).len() < trial.len() / 4 * 3
+}
+
+fn flatten<T: ByteViewType + ?Sized>(array: &GenericByteViewArray<T>) -> (Vec<i64>, Vec<u8>) {
+    let lengths: Vec<i64> = array
+        .views()
+        .iter()
+        .enumerate()
+        .map(|(row, view)| if array.is_null(row) { 0 } else { i64::from(*view as u32) })
+        .collect();
+    let mut bytes = Vec::with_capacity(lengths.iter().sum::<i64>() as usize);
+    for row in 0..array.len() {
+        if array.is_valid(row) {
+            bytes.extend_from_slice(array.value(row).as_ref());
+        }
+    }
+    (lengths, bytes)
+}
+
+pub(super) fn decode(
+    data_type: &ArrowType,
+    rows: usize,
+    nulls: Option<NullBuffer>,
+    input: &mut Input<'_>,
+) -> Result<ArrayRef> {
+    let lengths = integers::decode(rows, input, |length| length)?;
+    let offsets = offsets(&lengths)?;
+    let bytes = get_bytes(input)?;
+    if offsets.last().copied() != i32::try_from(bytes.len()).ok() {
+        return Err(damaged("texts have other lengths than their bytes"));
+    }
+    let inline: i64 = lengths.iter().filter(|length| **length <= 12).sum();
+    let wasteful = inline as usize > bytes.len() / 8;
+    let values = Buffer::from_vec(bytes);
+    let array: ArrayRef = if data_type == &ArrowType::Utf8View {
+        let texts = StringArray::try_new(offsets, values, nulls)
+            .map_err(|error| damaged("a text is not UTF-8").with_source(error))?;
+        let views = StringViewArray::from(&texts);
+        Arc::new(if wasteful { views.gc() } else { views })
+    } else {
+        let binaries = BinaryArray::try_new(offsets, values, nulls)
+            .map_err(|error| damaged("a value of bytes").with_source(error))?;
+        let views = BinaryViewArray::from(&binaries);
+        Arc::new(if wasteful { views.gc() } else { views })
+    };
+    Ok(array)
+}
+
+fn offsets(lengths: &[i64]) -> Result<OffsetBuffer<i32>> {
+    let mut offsets = Vec::with_capacity(lengths.len() + 1);
+    let mut end = 0_i32;
+    offsets.push(end);
+    for &length in lengths {
+        let length = i32::try_from(length).ok().filter(|length| *length >= 0);
+        let sum = length.and_then(|length| end.checked_add(length));
+        end = sum.ok_or_else(|| damaged("a text is too long"))?;
+        offsets.push(end);
+    }
+    Ok(OffsetBuffer::new(ScalarBuffer::from(offsets)))
+}
+
+fn get_bytes(input: &mut Input<'_>) -> Result<Vec<u8>> {
+    let length = input.length()?;
+    let compressed = input.length()?;
+    if compressed == 0 {
+        return Ok(input.bytes(length)?.to_vec());
+    }
+    if length / COMPRESSION_MAX > compressed {
+        return Err(damaged("compressed texts are too long"));
+    }
+    let mut bytes = vec![0; length];
+    let written = lz4_flex::block::decompress_into(input.bytes(compressed)?, &mut bytes)
+        .map_err(|error| damaged("compressed texts").with_source(error))?;
+    if written != length {
+        return Err(damaged("compressed texts have another length"));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,266 @@
+//! The index of a key: which row holds which key.
+//!
+//! The index follows the *applied* state of a table, the writer's. Its promises:
+//!
+//! 1. Every live row without a NULL in the key has an entry, and a key has at most one entry.
+//! 2. An entry stays when its row dies. A new row of the same key takes the entry over and notes
+//!    which row had it (`previous`), so that readers of older snapshots find their row by going
+//!    back step by step. Such notes are kept for the newest chunks only.
+//! 3. Entries go only when compaction drops their dead rows, or when a row is undone that nobody
+//!    saw. The table's removal counter is raised before, while the index is locked.
+//!
+//! An entry keeps 32 bits of its key's hash, so that the table grows without looking at rows, and
+//! so that most other keys are told apart without looking at theirs.
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as TableEntry;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use thalweg_types::{ColumnId, RowId};
+
+use crate::previous::{Before, Previous};
+
+/// A power of two, so that one table's growth is a pause of milliseconds at most.
+const SHARDS: usize = 64;
+const SHARD_SHIFT: u32 = 32 - SHARDS.trailing_zeros();
+
+/// From how many rows on it pays to visit the shards one after the other.
+const SORTED_ROWS_MIN: usize = 4_096;
+
+/// How many steps a reader goes back before it looks through the chunks instead.
+const STEPS_MAX: usize = 1_024;
+
+/// Ten bytes: no padding between an entry and the next.
+#[derive(Clone, Copy)]
+#[repr(C, packed(2))]
+struct Entry {
+    hash: u32,
+    chunk: u32,
+    place: u16,
+}
+
+impl Entry {
+    fn new(hash: u32, row: RowId) -> Entry {
+        Entry { hash, chunk: row.chunk(), place: row.row() as u16 }
+    }
+
+    fn row(self) -> RowId {
+        RowId::new(self.chunk, self.place.into())
+    }
+}
+
+/// The hash that a shard's table sees. Its shards differ in the upper bits of `hash` only, so the
+/// multiplication spreads the lower ones.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// The index of one key of one table.
+pub struct KeyIndex {
+    columns: Vec<ColumnId>,
+    inner: RwLock<IndexInner>,
+}
+
+impl KeyIndex {
+    pub(crate) fn new(columns: Vec<ColumnId>) -> KeyIndex {
+        let shards = (0..SHARDS).map(|_| HashTable::new()).collect();
+        let inner = RwLock::new(IndexInner { shards, previous: Previous::default() });
+        KeyIndex { columns, inner }
+    }
+
+    /// The columns of the key, in its order.
+    pub(crate) fn columns(&self) -> &[ColumnId] {
+        &self.columns
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, IndexInner> {
+        self.inner.write()
+    }
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, IndexInner> {
+        self.inner.read()
+    }
+
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let inner = self.inner.read();
+        let tables: usize = inner.shards.iter().map(HashTable::allocation_size).sum();
+        tables + inner.previous.memory_bytes()
+    }
+}
+
+/// What the lock of an index protects.
+pub(crate) struct IndexInner {
+    shards: Vec<HashTable<Entry>>,
+    previous: Previous,
+}
+
+/// Rows that go into an index: a hash, a place and a key each.
+pub(crate) trait NewRows {
+    fn len(&self) -> usize;
+    /// The hash of a row's key; `None` if the key contains a NULL.
+    fn hash(&self, row: usize) -> Option<u32>;
+    fn id(&self, row: usize) -> RowId;
+    /// Whether a row that is in the index has the same key.
+    fn same_key(&self, row: usize, stored: RowId) -> bool;
+    /// Whether a row that is in the index is dead.
+    fn is_dead(&self, stored: RowId) -> bool;
+}
+
+impl IndexInner {
+    /// Adds rows. If one has the key of a live row, adds none and returns that one.
+    pub fn insert(&mut self, rows: &impl NewRows) -> Result<(), usize> {
+        let order = visiting_order(rows);
+        for (done, &row) in order.iter().enumerate() {
+            let row = row as usize;
+            if let Some(hash) = rows.hash(row)
+                && !self.insert_row(rows, row, hash)
+            {
+                for &row in order[..done].iter().rev() {
+                    let row = row as usize;
+                    if let Some(hash) = rows.hash(row) {
+                        self.withdraw(hash, rows.id(row));
+                    }
+                }
+                return Err(row);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn insert_row(&mut self, rows: &impl NewRows, row: usize, hash: u32) -> bool {
+        let same = |entry: &Entry| entry.hash == hash && rows.same_key(row, entry.row());
+        let id = rows.id(row);
+        match self.shard(hash).entry(spread(hash), same, |entry| spread(entry.hash)) {
+            TableEntry::Vacant(vacant) => {
+                vacant.insert(Entry::new(hash, id));
+            }
+            TableEntry::Occupied(mut occupied) => {
+                let before = occupied.get().row();
+                if !rows.is_dead(before) {
+                    return false;
+                }
+                *occupied.get_mut() = Entry::new(hash, id);
+                self.previous.note(id, before);
+            }
+        }
+        true
+    }
+
+    fn shard(&mut self, hash: u32) -> &mut HashTable<Entry> {
+        &mut self.shards[(hash >> SHARD_SHIFT) as usize]
+    }
+
+    /// Takes a row out as if it had never come: who had its entry before gets it back.
+    pub fn withdraw(&mut self, hash: u32, row: RowId) {
+        let before = self.previous.forget(row);
+        let is_row = |entry: &Entry| entry.hash == hash && entry.row() == row;
+        let Ok(mut entry) = self.shard(hash).find_entry(spread(hash), is_row) else { return };
+        match before {
+            Before::Row(before) => *entry.get_mut() = Entry::new(hash, before),
+            Before::Nothing | Before::Forgotten => {
+                entry.remove();
+            }
+        }
+    }
+
+    /// Makes sure that a row that lives again has its key's entry.
+    pub fn revive(&mut self, hash: u32, row: RowId, same_key: impl Fn(RowId) -> bool) {
+        let same =
+            |entry: &Entry| entry.hash == hash && (entry.row() == row || same_key(entry.row()));
+        let shard = self.shard(hash);
+        match shard.entry(spread(hash), same, |entry| spread(entry.hash)) {
+            TableEntry::Vacant(vacant) => {
+                vacant.insert(Entry::new(hash, row));
+            }
+            TableEntry::Occupied(mut occupied) => *occupied.get_mut() = Entry::new(hash, row),
+        }
+    }
+
+    /// Gives the entry of a row that compaction moved to its new place, if it still has it.
+    pub fn repoint(&mut self, hash: u32, from: RowId, to: RowId) {
+        let is_row = |entry: &Entry| entry.hash == hash && entry.row() == from;
+        if let Some(entry) = self.shard(hash).find_mut(spread(hash), is_row) {
+            *entry = Entry::new(hash, to);
+            self.previous.note(to, from);
+        }
+    }
+
+    /// Takes back what [`repoint`](Self::repoint) did.
+    pub fn repoint_back(&mut self, hash: u32, from: RowId, to: RowId) {
+        self.previous.forget(to);
+        let is_row = |entry: &Entry| entry.hash == hash && entry.row() == to;
+        if let Some(entry) = self.shard(hash).find_mut(spread(hash), is_row) {
+            *entry = Entry::new(hash, from);
+        }
+    }
+
+    /// Drops the entry of a dead row that compaction left out, if it still has it.
+    pub fn drop_dead(&mut self, hash: u32, row: RowId) {
+        let is_row = |entry: &Entry| entry.hash == hash && entry.row() == row;
+        if let Ok(entry) = self.shard(hash).find_entry(spread(hash), is_row) {
+            entry.remove();
+        }
+    }
+
+    /// The rows that may hold a key with this hash and that a reader sees, dead or alive.
+    ///
+    /// False if there may be one that is not found this way.
+    pub fn candidates(
+        &self,
+        hash: u32,
+        is_visible: impl Fn(RowId) -> bool,
+        mut found: impl FnMut(RowId),
+    ) -> bool {
+        let shard = &self.shards[(hash >> SHARD_SHIFT) as usize];
+        let mut complete = true;
+        for entry in shard.iter_hash(spread(hash)).filter(|entry| entry.hash == hash) {
+            let mut row = entry.row();
+            let mut steps = 0;
+            loop {
+                if is_visible(row) {
+                    found(row);
+                    break;
+                }
+                steps += 1;
+                match self.previous.before(row) {
+                    Before::Row(before) if steps < STEPS_MAX => row = before,
+                    Before::Nothing => break,
+                    Before::Row(_) | Before::Forgotten => {
+                        complete = false;
+                        break;
+                    }
+                }
+            }
+        }
+        complete
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(HashTable::len).sum()
+    }
+}
+
+/// The rows in their order, or grouped by shard if they are many.
+fn visiting_order(rows: &impl NewRows) -> Vec<u32> {
+    let length = u32::try_from(rows.len()).expect("a batch has less than 2^32 rows");
+    if rows.len() < SORTED_ROWS_MIN {
+        return (0..length).collect();
+    }
+    let shard = |row: u32| rows.hash(row as usize).map_or(0, |hash| (hash >> SHARD_SHIFT) as usize);
+    let mut starts = [0_u32; SHARDS + 1];
+    for row in 0..length {
+        starts[shard(row) + 1] += 1;
+    }
+    for index in 1..=SHARDS {
+        starts[index] += starts[index - 1];
+    }
+    let mut order = vec![0; rows.len()];
+    for row in 0..length {
+        let next = &mut starts[shard(row)];
+        order[*next as usize] = row;
+        *next += 1;
+    }
+    order
+}

@@ -1,0 +1,227 @@
+//! One column of an open chunk.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, make_array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{
+    DataType as ArrowType, Date32Type, Decimal128Type, Decimal256Type, Field, Float32Type,
+    Float64Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, Time64MicrosecondType,
+    TimestampMicrosecondType,
+};
+
+use crate::cell::{self, Cell};
+use crate::codec;
+use crate::shared::{AtomicBits, BytesWriter, SharedBytes, SharedText, TextWriter};
+
+/// The readers' half.
+pub(super) struct SharedColumn {
+    values: SharedValues,
+    /// A bit for each row that is NULL; absent where the column admits none.
+    nulls: Option<Arc<AtomicBits>>,
+}
+
+enum SharedValues {
+    Fixed(Arc<SharedBytes>),
+    Bits(Arc<AtomicBits>),
+    Text(SharedText),
+    /// Nested values, each encoded on its own.
+    Encoded(SharedText),
+}
+
+impl SharedColumn {
+    /// The first `rows` values.
+    pub fn array(&self, data_type: &ArrowType, rows: usize) -> ArrayRef {
+        let nulls = self.nulls(rows);
+        match &self.values {
+            SharedValues::Fixed(bytes) => {
+                let width = data_type.primitive_width().expect("a type of fixed width");
+                let data = ArrayData::builder(data_type.clone())
+                    .len(rows)
+                    .add_buffer(bytes.share(rows * width))
+                    .nulls(nulls)
+                    .build()
+                    .expect("as many bytes as the rows take");
+                make_array(data)
+            }
+            SharedValues::Bits(bits) => Arc::new(BooleanArray::new(bits.copy(rows), nulls)),
+            SharedValues::Text(text) => text.array(rows, nulls),
+            SharedValues::Encoded(text) => {
+                let encoded = text.array(rows, nulls);
+                codec::decode_values(data_type, encoded.as_binary_view())
+                    .expect("what the writer encoded can be decoded")
+            }
+        }
+    }
+
+    fn nulls(&self, rows: usize) -> Option<NullBuffer> {
+        let nulls = self.nulls.as_ref()?.copy(rows);
+        (nulls.count_set_bits() > 0).then(|| NullBuffer::new(!&nulls))
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        let values = match &self.values {
+            SharedValues::Fixed(bytes) => bytes.capacity(),
+            SharedValues::Bits(bits) => bits.memory_bytes(),
+            SharedValues::Text(text) | SharedValues::Encoded(text) => {
+                text.view_bytes() + text.block_bytes()
+            }
+        };
+        values + self.nulls.as_ref().map_or(0, |nulls| nulls.memory_bytes())
+    }
+}
+
+/// The writer's half.
+pub(super) struct ColumnWriter {
+    values: Values,
+    nulls: Option<Arc<AtomicBits>>,
+}
+
+enum Values {
+    Fixed { bytes: BytesWriter, width: usize },
+    Bits(Arc<AtomicBits>),
+    Text(TextWriter),
+    Encoded(TextWriter),
+}
+
+impl ColumnWriter {
+    /// An empty column with room for `rows` rows.
+    pub fn new(field: &Field, rows: usize) -> ColumnWriter {
+        let values = match field.data_type() {
+            ArrowType::Boolean => Values::Bits(Arc::new(AtomicBits::new(rows))),
+            ArrowType::Utf8View => Values::Text(TextWriter::new(rows, true)),
+            ArrowType::BinaryView => Values::Text(TextWriter::new(rows, false)),
+            other => match other.primitive_width() {
+                Some(width) => {
+                    Values::Fixed { bytes: BytesWriter::with_capacity(rows * width), width }
+                }
+                None => Values::Encoded(TextWriter::new(rows, false)),
+            },
+        };
+        let nulls = field.is_nullable().then(|| Arc::new(AtomicBits::new(rows)));
+        ColumnWriter { values, nulls }
+    }
+
+    pub fn shared(&self) -> SharedColumn {
+        let values = match &self.values {
+            Values::Fixed { bytes, .. } => SharedValues::Fixed(Arc::clone(bytes.shared())),
+            Values::Bits(bits) => SharedValues::Bits(Arc::clone(bits)),
+            Values::Text(text) => SharedValues::Text(text.shared()),
+            Values::Encoded(text) => SharedValues::Encoded(text.shared()),
+        };
+        SharedColumn { values, nulls: self.nulls.clone() }
+    }
+
+    /// Appends an array of the column's type behind its first `rows` rows.
+    pub fn append(&mut self, array: &ArrayRef, rows: usize) {
+        match &mut self.values {
+            Values::Fixed { bytes, .. } => bytes.append(fixed_bytes(array)),
+            Values::Bits(bits) => {
+                for index in array.as_boolean().values().set_indices() {
+                    bits.set(rows + index);
+                }
+            }
+            Values::Text(text) => match array.data_type() {
+                ArrowType::Utf8View => text.append_array(array.as_string_view()),
+                _ => text.append_array(array.as_binary_view()),
+            },
+            Values::Encoded(text) => {
+                for row in 0..array.len() {
+                    text.append_binary(&codec::encode_value(array, row));
+                }
+            }
+        }
+        if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
+            let bits = self.nulls.as_ref().expect("NULLs are refused where a column admits none");
+            for index in (0..array.len()).filter(|index| nulls.is_null(*index)) {
+                bits.set(rows + index);
+            }
+        }
+    }
+
+    /// Moves the column into an allocation for `rows` rows.
+    pub fn grow(&mut self, rows: usize) {
+        match &mut self.values {
+            Values::Fixed { bytes, width } => {
+                let mut grown = BytesWriter::with_capacity(rows * *width);
+                grown.append(bytes.as_slice());
+                *bytes = grown;
+            }
+            Values::Bits(bits) => *bits = Arc::new(bits.grown(rows)),
+            Values::Text(text) | Values::Encoded(text) => text.grow(rows),
+        }
+        if let Some(nulls) = &mut self.nulls {
+            *nulls = Arc::new(nulls.grown(rows));
+        }
+    }
+
+    /// The first `rows` values in memory of their own.
+    pub fn copy(&self, data_type: &ArrowType, rows: usize) -> ArrayRef {
+        let values = match &self.values {
+            Values::Fixed { bytes, .. } => {
+                let mut copy = BytesWriter::with_capacity(bytes.written());
+                copy.append(bytes.as_slice());
+                SharedValues::Fixed(Arc::clone(copy.shared()))
+            }
+            // Bits are copied when an array is made of them.
+            Values::Bits(bits) => SharedValues::Bits(Arc::clone(bits)),
+            Values::Text(text) => SharedValues::Text(text.copy()),
+            Values::Encoded(text) => SharedValues::Encoded(text.copy()),
+        };
+        SharedColumn { values, nulls: self.nulls.clone() }.array(data_type, rows)
+    }
+
+    /// Forgets all rows from `rows` on.
+    pub fn rewind(&mut self, rows: usize) {
+        match &mut self.values {
+            Values::Fixed { bytes, width } => bytes.rewind(rows * *width),
+            Values::Bits(bits) => bits.clear_from(rows),
+            Values::Text(text) | Values::Encoded(text) => text.rewind(rows),
+        }
+        if let Some(nulls) = &self.nulls {
+            nulls.clear_from(rows);
+        }
+    }
+
+    /// One value.
+    #[inline]
+    pub fn cell(&self, data_type: &ArrowType, row: usize) -> Cell<'_> {
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.get(row)) {
+            return Cell::Null;
+        }
+        match &self.values {
+            Values::Fixed { bytes, width } => {
+                cell::fixed_cell(data_type, &bytes.as_slice()[row * width..][..*width])
+            }
+            Values::Bits(bits) => Cell::Number(bits.get(row).into()),
+            Values::Text(text) => Cell::Bytes(text.value(row)),
+            Values::Encoded(text) => Cell::Nested(
+                codec::decode_value(data_type, text.value(row))
+                    .expect("what the writer encoded can be decoded"),
+            ),
+        }
+    }
+}
+
+/// The bytes of an array of a type of fixed width.
+fn fixed_bytes(array: &ArrayRef) -> &[u8] {
+    macro_rules! bytes {
+        ($type:ty) => {
+            array.as_primitive::<$type>().values().inner().as_slice()
+        };
+    }
+    match array.data_type() {
+        ArrowType::Int16 => bytes!(Int16Type),
+        ArrowType::Int32 => bytes!(Int32Type),
+        ArrowType::Int64 => bytes!(Int64Type),
+        ArrowType::Float32 => bytes!(Float32Type),
+        ArrowType::Float64 => bytes!(Float64Type),
+        ArrowType::Decimal128(..) => bytes!(Decimal128Type),
+        ArrowType::Decimal256(..) => bytes!(Decimal256Type),
+        ArrowType::Date32 => bytes!(Date32Type),
+        ArrowType::Time64(_) => bytes!(Time64MicrosecondType),
+        ArrowType::Timestamp(..) => bytes!(TimestampMicrosecondType),
+        ArrowType::Interval(_) => bytes!(IntervalMonthDayNanoType),
+        other => unreachable!("{other} is not a type of fixed width"),
+    }
+}

@@ -1,0 +1,106 @@
+//! Which row held an index entry before another took it over.
+
+use std::collections::VecDeque;
+
+use thalweg_types::RowId;
+
+/// For how many chunks the notes are kept: 8 MiB at most.
+const CHUNKS_MAX: usize = 16;
+
+/// Notes for the rows of the newest chunks.
+#[derive(Default)]
+pub(crate) struct Previous {
+    /// Ascending by the chunk's number. A row's note is the number of the row before plus one; 0
+    /// stands for none.
+    chunks: VecDeque<(u32, Vec<u64>)>,
+    /// The notes of chunks below this number may have been dropped.
+    forgotten_below: u32,
+}
+
+/// Who held an entry before a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    Row(RowId),
+    /// The row was the first with its key.
+    Nothing,
+    /// It is not known any more.
+    Forgotten,
+}
+
+impl Previous {
+    pub fn note(&mut self, row: RowId, before: RowId) {
+        let Some(notes) = self.notes_for(row.chunk()) else { return };
+        let place = row.row() as usize;
+        if place >= notes.len() {
+            notes.resize(place + 1, 0);
+        }
+        notes[place] = before.0 + 1;
+    }
+
+    pub fn before(&self, row: RowId) -> Before {
+        if row.chunk() < self.forgotten_below {
+            return Before::Forgotten;
+        }
+        let notes = self.chunks.iter().rev().find(|(number, _)| *number == row.chunk());
+        match notes.and_then(|(_, notes)| notes.get(row.row() as usize)) {
+            None | Some(0) => Before::Nothing,
+            Some(before) => Before::Row(RowId(before - 1)),
+        }
+    }
+
+    /// Takes a row's note back.
+    pub fn forget(&mut self, row: RowId) -> Before {
+        let before = self.before(row);
+        if let Before::Row(_) = before {
+            let (_, notes) = self
+                .chunks
+                .iter_mut()
+                .find(|(number, _)| *number == row.chunk())
+                .expect("the note was just read");
+            notes[row.row() as usize] = 0;
+        }
+        before
+    }
+
+    /// The notes of a chunk; `None` if the chunk is older than all that are kept.
+    fn notes_for(&mut self, chunk: u32) -> Option<&mut Vec<u64>> {
+        if chunk < self.forgotten_below {
+            return None;
+        }
+        let mut place = self.chunks.partition_point(|(number, _)| *number < chunk);
+        if self.chunks.get(place).is_none_or(|(number, _)| *number != chunk) {
+            self.chunks.insert(place, (chunk, Vec::new()));
+        }
+        if self.chunks.len() > CHUNKS_MAX {
+            let (oldest, _) = self.chunks.pop_front().expect("there are many");
+            self.forgotten_below = oldest + 1;
+            place = place.checked_sub(1)?;
+        }
+        Some(&mut self.chunks[place].1)
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.chunks.iter().map(|(_, notes)| notes.capacity() * 8).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_kept_for_the_newest_chunks() {
+        let mut previous = Previous::default();
+        for chunk in 1..=20 {
+            previous.note(RowId::new(chunk, 7), RowId::new(chunk - 1, 7));
+        }
+        assert_eq!(previous.before(RowId::new(20, 7)), Before::Row(RowId::new(19, 7)));
+        assert_eq!(previous.before(RowId::new(20, 8)), Before::Nothing);
+        assert_eq!(previous.before(RowId::new(21, 0)), Before::Nothing);
+        assert_eq!(previous.before(RowId::new(4, 7)), Before::Forgotten);
+        previous.note(RowId::new(2, 1), RowId::new(1, 1));
+        assert_eq!(previous.before(RowId::new(2, 1)), Before::Forgotten);
+        assert_eq!(previous.forget(RowId::new(20, 7)), Before::Row(RowId::new(19, 7)));
+        assert_eq!(previous.before(RowId::new(20, 7)), Before::Nothing);
+    }
+}

@@ -1,0 +1,343 @@
+//! The readers' half of a table: what one snapshot shows.
+
+mod probe;
+mod view;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use arrow::datatypes::SchemaRef;
+use thalweg_types::{RowId, TableSchema};
+
+use crate::arrow_types::arrow_schema;
+use crate::effect::Change;
+use crate::index::KeyIndex;
+use crate::{Bitmap, Chunk, ClosedChunk, Identities};
+pub use view::ChunkView;
+
+/// Chunks of a transaction's own are numbered from here on; no table ever gets that far.
+pub const PRIVATE_CHUNKS: u32 = 1 << 31;
+
+/// One version of a table. It never changes once it is shared: a writer or a transaction that
+/// wants another one changes a clone, which shares all chunks.
+#[derive(Clone)]
+pub struct TableState {
+    schema: Arc<TableSchema>,
+    arrow_schema: SchemaRef,
+    /// Ascending by number.
+    slots: Vec<Slot>,
+    keys: Arc<[StateKey]>,
+    live: usize,
+    /// All live rows of this version were in the indexes when the counter stood here.
+    removals_seen: u64,
+    removals: Arc<AtomicU64>,
+    identities: Arc<Identities>,
+}
+
+/// A chunk's place in a table.
+#[derive(Clone)]
+pub(crate) struct Slot {
+    pub number: u32,
+    pub chunk: Chunk,
+    /// Shared by all versions of the slot: who holds it may hold row ids of the chunk.
+    pub token: Arc<SlotToken>,
+    pub length: u32,
+    pub dead: Option<Arc<Bitmap>>,
+}
+
+/// Says by being alive that a snapshot shows a chunk.
+pub(crate) struct SlotToken;
+
+/// A key of the table, its index and the places of its columns.
+pub(crate) struct StateKey {
+    pub index: Arc<KeyIndex>,
+    pub positions: Vec<usize>,
+}
+
+impl Slot {
+    pub fn new(number: u32, chunk: Chunk, length: u32) -> Slot {
+        Slot { number, chunk, token: Arc::new(SlotToken), length, dead: None }
+    }
+
+    pub fn closed(number: u32, chunk: Arc<ClosedChunk>) -> Slot {
+        let length = chunk.rows() as u32;
+        Slot::new(number, Chunk::Closed(chunk), length)
+    }
+
+    /// Notes that readers see the slot's rows from now on.
+    pub fn publish(&self) {
+        if let Chunk::Open(chunk) = &self.chunk {
+            chunk.publish(self.length);
+        }
+    }
+
+    pub fn is_dead(&self, place: u32) -> bool {
+        self.dead.as_ref().is_some_and(|dead| dead.contains(place))
+    }
+
+    pub fn dead_rows(&self) -> u32 {
+        self.dead.as_ref().map_or(0, |dead| dead.len())
+    }
+
+    pub fn live_rows(&self) -> u32 {
+        self.length - self.dead_rows()
+    }
+
+    /// Marks a row dead; false if it was already.
+    pub fn kill(&mut self, place: u32) -> bool {
+        debug_assert!(place < self.length);
+        Arc::make_mut(self.dead.get_or_insert_default()).insert(place)
+    }
+
+    fn revive(&mut self, place: u32) {
+        let dead = self.dead.as_mut().expect("a dead row has a bitmap");
+        assert!(Arc::make_mut(dead).remove(place), "only a dead row lives again");
+        if dead.is_empty() {
+            self.dead = None;
+        }
+    }
+}
+
+impl TableState {
+    pub(crate) fn new(schema: Arc<TableSchema>) -> TableState {
+        let identities = Arc::new(Identities::default());
+        identities.adopt(&schema);
+        let mut state = TableState {
+            arrow_schema: arrow_schema(&schema),
+            schema,
+            slots: Vec::new(),
+            keys: Arc::new([]),
+            live: 0,
+            removals_seen: 0,
+            removals: Arc::new(AtomicU64::new(0)),
+            identities,
+        };
+        state.renew_keys();
+        state
+    }
+
+    #[must_use]
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    #[must_use]
+    pub fn arrow_schema(&self) -> &SchemaRef {
+        &self.arrow_schema
+    }
+
+    /// The counters of auto-numbered columns.
+    #[must_use]
+    pub fn identities(&self) -> &Arc<Identities> {
+        &self.identities
+    }
+
+    /// How many rows are alive.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.live
+    }
+
+    /// All chunks, ascending by number, a transaction's own last.
+    pub fn chunks(&self) -> impl ExactSizeIterator<Item = ChunkView> + '_ {
+        self.slots.iter().map(|slot| ChunkView::new(slot.clone()))
+    }
+
+    #[must_use]
+    pub fn chunk(&self, number: u32) -> Option<ChunkView> {
+        self.slot(number).map(|slot| ChunkView::new(slot.clone()))
+    }
+
+    /// The memory of the rows, of the marks of dead ones and of the indexes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let chunks: usize = self
+            .slots
+            .iter()
+            .map(|slot| {
+                let dead = slot.dead.as_ref().map_or(0, |dead| dead.memory_bytes());
+                slot.chunk.memory_bytes() + dead
+            })
+            .sum();
+        chunks + self.keys.iter().map(|key| key.index.memory_bytes()).sum::<usize>()
+    }
+
+    /// Marks rows dead in this clone alone: the changes of a transaction that is not committed.
+    ///
+    /// Rows that are dead already stay so. Row ids that this state does not show are an error of
+    /// the caller.
+    pub fn kill_private(&mut self, rows: &[RowId]) {
+        for &row in rows {
+            let slot = self.slot_mut(row.chunk()).expect("the row is one of this state's");
+            assert!(row.row() < slot.length, "the row is one of this state's");
+            let killed = slot.kill(row.row());
+            self.live -= usize::from(killed);
+        }
+    }
+
+    /// Adds a chunk to this clone alone, and returns its number, at least [`PRIVATE_CHUNKS`].
+    pub fn add_private_chunk(&mut self, chunk: Arc<ClosedChunk>) -> u32 {
+        assert_eq!(chunk.column_count(), self.schema.columns.len(), "the table's columns");
+        let last = self.slots.last().map_or(0, |slot| slot.number);
+        let number = PRIVATE_CHUNKS.max(last + 1);
+        self.insert(Slot::closed(number, chunk));
+        number
+    }
+
+    pub(crate) fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    pub(crate) fn keys(&self) -> &Arc<[StateKey]> {
+        &self.keys
+    }
+
+    pub(crate) fn removals(&self) -> &Arc<AtomicU64> {
+        &self.removals
+    }
+
+    fn place(&self, number: u32) -> Result<usize, usize> {
+        // Without gaps the place follows from the first number.
+        let guess = number.wrapping_sub(self.slots.first().map_or(0, |slot| slot.number)) as usize;
+        if self.slots.get(guess).is_some_and(|slot| slot.number == number) {
+            return Ok(guess);
+        }
+        self.slots.binary_search_by_key(&number, |slot| slot.number)
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, number: u32) -> Option<&Slot> {
+        self.place(number).ok().map(|place| &self.slots[place])
+    }
+
+    fn slot_mut(&mut self, number: u32) -> Option<&mut Slot> {
+        self.place(number).ok().map(|place| &mut self.slots[place])
+    }
+
+    /// Whether the state shows a row, dead or alive.
+    pub(crate) fn shows(&self, row: RowId) -> bool {
+        self.slot(row.chunk()).is_some_and(|slot| row.row() < slot.length)
+    }
+
+    pub(crate) fn is_dead(&self, row: RowId) -> bool {
+        self.slot(row.chunk()).is_none_or(|slot| slot.is_dead(row.row()))
+    }
+}
+
+/// Changes, of the writer's own state and of a clone that is about to be published.
+impl TableState {
+    /// Does what a change says.
+    pub(crate) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Extended { slot, .. } => self.extend(slot),
+            Change::Added { slot } => self.insert(slot.clone()),
+            Change::Killed { rows } => {
+                for row in rows {
+                    assert!(self.kill(*row), "the writer checked that the row lives");
+                }
+            }
+            Change::Swapped { number, chunk, .. } => {
+                self.replace_chunk(*number, Chunk::Closed(Arc::clone(chunk)));
+            }
+            Change::Compacted { sources, added, .. } => {
+                for source in sources {
+                    self.remove(source.number);
+                }
+                if let Some(slot) = added {
+                    self.insert(slot.clone());
+                }
+            }
+            Change::Replaced { after, .. } => *self = TableState::clone(after),
+        }
+    }
+
+    pub(crate) fn set_removals_seen(&mut self, removals: u64) {
+        self.removals_seen = removals;
+    }
+
+    /// Marks a row dead; false if it was already, or is not shown.
+    pub(crate) fn kill(&mut self, row: RowId) -> bool {
+        let killed = self
+            .slot_mut(row.chunk())
+            .is_some_and(|slot| row.row() < slot.length && slot.kill(row.row()));
+        self.live -= usize::from(killed);
+        killed
+    }
+
+    pub(crate) fn revive(&mut self, row: RowId) {
+        self.slot_mut(row.chunk()).expect("a dead row's chunk is there").revive(row.row());
+        self.live += 1;
+    }
+
+    /// Shows more rows of an open chunk, which may be new, or take a closed one's place.
+    fn extend(&mut self, longer: &Slot) {
+        match self.place(longer.number) {
+            Ok(place) => {
+                let slot = &mut self.slots[place];
+                assert!(longer.length >= slot.length, "chunks grow");
+                self.live += (longer.length - slot.length) as usize;
+                slot.chunk = longer.chunk.clone();
+                slot.length = longer.length;
+            }
+            Err(_) => self.insert(longer.clone()),
+        }
+    }
+
+    /// Shows fewer rows of an open chunk again, or none of it.
+    pub(crate) fn shorten(&mut self, number: u32, length: u32) {
+        let place = self.place(number).expect("the chunk that is undone is there");
+        let slot = &mut self.slots[place];
+        self.live -= (slot.length - length) as usize;
+        slot.length = length;
+        if length == 0 {
+            self.slots.remove(place);
+        }
+    }
+
+    pub(crate) fn insert(&mut self, slot: Slot) {
+        let place = self.place(slot.number).expect_err("chunk numbers are never reused");
+        self.live += slot.live_rows() as usize;
+        self.slots.insert(place, slot);
+    }
+
+    pub(crate) fn remove(&mut self, number: u32) -> Slot {
+        let place = self.place(number).expect("the chunk that goes is there");
+        let slot = self.slots.remove(place);
+        self.live -= slot.live_rows() as usize;
+        slot
+    }
+
+    /// Puts another form of the same rows in a chunk's place.
+    pub(crate) fn replace_chunk(&mut self, number: u32, chunk: Chunk) {
+        self.slot_mut(number).expect("the chunk that is replaced is there").chunk = chunk;
+    }
+
+    /// Drops all rows, and starts with new indexes: the old ones go on serving older states.
+    pub(crate) fn clear(&mut self) {
+        self.slots.clear();
+        self.live = 0;
+        self.keys = Arc::new([]);
+        self.renew_keys();
+    }
+
+    /// Takes over another schema. The caller has given all chunks its columns.
+    pub(crate) fn set_schema(&mut self, schema: Arc<TableSchema>) {
+        self.identities.adopt(&schema);
+        self.arrow_schema = arrow_schema(&schema);
+        self.schema = schema;
+        self.renew_keys();
+    }
+
+    /// The keys of the schema: those that were there keep their index, others get an empty one.
+    fn renew_keys(&mut self) {
+        let keys = self.schema.keys().map(|key| {
+            let old = self.keys.iter().find(|old| old.index.columns() == key.columns);
+            let index = old.map_or_else(
+                || Arc::new(KeyIndex::new(key.columns.clone())),
+                |old| Arc::clone(&old.index),
+            );
+            StateKey { index, positions: self.schema.key_positions(key) }
+        });
+        self.keys = keys.collect();
+    }
+}

@@ -1,0 +1,166 @@
+//! Which row of a state holds a key.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use arrow::array::{Array, ArrayRef, Scalar};
+use arrow::compute::kernels::cmp;
+use thalweg_types::{Key, RowId};
+
+use super::{PRIVATE_CHUNKS, Slot, StateKey, TableState};
+use crate::Chunk;
+use crate::cell::{Cell, KeyHashes, cell, same_key};
+
+/// Up to how many keys are compared with a chunk's zones before its rows are looked at.
+const ZONE_KEYS_MAX: usize = 64;
+
+impl TableState {
+    /// For each row of `columns`, which are the columns of `key` in its order: the live row of this
+    /// state that holds the key. Keys with a NULL are held by no row.
+    ///
+    /// The index answers for keys whose rows it can still name as this state has them; for others
+    /// the state's own chunks are looked through.
+    #[must_use]
+    pub fn probe(&self, key: &Key, columns: &[ArrayRef]) -> Vec<Option<RowId>> {
+        let probe = Probe { hashes: KeyHashes::new(columns), columns };
+        let mut found = vec![None; probe.hashes.hashes.len()];
+        let positions = self.schema.key_positions(key);
+        assert_eq!(positions.len(), columns.len(), "a column for each of the key's");
+        let known = self.keys.iter().find(|known| known.index.columns() == key.columns);
+        let open = match known {
+            Some(known) => self.probe_index(known, &probe, &mut found),
+            None => (0..found.len()).filter(|row| !probe.hashes.is_null(*row)).collect(),
+        };
+        let private = self.slots.partition_point(|slot| slot.number < PRIVATE_CHUNKS);
+        if !open.is_empty() {
+            self.search(&self.slots[..private], &positions, &probe, &open, &mut found);
+        }
+        if private < self.slots.len() {
+            let missing: Vec<usize> = (0..found.len())
+                .filter(|row| found[*row].is_none() && !probe.hashes.is_null(*row))
+                .collect();
+            self.search(&self.slots[private..], &positions, &probe, &missing, &mut found);
+        }
+        found
+    }
+
+    /// Asks the index, and returns the keys for which it could not tell.
+    fn probe_index(
+        &self,
+        key: &StateKey,
+        probe: &Probe<'_>,
+        found: &mut [Option<RowId>],
+    ) -> Vec<usize> {
+        let mut candidates: Vec<(usize, RowId)> = Vec::new();
+        let mut complete = vec![true; found.len()];
+        {
+            let index = key.index.read();
+            let removals = self.removals.load(Ordering::Acquire);
+            for (row, &hash) in probe.hashes.hashes.iter().enumerate() {
+                if !probe.hashes.is_null(row) {
+                    let push = |candidate| candidates.push((row, candidate));
+                    complete[row] = index.candidates(hash, |row| self.shows(row), push)
+                        && removals == self.removals_seen;
+                }
+            }
+        }
+        let mut reader = KeyReader { state: self, positions: &key.positions, open: HashMap::new() };
+        for (row, candidate) in candidates {
+            if reader.holds(probe, row, candidate) {
+                // A key's rows follow each other: if this one is dead, so are those before it.
+                complete[row] = true;
+                found[row] = (!self.is_dead(candidate)).then_some(candidate);
+            }
+        }
+        (0..found.len()).filter(|row| !complete[*row]).collect()
+    }
+
+    /// Looks for the keys `wanted` in all rows of some chunks.
+    fn search(
+        &self,
+        slots: &[Slot],
+        positions: &[usize],
+        probe: &Probe<'_>,
+        wanted: &[usize],
+        found: &mut [Option<RowId>],
+    ) {
+        let mut by_hash: HashMap<u32, Vec<usize>> = HashMap::new();
+        for &row in wanted {
+            by_hash.entry(probe.hashes.hashes[row]).or_default().push(row);
+        }
+        for slot in slots {
+            let few = wanted.len() <= ZONE_KEYS_MAX;
+            if few && !wanted.iter().any(|row| may_contain(slot, positions, probe, *row)) {
+                continue;
+            }
+            let columns = slot.chunk.columns(positions, slot.length as usize);
+            let hashes = KeyHashes::new(&columns);
+            for (place, hash) in hashes.hashes.iter().enumerate() {
+                let Some(rows) = by_hash.get(hash) else { continue };
+                if slot.is_dead(place as u32) || hashes.is_null(place) {
+                    continue;
+                }
+                for &row in rows {
+                    if same_key(probe.columns, row, |column| cell(&columns[column], place)) {
+                        found[row] = Some(RowId::new(slot.number, place as u32));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Keys that are looked for.
+struct Probe<'a> {
+    hashes: KeyHashes,
+    columns: &'a [ArrayRef],
+}
+
+/// Reads the keys of a state's rows; arrays of open chunks are made once.
+struct KeyReader<'a> {
+    state: &'a TableState,
+    positions: &'a [usize],
+    open: HashMap<u32, Vec<ArrayRef>>,
+}
+
+impl KeyReader<'_> {
+    /// Whether a row that the state shows holds a key.
+    fn holds(&mut self, probe: &Probe<'_>, row: usize, stored: RowId) -> bool {
+        let slot = self.state.slot(stored.chunk()).expect("candidates are rows of the state");
+        let place = stored.row() as usize;
+        match &slot.chunk {
+            Chunk::Closed(chunk) => {
+                same_key(probe.columns, row, |column| chunk.cell(self.positions[column], place))
+            }
+            Chunk::Open(chunk) => {
+                let columns = self
+                    .open
+                    .entry(slot.number)
+                    .or_insert_with(|| chunk.columns(self.positions, slot.length as usize));
+                same_key(probe.columns, row, |column| cell(&columns[column], place))
+            }
+        }
+    }
+}
+
+/// Whether a chunk's zones admit a key.
+fn may_contain(slot: &Slot, positions: &[usize], probe: &Probe<'_>, row: usize) -> bool {
+    let Chunk::Closed(chunk) = &slot.chunk else { return true };
+    positions.iter().zip(probe.columns).all(|(&position, column)| {
+        if matches!(cell(column, row), Cell::Null) {
+            return false;
+        }
+        match &chunk.zone(position).range {
+            // Floats: zones know -0 and NaN as total order has them, keys as PostgreSQL has them.
+            Some((least, greatest)) if !column.data_type().is_floating() => {
+                let value = Scalar::new(column.slice(row, 1));
+                let within = |compared: Result<arrow::array::BooleanArray, _>| {
+                    compared.map_or(true, |compared| compared.value(0))
+                };
+                within(cmp::gt_eq(&value, &Scalar::new(least)))
+                    && within(cmp::lt_eq(&value, &Scalar::new(greatest)))
+            }
+            _ => true,
+        }
+    })
+}

@@ -1,0 +1,148 @@
+//! The writer's half of a table.
+
+mod alter;
+mod append;
+mod compact;
+mod kill;
+mod replay;
+mod seal;
+mod undo;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use thalweg_types::{RowId, TableSchema};
+
+use crate::cell::{Cell, hash_cells};
+use crate::forward::Forwards;
+use crate::open::Appender;
+use crate::state::{PRIVATE_CHUNKS, Slot, StateKey};
+use crate::{Chunk, Effect, Identities, TableState};
+pub use append::Placed;
+pub use seal::FullChunk;
+
+/// The writer's half of a table, owned by the transaction thread.
+///
+/// It is ahead of what readers see: each change is applied here first and noted in an [`Effect`],
+/// which is published once the change is durable, or undone.
+pub struct Table {
+    applied: TableState,
+    /// The writers of open chunks, also of full ones that no closed chunk has replaced yet.
+    opened: Vec<Opened>,
+    /// The open chunk that takes the next rows.
+    open: Option<u32>,
+    next_number: u32,
+    forwards: Forwards,
+}
+
+/// An open chunk's writer, and the chunk's number.
+pub(crate) struct Opened {
+    pub number: u32,
+    pub appender: Appender,
+    /// Whether somebody is making a closed chunk of it.
+    pub given: bool,
+}
+
+impl Table {
+    /// An empty table, and what its readers see of it.
+    #[must_use]
+    pub fn new(schema: Arc<TableSchema>) -> (Table, Arc<TableState>) {
+        let applied = TableState::new(schema);
+        let published = Arc::new(applied.clone());
+        let table = Table {
+            applied,
+            opened: Vec::new(),
+            open: None,
+            next_number: 1,
+            forwards: Forwards::default(),
+        };
+        (table, published)
+    }
+
+    /// The state with all changes, published or not.
+    #[must_use]
+    pub fn applied(&self) -> &TableState {
+        &self.applied
+    }
+
+    #[must_use]
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        self.applied.schema()
+    }
+
+    /// The counters of auto-numbered columns.
+    #[must_use]
+    pub fn identities(&self) -> &Arc<Identities> {
+        self.applied.identities()
+    }
+
+    /// The number that the next new chunk takes.
+    #[must_use]
+    pub fn next_chunk(&self) -> u32 {
+        self.next_number
+    }
+
+    /// Makes sure that no new chunk takes a number below `next`.
+    pub fn raise_next_chunk(&mut self, next: u32) {
+        self.next_number = self.next_number.max(next);
+    }
+
+    fn take_number(&mut self) -> u32 {
+        let number = self.next_number;
+        assert!(number < PRIVATE_CHUNKS, "a table has less than 2^31 chunks in its life");
+        self.next_number += 1;
+        number
+    }
+
+    fn note(&self, effect: &mut Effect) {
+        effect.removals = self.applied.removals().load(Ordering::Acquire);
+    }
+
+    fn opened(&self, number: u32) -> Option<&Opened> {
+        self.opened.iter().rev().find(|opened| opened.number == number)
+    }
+
+    fn opened_mut(&mut self, number: u32) -> Option<&mut Opened> {
+        self.opened.iter_mut().rev().find(|opened| opened.number == number)
+    }
+
+    fn take_opened(&mut self, number: u32) -> Option<Opened> {
+        if self.open == Some(number) {
+            self.open = None;
+        }
+        let place = self.opened.iter().position(|opened| opened.number == number)?;
+        Some(self.opened.remove(place))
+    }
+
+    /// One value of a row that has been applied, published or not.
+    #[inline]
+    fn cell(&self, row: RowId, column: usize) -> Cell<'_> {
+        let slot = self.applied.slot(row.chunk()).expect("rows in indexes are in chunks");
+        match &slot.chunk {
+            Chunk::Closed(chunk) => chunk.cell(column, row.row() as usize),
+            Chunk::Open(_) => {
+                let opened = self.opened(row.chunk()).expect("an open chunk has a writer");
+                opened.appender.cell(column, row.row() as usize)
+            }
+        }
+    }
+
+    /// The hash of a row's key; `None` if the key contains a NULL.
+    fn key_hash(&self, key: &StateKey, row: RowId) -> Option<u32> {
+        hash_cells(key.positions.iter().map(|position| self.cell(row, *position)))
+    }
+
+    fn is_same_key(&self, key: &StateKey, left: RowId, right: RowId) -> bool {
+        key.positions
+            .iter()
+            .all(|position| self.cell(left, *position) == self.cell(right, *position))
+    }
+
+    /// The slots of the applied state.
+    fn slots(&self) -> &[Slot] {
+        self.applied.slots()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Changes of all chunks at once.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use thalweg_types::{ColumnId, Error, Result, SqlState, TableSchema};
+
+use super::Table;
+use super::append::{ArrivedRows, key_text};
+use crate::effect::Change;
+use crate::state::{Slot, StateKey};
+use crate::widen::Widener;
+use crate::{Chunk, ClosedChunk, Effect, TableState};
+
+impl Table {
+    /// Drops all rows.
+    pub fn truncate(&mut self, effect: &mut Effect) {
+        let before = self.applied.clone();
+        self.applied.clear();
+        self.replaced(before, effect);
+    }
+
+    /// Gives the table another schema: columns added, dropped, renamed or moved, keys added or
+    /// dropped. `added` has the value that existing rows take for each added column, as an array
+    /// of length 1; without one they take NULL.
+    ///
+    /// Columns are shared, not copied. If rows collide in an added key, nothing changes (`23505`).
+    pub fn alter(
+        &mut self,
+        schema: Arc<TableSchema>,
+        added: &[(ColumnId, ArrayRef)],
+        effect: &mut Effect,
+    ) -> Result<()> {
+        let widener = Widener::new(self.schema(), &schema, added)?;
+        let before = self.applied.clone();
+        let closed: Vec<(u32, Arc<ClosedChunk>)> = self
+            .slots()
+            .iter()
+            .map(|slot| (slot.number, widener.widen(&self.closed(slot))))
+            .collect();
+        for (number, chunk) in closed {
+            self.applied.replace_chunk(number, Chunk::Closed(chunk));
+        }
+        self.applied.set_schema(schema);
+        if let Err(error) = self.index_new_keys(&before) {
+            self.applied = before;
+            return Err(error);
+        }
+        self.replaced(before, effect);
+        Ok(())
+    }
+
+    /// Puts all live rows into the indexes that the state before did not have.
+    fn index_new_keys(&self, before: &TableState) -> Result<()> {
+        let is_new =
+            |key: &&StateKey| !before.keys().iter().any(|old| Arc::ptr_eq(&old.index, &key.index));
+        for key in self.applied.keys().iter().filter(is_new) {
+            for slot in self.slots() {
+                let rows = ArrivedRows::new(self, key, slot);
+                let inserted = key.index.write().insert(&rows);
+                inserted.map_err(|row| not_unique(&self.applied, key, &rows.columns, row))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn replaced(&mut self, before: TableState, effect: &mut Effect) {
+        let opened = std::mem::take(&mut self.opened);
+        self.open = None;
+        let after = Box::new(self.applied.clone());
+        effect.changes.push(Change::Replaced { after, before: Box::new(before), opened });
+        self.note(effect);
+    }
+
+    /// A slot's chunk, closed if it was open.
+    fn closed(&self, slot: &Slot) -> Arc<ClosedChunk> {
+        match &slot.chunk {
+            Chunk::Closed(chunk) => Arc::clone(chunk),
+            Chunk::Open(_) => {
+                let opened = self.opened(slot.number).expect("an open chunk has a writer");
+                let columns = opened.appender.copy();
+                Arc::new(ClosedChunk::from_arrays(&columns, opened.appender.rows()))
+            }
+        }
+    }
+}
+
+/// PostgreSQL's words for rows that stand against a new key.
+fn not_unique(state: &TableState, key: &StateKey, columns: &[ArrayRef], row: usize) -> Error {
+    let schema = state.schema();
+    let name = schema
+        .keys()
+        .find(|known| known.columns == key.index.columns())
+        .map_or("", |key| key.name.as_str());
+    let detail = key_text(schema, &key.positions, columns, row);
+    Error::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
+        .with_detail(format!("Key {detail} is duplicated."))
+}

@@ -1,0 +1,55 @@
+//! Rows that die.
+
+use thalweg_types::{Error, Result, RowId, SqlState};
+
+use super::Table;
+use crate::Effect;
+use crate::effect::Change;
+use crate::state::PRIVATE_CHUNKS;
+
+impl Table {
+    /// Marks rows dead, one by one; if one can't be (`40001`), none is.
+    ///
+    /// Ids from an older snapshot are led on to where compaction moved their rows. Returns the ids
+    /// of the rows that were marked.
+    pub fn kill(&mut self, rows: &[RowId], effect: &mut Effect) -> Result<Vec<RowId>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut killed = Vec::with_capacity(rows.len());
+        for &row in rows {
+            let row = self.follow(row);
+            if row.is_none_or(|row| !self.applied.kill(row)) {
+                for row in killed.into_iter().rev() {
+                    self.applied.revive(row);
+                }
+                return Err(concurrent_update());
+            }
+            killed.extend(row);
+        }
+        effect.changes.push(Change::Killed { rows: killed.clone() });
+        self.note(effect);
+        Ok(killed)
+    }
+
+    /// Where a row lies now; `None` if it is gone.
+    fn follow(&self, row: RowId) -> Option<RowId> {
+        debug_assert!(row.chunk() < PRIVATE_CHUNKS, "private rows are nobody else's");
+        if self.applied.slot(row.chunk()).is_some() { Some(row) } else { self.forwards.follow(row) }
+    }
+
+    /// Where a row lies now; `None` if it is dead or gone.
+    #[must_use]
+    pub fn locate(&self, row: RowId) -> Option<RowId> {
+        let row = self.follow(row)?;
+        (self.applied.shows(row) && !self.applied.is_dead(row)).then_some(row)
+    }
+}
+
+pub(super) fn concurrent_update() -> Error {
+    Error::new(
+        SqlState::SERIALIZATION_FAILURE,
+        "could not serialize access due to concurrent update",
+    )
+    .with_hint("Run the transaction again.")
+}

@@ -1,0 +1,53 @@
+//! Closing chunks that are full.
+
+use std::sync::Arc;
+
+use thalweg_types::RowId;
+
+use super::Table;
+use crate::effect::Change;
+use crate::{ClosedChunk, Effect, OpenChunk};
+
+/// A full open chunk, all of whose rows are published, for somebody to make a closed one of.
+pub struct FullChunk {
+    pub number: u32,
+    chunk: Arc<OpenChunk>,
+    columns: usize,
+}
+
+impl FullChunk {
+    /// The same rows as a closed chunk. Takes milliseconds; any thread may do it.
+    #[must_use]
+    pub fn build(&self) -> Arc<ClosedChunk> {
+        let projection: Vec<usize> = (0..self.columns).collect();
+        let columns = self.chunk.columns(&projection, RowId::CHUNK_ROWS);
+        Arc::new(ClosedChunk::from_arrays(&columns, RowId::CHUNK_ROWS))
+    }
+}
+
+impl Table {
+    /// The chunks that have become full since the last call, each once.
+    pub fn take_full(&mut self) -> Vec<FullChunk> {
+        let columns = self.schema().columns.len();
+        let published = |opened: &&mut super::Opened| {
+            opened.appender.chunk().published() as usize == RowId::CHUNK_ROWS
+        };
+        let full = self.opened.iter_mut().filter(|opened| !opened.given).filter(published);
+        full.map(|opened| {
+            opened.given = true;
+            FullChunk { number: opened.number, chunk: Arc::clone(opened.appender.chunk()), columns }
+        })
+        .collect()
+    }
+
+    /// Puts the closed form of a full chunk in its place.
+    ///
+    /// False if there is nothing to replace any more: the table was truncated, altered or
+    /// compacted since.
+    pub fn swap(&mut self, number: u32, chunk: Arc<ClosedChunk>, effect: &mut Effect) -> bool {
+        let Some(opened) = self.take_opened(number) else { return false };
+        assert_eq!(opened.appender.rows(), chunk.rows(), "the same rows");
+        self.apply(Change::Swapped { number, chunk, opened }, effect);
+        true
+    }
+}

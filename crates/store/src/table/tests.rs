@@ -1,0 +1,6 @@
+//! Tests of tables.
+
+mod basics;
+mod concurrent;
+mod model;
+mod support;
