@@ -87,8 +87,7 @@ impl DataDirectory {
     /// Takes away what an interrupted checkpoint left.
     fn remove_temporary_files(&self, files: &dyn FileSystem) -> Result<()> {
         let directory = self.checkpoints();
-        let names =
-            files.list(&directory).map_err(|error| file_error("list", &directory, error))?;
+        let names = list(files, &directory)?;
         for name in names.iter().filter(|name| name.ends_with(TEMPORARY_SUFFIX)) {
             let path = directory.join(name);
             files.remove_file(&path).map_err(|error| file_error("remove", &path, error))?;
@@ -150,31 +149,28 @@ fn check_can_create(files: &dyn FileSystem, path: &Path, mode: DirectoryMode) ->
     if !exists(files, path)? {
         return Ok(());
     }
-    let names = files.list(path).map_err(|error| file_error("list", path, error))?;
-    let foreign = names.iter().find(|name| !HARMLESS.contains(&name.as_str()));
-    let mut held = Vec::new();
-    for directory in [LOG, CHECKPOINT].map(|name| path.join(name)) {
-        if exists(files, &directory)? {
-            held.extend(
-                files.list(&directory).map_err(|error| file_error("list", &directory, error))?,
-            );
-        }
-    }
-    if !held.is_empty() {
-        return Err(Error::corrupt(format!(
-            "{} holds a log or a checkpoint, but the file {FORMAT} is missing",
-            path.display()
-        ))
-        .with_hint("Put the file back from a backup of this database."));
-    }
-    if let Some(name) = foreign {
+    let names = list(files, path)?;
+    if let Some(name) = names.iter().find(|name| !HARMLESS.contains(&name.as_str())) {
         return Err(Error::new(
             SqlState::INVALID_PARAMETER_VALUE,
             format!("{} is not empty and holds no database (it has {name})", path.display()),
         )
         .with_hint("Name a new or an empty directory."));
     }
+    for directory in [LOG, CHECKPOINT].map(|name| path.join(name)) {
+        if exists(files, &directory)? && !list(files, &directory)?.is_empty() {
+            return Err(Error::corrupt(format!(
+                "{} has files, but {FORMAT} beside it is missing",
+                directory.display()
+            ))
+            .with_hint("Put the file back from a backup of this database."));
+        }
+    }
     Ok(())
+}
+
+fn list(files: &dyn FileSystem, path: &Path) -> Result<Vec<String>> {
+    files.list(path).map_err(|error| file_error("list", path, error))
 }
 
 /// Creates the directories, durably. Any directory on the way from the root may be new, created

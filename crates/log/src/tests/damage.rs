@@ -7,6 +7,7 @@ use thalweg_types::{ErrorKind, Lsn, Result};
 
 use super::world::{Item, OPTIONS, PATH, read_all};
 use crate::file_header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::record::{Entry, RecordHeader};
 use crate::{
     CheckpointWriter, DataDirectory, DirectoryMode, Finding, LogOptions, LogWriter, RecordRef,
     Summary, open, verify,
@@ -309,6 +310,60 @@ fn a_missing_segment_that_nobody_needs_is_no_damage() {
     sample.disk.remove_file(&sample.segments()[0]).unwrap();
     assert_eq!(sample.verify().0.problems, 0);
     assert_eq!(sample.recover().unwrap(), sample.items);
+}
+
+/// A crash may undo any of several removals: what is left before a gap is cleared away.
+#[test]
+fn segments_that_came_back_are_no_damage() {
+    let sample = sample(false);
+    let directory = open_directory(&sample.env).unwrap();
+    let (checkpoints, id) = (directory.checkpoints(), directory.database_id());
+    let mut checkpoint = CheckpointWriter::create(&sample.env, &checkpoints, Lsn(14), id).unwrap();
+    for item in &sample.items {
+        checkpoint.section(u32::from(item.kind), item.lsn.0, &[&item.payload]).unwrap();
+    }
+    checkpoint.finish().unwrap();
+    drop(directory);
+    let segments = sample.segments();
+    sample.disk.remove_file(&segments[1]).unwrap();
+    assert_eq!(sample.verify().0.problems, 0);
+    assert_eq!(sample.recover().unwrap(), sample.items);
+    assert_eq!(sample.segments(), segments[2..]);
+}
+
+/// The next segment is begun only when the one before is durable.
+#[test]
+fn the_segment_before_an_unfinished_one_is_not_torn() {
+    let sample = sample(false);
+    let segments = sample.segments();
+    let last = &segments[segments.len() - 1];
+    let next = last.with_file_name(format!("log-{:020}.tls", segments.len() + 1));
+    sample.disk.open(&next, OpenMode::CreateNew).unwrap();
+    let copy = sample.copy();
+    assert_eq!(copy.recover().unwrap(), sample.items);
+    assert_eq!(copy.segments(), segments);
+    sample.cut(last, sample.bytes(last).len() - 1);
+    sample.assert_damaged("a segment that was complete");
+}
+
+/// Records whose own checksums are right, but that are not those which were written.
+#[test]
+fn records_that_do_not_follow_each_other_are_detected() {
+    let sample = sample(false);
+    let mut segments = sample.segments();
+    let rewritten = |path: &Path, change: &dyn Fn(&mut RecordHeader)| {
+        let (copy, place) = (sample.copy(), HEADER_BYTES as usize);
+        let bytes = sample.bytes(path)[place..place + 64].try_into().unwrap();
+        let (mut header, _) = RecordHeader::decode(&bytes).unwrap();
+        change(&mut header);
+        copy.write(path, place, &header.encode());
+        copy
+    };
+    let last = segments.pop().unwrap();
+    let copy = rewritten(&last, &|header| header.lsn = Lsn(12));
+    copy.assert_damaged("a sequence number that goes back");
+    let copy = rewritten(&segments.pop().unwrap(), &|header| header.entry = Entry::Record(99));
+    copy.assert_damaged("a record that is not the one which the next follows");
 }
 
 #[test]

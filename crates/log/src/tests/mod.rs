@@ -5,4 +5,5 @@ mod crashes;
 mod damage;
 mod directories;
 mod model;
+mod refusals;
 mod world;

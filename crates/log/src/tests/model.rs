@@ -25,7 +25,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         8 => prop::collection::vec(length(), 0..5).prop_map(|all| Event::Step(Step::Append(all))),
         4 => Just(Event::Step(Step::Sync)),
-        1 => Just(Event::Step(Step::Checkpoint)),
+        1 => any::<bool>().prop_map(|synced| Event::Step(Step::Checkpoint { synced })),
         1 => any::<bool>().prop_map(|clean| Event::Step(Step::Reopen { clean })),
         1 => Just(Event::Kill),
         1 => Just(Event::Crash),

@@ -29,8 +29,11 @@ pub enum Step {
     /// Records of these lengths, in one call. Those below 0 have so many bytes, all zeros.
     Append(Vec<i16>),
     Sync,
-    /// Syncs, then writes a checkpoint and removes what it makes superfluous.
-    Checkpoint,
+    /// Writes a checkpoint and removes what it makes superfluous. Where the log is not synced
+    /// before, the checkpoint may be ahead of what is durable of the log.
+    Checkpoint {
+        synced: bool,
+    },
     /// Closes the log properly, or not, and opens it again on the same machine.
     Reopen {
         clean: bool,
@@ -74,7 +77,7 @@ impl World {
         let sound = match step {
             Step::Append(lengths) => self.append(&mut session, lengths),
             Step::Sync => session.log.sync().map(|()| self.acknowledged = self.attempted.len()),
-            Step::Checkpoint => self.checkpoint(&mut session),
+            Step::Checkpoint { synced } => self.checkpoint(&mut session, *synced),
             Step::Reopen { clean } => {
                 if *clean && session.log.close().is_ok() {
                     self.acknowledged = self.attempted.len();
@@ -125,9 +128,11 @@ impl World {
         Item { lsn, kind: self.serial as u8, payload }
     }
 
-    fn checkpoint(&mut self, session: &mut Session) -> Result<()> {
-        session.log.sync()?;
-        self.acknowledged = self.attempted.len();
+    fn checkpoint(&mut self, session: &mut Session, synced: bool) -> Result<()> {
+        if synced {
+            session.log.sync()?;
+            self.acknowledged = self.attempted.len();
+        }
         let lsn = session.log.last_lsn();
         let (path, database_id) =
             (session.directory.checkpoints(), session.directory.database_id());
@@ -136,6 +141,7 @@ impl World {
             checkpoint.section(u32::from(item.kind), item.lsn.0, &[&item.payload])?;
         }
         checkpoint.finish()?;
+        self.acknowledged = self.attempted.len();
         session.log.remove_before(lsn.next())?;
         Ok(())
     }
@@ -241,7 +247,7 @@ pub fn workload(seed: u64, appends: usize) -> Vec<Step> {
         steps.push(Step::Append((0..records).map(|_| length(&random)).collect()));
         match random.below(32) {
             0..16 => steps.push(Step::Sync),
-            16 => steps.push(Step::Checkpoint),
+            16 => steps.push(Step::Checkpoint { synced: random.coin() }),
             17 => steps.push(Step::Reopen { clean: true }),
             18 => steps.push(Step::Reopen { clean: false }),
             _ => {}
