@@ -1,1 +1,36 @@
-//! Placeholder
+//! Tabular files in and out: CSV, `COPY`'s text format, JSON lines, Parquet and Arrow IPC.
+//!
+//! Reading gives record batches of exactly the schema that was asked for, or an error that names
+//! the file, the line or row, the column and the value. Nothing is cast silently: a value that
+//! does not fit its column is refused. No input makes anything here panic.
+//!
+//! Writing a file leaves it whole under its name, or leaves nothing.
+//!
+//! Values as text ([`text`]) have PostgreSQL's forms everywhere.
+
+mod arrow_ipc;
+pub mod columns;
+mod convert;
+mod csv;
+mod files;
+mod format;
+mod guard;
+mod guess;
+mod json;
+mod lines;
+mod location;
+mod options;
+mod parquet;
+mod portable;
+mod projection;
+mod ranges;
+mod reader;
+pub mod text;
+mod writer;
+
+pub use csv::CsvDecoder;
+pub use format::Format;
+pub use json::JsonDecoder;
+pub use options::{ColumnSet, Compression, Header, Marks, ReadOptions, WriteOptions};
+pub use reader::{Reader, Unit, UnitReader, open, schema_of};
+pub use writer::Writer;

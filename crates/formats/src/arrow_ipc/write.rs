@@ -1,0 +1,63 @@
+//! Record batches to IPC files and streams.
+
+use std::io::Write;
+
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
+use arrow_ipc::writer::{FileWriter, StreamWriter};
+use thalweg_types::{Error, Result};
+
+use crate::Format;
+use crate::files::write_error;
+use crate::portable::Portable;
+
+pub(crate) struct ArrowWriter {
+    portable: Portable,
+    form: Form,
+}
+
+enum Form {
+    File(FileWriter<Box<dyn Write + Send>>),
+    Stream(StreamWriter<Box<dyn Write + Send>>),
+}
+
+impl ArrowWriter {
+    pub fn new(
+        format: Format,
+        out: Box<dyn Write + Send>,
+        schema: &SchemaRef,
+    ) -> Result<ArrowWriter> {
+        let portable = Portable::new(schema, false);
+        let form = match format {
+            Format::ArrowStream => {
+                Form::Stream(StreamWriter::try_new(out, &portable.schema).map_err(failed)?)
+            }
+            _ => Form::File(FileWriter::try_new(out, &portable.schema).map_err(failed)?),
+        };
+        Ok(ArrowWriter { portable, form })
+    }
+
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = self.portable.convert(batch)?;
+        match &mut self.form {
+            Form::File(writer) => writer.write(&batch).map_err(failed),
+            Form::Stream(writer) => writer.write(&batch).map_err(failed),
+        }
+    }
+
+    /// Writes the end; returns where everything went.
+    pub fn finish(self) -> Result<Box<dyn Write + Send>> {
+        match self.form {
+            Form::File(writer) => writer.into_inner().map_err(failed),
+            Form::Stream(writer) => writer.into_inner().map_err(failed),
+        }
+    }
+}
+
+fn failed(error: ArrowError) -> Error {
+    match error {
+        ArrowError::IoError(_, io) => write_error(&io),
+        error => Error::internal(format!("could not write Arrow: {error}")),
+    }
+}

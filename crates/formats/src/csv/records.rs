@@ -1,0 +1,128 @@
+//! Records as places in the text that they were found in.
+
+use thalweg_types::{Error, Result, SqlState};
+
+/// How a field was written, which decides whether it can be NULL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// As it stands in the text, without quotes.
+    Plain,
+    /// As it stands in the text between its quotes.
+    Quoted,
+    /// Freed of quotes or escapes; it lies in the scratch space.
+    Unescaped,
+    /// The mark for NULL.
+    Null,
+}
+
+/// A field's place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    start: u32,
+    end: u32,
+    pub kind: Kind,
+}
+
+impl Span {
+    pub fn new(start: usize, end: usize, kind: Kind) -> Span {
+        debug_assert!(start <= end && end <= u32::MAX as usize);
+        Span { start: start as u32, end: end as u32, kind }
+    }
+}
+
+/// The fields of some records, one record after the other.
+#[derive(Default)]
+pub(super) struct Records {
+    pub spans: Vec<Span>,
+    pub scratch: Vec<u8>,
+    /// Complete records.
+    pub rows: usize,
+    /// Where the text behind the last complete record begins.
+    pub consumed: usize,
+    /// The mark for the end of the data was met.
+    pub is_ended: bool,
+}
+
+impl Records {
+    pub fn clear(&mut self) {
+        self.spans.clear();
+        self.scratch.clear();
+        (self.rows, self.consumed, self.is_ended) = (0, 0, false);
+    }
+
+    /// Takes back to where it was the fields of a record that turned out to be incomplete.
+    pub fn forget(&mut self, spans: usize, scratch: usize) {
+        self.spans.truncate(spans);
+        self.scratch.truncate(scratch);
+    }
+}
+
+/// The texts that spans point to, checked to be UTF-8.
+pub(super) struct Texts<'a> {
+    plain: &'a str,
+    scratch: &'a str,
+}
+
+impl<'a> Texts<'a> {
+    pub fn new(plain: &'a [u8], scratch: &'a [u8]) -> Result<Texts<'a>, Fault> {
+        let plain = checked(plain)?;
+        // Escapes can spell any bytes; where in the text they stood is not known any more.
+        let scratch = checked(scratch).map_err(|fault| Fault { offset: 0, ..fault })?;
+        Ok(Texts { plain, scratch })
+    }
+
+    pub fn text(&self, span: Span) -> &'a str {
+        let range = span.start as usize..span.end as usize;
+        match span.kind {
+            Kind::Plain | Kind::Quoted => &self.plain[range],
+            Kind::Unescaped => &self.scratch[range],
+            Kind::Null => "",
+        }
+    }
+}
+
+/// What makes a text unreadable, and the offset of the place.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub offset: usize,
+    pub error: Error,
+}
+
+/// The bytes as text without NUL characters.
+fn checked(bytes: &[u8]) -> Result<&str, Fault> {
+    if let Some(offset) = memchr::memchr(0, bytes) {
+        return Err(Fault { offset, error: invalid_bytes(&[0]) });
+    }
+    std::str::from_utf8(bytes).map_err(|error| {
+        let offset = error.valid_up_to();
+        let length = error.error_len().unwrap_or(bytes.len() - offset);
+        Fault { offset, error: invalid_bytes(&bytes[offset..offset + length]) }
+    })
+}
+
+pub(crate) fn invalid_bytes(bytes: &[u8]) -> Error {
+    let bytes: Vec<String> = bytes.iter().map(|byte| format!("0x{byte:02x}")).collect();
+    Error::new(
+        SqlState::INVALID_BYTE_SEQUENCE,
+        format!("invalid byte sequence for encoding \"UTF8\": {}", bytes.join(" ")),
+    )
+}
+
+/// Why splitting ended before the end of the text or the wanted number of records.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The record at the end goes on in text that has not come yet.
+    Incomplete,
+    /// The record that begins at `consumed` can't be read.
+    Malformed(Malformed),
+}
+
+#[derive(Debug)]
+pub(super) enum Malformed {
+    TooFewFields(usize),
+    TooManyFields,
+    UnterminatedQuote,
+    BareCarriageReturn,
+    /// Text behind the mark for the end of the data.
+    TextBehindEnd,
+}

@@ -1,0 +1,171 @@
+//! Splits CSV into records and fields, as PostgreSQL does.
+//!
+//! A quote anywhere in a field begins or ends a quoted part, in which delimiters and line ends
+//! mean themselves. Lines end with LF or CR LF.
+
+use super::records::{Kind, Malformed, Records, Span, Stop};
+
+pub(super) struct CsvSplitter {
+    delimiter: u8,
+    quote: u8,
+    escape: u8,
+    /// For each byte, whether a field may end or a quoted part begin at it.
+    special: [bool; 256],
+}
+
+impl CsvSplitter {
+    pub fn new(delimiter: u8, quote: u8, escape: u8) -> CsvSplitter {
+        let mut special = [false; 256];
+        for byte in [delimiter, quote, b'\n', b'\r'] {
+            special[usize::from(byte)] = true;
+        }
+        CsvSplitter { delimiter, quote, escape, special }
+    }
+
+    /// Appends the next record of the text to `records`.
+    ///
+    /// `is_last` says that nothing comes behind this text.
+    pub fn split_record(
+        &self,
+        text: &[u8],
+        is_last: bool,
+        fields_max: usize,
+        records: &mut Records,
+    ) -> Result<(), Stop> {
+        let (spans, scratch) = (records.spans.len(), records.scratch.len());
+        let result = self.fields(text, is_last, fields_max, records);
+        match result {
+            Ok(end) => {
+                records.rows += 1;
+                records.consumed = end;
+                Ok(())
+            }
+            Err(stop) => {
+                records.forget(spans, scratch);
+                Err(stop)
+            }
+        }
+    }
+
+    /// Reads fields up to the end of the record; returns where the next one begins.
+    fn fields(
+        &self,
+        text: &[u8],
+        is_last: bool,
+        fields_max: usize,
+        records: &mut Records,
+    ) -> Result<usize, Stop> {
+        let mut at = records.consumed;
+        for _ in 0..fields_max {
+            let (span, end) = self.field(text, at, is_last, &mut records.scratch)?;
+            records.spans.push(span);
+            match text.get(end) {
+                Some(&byte) if byte == self.delimiter => at = end + 1,
+                Some(b'\n') => return Ok(end + 1),
+                Some(_) => return line_end(text, end, is_last),
+                None if is_last => return Ok(end),
+                None => return Err(Stop::Incomplete),
+            }
+        }
+        Err(Stop::Malformed(Malformed::TooManyFields))
+    }
+
+    /// The field that begins at `start`, and where it ends: before a delimiter, a line end or the
+    /// end of the text.
+    fn field(
+        &self,
+        text: &[u8],
+        start: usize,
+        is_last: bool,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(Span, usize), Stop> {
+        let run = text[start..].iter().position(|byte| self.special[usize::from(*byte)]);
+        let end = run.map_or(text.len(), |length| start + length);
+        if text.get(end) != Some(&self.quote) {
+            return Ok((Span::new(start, end, Kind::Plain), end));
+        }
+        if end == start
+            && self.quote == self.escape
+            && let Some(closing) = memchr::memchr(self.quote, &text[start + 1..])
+        {
+            let closing = start + 1 + closing;
+            let behind = text.get(closing + 1);
+            let is_whole = behind
+                .map_or(is_last, |&byte| byte == self.delimiter || byte == b'\n' || byte == b'\r');
+            if is_whole {
+                return Ok((Span::new(start + 1, closing, Kind::Quoted), closing + 1));
+            }
+        }
+        self.field_in_parts(text, start, is_last, scratch)
+    }
+
+    /// A field with quotes inside, put together in the scratch space.
+    fn field_in_parts(
+        &self,
+        text: &[u8],
+        start: usize,
+        is_last: bool,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(Span, usize), Stop> {
+        let scratch_start = scratch.len();
+        let mut at = start;
+        loop {
+            let run = text[at..].iter().position(|byte| self.special[usize::from(*byte)]);
+            let end = run.map_or(text.len(), |length| at + length);
+            scratch.extend_from_slice(&text[at..end]);
+            if text.get(end) != Some(&self.quote) {
+                return Ok((Span::new(scratch_start, scratch.len(), Kind::Unescaped), end));
+            }
+            at = self.quoted_part(text, end + 1, is_last, scratch)?;
+        }
+    }
+
+    /// Copies what is between quotes; returns the place behind the closing one.
+    fn quoted_part(
+        &self,
+        text: &[u8],
+        start: usize,
+        is_last: bool,
+        scratch: &mut Vec<u8>,
+    ) -> Result<usize, Stop> {
+        let unterminated = match is_last {
+            true => Stop::Malformed(Malformed::UnterminatedQuote),
+            false => Stop::Incomplete,
+        };
+        let mut at = start;
+        loop {
+            let Some(run) = memchr::memchr2(self.quote, self.escape, &text[at..]) else {
+                return Err(unterminated);
+            };
+            scratch.extend_from_slice(&text[at..at + run]);
+            at += run;
+            let next = text.get(at + 1);
+            if next.is_none() && !is_last {
+                return Err(Stop::Incomplete);
+            }
+            let escaped = next.filter(|byte| **byte == self.quote || **byte == self.escape);
+            if text[at] == self.escape
+                && let Some(&byte) = escaped
+            {
+                scratch.push(byte);
+                at += 2;
+            } else if text[at] == self.quote {
+                return Ok(at + 1);
+            } else {
+                scratch.push(text[at]);
+                at += 1;
+            }
+        }
+    }
+}
+
+/// Where the next line begins behind a carriage return that stands outside of quotes.
+pub(super) fn line_end(text: &[u8], at: usize, is_last: bool) -> Result<usize, Stop> {
+    debug_assert_eq!(text[at], b'\r');
+    match text.get(at + 1) {
+        Some(b'\n') => Ok(at + 2),
+        None if is_last => Ok(at + 1),
+        None => Err(Stop::Incomplete),
+        Some(_) => Err(Stop::Malformed(Malformed::BareCarriageReturn)),
+    }
+}

@@ -1,0 +1,157 @@
+//! Splits `COPY`'s text format into records and fields.
+//!
+//! Backslashes stand before what is special: `\t`, `\n`, `\\`, bytes in octal or hexadecimal. The
+//! mark for NULL is compared before backslashes are taken away. A line `\.` ends the data.
+
+use super::records::{Kind, Malformed, Records, Span, Stop};
+use super::split::line_end;
+
+pub(super) struct TextSplitter {
+    delimiter: u8,
+    null: Vec<u8>,
+}
+
+impl TextSplitter {
+    pub fn new(delimiter: u8, null: &str) -> TextSplitter {
+        TextSplitter { delimiter, null: null.as_bytes().to_vec() }
+    }
+
+    /// As [`CsvSplitter::split_record`](super::split::CsvSplitter::split_record).
+    pub fn split_record(
+        &self,
+        text: &[u8],
+        is_last: bool,
+        fields_max: usize,
+        records: &mut Records,
+    ) -> Result<(), Stop> {
+        let rest = &text[records.consumed..];
+        if matches!(rest, b"\\." | b"\\.\n" | b"\\.\r\n") && (is_last || rest.ends_with(b"\n")) {
+            records.is_ended = true;
+            records.consumed = text.len();
+            return Ok(());
+        }
+        if rest.starts_with(b"\\.\n") || rest.starts_with(b"\\.\r\n") {
+            return Err(Stop::Malformed(Malformed::TextBehindEnd));
+        }
+        let (spans, scratch) = (records.spans.len(), records.scratch.len());
+        match self.fields(text, is_last, fields_max, records) {
+            Ok(end) => {
+                records.rows += 1;
+                records.consumed = end;
+                Ok(())
+            }
+            Err(stop) => {
+                records.forget(spans, scratch);
+                Err(stop)
+            }
+        }
+    }
+
+    fn fields(
+        &self,
+        text: &[u8],
+        is_last: bool,
+        fields_max: usize,
+        records: &mut Records,
+    ) -> Result<usize, Stop> {
+        let mut at = records.consumed;
+        for _ in 0..fields_max {
+            let (end, has_escapes) = self.field_end(text, at, is_last)?;
+            let span = self.span(text, at, end, has_escapes, &mut records.scratch);
+            records.spans.push(span);
+            match text.get(end) {
+                Some(b'\n') => return Ok(end + 1),
+                Some(b'\r') => return line_end(text, end, is_last),
+                Some(_) => at = end + 1,
+                None if is_last => return Ok(end),
+                None => return Err(Stop::Incomplete),
+            }
+        }
+        Err(Stop::Malformed(Malformed::TooManyFields))
+    }
+
+    /// The delimiter or line end behind the field, and whether there are backslashes before it.
+    fn field_end(&self, text: &[u8], start: usize, is_last: bool) -> Result<(usize, bool), Stop> {
+        let mut at = start;
+        let mut has_escapes = false;
+        while let Some(&byte) = text.get(at) {
+            match byte {
+                b'\\' => {
+                    has_escapes = true;
+                    if at + 1 == text.len() && !is_last {
+                        return Err(Stop::Incomplete);
+                    }
+                    at = text.len().min(at + 2);
+                }
+                b'\n' | b'\r' => break,
+                _ if byte == self.delimiter => break,
+                _ => at += 1,
+            }
+        }
+        Ok((at, has_escapes))
+    }
+
+    fn span(
+        &self,
+        text: &[u8],
+        start: usize,
+        end: usize,
+        has_escapes: bool,
+        scratch: &mut Vec<u8>,
+    ) -> Span {
+        let raw = &text[start..end];
+        if raw == self.null {
+            return Span::new(start, end, Kind::Null);
+        }
+        if !has_escapes {
+            return Span::new(start, end, Kind::Plain);
+        }
+        let scratch_start = scratch.len();
+        let mut rest = raw;
+        while let Some((&byte, behind)) = rest.split_first() {
+            rest = match byte {
+                b'\\' => unescape(behind, scratch),
+                _ => {
+                    scratch.push(byte);
+                    behind
+                }
+            };
+        }
+        Span::new(scratch_start, scratch.len(), Kind::Unescaped)
+    }
+}
+
+/// Appends what is meant by the text behind a backslash; returns what is left of it.
+fn unescape<'a>(text: &'a [u8], scratch: &mut Vec<u8>) -> &'a [u8] {
+    let Some((&byte, behind)) = text.split_first() else { return text };
+    let meant = match byte {
+        b'b' => 0x08,
+        b'f' => 0x0c,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'v' => 0x0b,
+        b'0'..=b'7' => return digits(text, 8, 3, scratch),
+        b'x' if behind.first().is_some_and(u8::is_ascii_hexdigit) => {
+            return digits(behind, 16, 2, scratch);
+        }
+        other => other,
+    };
+    scratch.push(meant);
+    behind
+}
+
+fn digits<'a>(text: &'a [u8], radix: u32, most: usize, scratch: &mut Vec<u8>) -> &'a [u8] {
+    let mut value = 0_u32;
+    let mut length = 0;
+    while let Some(digit) = text.get(length).and_then(|byte| char::from(*byte).to_digit(radix)) {
+        if length == most {
+            break;
+        }
+        value = value * radix + digit;
+        length += 1;
+    }
+    // PostgreSQL keeps the lower eight bits of `\777` as well.
+    scratch.push((value & 0xff) as u8);
+    &text[length..]
+}

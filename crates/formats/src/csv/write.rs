@@ -1,0 +1,122 @@
+//! Record batches to delimited text.
+
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use thalweg_types::Result;
+
+use crate::text::ValueFormatter;
+use crate::{Format, WriteOptions};
+
+/// Renders batches as CSV or as `COPY`'s text format, with PostgreSQL's rules for quotes.
+pub(crate) struct CsvWriter {
+    is_text: bool,
+    delimiter: u8,
+    quote: u8,
+    escape: u8,
+    null: String,
+    /// For each column whether its values are quoted in any case.
+    force_quote: Vec<bool>,
+    /// A lone `\.` on a line would end the data.
+    is_single_column: bool,
+}
+
+impl CsvWriter {
+    pub fn new(format: Format, schema: &SchemaRef, options: &WriteOptions) -> CsvWriter {
+        let marks = &options.marks;
+        let force = |name: &str| options.force_quote.contains(name);
+        CsvWriter {
+            is_text: format == Format::Text,
+            delimiter: marks.delimiter_for(format),
+            quote: marks.quote(),
+            escape: marks.escape(),
+            null: marks.null_for(format).to_owned(),
+            force_quote: schema.fields().iter().map(|field| force(field.name())).collect(),
+            is_single_column: schema.fields().len() == 1,
+        }
+    }
+
+    pub fn header(&self, schema: &Schema, out: &mut String) {
+        for (place, field) in schema.fields().iter().enumerate() {
+            self.delimit(place, out);
+            self.value(field.name(), false, out);
+        }
+        out.push('\n');
+    }
+
+    pub fn rows(&self, batch: &RecordBatch, out: &mut String) -> Result<()> {
+        let formatters: Vec<ValueFormatter> =
+            batch.columns().iter().map(ValueFormatter::new).collect::<Result<_>>()?;
+        let mut value = String::new();
+        for row in 0..batch.num_rows() {
+            for (place, formatter) in formatters.iter().enumerate() {
+                self.delimit(place, out);
+                if formatter.is_null(row) {
+                    out.push_str(&self.null);
+                    continue;
+                }
+                value.clear();
+                formatter.format(row, &mut value);
+                self.value(&value, self.force_quote[place], out);
+            }
+            out.push('\n');
+        }
+        Ok(())
+    }
+
+    fn delimit(&self, place: usize, out: &mut String) {
+        if place > 0 {
+            out.push(char::from(self.delimiter));
+        }
+    }
+
+    fn value(&self, value: &str, force_quote: bool, out: &mut String) {
+        if self.is_text {
+            self.escaped(value, out);
+        } else if force_quote || self.needs_quotes(value) {
+            self.quoted(value, out);
+        } else {
+            out.push_str(value);
+        }
+    }
+
+    fn needs_quotes(&self, value: &str) -> bool {
+        value == self.null
+            || (self.is_single_column && value == "\\.")
+            || value.bytes().any(|byte| {
+                byte == self.delimiter || byte == self.quote || byte == b'\n' || byte == b'\r'
+            })
+    }
+
+    fn quoted(&self, value: &str, out: &mut String) {
+        let (quote, escape) = (char::from(self.quote), char::from(self.escape));
+        out.push(quote);
+        for character in value.chars() {
+            if character == quote || character == escape {
+                out.push(escape);
+            }
+            out.push(character);
+        }
+        out.push(quote);
+    }
+
+    fn escaped(&self, value: &str, out: &mut String) {
+        for character in value.chars() {
+            let letter = match character {
+                '\x08' => 'b',
+                '\x0c' => 'f',
+                '\n' => 'n',
+                '\r' => 'r',
+                '\t' => 't',
+                '\x0b' => 'v',
+                '\\' => '\\',
+                other if other == char::from(self.delimiter) => other,
+                other => {
+                    out.push(other);
+                    continue;
+                }
+            };
+            out.push('\\');
+            out.push(letter);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The formats that files can have.
+
+use std::path::Path;
+
+use thalweg_types::{Error, Result, SqlState};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Comma-separated values, with quotes.
+    Csv,
+    /// As [`Format::Csv`], with tabs between the fields.
+    Tsv,
+    /// PostgreSQL's `COPY` format: tabs between the fields, backslashes before what is special.
+    Text,
+    /// One JSON object a line.
+    Json,
+    Parquet,
+    /// Arrow's IPC file: batches and, at the end, where each of them lies.
+    Arrow,
+    /// Arrow's IPC stream: batches one after the other.
+    ArrowStream,
+}
+
+impl Format {
+    /// The format that a file's name promises.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Option<Format> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        Some(match extension.as_str() {
+            "csv" => Format::Csv,
+            "tsv" => Format::Tsv,
+            "json" | "jsonl" | "ndjson" => Format::Json,
+            "parquet" => Format::Parquet,
+            "arrow" | "feather" | "ipc" => Format::Arrow,
+            "arrows" => Format::ArrowStream,
+            _ => return None,
+        })
+    }
+
+    /// The format that `FORMAT …` names.
+    pub fn named(name: &str) -> Result<Format> {
+        Ok(match name.to_ascii_lowercase().as_str() {
+            "csv" => Format::Csv,
+            "tsv" => Format::Tsv,
+            "text" => Format::Text,
+            "json" | "jsonl" | "ndjson" => Format::Json,
+            "parquet" => Format::Parquet,
+            "arrow" | "feather" | "ipc" => Format::Arrow,
+            "arrows" | "arrow_stream" => Format::ArrowStream,
+            _ => {
+                let message = format!("COPY format \"{name}\" not recognized");
+                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                    .with_hint("Formats are csv, tsv, text, json, parquet, arrow and arrows."));
+            }
+        })
+    }
+
+    /// Whether the fields of a record are separated by a delimiter.
+    #[must_use]
+    pub fn is_delimited(self) -> bool {
+        matches!(self, Format::Csv | Format::Tsv | Format::Text)
+    }
+}

@@ -1,0 +1,19 @@
+//! Where in a file something was wrong.
+
+use std::path::Path;
+
+use thalweg_types::Error;
+
+/// Puts the place of an error in front of what is known about it.
+pub(crate) fn located(error: Error, place: String) -> Error {
+    let detail = match error.detail() {
+        Some(detail) => format!("{place}: {detail}"),
+        None => place,
+    };
+    error.with_detail(detail)
+}
+
+/// A file's name as messages say it.
+pub(crate) fn display_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}

@@ -1,0 +1,62 @@
+//! Record batches to row groups.
+
+use std::io::Write;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression as Codec, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use thalweg_types::{Error, Result};
+
+use crate::files::write_error;
+use crate::portable::Portable;
+use crate::{Compression, WriteOptions};
+
+pub(crate) struct ParquetWriter {
+    portable: Portable,
+    writer: ArrowWriter<Box<dyn Write + Send>>,
+}
+
+impl ParquetWriter {
+    pub fn new(
+        out: Box<dyn Write + Send>,
+        schema: &SchemaRef,
+        options: &WriteOptions,
+    ) -> Result<ParquetWriter> {
+        // Parquet's intervals count milliseconds.
+        let portable = Portable::new(schema, true);
+        let codec = match options.compression {
+            Compression::None => Codec::UNCOMPRESSED,
+            Compression::Snappy => Codec::SNAPPY,
+            Compression::Zstd => Codec::ZSTD(ZstdLevel::default()),
+        };
+        let properties = WriterProperties::builder()
+            .set_compression(codec)
+            .set_max_row_group_row_count(Some(options.row_group_rows))
+            .set_created_by(concat!("Thalweg ", env!("CARGO_PKG_VERSION")).to_owned())
+            .build();
+        let schema = SchemaRef::clone(&portable.schema);
+        let writer = ArrowWriter::try_new(out, schema, Some(properties)).map_err(failed)?;
+        Ok(ParquetWriter { portable, writer })
+    }
+
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.writer.write(&self.portable.convert(batch)?).map_err(failed)
+    }
+
+    /// Writes the footer; returns where everything went.
+    pub fn finish(self) -> Result<Box<dyn Write + Send>> {
+        self.writer.into_inner().map_err(failed)
+    }
+}
+
+fn failed(error: ParquetError) -> Error {
+    if let ParquetError::External(source) = &error
+        && let Some(io) = source.downcast_ref::<std::io::Error>()
+    {
+        return write_error(io);
+    }
+    Error::internal(format!("could not write Parquet: {error}"))
+}

@@ -1,0 +1,207 @@
+//! Decimal numbers with a fixed scale.
+
+use arrow::datatypes::i256;
+use thalweg_types::{Error, Result, SqlState};
+
+use super::parse::{invalid_syntax, quoted};
+
+/// So many digits always fit into 64 bits.
+const SHORT_DIGITS: usize = 18;
+
+/// Reads a `numeric(precision, scale)`; digits beyond the scale are rounded, half away from zero.
+pub(super) fn parse_128(text: &str, precision: u8, scale: i8) -> Result<i128> {
+    if let Some(value) = parse_short(text.as_bytes(), precision, scale) {
+        return Ok(value);
+    }
+    let digits = ScaledDigits::parse(text, precision, scale)?;
+    let value = digits
+        .bytes
+        .iter()
+        .try_fold(0_i128, |value, digit| {
+            value.checked_mul(10)?.checked_add(i128::from(digit - b'0'))
+        })
+        .ok_or_else(|| overflow(precision, scale))?;
+    Ok(if digits.negative { -value } else { value })
+}
+
+pub(super) fn parse_256(text: &str, precision: u8, scale: i8) -> Result<i256> {
+    if let Some(value) = parse_short(text.as_bytes(), precision, scale) {
+        return Ok(i256::from_i128(value));
+    }
+    let ten = i256::from_i128(10);
+    let digits = ScaledDigits::parse(text, precision, scale)?;
+    let value = digits
+        .bytes
+        .iter()
+        .try_fold(i256::ZERO, |value, digit| {
+            value.checked_mul(ten)?.checked_add(i256::from_i128(i128::from(digit - b'0')))
+        })
+        .ok_or_else(|| overflow(precision, scale))?;
+    Ok(if digits.negative { value.wrapping_neg() } else { value })
+}
+
+/// The common case: a sign, few digits, no more behind the point than the scale holds.
+fn parse_short(text: &[u8], precision: u8, scale: i8) -> Option<i128> {
+    let (negative, digits) = match text.first()? {
+        b'-' => (true, &text[1..]),
+        _ => (false, text),
+    };
+    if digits.is_empty() || digits.len() > SHORT_DIGITS {
+        return None;
+    }
+    let mut value = 0_i64;
+    let mut point = None;
+    for (place, &byte) in digits.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => value = value * 10 + i64::from(byte - b'0'),
+            b'.' if point.is_none() => point = Some(place),
+            _ => return None,
+        }
+    }
+    if point.is_some() && digits.len() == 1 {
+        return None;
+    }
+    let behind = point.map_or(0, |place| digits.len() - place - 1);
+    let missing = usize::try_from(scale).ok()?.checked_sub(behind)?;
+    let value = i128::from(value).checked_mul(10_i128.checked_pow(missing as u32)?)?;
+    let limit = 10_i128.checked_pow(u32::from(precision));
+    if limit.is_some_and(|limit| value >= limit) {
+        return None;
+    }
+    Some(if negative { -value } else { value })
+}
+
+/// The digits of a number's multiple of ten to the power of the scale, rounded.
+struct ScaledDigits {
+    negative: bool,
+    /// ASCII digits without leading zeros, at most as many as the precision allows.
+    bytes: Vec<u8>,
+}
+
+impl ScaledDigits {
+    fn parse(text: &str, precision: u8, scale: i8) -> Result<ScaledDigits> {
+        let literal = Literal::parse(text)?;
+        let leading = literal.digits.iter().take_while(|digit| **digit == b'0').count();
+        let significant = &literal.digits[leading..];
+        if significant.is_empty() {
+            return Ok(ScaledDigits { negative: false, bytes: Vec::new() });
+        }
+        // How many of the significant digits stand before the point of the scaled number.
+        let whole = literal.whole - leading as i64 + i64::from(scale);
+        if whole < 0 {
+            return Ok(ScaledDigits { negative: false, bytes: Vec::new() });
+        }
+        if whole > i64::from(precision) {
+            return Err(overflow(precision, scale));
+        }
+        let whole = whole as usize;
+        let mut bytes = significant[..whole.min(significant.len())].to_vec();
+        bytes.resize(whole, b'0');
+        if significant.get(whole).is_some_and(|digit| *digit >= b'5') {
+            add_one(&mut bytes);
+        }
+        if bytes.len() > usize::from(precision) {
+            return Err(overflow(precision, scale));
+        }
+        Ok(ScaledDigits { negative: literal.negative, bytes })
+    }
+}
+
+fn add_one(digits: &mut Vec<u8>) {
+    for digit in digits.iter_mut().rev() {
+        if *digit < b'9' {
+            *digit += 1;
+            return;
+        }
+        *digit = b'0';
+    }
+    digits.insert(0, b'1');
+}
+
+/// A number as it was written.
+struct Literal {
+    negative: bool,
+    /// All digits, those behind the point included.
+    digits: Vec<u8>,
+    /// How many of them stand before the point, the exponent applied.
+    whole: i64,
+}
+
+impl Literal {
+    fn parse(text: &str) -> Result<Literal> {
+        let invalid = || invalid_syntax("numeric", text);
+        let trimmed = text.trim_ascii();
+        let (negative, rest) = match trimmed.as_bytes() {
+            [b'-', rest @ ..] => (true, rest),
+            [b'+', rest @ ..] => (false, rest),
+            rest => (false, rest),
+        };
+        let is_special = ["nan", "inf", "infinity"]
+            .iter()
+            .any(|name| rest.eq_ignore_ascii_case(name.as_bytes()));
+        if is_special {
+            return Err(Error::unsupported(format!("numeric {}", quoted(trimmed))));
+        }
+        let mark = rest.iter().position(|byte| matches!(byte, b'e' | b'E'));
+        let (mantissa, exponent) = match mark {
+            Some(mark) => {
+                let exponent = std::str::from_utf8(&rest[mark + 1..]).map_err(|_| invalid())?;
+                (&rest[..mark], exponent.parse::<i32>().map_err(|_| invalid())?)
+            }
+            None => (rest, 0),
+        };
+        let point = mantissa.iter().position(|byte| *byte == b'.').unwrap_or(mantissa.len());
+        let mut digits = mantissa.to_vec();
+        if point < digits.len() {
+            digits.remove(point);
+        }
+        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+            return Err(invalid());
+        }
+        Ok(Literal { negative, digits, whole: point as i64 + i64::from(exponent) })
+    }
+}
+
+fn overflow(precision: u8, scale: i8) -> Error {
+    let whole = i32::from(precision) - i32::from(scale);
+    Error::new(SqlState::NUMERIC_OUT_OF_RANGE, "numeric field overflow").with_detail(format!(
+        "A field with precision {precision}, scale {scale} must round to an absolute value less \
+         than 10^{whole}."
+    ))
+}
+
+pub(super) fn format_128(value: i128, scale: i8, out: &mut String) {
+    let mut buffer = itoa::Buffer::new();
+    place_point(value < 0, buffer.format(value.unsigned_abs()), scale, out);
+}
+
+pub(super) fn format_256(value: i256, scale: i8, out: &mut String) {
+    let text = value.to_string();
+    let digits = text.strip_prefix('-');
+    place_point(digits.is_some(), digits.unwrap_or(&text), scale, out);
+}
+
+fn place_point(negative: bool, digits: &str, scale: i8, out: &mut String) {
+    if negative {
+        out.push('-');
+    }
+    let Ok(scale @ 1..) = usize::try_from(scale) else {
+        out.push_str(digits);
+        if digits != "0" {
+            out.extend(std::iter::repeat_n('0', usize::from(scale.unsigned_abs())));
+        }
+        return;
+    };
+    match digits.len().checked_sub(scale) {
+        Some(whole @ 1..) => {
+            out.push_str(&digits[..whole]);
+            out.push('.');
+            out.push_str(&digits[whole..]);
+        }
+        _ => {
+            out.push_str("0.");
+            out.extend(std::iter::repeat_n('0', scale - digits.len()));
+            out.push_str(digits);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Values as text, in PostgreSQL's forms.
+//!
+//! [`ValueFormatter`] writes what PostgreSQL would print; [`parse`] reads what PostgreSQL would
+//! accept. For every type that a table can hold, reading what was written gives the value back.
+
+mod array;
+mod builder;
+mod bytea;
+mod datetime;
+mod decimal;
+mod float;
+mod format;
+mod interval;
+pub mod parse;
+mod scanner;
+mod uuid;
+
+pub(crate) use builder::null_refused;
+pub use builder::{ColumnBuilder, Refused};
+pub use format::{DateStyle, ValueFormatter, format_value};
+pub(crate) use uuid::format_bytes as format_uuid;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Record batches to files of any format.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use thalweg_types::Result;
+
+use crate::arrow_ipc::ArrowWriter;
+use crate::csv::CsvWriter;
+use crate::files::{NewFile, unknown_format, write_all, write_error};
+use crate::json::JsonWriter;
+use crate::parquet::ParquetWriter;
+use crate::{Format, WriteOptions};
+
+const FILE_BUFFER_BYTES: usize = 256 << 10;
+/// Text is handed on in pieces of about so many rows.
+const TEXT_ROWS: usize = 4_096;
+
+/// Writes batches of one schema in one format.
+///
+/// A file under construction is removed when its writer is dropped before [`Writer::finish`].
+pub struct Writer {
+    // Dropped first, so that nothing is written to a file that is removed.
+    encoder: Encoder,
+    file: Option<NewFile>,
+}
+
+enum Encoder {
+    Csv(CsvWriter, Text),
+    Json(JsonWriter, Text),
+    Parquet(Box<ParquetWriter>),
+    Arrow(Box<ArrowWriter>),
+}
+
+/// Where rendered text goes.
+struct Text {
+    out: Box<dyn Write + Send>,
+    buffer: String,
+}
+
+impl Writer {
+    /// A writer of `options.format`, CSV if that says nothing.
+    pub fn new(
+        out: Box<dyn Write + Send>,
+        schema: &SchemaRef,
+        options: &WriteOptions,
+    ) -> Result<Writer> {
+        let encoder = Encoder::new(options.format.unwrap_or(Format::Csv), out, schema, options)?;
+        Ok(Writer { encoder, file: None })
+    }
+
+    /// A writer of a file that appears under its name at [`Writer::finish`], whole.
+    ///
+    /// Without `options.format` the format follows from the name.
+    pub fn create_file(path: &Path, schema: &SchemaRef, options: &WriteOptions) -> Result<Writer> {
+        let format = options.format.or_else(|| Format::of_path(path));
+        let format = format.ok_or_else(|| unknown_format(path))?;
+        let file = NewFile::create(path)?;
+        let out = Box::new(BufWriter::with_capacity(FILE_BUFFER_BYTES, file.writer()?));
+        Ok(Writer { encoder: Encoder::new(format, out, schema, options)?, file: Some(file) })
+    }
+
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        match &mut self.encoder {
+            Encoder::Csv(csv, text) => text.write(batch, |rows, out| csv.rows(rows, out)),
+            Encoder::Json(json, text) => text.write(batch, |rows, out| json.rows(rows, out)),
+            Encoder::Parquet(writer) => writer.write(batch),
+            Encoder::Arrow(writer) => writer.write(batch),
+        }
+    }
+
+    /// Writes what is left; a file then gets its name.
+    pub fn finish(self) -> Result<()> {
+        let mut out = match self.encoder {
+            Encoder::Csv(_, text) | Encoder::Json(_, text) => text.out,
+            Encoder::Parquet(writer) => writer.finish()?,
+            Encoder::Arrow(writer) => writer.finish()?,
+        };
+        out.flush().map_err(|error| write_error(&error))?;
+        drop(out);
+        self.file.map_or(Ok(()), NewFile::finish)
+    }
+}
+
+impl Encoder {
+    fn new(
+        format: Format,
+        out: Box<dyn Write + Send>,
+        schema: &SchemaRef,
+        options: &WriteOptions,
+    ) -> Result<Encoder> {
+        options.checked(format)?;
+        let mut text = Text { out, buffer: String::new() };
+        Ok(match format {
+            Format::Csv | Format::Tsv | Format::Text => {
+                let csv = CsvWriter::new(format, schema, options);
+                if options.header {
+                    csv.header(schema, &mut text.buffer);
+                    text.hand_on()?;
+                }
+                Encoder::Csv(csv, text)
+            }
+            Format::Json => Encoder::Json(JsonWriter::new(schema), text),
+            Format::Parquet => {
+                Encoder::Parquet(Box::new(ParquetWriter::new(text.out, schema, options)?))
+            }
+            Format::Arrow | Format::ArrowStream => {
+                Encoder::Arrow(Box::new(ArrowWriter::new(format, text.out, schema)?))
+            }
+        })
+    }
+}
+
+impl Text {
+    fn write(
+        &mut self,
+        batch: &RecordBatch,
+        render: impl Fn(&RecordBatch, &mut String) -> Result<()>,
+    ) -> Result<()> {
+        for from in (0..batch.num_rows()).step_by(TEXT_ROWS) {
+            let rows = TEXT_ROWS.min(batch.num_rows() - from);
+            render(&batch.slice(from, rows), &mut self.buffer)?;
+            self.hand_on()?;
+        }
+        Ok(())
+    }
+
+    fn hand_on(&mut self) -> Result<()> {
+        write_all(&mut self.out, self.buffer.as_bytes())?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
