@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
+/// What time it is, and how to wait.
 pub trait Clock: Send + Sync {
     /// Microseconds since 1970-01-01 00:00 UTC. May jump when the machine's clock is set.
     fn now_micros(&self) -> i64;

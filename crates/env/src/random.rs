@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// A source of random numbers.
 pub trait Random: Send + Sync {
+    /// Any number, each as likely as every other.
     fn next_u64(&self) -> u64;
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+/// How threads are started.
 pub trait Threads: Send + Sync {
     /// Starts a thread that runs `body`. It fails where the system refuses one more thread.
     fn spawn(
@@ -11,6 +12,7 @@ pub trait Threads: Send + Sync {
     ) -> io::Result<Box<dyn ThreadHandle>>;
 }
 
+/// A thread that was started.
 pub trait ThreadHandle: Send + Sync {
     /// Waits until the thread has ended. False if it ended by a panic.
     fn join(self: Box<Self>) -> bool;

@@ -26,7 +26,6 @@ pub fn file_error(operation: &str, path: &Path, error: io::Error) -> Error {
 
 /// Bytes on disk are not what was written.
 pub fn damaged(path: &Path, offset: u64, what: impl fmt::Display) -> Error {
-    Error::corrupt(format!("{} is damaged at offset {offset}: {what}", path.display())).with_hint(
-        "Keep a copy of the directory, then restore the file, or the whole directory, from a backup.",
-    )
+    Error::corrupt(format!("{} is damaged at offset {offset}: {what}", path.display()))
+        .with_hint("Keep a copy of the directory, then restore it, or this file, from a backup.")
 }

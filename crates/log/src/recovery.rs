@@ -53,7 +53,7 @@ pub fn open(
         progress(done, total);
     }
     remove_leftovers(env, &reader)?;
-    // What was removed must stay away, and the names of the segments may be in the page cache alone.
+    // What was removed must stay away, and what is there may be so in the page cache alone.
     env.files.sync_dir(directory).map_err(|error| file_error("sync", directory, error))?;
     let end = reader.end();
     let last_lsn = end.map_or(after, |end| end.last_lsn.max(after));

@@ -40,8 +40,8 @@ pub struct Summary {
     pub problems: u64,
 }
 
-/// Verifies every checksum of every file of the database in `path`, and reports what it finds, file by
-/// file. It changes nothing. The directory stays locked meanwhile; it is refused while in use.
+/// Verifies every checksum of every file of the database in `path`, and reports what it finds, file
+/// by file. It changes nothing. The directory stays locked meanwhile; it is refused while in use.
 ///
 /// An error means that it could not look, not that it found damage.
 pub fn verify(env: &Env, path: &Path, report: &mut dyn FnMut(Finding)) -> Result<Summary> {

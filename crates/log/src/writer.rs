@@ -31,8 +31,8 @@ impl Default for LogOptions {
 
 /// Appends records to the log. One thread owns it.
 ///
-/// What was appended is durable once [`LogWriter::sync`] returned. A failed sync leaves unknown what
-/// is durable; from then on every call fails, and only opening the log again tells.
+/// What was appended is durable once [`LogWriter::sync`] returned. A failed sync leaves unknown
+/// what is durable; from then on every call fails, and only opening the log again tells.
 pub struct LogWriter {
     pub(crate) files: Arc<dyn FileSystem>,
     pub(crate) directory: PathBuf,
@@ -116,6 +116,12 @@ impl LogWriter {
             removed += 1;
         }
         Ok(removed)
+    }
+
+    /// Whether the log has failed for good: it takes nothing any more.
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.poison.is_some()
     }
 
     /// The size of all segments.
