@@ -1,4 +1,4 @@
-//! Reading the log from its oldest needed record to its end, in constant memory.
+//! Reading the log from its oldest record to its end, in constant memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::segment::{self, Segment};
 use crate::segment_reader::{LogEnd, SegmentReader, Step};
 use crate::tail::Defect;
 
-/// Reads the records after some sequence number, in order. It changes nothing on disk.
+/// Reads the records of a log, in order. It changes nothing on disk.
 pub struct LogReader {
     files: Arc<dyn FileSystem>,
     /// The log: segments with consecutive numbers.
@@ -20,7 +20,6 @@ pub struct LogReader {
     pub(crate) last_is_complete: bool,
     /// Files that are no part of the log: left by a removal or a creation that a crash interrupted.
     pub(crate) leftovers: Vec<PathBuf>,
-    after: Lsn,
     /// The next segment to open.
     next: usize,
     current: Option<SegmentReader>,
@@ -30,12 +29,13 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// Prepares to read the records after `after` from the segments in `directory`.
-    pub fn open(env: &Env, directory: &Path, database_id: u64, after: Lsn) -> Result<LogReader> {
-        LogReader::begin(env, directory, database_id, Some(after))
+    /// Prepares to read all records that are in `directory`. A checkpoint covers those up to
+    /// `covered`, so that of these some or all may be gone, but none of those after.
+    pub fn open(env: &Env, directory: &Path, database_id: u64, covered: Lsn) -> Result<LogReader> {
+        LogReader::begin(env, directory, database_id, Some(covered))
     }
 
-    /// Prepares to read all that is there.
+    /// Prepares to read all records that are there, whatever may be missing before them.
     pub(crate) fn open_whole(env: &Env, directory: &Path, database_id: u64) -> Result<LogReader> {
         LogReader::begin(env, directory, database_id, None)
     }
@@ -44,7 +44,7 @@ impl LogReader {
         env: &Env,
         directory: &Path,
         database_id: u64,
-        after: Option<Lsn>,
+        covered: Option<Lsn>,
     ) -> Result<LogReader> {
         let listed = segment::list(&*env.files, directory, database_id)?;
         let last_is_complete = listed.unfinished.is_some();
@@ -63,18 +63,16 @@ impl LogReader {
             leftovers.extend(segments.drain(..=gap).map(|segment| segment.path));
         }
         let held_before = segments.first().map(|segment| segment.header.previous_lsn);
-        let after = after.or(held_before).unwrap_or_default();
-        check_beginning(directory, held_before, after)?;
-        let needed = |segment: &Segment| segment.header.previous_lsn <= after;
-        let next = segments.iter().rposition(needed).unwrap_or(0);
-        let bytes_total = segments[next..].iter().map(|segment| segment.bytes).sum();
+        if let Some(covered) = covered {
+            check_beginning(directory, held_before, covered)?;
+        }
+        let bytes_total = segments.iter().map(|segment| segment.bytes).sum();
         Ok(LogReader {
             files: Arc::clone(&env.files),
             segments,
             last_is_complete,
             leftovers,
-            after,
-            next,
+            next: 0,
             current: None,
             end: None,
             bytes_total,
@@ -93,8 +91,7 @@ impl LogReader {
             }
             let current = self.current.as_mut().expect("opened above");
             match current.step()? {
-                Step::Record(record) if record.lsn > self.after => return Ok(Some(record)),
-                Step::Record(_) => {}
+                Step::Record(record) => return Ok(Some(record)),
                 Step::End => self.finish_segment(None)?,
                 Step::Broken(defect) => self.finish_segment(Some(defect))?,
             }
@@ -129,14 +126,14 @@ impl LogReader {
 }
 
 /// Refuses a log that begins too late.
-fn check_beginning(directory: &Path, held_before: Option<Lsn>, after: Lsn) -> Result<()> {
+fn check_beginning(directory: &Path, held_before: Option<Lsn>, covered: Lsn) -> Result<()> {
     match held_before {
-        Some(held_before) if held_before > after => {
-            let what = format!("records after {after} up to {held_before} are missing");
+        Some(held_before) if held_before > covered => {
+            let what = format!("records after {covered} up to {held_before} are missing");
             Err(incomplete(directory, &what))
         }
-        None if after > Lsn(0) => {
-            let what = format!("no segment is there, but records up to {after} were");
+        None if covered > Lsn(0) => {
+            let what = format!("no segment is there, but records up to {covered} were");
             Err(incomplete(directory, &what))
         }
         _ => Ok(()),

@@ -109,9 +109,9 @@ impl Verifier<'_> {
     fn log(&mut self) {
         let directory = self.path.join(LOG);
         let database_id = self.summary.database_id;
-        // As a start would begin to read it: from the newest checkpoint on.
-        let after = self.summary.checkpoint_lsn.unwrap_or_default();
-        if let Err(error) = LogReader::open(self.env, &directory, database_id, after) {
+        // As a start would begin to read it, with the newest checkpoint.
+        let covered = self.summary.checkpoint_lsn.unwrap_or_default();
+        if let Err(error) = LogReader::open(self.env, &directory, database_id, covered) {
             return self.problem(error);
         }
         let log = match LogReader::open_whole(self.env, &directory, database_id) {

@@ -14,7 +14,7 @@ const SMALL_SEGMENTS: LogOptions = LogOptions { segment_bytes: 4096 };
 fn open_log(
     env: &Env,
     directory: &DataDirectory,
-    after: Lsn,
+    covered: Lsn,
 ) -> Result<(LogWriter, Recovered, Vec<Record>)> {
     let mut records = Vec::new();
     let (writer, recovered) = open(
@@ -22,7 +22,7 @@ fn open_log(
         &directory.log(),
         directory.database_id(),
         SMALL_SEGMENTS,
-        after,
+        covered,
         &mut |record| {
             records.push(record);
             Ok(())
@@ -58,11 +58,11 @@ fn a_database_is_written_recovered_checkpointed_and_verified() {
     let size = log.bytes_on_disk();
     log.close().unwrap();
 
-    let (mut log, recovered, records) = open_log(&env, &directory, Lsn(3)).unwrap();
+    let (mut log, recovered, records) = open_log(&env, &directory, Lsn(0)).unwrap();
     assert!(recovered.clean_close);
-    assert_eq!((recovered.last_lsn, recovered.records), (Lsn(20), 34));
-    assert_eq!((records[0].lsn, &records[0].payload), (Lsn(4), &vec![4; 700]));
-    assert_eq!((records[33].kind, records[33].payload.len()), (8, 0));
+    assert_eq!((recovered.last_lsn, recovered.records), (Lsn(20), 40));
+    assert_eq!((records[6].lsn, &records[6].payload), (Lsn(4), &vec![4; 700]));
+    assert_eq!((records[39].kind, records[39].payload.len()), (8, 0));
 
     let (database_id, checkpoints) = (directory.database_id(), directory.checkpoints());
     for lsn in [Lsn(12), Lsn(15)] {
@@ -82,7 +82,10 @@ fn a_database_is_written_recovered_checkpointed_and_verified() {
     assert_eq!(checkpoint.read(0).unwrap(), b"schema");
     assert_eq!(checkpoint.read(1).unwrap()[2_999_999..], [5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6]);
     let (_, _, records) = open_log(&env, &directory, checkpoint.lsn()).unwrap();
-    assert_eq!(records.len(), 10);
+    let uncovered = records.iter().filter(|record| record.lsn > Lsn(15));
+    assert_eq!((uncovered.count(), records.len() < 40), (10, true));
+    let incomplete = open_log(&env, &directory, Lsn(0)).err().unwrap();
+    assert_eq!(incomplete.state(), SqlState::DATA_CORRUPTED);
 
     let in_use = verify(&env, &path, &mut |_| {}).unwrap_err();
     assert_eq!(in_use.state(), SqlState::OBJECT_IN_USE);

@@ -214,16 +214,18 @@ pub fn read_all(env: &Env, directory: &DataDirectory) -> Result<(LogWriter, Vec<
     let database_id = directory.database_id();
     let checkpoint = CheckpointReader::open_newest(env, &directory.checkpoints(), database_id)?;
     let mut items = Vec::new();
-    let mut after = Lsn(0);
+    let mut covered = Lsn(0);
     if let Some(checkpoint) = checkpoint {
-        after = checkpoint.lsn();
+        covered = checkpoint.lsn();
         for (index, section) in checkpoint.sections().iter().enumerate() {
             let payload = checkpoint.read(index)?;
             items.push(Item { lsn: Lsn(section.id), kind: section.kind as u8, payload });
         }
     }
     let mut on_record = |Record { lsn, kind, payload, .. }: Record| {
-        items.push(Item { lsn, kind, payload });
+        if lsn > covered {
+            items.push(Item { lsn, kind, payload });
+        }
         Ok(())
     };
     let (log, _) = open(
@@ -231,7 +233,7 @@ pub fn read_all(env: &Env, directory: &DataDirectory) -> Result<(LogWriter, Vec<
         &directory.log(),
         database_id,
         OPTIONS,
-        after,
+        covered,
         &mut on_record,
         &mut |done, total| assert!(done <= total),
     )?;
