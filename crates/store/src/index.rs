@@ -235,11 +235,6 @@ impl IndexInner {
         }
         complete
     }
-
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.shards.iter().map(HashTable::len).sum()
-    }
 }
 
 /// The rows in their order, or grouped by shard if they are many.

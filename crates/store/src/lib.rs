@@ -37,6 +37,8 @@ mod index;
 mod open;
 mod overlay;
 mod previous;
+#[cfg(test)]
+mod random;
 #[expect(unsafe_code, reason = "the one place where a writer and readers share memory")]
 mod shared;
 mod state;

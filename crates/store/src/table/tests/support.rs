@@ -111,7 +111,9 @@ impl Published {
     /// Replaces rows by their id.
     pub fn upsert(&mut self, rows: &[Row]) {
         let mut effect = Effect::new();
-        let old: Vec<RowId> = rows.iter().filter_map(|row| find(&self.state, row.0)).collect();
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0)));
+        let key = self.state.schema().primary_key.clone().unwrap();
+        let old: Vec<RowId> = self.state.probe(&key, &[ids]).into_iter().flatten().collect();
         self.table.kill(&old, &mut effect).unwrap();
         self.table.append(&batch(rows), &mut effect).unwrap();
         effect.publish(&mut self.state);
