@@ -117,7 +117,7 @@ pub fn check(
         return Err(Error::internal(format!("acknowledged and lost: {lost:?}")));
     }
     screen.line(&format!(
-        "Opened again in {}: {} of {} acknowledged writes are there, and {} that were on their way.",
+        "Opened again in {}: {} of {} acknowledged writes are there, and {} on their way.",
         milliseconds(took),
         HumanCount((acknowledged.len() - lost.len()) as u64),
         HumanCount(acknowledged.len() as u64),

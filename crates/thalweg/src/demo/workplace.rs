@@ -48,9 +48,9 @@ impl Workplace {
         let data = if self.is_kept { data.as_str() } else { "./flights" };
         screen.line("Go on:");
         if !self.is_kept {
-            screen.line(&format!("  thalweg demo --data {data}     the same, and keep the data"));
+            screen.line(&format!("  thalweg demo --data {data}   # the same, and keep the data"));
         }
-        screen.line(&format!("  thalweg --data {data}          a shell on it; \\? lists its commands"));
+        screen.line(&format!("  thalweg --data {data}   # a shell on it; \\? lists its commands"));
         screen.line(&format!("  thalweg --data {data} -c 'SELECT count(*) FROM flights'"));
     }
 }
