@@ -1,7 +1,7 @@
 //! The files that users name: finding, opening, and writing them whole or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use thalweg_types::{Error, Result, SqlState};
@@ -204,17 +204,4 @@ fn create_temporary(path: &Path) -> Result<(PathBuf, File)> {
             Err(error) => return Err(io_error("create", path, error)),
         }
     }
-}
-
-/// Passes bytes on and says which file failed.
-pub(crate) fn write_all(out: &mut dyn Write, bytes: &[u8]) -> Result<()> {
-    out.write_all(bytes).map_err(|error| write_error(&error))
-}
-
-pub(crate) fn write_error(error: &io::Error) -> Error {
-    let state = match error.kind() {
-        io::ErrorKind::StorageFull => SqlState::DISK_FULL,
-        _ => SqlState::IO_ERROR,
-    };
-    Error::new(state, format!("could not write: {error}"))
 }

@@ -20,6 +20,7 @@ mod json;
 mod lines;
 mod location;
 mod options;
+mod output;
 mod parquet;
 mod portable;
 mod projection;

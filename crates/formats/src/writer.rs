@@ -9,8 +9,9 @@ use thalweg_types::Result;
 
 use crate::arrow_ipc::ArrowWriter;
 use crate::csv::CsvWriter;
-use crate::files::{NewFile, unknown_format, write_all, write_error};
+use crate::files::{NewFile, unknown_format};
 use crate::json::JsonWriter;
+use crate::output::{Fault, Output, write_error};
 use crate::parquet::ParquetWriter;
 use crate::{Format, WriteOptions};
 
@@ -25,6 +26,7 @@ pub struct Writer {
     // Dropped first, so that nothing is written to a file that is removed.
     encoder: Encoder,
     file: Option<NewFile>,
+    fault: Fault,
 }
 
 enum Encoder {
@@ -36,7 +38,7 @@ enum Encoder {
 
 /// Where rendered text goes.
 struct Text {
-    out: Box<dyn Write + Send>,
+    out: Output,
     buffer: String,
 }
 
@@ -47,8 +49,20 @@ impl Writer {
         schema: &SchemaRef,
         options: &WriteOptions,
     ) -> Result<Writer> {
-        let encoder = Encoder::new(options.format.unwrap_or(Format::Csv), out, schema, options)?;
-        Ok(Writer { encoder, file: None })
+        let format = options.format.unwrap_or(Format::Csv);
+        Writer::with_format(format, Output::new(out), schema, options, None)
+    }
+
+    fn with_format(
+        format: Format,
+        out: Output,
+        schema: &SchemaRef,
+        options: &WriteOptions,
+        file: Option<NewFile>,
+    ) -> Result<Writer> {
+        let fault = out.fault();
+        let encoder = Encoder::new(format, out, schema, options);
+        Ok(Writer { encoder: encoder.map_err(|error| fault.or(error))?, file, fault })
     }
 
     /// A writer of a file that appears under its name at [`Writer::finish`], whole.
@@ -58,26 +72,24 @@ impl Writer {
         let format = options.format.or_else(|| Format::of_path(path));
         let format = format.ok_or_else(|| unknown_format(path))?;
         let file = NewFile::create(path)?;
-        let out = Box::new(BufWriter::with_capacity(FILE_BUFFER_BYTES, file.writer()?));
-        Ok(Writer { encoder: Encoder::new(format, out, schema, options)?, file: Some(file) })
+        let out = BufWriter::with_capacity(FILE_BUFFER_BYTES, file.writer()?);
+        Writer::with_format(format, Output::new(Box::new(out)), schema, options, Some(file))
     }
 
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        match &mut self.encoder {
+        let written = match &mut self.encoder {
             Encoder::Csv(csv, text) => text.write(batch, |rows, out| csv.rows(rows, out)),
             Encoder::Json(json, text) => text.write(batch, |rows, out| json.rows(rows, out)),
             Encoder::Parquet(writer) => writer.write(batch),
             Encoder::Arrow(writer) => writer.write(batch),
-        }
+        };
+        written.map_err(|error| self.fault.or(error))
     }
 
     /// Writes what is left; a file then gets its name.
     pub fn finish(self) -> Result<()> {
-        let mut out = match self.encoder {
-            Encoder::Csv(_, text) | Encoder::Json(_, text) => text.out,
-            Encoder::Parquet(writer) => writer.finish()?,
-            Encoder::Arrow(writer) => writer.finish()?,
-        };
+        let finished = self.encoder.finish();
+        let mut out = finished.map_err(|error| self.fault.or(error))?;
         out.flush().map_err(|error| write_error(&error))?;
         drop(out);
         self.file.map_or(Ok(()), NewFile::finish)
@@ -87,7 +99,7 @@ impl Writer {
 impl Encoder {
     fn new(
         format: Format,
-        out: Box<dyn Write + Send>,
+        out: Output,
         schema: &SchemaRef,
         options: &WriteOptions,
     ) -> Result<Encoder> {
@@ -111,6 +123,15 @@ impl Encoder {
             }
         })
     }
+
+    /// Writes the end; returns where everything went.
+    fn finish(self) -> Result<Output> {
+        match self {
+            Encoder::Csv(_, text) | Encoder::Json(_, text) => Ok(text.out),
+            Encoder::Parquet(writer) => writer.finish(),
+            Encoder::Arrow(writer) => writer.finish(),
+        }
+    }
 }
 
 impl Text {
@@ -128,7 +149,8 @@ impl Text {
     }
 
     fn hand_on(&mut self) -> Result<()> {
-        write_all(&mut self.out, self.buffer.as_bytes())?;
+        let written = self.out.write_all(self.buffer.as_bytes());
+        written.map_err(|error| write_error(&error))?;
         self.buffer.clear();
         Ok(())
     }

@@ -1,7 +1,5 @@
 //! Record batches to IPC files and streams.
 
-use std::io::Write;
-
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
@@ -9,7 +7,7 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use thalweg_types::{Error, Result};
 
 use crate::Format;
-use crate::files::write_error;
+use crate::output::Output;
 use crate::portable::Portable;
 
 pub(crate) struct ArrowWriter {
@@ -18,16 +16,12 @@ pub(crate) struct ArrowWriter {
 }
 
 enum Form {
-    File(FileWriter<Box<dyn Write + Send>>),
-    Stream(StreamWriter<Box<dyn Write + Send>>),
+    File(FileWriter<Output>),
+    Stream(StreamWriter<Output>),
 }
 
 impl ArrowWriter {
-    pub fn new(
-        format: Format,
-        out: Box<dyn Write + Send>,
-        schema: &SchemaRef,
-    ) -> Result<ArrowWriter> {
+    pub fn new(format: Format, out: Output, schema: &SchemaRef) -> Result<ArrowWriter> {
         let portable = Portable::new(schema, false);
         let form = match format {
             Format::ArrowStream => {
@@ -47,7 +41,7 @@ impl ArrowWriter {
     }
 
     /// Writes the end; returns where everything went.
-    pub fn finish(self) -> Result<Box<dyn Write + Send>> {
+    pub fn finish(self) -> Result<Output> {
         match self.form {
             Form::File(writer) => writer.into_inner().map_err(failed),
             Form::Stream(writer) => writer.into_inner().map_err(failed),
@@ -56,8 +50,5 @@ impl ArrowWriter {
 }
 
 fn failed(error: ArrowError) -> Error {
-    match error {
-        ArrowError::IoError(_, io) => write_error(&io),
-        error => Error::internal(format!("could not write Arrow: {error}")),
-    }
+    Error::internal(format!("could not write Arrow: {error}"))
 }

@@ -1,7 +1,5 @@
 //! Record batches to row groups.
 
-use std::io::Write;
-
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::ArrowWriter;
@@ -10,21 +8,17 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use thalweg_types::{Error, Result};
 
-use crate::files::write_error;
+use crate::output::Output;
 use crate::portable::Portable;
 use crate::{Compression, WriteOptions};
 
 pub(crate) struct ParquetWriter {
     portable: Portable,
-    writer: ArrowWriter<Box<dyn Write + Send>>,
+    writer: ArrowWriter<Output>,
 }
 
 impl ParquetWriter {
-    pub fn new(
-        out: Box<dyn Write + Send>,
-        schema: &SchemaRef,
-        options: &WriteOptions,
-    ) -> Result<ParquetWriter> {
+    pub fn new(out: Output, schema: &SchemaRef, options: &WriteOptions) -> Result<ParquetWriter> {
         // Parquet's intervals count milliseconds.
         let portable = Portable::new(schema, true);
         let codec = match options.compression {
@@ -47,16 +41,11 @@ impl ParquetWriter {
     }
 
     /// Writes the footer; returns where everything went.
-    pub fn finish(self) -> Result<Box<dyn Write + Send>> {
+    pub fn finish(self) -> Result<Output> {
         self.writer.into_inner().map_err(failed)
     }
 }
 
 fn failed(error: ParquetError) -> Error {
-    if let ParquetError::External(source) = &error
-        && let Some(io) = source.downcast_ref::<std::io::Error>()
-    {
-        return write_error(io);
-    }
     Error::internal(format!("could not write Parquet: {error}"))
 }

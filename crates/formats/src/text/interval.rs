@@ -198,10 +198,11 @@ fn parse_words(text: &str, sum: &mut Sum) -> Option<()> {
         return None;
     }
     let mut ago = false;
+    let mut parts = 0;
     while !scanner.is_at_end() {
         if scanner.peek().is_some_and(|byte| byte.is_ascii_alphabetic()) {
             ago = scanner.word().eq_ignore_ascii_case(b"ago");
-            if !ago || !scanner.is_at_end() {
+            if !ago || !scanner.is_at_end() || parts == 0 {
                 return None;
             }
             break;
@@ -218,6 +219,7 @@ fn parse_words(text: &str, sum: &mut Sum) -> Option<()> {
             sum.add(count, unit_behind(&mut scanner)?);
         }
         scanner.take_spaces();
+        parts += 1;
     }
     if ago {
         sum.negate();

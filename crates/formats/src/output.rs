@@ -1,0 +1,62 @@
+//! Where written bytes go, and the first thing that went wrong there.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thalweg_types::{Error, SqlState};
+
+/// The first error of an [`Output`].
+///
+/// Encoders pass errors on wrapped in their own or as text alone; what the user must do, such as
+/// make room on the disk, would be lost on the way.
+#[derive(Clone, Default)]
+pub(crate) struct Fault(Arc<Mutex<Option<Error>>>);
+
+impl Fault {
+    /// The output's own error if there was one, else the encoder's.
+    pub fn or(&self, error: Error) -> Error {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or(error)
+    }
+
+    fn keep(&self, error: &io::Error) {
+        // Encoders try these again.
+        if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) {
+            return;
+        }
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get_or_insert_with(|| write_error(error));
+    }
+}
+
+pub(crate) struct Output {
+    inner: Box<dyn Write + Send>,
+    fault: Fault,
+}
+
+impl Output {
+    pub fn new(inner: Box<dyn Write + Send>) -> Output {
+        Output { inner, fault: Fault::default() }
+    }
+
+    pub fn fault(&self) -> Fault {
+        self.fault.clone()
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.inner.write(bytes).inspect_err(|error| self.fault.keep(error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush().inspect_err(|error| self.fault.keep(error))
+    }
+}
+
+pub(crate) fn write_error(error: &io::Error) -> Error {
+    let state = match error.kind() {
+        io::ErrorKind::StorageFull => SqlState::DISK_FULL,
+        _ => SqlState::IO_ERROR,
+    };
+    Error::new(state, format!("could not write: {error}"))
+}
