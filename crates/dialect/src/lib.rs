@@ -1,1 +1,59 @@
-//! Placeholder
+//! PostgreSQL's habits on DataFusion: how statements are read, which types, functions and operators
+//! there are, how arithmetic fails, and how errors are told.
+//!
+//! [`configure`] prepares a session for all of it; [`parse`](parse::parse) reads statements for
+//! it; [`errors::from_datafusion`] tells what went wrong in it.
+
+mod analyze;
+mod arithmetic;
+pub mod assign;
+mod calendar;
+mod cast;
+mod cast_function;
+pub mod errors;
+mod functions;
+pub mod parse;
+#[cfg(test)]
+mod testing;
+pub mod types;
+
+use std::sync::Arc;
+
+use datafusion::config::Dialect;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::SessionConfig;
+
+/// Installs DataFusion's default features, and PostgreSQL's habits over them, in a session's state.
+///
+/// Settings that the builder already holds are kept, except those that the habits consist of. To be
+/// called once, before further functions and rules are added.
+#[must_use]
+pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
+    let mut builder = builder.with_default_features();
+    let config = builder.config().take().unwrap_or_default();
+    let scalar = builder.scalar_functions().get_or_insert_default();
+    scalar.extend(arithmetic::functions());
+    scalar.extend(functions::scalar());
+    // The first planner that knows an operator decides.
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.splice(0..0, functions::expr_planners());
+    builder.aggregate_functions().get_or_insert_default().extend(functions::aggregate());
+    builder
+        .with_config(postgres_config(config))
+        .with_type_planner(Arc::new(types::PostgresTypePlanner))
+        .with_analyzer_rule(Arc::new(analyze::PostgresOperators))
+}
+
+fn postgres_config(mut config: SessionConfig) -> SessionConfig {
+    let options = config.options_mut();
+    options.sql_parser.dialect = Dialect::PostgreSQL;
+    options.sql_parser.enable_ident_normalization = true;
+    // `0.06 + 0.01` is `0.07` and not a binary fraction near it, and compares to `numeric` columns
+    // without turning them into floating point numbers.
+    options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.collect_spans = true;
+    options.sql_parser.default_null_ordering = "nulls_max".to_string();
+    options.sql_parser.support_varchar_with_length = true;
+    options.execution.time_zone = Some("UTC".into());
+    config
+}

@@ -1,0 +1,100 @@
+//! The pass that gives operators and casts PostgreSQL's meaning, once the types are known.
+//!
+//! It runs behind DataFusion's type coercion and before any optimisation, so that constants are
+//! folded with PostgreSQL's results. A fold that fails stays in the plan and fails when it is run.
+
+mod uuid_literal;
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType as ArrowType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result as PlanResult};
+use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF};
+use datafusion::optimizer::AnalyzerRule;
+use thalweg_types::DataType;
+
+use crate::cast::is_text;
+use crate::cast_function::CastFunction;
+use crate::{arithmetic, types};
+
+#[derive(Debug, Default)]
+pub(crate) struct PostgresOperators;
+
+impl AnalyzerRule for PostgresOperators {
+    fn name(&self) -> &str {
+        "postgres_operators"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> PlanResult<LogicalPlan> {
+        plan.transform_up_with_subqueries(rewrite_plan).map(|transformed| transformed.data)
+    }
+}
+
+fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        let source =
+            DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+        schema.merge(&source);
+    }
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let rewritten = expr.transform_up(|expr| rewrite(expr, &schema))?;
+        // What stays as it is keeps its name without an alias.
+        match rewritten.transformed {
+            true => Ok(rewritten.update_data(|expr| name.restore(expr))),
+            false => Ok(rewritten),
+        }
+    })?
+    .map_data(LogicalPlan::recompute_schema)
+}
+
+fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
+    let replacement = match &expr {
+        Expr::BinaryExpr(binary) if binary.op.is_numerical_operators() => {
+            match (binary.left.get_type(schema), binary.right.get_type(schema)) {
+                (Ok(left), Ok(right)) => arithmetic::checked(binary, &left, &right),
+                _ => None,
+            }
+        }
+        Expr::Negative(operand) => match operand.get_type(schema) {
+            Ok(data_type) => arithmetic::checked_negation(operand, &data_type)?,
+            Err(_) => None,
+        },
+        Expr::Cast(cast) => postgres_cast(cast, schema),
+        other => uuid_literal::canonical(other, schema),
+    };
+    Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
+}
+
+/// A cast that Arrow would make in another way than PostgreSQL, as a function.
+fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
+    let (_, from) = cast.expr.to_field(schema).ok()?;
+    let to = types::from_field(&cast.field).ok()?;
+    let (given, target) = (from.data_type(), cast.field.data_type());
+    // What the planner itself asks for, such as nanoseconds, is none of our types.
+    if types::arrow_type(&to) != *target && !is_text(target) {
+        return None;
+    }
+    let differs = match (given, &to) {
+        (ArrowType::Null | ArrowType::Dictionary(_, _), _) => false,
+        (given, DataType::Text { max_chars: None }) => {
+            !is_text(given) && !given.is_integer() && *given != ArrowType::Boolean
+        }
+        (_, DataType::Uuid | DataType::Json | DataType::Text { .. }) => true,
+        (given, _) if is_text(given) => true,
+        (given, DataType::Int2 | DataType::Int4 | DataType::Int8) => !given.is_integer(),
+        (given, _) => given.is_temporal() && given != target,
+    };
+    if !differs {
+        return None;
+    }
+    let function = ScalarUDF::from(CastFunction::new(to, target.clone()));
+    Some(Arc::new(function).call(vec![(*cast.expr).clone()]))
+}

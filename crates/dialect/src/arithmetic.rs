@@ -1,0 +1,74 @@
+//! Arithmetic that fails where PostgreSQL's fails, instead of wrapping around or giving infinity.
+//!
+//! DataFusion's operators on integers wrap around. After types are resolved, an analyzer rule puts
+//! the functions of this module in their place; the kernels look for overflow once a batch, so that
+//! they stay vectorised. Decimals need no help: Arrow checks them always.
+
+pub(crate) mod float;
+pub(crate) mod integer;
+pub(crate) mod sum;
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::DataType as ArrowType;
+use datafusion::common::{Result as PlanResult, ScalarValue};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, ScalarUDF};
+
+use self::float::FloatDivision;
+use self::integer::{IntegerArithmetic, IntegerOperator};
+
+static INTEGER_OPERATORS: LazyLock<[Arc<ScalarUDF>; 5]> = LazyLock::new(|| {
+    [
+        IntegerOperator::Add,
+        IntegerOperator::Subtract,
+        IntegerOperator::Multiply,
+        IntegerOperator::Divide,
+        IntegerOperator::Modulo,
+    ]
+    .map(|operator| Arc::new(ScalarUDF::from(IntegerArithmetic::new(operator))))
+});
+
+static FLOAT_DIVISION: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(ScalarUDF::from(FloatDivision::default())));
+
+/// The functions that stand for operators, for a registry that finds functions by name.
+pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
+    INTEGER_OPERATORS.iter().chain([&*FLOAT_DIVISION]).cloned().collect()
+}
+
+/// The checked form of an operator on operands of these types; `None` where DataFusion's own is
+/// right.
+pub(crate) fn checked(binary: &BinaryExpr, left: &ArrowType, right: &ArrowType) -> Option<Expr> {
+    if left != right {
+        return None;
+    }
+    let function = match (left, binary.op) {
+        (float, Operator::Divide) if is_float(float) => &*FLOAT_DIVISION,
+        (integer, operator) if is_signed(integer) => {
+            &INTEGER_OPERATORS[IntegerOperator::of(operator)? as usize]
+        }
+        _ => return None,
+    };
+    Some(function.call(vec![(*binary.left).clone(), (*binary.right).clone()]))
+}
+
+/// `-operand`, which the least integer has no counterpart for.
+pub(crate) fn checked_negation(operand: &Expr, data_type: &ArrowType) -> PlanResult<Option<Expr>> {
+    if !is_signed(data_type) {
+        return Ok(None);
+    }
+    let zero = Expr::Literal(ScalarValue::new_zero(data_type)?, None);
+    let subtract = &INTEGER_OPERATORS[IntegerOperator::Subtract as usize];
+    Ok(Some(subtract.call(vec![zero, operand.clone()])))
+}
+
+fn is_signed(data_type: &ArrowType) -> bool {
+    matches!(data_type, ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64)
+}
+
+fn is_float(data_type: &ArrowType) -> bool {
+    matches!(data_type, ArrowType::Float32 | ArrowType::Float64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! What `INSERT`, `UPDATE` and `COPY` do to a value on its way into a column.
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::Field;
+use thalweg_types::{Column, Error, Result, SqlState};
+
+use crate::cast::{Manner, convert};
+use crate::types;
+
+/// The values as the column keeps them, or the error of the first value that it can't take.
+///
+/// Values that are of the column's type already are not copied. NULLs pass: whether the column may
+/// hold them is not decided here.
+pub fn assign(array: &ArrayRef, from: &Field, to: &Column) -> Result<ArrayRef> {
+    match convert(array, from, &to.data_type, Manner::Assignment)? {
+        Some(converted) => Ok(converted),
+        None => Err(Error::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!(
+                "column \"{}\" is of type {} but expression is of type {}",
+                to.name,
+                to.data_type,
+                types::display_name(from)
+            ),
+        )
+        .with_hint("You will need to rewrite or cast the expression.")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

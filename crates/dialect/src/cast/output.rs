@@ -1,0 +1,260 @@
+//! Values as text, in the forms that PostgreSQL writes.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, StringViewArray, StringViewBuilder,
+};
+use arrow::datatypes::{
+    DataType as ArrowType, Date32Type, Float32Type, Float64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
+    TimestampMicrosecondType,
+};
+use thalweg_types::Result;
+
+use super::{is_text, plain_cast};
+use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND};
+
+/// Every value's text, as `Utf8View`.
+pub(crate) fn to_text(array: &ArrayRef) -> Result<ArrayRef> {
+    let text = match array.data_type() {
+        text if is_text(text) => return plain_cast(array, &ArrowType::Utf8View),
+        ArrowType::Boolean => {
+            let values = array.as_boolean();
+            write_each(array, |index, text| {
+                text.push_str(if values.value(index) { "true" } else { "false" });
+            })
+        }
+        ArrowType::Float32 => {
+            write_each_native::<Float32Type>(array, |value, text| write_float4(value, text))
+        }
+        ArrowType::Float64 => {
+            write_each_native::<Float64Type>(array, |value, text| write_float8(value, text))
+        }
+        ArrowType::Date32 => write_each_native::<Date32Type>(array, |days, text| {
+            write_date(i64::from(days), text);
+        }),
+        ArrowType::Time32(_) | ArrowType::Time64(_) => {
+            let micros = plain_cast(array, &ArrowType::Time64(TimeUnit::Microsecond))?;
+            write_each_native::<Time64MicrosecondType>(&micros, write_time)
+        }
+        ArrowType::Timestamp(_, zone) => {
+            let target = ArrowType::Timestamp(TimeUnit::Microsecond, zone.clone());
+            let micros = plain_cast(array, &target)?;
+            let suffix = if zone.is_some() { "+00" } else { "" };
+            write_each_native::<TimestampMicrosecondType>(&micros, |micros, text| {
+                write_timestamp(micros, text);
+                text.push_str(suffix);
+            })
+        }
+        ArrowType::Interval(_) | ArrowType::Duration(_) => {
+            let interval = plain_cast(array, &ArrowType::Interval(IntervalUnit::MonthDayNano))?;
+            write_each_native::<IntervalMonthDayNanoType>(&interval, |value, text| {
+                write_interval(value, text);
+            })
+        }
+        ArrowType::Binary
+        | ArrowType::LargeBinary
+        | ArrowType::BinaryView
+        | ArrowType::FixedSizeBinary(_) => write_bytea(array)?,
+        ArrowType::List(_) | ArrowType::LargeList(_) | ArrowType::FixedSizeList(_, _) => {
+            write_lists(array)?
+        }
+        _ => return plain_cast(array, &ArrowType::Utf8View),
+    };
+    Ok(Arc::new(text))
+}
+
+fn write_each(array: &dyn Array, write: impl Fn(usize, &mut String)) -> StringViewArray {
+    let mut builder = StringViewBuilder::with_capacity(array.len());
+    let mut text = String::new();
+    for index in 0..array.len() {
+        if array.is_null(index) {
+            builder.append_null();
+        } else {
+            text.clear();
+            write(index, &mut text);
+            builder.append_value(&text);
+        }
+    }
+    builder.finish()
+}
+
+fn write_each_native<T: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    write: impl Fn(T::Native, &mut String),
+) -> StringViewArray {
+    let values = array.as_primitive::<T>();
+    write_each(array, |index, text| write(values.value(index), text))
+}
+
+fn write_float8(value: f64, text: &mut String) {
+    write_float(format!("{value:e}"), value.is_nan(), value.is_infinite(), 15, text);
+}
+
+fn write_float4(value: f32, text: &mut String) {
+    write_float(format!("{value:e}"), value.is_nan(), value.is_infinite(), 6, text);
+}
+
+/// Lays out the shortest digits that stand for a float, given as `-1.25e-7`.
+fn write_float(scientific: String, nan: bool, infinite: bool, digits_max: i32, text: &mut String) {
+    if nan {
+        return text.push_str("NaN");
+    }
+    let (sign, rest) = match scientific.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", scientific.as_str()),
+    };
+    text.push_str(sign);
+    if infinite {
+        return text.push_str("Infinity");
+    }
+    let (mantissa, exponent) = rest.split_once('e').unwrap_or((rest, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if !(-4..digits_max).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        let _ = write!(text, "{mantissa}e{sign}{:02}", exponent.abs());
+        return;
+    }
+    let digits: String = mantissa.chars().filter(|c| *c != '.').collect();
+    if exponent < 0 {
+        text.push_str("0.");
+        text.extend(std::iter::repeat_n('0', (-exponent - 1) as usize));
+        return text.push_str(&digits);
+    }
+    let whole = exponent as usize + 1;
+    if digits.len() <= whole {
+        text.push_str(&digits);
+        text.extend(std::iter::repeat_n('0', whole - digits.len()));
+    } else {
+        text.push_str(&digits[..whole]);
+        text.push('.');
+        text.push_str(&digits[whole..]);
+    }
+}
+
+pub(crate) fn write_date(days: i64, text: &mut String) {
+    let Civil { year, month, day } = Civil::from_days(days);
+    // There is no year 0: the one before 1 is 1 BC.
+    let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+    let _ = write!(text, "{year:04}-{month:02}-{day:02}{era}");
+}
+
+pub(crate) fn write_time(micros: i64, text: &mut String) {
+    let seconds = micros / MICROS_PER_SECOND;
+    let _ = write!(text, "{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    write_fraction(micros % MICROS_PER_SECOND, text);
+}
+
+fn write_fraction(micros: i64, text: &mut String) {
+    if micros != 0 {
+        let digits = format!("{micros:06}");
+        let _ = write!(text, ".{}", digits.trim_end_matches('0'));
+    }
+}
+
+pub(crate) fn write_timestamp(micros: i64, text: &mut String) {
+    let days = micros.div_euclid(MICROS_PER_DAY);
+    let mut date = String::new();
+    write_date(days, &mut date);
+    let (date, era) = date.split_once(' ').unwrap_or((&date, ""));
+    text.push_str(date);
+    text.push(' ');
+    write_time(micros.rem_euclid(MICROS_PER_DAY), text);
+    if !era.is_empty() {
+        let _ = write!(text, " {era}");
+    }
+}
+
+/// `1 year 2 mons -3 days +04:05:06.5`
+pub(crate) fn write_interval(value: IntervalMonthDayNano, text: &mut String) {
+    let start = text.len();
+    // A positive part behind a negative one says so.
+    let mut negative_before = false;
+    let mut part = |amount: i64, unit: &str, text: &mut String| {
+        if amount == 0 {
+            return;
+        }
+        let blank = if text.len() > start { " " } else { "" };
+        let sign = if negative_before && amount > 0 { "+" } else { "" };
+        let plural = if amount == 1 { "" } else { "s" };
+        let _ = write!(text, "{blank}{sign}{amount} {unit}{plural}");
+        negative_before = amount < 0;
+    };
+    part(i64::from(value.months) / 12, "year", text);
+    part(i64::from(value.months) % 12, "mon", text);
+    part(i64::from(value.days), "day", text);
+    let micros = value.nanoseconds / 1_000;
+    if micros != 0 || text.len() == start {
+        if text.len() > start {
+            text.push(' ');
+        }
+        let sign = match micros {
+            ..0 => "-",
+            _ if negative_before => "+",
+            _ => "",
+        };
+        text.push_str(sign);
+        write_time(micros.abs(), text);
+    }
+}
+
+fn write_bytea(array: &ArrayRef) -> Result<StringViewArray> {
+    let through = match array.data_type() {
+        ArrowType::FixedSizeBinary(_) => plain_cast(array, &ArrowType::Binary)?,
+        _ => array.clone(),
+    };
+    let bytes = plain_cast(&through, &ArrowType::BinaryView)?;
+    let bytes = bytes.as_binary_view();
+    Ok(write_each(array, |index, text| {
+        text.push_str("\\x");
+        for byte in bytes.value(index) {
+            let _ = write!(text, "{byte:02x}");
+        }
+    }))
+}
+
+fn write_lists(array: &ArrayRef) -> Result<StringViewArray> {
+    let (ArrowType::List(item) | ArrowType::LargeList(item) | ArrowType::FixedSizeList(item, _)) =
+        array.data_type()
+    else {
+        unreachable!("only lists are written as lists");
+    };
+    let lists = plain_cast(array, &ArrowType::List(item.clone()))?;
+    let lists = lists.as_list::<i32>();
+    let items = to_text(lists.values())?;
+    let items = items.as_string_view();
+    let nested = matches!(item.data_type(), ArrowType::List(_));
+    Ok(write_each(array, |index, text| {
+        let offsets = lists.value_offsets();
+        text.push('{');
+        for at in offsets[index] as usize..offsets[index + 1] as usize {
+            if at > offsets[index] as usize {
+                text.push(',');
+            }
+            match items.is_null(at) {
+                true => text.push_str("NULL"),
+                false if nested => text.push_str(items.value(at)),
+                false => write_item(items.value(at), text),
+            }
+        }
+        text.push('}');
+    }))
+}
+
+/// An item is quoted where it would be misread without.
+fn write_item(item: &str, text: &mut String) {
+    let special = |c: char| matches!(c, '{' | '}' | ',' | '"' | '\\') || c.is_whitespace();
+    if !item.is_empty() && !item.contains(special) && !item.eq_ignore_ascii_case("null") {
+        return text.push_str(item);
+    }
+    text.push('"');
+    for c in item.chars() {
+        if matches!(c, '"' | '\\') {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    text.push('"');
+}

@@ -1,0 +1,92 @@
+//! `CAST` as a function of plans, for the casts that Arrow makes in another way.
+
+use std::sync::Arc;
+
+use arrow::compute::cast;
+use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use datafusion::common::{Result as PlanResult, ScalarValue, exec_err};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+use thalweg_types::{DataType, Error, SqlState};
+
+use crate::cast::{Manner, convert};
+use crate::types::{self, arrow_field};
+
+/// One conversion: the function holds the type that it converts to.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CastFunction {
+    to: DataType,
+    /// The type for Arrow, where the plan asks for another kind of string than columns have.
+    target: ArrowType,
+    signature: Signature,
+}
+
+impl CastFunction {
+    pub(crate) fn new(to: DataType, target: ArrowType) -> CastFunction {
+        CastFunction { to, target, signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for CastFunction {
+    fn name(&self) -> &str {
+        "postgres_cast"
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> PlanResult<String> {
+        match args {
+            [value] => Ok(format!("CAST({} AS {})", value.schema_name(), self.to)),
+            _ => exec_err!("a cast takes one value"),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
+        Ok(self.target.clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
+        let nullable = args.arg_fields[0].is_nullable();
+        let field = arrow_field(self.name(), &self.to, nullable);
+        Ok(Arc::new(field.with_data_type(self.target.clone())))
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        let from: &Field = &args.arg_fields[0];
+        let values = match &args.args[0] {
+            ColumnarValue::Array(array) => array.clone(),
+            ColumnarValue::Scalar(scalar) => scalar.to_array()?,
+        };
+        let converted = convert(&values, from, &self.to, Manner::Explicit)
+            .transpose()
+            .unwrap_or_else(|| Err(self.impossible(from)))
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let converted = match converted.data_type() == &self.target {
+            true => converted,
+            false => cast(&converted, &self.target)?,
+        };
+        match &args.args[0] {
+            ColumnarValue::Array(_) => Ok(ColumnarValue::Array(converted)),
+            ColumnarValue::Scalar(_) => {
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&converted, 0)?))
+            }
+        }
+    }
+}
+
+impl CastFunction {
+    fn impossible(&self, from: &Field) -> Error {
+        Error::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!("cannot cast type {} to {}", types::display_name(from), self.to),
+        )
+    }
+}

@@ -1,0 +1,174 @@
+//! DataFusion's errors in PostgreSQL's terms: code, wording, place in the statement, hint.
+//!
+//! DataFusion reports most mistakes as sentences. The sentences that people meet are recognised
+//! here; one that is not keeps its wording, freed of DataFusion's own prefixes.
+
+mod place;
+mod planning;
+mod syntax;
+mod values;
+
+use arrow::error::ArrowError;
+use datafusion::common::SchemaError;
+use datafusion::common::diagnostic::Diagnostic;
+use datafusion::error::DataFusionError;
+use thalweg_types::{Error, SqlState};
+
+pub(crate) use syntax::from_tokenizer;
+pub(crate) use values::{from_arrow as from_arrow_error, invalid_text};
+
+/// What a person is told about an error that DataFusion met while it planned or ran `sql`.
+///
+/// `sql` must be the text that was parsed: places are found in it. An [`Error`] of Thalweg's own
+/// that DataFusion only carried comes back as it was.
+#[must_use]
+pub fn from_datafusion(error: DataFusionError, sql: &str) -> Error {
+    match error {
+        DataFusionError::External(source) => match source.downcast::<Error>() {
+            Ok(own) => *own,
+            Err(source) => translate(&DataFusionError::External(source), sql),
+        },
+        error => translate(&error, sql),
+    }
+}
+
+fn translate(error: &DataFusionError, sql: &str) -> Error {
+    match error {
+        DataFusionError::Context(_, inner) => translate(inner, sql),
+        DataFusionError::Shared(inner) => translate(inner, sql),
+        DataFusionError::Diagnostic(diagnostic, inner) => {
+            let told = translate(inner, sql);
+            match (told.position(), place_of(diagnostic, sql)) {
+                (None, Some(position)) => told.with_position(position),
+                _ => told,
+            }
+        }
+        DataFusionError::Collection(errors) => errors.first().map_or_else(
+            || Error::internal("an error without a cause"),
+            |first| translate(first, sql),
+        ),
+        DataFusionError::ArrowError(error, _) => from_arrow(error, sql),
+        DataFusionError::SQL(error, _) => syntax::from_parser(error, sql),
+        DataFusionError::SchemaError(error, _) => from_schema(error, sql),
+        DataFusionError::Plan(message) => planning::from_message(message, sql),
+        DataFusionError::Configuration(message) => {
+            Error::new(SqlState::INVALID_PARAMETER_VALUE, clean(message))
+        }
+        DataFusionError::Execution(message) => values::from_message(message),
+        DataFusionError::NotImplemented(message) => planning::not_implemented(message, sql),
+        DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
+        DataFusionError::External(source) => from_source(source.as_ref(), sql),
+        DataFusionError::IoError(error) => from_io(error),
+        DataFusionError::ObjectStore(error) => {
+            Error::new(SqlState::IO_ERROR, clean(&error.to_string()))
+        }
+        DataFusionError::ParquetError(error) => {
+            Error::new(SqlState::BAD_COPY_FILE_FORMAT, clean(&error.to_string()))
+        }
+        DataFusionError::Internal(message) => internal(message),
+        other => Error::internal(clean(&other.strip_backtrace())),
+    }
+}
+
+fn from_arrow(error: &ArrowError, sql: &str) -> Error {
+    match error {
+        ArrowError::ExternalError(source) => from_source(source.as_ref(), sql),
+        error => values::from_arrow(error),
+    }
+}
+
+/// Errors come wrapped in turns by DataFusion and by Arrow.
+fn from_source(source: &(dyn std::error::Error + Send + Sync + 'static), sql: &str) -> Error {
+    if let Some(own) = source.downcast_ref::<Error>() {
+        own.clone()
+    } else if let Some(error) = source.downcast_ref::<DataFusionError>() {
+        translate(error, sql)
+    } else if let Some(error) = source.downcast_ref::<ArrowError>() {
+        from_arrow(error, sql)
+    } else if let Some(error) = source.downcast_ref::<std::io::Error>() {
+        from_io(error)
+    } else {
+        Error::internal(clean(&source.to_string()))
+    }
+}
+
+fn from_io(error: &std::io::Error) -> Error {
+    let state = match error.kind() {
+        std::io::ErrorKind::NotFound => SqlState::UNDEFINED_FILE,
+        std::io::ErrorKind::PermissionDenied => SqlState::INSUFFICIENT_PRIVILEGE,
+        std::io::ErrorKind::StorageFull => SqlState::DISK_FULL,
+        _ => SqlState::IO_ERROR,
+    };
+    Error::new(state, error.to_string())
+}
+
+fn from_schema(error: &SchemaError, sql: &str) -> Error {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            planning::unknown_column(field, valid_fields, sql)
+        }
+        SchemaError::AmbiguousReference { field } => place::at_name(
+            Error::new(
+                SqlState::AMBIGUOUS_COLUMN,
+                format!("column reference \"{}\" is ambiguous", field.name),
+            ),
+            &field.name,
+            sql,
+        ),
+        SchemaError::DuplicateQualifiedField { name, .. }
+        | SchemaError::DuplicateUnqualifiedField { name } => Error::new(
+            SqlState::DUPLICATE_COLUMN,
+            format!("column name \"{name}\" appears more than once"),
+        )
+        .with_hint("Give the columns different names with AS."),
+    }
+}
+
+/// `message` names the operator that asked for memory, as in "Failed to allocate additional 1.0 MB
+/// for GroupedHashAggregateStream[0] with …".
+fn out_of_memory(message: &str) -> Error {
+    let operator = message
+        .split_once(" for ")
+        .and_then(|(_, rest)| rest.split_once(" with "))
+        .map(|(operator, _)| operator.split('[').next().unwrap_or(operator).trim());
+    let told = match operator {
+        Some(operator) => format!("out of memory in {operator}"),
+        None => "out of memory".to_string(),
+    };
+    Error::new(SqlState::OUT_OF_MEMORY, told)
+        .with_detail(clean(message))
+        .with_hint("Raise the memory limit, or let the statement read fewer rows.")
+}
+
+fn internal(message: &str) -> Error {
+    Error::internal(clean(message))
+}
+
+/// The first line of a message without the prefixes and pleas that DataFusion puts around it.
+fn clean(message: &str) -> String {
+    const PREFIXES: [&str; 8] = [
+        "Error during planning: ",
+        "Execution error: ",
+        "Internal error: ",
+        "Arrow error: ",
+        "External error: ",
+        "Invalid argument error: ",
+        "Compute error: ",
+        "This feature is not implemented: ",
+    ];
+    let mut text = message.split("\n\nbacktrace:").next().unwrap_or(message);
+    text = text.split("\nThis issue was likely caused by a bug").next().unwrap_or(text);
+    text = text.split(".\nThis was likely caused by a bug").next().unwrap_or(text);
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+        text = rest;
+    }
+    text.trim_end().trim_end_matches('.').to_string()
+}
+
+fn place_of(diagnostic: &Diagnostic, sql: &str) -> Option<usize> {
+    let start = diagnostic.span?.start;
+    Some(place::of_location(sql, start.line, start.column))
+}
+
+#[cfg(test)]
+mod tests;

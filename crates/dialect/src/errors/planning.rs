@@ -1,0 +1,277 @@
+//! What the planner refuses: names that are not there, types that do not fit, queries that make no
+//! sense.
+
+use datafusion::common::Column;
+use thalweg_types::{Error, SqlState};
+
+use super::{clean, place};
+
+pub(super) fn from_message(message: &str, sql: &str) -> Error {
+    for recognise in RECOGNISERS {
+        if let Some(error) = recognise(message, sql) {
+            return error;
+        }
+    }
+    Error::new(SqlState::SYNTAX_ERROR, lower_first(&clean(message)))
+}
+
+/// Each knows one kind of sentence, and gives nothing for others.
+const RECOGNISERS: [fn(&str, &str) -> Option<Error>; 8] = [
+    unknown_table,
+    unknown_function,
+    wrong_arguments,
+    no_operator,
+    not_grouped,
+    bad_placement,
+    wrong_column_counts,
+    bad_type,
+];
+
+pub(super) fn not_implemented(message: &str, sql: &str) -> Error {
+    if let Some(error) = unknown_function(message, sql) {
+        return error;
+    }
+    let told = clean(message);
+    let told = told.trim_start_matches("Unsupported ").trim_start_matches("not supported: ");
+    let told = lower_first(told);
+    if told.contains("not support") || told.contains("not implemented") {
+        Error::new(SqlState::FEATURE_NOT_SUPPORTED, told)
+    } else {
+        Error::unsupported(told)
+    }
+}
+
+pub(super) fn unknown_column(field: &Column, valid: &[Column], sql: &str) -> Error {
+    let relation = field.relation.as_ref().map(|relation| relation.table());
+    let known_relation = relation.is_none_or(|relation| {
+        valid
+            .iter()
+            .any(|column| column.relation.as_ref().is_some_and(|known| known.table() == relation))
+    });
+    if let (Some(relation), false) = (relation, known_relation) {
+        let error = Error::new(
+            SqlState::UNDEFINED_TABLE,
+            format!("missing FROM-clause entry for table \"{relation}\""),
+        );
+        return place::at_name(error, relation, sql);
+    }
+    let told = match relation {
+        Some(relation) => format!("column {relation}.{} does not exist", field.name),
+        None => format!("column \"{}\" does not exist", field.name),
+    };
+    let error = Error::new(SqlState::UNDEFINED_COLUMN, told);
+    let error = match nearest(&field.name, valid) {
+        Some(near) => {
+            error.with_hint(format!("Perhaps you meant to reference the column \"{near}\"."))
+        }
+        None => error,
+    };
+    place::at_name(error, &field.name, sql)
+}
+
+/// The known column whose name is a slip of the pen away.
+fn nearest(name: &str, valid: &[Column]) -> Option<String> {
+    let distance = |column: &&Column| {
+        datafusion::common::utils::datafusion_strsim::levenshtein(
+            &name.to_lowercase(),
+            &column.name.to_lowercase(),
+        )
+    };
+    let best = valid.iter().min_by_key(distance)?;
+    (distance(&best) * 2 <= name.len().max(2)).then(|| match &best.relation {
+        Some(relation) => format!("{}.{}", relation.table(), best.name),
+        None => best.name.clone(),
+    })
+}
+
+/// "table 'thalweg.public.missing' not found"
+fn unknown_table(message: &str, sql: &str) -> Option<Error> {
+    let name = between(message, "table '", "' not found")?;
+    let mut parts = name.rsplit('.');
+    let table = parts.next()?;
+    let shown = match parts.next() {
+        Some(schema) if schema != "public" => format!("{schema}.{table}"),
+        _ => table.to_string(),
+    };
+    let error =
+        Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist"));
+    Some(place::at_name(error, table, sql))
+}
+
+/// "Invalid function 'lenght'.\nDid you mean 'length'?"
+fn unknown_function(message: &str, sql: &str) -> Option<Error> {
+    let name = between(message, "Invalid function '", "'")
+        .or_else(|| between(message, "Table function '", "' not found"))
+        .or_else(|| between(message, "table function '", "' not found"))?;
+    let error = Error::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist"));
+    let error = match between(message, "Did you mean '", "'") {
+        Some(near) => error.with_hint(format!("Perhaps you meant the function {near}.")),
+        None => error,
+    };
+    Some(place::at_name(error, name, sql))
+}
+
+/// "Failed to coerce arguments to satisfy a call to 'abs' function: coercion from …" and
+/// "'abs' does not support zero arguments …".
+fn wrong_arguments(message: &str, sql: &str) -> Option<Error> {
+    let name = between(message, "satisfy a call to '", "' function")
+        .or_else(|| between(message, "Function '", "' "))
+        .or_else(|| between(message, "function '", "' "))
+        .or_else(|| between(message, "The ", " function "))
+        .or_else(|| between(message, "call to function '", "'"))?;
+    let error = Error::new(
+        SqlState::UNDEFINED_FUNCTION,
+        format!("function {name} does not exist for the given argument types"),
+    )
+    .with_detail(first_line(&clean(message)))
+    .with_hint("You might need to add explicit type casts.");
+    Some(place::at_name(error, name, sql))
+}
+
+/// "Cannot coerce arithmetic expression Utf8 + Int64 to valid types" and "Cannot infer common
+/// argument type for comparison operation Int64 = Boolean".
+fn no_operator(message: &str, _sql: &str) -> Option<Error> {
+    let operation =
+        between(message, "arithmetic expression ", " to valid types").or_else(|| {
+            message.split_once("operation ").and_then(|(head, rest)| {
+                head.contains("Cannot infer common argument type").then_some(rest)
+            })
+        })?;
+    let told = first_line(operation);
+    Some(
+        Error::new(
+            SqlState::UNDEFINED_FUNCTION,
+            format!("operator does not exist: {}", postgres_types(&told)),
+        )
+        .with_hint("You might need to add explicit type casts."),
+    )
+}
+
+/// "Column in SELECT must be in GROUP BY or an aggregate function: …"
+fn not_grouped(message: &str, sql: &str) -> Option<Error> {
+    let (clause, rest) = message.split_once("must be in GROUP BY or an aggregate function")?;
+    let column = rest
+        .split("expression \"")
+        .nth(1)
+        .or_else(|| rest.split("While expanding wildcard, column \"").nth(1))
+        .and_then(|rest| rest.split('"').next())
+        .map(str::to_string);
+    let told = match &column {
+        Some(column) => format!(
+            "column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate \
+             function"
+        ),
+        None => format!(
+            "{} must appear in the GROUP BY clause or be used in an aggregate function",
+            lower_first(clause.trim())
+        ),
+    };
+    let error = Error::new(SqlState::GROUPING_ERROR, told);
+    let name = column.as_deref().and_then(|column| column.rsplit('.').next());
+    Some(match name {
+        Some(name) => place::at_name(error, name, sql),
+        None => error,
+    })
+}
+
+/// Aggregates and windows where they can't be.
+fn bad_placement(message: &str, _sql: &str) -> Option<Error> {
+    let told = if message.contains("Aggregate functions are not allowed in the WHERE clause") {
+        "aggregate functions are not allowed in WHERE"
+    } else if message.contains("aggregate") && message.contains("nested") {
+        "aggregate function calls cannot be nested"
+    } else {
+        return None;
+    };
+    Some(Error::new(SqlState::GROUPING_ERROR, told))
+}
+
+/// Set operations and subqueries whose columns don't match.
+fn wrong_column_counts(message: &str, _sql: &str) -> Option<Error> {
+    if message.contains("queries have different number of columns")
+        || message.contains("must have the same number of columns")
+    {
+        let told = "each query of a set operation must have the same number of columns";
+        return Some(Error::new(SqlState::SYNTAX_ERROR, told));
+    }
+    let one_column = message.contains("subquery should only return one column")
+        || message.contains("Too many columns! The subquery");
+    one_column.then(|| Error::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"))
+}
+
+/// Conditions that are no conditions, and casts that are none.
+fn bad_type(message: &str, _sql: &str) -> Option<Error> {
+    if let Some(given) = between(message, "non-boolean predicate ", " returning ") {
+        let returned = message.split(" returning ").nth(1).unwrap_or_default();
+        return Some(
+            Error::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!(
+                    "argument of WHERE must be type boolean, not type {}",
+                    postgres_types(&first_line(returned))
+                ),
+            )
+            .with_detail(format!("The condition is {given}.")),
+        );
+    }
+    let told = between(message, "Unsupported CAST from ", "\n")
+        .or_else(|| message.split_once("Unsupported CAST from ").map(|(_, rest)| rest))?;
+    let (from, to) = told.split_once(" to ")?;
+    Some(Error::new(
+        SqlState::DATATYPE_MISMATCH,
+        format!("cannot cast type {} to {}", postgres_types(from), postgres_types(to)),
+    ))
+}
+
+/// Arrow's names of types in a sentence, as PostgreSQL calls them.
+fn postgres_types(text: &str) -> String {
+    const NAMES: [(&str, &str); 18] = [
+        ("Timestamp(ns)", "timestamp without time zone"),
+        ("Timestamp(µs)", "timestamp without time zone"),
+        ("Timestamp(µs, \"UTC\")", "timestamp with time zone"),
+        ("Timestamp(Microsecond, None)", "timestamp without time zone"),
+        ("Interval(MonthDayNano)", "interval"),
+        ("Time64(µs)", "time without time zone"),
+        ("LargeUtf8", "text"),
+        ("Utf8View", "text"),
+        ("Utf8", "text"),
+        ("BinaryView", "bytea"),
+        ("Binary", "bytea"),
+        ("Boolean", "boolean"),
+        ("Int16", "smallint"),
+        ("Int32", "integer"),
+        ("Int64", "bigint"),
+        ("Float32", "real"),
+        ("Float64", "double precision"),
+        ("Date32", "date"),
+    ];
+    let mut text = text.to_string();
+    for (arrow, postgres) in NAMES {
+        text = text.replace(arrow, postgres);
+    }
+    while let Some(start) = text.find("Decimal128(").or_else(|| text.find("Decimal256(")) {
+        let Some(length) = text[start..].find(')') else { break };
+        text.replace_range(start..=start + length, "numeric");
+    }
+    text
+}
+
+fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(start)?;
+    Some(rest.split_once(end)?.0)
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim_end_matches('.').to_string()
+}
+
+fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    match (chars.next(), chars.clone().next()) {
+        // An abbreviation such as "SQL" keeps its capitals.
+        (Some(first), Some(second)) if first.is_uppercase() && second.is_lowercase() => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        _ => text.to_string(),
+    }
+}

@@ -1,0 +1,99 @@
+//! What the parser and the tokenizer refuse.
+
+use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::tokenizer::TokenizerError;
+use thalweg_types::{Error, SqlState};
+
+use super::place;
+use crate::parse::Places;
+use datafusion::sql::sqlparser::tokenizer::Location;
+
+pub(super) fn from_parser(error: &ParserError, sql: &str) -> Error {
+    match error {
+        ParserError::RecursionLimitExceeded => {
+            Error::new(SqlState::STATEMENT_TOO_COMPLEX, "statement is too complex")
+                .with_detail("It nests too deeply.")
+        }
+        ParserError::TokenizerError(message) => broken_token(message, sql),
+        ParserError::ParserError(message) => unexpected_token(message, sql),
+    }
+}
+
+pub(crate) fn from_tokenizer(error: &TokenizerError, sql: &str) -> Error {
+    let Location { line, column } = error.location;
+    broken_token(&format!("{} at Line: {line}, Column: {column}", error.message), sql)
+}
+
+/// The parser says "Expected: an expression, found: FROM at Line: 1, Column: 8".
+fn unexpected_token(message: &str, sql: &str) -> Error {
+    let (told, location) = split_location(message);
+    let expected = told
+        .strip_prefix("Expected: ")
+        .and_then(|rest| rest.split_once(", found: "))
+        .map(|(expected, found)| (expected, found.trim()));
+    let Some((expected, found)) = expected else {
+        let error = Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: {told}"));
+        return at(error, location, sql);
+    };
+    let near = location.map(|location| word_at(sql, location)).unwrap_or_default();
+    let told = if found == "EOF" || near.is_empty() {
+        "syntax error at end of input".to_string()
+    } else {
+        format!("syntax error at or near \"{near}\"")
+    };
+    let error =
+        Error::new(SqlState::SYNTAX_ERROR, told).with_detail(format!("Expected {expected}."));
+    at(error, location, sql)
+}
+
+fn broken_token(message: &str, sql: &str) -> Error {
+    let (told, location) = split_location(message);
+    let told = told.trim_end_matches([' ', '.']);
+    let told = match told {
+        "Unterminated string literal" => "unterminated quoted string",
+        "Unexpected EOF while in a multi-line comment" => "unterminated /* comment",
+        "Unterminated dollar-quoted string" | "Unterminated dollar-quoted, expected $" => {
+            "unterminated dollar-quoted string"
+        }
+        told if told.starts_with("Expected close delimiter '\"'") => {
+            "unterminated quoted identifier"
+        }
+        told => told,
+    };
+    let near = location
+        .map(|location| {
+            sql[Places::new(sql).offset(location)..].chars().take(40).collect::<String>()
+        })
+        .unwrap_or_default();
+    let told =
+        if near.is_empty() { told.to_string() } else { format!("{told} at or near \"{near}\"") };
+    at(Error::new(SqlState::SYNTAX_ERROR, told), location, sql)
+}
+
+fn at(error: Error, location: Option<Location>, sql: &str) -> Error {
+    match location {
+        Some(Location { line, column }) => {
+            error.with_position(place::of_location(sql, line, column))
+        }
+        None => error,
+    }
+}
+
+/// Cuts "… at Line: 1, Column: 8" from the end of a message.
+fn split_location(message: &str) -> (&str, Option<Location>) {
+    let Some((told, place)) = message.rsplit_once(" at Line: ") else {
+        return (message, None);
+    };
+    let location = place.split_once(", Column: ").and_then(|(line, column)| {
+        Some(Location { line: line.parse().ok()?, column: column.trim().parse().ok()? })
+    });
+    (told, location)
+}
+
+/// What stands at a place: a whole word or number, or one character.
+fn word_at(sql: &str, location: Location) -> String {
+    let rest = &sql[Places::new(sql).offset(location)..];
+    let word: String =
+        rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').take(63).collect();
+    if word.is_empty() { rest.chars().take(1).collect() } else { word }
+}

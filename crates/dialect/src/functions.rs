@@ -1,0 +1,52 @@
+//! PostgreSQL's functions where DataFusion has none of the name, or one that does something else.
+//!
+//! One file for each family. What is not here is DataFusion's own and behaves alike.
+
+mod datetime;
+mod define;
+mod json;
+mod math;
+mod number_pattern;
+mod ordered_set;
+mod pattern;
+mod session;
+mod statement_time;
+mod text;
+
+use std::sync::Arc;
+
+use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
+use datafusion::logical_expr::planner::ExprPlanner;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+
+use crate::arithmetic::sum::CheckedSum;
+
+/// All scalar functions; registered after DataFusion's, so that they replace those of their name.
+pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
+    [
+        session::functions(),
+        math::functions(),
+        text::functions(),
+        datetime::functions(),
+        json::functions(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// All aggregates, as [`scalar`] gives the scalar functions.
+pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
+    let mut functions = ordered_set::functions();
+    functions.push(Arc::new(bool_and_udaf().as_ref().clone().with_aliases(["every"])));
+    functions.push(Arc::new(AggregateUDF::from(CheckedSum::default())));
+    functions
+}
+
+/// Operators that are functions: asked before DataFusion's own planners.
+pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
+    vec![Arc::new(json::JsonOperators), Arc::new(math::Power)]
+}
+
+#[cfg(test)]
+mod tests;

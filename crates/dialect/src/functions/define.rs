@@ -1,0 +1,155 @@
+//! Defining functions of values: name, types, and what it does to whole columns.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use datafusion::common::{Result as PlanResult, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
+};
+use thalweg_types::Result;
+
+/// What a function does: columns of equal length in, one column of that length out.
+pub(crate) type Compute = fn(&[ArrayRef]) -> Result<ArrayRef>;
+
+/// A function that treats each row alike, whatever the session.
+pub(crate) struct Function {
+    name: &'static str,
+    aliases: Vec<String>,
+    signature: Signature,
+    returns: Returns,
+    compute: Compute,
+}
+
+enum Returns {
+    Always(ArrowType),
+    /// The type of the argument at this place.
+    Argument(usize),
+    Field(FieldRef),
+}
+
+impl Function {
+    /// A function with a choice of argument lists; values are converted to the first that fits.
+    pub(crate) fn new(
+        name: &'static str,
+        arguments: &[&[ArrowType]],
+        returns: ArrowType,
+        compute: Compute,
+    ) -> Function {
+        let lists = arguments.iter().map(|list| match list {
+            [] => TypeSignature::Nullary,
+            list => TypeSignature::Exact(list.to_vec()),
+        });
+        Function::signed(name, TypeSignature::OneOf(lists.collect()), returns, compute)
+    }
+
+    /// A function that takes what the signature says.
+    pub(crate) fn signed(
+        name: &'static str,
+        signature: TypeSignature,
+        returns: ArrowType,
+        compute: Compute,
+    ) -> Function {
+        Function {
+            name,
+            aliases: Vec::new(),
+            signature: Signature::new(signature, Volatility::Immutable),
+            returns: Returns::Always(returns),
+            compute,
+        }
+    }
+
+    pub(crate) fn alias(mut self, alias: &str) -> Function {
+        self.aliases.push(alias.to_string());
+        self
+    }
+
+    /// The result has the type of an argument.
+    pub(crate) fn returning_argument(mut self, place: usize) -> Function {
+        self.returns = Returns::Argument(place);
+        self
+    }
+
+    /// The result is a field with metadata of its own.
+    pub(crate) fn returning_field(mut self, field: Field) -> Function {
+        self.returns = Returns::Field(Arc::new(field));
+        self
+    }
+
+    pub(crate) fn into_udf(self) -> Arc<ScalarUDF> {
+        Arc::new(ScalarUDF::from(self))
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)
+    }
+}
+
+/// No two functions share a name and a signature.
+impl PartialEq for Function {
+    fn eq(&self, other: &Function) -> bool {
+        self.name == other.name && self.signature == other.signature
+    }
+}
+
+impl Eq for Function {}
+
+impl Hash for Function {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Function {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
+        Ok(match &self.returns {
+            Returns::Always(data_type) => data_type.clone(),
+            Returns::Argument(place) => arg_types[*place].clone(),
+            Returns::Field(field) => field.data_type().clone(),
+        })
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
+        if let Returns::Field(field) = &self.returns {
+            return Ok(field.clone());
+        }
+        let types: Vec<ArrowType> =
+            args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        Ok(Arc::new(Field::new(self.name, self.return_type(&types)?, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        let one_value = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if one_value { 1 } else { args.number_rows };
+        let columns = args
+            .args
+            .into_iter()
+            .map(|arg| arg.into_array(rows))
+            .collect::<PlanResult<Vec<ArrayRef>>>()?;
+        let result =
+            (self.compute)(&columns).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        if one_value && !result.is_empty() {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+        }
+        Ok(ColumnarValue::Array(result))
+    }
+}

@@ -1,0 +1,218 @@
+//! JSON: operators, and functions under PostgreSQL's names for `json` and `jsonb` alike.
+//!
+//! Access goes through `datafusion-functions-json`, which reads only as far as it must. Its results
+//! are a union of kinds by default; here they are text or JSON, as PostgreSQL's are.
+
+mod build;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int32Array, StringViewArray};
+use arrow::datatypes::{DataType as ArrowType, Field};
+use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, TypeSignature};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use datafusion_functions_json::udfs;
+use serde_json::Value;
+use thalweg_types::{DataType, Error, Result, SqlState};
+
+use super::define::Function;
+use crate::types::{self, arrow_field};
+
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    let text = || ArrowType::Utf8View;
+    let aliased = |udf: Arc<ScalarUDF>, names: [&'static str; 2]| {
+        Arc::new(udf.as_ref().clone().with_aliases(names))
+    };
+    let mut functions = vec![
+        aliased(udfs::json_get_json_udf(), ["json_extract_path", "jsonb_extract_path"]),
+        aliased(udfs::json_as_text_udf(), ["json_extract_path_text", "jsonb_extract_path_text"]),
+        aliased(udfs::json_contains_udf(), ["json_exists", "jsonb_exists"]),
+        udfs::json_get_str_udf(),
+        udfs::json_get_int_udf(),
+        udfs::json_get_float_udf(),
+        udfs::json_get_bool_udf(),
+        udfs::json_length_udf(),
+        Function::new("json_typeof", &[&[text()]], text(), type_of)
+            .alias("jsonb_typeof")
+            .into_udf(),
+        Function::new("json_array_length", &[&[text()]], ArrowType::Int32, array_length)
+            .alias("jsonb_array_length")
+            .into_udf(),
+        Function::new("jsonb_pretty", &[&[text()]], text(), pretty).into_udf(),
+        Function::new("json_strip_nulls", &[&[text()]], text(), strip_nulls)
+            .alias("jsonb_strip_nulls")
+            .returning_field(arrow_field("json_strip_nulls", &DataType::Json, true))
+            .into_udf(),
+        contains_udf(),
+    ];
+    functions.extend(build::functions());
+    functions
+}
+
+fn contains_udf() -> Arc<ScalarUDF> {
+    let text = || ArrowType::Utf8View;
+    Function::signed(
+        "jsonb_contains",
+        TypeSignature::Exact(vec![text(), text()]),
+        ArrowType::Boolean,
+        contains,
+    )
+    .into_udf()
+}
+
+fn parse(text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|error| {
+        Error::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type json")
+            .with_detail(error.to_string())
+    })
+}
+
+fn each<T>(column: &ArrayRef, take: impl Fn(Value) -> Result<T>) -> Result<Vec<Option<T>>> {
+    let texts = column.as_string_view().iter();
+    texts.map(|text| text.map(|text| parse(text).and_then(&take)).transpose()).collect()
+}
+
+fn type_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let names = each(&columns[0], |value| {
+        Ok(match value {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        })
+    })?;
+    Ok(Arc::new(names.into_iter().collect::<StringViewArray>()))
+}
+
+fn array_length(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let lengths = each(&columns[0], |value| match value {
+        Value::Array(items) => Ok(i32::try_from(items.len()).unwrap_or(i32::MAX)),
+        Value::Object(_) => Err(not_an_array("a non-array")),
+        _ => Err(not_an_array("a scalar")),
+    })?;
+    Ok(Arc::new(lengths.into_iter().collect::<Int32Array>()))
+}
+
+fn not_an_array(what: &str) -> Error {
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("cannot get array length of {what}"))
+}
+
+fn pretty(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let texts = each(&columns[0], |value| {
+        let mut bytes = Vec::new();
+        let format = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+        let mut writer = serde_json::Serializer::with_formatter(&mut bytes, format);
+        serde::Serialize::serialize(&value, &mut writer)
+            .map_err(|error| Error::internal(error.to_string()))?;
+        String::from_utf8(bytes).map_err(|error| Error::internal(error.to_string()))
+    })?;
+    Ok(Arc::new(texts.into_iter().collect::<StringViewArray>()))
+}
+
+fn strip_nulls(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    fn strip(value: Value) -> Value {
+        match value {
+            Value::Object(members) => Value::Object(
+                members
+                    .into_iter()
+                    .filter(|(_, member)| !member.is_null())
+                    .map(|(key, member)| (key, strip(member)))
+                    .collect(),
+            ),
+            Value::Array(items) => Value::Array(items.into_iter().map(strip).collect()),
+            other => other,
+        }
+    }
+    let texts = each(&columns[0], |value| Ok(strip(value).to_string()))?;
+    Ok(Arc::new(texts.into_iter().collect::<StringViewArray>()))
+}
+
+fn contains(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let (whole, part) = (each(&columns[0], Ok)?, each(&columns[1], Ok)?);
+    let held = whole.iter().zip(&part).map(|(whole, part)| match (whole, part) {
+        (Some(whole), Some(part)) => {
+            // An array may be asked for one of its scalars.
+            let scalar = !part.is_array() && !part.is_object();
+            let item = scalar && whole.as_array().is_some_and(|items| items.contains(part));
+            Some(item || holds(whole, part))
+        }
+        _ => None,
+    });
+    Ok(Arc::new(held.collect::<BooleanArray>()))
+}
+
+/// Whether all that `part` says, `whole` says too, at the same place.
+fn holds(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            part.iter().all(|(key, part)| whole.get(key).is_some_and(|whole| holds(whole, part)))
+        }
+        (Value::Array(whole), Value::Array(part)) => {
+            part.iter().all(|part| whole.iter().any(|whole| holds(whole, part)))
+        }
+        (whole, part) => whole == part,
+    }
+}
+
+/// `->`, `->>`, `#>`, `#>>`, `?`, `@>` and `<@`.
+#[derive(Debug)]
+pub(super) struct JsonOperators;
+
+impl ExprPlanner for JsonOperators {
+    fn plan_binary_op(
+        &self,
+        RawBinaryExpr { op, left, right }: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> PlanResult<PlannerResult<RawBinaryExpr>> {
+        let is_json = |expr: &Expr| {
+            expr.to_field(schema)
+                .is_ok_and(|(_, field)| types::from_field(&field).ok() == Some(DataType::Json))
+        };
+        let function = match op {
+            BinaryOperator::Arrow | BinaryOperator::HashArrow => udfs::json_get_json_udf(),
+            BinaryOperator::LongArrow | BinaryOperator::HashLongArrow => udfs::json_as_text_udf(),
+            BinaryOperator::Question => udfs::json_contains_udf(),
+            BinaryOperator::AtArrow if is_json(&left) || is_json(&right) => contains_udf(),
+            BinaryOperator::ArrowAt if is_json(&left) || is_json(&right) => {
+                let call = contains_udf().call(vec![right, left]);
+                return Ok(PlannerResult::Planned(call));
+            }
+            _ => return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
+        };
+        let mut arguments = vec![left];
+        match op {
+            BinaryOperator::HashArrow | BinaryOperator::HashLongArrow => {
+                arguments.extend(path_of(right));
+            }
+            _ => arguments.push(right),
+        }
+        Ok(PlannerResult::Planned(function.call(arguments)))
+    }
+}
+
+/// The steps of a path `'{a,0,b}'`; what is no literal is taken as an array of steps.
+fn path_of(path: Expr) -> Vec<Expr> {
+    let Expr::Literal(value, _) = &path else { return vec![path] };
+    let Some(Some(text)) = value.try_as_str() else { return vec![path] };
+    let Some(steps) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) else {
+        return vec![path];
+    };
+    let step = |step: &str| {
+        let step = step.trim().trim_matches('"');
+        // A whole number is the place in an array.
+        match step.parse::<i64>() {
+            Ok(place) => Expr::Literal(ScalarValue::Int64(Some(place)), None),
+            Err(_) => Expr::Literal(ScalarValue::Utf8(Some(step.to_string())), None),
+        }
+    };
+    steps.split(',').map(step).collect()
+}
+
+/// The type that JSON results are shown as.
+fn json_field(name: &str) -> Field {
+    arrow_field(name, &DataType::Json, true)
+}

@@ -1,0 +1,173 @@
+//! JSON from values: `json_build_object`, `json_build_array`, `to_json`.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use datafusion::common::{Result as PlanResult, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
+};
+use thalweg_types::{DataType, Error, Result, SqlState};
+
+use crate::cast::{is_text, to_text};
+use crate::types;
+
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    [
+        ("json_build_object", Shape::Object, " : "),
+        ("jsonb_build_object", Shape::Object, ": "),
+        ("json_build_array", Shape::Array, ""),
+        ("jsonb_build_array", Shape::Array, ""),
+        ("to_json", Shape::Value, ""),
+        ("to_jsonb", Shape::Value, ""),
+    ]
+    .into_iter()
+    .map(|(name, shape, colon)| Arc::new(ScalarUDF::from(Build::new(name, shape, colon))))
+    .collect()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Shape {
+    Object,
+    Array,
+    Value,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Build {
+    name: &'static str,
+    shape: Shape,
+    colon: &'static str,
+    signature: Signature,
+}
+
+impl Build {
+    fn new(name: &'static str, shape: Shape, colon: &'static str) -> Build {
+        let signature = match shape {
+            Shape::Value => TypeSignature::Any(1),
+            _ => TypeSignature::OneOf(vec![TypeSignature::Nullary, TypeSignature::VariadicAny]),
+        };
+        Build { name, shape, colon, signature: Signature::new(signature, Volatility::Immutable) }
+    }
+
+    fn build(&self, columns: &[ArrayRef], fields: &[FieldRef], rows: usize) -> Result<ArrayRef> {
+        if self.shape == Shape::Object && columns.len() % 2 == 1 {
+            return Err(Error::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                "argument list must have even number of elements",
+            ));
+        }
+        let values = columns
+            .iter()
+            .zip(fields)
+            .map(|(column, field)| json_of(column, field))
+            .collect::<Result<Vec<_>>>()?;
+        if let (Shape::Value, Some(value)) = (self.shape, values.first()) {
+            return Ok(Arc::new(value.clone()));
+        }
+        let keys = columns.iter().step_by(2).map(to_text).collect::<Result<Vec<_>>>()?;
+        let built = (0..rows).map(|row| match self.shape {
+            Shape::Object => self.object(&keys, &values, row),
+            _ => {
+                let items: Vec<&str> = values.iter().map(|value| shown(value, row)).collect();
+                Ok(format!("[{}]", items.join(", ")))
+            }
+        });
+        Ok(Arc::new(built.map(|row| row.map(Some)).collect::<Result<StringViewArray>>()?))
+    }
+
+    fn object(&self, keys: &[ArrayRef], values: &[StringViewArray], row: usize) -> Result<String> {
+        let members = keys.iter().zip(values.iter().skip(1).step_by(2)).map(|(key, value)| {
+            let key = key.as_string_view();
+            if key.is_null(row) {
+                return Err(Error::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    "null value not allowed for object key",
+                ));
+            }
+            Ok(format!("{}{}{}", quoted(key.value(row)), self.colon, shown(value, row)))
+        });
+        Ok(format!("{{{}}}", members.collect::<Result<Vec<_>>>()?.join(", ")))
+    }
+}
+
+fn shown(values: &StringViewArray, row: usize) -> &str {
+    if values.is_null(row) { "null" } else { values.value(row) }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Each value as JSON; NULL stays NULL.
+fn json_of(column: &ArrayRef, field: &Field) -> Result<StringViewArray> {
+    let texts = to_text(column)?;
+    let texts = texts.as_string_view();
+    let data_type = column.data_type();
+    let is_json = is_text(data_type) && types::from_field(field).ok() == Some(DataType::Json);
+    if is_json || data_type.is_integer() || *data_type == ArrowType::Boolean {
+        return Ok(texts.clone());
+    }
+    if let ArrowType::List(item) = data_type {
+        return json_of_lists(column, item);
+    }
+    let is_number = data_type.is_numeric();
+    let is_moment = matches!(data_type, ArrowType::Timestamp(_, _));
+    let write = |text: &str| match text {
+        "NaN" | "Infinity" | "-Infinity" => quoted(text),
+        text if is_number => text.to_string(),
+        text if is_moment => quoted(&text.replacen(' ', "T", 1)),
+        text => quoted(text),
+    };
+    Ok(texts.iter().map(|text| text.map(write)).collect())
+}
+
+fn json_of_lists(column: &ArrayRef, item: &FieldRef) -> Result<StringViewArray> {
+    let lists = column.as_list::<i32>();
+    let items = json_of(lists.values(), item)?;
+    let offsets = lists.value_offsets();
+    let written = (0..lists.len()).map(|row| {
+        let range = offsets[row] as usize..offsets[row + 1] as usize;
+        let items: Vec<&str> = range.map(|at| shown(&items, at)).collect();
+        lists.is_valid(row).then(|| format!("[{}]", items.join(",")))
+    });
+    Ok(written.collect())
+}
+
+impl ScalarUDFImpl for Build {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
+        Ok(ArrowType::Utf8View)
+    }
+
+    fn return_field_from_args(&self, _args: ReturnFieldArgs) -> PlanResult<FieldRef> {
+        Ok(Arc::new(super::json_field(self.name)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        let one_value = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if one_value { 1 } else { args.number_rows };
+        let columns = args
+            .args
+            .into_iter()
+            .map(|arg| arg.into_array(rows))
+            .collect::<PlanResult<Vec<ArrayRef>>>()?;
+        let built = self
+            .build(&columns, &args.arg_fields, rows)
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        if one_value {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&built, 0)?));
+        }
+        Ok(ColumnarValue::Array(built))
+    }
+}

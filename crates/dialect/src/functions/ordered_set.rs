@@ -1,0 +1,190 @@
+//! `mode()` and `percentile_disc(fraction)`, both `WITHIN GROUP (ORDER BY …)`.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, new_empty_array};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::{SortOptions, concat, filter, is_not_null, sort};
+use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Float64Type};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::{Result as PlanResult, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
+};
+use thalweg_types::{Error, SqlState};
+
+pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
+    [Kind::Mode, Kind::PercentileDisc]
+        .map(|kind| Arc::new(AggregateUDF::from(OrderedSet::new(kind))))
+        .into()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Mode,
+    PercentileDisc,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OrderedSet {
+    kind: Kind,
+    signature: Signature,
+}
+
+impl OrderedSet {
+    fn new(kind: Kind) -> OrderedSet {
+        let arguments = if kind == Kind::Mode { 1 } else { 2 };
+        OrderedSet { kind, signature: Signature::any(arguments, Volatility::Immutable) }
+    }
+
+    /// The fraction is a constant: it is evaluated on no columns and one row.
+    fn fraction(&self, args: &AccumulatorArgs) -> PlanResult<f64> {
+        let [_, fraction, ..] = args.exprs else { return Ok(0.0) };
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let schema = Arc::new(args.schema.clone());
+        let columns =
+            schema.fields().iter().map(|field| arrow::array::new_null_array(field.data_type(), 1));
+        let batch = RecordBatch::try_new_with_options(
+            Arc::new(nullable(&schema)),
+            columns.collect(),
+            &options,
+        )?;
+        let value = fraction.evaluate(&batch)?.into_array(1)?;
+        let value = arrow::compute::cast(&value, &ArrowType::Float64)?;
+        let value = value.as_primitive::<Float64Type>();
+        let fraction = value.value(0);
+        if value.is_null(0) || !(0.0..=1.0).contains(&fraction) {
+            let error = Error::new(
+                SqlState::NUMERIC_OUT_OF_RANGE,
+                format!("percentile value {fraction} is not between 0 and 1"),
+            );
+            return Err(DataFusionError::External(Box::new(error)));
+        }
+        Ok(fraction)
+    }
+}
+
+fn nullable(schema: &arrow::datatypes::Schema) -> arrow::datatypes::Schema {
+    let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    arrow::datatypes::Schema::new(fields.collect::<Vec<_>>())
+}
+
+impl AggregateUDFImpl for OrderedSet {
+    fn name(&self) -> &str {
+        match self.kind {
+            Kind::Mode => "mode",
+            Kind::PercentileDisc => "percentile_disc",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
+        Ok(arg_types[0].clone())
+    }
+
+    fn supports_within_group_clause(&self) -> bool {
+        true
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> PlanResult<Vec<FieldRef>> {
+        let items = ArrowType::List(item_field(args.input_fields[0].data_type()));
+        Ok(vec![Arc::new(Field::new(format!("{}[values]", args.name), items, true))])
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> PlanResult<Box<dyn Accumulator>> {
+        let descending = args.order_bys.first().is_some_and(|order| order.options.descending);
+        Ok(Box::new(Values {
+            kind: self.kind,
+            fraction: self.fraction(&args)?,
+            descending,
+            data_type: args.expr_fields[0].data_type().clone(),
+            batches: Vec::new(),
+        }))
+    }
+}
+
+fn item_field(data_type: &ArrowType) -> FieldRef {
+    Arc::new(Field::new("item", data_type.clone(), true))
+}
+
+/// All values of a group but NULLs, sorted when the result is asked for.
+#[derive(Debug)]
+struct Values {
+    kind: Kind,
+    fraction: f64,
+    descending: bool,
+    data_type: ArrowType,
+    batches: Vec<ArrayRef>,
+}
+
+impl Values {
+    fn all(&self) -> PlanResult<ArrayRef> {
+        if self.batches.is_empty() {
+            return Ok(new_empty_array(&self.data_type));
+        }
+        let batches: Vec<&dyn Array> = self.batches.iter().map(AsRef::as_ref).collect();
+        Ok(concat(&batches)?)
+    }
+}
+
+impl Accumulator for Values {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
+        let values = &values[0];
+        let kept = match values.null_count() {
+            0 => values.clone(),
+            _ => filter(values, &is_not_null(values)?)?,
+        };
+        if !kept.is_empty() {
+            self.batches.push(kept);
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> PlanResult<ScalarValue> {
+        let options = SortOptions { descending: self.descending, nulls_first: false };
+        let sorted = sort(&self.all()?, Some(options))?;
+        if sorted.is_empty() {
+            return ScalarValue::try_from(&self.data_type);
+        }
+        let place = match self.kind {
+            // The first value whose share of the rows reaches the fraction.
+            Kind::PercentileDisc => {
+                let place = (self.fraction * sorted.len() as f64).ceil() as usize;
+                place.clamp(1, sorted.len()) - 1
+            }
+            Kind::Mode => start_of_longest_run(&sorted)?,
+        };
+        ScalarValue::try_from_array(&sorted, place)
+    }
+
+    fn size(&self) -> usize {
+        let arrays: usize = self.batches.iter().map(|batch| batch.get_array_memory_size()).sum();
+        size_of::<Values>() + arrays
+    }
+
+    fn state(&mut self) -> PlanResult<Vec<ScalarValue>> {
+        let values = self.all()?;
+        let offsets = OffsetBuffer::from_lengths([values.len()]);
+        let list = ListArray::try_new(item_field(&self.data_type), offsets, values, None)?;
+        Ok(vec![ScalarValue::List(Arc::new(list))])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> PlanResult<()> {
+        for list in states[0].as_list::<i32>().iter().flatten() {
+            self.update_batch(&[list])?;
+        }
+        Ok(())
+    }
+}
+
+fn start_of_longest_run(sorted: &ArrayRef) -> PlanResult<usize> {
+    let runs = arrow::compute::partition(std::slice::from_ref(sorted))?.ranges();
+    // Of runs of equal length the first is taken.
+    let longest = runs.into_iter().rev().max_by_key(|run| run.len());
+    Ok(longest.map_or(0, |run| run.start))
+}

@@ -1,0 +1,135 @@
+//! From text to statements.
+//!
+//! A text may hold several statements. Each comes back with its own text and place, and its tree
+//! keeps the places of the whole text, so that errors found later can point into what was written.
+//! No text, however long or deep, exhausts the stack: see [`depth`].
+
+mod depth;
+mod place;
+
+use datafusion::error::DataFusionError;
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Whitespace};
+use thalweg_types::{Error, Result, SqlState};
+
+use crate::errors;
+pub(crate) use place::{Places, character_at};
+
+/// How deep parentheses, subqueries and the like may nest.
+const NESTING_MAX: usize = 256;
+
+/// One statement of a text.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    /// DataFusion's tree: PostgreSQL's statements are its `Statement::Statement`, `COPY` in both
+    /// directions included; `EXPLAIN` is `Statement::Explain`.
+    pub statement: Statement,
+    /// The statement as written, without the semicolon and the blanks around it.
+    pub text: String,
+    /// Where `text` begins in the whole text, in bytes.
+    pub offset: usize,
+}
+
+/// Parses every statement of a text; an empty text has none.
+///
+/// Positions in errors, and the places that the trees hold, count from the start of `sql`.
+pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
+    if let Some(at) = sql.find('\0') {
+        return Err(Error::new(
+            SqlState::INVALID_BYTE_SEQUENCE,
+            "invalid byte sequence for encoding \"UTF8\": 0x00",
+        )
+        .with_position(sql[..at].chars().count() + 1));
+    }
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
+        .tokenize_with_location()
+        .map_err(|error| errors::from_tokenizer(&error, sql))?;
+    depth::check(&tokens)?;
+
+    let mut places = Places::new(sql);
+    let mut statements = Vec::new();
+    for tokens in tokens.split(|token| token.token == Token::SemiColon) {
+        let Some((first, last)) = ends(tokens) else { continue };
+        let offset = places.offset(first.span.start);
+        let text = &sql[offset..places.offset(last.span.end)];
+        let statement = parse_one(tokens, last, sql)?;
+        statements.push(Parsed { statement, text: text.to_string(), offset });
+    }
+    Ok(statements)
+}
+
+/// Parses a text that must hold exactly one statement.
+pub fn parse_single(sql: &str) -> Result<Parsed> {
+    let mut statements = parse(sql)?;
+    match (statements.pop(), statements.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        (Some(_), false) => {
+            Err(Error::new(SqlState::SYNTAX_ERROR, "cannot run several statements as one"))
+        }
+        (None, _) => Err(Error::new(SqlState::SYNTAX_ERROR, "the statement is empty")),
+    }
+}
+
+/// The first and the last token that are more than blanks and comments.
+fn ends(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, &TokenWithSpan)> {
+    let spoken = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
+    Some((tokens.iter().find(spoken)?, tokens.iter().rev().find(spoken)?))
+}
+
+fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Result<Statement> {
+    let mut tokens: Vec<TokenWithSpan> = tokens
+        .iter()
+        .filter(|token| {
+            // What a line comment holds must not look like a place where parsing stopped.
+            !matches!(
+                token.token,
+                Token::Whitespace(
+                    Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_)
+                )
+            )
+        })
+        .cloned()
+        .collect();
+    tokens.push(end_of_statement(last));
+    let leads_with = |keyword: Keyword| {
+        let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
+        matches!(first.map(|first| &first.token), Some(Token::Word(word)) if word.keyword == keyword)
+    };
+    let parsed = if leads_with(Keyword::COPY) { parse_copy(tokens) } else { parse_other(tokens) };
+    parsed.map_err(|error| errors::from_datafusion(error, sql))
+}
+
+fn parse_other(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {
+    let mut parser = DFParserBuilder::new(tokens)
+        .with_dialect(&PostgreSqlDialect {})
+        .with_recursion_limit(NESTING_MAX)
+        .build()?;
+    let statement = parser.parse_statement()?;
+    parser.parser.expect_token(&Token::EOF)?;
+    Ok(statement)
+}
+
+/// `COPY` as PostgreSQL has it; where that fails, DataFusion's `COPY … STORED AS …`.
+fn parse_copy(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {
+    let mut parser = Parser::new(&PostgreSqlDialect {})
+        .with_tokens_with_locations(tokens.clone())
+        .with_recursion_limit(NESTING_MAX);
+    let parsed = parser
+        .parse_statement()
+        .and_then(|statement| parser.expect_token(&Token::EOF).map(|_| statement));
+    match parsed {
+        Ok(statement) => Ok(Statement::Statement(Box::new(statement))),
+        Err(error) => parse_other(tokens).map_err(|_| DataFusionError::SQL(Box::new(error), None)),
+    }
+}
+
+/// A token that stands for the end of a statement, placed behind its last token.
+fn end_of_statement(last: &TokenWithSpan) -> TokenWithSpan {
+    TokenWithSpan { token: Token::EOF, span: Span::new(last.span.end, last.span.end) }
+}
+
+#[cfg(test)]
+mod tests;

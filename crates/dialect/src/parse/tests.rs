@@ -1,0 +1,123 @@
+use super::*;
+use datafusion::sql::sqlparser::ast;
+
+#[test]
+fn statements_keep_their_text_and_place() {
+    let sql = "select 1; -- one\n ;\n /* two; */ select $$;$$ , 'ü;' ;select 'x';;";
+    let parsed = parse(sql).unwrap();
+    let texts: Vec<&str> = parsed.iter().map(|statement| statement.text.as_str()).collect();
+    assert_eq!(texts, ["select 1", "select $$;$$ , 'ü;'", "select 'x'"]);
+    for statement in &parsed {
+        assert!(sql[statement.offset..].starts_with(&statement.text));
+    }
+    assert!(parse("").unwrap().is_empty());
+    assert!(parse(" ; -- nothing\n").unwrap().is_empty());
+}
+
+#[test]
+fn places_count_from_the_start_of_the_text() {
+    for (sql, position, message) in [
+        ("selec 1", 1, "syntax error at or near \"selec\""),
+        ("select 1;\nselect from where", 18, "syntax error at or near \"where\""),
+        ("select 'ü', 1 +", 16, "syntax error at end of input"),
+        ("select 1 +;", 11, "syntax error at end of input"),
+        ("select 'abc", 8, "unterminated quoted string at or near \"'abc\""),
+        ("select 1 )", 10, "syntax error at or near \")\""),
+        ("select 1\u{0}", 9, "invalid byte sequence for encoding \"UTF8\": 0x00"),
+    ] {
+        let error = parse(sql).unwrap_err();
+        assert_eq!((error.position(), error.message()), (Some(position), message), "{sql}");
+    }
+}
+
+#[test]
+fn statements_of_every_kind_are_reached() {
+    for sql in [
+        "select $1 + $2",
+        "insert into t values (1) on conflict (a) do update set b = excluded.b returning *",
+        "create table t (a serial primary key, b varchar(3)[]) with (shard_key = 'a')",
+        "create table t (a int) with (shard_key = \"a\")",
+        "create table t (a int) with (shard_key = a)",
+        "update t set a = 1 where b = 2 returning a",
+        "delete from t where a = 1",
+        "copy t from 'file.csv' with (format csv, header)",
+        "copy t (a, b) from stdin",
+        "copy (select 1) to 'out.parquet' with (format parquet)",
+        "copy (select 1) to stdout",
+        "copy t to 'out.csv' stored as csv",
+        "explain analyze select 1",
+        "explain (analyze, verbose) select 1",
+        "begin",
+        "start transaction isolation level repeatable read",
+        "savepoint a",
+        "rollback to savepoint a",
+        "set time zone 'UTC'",
+        "show server_version",
+        "truncate t",
+        "alter table t add column c int default 3",
+        "create index i on t (a)",
+        "create view v as select 1",
+        "drop table if exists t cascade",
+        "create schema s",
+        "prepare p (int) as select $1",
+        "execute p (1)",
+        "deallocate p",
+        "values (1), (2)",
+        "table t",
+    ] {
+        let parsed = parse(sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        assert_eq!(parsed.len(), 1, "{sql}");
+    }
+}
+
+#[test]
+fn copy_is_the_same_statement_in_both_directions() {
+    for sql in ["copy t from 'a'", "copy (select 1) to 'a'"] {
+        let Statement::Statement(statement) = parse_single(sql).unwrap().statement else {
+            panic!("{sql}");
+        };
+        assert!(matches!(*statement, ast::Statement::Copy { .. }), "{sql}");
+    }
+}
+
+#[test]
+fn no_text_exhausts_the_stack() {
+    let nested = |open: &str, inner: &str, close: &str, times: usize| {
+        format!("select {}{inner}{}", open.repeat(times), close.repeat(times))
+    };
+    for sql in [
+        nested("(", "1", ")", 100_000),
+        nested("(select ", "1", ")", 100_000),
+        nested("array[", "1", "]", 100_000),
+        nested("", "1", " + 1", 250_000),
+        nested("", "true", " and true", 100_000),
+        nested("", "'a'", " || 'a'", 100_000),
+        nested("not ", "true", "", 100_000),
+        nested("- ", "1", "", 100_000),
+        nested("case when true then ", "1", " end", 50_000),
+        nested("", "1", "::int", 100_000),
+        nested("", "1", " union all select 1", 50_000),
+        nested("", "* from t", " join t on true", 50_000),
+        nested("f(", "1", ")", 100_000),
+        nested("exists (select ", "1", ")", 50_000),
+    ] {
+        let error = parse(&sql).unwrap_err();
+        assert_eq!(error.state(), SqlState::STATEMENT_TOO_COMPLEX, "{}", &sql[..40]);
+    }
+}
+
+#[test]
+fn long_and_deep_statements_within_the_limits_pass() {
+    for sql in [
+        format!(
+            "insert into t values {}",
+            vec!["(1, 'abcdefghijklmnopqrstuvwxyz')"; 40_000].join(", ")
+        ),
+        format!("select * from t where a in ({})", vec!["1"; 100_000].join(", ")),
+        format!("select {}1{}", "(".repeat(100), ")".repeat(100)),
+        format!("select 1{}", " + 1".repeat(900)),
+        "select 1;".repeat(10_000),
+    ] {
+        parse(&sql).unwrap_or_else(|error| panic!("{}: {error:?}", &sql[..40]));
+    }
+}

@@ -1,0 +1,417 @@
+//! Three vocabularies of types and the ways between them: SQL's names as the parser gives them,
+//! Thalweg's [`DataType`], and Arrow's.
+//!
+//! Arrow has no type of its own for `uuid`, `json` and `varchar(n)`. They are strings there, and the
+//! field's metadata says under [`TYPE_KEY`] what the strings are. The metadata travels with the
+//! field through plans, so that casts and literals can be treated as PostgreSQL treats them.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, IntervalUnit, TimeUnit};
+use datafusion::common::Result as PlanResult;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, CharacterLength, DataType as SqlType, ExactNumberInfo, TimezoneInfo,
+};
+use thalweg_types::{Column, DataType, Error, Result, SqlState};
+
+/// The key of a field's metadata under which the SQL type is named where Arrow's type says less.
+pub const TYPE_KEY: &str = "thalweg.type";
+
+/// The precision and scale of `numeric` where none is given: the most digits that fit 128 bits.
+pub const NUMERIC_DEFAULT: (u8, i8) = (38, 10);
+
+/// PostgreSQL's greatest length of `varchar(n)`.
+const VARCHAR_CHARS_MAX: u64 = 10_485_760;
+
+/// The column type that an SQL type name stands for.
+pub fn column_type(sql: &SqlType) -> Result<DataType> {
+    if let Some(data_type) = number_type(sql)? {
+        return Ok(data_type);
+    }
+    if let Some(data_type) = text_type(sql)? {
+        return Ok(data_type);
+    }
+    match sql {
+        SqlType::Bool | SqlType::Boolean => Ok(DataType::Boolean),
+        SqlType::Bytea | SqlType::Blob(_) | SqlType::Binary(_) | SqlType::Varbinary(_) => {
+            Ok(DataType::Bytea)
+        }
+        SqlType::Date | SqlType::Date32 => Ok(DataType::Date),
+        SqlType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Ok(DataType::Time),
+        SqlType::Time(_, _) => Err(Error::unsupported("time with time zone")),
+        SqlType::Datetime(_) | SqlType::TimestampNtz(_) => Ok(DataType::Timestamp),
+        SqlType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            Ok(DataType::Timestamp)
+        }
+        SqlType::Timestamp(_, _) => Ok(DataType::Timestamptz),
+        SqlType::Interval { .. } => Ok(DataType::Interval),
+        SqlType::Uuid => Ok(DataType::Uuid),
+        SqlType::JSON | SqlType::JSONB => Ok(DataType::Json),
+        SqlType::Array(
+            ArrayElemTypeDef::SquareBracket(item, _)
+            | ArrayElemTypeDef::AngleBracket(item)
+            | ArrayElemTypeDef::Parenthesis(item),
+        ) => Ok(DataType::Array(Box::new(column_type(item)?))),
+        SqlType::Custom(name, _) => Err(unknown_type(&name.to_string())),
+        other => Err(unknown_type(&other.to_string())),
+    }
+}
+
+/// Whether the type is one of `serial`'s spellings: an integer that numbers itself, and is never
+/// NULL.
+#[must_use]
+pub fn is_serial(sql: &SqlType) -> bool {
+    custom_name(sql).is_some_and(|name| serial_type(&name).is_some())
+}
+
+fn serial_type(name: &str) -> Option<DataType> {
+    match name {
+        "smallserial" | "serial2" => Some(DataType::Int2),
+        "serial" | "serial4" => Some(DataType::Int4),
+        "bigserial" | "serial8" => Some(DataType::Int8),
+        _ => None,
+    }
+}
+
+/// The name of a type that the parser has no variant for, without the schema it may live in.
+fn custom_name(sql: &SqlType) -> Option<String> {
+    let SqlType::Custom(name, _) = sql else { return None };
+    let last = name.0.last()?.as_ident()?;
+    Some(last.value.to_ascii_lowercase())
+}
+
+fn number_type(sql: &SqlType) -> Result<Option<DataType>> {
+    Ok(Some(match sql {
+        SqlType::SmallInt(_) | SqlType::Int2(_) | SqlType::TinyInt(_) => DataType::Int2,
+        SqlType::Int(_) | SqlType::Int4(_) | SqlType::Integer(_) | SqlType::MediumInt(_) => {
+            DataType::Int4
+        }
+        SqlType::BigInt(_) | SqlType::Int8(_) | SqlType::Int64 => DataType::Int8,
+        SqlType::Real | SqlType::Float4 => DataType::Float4,
+        SqlType::Float(ExactNumberInfo::Precision(bits)) if *bits <= 24 => DataType::Float4,
+        SqlType::Float(_)
+        | SqlType::Float8
+        | SqlType::Float64
+        | SqlType::Double(_)
+        | SqlType::DoublePrecision => DataType::Float8,
+        SqlType::Numeric(info) | SqlType::Decimal(info) | SqlType::Dec(info) => numeric(*info)?,
+        SqlType::Custom(_, _) => {
+            return Ok(custom_name(sql).and_then(|name| match name.as_str() {
+                "oid" => Some(DataType::Int8),
+                name => serial_type(name),
+            }));
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn numeric(info: ExactNumberInfo) -> Result<DataType> {
+    let (precision, scale) = match info {
+        ExactNumberInfo::None => {
+            return Ok(DataType::Decimal {
+                precision: NUMERIC_DEFAULT.0,
+                scale: NUMERIC_DEFAULT.1,
+            });
+        }
+        ExactNumberInfo::Precision(precision) => (precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
+    };
+    let out_of_range = |what: &str, value: i64, least: i64, most: u64| {
+        Error::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("NUMERIC {what} {value} must be between {least} and {most}"),
+        )
+    };
+    let digits = i64::try_from(precision).unwrap_or(i64::MAX);
+    let precision = u8::try_from(precision)
+        .ok()
+        .filter(|digits| (1..=76).contains(digits))
+        .ok_or_else(|| out_of_range("precision", digits, 1, 76))?;
+    let scale = i8::try_from(scale)
+        .ok()
+        .filter(|places| (0..=i16::from(precision)).contains(&i16::from(*places)))
+        .ok_or_else(|| out_of_range("scale", scale, 0, u64::from(precision)))?;
+    Ok(DataType::Decimal { precision, scale })
+}
+
+fn text_type(sql: &SqlType) -> Result<Option<DataType>> {
+    let length = match sql {
+        SqlType::Text
+        | SqlType::String(None)
+        | SqlType::TinyText
+        | SqlType::MediumText
+        | SqlType::LongText
+        | SqlType::Clob(None) => None,
+        SqlType::String(Some(chars)) | SqlType::Clob(Some(chars)) => Some(*chars),
+        SqlType::Varchar(length)
+        | SqlType::CharacterVarying(length)
+        | SqlType::CharVarying(length)
+        | SqlType::Nvarchar(length) => chars_of(length.as_ref()),
+        // Blanks at the end are not padded: `char(n)` limits the length and no more.
+        SqlType::Char(length) | SqlType::Character(length) => {
+            Some(chars_of(length.as_ref()).unwrap_or(1))
+        }
+        SqlType::Custom(_, modifiers) => match custom_name(sql).as_deref() {
+            Some("bpchar" | "name" | "citext") => {
+                modifiers.first().and_then(|chars| chars.parse().ok())
+            }
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let max_chars = match length {
+        None => None,
+        Some(chars @ 1..=VARCHAR_CHARS_MAX) => u32::try_from(chars).ok(),
+        Some(0) => {
+            return Err(Error::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                "length for type varchar must be at least 1",
+            ));
+        }
+        Some(_) => {
+            return Err(Error::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("length for type varchar cannot exceed {VARCHAR_CHARS_MAX}"),
+            ));
+        }
+    };
+    Ok(Some(DataType::Text { max_chars }))
+}
+
+fn chars_of(length: Option<&CharacterLength>) -> Option<u64> {
+    match length {
+        Some(CharacterLength::IntegerLength { length, .. }) => Some(*length),
+        Some(CharacterLength::Max) | None => None,
+    }
+}
+
+fn unknown_type(name: &str) -> Error {
+    Error::new(
+        SqlState::UNDEFINED_OBJECT,
+        format!("type \"{}\" does not exist", name.to_ascii_lowercase()),
+    )
+}
+
+/// Arrow's type for the values of a column.
+#[must_use]
+pub fn arrow_type(data_type: &DataType) -> ArrowType {
+    match data_type {
+        DataType::Boolean => ArrowType::Boolean,
+        DataType::Int2 => ArrowType::Int16,
+        DataType::Int4 => ArrowType::Int32,
+        DataType::Int8 => ArrowType::Int64,
+        DataType::Float4 => ArrowType::Float32,
+        DataType::Float8 => ArrowType::Float64,
+        DataType::Decimal { precision: precision @ ..=38, scale } => {
+            ArrowType::Decimal128(*precision, *scale)
+        }
+        DataType::Decimal { precision, scale } => ArrowType::Decimal256(*precision, *scale),
+        DataType::Text { .. } | DataType::Uuid | DataType::Json => ArrowType::Utf8View,
+        DataType::Bytea => ArrowType::BinaryView,
+        DataType::Date => ArrowType::Date32,
+        DataType::Time => ArrowType::Time64(TimeUnit::Microsecond),
+        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::Timestamptz => ArrowType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
+        DataType::Array(item) => ArrowType::List(Arc::new(arrow_field("item", item, true))),
+    }
+}
+
+/// A field of the type, with the metadata that Arrow's own type leaves out.
+#[must_use]
+pub fn arrow_field(name: &str, data_type: &DataType, nullable: bool) -> Field {
+    let field = Field::new(name, arrow_type(data_type), nullable);
+    match data_type {
+        DataType::Uuid | DataType::Json | DataType::Text { max_chars: Some(_) } => {
+            field.with_metadata([(TYPE_KEY.to_string(), data_type.to_string())].into())
+        }
+        _ => field,
+    }
+}
+
+/// The field under which a table shows a column.
+#[must_use]
+pub fn column_field(column: &Column) -> Field {
+    arrow_field(&column.name, &column.data_type, column.nullable)
+}
+
+/// The column type that takes a field's values without loss: what `CREATE TABLE AS` gives a column.
+pub fn from_field(field: &Field) -> Result<DataType> {
+    if let Some(name) = field.metadata().get(TYPE_KEY)
+        && let Some(data_type) = named_type(name)
+    {
+        return Ok(data_type);
+    }
+    from_arrow(field.data_type())
+}
+
+/// What [`TYPE_KEY`] names: only the types that need naming are understood.
+#[must_use]
+pub fn named_type(name: &str) -> Option<DataType> {
+    match name {
+        "uuid" => Some(DataType::Uuid),
+        "json" => Some(DataType::Json),
+        _ => {
+            let chars = name.strip_prefix("character varying(")?.strip_suffix(')')?;
+            Some(DataType::Text { max_chars: Some(chars.parse().ok()?) })
+        }
+    }
+}
+
+/// The column type that takes every value of an Arrow type.
+pub fn from_arrow(data_type: &ArrowType) -> Result<DataType> {
+    Ok(match data_type {
+        ArrowType::Boolean => DataType::Boolean,
+        ArrowType::Int8 | ArrowType::Int16 | ArrowType::UInt8 => DataType::Int2,
+        ArrowType::Int32 | ArrowType::UInt16 => DataType::Int4,
+        ArrowType::Int64 | ArrowType::UInt32 => DataType::Int8,
+        ArrowType::UInt64 => DataType::Decimal { precision: 20, scale: 0 },
+        ArrowType::Float16 | ArrowType::Float32 => DataType::Float4,
+        ArrowType::Float64 => DataType::Float8,
+        ArrowType::Decimal32(precision, scale)
+        | ArrowType::Decimal64(precision, scale)
+        | ArrowType::Decimal128(precision, scale)
+        | ArrowType::Decimal256(precision, scale) => {
+            DataType::Decimal { precision: *precision, scale: *scale }
+        }
+        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View | ArrowType::Null => {
+            DataType::Text { max_chars: None }
+        }
+        ArrowType::Binary
+        | ArrowType::LargeBinary
+        | ArrowType::BinaryView
+        | ArrowType::FixedSizeBinary(_) => DataType::Bytea,
+        ArrowType::Date32 | ArrowType::Date64 => DataType::Date,
+        ArrowType::Time32(_) | ArrowType::Time64(_) => DataType::Time,
+        ArrowType::Timestamp(_, None) => DataType::Timestamp,
+        ArrowType::Timestamp(_, Some(_)) => DataType::Timestamptz,
+        ArrowType::Interval(_) | ArrowType::Duration(_) => DataType::Interval,
+        ArrowType::Dictionary(_, values) => from_arrow(values)?,
+        ArrowType::RunEndEncoded(_, values) => from_field(values)?,
+        ArrowType::List(item)
+        | ArrowType::LargeList(item)
+        | ArrowType::ListView(item)
+        | ArrowType::LargeListView(item)
+        | ArrowType::FixedSizeList(item, _) => DataType::Array(Box::new(from_field(item)?)),
+        ArrowType::Struct(_) | ArrowType::Map(_, _) | ArrowType::Union(_, _) => {
+            return Err(Error::unsupported(format!("a column of the composite type {data_type}")));
+        }
+    })
+}
+
+/// How PostgreSQL calls the type of a field, for messages and for `pg_typeof`.
+#[must_use]
+pub fn display_name(field: &Field) -> String {
+    match from_field(field) {
+        Ok(_) if field.data_type() == &ArrowType::Null => "unknown".to_string(),
+        Ok(DataType::Decimal { .. }) => "numeric".to_string(),
+        Ok(DataType::Text { max_chars: Some(_) }) => "character varying".to_string(),
+        Ok(data_type) => data_type.to_string(),
+        Err(_) => "record".to_string(),
+    }
+}
+
+/// Teaches DataFusion's planner the type names above, for casts and for typed literals.
+#[derive(Debug, Default)]
+pub struct PostgresTypePlanner;
+
+impl TypePlanner for PostgresTypePlanner {
+    fn plan_type_field(&self, sql: &SqlType) -> PlanResult<Option<FieldRef>> {
+        // DataFusion's own structures and PostgreSQL's object identifiers are planned elsewhere.
+        if matches!(sql, SqlType::Struct(_, _) | SqlType::Map(_, _) | SqlType::Regclass) {
+            return Ok(None);
+        }
+        let data_type =
+            column_type(sql).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(Some(Arc::new(arrow_field("", &data_type, true))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
+
+    fn named(name: &str) -> Result<DataType> {
+        let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(name).unwrap();
+        column_type(&parser.parse_data_type().unwrap())
+    }
+
+    #[test]
+    fn sql_names_give_the_types_that_postgres_gives() {
+        for (name, expected) in [
+            ("int", "integer"),
+            ("int4", "integer"),
+            ("integer", "integer"),
+            ("smallint", "smallint"),
+            ("int2", "smallint"),
+            ("bigint", "bigint"),
+            ("int8", "bigint"),
+            ("serial", "integer"),
+            ("bigserial", "bigint"),
+            ("real", "real"),
+            ("float4", "real"),
+            ("float(24)", "real"),
+            ("float(25)", "double precision"),
+            ("float", "double precision"),
+            ("float8", "double precision"),
+            ("double precision", "double precision"),
+            ("numeric", "numeric(38,10)"),
+            ("decimal(10)", "numeric(10,0)"),
+            ("numeric(15, 2)", "numeric(15,2)"),
+            ("text", "text"),
+            ("string", "text"),
+            ("bpchar", "text"),
+            ("varchar", "text"),
+            ("varchar(3)", "character varying(3)"),
+            ("character varying(3)", "character varying(3)"),
+            ("char(2)", "character varying(2)"),
+            ("char", "character varying(1)"),
+            ("bytea", "bytea"),
+            ("blob", "bytea"),
+            ("date", "date"),
+            ("time", "time without time zone"),
+            ("timestamp", "timestamp without time zone"),
+            ("timestamp(3)", "timestamp without time zone"),
+            ("timestamptz", "timestamp with time zone"),
+            ("timestamp with time zone", "timestamp with time zone"),
+            ("datetime", "timestamp without time zone"),
+            ("interval", "interval"),
+            ("uuid", "uuid"),
+            ("json", "json"),
+            ("jsonb", "json"),
+            ("int[]", "integer[]"),
+            ("text[][]", "text[][]"),
+            ("bool", "boolean"),
+            ("boolean", "boolean"),
+        ] {
+            assert_eq!(named(name).unwrap().to_string(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn unknown_and_impossible_types_are_refused() {
+        for (name, state, message) in [
+            ("wibble", "42704", "type \"wibble\" does not exist"),
+            ("varchar(0)", "22023", "length for type varchar must be at least 1"),
+            ("numeric(77)", "22023", "NUMERIC precision 77 must be between 1 and 76"),
+            ("numeric(5, 6)", "22023", "NUMERIC scale 6 must be between 0 and 5"),
+            ("timetz", "0A000", "time with time zone is not supported"),
+        ] {
+            let error = named(name).unwrap_err();
+            assert_eq!((error.state().0, error.message()), (state, message), "{name}");
+        }
+    }
+
+    #[test]
+    fn types_survive_the_way_through_arrow() {
+        for name in
+            ["uuid", "json", "varchar(7)", "numeric(50,3)", "uuid[]", "timestamptz", "bytea"]
+        {
+            let data_type = named(name).unwrap();
+            assert_eq!(from_field(&arrow_field("c", &data_type, true)).unwrap(), data_type);
+        }
+    }
+}
