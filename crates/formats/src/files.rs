@@ -38,7 +38,7 @@ pub(crate) fn open_at(path: &Path, offset: u64) -> Result<File> {
 /// The length of a file; `None` for pipes and devices, which have none.
 pub(crate) fn length(path: &Path) -> Result<Option<u64>> {
     let metadata = fs::metadata(path).map_err(|error| io_error("open", path, error))?;
-    Ok(metadata.is_file().then(|| metadata.len()))
+    Ok(metadata.is_file().then_some(metadata.len()))
 }
 
 /// The first bytes of a file, fewer if it is shorter.

@@ -54,7 +54,7 @@ pub(crate) struct Start {
 }
 
 pub(super) enum Splitter {
-    Csv(CsvSplitter),
+    Csv(Box<CsvSplitter>),
     Text(TextSplitter),
 }
 
@@ -64,7 +64,10 @@ impl Splitter {
         let delimiter = marks.delimiter_for(format);
         match format {
             Format::Text => Splitter::Text(TextSplitter::new(delimiter, marks.null_for(format))),
-            _ => Splitter::Csv(CsvSplitter::new(delimiter, marks.quote(), marks.escape())),
+            _ => {
+                let csv = CsvSplitter::new(delimiter, marks.quote(), marks.escape());
+                Splitter::Csv(Box::new(csv))
+            }
         }
     }
 

@@ -102,7 +102,7 @@ fn is_int96(metadata: &ArrowReaderMetadata, place: usize) -> bool {
 }
 
 impl ParquetUnit {
-    /// How many bytes of the file the row group's wanted columns are.
+    /// How many bytes of the file the row group is.
     pub fn bytes(&self) -> u64 {
         let group = self.file.metadata.metadata().row_group(self.row_group);
         u64::try_from(group.compressed_size()).unwrap_or(0)

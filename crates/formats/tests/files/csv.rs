@@ -56,9 +56,12 @@ fn values_are_read() {
     }
 }
 
+/// Options, text and the rows that it holds.
+type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a [&'a str]);
+
 #[test]
 fn options_are_followed() {
-    let cases: &[(&[(&str, &str)], &str, &[&str])] = &[
+    let cases: &[Case] = &[
         (&[("null", "NA")], "NA,NA\n\"NA\",1\n,2\n", &["∅|∅", "NA|1", "|2"]),
         (&[("force_null", "a"), ("null", "")], "\"\",1\n", &["∅|1"]),
         (&[("force_null", "*"), ("null", "")], "\"\",\"\"\n", &["∅|∅"]),
