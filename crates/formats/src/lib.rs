@@ -2,7 +2,7 @@
 //!
 //! Reading gives record batches of exactly the schema that was asked for, or an error that names
 //! the file, the line or row, the column and the value. Nothing is cast silently: a value that
-//! does not fit its column is refused. No input makes anything here panic.
+//! does not fit its column is refused. Damaged files are errors, not panics.
 //!
 //! Writing a file leaves it whole under its name, or leaves nothing.
 //!
