@@ -1,7 +1,7 @@
 //! Configuration: defaults < `thalweg.toml` < `THALWEG__SECTION__KEY` < flags.
 //!
-//! Every value knows where it came from, and a key that means nothing is an error: a setting that is
-//! misspelt must not be one that is silently ignored.
+//! Every value knows where it came from, and a key that means nothing is an error: a setting that
+//! is misspelt must not be one that is silently ignored.
 
 use std::path::{Path, PathBuf};
 

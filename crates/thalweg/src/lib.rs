@@ -21,9 +21,9 @@
 //! # }
 //! ```
 //!
-//! A [`Database`] is cheap to clone and shared by all; a [`Session`] belongs to one client and holds
-//! its transaction. Results are streams of Arrow record batches and are as large as they are: nothing
-//! is collected on the way. An [`Appender`] loads batches without going through SQL.
+//! A [`Database`] is cheap to clone and shared by all; a [`Session`] belongs to one client and
+//! holds its transaction. Results are streams of Arrow record batches and are as large as they are:
+//! nothing is collected on the way. An [`Appender`] loads batches without going through SQL.
 //!
 //! Everything runs on a tokio runtime with several threads, which the program brings along.
 

@@ -1,7 +1,7 @@
 //! Shows long work to whoever watches: loads, checkpoints, recovery.
 //!
-//! A bar appears only once work has taken a while, only on a terminal, and only while nothing else is
-//! written to it: a checkpoint in the background must not write over the line that is being edited.
+//! A bar appears only once work has taken a while, only on a terminal, and only while nothing else
+//! is written to it: a checkpoint in the background must not write over the line that is edited.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

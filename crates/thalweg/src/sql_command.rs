@@ -181,6 +181,8 @@ pub fn run(arguments: &SqlArguments) -> Exit {
     };
     let exit = exit_after(result, &shell, arguments);
     drop(shell);
+    // What is left of a cancelled query must not hold up the end.
+    runtime.shutdown_background();
     close(database, exit)
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use figment::Profile;
 use figment::Provider as _;
-use figment::value::{Dict, Value};
+use figment::value::{Dict, Num, Value};
 
 use crate::config::{Config, origin};
 
@@ -48,13 +48,17 @@ fn literal(value: &Value) -> Option<String> {
         Value::String(_, text) => quoted(text),
         Value::Char(_, c) => quoted(&c.to_string()),
         Value::Bool(_, yes) => yes.to_string(),
-        Value::Num(..) => match value.to_i128() {
-            Some(whole) => whole.to_string(),
-            None => value.to_f64().map_or_else(String::new, |number| number.to_string()),
-        },
+        Value::Num(_, number) => plain_number(*number)?,
         Value::Empty(..) => return None,
         Value::Dict(..) | Value::Array(..) => unreachable!("settings are plain values"),
     })
+}
+
+/// Each of figment's kinds of number has a conversion of its own.
+fn plain_number(number: Num) -> Option<String> {
+    let whole = number.to_u128().map(|n| n.to_string());
+    let whole = whole.or_else(|| number.to_i128().map(|n| n.to_string()));
+    whole.or_else(|| number.to_f64().map(|n| n.to_string()))
 }
 
 fn quoted(text: &str) -> String {

@@ -67,7 +67,8 @@ fn a_dump_gives_the_same_settings_again() {
     assert_eq!(defaults.settings, Settings::default());
     assert!(dump(&defaults).contains("# threads =               # not set\n"));
     let (_directory, path) = file(&dump(&defaults));
-    let again = load_with(Some(&path), environment(&[]), Flags::default()).ok().unwrap();
+    let again = load_with(Some(&path), environment(&[]), Flags::default());
+    let again = again.unwrap_or_else(|errors| panic!("{errors:?}\n{}", dump(&defaults)));
     assert_eq!(again.settings, defaults.settings);
 }
 

@@ -100,8 +100,8 @@ mod tests {
             "ERROR:  no\nLINE 2:         foo\n                ^\n"
         );
         assert_eq!(
-            place("select '日本', ö, foo", 18),
-            "ERROR:  no\nLINE 1: select '日本', ö, foo\n                            ^\n"
+            place("select '日本', ö, foo", 17),
+            "ERROR:  no\nLINE 1: select '日本', ö, foo\n                          ^\n"
         );
     }
 

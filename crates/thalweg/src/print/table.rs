@@ -151,6 +151,7 @@ impl TablePrinter {
         let page = std::mem::take(&mut self.page);
         let rows = std::mem::take(&mut self.rows_in_page);
         self.measure(&page);
+        let is_first = self.is_expanded.is_none();
         let is_expanded = *self.is_expanded.get_or_insert(match self.style.expanded {
             Expanded::Off => false,
             Expanded::On => true,
@@ -166,7 +167,7 @@ impl TablePrinter {
             Some(most) => fit(&self.natural, most),
             None => self.natural.clone(),
         };
-        if widths != self.printed {
+        if is_first || widths != self.printed {
             self.printed = widths;
             self.print_header(out)?;
         }

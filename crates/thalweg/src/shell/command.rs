@@ -16,7 +16,7 @@ use crate::shell::{Origin, Output, Shell, Stop, editor, help};
 const INCLUDE_DEPTH_MAX: u32 = 32;
 
 impl Shell {
-    /// Runs a line that begins with a backslash. `splitter` holds the statement that is being typed.
+    /// Runs a line that begins with a backslash. `splitter` holds the statement that is typed.
     pub(super) async fn run_command(
         &mut self,
         line: &str,

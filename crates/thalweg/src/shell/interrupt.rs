@@ -25,8 +25,8 @@ struct State {
 pub struct Running<'a>(&'a Interrupt);
 
 impl Interrupt {
-    /// Listens on the current runtime. When no statement runs, Ctrl-C ends the program, unless it is
-    /// interactive: there the line editor deals with it.
+    /// Listens on the current runtime. When no statement runs, Ctrl-C ends the program, unless it
+    /// is interactive: there the line editor deals with it.
     pub fn listen(is_interactive: bool) -> Interrupt {
         let interrupt = Interrupt::default();
         let listener = interrupt.clone();

@@ -28,8 +28,8 @@ impl Origin {
 }
 
 impl Shell {
-    /// Runs a script as it is read, so that its size does not matter. A statement that fails ends it,
-    /// unless the shell goes on after errors.
+    /// Runs a script as it is read, so that its size does not matter. A statement that fails ends
+    /// it, unless the shell goes on after errors.
     pub async fn run_script(
         &mut self,
         reader: &mut dyn BufRead,
@@ -92,6 +92,8 @@ impl Shell {
     /// Whether a script goes on after this.
     fn after(&self, result: Result<(), Stop>) -> Result<(), Stop> {
         match result {
+            // A press that came too late for one statement still ends the script.
+            Ok(()) | Err(Stop::Failed) if self.interrupt.was_pressed() => Err(Stop::Interrupted),
             Err(Stop::Failed) if self.behavior.continue_on_error => Ok(()),
             other => other,
         }

@@ -1,0 +1,56 @@
+//! Databases that live in a directory.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+
+use crate::run::{command, sql_on, text, thalweg};
+
+#[test]
+fn a_directory_keeps_its_data() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("new/market");
+    std::fs::create_dir(directory.path().join("new")).unwrap();
+    sql_on(&data, "CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'x')");
+    sql_on(&data, "UPDATE t SET b = 'y'; CREATE VIEW v AS SELECT b FROM t");
+    assert_eq!(sql_on(&data, "TABLE v"), " b\n---\n y\n(1 row)\n\n");
+}
+
+#[test]
+fn durability_is_a_choice() {
+    for durability in ["fsync", "write", "none"] {
+        let directory = tempfile::tempdir().unwrap();
+        let arguments = ["--data", text(directory.path()), "--durability", durability, "-q", "-c"];
+        let with = |script| [&arguments[..], &[script]].concat();
+        thalweg(&with("CREATE TABLE t (a int); INSERT INTO t VALUES (1)")).success();
+        assert!(thalweg(&with("TABLE t")).success().contains("(1 row)"), "{durability}");
+    }
+}
+
+#[test]
+fn a_directory_has_one_user_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = text(directory.path());
+    let mut first = command(&["--data", data, "--format", "csv"]);
+    let mut first = first.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = first.stdin.take().unwrap();
+    stdin.write_all(b"SELECT 'open' AS state;\n").unwrap();
+    let mut answer = String::new();
+    let mut stdout = BufReader::new(first.stdout.take().unwrap());
+    stdout.read_line(&mut answer).unwrap();
+    assert_eq!(answer, "state\n");
+
+    for arguments in [&["--data", data, "-c", "SELECT 1"][..], &["check", data]] {
+        let told = thalweg(arguments).failure(3);
+        assert!(told.starts_with("ERROR:  "), "{told}");
+        assert!(told.contains("in use") || told.contains("lock"), "{told}");
+    }
+    drop(stdin);
+    assert!(first.wait().unwrap().success());
+    assert!(sql_on(directory.path(), "SELECT 1").contains("(1 row)"));
+}
+
+#[test]
+fn a_place_that_cannot_be_used_is_told() {
+    let told = thalweg(&["--data", "/proc/nowhere", "-c", "SELECT 1"]).failure(3);
+    assert!(told.starts_with("ERROR:  "), "{told}");
+}

@@ -1,0 +1,10 @@
+//! The program as its users meet it: its arguments, streams, files and exit codes.
+
+mod check;
+mod configuration;
+mod durable;
+mod errors;
+mod formats;
+mod run;
+mod scripts;
+mod tables;

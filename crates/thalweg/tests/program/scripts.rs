@@ -1,0 +1,121 @@
+//! Statements from files, pipes and the command line.
+
+use std::process::Stdio;
+
+use crate::run::{command, text, thalweg, thalweg_with_input, write};
+
+#[test]
+fn sources_run_in_the_order_in_which_they_are_given() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("two.sql");
+    write(&file, "\u{feff}-- a script\nSELECT 2 AS two;\n\\echo three 'and four'\n");
+    let run = thalweg_with_input(
+        &["--format", "csv", "-c", "SELECT 1 AS one", "-f", text(&file), "-f", "-"],
+        b"SELECT 5 AS five",
+    );
+    assert_eq!(run.stdout, "one\n1\ntwo\n2\nfive\n5\n");
+    assert_eq!((run.code, run.stderr.as_str()), (0, "three and four\n"));
+}
+
+#[test]
+fn a_pipe_is_a_script() {
+    let run =
+        thalweg_with_input(&[], b"CREATE TABLE t (a int);\n\nINSERT INTO t\nVALUES (1);\nTABLE t;");
+    assert_eq!(run.success(), "CREATE TABLE\nINSERT 0 1\n a\n---\n 1\n(1 row)\n\n");
+    assert_eq!(thalweg_with_input(&["sql"], b"").success(), "");
+    assert_eq!(thalweg_with_input(&[], b"-- nothing\n;;").success(), "");
+}
+
+#[test]
+fn an_error_ends_a_script_unless_told_otherwise() {
+    let script = "SELECT 1 AS a; SELECT oops; SELECT 2 AS b";
+    let stopped = thalweg(&["--format", "csv", "-c", script]);
+    assert_eq!((stopped.code, stopped.stdout.as_str()), (1, "a\n1\n"));
+    let continued = thalweg(&["--format", "csv", "--on-error", "continue", "-c", script]);
+    assert_eq!((continued.code, continued.stdout.as_str()), (1, "a\n1\nb\n2\n"));
+    let next_source = thalweg(&["--format", "csv", "-c", "SELECT oops", "-c", "SELECT 1"]);
+    assert_eq!((next_source.code, next_source.stdout.as_str()), (1, ""));
+}
+
+#[test]
+fn one_transaction_is_all_or_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let on_data = |arguments: &[&str]| {
+        thalweg(&[&["--data", text(&data), "--format", "csv"], arguments].concat())
+    };
+    on_data(&["-c", "CREATE TABLE t (a int)"]).success();
+    on_data(&["-1", "-c", "INSERT INTO t VALUES (1); SELECT oops"]).failure(1);
+    assert_eq!(on_data(&["-c", "SELECT count(*) AS n FROM t"]).success(), "n\n0\n");
+    on_data(&["-1", "-c", "INSERT INTO t VALUES (1)", "-c", "INSERT INTO t VALUES (2)"]).success();
+    assert_eq!(on_data(&["-c", "SELECT count(*) AS n FROM t"]).success(), "n\n2\n");
+}
+
+#[test]
+fn scripts_include_scripts_but_not_for_ever() {
+    let directory = tempfile::tempdir().unwrap();
+    let (outer, inner) = (directory.path().join("outer.sql"), directory.path().join("inner.sql"));
+    write(&outer, format!("\\i '{}'\nSELECT 2 AS b;", text(&inner)));
+    write(&inner, "SELECT 1 AS a;\n");
+    assert_eq!(thalweg(&["--format", "csv", "-f", text(&outer)]).success(), "a\n1\nb\n2\n");
+    write(&inner, format!("\\i '{}'\n", text(&outer)));
+    let told = thalweg(&["-f", text(&outer)]).failure(1);
+    assert_eq!(told, "ERROR:  scripts include scripts 32 deep\n");
+}
+
+#[test]
+fn what_is_no_text_is_refused_with_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("bad.sql");
+    for (content, bytes) in [(&b"SELECT 1;\nSELECT '\xff\xfe';"[..], "0xff"), (b"\n\0", "0x00")] {
+        write(&file, content);
+        let told = thalweg(&["-q", "-f", text(&file)]).failure(1);
+        let expected =
+            format!(":2: ERROR:  invalid byte sequence for encoding \"UTF8\": {bytes}\n");
+        assert!(told.contains(&expected), "{told}");
+    }
+}
+
+#[test]
+fn a_missing_script_is_told() {
+    let told = thalweg(&["-f", "/nonexistent/script.sql"]).failure(1);
+    assert!(told.starts_with("ERROR:  could not open \"/nonexistent/script.sql\": "), "{told}");
+}
+
+#[test]
+fn echo_shows_what_runs() {
+    let run = thalweg(&["--echo", "-q", "-c", "SELECT 1 AS a -- one\n; CREATE TABLE t (b int)"]);
+    assert_eq!(
+        run.success(),
+        "SELECT 1 AS a -- one;\n a\n---\n 1\n(1 row)\n\nCREATE TABLE t (b int);\n"
+            .replace("-- one;", "-- one\n;")
+    );
+}
+
+#[test]
+fn results_may_go_to_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let (one, two) = (directory.path().join("one.csv"), directory.path().join("two.csv"));
+    let script =
+        format!("SELECT 1 AS a;\n\\o '{}'\nSELECT 2 AS b;\n\\o\nSELECT 3 AS c", text(&two));
+    let run = thalweg(&["--format", "csv", "--output", text(&one), "-c", &script]);
+    assert_eq!(run.success(), "c\n3\n");
+    assert_eq!(crate::run::read(&one), b"a\n1\n");
+    assert_eq!(crate::run::read(&two), b"b\n2\n");
+    let told = thalweg(&["--output", "/nonexistent/x", "-c", "SELECT 1"]).failure(2);
+    assert!(told.starts_with("ERROR:  could not open \"/nonexistent/x\": "), "{told}");
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_fault() {
+    for format in ["table", "csv", "arrow"] {
+        let query = "SELECT * FROM generate_series(1, 10000000)";
+        let mut run = command(&["--format", format, "-c", query]);
+        let mut child =
+            run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{format}");
+        assert_eq!(output.status.code(), Some(141), "{format}");
+    }
+}
