@@ -1,6 +1,7 @@
 //! Prints what the hot paths cost: `cargo run --release -p thalweg-store --example measure`.
 //!
-//! Times are those that the thread spent running (Linux), so that busy neighbours count less.
+//! One of `upserts`, `memory` and `lineitem` as an argument measures that alone. Times are those
+//! that the thread spent running (Linux), so that busy neighbours count less.
 
 use std::sync::Arc;
 
@@ -21,10 +22,19 @@ const KEYS: usize = 1_000_000;
 const UPDATES: usize = 4_000_000;
 
 fn main() -> Result<()> {
-    let (table, state) = inserts()?;
-    upserts(table, state)?;
-    flat_memory()?;
-    line_items()
+    let chosen = std::env::args().nth(1);
+    let wanted = |name: &str| chosen.as_deref().is_none_or(|chosen| chosen == name);
+    if wanted("upserts") {
+        let (table, state) = inserts()?;
+        upserts(table, state)?;
+    }
+    if wanted("memory") {
+        flat_memory()?;
+    }
+    if wanted("lineitem") {
+        line_items()?;
+    }
+    Ok(())
 }
 
 /// A point in the time that this thread has spent running, in nanoseconds.

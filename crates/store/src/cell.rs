@@ -1,5 +1,6 @@
 //! Single values of key columns: reading, hashing and comparing them without an allocation a row.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher};
 
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -11,6 +12,8 @@ use arrow::datatypes::{
 };
 use foldhash::fast::FixedState;
 
+use crate::codec;
+
 /// One value. Equal values of one type are equal cells and hash alike; NULL equals nothing of use.
 #[derive(Clone, Debug)]
 pub(crate) enum Cell<'a> {
@@ -19,8 +22,8 @@ pub(crate) enum Cell<'a> {
     Wide(i128),
     Widest(i256),
     Bytes(&'a [u8]),
-    /// A value of a nested type: one row of an array.
-    Nested(ArrayRef),
+    /// A value of a nested type, encoded: equal values have equal bytes.
+    Nested(Cow<'a, [u8]>),
 }
 
 impl PartialEq for Cell<'_> {
@@ -30,7 +33,7 @@ impl PartialEq for Cell<'_> {
             (Cell::Bytes(left), Cell::Bytes(right)) => left == right,
             (Cell::Wide(left), Cell::Wide(right)) => left == right,
             (Cell::Widest(left), Cell::Widest(right)) => left == right,
-            (Cell::Nested(left), Cell::Nested(right)) => left.to_data() == right.to_data(),
+            (Cell::Nested(left), Cell::Nested(right)) => left == right,
             (Cell::Null, Cell::Null) => true,
             _ => false,
         }
@@ -70,7 +73,7 @@ pub(crate) fn cell(array: &dyn Array, row: usize) -> Cell<'_> {
         ArrowType::Interval(_) => Cell::Wide(interval_nanoseconds(
             array.as_primitive::<IntervalMonthDayNanoType>().value(row),
         )),
-        _ => Cell::Nested(array.slice(row, 1)),
+        _ => Cell::Nested(codec::encode_value(array, row).into()),
     }
 }
 
@@ -135,10 +138,7 @@ fn mix_cell(state: u64, cell: &Cell<'_>) -> u64 {
         Cell::Wide(value) => mix(mix(state, *value as u64), (*value >> 64) as u64),
         Cell::Widest(value) => mix_bytes(state, &value.to_le_bytes()),
         Cell::Bytes(bytes) => mix_bytes(state, bytes),
-        // Only the number of items: nested keys are rare, and equal lists have equally many.
-        Cell::Nested(array) => {
-            mix(state, array.as_list_opt::<i32>().map_or(0, |list| list.value_length(0) as u64))
-        }
+        Cell::Nested(bytes) => mix_bytes(state, bytes),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Rows and chunks as bytes, for logs and checkpoints.
 //!
-//! Batches come in two forms. Small ones are lists of varints: a row of two integers and a short text
-//! takes about as many bytes as one would write by hand. Large ones, and chunks, are columns: numbers
-//! as differences from the least in as few bytes as the greatest takes, texts as lengths and
-//! (compressed) bytes, dictionaries as they are in memory.
+//! Batches come in two forms. Small ones are lists of varints: a row of two integers and a short
+//! text takes about as many bytes as one would write by hand. Large ones, and chunks, are columns:
+//! numbers as differences from the least in as few bytes as the greatest takes, texts as lengths
+//! and (compressed) bytes, dictionaries as they are in memory.
 //!
 //! Decoding copies: what it returns does not keep the input alive. It never panics, whatever the
 //! bytes; but only a checksum, which is somebody else's business, tells damaged values from others.
@@ -21,7 +21,7 @@ use thalweg_types::{Error, Result};
 
 pub use chunk::{decode_chunk, encode_chunk};
 use input::{Input, put_varint};
-pub(crate) use values::{decode_value, decode_values, encode_value};
+pub(crate) use values::{decode_values, encode_value};
 
 /// The first byte of a batch whose columns are lists of varints.
 const SMALL: u8 = 0;

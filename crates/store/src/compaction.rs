@@ -12,6 +12,10 @@ use crate::{Bitmap, Chunk, ClosedChunk, TableState};
 /// Chunks with fewer live rows are merged when enough of them have come together.
 const SMALL_ROWS: usize = RowId::CHUNK_ROWS / 4;
 
+/// The most rows, dead ones included, that are rewritten at once: the writer visits the index
+/// entry of each.
+const SOURCE_ROWS_MAX: usize = 4 * RowId::CHUNK_ROWS;
+
 /// How many small chunks make a merger worthwhile.
 const SMALL_CHUNKS_MIN: usize = 8;
 
@@ -52,14 +56,15 @@ pub struct Built {
 #[must_use]
 pub fn plan_compaction(state: &TableState, policy: CompactionPolicy) -> Option<CompactionPlan> {
     let mut sources: Vec<Slot> = Vec::new();
-    let (mut live, mut dead_enough, mut largest) = (0, false, 0);
+    let (mut live, mut length, mut dead_enough, mut largest) = (0, 0, false, 0);
     for slot in state.slots().iter().filter(|slot| is_settled(slot)) {
         let mostly_dead = policy.is_mostly_dead(slot);
         let rows = slot.live_rows() as usize;
         if !mostly_dead && rows >= SMALL_ROWS {
             continue;
         }
-        if live + rows > RowId::CHUNK_ROWS {
+        length += slot.length as usize;
+        if live + rows > RowId::CHUNK_ROWS || length > SOURCE_ROWS_MAX {
             break;
         }
         live += rows;

@@ -1,9 +1,9 @@
 //! Tables in memory: chunks, keys, versions, compaction.
 //!
-//! A table has two halves. The writer's, [`Table`], belongs to the transaction thread. The readers',
-//! [`TableState`], is a version that never changes: a snapshot is a clone of an `Arc` of it. What the
-//! writer applies is noted in an [`Effect`], and either published to the readers' half once it is
-//! durable, or undone.
+//! A table has two halves. The writer's, [`Table`], belongs to the transaction thread. The
+//! readers', [`TableState`], is a version that never changes: a snapshot is a clone of an `Arc` of
+//! it. What the writer applies is noted in an [`Effect`], and either published to the readers' half
+//! once it is durable, or undone.
 //!
 //! ```text
 //!   Table::append / kill / …  ──►  Effect  ──►  Effect::publish ──►  Arc<TableState>  ──►  readers
@@ -11,12 +11,12 @@
 //! ```
 //!
 //! Rows lie in chunks of at most 65,536 rows. An [`OpenChunk`] grows while readers look at the rows
-//! that their snapshot shows; a [`ClosedChunk`] is immutable, with zones and dictionaries. Dead rows
-//! are marked in a [`Bitmap`] for each chunk and version.
+//! that their snapshot shows; a [`ClosedChunk`] is immutable, with zones and dictionaries. Dead
+//! rows are marked in a [`Bitmap`] for each chunk and version.
 //!
 //! Promises: a `TableState` that somebody holds never changes; no reader waits for a writer, except
-//! for the moment in which an index is changed; keys are unique among live rows; memory of dead rows
-//! comes back through compaction ([`plan_compaction`]).
+//! for the moment in which an index is changed; keys are unique among live rows; memory of dead
+//! rows comes back through compaction ([`plan_compaction`]).
 //!
 //! Absent on purpose: I/O, time, threads, transactions. [`codec`] says how rows and chunks look as
 //! bytes; where these go is somebody else's business.
@@ -37,12 +37,12 @@ mod index;
 mod open;
 mod overlay;
 mod previous;
-#[cfg(test)]
-mod random;
 #[expect(unsafe_code, reason = "the one place where a writer and readers share memory")]
 mod shared;
 mod state;
 mod table;
+#[cfg(test)]
+mod tests;
 mod widen;
 
 pub use arrow_types::{TYPE_METADATA, arrow_schema, arrow_type};

@@ -13,8 +13,8 @@ use thalweg_types::RowId;
 use crate::cell::Cell;
 use column::{ColumnWriter, SharedColumn};
 
-/// How many rows a new chunk has room for; it doubles when they are used up.
-const FIRST_ROWS: usize = 128;
+/// How many rows a new chunk has room for at least; it doubles when they are used up.
+const FIRST_ROWS_MIN: usize = 128;
 
 /// The readers' half of an open chunk.
 ///
@@ -76,16 +76,17 @@ pub(crate) struct Appender {
 }
 
 impl Appender {
-    /// An empty chunk for rows of `schema`.
-    pub fn new(schema: &SchemaRef) -> Appender {
+    /// An empty chunk for rows of `schema`, of which `expected` are likely to come.
+    pub fn new(schema: &SchemaRef, expected: usize) -> Appender {
+        let capacity = expected.next_power_of_two().clamp(FIRST_ROWS_MIN, RowId::CHUNK_ROWS);
         let columns: Vec<ColumnWriter> =
-            schema.fields().iter().map(|field| ColumnWriter::new(field, FIRST_ROWS)).collect();
+            schema.fields().iter().map(|field| ColumnWriter::new(field, capacity)).collect();
         let chunk = Arc::new(OpenChunk {
             schema: Arc::clone(schema),
             generation: RwLock::new(Arc::new(generation(&columns))),
             published: AtomicU32::new(0),
         });
-        Appender { chunk, columns, rows: 0, capacity: FIRST_ROWS }
+        Appender { chunk, columns, rows: 0, capacity }
     }
 
     pub fn chunk(&self) -> &Arc<OpenChunk> {

@@ -28,8 +28,8 @@ impl TableState {
         state
     }
 
-    /// The same rows under another schema; see [`Table::alter`](crate::Table::alter). Added keys are
-    /// checked only when the change is applied to the table itself.
+    /// The same rows under another schema; see [`Table::alter`](crate::Table::alter). Added keys
+    /// are checked only when the change is applied to the table itself.
     ///
     /// # Errors
     /// Where a value for existing rows has another type than its column.

@@ -1,5 +1,6 @@
 //! The readers' half of a table: what one snapshot shows.
 
+mod private;
 mod probe;
 mod view;
 
@@ -13,6 +14,7 @@ use crate::arrow_types::arrow_schema;
 use crate::effect::Change;
 use crate::index::KeyIndex;
 use crate::{Bitmap, Chunk, ClosedChunk, Identities};
+use private::PrivateKeys;
 pub use view::ChunkView;
 
 /// Chunks of a transaction's own are numbered from here on; no table ever gets that far.
@@ -27,6 +29,7 @@ pub struct TableState {
     /// Ascending by number.
     slots: Vec<Slot>,
     keys: Arc<[StateKey]>,
+    private_keys: PrivateKeys,
     live: usize,
     /// All live rows of this version were in the indexes when the counter stood here.
     removals_seen: u64,
@@ -107,6 +110,7 @@ impl TableState {
             schema,
             slots: Vec::new(),
             keys: Arc::new([]),
+            private_keys: PrivateKeys::default(),
             live: 0,
             removals_seen: 0,
             removals: Arc::new(AtomicU64::new(0)),
@@ -180,7 +184,9 @@ impl TableState {
         assert_eq!(chunk.column_count(), self.schema.columns.len(), "the table's columns");
         let last = self.slots.last().map_or(0, |slot| slot.number);
         let number = PRIVATE_CHUNKS.max(last + 1);
-        self.insert(Slot::closed(number, chunk));
+        let slot = Slot::closed(number, chunk);
+        self.private_keys.add(&self.keys, &slot);
+        self.insert(slot);
         number
     }
 
@@ -339,5 +345,9 @@ impl TableState {
             StateKey { index, positions: self.schema.key_positions(key) }
         });
         self.keys = keys.collect();
+        self.private_keys = PrivateKeys::default();
+        for slot in self.slots.iter().filter(|slot| slot.number >= PRIVATE_CHUNKS) {
+            self.private_keys.add(&self.keys, slot);
+        }
     }
 }

@@ -158,24 +158,24 @@ fn number_values(texts: &StringViewArray) -> Option<(Vec<u16>, Vec<u32>)> {
     let mut seen: HashTable<u16> = HashTable::new();
     let mut firsts: Vec<u32> = Vec::new();
     let mut codes = vec![0_u16; texts.len()];
-    for row in 0..texts.len() {
+    for (row, code) in codes.iter_mut().enumerate() {
         if row == TRIAL_ROWS && firsts.len() > TRIAL_ROWS / 4 * 3 {
             return None;
         }
         if texts.is_null(row) {
             continue;
         }
-        let same = |code: &u16| same_text(texts, firsts[usize::from(*code)] as usize, row);
-        codes[row] =
-            match seen.entry(hash(row), same, |code| hash(firsts[usize::from(*code)] as usize)) {
-                Entry::Occupied(entry) => *entry.get(),
-                Entry::Vacant(entry) => {
-                    let code = firsts.len() as u16;
-                    entry.insert(code);
-                    firsts.push(row as u32);
-                    code
-                }
-            };
+        let first = |code: &u16| firsts[usize::from(*code)] as usize;
+        let same = |code: &u16| same_text(texts, first(code), row);
+        *code = match seen.entry(hash(row), same, |code| hash(first(code))) {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => {
+                let new = firsts.len() as u16;
+                entry.insert(new);
+                firsts.push(row as u32);
+                new
+            }
+        };
     }
     Some((codes, firsts))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::ClosedChunk;
-use crate::random::{Random, all_types, batch};
+use crate::tests::random::{Random, all_types, batch};
 
 /// Sizes on both sides of where the forms change.
 const ROWS: [usize; 7] = [0, 1, 2, 100, 255, 256, 2_000];

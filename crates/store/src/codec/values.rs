@@ -1,8 +1,8 @@
 //! A few values in few bytes.
 //!
-//! A column is a byte that says whether some are NULL, then a bit for each row if so, then the others
-//! one after the other: integers as varints, floats as they are, texts with their length in front,
-//! lists with the number of their items, all items as a column of their own at the end.
+//! A column is a byte that says whether some are NULL, then a bit for each row if so, then the
+//! others one after the other: integers as varints, floats as they are, texts with their length in
+//! front, lists with the number of their items, all items as a column of their own at the end.
 
 use std::sync::Arc;
 
@@ -142,14 +142,14 @@ pub(super) fn decode(
 }
 
 /// One value on its own.
-pub(crate) fn encode_value(array: &ArrayRef, row: usize) -> Vec<u8> {
+pub(crate) fn encode_value(array: &dyn Array, row: usize) -> Vec<u8> {
     let mut out = Vec::new();
     encode(&array.slice(row, 1), &mut out);
     out
 }
 
 /// The value that [`encode_value`] made bytes of, as an array of one row.
-pub(crate) fn decode_value(data_type: &ArrowType, bytes: &[u8]) -> Result<ArrayRef> {
+fn decode_value(data_type: &ArrowType, bytes: &[u8]) -> Result<ArrayRef> {
     decode(data_type, 1, &mut Input::new(bytes))
 }
 

@@ -195,10 +195,7 @@ impl ColumnWriter {
             }
             Values::Bits(bits) => Cell::Number(bits.get(row).into()),
             Values::Text(text) => Cell::Bytes(text.value(row)),
-            Values::Encoded(text) => Cell::Nested(
-                codec::decode_value(data_type, text.value(row))
-                    .expect("what the writer encoded can be decoded"),
-            ),
+            Values::Encoded(text) => Cell::Nested(text.value(row).into()),
         }
     }
 }

@@ -7,9 +7,9 @@
 //! 2. The allocation's state is a pair (`shared`, `written`) in one atomic word, with
 //!    `shared <= written <= capacity`. Bytes below `written` are initialised.
 //! 3. The writer writes at `written` and above, and raises `written` (release) afterwards.
-//! 4. Bytes below `shared` never change again: readers may hold slices of them. `shared` only grows,
-//!    never beyond `written`. The writer lowers `written` (to forget rows that nobody saw) never
-//!    below `shared`; both are checked in the same atomic step.
+//! 4. Bytes below `shared` never change again: readers may hold slices of them. `shared` only
+//!    grows, never beyond `written`. The writer lowers `written` (to forget rows that nobody saw)
+//!    never below `shared`; both are checked in the same atomic step.
 //!
 //! So no byte is ever written while a slice of it exists outside the writer.
 

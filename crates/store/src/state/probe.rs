@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, Scalar};
 use arrow::compute::kernels::cmp;
 use thalweg_types::{Key, RowId};
 
-use super::{PRIVATE_CHUNKS, Slot, StateKey, TableState};
+use super::{Slot, StateKey, TableState};
 use crate::Chunk;
 use crate::cell::{Cell, KeyHashes, cell, same_key};
 
@@ -26,22 +26,34 @@ impl TableState {
         let mut found = vec![None; probe.hashes.hashes.len()];
         let positions = self.schema.key_positions(key);
         assert_eq!(positions.len(), columns.len(), "a column for each of the key's");
-        let known = self.keys.iter().find(|known| known.index.columns() == key.columns);
+        let known = self.keys.iter().position(|known| known.index.columns() == key.columns);
         let open = match known {
-            Some(known) => self.probe_index(known, &probe, &mut found),
+            Some(known) => {
+                let open = self.probe_index(&self.keys[known], &probe, &mut found);
+                self.probe_private(known, &probe, &mut found);
+                open
+            }
             None => (0..found.len()).filter(|row| !probe.hashes.is_null(*row)).collect(),
         };
-        let private = self.slots.partition_point(|slot| slot.number < PRIVATE_CHUNKS);
+        let open: Vec<usize> = open.into_iter().filter(|row| found[*row].is_none()).collect();
         if !open.is_empty() {
-            self.search(&self.slots[..private], &positions, &probe, &open, &mut found);
-        }
-        if private < self.slots.len() {
-            let missing: Vec<usize> = (0..found.len())
-                .filter(|row| found[*row].is_none() && !probe.hashes.is_null(*row))
-                .collect();
-            self.search(&self.slots[private..], &positions, &probe, &missing, &mut found);
+            self.search(&positions, &probe, &open, &mut found);
         }
         found
+    }
+
+    /// Looks for keys that no row of the table holds among a transaction's own rows.
+    fn probe_private(&self, key: usize, probe: &Probe<'_>, found: &mut [Option<RowId>]) {
+        let positions = &self.keys[key].positions;
+        let mut reader = KeyReader { state: self, positions, open: HashMap::new() };
+        for (row, &hash) in probe.hashes.hashes.iter().enumerate() {
+            if found[row].is_none() && !probe.hashes.is_null(row) {
+                found[row] = self
+                    .private_keys
+                    .candidates(key, hash)
+                    .find(|id| !self.is_dead(*id) && reader.holds(probe, row, *id));
+            }
+        }
     }
 
     /// Asks the index, and returns the keys for which it could not tell.
@@ -75,10 +87,9 @@ impl TableState {
         (0..found.len()).filter(|row| !complete[*row]).collect()
     }
 
-    /// Looks for the keys `wanted` in all rows of some chunks.
+    /// Looks for the keys `wanted` in all rows.
     fn search(
         &self,
-        slots: &[Slot],
         positions: &[usize],
         probe: &Probe<'_>,
         wanted: &[usize],
@@ -88,7 +99,7 @@ impl TableState {
         for &row in wanted {
             by_hash.entry(probe.hashes.hashes[row]).or_default().push(row);
         }
-        for slot in slots {
+        for slot in &self.slots {
             let few = wanted.len() <= ZONE_KEYS_MAX;
             if few && !wanted.iter().any(|row| may_contain(slot, positions, probe, *row)) {
                 continue;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType as ArrowType, TimestampMicrosecondType};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use thalweg_types::{Error, Result, RowId, SqlState, TableSchema};
 
@@ -107,7 +108,9 @@ impl Table {
     }
 
     pub(super) fn start_chunk(&mut self, number: u32) {
-        let appender = Appender::new(self.applied.arrow_schema());
+        // A table that has grown large goes on growing.
+        let expected = self.applied.rows() / 4;
+        let appender = Appender::new(self.applied.arrow_schema(), expected);
         self.opened.push(Opened { number, appender, given: false });
         self.open = Some(number);
     }
@@ -240,12 +243,18 @@ pub(super) fn key_text(
 fn shown(column: &ArrayRef, row: usize) -> String {
     let options = FormatOptions::default()
         .with_null("null")
-        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
-        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f+00"));
-    match ArrayFormatter::try_new(column, &options) {
-        Ok(formatter) => formatter.value(row).try_to_string().unwrap_or_default(),
-        Err(_) => String::new(),
-    }
+        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"));
+    // Arrow knows no time zones here; the only one there is shows as PostgreSQL shows it.
+    let (column, zone) = match column.data_type() {
+        ArrowType::Timestamp(_, Some(_)) => {
+            let times = column.as_primitive::<TimestampMicrosecondType>().clone();
+            (Arc::new(times.with_timezone_opt(None::<Arc<str>>)) as ArrayRef, "+00")
+        }
+        _ => (Arc::clone(column), ""),
+    };
+    let text = ArrayFormatter::try_new(&column, &options)
+        .and_then(|formatter| formatter.value(row).try_to_string());
+    text.map_or_else(|_| "?".to_owned(), |text| text + zone)
 }
 
 /// Rows of a batch that lie in chunks already and are about to be indexed.

@@ -18,8 +18,8 @@ use crate::{Bitmap, Chunk, ClosedChunk, Effect};
 impl Table {
     /// Puts a rewritten chunk in the place of its sources, and returns its number.
     ///
-    /// Rows that died meanwhile are dead in the new chunk. Fails (`40001`), changing nothing, if the
-    /// table was truncated, altered or otherwise compacted since the plan was made.
+    /// Rows that died meanwhile are dead in the new chunk. Fails (`40001`), changing nothing, if
+    /// the table was truncated, altered or otherwise compacted since the plan was made.
     pub fn apply_compaction(&mut self, built: Built, effect: &mut Effect) -> Result<u32> {
         let same_columns = built.schema.columns.iter().map(|column| column.id);
         let unaltered = Arc::ptr_eq(&built.schema, self.schema())
@@ -100,12 +100,13 @@ impl Table {
 
     /// Leads the indexes to the rows' new places. Dead rows that were left out lose their entries.
     fn repoint(&self, slots: &[Slot], sources: &[(u32, Bitmap)], number: u32) {
+        self.applied.removals().fetch_add(1, Ordering::AcqRel);
         for key in self.applied.keys().iter() {
-            let mut index = key.index.write();
-            self.applied.removals().fetch_add(1, Ordering::AcqRel);
             let mut next = 0;
             for (slot, (_, taken)) in slots.iter().zip(sources) {
                 let hashes = slot_hashes(slot, key);
+                // Sessions that look for keys get their turn between the chunks.
+                let mut index = key.index.write();
                 for row in 0..slot.length {
                     let place = taken.contains(row).then_some(next);
                     next += u32::from(place.is_some());

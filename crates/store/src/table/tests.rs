@@ -2,5 +2,6 @@
 
 mod basics;
 mod concurrent;
+mod keys;
 mod model;
 mod support;

@@ -240,6 +240,19 @@ fn a_transaction_sees_its_own_changes() {
     own.kill_private(&[RowId::new(number, 1)]);
     assert_eq!(find(&own, 3), None);
     assert_eq!(find(&own, 2), Some(RowId::new(1, 1)));
+    let before = own.clone();
+    for id in 3..100 {
+        let one = batch(&[row(id, &format!("own {id}"), 0)]);
+        own.add_private_chunk(Arc::new(ClosedChunk::build(&schema(), &one)));
+    }
+    assert_eq!((find(&before, 3), find(&before, 50)), (None, None));
+    for id in 3..100 {
+        assert_eq!(find(&own, id), Some(RowId::new(number + id as u32 - 2, 0)));
+    }
+    let mut moved = schema();
+    moved.columns.swap(0, 1);
+    let altered = own.altered(Arc::new(moved), &[]).unwrap();
+    assert_eq!((find(&altered, 50), find(&altered, 100)), (find(&own, 50), None));
     assert_eq!(rows(&all.state), [row(1, "a", 1), row(2, "b", 2)]);
 }
 

@@ -9,7 +9,7 @@ use arrow::datatypes::Int32Type;
 use parking_lot::Mutex;
 
 use super::support::{Published, Row, find, row};
-use crate::random::Random;
+use crate::tests::random::Random;
 use crate::{CompactionPolicy, Effect, TableState, plan_compaction};
 
 const ACCOUNTS: i64 = 2_000;

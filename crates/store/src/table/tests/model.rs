@@ -8,7 +8,7 @@ use thalweg_types::{RowId, SqlState};
 
 use super::support::{Row, batch, key, read, rows, schema};
 use crate::plan_compaction;
-use crate::random::Random;
+use crate::tests::random::Random;
 use crate::{Built, ClosedChunk, CompactionPolicy, Effect, FullChunk, Table, TableState};
 
 type Rows = BTreeMap<i64, Row>;
