@@ -1,0 +1,89 @@
+//! SQL that PostgreSQL answers and DataFusion alone does not.
+//!
+//! Two kinds of pass. [`rewrite_statement`] works on the parsed statement, before planning: names
+//! of output columns, and spellings that the planner refuses. [`analyzer_rules`] work on the plan:
+//! subqueries that DataFusion can't decorrelate, and what it answers wrongly.
+//!
+//! ```text
+//! parse ──► rewrite_statement ──► planner ──► analyzer, then analyzer_rules ──► optimizer
+//! ```
+//!
+//! Whoever shows the columns of a result to people calls [`output_name`] for each.
+
+mod figure;
+mod multiset;
+mod names;
+mod rows;
+mod sources;
+mod spelling;
+#[cfg(test)]
+mod tests;
+mod unnest;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Query, Select, Statement, TableFactor, VisitMut, VisitorMut,
+};
+use thalweg_types::{Error, Result};
+use unnest::UnnestSubqueries;
+
+pub use names::output_name;
+
+/// The rules over plans, in the order in which they belong behind all other analyzer rules: they
+/// rely on the coercions of those before, and leave behind plans that need none.
+#[must_use]
+pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    vec![Arc::new(multiset::CountSetOperations::default()), Arc::new(UnnestSubqueries::default())]
+}
+
+/// Rewrites a statement and every query inside it into what DataFusion's planner takes.
+///
+/// # Errors
+///
+/// Where the statement is wrong in a way that only this pass would see, and where it asks for
+/// something that isn't supported.
+pub fn rewrite_statement(statement: &mut Statement) -> Result<()> {
+    match statement.visit(&mut Rewrite::default()) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+#[derive(Default)]
+struct Rewrite {
+    marks: names::Marks,
+}
+
+impl VisitorMut for Rewrite {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        let respelled = spelling::respell(query);
+        // Names come from the expressions as they were written: before anything inside changes.
+        self.marks.name_columns(query);
+        flow(respelled)
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        sources::expand_series(select);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        flow(rows::compare_rows(expr))
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        flow(sources::name_function(factor))
+    }
+}
+
+fn flow(result: Result<()>) -> ControlFlow<Error> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}

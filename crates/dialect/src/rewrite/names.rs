@@ -1,0 +1,177 @@
+//! Names of output columns: PostgreSQL's for those without an alias, and no name twice.
+//!
+//! DataFusion wants the names of a relation's columns to differ, and calls a column without an
+//! alias by the text of its expression. Here every such column gets an alias: the name that
+//! PostgreSQL would give it, followed, where that alone could collide, by a mark and a number. A
+//! mark travels through `*`, views and set operations, and [`output_name`] takes it off again
+//! where people read the name.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select,
+    SelectItem, SetExpr, Visit, Visitor,
+};
+
+use super::figure::column_name;
+
+/// Stands between a name and the number that makes it unique. No identifier holds it in practice.
+const MARK: char = '\u{1f}';
+
+/// The name of an output column as people read it.
+#[must_use]
+pub fn output_name(field: &str) -> &str {
+    field.split_once(MARK).map_or(field, |(name, _)| name)
+}
+
+/// Counts the marks of a statement: what one of its queries marks may meet, through `*`, what
+/// another one did.
+#[derive(Default)]
+pub(super) struct Marks {
+    given: usize,
+}
+
+impl Marks {
+    fn mark(&mut self, name: &str) -> Ident {
+        self.given += 1;
+        Ident::with_quote('"', format!("{name}{MARK}{}", self.given))
+    }
+
+    /// Names the output columns of one query, not of those inside it.
+    pub(super) fn name_columns(&mut self, query: &mut Query) {
+        let Query { body, order_by, .. } = query;
+        match body.as_mut() {
+            SetExpr::Select(select) => {
+                let orders = order_by_expressions(order_by);
+                SelectNames::new(select, orders, self).name(select, orders);
+            }
+            other => self.name_operands(other),
+        }
+    }
+
+    /// Names the columns of the SELECTs that a set operation is made of.
+    fn name_operands(&mut self, operation: &mut SetExpr) {
+        match operation {
+            SetExpr::Select(select) => {
+                SelectNames::new(select, &[], self).name(select, &mut []);
+            }
+            SetExpr::SetOperation { left, right, .. } => {
+                self.name_operands(left);
+                self.name_operands(right);
+            }
+            // Queries in parentheses are visited by themselves; the rest has names of its own.
+            _ => {}
+        }
+    }
+}
+
+fn order_by_expressions(order_by: &mut Option<OrderBy>) -> &mut [OrderByExpr] {
+    match order_by {
+        Some(OrderBy { kind: OrderByKind::Expressions(expressions), .. }) => expressions,
+        _ => &mut [],
+    }
+}
+
+/// The names given out in one SELECT.
+struct SelectNames<'a> {
+    taken: HashSet<String>,
+    /// Identifiers that other clauses use: an alias must not change what they mean.
+    used: HashSet<String>,
+    has_wildcard: bool,
+    marks: &'a mut Marks,
+}
+
+impl<'a> SelectNames<'a> {
+    fn new(select: &Select, orders: &[OrderByExpr], marks: &'a mut Marks) -> SelectNames<'a> {
+        let mut identifiers = Identifiers::default();
+        let _ = select.having.visit(&mut identifiers);
+        let _ = select.qualify.visit(&mut identifiers);
+        if let GroupByExpr::Expressions(expressions, _) = &select.group_by {
+            let _ = expressions.visit(&mut identifiers);
+        }
+        if let Some(Distinct::On(expressions)) = &select.distinct {
+            let _ = expressions.visit(&mut identifiers);
+        }
+        for order in orders {
+            // A name alone means the output column, in PostgreSQL as well.
+            if !matches!(order.expr, Expr::Identifier(_)) {
+                let _ = order.expr.visit(&mut identifiers);
+            }
+        }
+        let wildcard = |item: &SelectItem| {
+            matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+        };
+        SelectNames {
+            taken: HashSet::new(),
+            used: identifiers.names,
+            has_wildcard: select.projection.iter().any(wildcard),
+            marks,
+        }
+    }
+
+    fn name(mut self, select: &mut Select, orders: &mut [OrderByExpr]) {
+        // Names that the query gives come first: they must stay.
+        for item in &mut select.projection {
+            if let SelectItem::ExprWithAlias { alias, .. } = item {
+                let name = normalized(alias);
+                if !self.taken.insert(name.clone()) {
+                    *alias = self.marks.mark(&name);
+                }
+            }
+        }
+        for item in &mut select.projection {
+            let SelectItem::UnnamedExpr(expr) = item else { continue };
+            let Some(alias) = self.alias(expr) else { continue };
+            // A number there is a position, and not the value of an item.
+            let is_position = matches!(expr, Expr::Value(_));
+            let same = |order: &&mut OrderByExpr| !is_position && order.expr == *expr;
+            for order in orders.iter_mut().filter(same) {
+                order.expr = Expr::Identifier(alias.clone());
+            }
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
+
+    /// The alias that `expr` needs, if any.
+    fn alias(&mut self, expr: &Expr) -> Option<Ident> {
+        let name = column_name(expr);
+        let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+        let Some(name) = name else { return Some(self.marks.mark("?column?")) };
+        let is_safe = if is_column {
+            !self.has_wildcard
+        } else {
+            // Next to `*` there may be a column of this name.
+            !self.has_wildcard && !self.used.contains(&name)
+        };
+        if is_safe && self.taken.insert(name.clone()) {
+            return (!is_column).then(|| Ident::with_quote('"', name));
+        }
+        Some(self.marks.mark(&name))
+    }
+}
+
+/// How an identifier reads after folding to lower case.
+pub(super) fn normalized(identifier: &Ident) -> String {
+    match identifier.quote_style {
+        Some(_) => identifier.value.clone(),
+        None => identifier.value.to_lowercase(),
+    }
+}
+
+/// Collects the identifiers that stand alone in expressions.
+#[derive(Default)]
+struct Identifiers {
+    names: HashSet<String>,
+}
+
+impl Visitor for Identifiers {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(identifier) = expr {
+            self.names.insert(normalized(identifier));
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,199 @@
+//! Comparisons of rows, spelled out by column: DataFusion compares single values only.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, SetExpr,
+    Statement, TableFactor, UnaryOperator,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use thalweg_types::{Error, Result, SqlState};
+
+/// Rewrites `expr` if it is a comparison of rows; what is inside it is rewritten separately.
+pub(super) fn compare_rows(expr: &mut Expr) -> Result<()> {
+    let rewritten = match expr {
+        Expr::BinaryOp { left, op, right } => match (row(left), row(right)) {
+            (Some(left), Some(right)) => comparison(&left, op, &right)?,
+            _ => None,
+        },
+        Expr::IsDistinctFrom(left, right) => match (row(left), row(right)) {
+            (Some(left), Some(right)) => Some(any_of(pairs(&left, &right)?, |left, right| {
+                Expr::IsDistinctFrom(Box::new(left), Box::new(right))
+            })),
+            _ => None,
+        },
+        Expr::IsNotDistinctFrom(left, right) => match (row(left), row(right)) {
+            (Some(left), Some(right)) => Some(all_of(pairs(&left, &right)?, |left, right| {
+                Expr::IsNotDistinctFrom(Box::new(left), Box::new(right))
+            })),
+            _ => None,
+        },
+        Expr::InList { expr: tested, list, negated } => match row(tested) {
+            Some(tested) => Some(in_list(&tested, list, *negated)?),
+            None => None,
+        },
+        Expr::InSubquery { expr: tested, subquery, negated } => match row(tested) {
+            Some(tested) => Some(in_subquery(&tested, subquery, *negated)?),
+            None => None,
+        },
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
+            match (row(left), right.as_ref()) {
+                (Some(tested), Expr::Subquery(query)) => Some(in_subquery(&tested, query, false)?),
+                _ => None,
+            }
+        }
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
+            match (row(left), right.as_ref()) {
+                (Some(tested), Expr::Subquery(query)) => Some(in_subquery(&tested, query, true)?),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    if let Some(rewritten) = rewritten {
+        *expr = rewritten;
+    }
+    Ok(())
+}
+
+/// The members of `(a, b)` or `ROW(a, b)`.
+fn row(expr: &Expr) -> Option<Vec<Expr>> {
+    match expr {
+        Expr::Tuple(members) => Some(members.clone()),
+        Expr::Nested(inner) => row(inner),
+        Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
+            let FunctionArguments::List(list) = &function.args else { return None };
+            list.args
+                .iter()
+                .map(|argument| match argument {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(member)) => Some(member.clone()),
+                    _ => None,
+                })
+                .collect()
+        }
+        _ => None,
+    }
+}
+
+fn pairs(left: &[Expr], right: &[Expr]) -> Result<Vec<(Expr, Expr)>> {
+    if left.len() != right.len() || left.is_empty() {
+        return Err(Error::new(
+            SqlState::SYNTAX_ERROR,
+            "unequal number of entries in row expressions",
+        ));
+    }
+    Ok(left.iter().cloned().zip(right.iter().cloned()).collect())
+}
+
+fn comparison(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Result<Option<Expr>> {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    let pairs = pairs(left, right)?;
+    Ok(Some(match op {
+        Eq => all_of(pairs, |left, right| binary(left, Eq, right)),
+        NotEq => any_of(pairs, |left, right| binary(left, NotEq, right)),
+        Lt | LtEq => lexicographic(&pairs, &Lt, op),
+        Gt | GtEq => lexicographic(&pairs, &Gt, op),
+        _ => return Ok(None),
+    }))
+}
+
+/// `(a, b) < (x, y)` is `a < x OR (a = x AND b < y)`; only the last column knows `<=`.
+fn lexicographic(pairs: &[(Expr, Expr)], strict: &BinaryOperator, last: &BinaryOperator) -> Expr {
+    let [(left, right), rest @ ..] = pairs else { unreachable!("rows are not empty") };
+    if rest.is_empty() {
+        return binary(left.clone(), last.clone(), right.clone());
+    }
+    let decided = binary(left.clone(), strict.clone(), right.clone());
+    let equal = binary(left.clone(), BinaryOperator::Eq, right.clone());
+    let then = binary(equal, BinaryOperator::And, lexicographic(rest, strict, last));
+    nested(binary(decided, BinaryOperator::Or, nested(then)))
+}
+
+fn in_list(tested: &[Expr], list: &[Expr], negated: bool) -> Result<Expr> {
+    let mut any: Option<Expr> = None;
+    for member in list {
+        let members = row(member).ok_or_else(|| {
+            Error::new(SqlState::SYNTAX_ERROR, "a row is compared with something that is no row")
+        })?;
+        let equal =
+            all_of(pairs(tested, &members)?, |left, right| binary(left, BinaryOperator::Eq, right));
+        any = Some(match any {
+            Some(any) => binary(any, BinaryOperator::Or, equal),
+            None => equal,
+        });
+    }
+    let any = any.ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "IN needs a list of rows"))?;
+    Ok(negate_if(negated, nested(any)))
+}
+
+/// Three answers out of one scalar subquery: true where a row equals, NULL where one might.
+fn in_subquery(tested: &[Expr], subquery: &Query, negated: bool) -> Result<Expr> {
+    let names: Vec<Ident> =
+        (1..=tested.len()).map(|place| Ident::with_quote('"', format!("__row_{place}"))).collect();
+    let columns: Vec<Expr> = names.iter().cloned().map(Expr::Identifier).collect();
+    let equal =
+        all_of(pairs(tested, &columns)?, |left, right| binary(left, BinaryOperator::Eq, right));
+    let names = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let sql = format!(
+        "SELECT CASE WHEN count(CASE WHEN {equal} THEN 1 END) > 0 THEN true \
+         WHEN count(CASE WHEN ({equal}) IS NULL THEN 1 END) > 0 THEN NULL ELSE false END \
+         FROM (SELECT 1) AS \"__rows\"({names})"
+    );
+    let mut query = parse_query(&sql)?;
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return Err(Error::internal("a SELECT was parsed as something else"));
+    };
+    let relation = &mut select.from[0].relation;
+    if let TableFactor::Derived { subquery: rows, .. } = relation {
+        **rows = subquery.clone();
+    }
+    Ok(negate_if(negated, Expr::Subquery(Box::new(query))))
+}
+
+/// Parses a query that this module wrote.
+pub(super) fn parse_query(sql: &str) -> Result<Query> {
+    let unreadable = |found: &dyn std::fmt::Display| {
+        Error::internal(format!("a rewritten query does not parse: {found}: {sql}"))
+    };
+    let mut statements =
+        Parser::parse_sql(&PostgreSqlDialect {}, sql).map_err(|error| unreadable(&error))?;
+    match statements.pop() {
+        Some(Statement::Query(query)) => Ok(*query),
+        _ => Err(unreadable(&"no query")),
+    }
+}
+
+fn all_of(pairs: Vec<(Expr, Expr)>, compare: impl Fn(Expr, Expr) -> Expr) -> Expr {
+    chain(pairs, BinaryOperator::And, compare)
+}
+
+fn any_of(pairs: Vec<(Expr, Expr)>, compare: impl Fn(Expr, Expr) -> Expr) -> Expr {
+    chain(pairs, BinaryOperator::Or, compare)
+}
+
+fn chain(
+    pairs: Vec<(Expr, Expr)>,
+    operator: BinaryOperator,
+    compare: impl Fn(Expr, Expr) -> Expr,
+) -> Expr {
+    let chained = pairs
+        .into_iter()
+        .map(|(left, right)| compare(left, right))
+        .reduce(|left, right| binary(left, operator.clone(), right))
+        .expect("rows are not empty");
+    nested(chained)
+}
+
+fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+fn nested(expr: Expr) -> Expr {
+    Expr::Nested(Box::new(expr))
+}
+
+fn negate_if(negated: bool, expr: Expr) -> Expr {
+    if !negated {
+        return expr;
+    }
+    Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(expr) }
+}

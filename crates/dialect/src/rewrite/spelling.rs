@@ -1,0 +1,48 @@
+//! Spellings that DataFusion's planner refuses, in words that it takes.
+
+use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, SetExpr, Value};
+use thalweg_types::{Error, Result};
+
+use super::figure::quoted;
+use super::rows::parse_query;
+
+/// Rewrites the clauses of one query, not of those inside it.
+pub(super) fn respell(query: &mut Query) -> Result<()> {
+    fetch_as_limit(query)?;
+    expand_tables(&mut query.body)
+}
+
+/// `FETCH FIRST n ROWS ONLY` is `LIMIT n`.
+fn fetch_as_limit(query: &mut Query) -> Result<()> {
+    let Some(fetch) = query.fetch.take() else { return Ok(()) };
+    if fetch.with_ties || fetch.percent {
+        return Err(Error::unsupported("FETCH FIRST with PERCENT or WITH TIES"));
+    }
+    let one = || Expr::value(Value::Number("1".to_owned(), false));
+    let quantity = fetch.quantity.unwrap_or_else(one);
+    let offset = match query.limit_clause.take() {
+        Some(LimitClause::LimitOffset { offset, .. }) => offset,
+        _ => None,
+    };
+    let limit = Some(quantity);
+    query.limit_clause = Some(LimitClause::LimitOffset { limit, offset, limit_by: vec![] });
+    Ok(())
+}
+
+/// `TABLE t` is `SELECT * FROM t`.
+fn expand_tables(body: &mut SetExpr) -> Result<()> {
+    match body {
+        SetExpr::Table(table) => {
+            let Some(name) = table.table_name.as_deref() else { return Ok(()) };
+            let parts = table.schema_name.as_deref().into_iter().chain([name]);
+            let name = parts.map(|part| quoted(part).to_string()).collect::<Vec<_>>().join(".");
+            *body = *parse_query(&format!("SELECT * FROM {name}"))?.body;
+            Ok(())
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            expand_tables(left)?;
+            expand_tables(right)
+        }
+        _ => Ok(()),
+    }
+}

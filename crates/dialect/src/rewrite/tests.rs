@@ -1,0 +1,186 @@
+//! The passes over the parsed statement: what they make of it, and what it then answers.
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::config::Dialect;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use insta::assert_snapshot;
+
+use super::{analyzer_rules, output_name, rewrite_statement};
+
+/// The statement after the passes; the mark shows as `~`.
+fn rewritten(sql: &str) -> String {
+    let mut statement = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap().remove(0);
+    match rewrite_statement(&mut statement) {
+        Ok(()) => statement.to_string().replace('\u{1f}', "~"),
+        Err(error) => format!("{error:?}"),
+    }
+}
+
+/// What a statement answers, under the names that people see.
+async fn answer(sql: &str) -> String {
+    let mut config = SessionConfig::new().with_target_partitions(1);
+    config.options_mut().sql_parser.dialect = Dialect::PostgreSQL;
+    let builder = SessionStateBuilder::new().with_config(config).with_default_features();
+    let builder = analyzer_rules()
+        .into_iter()
+        .fold(builder, |builder, rule| builder.with_analyzer_rule(rule));
+    let context = SessionContext::new_with_state(builder.build());
+    for table in [
+        "CREATE TABLE t AS VALUES (1, 10), (2, 20), (2, NULL), (NULL, 40)",
+        "CREATE TABLE u AS VALUES (1, 11), (2, 20), (3, NULL)",
+    ] {
+        let (head, rows) = table.split_once("VALUES").unwrap();
+        let sql = format!("{head} SELECT * FROM (VALUES {rows}) AS rows(a, b)");
+        context.sql(&sql).await.unwrap().collect().await.unwrap();
+    }
+    let mut statement = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap().remove(0);
+    rewrite_statement(&mut statement).unwrap();
+    let statement = parser::Statement::Statement(Box::new(statement));
+    let plan = context.state().statement_to_plan(statement).await.unwrap();
+    let frame = context.execute_logical_plan(plan).await.unwrap();
+    let names: Vec<String> =
+        frame.schema().fields().iter().map(|field| output_name(field.name()).to_owned()).collect();
+    let batches = frame.collect().await.unwrap();
+    let table = pretty_format_batches(&batches).unwrap().to_string();
+    let rows: Vec<&str> = table.lines().skip(3).filter(|line| line.starts_with('|')).collect();
+    let cells = |line: &str| {
+        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let lines = rows.into_iter().map(cells);
+    std::iter::once(names).chain(lines).map(|line| line.join(", ")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn columns_are_named_as_postgres_names_them() {
+    let names = |sql: &str| rewritten(sql);
+    assert_snapshot!(names("SELECT count(*), sum(x) FROM t"), @r#"SELECT count(*) AS "count", sum(x) AS "sum" FROM t"#);
+    assert_snapshot!(names("SELECT a::int, 1::text, date '2020-01-01'"), @r#"SELECT a::INT AS "a", 1::TEXT AS "text", DATE '2020-01-01' AS "date""#);
+    assert_snapshot!(names("SELECT CASE WHEN a THEN 1 END, CASE WHEN a THEN 1 ELSE b END"), @r#"SELECT CASE WHEN a THEN 1 END AS "case", CASE WHEN a THEN 1 ELSE b END AS "b""#);
+    assert_snapshot!(names("SELECT 1, a + 1, 'x'"), @r#"SELECT 1 AS "?column?~1", a + 1 AS "?column?~2", 'x' AS "?column?~3""#);
+    assert_snapshot!(names("SELECT (SELECT max(a) FROM t), EXISTS (SELECT 1)"), @r#"SELECT (SELECT max(a) AS "max" FROM t) AS "max", EXISTS (SELECT 1 AS "?column?~1") AS "exists""#);
+}
+
+#[test]
+fn a_column_keeps_its_name_and_a_second_one_gets_a_mark() {
+    assert_snapshot!(rewritten("SELECT a, b FROM t"), @"SELECT a, b FROM t");
+    assert_snapshot!(rewritten("SELECT a, t.a, b AS a FROM t"), @r#"SELECT a AS "a~1", t.a AS "a~2", b AS a FROM t"#);
+    assert_snapshot!(rewritten("SELECT *, a FROM t"), @r#"SELECT *, a AS "a~1" FROM t"#);
+    assert_snapshot!(rewritten("SELECT count(*), count(*) FROM t"), @r#"SELECT count(*) AS "count", count(*) AS "count~1" FROM t"#);
+}
+
+#[test]
+fn an_alias_never_changes_what_another_clause_means() {
+    // In PostgreSQL, GROUP BY and HAVING mean the column, not the output.
+    assert_snapshot!(rewritten("SELECT a::int FROM t GROUP BY a"), @r#"SELECT a::INT AS "a~1" FROM t GROUP BY a"#);
+    assert_snapshot!(rewritten("SELECT DISTINCT a + 1 FROM t ORDER BY a + 1"), @r#"SELECT DISTINCT a + 1 AS "?column?~1" FROM t ORDER BY "?column?~1""#);
+    assert_snapshot!(rewritten("SELECT 2, a FROM t ORDER BY 2"), @r#"SELECT 2 AS "?column?~1", a FROM t ORDER BY 2"#);
+}
+
+#[test]
+fn rows_compare_column_by_column() {
+    assert_snapshot!(rewritten("SELECT * FROM t WHERE (a, b) = (1, 2)"), @"SELECT * FROM t WHERE (a = 1 AND b = 2)");
+    assert_snapshot!(rewritten("SELECT * FROM t WHERE (a, b) < (1, 2)"), @"SELECT * FROM t WHERE (a < 1 OR (a = 1 AND b < 2))");
+    assert_snapshot!(rewritten("SELECT * FROM t WHERE ROW(a, b) <> ROW(1, 2)"), @"SELECT * FROM t WHERE (a <> 1 OR b <> 2)");
+    assert_snapshot!(rewritten("SELECT * FROM t WHERE (a, b) NOT IN ((1, 2), (3, 4))"), @"SELECT * FROM t WHERE NOT ((a = 1 AND b = 2) OR (a = 3 AND b = 4))");
+    assert_snapshot!(rewritten("SELECT * FROM t WHERE (a, b) = (1, 2, 3)"), @"42601: unequal number of entries in row expressions");
+}
+
+#[test]
+fn spellings_become_what_the_planner_takes() {
+    assert_snapshot!(rewritten("SELECT 1 UNION TABLE t"), @r#"SELECT 1 AS "?column?~1" UNION SELECT * FROM "t""#);
+    assert_snapshot!(rewritten("SELECT a FROM t OFFSET 1 FETCH FIRST 2 ROWS ONLY"), @"SELECT a FROM t LIMIT 2 OFFSET 1");
+    assert_snapshot!(rewritten("SELECT a FROM t FETCH FIRST 2 ROWS WITH TIES"), @"0A000: FETCH FIRST with PERCENT or WITH TIES is not supported");
+    assert_snapshot!(rewritten("SELECT i FROM generate_series(1, 3) AS i"), @"SELECT i FROM generate_series(1, 3) AS i (i)");
+    assert_snapshot!(rewritten("SELECT g FROM t, generate_series(1, t.a) AS g"), @r#"SELECT g FROM t, LATERAL (SELECT unnest(generate_series(1, t.a)) AS "unnest") AS g (g)"#);
+    assert_snapshot!(rewritten("SELECT generate_series(1, 3)"), @r#"SELECT unnest(generate_series(1, 3)) AS "generate_series""#);
+}
+
+#[tokio::test]
+async fn names_reach_the_reader() {
+    assert_snapshot!(answer("SELECT a, a, count(*), count(*) + 1, 7 FROM t GROUP BY a ORDER BY a").await, @r"
+    a, a, count, ?column?, ?column?
+    1, 1, 1, 2, 7
+    2, 2, 2, 3, 7
+    , , 1, 2, 7
+    ");
+    assert_snapshot!(answer("SELECT * FROM (SELECT a, a FROM u ORDER BY a LIMIT 1) AS s").await, @r"
+    a, a
+    1, 1
+    ");
+    assert_snapshot!(answer("WITH c AS (SELECT count(*), count(*) FROM t) SELECT count, * FROM c").await, @r"
+    count, count, count
+    4, 4, 4
+    ");
+    assert_snapshot!(answer("SELECT 1, 1 UNION ALL SELECT 2, 3 ORDER BY 1").await, @r"
+    ?column?, ?column?
+    1, 1
+    2, 3
+    ");
+}
+
+#[tokio::test]
+async fn rows_compare_with_null_unknown() {
+    assert_snapshot!(answer("SELECT a, b, (a, b) IN (SELECT a, b FROM u) AS known FROM t ORDER BY a, b").await, @r"
+    a, b, known
+    1, 10, false
+    2, 20, true
+    2, , 
+    , 40, 
+    ");
+    assert_snapshot!(answer("SELECT a FROM t WHERE (a, b) IN (SELECT a, b FROM u)").await, @r"
+    a
+    2
+    ");
+    assert_snapshot!(answer("SELECT a, b FROM t WHERE (a, b) > (1, 10) ORDER BY a, b").await, @r"
+    a, b
+    2, 20
+    2, 
+    ");
+}
+
+#[tokio::test]
+async fn copies_of_rows_are_counted() {
+    let sevens = "(VALUES (7), (7), (7), (NULL), (NULL)) AS l(a)";
+    let fewer = "(VALUES (7), (NULL), (9)) AS r(a)";
+    let ask = |operation: &str| {
+        format!("SELECT * FROM {sevens} {operation} SELECT * FROM {fewer} ORDER BY 1")
+    };
+    assert_snapshot!(answer(&ask("INTERSECT ALL")).await, @r"
+    a
+    7
+
+    ");
+    assert_snapshot!(answer(&ask("EXCEPT ALL")).await, @r"
+    a
+    7
+    7
+
+    ");
+    assert_snapshot!(answer(&ask("EXCEPT")).await, @"a");
+}
+
+#[tokio::test]
+async fn series_come_with_the_columns_that_postgres_gives_them() {
+    assert_snapshot!(answer("SELECT i FROM generate_series(1, 2) AS i").await, @r"
+    i
+    1
+    2
+    ");
+    assert_snapshot!(answer("SELECT t.a, g FROM t, generate_series(1, t.a) AS g ORDER BY 1, 2").await, @r"
+    a, g
+    1, 1
+    2, 1
+    2, 1
+    2, 2
+    2, 2
+    ");
+    assert_snapshot!(answer("SELECT generate_series(1, 2)").await, @r"
+    generate_series
+    1
+    2
+    ");
+}

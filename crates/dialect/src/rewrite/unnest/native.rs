@@ -1,0 +1,130 @@
+//! Which subqueries DataFusion answers itself, rightly and with the plans that it does best.
+//!
+//! The list is one of shapes that are known to be right, and everything else is ours: DataFusion
+//! pulls correlated predicates up through a few operators only, and its mark joins know no NULL.
+
+use datafusion::common::Result;
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, LogicalPlan, Operator, Subquery};
+
+use super::contains_subquery;
+use super::domain::outer_references;
+
+/// Where in a plan a subquery stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A predicate of a filter, or one of several joined by AND.
+    Conjunct,
+    /// Deeper in a filter's predicate.
+    Filter,
+    /// In a projection's expression.
+    Projection,
+    /// Anywhere else.
+    Elsewhere,
+}
+
+/// Whether a subquery of the plan over `outer` is left to DataFusion.
+pub(super) fn is_native(expression: &Expr, place: Place, outer: &LogicalPlan) -> Result<bool> {
+    match expression {
+        Expr::ScalarSubquery(subquery) => scalar_is_native(subquery, place, outer),
+        Expr::Exists(Exists { subquery, .. }) => Ok(matches!(place, Place::Conjunct)
+            && is_bound(subquery, outer)?
+            && is_joinable(&subquery.subquery)?),
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+            if place != Place::Conjunct || contains_subquery(expr) {
+                return Ok(false);
+            }
+            let correlated = !outer_references(&subquery.subquery)?.is_empty();
+            // DataFusion's anti join that minds NULL takes a single key and no filter.
+            Ok(!(*negated && correlated)
+                && is_bound(subquery, outer)?
+                && is_joinable(&subquery.subquery)?)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Whether all outer references are to `outer` itself.
+fn is_bound(subquery: &Subquery, outer: &LogicalPlan) -> Result<bool> {
+    let references = outer_references(&subquery.subquery)?;
+    Ok(references.iter().all(|reference| outer.schema().index_of_column(reference).is_ok()))
+}
+
+/// A filter with the correlation, over a plan without, under operators that don't count rows.
+fn is_joinable(plan: &LogicalPlan) -> Result<bool> {
+    if outer_references(plan)?.is_empty() {
+        return Ok(true);
+    }
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let correlated = projection.expr.iter().any(Expr::contains_outer);
+            Ok(!correlated && is_joinable(&projection.input)?)
+        }
+        LogicalPlan::SubqueryAlias(alias) => is_joinable(&alias.input),
+        LogicalPlan::Distinct(Distinct::All(input)) => is_joinable(input),
+        LogicalPlan::Filter(filter) => {
+            let plain = split_conjunction(&filter.predicate)
+                .into_iter()
+                .all(|predicate| !(predicate.contains_outer() && contains_subquery(predicate)));
+            Ok(plain && outer_references(&filter.input)?.is_empty())
+        }
+        _ => Ok(false),
+    }
+}
+
+/// DataFusion runs a scalar subquery without outer references on its own, and joins a plain
+/// aggregate whose correlation is by equalities with columns.
+fn scalar_is_native(subquery: &Subquery, place: Place, outer: &LogicalPlan) -> Result<bool> {
+    if outer_references(&subquery.subquery)?.is_empty() {
+        return Ok(true);
+    }
+    if place == Place::Elsewhere || !is_bound(subquery, outer)? {
+        return Ok(false);
+    }
+    aggregates_by_equality(&subquery.subquery)
+}
+
+fn aggregates_by_equality(plan: &LogicalPlan) -> Result<bool> {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let plain = projection
+                .expr
+                .iter()
+                .all(|expression| !expression.contains_outer() && !contains_subquery(expression));
+            Ok(plain && aggregates_by_equality(&projection.input)?)
+        }
+        LogicalPlan::SubqueryAlias(alias) => aggregates_by_equality(&alias.input),
+        LogicalPlan::Aggregate(aggregate) => {
+            let mut expressions = aggregate.aggr_expr.iter();
+            let plain = expressions
+                .all(|expression| !expression.contains_outer() && !contains_subquery(expression));
+            Ok(plain && aggregate.group_expr.is_empty() && filters_by_equality(&aggregate.input)?)
+        }
+        _ => Ok(false),
+    }
+}
+
+fn filters_by_equality(plan: &LogicalPlan) -> Result<bool> {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => filters_by_equality(&alias.input),
+        LogicalPlan::Filter(filter) => {
+            let plain = split_conjunction(&filter.predicate)
+                .into_iter()
+                .all(|predicate| !predicate.contains_outer() || is_column_equality(predicate));
+            Ok(plain && outer_references(&filter.input)?.is_empty())
+        }
+        _ => Ok(false),
+    }
+}
+
+fn is_column_equality(predicate: &Expr) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = predicate else {
+        return false;
+    };
+    matches!(
+        (left.as_ref(), right.as_ref()),
+        (Expr::Column(_), Expr::OuterReferenceColumn(..))
+            | (Expr::OuterReferenceColumn(..), Expr::Column(_))
+    )
+}

@@ -1,0 +1,61 @@
+//! The guard of scalar subqueries: more than one row is an error, not a choice.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::compute::max;
+use arrow::datatypes::DataType;
+use datafusion::common::cast::as_int64_array;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use thalweg_types::{Error, SqlState};
+
+/// `value`, or error 21000 on the first row whose `rows` is greater than 1.
+///
+/// The error is raised where the value is used, so that a `CASE` which never asks for the
+/// subquery's value never fails on it.
+pub(super) fn single_row(value: Expr, rows: Expr) -> Expr {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(ScalarUDF::from(SingleRow::new())));
+    FUNCTION.call(vec![value, rows])
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct SingleRow {
+    signature: Signature,
+}
+
+impl SingleRow {
+    fn new() -> SingleRow {
+        SingleRow { signature: Signature::any(2, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for SingleRow {
+    fn name(&self) -> &str {
+        "single_row"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(arguments[0].clone())
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [value, rows] = <[ColumnarValue; 2]>::try_from(arguments.args)
+            .expect("the signature takes two arguments");
+        let rows = rows.into_array(arguments.number_rows)?;
+        let most: Option<i64> = max(as_int64_array(&rows)?);
+        if most.is_some_and(|rows| rows > 1) {
+            return Err(DataFusionError::External(Box::new(Error::new(
+                SqlState::CARDINALITY_VIOLATION,
+                "more than one row returned by a subquery used as an expression",
+            ))));
+        }
+        Ok(value)
+    }
+}
