@@ -290,3 +290,39 @@ fn identity_counters_go_on_through_changes_of_the_schema() {
     assert_eq!(state.identities().reserve(ColumnId(3), 1), Some(1));
     assert_eq!(state.identities().reserve(ColumnId(2), 1), None);
 }
+
+#[test]
+fn rows_that_fill_a_chunk_and_begin_another_are_undone() {
+    let mut all = Published::new();
+    let many: Vec<_> = (0..70_000).map(|id| row(id, &format!("tag {id}"), 1)).collect();
+    all.append(&many[..60_000]);
+    for _ in 0..2 {
+        let mut effect = Effect::new();
+        let placed = all.table.append(&batch(&many[60_000..]), &mut effect).unwrap();
+        assert_eq!(placed.iter().map(|piece| piece.length).collect::<Vec<_>>(), [5_536, 4_464]);
+        assert!(all.table.take_full().is_empty(), "the full chunk is not published");
+        all.table.undo(effect);
+        assert_eq!(all.table.applied().rows(), 60_000);
+    }
+    all.append(&many[60_000..]);
+    assert_eq!(rows(&all.state), many);
+    assert_eq!(all.table.take_full().len(), 1);
+}
+
+#[test]
+fn a_changed_schema_is_undone_with_rows_that_nobody_saw() {
+    let mut all = Published::new();
+    all.append(&[row(1, "a", 1)]);
+    let mut effect = Effect::new();
+    all.table.append(&batch(&[row(2, "b", 2)]), &mut effect).unwrap();
+    let mut wider = schema();
+    wider.columns.push(column(4, "extra", DataType::Text { max_chars: None }, true));
+    wider.unique.push(key("t_amount_key", &[3]));
+    all.table.alter(Arc::new(wider), &[], &mut effect).unwrap();
+    assert_eq!(all.table.schema().columns.len(), 4);
+    all.table.undo(effect);
+    assert_eq!(all.table.schema().columns.len(), 3);
+    all.append(&[row(2, "b", 20), row(3, "c", 20)]);
+    assert_eq!(rows(&all.state), [row(1, "a", 1), row(2, "b", 20), row(3, "c", 20)]);
+    assert_eq!(find(&all.state, 3), Some(RowId::new(1, 2)));
+}
