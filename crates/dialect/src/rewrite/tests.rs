@@ -54,54 +54,97 @@ async fn answer(sql: &str) -> String {
     std::iter::once(names).chain(lines).map(|line| line.join(", ")).collect::<Vec<_>>().join("\n")
 }
 
+/// Each statement after the passes, a line each.
+fn all_rewritten(statements: &[&str]) -> String {
+    statements.iter().map(|sql| rewritten(sql)).collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn columns_are_named_as_postgres_names_them() {
-    let names = |sql: &str| rewritten(sql);
-    assert_snapshot!(names("SELECT count(*), sum(x) FROM t"), @r#"SELECT count(*) AS "count", sum(x) AS "sum" FROM t"#);
-    assert_snapshot!(names("SELECT a::int, 1::text, date '2020-01-01'"), @r#"SELECT a::INT AS "a", 1::TEXT AS "text", DATE '2020-01-01' AS "date""#);
-    assert_snapshot!(names("SELECT CASE WHEN a THEN 1 END, CASE WHEN a THEN 1 ELSE b END"), @r#"SELECT CASE WHEN a THEN 1 END AS "case", CASE WHEN a THEN 1 ELSE b END AS "b""#);
-    assert_snapshot!(names("SELECT 1, a + 1, 'x'"), @r#"SELECT 1 AS "?column?~1", a + 1 AS "?column?~2", 'x' AS "?column?~3""#);
-    assert_snapshot!(names("SELECT (SELECT max(a) FROM t), EXISTS (SELECT 1)"), @r#"SELECT (SELECT max(a) AS "max" FROM t) AS "max", EXISTS (SELECT 1 AS "?column?~1") AS "exists""#);
+    assert_snapshot!(all_rewritten(&[
+        "SELECT count(*), sum(x) FROM t",
+        "SELECT a::int, 1::text, date '2020-01-01'",
+        "SELECT CASE WHEN a THEN 1 END, CASE WHEN a THEN 1 ELSE b END",
+        "SELECT 1, a + 1, 'x'",
+        "SELECT (SELECT max(a) FROM t), EXISTS (SELECT 1)",
+    ]), @r#"
+    SELECT count(*) AS "count", sum(x) AS "sum" FROM t
+    SELECT a::INT AS "a", 1::TEXT AS "text", DATE '2020-01-01' AS "date"
+    SELECT CASE WHEN a THEN 1 END AS "case", CASE WHEN a THEN 1 ELSE b END AS "b"
+    SELECT 1 AS "?column?~1", a + 1 AS "?column?~2", 'x' AS "?column?~3"
+    SELECT (SELECT max(a) AS "max" FROM t) AS "max", EXISTS (SELECT 1 AS "?column?~1") AS "exists"
+    "#);
 }
 
 #[test]
 fn a_column_keeps_its_name_and_a_second_one_gets_a_mark() {
-    assert_snapshot!(rewritten("SELECT a, b FROM t"), @"SELECT a, b FROM t");
-    assert_snapshot!(rewritten("SELECT a, t.a, b AS a FROM t"), @r#"SELECT a AS "a~1", t.a AS "a~2", b AS a FROM t"#);
-    assert_snapshot!(rewritten("SELECT *, a FROM t"), @r#"SELECT *, a AS "a~1" FROM t"#);
-    assert_snapshot!(rewritten("SELECT count(*), count(*) FROM t"), @r#"SELECT count(*) AS "count", count(*) AS "count~1" FROM t"#);
+    assert_snapshot!(all_rewritten(&[
+        "SELECT a, b FROM t",
+        "SELECT a, t.a, b AS a FROM t",
+        "SELECT *, a FROM t",
+        "SELECT count(*), count(*) FROM t",
+    ]), @r#"
+    SELECT a, b FROM t
+    SELECT a AS "a~1", t.a AS "a~2", b AS a FROM t
+    SELECT *, a AS "a~1" FROM t
+    SELECT count(*) AS "count", count(*) AS "count~1" FROM t
+    "#);
 }
 
 #[test]
 fn an_alias_never_changes_what_another_clause_means() {
     // In PostgreSQL, GROUP BY and HAVING mean the column, not the output.
-    assert_snapshot!(rewritten("SELECT a::int FROM t GROUP BY a"), @r#"SELECT a::INT AS "a~1" FROM t GROUP BY a"#);
-    assert_snapshot!(rewritten("SELECT DISTINCT a + 1 FROM t ORDER BY a + 1"), @r#"SELECT DISTINCT a + 1 AS "?column?~1" FROM t ORDER BY "?column?~1""#);
-    assert_snapshot!(rewritten("SELECT 2, a FROM t ORDER BY 2"), @r#"SELECT 2 AS "?column?~1", a FROM t ORDER BY 2"#);
+    assert_snapshot!(all_rewritten(&[
+        "SELECT a::int FROM t GROUP BY a",
+        "SELECT DISTINCT a + 1 FROM t ORDER BY a + 1",
+        "SELECT 2, a FROM t ORDER BY 2",
+    ]), @r#"
+    SELECT a::INT AS "a~1" FROM t GROUP BY a
+    SELECT DISTINCT a + 1 AS "?column?~1" FROM t ORDER BY "?column?~1"
+    SELECT 2 AS "?column?~1", a FROM t ORDER BY 2
+    "#);
 }
 
 #[test]
 fn rows_compare_column_by_column() {
-    assert_snapshot!(rewritten("SELECT * FROM t WHERE (a, b) = (1, 2)"), @"SELECT * FROM t WHERE (a = 1 AND b = 2)");
-    assert_snapshot!(rewritten("SELECT * FROM t WHERE (a, b) < (1, 2)"), @"SELECT * FROM t WHERE (a < 1 OR (a = 1 AND b < 2))");
-    assert_snapshot!(rewritten("SELECT * FROM t WHERE ROW(a, b) <> ROW(1, 2)"), @"SELECT * FROM t WHERE (a <> 1 OR b <> 2)");
-    assert_snapshot!(rewritten("SELECT * FROM t WHERE (a, b) NOT IN ((1, 2), (3, 4))"), @"SELECT * FROM t WHERE NOT ((a = 1 AND b = 2) OR (a = 3 AND b = 4))");
-    assert_snapshot!(rewritten("SELECT * FROM t WHERE (a, b) = (1, 2, 3)"), @"42601: unequal number of entries in row expressions");
+    assert_snapshot!(all_rewritten(&[
+        "SELECT * FROM t WHERE (a, b) = (1, 2)",
+        "SELECT * FROM t WHERE (a, b) < (1, 2)",
+        "SELECT * FROM t WHERE ROW(a, b) <> ROW(1, 2)",
+        "SELECT * FROM t WHERE (a, b) NOT IN ((1, 2), (3, 4))",
+        "SELECT * FROM t WHERE (a, b) = (1, 2, 3)",
+    ]), @r"
+    SELECT * FROM t WHERE (a = 1 AND b = 2)
+    SELECT * FROM t WHERE (a < 1 OR (a = 1 AND b < 2))
+    SELECT * FROM t WHERE (a <> 1 OR b <> 2)
+    SELECT * FROM t WHERE NOT ((a = 1 AND b = 2) OR (a = 3 AND b = 4))
+    42601: unequal number of entries in row expressions
+    ");
 }
 
 #[test]
 fn spellings_become_what_the_planner_takes() {
-    assert_snapshot!(rewritten("SELECT 1 UNION TABLE t"), @r#"SELECT 1 AS "?column?~1" UNION SELECT * FROM "t""#);
-    assert_snapshot!(rewritten("SELECT a FROM t OFFSET 1 FETCH FIRST 2 ROWS ONLY"), @"SELECT a FROM t LIMIT 2 OFFSET 1");
-    assert_snapshot!(rewritten("SELECT a FROM t FETCH FIRST 2 ROWS WITH TIES"), @"0A000: FETCH FIRST with PERCENT or WITH TIES is not supported");
-    assert_snapshot!(rewritten("SELECT i FROM generate_series(1, 3) AS i"), @"SELECT i FROM generate_series(1, 3) AS i (i)");
-    assert_snapshot!(rewritten("SELECT g FROM t, generate_series(1, t.a) AS g"), @r#"SELECT g FROM t, LATERAL (SELECT unnest(generate_series(1, t.a)) AS "unnest") AS g (g)"#);
-    assert_snapshot!(rewritten("SELECT generate_series(1, 3)"), @r#"SELECT unnest(generate_series(1, 3)) AS "generate_series""#);
+    assert_snapshot!(all_rewritten(&[
+        "SELECT 1 UNION TABLE t",
+        "SELECT a FROM t OFFSET 1 FETCH FIRST 2 ROWS ONLY",
+        "SELECT a FROM t FETCH FIRST 2 ROWS WITH TIES",
+        "SELECT i FROM generate_series(1, 3) AS i",
+        "SELECT g FROM t, generate_series(1, t.a) AS g",
+        "SELECT generate_series(1, 3)",
+    ]), @r#"
+    SELECT 1 AS "?column?~1" UNION SELECT * FROM "t"
+    SELECT a FROM t LIMIT 2 OFFSET 1
+    0A000: FETCH FIRST with PERCENT or WITH TIES is not supported
+    SELECT i FROM generate_series(1, 3) AS i (i)
+    SELECT g FROM t, LATERAL (SELECT unnest(generate_series(1, t.a)) AS "unnest") AS g (g)
+    SELECT unnest(generate_series(1, 3)) AS "generate_series"
+    "#);
 }
 
 #[tokio::test]
 async fn names_reach_the_reader() {
-    assert_snapshot!(answer("SELECT a, a, count(*), count(*) + 1, 7 FROM t GROUP BY a ORDER BY a").await, @r"
+    let sql = "SELECT a, a, count(*), count(*) + 1, 7 FROM t GROUP BY a ORDER BY a";
+    assert_snapshot!(answer(sql).await, @r"
     a, a, count, ?column?, ?column?
     1, 1, 1, 2, 7
     2, 2, 2, 3, 7
@@ -111,7 +154,8 @@ async fn names_reach_the_reader() {
     a, a
     1, 1
     ");
-    assert_snapshot!(answer("WITH c AS (SELECT count(*), count(*) FROM t) SELECT count, * FROM c").await, @r"
+    let sql = "WITH c AS (SELECT count(*), count(*) FROM t) SELECT count, * FROM c";
+    assert_snapshot!(answer(sql).await, @r"
     count, count, count
     4, 4, 4
     ");
@@ -124,7 +168,8 @@ async fn names_reach_the_reader() {
 
 #[tokio::test]
 async fn rows_compare_with_null_unknown() {
-    assert_snapshot!(answer("SELECT a, b, (a, b) IN (SELECT a, b FROM u) AS known FROM t ORDER BY a, b").await, @r"
+    let sql = "SELECT a, b, (a, b) IN (SELECT a, b FROM u) AS known FROM t ORDER BY a, b";
+    assert_snapshot!(answer(sql).await, @r"
     a, b, known
     1, 10, false
     2, 20, true
@@ -170,7 +215,8 @@ async fn series_come_with_the_columns_that_postgres_gives_them() {
     1
     2
     ");
-    assert_snapshot!(answer("SELECT t.a, g FROM t, generate_series(1, t.a) AS g ORDER BY 1, 2").await, @r"
+    let sql = "SELECT t.a, g FROM t, generate_series(1, t.a) AS g ORDER BY 1, 2";
+    assert_snapshot!(answer(sql).await, @r"
     a, g
     1, 1
     2, 1

@@ -149,7 +149,10 @@ pub(super) fn null_safe_equalities(
             continue;
         };
         let known = |column: &Expr| coalesce(vec![column.clone(), lit(substitute.clone())]);
-        conditions.push(known(&left).eq(known(&right)));
+        // Only a column of type NULL has no other value.
+        if !substitute.is_null() {
+            conditions.push(known(&left).eq(known(&right)));
+        }
         conditions.push(left.is_null().eq(right.is_null()));
     }
     Ok(conditions)

@@ -1,5 +1,7 @@
 mod model;
 mod random;
+mod shapes;
+mod tpch;
 
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use datafusion::config::Dialect;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-use self::model::{COLUMNS, Table, Value};
+use self::model::{COLUMNS, Value};
 use super::UnnestSubqueries;
 
 fn context() -> SessionContext {
@@ -26,7 +28,7 @@ fn context() -> SessionContext {
 }
 
 /// Registers a table of `k, a, b`.
-fn values(context: &SessionContext, name: &str, rows: &Table) {
+fn values(context: &SessionContext, name: &str, rows: &[[Value; 3]]) {
     let columns = COLUMNS.iter().enumerate().map(|(place, name)| {
         let column: Int64Array = rows.iter().map(|row| row[place]).collect();
         (*name, Arc::new(column) as Arc<dyn Array>, true)

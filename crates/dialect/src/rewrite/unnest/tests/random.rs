@@ -160,7 +160,7 @@ impl Writer {
             }
             _ => {
                 let argument = self.int(0);
-                let visible = std::mem::replace(&mut self.scope, vec![]);
+                let visible = std::mem::take(&mut self.scope);
                 // Beside an aggregate only outer columns may stand.
                 self.scope = visible[..outer].to_vec();
                 let plus =
