@@ -205,3 +205,11 @@ fn create_temporary(path: &Path) -> Result<(PathBuf, File)> {
         }
     }
 }
+
+/// Makes a directory, and those above it, for files to be written to.
+///
+/// # Errors
+/// Where the system refuses.
+pub fn create_directory(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|error| io_error("create", path, error))
+}

@@ -55,6 +55,20 @@ impl Format {
         })
     }
 
+    /// How the name of such a file ends.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
+        match self {
+            Format::Csv => "csv",
+            Format::Tsv => "tsv",
+            Format::Text => "txt",
+            Format::Json => "jsonl",
+            Format::Parquet => "parquet",
+            Format::Arrow => "arrow",
+            Format::ArrowStream => "arrows",
+        }
+    }
+
     /// Whether the fields of a record are separated by a delimiter.
     #[must_use]
     pub fn is_delimited(self) -> bool {

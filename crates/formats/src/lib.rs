@@ -30,6 +30,7 @@ pub mod text;
 mod writer;
 
 pub use csv::CsvDecoder;
+pub use files::create_directory;
 pub use format::Format;
 pub use json::JsonDecoder;
 pub use options::{ColumnSet, Compression, Header, Marks, ReadOptions, WriteOptions};

@@ -1,1 +1,36 @@
-//! Placeholder
+//! SQL over the engine: databases, sessions, statements and their transactions.
+//!
+//! ```no_run
+//! # async fn run() -> thalweg_types::Result<()> {
+//! use futures::StreamExt;
+//!
+//! let database = thalweg_query::Database::open("data")?;
+//! let mut session = database.session();
+//! session.execute("CREATE TABLE trades (symbol text, volume bigint)").await?;
+//! session.execute("INSERT INTO trades VALUES ('AAPL', 100), ('MSFT', 250)").await?;
+//! let outcome = session.execute("SELECT symbol, sum(volume) FROM trades GROUP BY symbol").await?;
+//! let mut rows = outcome.rows.expect("a query gives rows");
+//! while let Some(batch) = rows.next().await {
+//!     println!("{:?}", batch?);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod appender;
+mod cancel;
+mod catalog;
+mod database;
+mod loader;
+mod outcome;
+mod plan;
+mod scan;
+mod session;
+mod statement;
+
+pub use appender::Appender;
+pub use cancel::CancelHandle;
+pub use database::{Database, DatabaseBuilder};
+pub use outcome::{BatchStream, Outcome, Tag};
+pub use session::{Session, Statement, TransactionStatus};
+pub use thalweg_txn::{Durability, Progress, Unit};

@@ -1,1 +1,33 @@
-//! Placeholder
+//! The pipeline of stages that turns write sets into durable, visible groups, and readers' snapshots.
+//!
+//! Promises: a write set happens whole or not at all; it is visible to new snapshots when it is as
+//! durable as its writer asked for, never before; what was acknowledged survives; groups become
+//! visible in the order of their numbers.
+
+mod apply;
+mod catalog;
+mod checkpoint;
+mod disk_stage;
+mod engine;
+mod maintenance;
+mod parallel;
+mod progress;
+mod published;
+mod record;
+mod recovery;
+mod staging;
+mod transaction;
+mod transaction_stage;
+mod write_set;
+
+pub use catalog::{
+    Catalog, CatalogChange, DEFAULT_NAMESPACE, ExternalTable, Object, TableEntry, View, name_taken,
+    no_namespace, no_table,
+};
+pub use disk_stage::Acknowledge;
+pub use engine::{Durability, Engine, Options};
+pub use progress::{Progress, Silent, Unit};
+pub use published::Snapshot;
+pub use staging::Staged;
+pub use transaction::{Savepoint, Transaction};
+pub use write_set::{NewRows, TableChanges, WriteSet};

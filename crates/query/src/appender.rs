@@ -1,0 +1,73 @@
+//! Bulk writes from a program: record batches in, all of them or none.
+
+use arrow::record_batch::RecordBatch;
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use thalweg_txn::Transaction;
+use thalweg_types::{Error, Result, SqlState};
+
+use crate::database::Database;
+use crate::loader::Loader;
+use crate::session::Session;
+use crate::statement::{Shaper, Target};
+
+/// Adds rows to one table. They appear together when [`finish`](Appender::finish) is called; dropping
+/// the appender instead adds nothing.
+pub struct Appender {
+    database: Database,
+    session: Session,
+    transaction: Transaction,
+    target: Target,
+    /// Made for the first batch's columns.
+    shaper: Option<(arrow::datatypes::SchemaRef, Shaper)>,
+    loader: Loader,
+}
+
+impl Appender {
+    pub(crate) fn new(database: Database, table: &str) -> Result<Appender> {
+        let transaction = Transaction::new(database.shared.engine.snapshot());
+        let parts = table.split('.').map(|part| Ident::with_quote('"', part)).collect::<Vec<_>>();
+        let target = Target::find(transaction.catalog(), &ObjectName::from(parts))?;
+        let loader = Loader::new(database.clone(), target.schema().clone());
+        let session = database.session();
+        Ok(Appender { database, session, transaction, target, shaper: None, loader })
+    }
+
+    /// Adds rows. Columns are matched by name; those that are missing get their defaults.
+    ///
+    /// # Errors
+    /// Where a column is unknown, a value does not fit, or a constraint does not hold.
+    pub fn append(&mut self, rows: &RecordBatch) -> Result<()> {
+        if self.shaper.as_ref().is_none_or(|(schema, _)| *schema != rows.schema()) {
+            let mut given = Vec::with_capacity(rows.num_columns());
+            for field in rows.schema().fields() {
+                given.push(self.target.position(field.name())?);
+            }
+            let counters = self.transaction.state(self.target.id())?.identities().clone();
+            let state = self.session.state();
+            let shaper = Shaper::new(&state, self.target.schema(), &given, counters)?;
+            self.shaper = Some((rows.schema(), shaper));
+        }
+        let (_, shaper) = self.shaper.as_ref().expect("made above");
+        self.loader.push(shaper.shape(rows)?)
+    }
+
+    /// Commits all rows and returns how many there are.
+    ///
+    /// # Errors
+    /// Where a key is taken, the table was altered meanwhile, or the log failed: nothing was added.
+    pub fn finish(mut self) -> Result<u64> {
+        let rows = self.loader.finish().append_to(&mut self.transaction, self.target.id())?;
+        let write_set = self.transaction.into_write_set()?;
+        if write_set.is_empty() {
+            return Ok(0);
+        }
+        let shared = &self.database.shared;
+        let committed = shared.engine.commit_and_wait(write_set, shared.durability);
+        committed.map(|_| rows).map_err(|error| match error.state() {
+            SqlState::SERIALIZATION_FAILURE => {
+                Error::new(error.state(), error.message()).with_hint("Append the rows again.")
+            }
+            _ => error,
+        })
+    }
+}

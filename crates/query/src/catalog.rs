@@ -1,0 +1,276 @@
+//! The catalog as DataFusion sees it: what one statement's transaction shows.
+//!
+//! Two catalogs hold the same tables: [`DATABASE`], and [`WITH_ROW_IDS`], which shows each row's place in
+//! one more column and is meant for the statements that change rows.
+
+mod information_schema;
+mod table;
+mod view;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::session_state::SessionState;
+use parking_lot::{Mutex, RwLock};
+use thalweg_txn::{Catalog, Object, Transaction};
+use thalweg_types::Error;
+
+pub(crate) use table::ShardTable;
+
+/// The name of the one database.
+pub(crate) const DATABASE: &str = "thalweg";
+/// The catalog whose tables show row ids.
+pub(crate) const WITH_ROW_IDS: &str = "thalweg_row_ids";
+
+/// The catalog, and its only namespace, of rows that a statement lends to a query of its own.
+pub(crate) const TEMPORARY: &str = "thalweg_temporary";
+
+const INFORMATION_SCHEMA: &str = "information_schema";
+
+/// What names mean while one statement is planned.
+pub(crate) struct SessionCatalog {
+    transaction: Mutex<Option<Transaction>>,
+    lent: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
+    /// The session's state, for planning views.
+    session: RwLock<Weak<parking_lot::RwLock<SessionState>>>,
+}
+
+impl SessionCatalog {
+    pub(crate) fn new() -> Arc<SessionCatalog> {
+        Arc::new(SessionCatalog {
+            transaction: Mutex::new(None),
+            lent: Mutex::default(),
+            session: RwLock::default(),
+        })
+    }
+
+    pub(crate) fn bind(&self, session: Weak<parking_lot::RwLock<SessionState>>) {
+        *self.session.write() = session;
+    }
+
+    /// From now on names mean what this transaction sees.
+    pub(crate) fn show(&self, transaction: Transaction) {
+        *self.transaction.lock() = Some(transaction);
+    }
+
+    /// Ends [`show`](Self::show): gives back the transaction with what a statement changed.
+    pub(crate) fn take(&self) -> Option<Transaction> {
+        self.transaction.lock().take()
+    }
+
+    /// Reads or changes the transaction of the running statement.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub(crate) fn with<T>(
+        &self,
+        work: impl FnOnce(&mut Transaction) -> thalweg_types::Result<T>,
+    ) -> thalweg_types::Result<T> {
+        let mut transaction = self.transaction.lock();
+        let gone = || Error::internal("there is no statement that this belongs to");
+        work(transaction.as_mut().ok_or_else(gone)?)
+    }
+
+    /// Lets go of the snapshot, so that nothing is kept for nobody.
+    pub(crate) fn forget(&self) {
+        *self.transaction.lock() = None;
+        self.lent.lock().clear();
+    }
+
+    /// Makes a table known in [`TEMPORARY`] until the statement ends.
+    pub(crate) fn lend(&self, name: &str, table: Arc<dyn TableProvider>) {
+        self.lent.lock().insert(name.to_owned(), table);
+    }
+
+    /// The catalog that the running statement sees.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        match &*self.transaction.lock() {
+            Some(transaction) => Arc::clone(transaction.catalog()),
+            None => Arc::default(),
+        }
+    }
+
+    fn shard_table(
+        &self,
+        namespace: &str,
+        name: &str,
+        row_ids: bool,
+    ) -> Result<Option<ShardTable>> {
+        let mut transaction = self.transaction.lock();
+        let Some(transaction) = transaction.as_mut() else { return Ok(None) };
+        let catalog = Arc::clone(transaction.catalog());
+        let Some(Object::Table(entry)) = catalog.object(namespace, name) else { return Ok(None) };
+        let state = transaction.state(entry.schema.id).map_err(external)?;
+        Ok(Some(ShardTable::new(&entry.schema, state, row_ids)))
+    }
+
+    fn session_state(&self) -> Result<SessionState> {
+        let session = self.session.read().upgrade();
+        let session = session.ok_or_else(|| external(Error::internal("the session has ended")))?;
+        let state = session.read().clone();
+        Ok(state)
+    }
+}
+
+impl fmt::Debug for SessionCatalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionCatalog")
+    }
+}
+
+/// The list of both catalogs, of which only one shows its name.
+#[derive(Debug)]
+pub(crate) struct Catalogs(pub(crate) Arc<SessionCatalog>);
+
+impl CatalogProviderList for Catalogs {
+    fn register_catalog(
+        &self,
+        _: String,
+        _: Arc<dyn CatalogProvider>,
+    ) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        vec![DATABASE.to_owned()]
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        let row_ids = match name {
+            DATABASE => false,
+            WITH_ROW_IDS => true,
+            TEMPORARY => return Some(Arc::new(Temporary { session: Arc::clone(&self.0) })),
+            _ => return None,
+        };
+        Some(Arc::new(Database { session: Arc::clone(&self.0), row_ids }))
+    }
+}
+
+#[derive(Debug)]
+struct Database {
+    session: Arc<SessionCatalog>,
+    row_ids: bool,
+}
+
+impl CatalogProvider for Database {
+    fn schema_names(&self) -> Vec<String> {
+        let catalog = self.session.catalog();
+        catalog.namespaces().chain([INFORMATION_SCHEMA]).map(str::to_owned).collect()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let session = Arc::clone(&self.session);
+        if name == INFORMATION_SCHEMA {
+            return Some(Arc::new(InformationSchema { session }));
+        }
+        session.catalog().has_namespace(name).then(|| {
+            let namespace = name.to_owned();
+            Arc::new(Namespace { session, namespace, row_ids: self.row_ids }) as _
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Temporary {
+    session: Arc<SessionCatalog>,
+}
+
+impl CatalogProvider for Temporary {
+    fn schema_names(&self) -> Vec<String> {
+        vec![TEMPORARY.to_owned()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let session = Arc::clone(&self.session);
+        (name == TEMPORARY).then(|| Arc::new(Temporary { session }) as _)
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for Temporary {
+    fn table_names(&self) -> Vec<String> {
+        self.session.lent.lock().keys().cloned().collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        Ok(self.session.lent.lock().get(name).cloned())
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.session.lent.lock().contains_key(name)
+    }
+}
+
+#[derive(Debug)]
+struct Namespace {
+    session: Arc<SessionCatalog>,
+    namespace: String,
+    row_ids: bool,
+}
+
+#[async_trait]
+impl SchemaProvider for Namespace {
+    fn table_names(&self) -> Vec<String> {
+        let catalog = self.session.catalog();
+        catalog.objects(&self.namespace).map(|(name, _)| name.to_owned()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let catalog = self.session.catalog();
+        match catalog.object(&self.namespace, name) {
+            None => Ok(None),
+            Some(Object::Table(_)) => {
+                let table = self.session.shard_table(&self.namespace, name, self.row_ids)?;
+                Ok(table.map(|table| Arc::new(table) as _))
+            }
+            Some(Object::View(definition)) => {
+                let state = self.session.session_state()?;
+                view::plan(&state, name, definition).await.map(Some)
+            }
+            Some(Object::External(definition)) => {
+                let state = self.session.session_state()?;
+                view::external(&state, definition).await.map(Some)
+            }
+        }
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.session.catalog().object(&self.namespace, name).is_some()
+    }
+}
+
+#[derive(Debug)]
+struct InformationSchema {
+    session: Arc<SessionCatalog>,
+}
+
+#[async_trait]
+impl SchemaProvider for InformationSchema {
+    fn table_names(&self) -> Vec<String> {
+        information_schema::TABLES.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let catalog = self.session.catalog();
+        let columns = if name == "columns" {
+            let state = self.session.session_state()?;
+            view::columns_of_views(&state, &catalog).await
+        } else {
+            Vec::new()
+        };
+        information_schema::table(name, &catalog, &columns)
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        information_schema::TABLES.contains(&name)
+    }
+}
+
+/// Carries an error of ours through DataFusion.
+pub(crate) fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}

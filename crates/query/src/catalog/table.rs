@@ -1,0 +1,103 @@
+//! One table of one snapshot, as DataFusion's planner sees it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Constraint, Constraints, DFSchema, Statistics};
+use datafusion::error::Result;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use thalweg_store::{TableState, arrow_schema};
+use thalweg_types::TableSchema;
+
+use crate::scan::{ShardScan, scan_schema, table_statistics};
+
+pub(crate) struct ShardTable {
+    name: String,
+    state: Arc<TableState>,
+    schema: SchemaRef,
+    constraints: Constraints,
+}
+
+impl fmt::Debug for ShardTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ShardTable({})", self.name)
+    }
+}
+
+impl ShardTable {
+    pub(crate) fn new(table: &TableSchema, state: Arc<TableState>, row_ids: bool) -> ShardTable {
+        let keys = table.keys().map(|key| {
+            let columns = table.key_positions(key);
+            if table.primary_key.as_ref() == Some(key) {
+                Constraint::PrimaryKey(columns)
+            } else {
+                Constraint::Unique(columns)
+            }
+        });
+        ShardTable {
+            name: table.name.clone(),
+            schema: scan_schema(&arrow_schema(table), row_ids),
+            constraints: Constraints::new_unverified(keys.collect()),
+            state,
+        }
+    }
+}
+
+#[async_trait]
+impl TableProvider for ShardTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let all = || (0..self.schema.fields().len()).collect();
+        let filter = match conjunction(filters.iter().cloned()) {
+            Some(filter) => {
+                let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+                Some(session.create_physical_expr(filter, &schema)?)
+            }
+            None => None,
+        };
+        let scan = ShardScan::new(
+            &self.name,
+            &self.state,
+            &self.schema,
+            projection.cloned().unwrap_or_else(all),
+            filter.as_ref(),
+            limit,
+            session.config().target_partitions(),
+        )?;
+        Ok(Arc::new(scan))
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        // Zones leave out whole chunks only: the filter itself stays above the scan.
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(table_statistics(&self.state))
+    }
+}

@@ -1,0 +1,76 @@
+//! Views and external tables: names whose rows come from somewhere else.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
+use datafusion::common::{Constraints, TableReference, ToDFSchema};
+use datafusion::datasource::ViewTable;
+use datafusion::error::Result;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{CreateExternalTable, LogicalPlanBuilder};
+use thalweg_txn::{Catalog, ExternalTable, Object, View};
+
+use crate::plan;
+
+/// The view's query, planned against what its names mean now.
+pub(super) async fn plan(
+    state: &SessionState,
+    name: &str,
+    view: &View,
+) -> Result<Arc<dyn TableProvider>> {
+    let planned = plan::query_text(state, &view.query).await?;
+    let names: Vec<String> = planned.names.clone();
+    let given = view.columns.iter().map(String::as_str);
+    let wished: Vec<&str> =
+        given.chain(names.iter().skip(view.columns.len()).map(String::as_str)).collect();
+    let plan = plan::rename_columns(planned.plan, &wished)?;
+    let plan = LogicalPlanBuilder::from(plan).alias(TableReference::bare(name))?.build()?;
+    Ok(Arc::new(ViewTable::new(plan, Some(view.query.clone()))))
+}
+
+/// Opens the files of an external table.
+pub(super) async fn external(
+    state: &SessionState,
+    table: &ExternalTable,
+) -> Result<Arc<dyn TableProvider>> {
+    let schema = plan::schema_of_columns(&table.columns)?;
+    let command = CreateExternalTable::builder(
+        TableReference::bare("external"),
+        &table.location,
+        &table.format,
+        schema.to_dfschema_ref()?,
+    )
+    .with_options(table.options.clone().into_iter().collect())
+    .with_constraints(Constraints::default())
+    .build();
+    let factory = state.table_factories().get(&table.format.to_uppercase()).ok_or_else(|| {
+        datafusion::error::DataFusionError::NotImplemented(format!(
+            "external tables of the format {}",
+            table.format
+        ))
+    })?;
+    factory.create(state, &command).await
+}
+
+/// Namespace, name and columns of every view and external table that can be planned.
+pub(super) async fn columns_of_views(
+    state: &SessionState,
+    catalog: &Catalog,
+) -> Vec<(String, String, SchemaRef)> {
+    let mut found = Vec::new();
+    for namespace in catalog.namespaces() {
+        for (name, object) in catalog.objects(namespace) {
+            let provider = match object {
+                Object::View(view) => Box::pin(plan(state, name, view)).await,
+                Object::External(table) => external(state, table).await,
+                Object::Table(_) => continue,
+            };
+            // A view over something that is gone has no columns to show.
+            if let Ok(provider) = provider {
+                found.push((namespace.to_owned(), name.to_owned(), provider.schema()));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,219 @@
+//! A database: an engine, and what its sessions share.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use thalweg_env::Env;
+use thalweg_txn::{Durability, Engine, Options, Progress, Silent, Transaction};
+use thalweg_types::{Error, Result};
+
+use crate::appender::Appender;
+use crate::session::Session;
+
+/// An open database. Clones are the same database; it closes when the last of them, and of its
+/// sessions, is gone.
+#[derive(Clone)]
+pub struct Database {
+    pub(crate) shared: Arc<DatabaseShared>,
+}
+
+pub(crate) struct DatabaseShared {
+    pub(crate) engine: Engine,
+    pub(crate) runtime: Arc<RuntimeEnv>,
+    pub(crate) threads: usize,
+    pub(crate) durability: Durability,
+    pub(crate) progress: Arc<dyn Progress>,
+}
+
+impl Database {
+    /// Opens the database in a directory, which is created where it is missing.
+    ///
+    /// # Errors
+    /// Where the directory is in use, of another version, damaged, or not a database's.
+    pub fn open(directory: impl AsRef<Path>) -> Result<Database> {
+        Database::builder().directory(directory).open()
+    }
+
+    /// A database that is gone when it is closed.
+    ///
+    /// # Errors
+    /// Where the system refuses threads or memory.
+    pub fn in_memory() -> Result<Database> {
+        Database::builder().open()
+    }
+
+    #[must_use]
+    pub fn builder() -> DatabaseBuilder {
+        DatabaseBuilder::default()
+    }
+
+    #[must_use]
+    pub fn session(&self) -> Session {
+        Session::new(self.clone())
+    }
+
+    /// Bulk writes into a table: all rows or none.
+    ///
+    /// # Errors
+    /// Where there is no such table.
+    pub fn appender(&self, table: &str) -> Result<Appender> {
+        Appender::new(self.clone(), table)
+    }
+
+    /// Writes a checkpoint now, so that the next start reads less.
+    ///
+    /// # Errors
+    /// Where it could not be written; the database goes on without.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.shared.engine.checkpoint().map(drop)
+    }
+
+    /// What the data takes in memory, and the log on disk, in bytes.
+    #[must_use]
+    pub fn size(&self) -> (u64, u64) {
+        let snapshot = self.shared.engine.snapshot();
+        let memory = snapshot.tables().map(|(_, state)| state.memory_bytes() as u64).sum();
+        (memory, self.shared.engine.log_bytes())
+    }
+
+    /// Ends all work and marks the log as closed.
+    ///
+    /// # Errors
+    /// Where the log could not be closed; what was acknowledged is safe all the same.
+    pub fn close(self) -> Result<()> {
+        self.shared.engine.close()
+    }
+}
+
+impl DatabaseShared {
+    /// Commits a transaction without holding up the thread.
+    pub(crate) async fn commit(
+        &self,
+        transaction: Transaction,
+        durability: Durability,
+    ) -> Result<()> {
+        if transaction.is_empty() {
+            return Ok(());
+        }
+        let write_set = transaction.into_write_set()?;
+        if write_set.is_empty() {
+            return Ok(());
+        }
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        self.engine.commit(
+            write_set,
+            durability,
+            Box::new(move |result| {
+                // Whoever waited may be gone; the group is committed all the same.
+                let _ = sender.send(result);
+            }),
+        );
+        receiver.await.map_err(|_| Error::internal("the engine gave no answer"))?.map(drop)
+    }
+}
+
+/// How a database is opened.
+#[derive(Clone)]
+pub struct DatabaseBuilder {
+    env: Env,
+    options: Options,
+    memory_limit: Option<usize>,
+    spill_directory: Option<PathBuf>,
+    durability: Durability,
+}
+
+impl Default for DatabaseBuilder {
+    fn default() -> DatabaseBuilder {
+        DatabaseBuilder {
+            env: Env::real(),
+            options: Options::default(),
+            memory_limit: None,
+            spill_directory: None,
+            durability: Durability::default(),
+        }
+    }
+}
+
+impl DatabaseBuilder {
+    /// Keeps the data in a directory.
+    #[must_use]
+    pub fn directory(mut self, directory: impl AsRef<Path>) -> Self {
+        self.options.directory = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// How many threads work on queries; the number of cores by default.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.options.threads = threads.max(1);
+        self
+    }
+
+    /// How many bytes queries may take for sorting, joining and grouping before they spill to disk.
+    #[must_use]
+    pub fn memory_limit(mut self, bytes: usize) -> Self {
+        self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// Where queries spill to; the system's directory for temporary files by default.
+    #[must_use]
+    pub fn spill_directory(mut self, directory: impl AsRef<Path>) -> Self {
+        self.spill_directory = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// What a write has survived when it is acknowledged.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// How far the log may grow before a checkpoint shortens it, in bytes.
+    #[must_use]
+    pub fn checkpoint_bytes(mut self, bytes: u64) -> Self {
+        self.options.checkpoint_bytes = bytes;
+        self
+    }
+
+    /// Who is told of long work.
+    #[must_use]
+    pub fn progress(mut self, progress: Arc<dyn Progress>) -> Self {
+        self.options.progress = progress;
+        self
+    }
+
+    /// The world that the database lives in; the real one by default.
+    #[must_use]
+    pub fn env(mut self, env: Env) -> Self {
+        self.env = env;
+        self
+    }
+
+    /// # Errors
+    /// See [`Database::open`].
+    pub fn open(self) -> Result<Database> {
+        let mut runtime = RuntimeEnvBuilder::new();
+        if let Some(bytes) = self.memory_limit {
+            runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
+        }
+        if let Some(directory) = self.spill_directory {
+            runtime = runtime.with_temp_file_path(directory);
+        }
+        let runtime = runtime.build_arc().map_err(|error| {
+            Error::internal("the query runtime could not be set up").with_source(error)
+        })?;
+        let threads = self.options.threads;
+        let progress = match &self.options.directory {
+            Some(_) => Arc::clone(&self.options.progress),
+            None => Arc::new(Silent),
+        };
+        let engine = Engine::open(self.env, self.options)?;
+        let shared =
+            DatabaseShared { engine, runtime, threads, durability: self.durability, progress };
+        Ok(Database { shared: Arc::new(shared) })
+    }
+}

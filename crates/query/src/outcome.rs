@@ -1,0 +1,78 @@
+//! What a statement gives back.
+
+use std::fmt;
+use std::pin::Pin;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use futures::Stream;
+use thalweg_types::Result;
+
+/// Rows as they come.
+pub type BatchStream = Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
+
+/// The outcome of one statement.
+pub struct Outcome {
+    /// The result's columns; none where the statement gives no rows. Names may repeat.
+    pub schema: SchemaRef,
+    /// The result's rows, where the statement gives any.
+    pub rows: Option<BatchStream>,
+    pub tag: Tag,
+    /// Remarks for the person, such as that something was there already.
+    pub notices: Vec<String>,
+}
+
+/// What was done, in PostgreSQL's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// Whoever takes the rows counts them.
+    Select,
+    Insert(u64),
+    Update(u64),
+    Delete(u64),
+    Copy(u64),
+    Other(String),
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Tag::Select => f.write_str("SELECT"),
+            Tag::Insert(rows) => write!(f, "INSERT 0 {rows}"),
+            Tag::Update(rows) => write!(f, "UPDATE {rows}"),
+            Tag::Delete(rows) => write!(f, "DELETE {rows}"),
+            Tag::Copy(rows) => write!(f, "COPY {rows}"),
+            Tag::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Outcome {
+    pub(crate) fn done(tag: Tag) -> Outcome {
+        Outcome {
+            schema: SchemaRef::new(arrow::datatypes::Schema::empty()),
+            rows: None,
+            tag,
+            notices: Vec::new(),
+        }
+    }
+
+    pub(crate) fn command(text: &str) -> Outcome {
+        Outcome::done(Tag::Other(text.to_owned()))
+    }
+
+    pub(crate) fn rows(schema: SchemaRef, rows: BatchStream, tag: Tag) -> Outcome {
+        Outcome { schema, rows: Some(rows), tag, notices: Vec::new() }
+    }
+
+    /// A result that lies in memory already.
+    pub(crate) fn batches(schema: SchemaRef, batches: Vec<RecordBatch>, tag: Tag) -> Outcome {
+        let rows = futures::stream::iter(batches.into_iter().map(Ok));
+        Outcome::rows(schema, Box::pin(rows), tag)
+    }
+
+    pub(crate) fn with_notice(mut self, notice: String) -> Outcome {
+        self.notices.push(notice);
+        self
+    }
+}

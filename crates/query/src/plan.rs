@@ -1,0 +1,143 @@
+//! From a query to its plan and its rows.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use futures::StreamExt;
+use thalweg_dialect::errors::from_datafusion;
+use thalweg_dialect::parse::parse_single;
+use thalweg_dialect::rewrite::{output_name, rewrite_statement};
+use thalweg_dialect::types::{arrow_field, column_type};
+use thalweg_types::Result;
+
+use crate::outcome::BatchStream;
+
+/// A query's plan, and the names that its columns have for those who look at them.
+pub(crate) struct Planned {
+    pub(crate) plan: LogicalPlan,
+    pub(crate) names: Vec<String>,
+}
+
+/// Plans a query against what its names mean now.
+pub(crate) async fn query(state: &SessionState, query: ast::Query) -> PlanResult<Planned> {
+    statement(state, Parsed::Statement(Box::new(ast::Statement::Query(Box::new(query))))).await
+}
+
+/// Plans any statement that DataFusion knows.
+pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanResult<Planned> {
+    let mut statement = statement;
+    rewrite(&mut statement).map_err(|error| DataFusionError::External(Box::new(error)))?;
+    let plan = state.statement_to_plan(statement).await?;
+    let fields = plan.schema().fields();
+    let names = fields.iter().map(|field| output_name(field.name()).to_owned()).collect();
+    Ok(Planned { plan, names })
+}
+
+/// Spells a statement in the way that DataFusion's planner takes.
+fn rewrite(statement: &mut Parsed) -> Result<()> {
+    match statement {
+        Parsed::Statement(statement) => rewrite_statement(statement),
+        Parsed::Explain(explain) => rewrite(&mut explain.statement),
+        _ => Ok(()),
+    }
+}
+
+/// Plans a query from its text.
+pub(crate) async fn query_text(state: &SessionState, text: &str) -> PlanResult<Planned> {
+    let parsed = parse_single(text).map_err(|error| DataFusionError::External(Box::new(error)))?;
+    statement(state, parsed.statement).await
+}
+
+/// The same rows under other names.
+pub(crate) fn rename_columns(plan: LogicalPlan, names: &[&str]) -> PlanResult<LogicalPlan> {
+    let columns: Vec<Expr> = plan
+        .schema()
+        .columns()
+        .into_iter()
+        .zip(names)
+        .map(|(column, name)| Expr::Column(column).alias(*name))
+        .collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
+
+/// Optimises a plan and makes it executable.
+pub(crate) async fn physical(
+    state: &SessionState,
+    plan: &LogicalPlan,
+) -> PlanResult<Arc<dyn ExecutionPlan>> {
+    let optimized = state.optimize(plan)?;
+    state.query_planner().create_physical_plan(&optimized, state).await
+}
+
+/// Runs a plan; its rows come as they are asked for.
+pub(crate) async fn stream(
+    state: &SessionState,
+    planned: Planned,
+    sql: &str,
+) -> Result<(SchemaRef, BatchStream)> {
+    let told = |error| from_datafusion(error, sql);
+    let physical = physical(state, &planned.plan).await.map_err(told)?;
+    let schema = renamed(&physical.schema(), &planned.names);
+    let rows = execute_stream(physical, state.task_ctx()).map_err(told)?;
+    let sql = sql.to_owned();
+    let output = Arc::clone(&schema);
+    let rows = rows.map(move |batch| {
+        let batch = batch.map_err(|error| from_datafusion(error, &sql))?;
+        // Names differ, and a batch says of each column whether it may be NULL as it pleases.
+        RecordBatch::try_new_with_options(
+            Arc::clone(&output),
+            batch.columns().to_vec(),
+            &arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
+        )
+        .map_err(|error| from_datafusion(error.into(), &sql))
+    });
+    Ok((schema, Box::pin(rows)))
+}
+
+/// Runs a plan and gathers its rows.
+pub(crate) async fn collect(
+    state: &SessionState,
+    planned: Planned,
+    sql: &str,
+) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    let (schema, mut rows) = stream(state, planned, sql).await?;
+    let mut batches = Vec::new();
+    while let Some(batch) = rows.next().await {
+        batches.push(batch?);
+    }
+    Ok((schema, batches))
+}
+
+fn renamed(schema: &Schema, names: &[String]) -> SchemaRef {
+    let fields = schema.fields().iter().zip(names);
+    let fields: Vec<_> = fields
+        .map(|(field, name)| field.as_ref().clone().with_name(name).with_nullable(true))
+        .collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// The Arrow schema of columns that were declared as `name type`.
+pub(crate) fn schema_of_columns(columns: &[(String, String)]) -> PlanResult<Schema> {
+    let external = |error| DataFusionError::External(Box::new(error));
+    let mut fields = Vec::with_capacity(columns.len());
+    for (name, type_text) in columns {
+        let dialect = PostgreSqlDialect {};
+        let mut parser = Parser::new(&dialect)
+            .try_with_sql(type_text)
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let parsed =
+            parser.parse_data_type().map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let data_type = column_type(&parsed).map_err(external)?;
+        fields.push(arrow_field(name, &data_type, true));
+    }
+    Ok(Schema::new(fields))
+}

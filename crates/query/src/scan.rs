@@ -1,0 +1,294 @@
+//! The shard scan: a table's rows as one snapshot shows them, as an operator of DataFusion.
+//!
+//! Chunks whose zones exclude the filter are left out before the scan starts. The rest is handed out
+//! chunk by chunk to whichever partition asks next, so that no thread waits for another's share.
+//! Batches are slices of the chunk's own buffers wherever no row is dead.
+
+mod pruning;
+mod statistics;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::Statistics;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType,
+};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    SendableRecordBatchStream,
+};
+use thalweg_store::{ChunkView, TableState};
+
+pub(crate) use statistics::table_statistics;
+
+/// The name of the column that tells a row's place; only statements that change rows see it.
+pub(crate) const ROW_ID: &str = "__thalweg_row";
+
+/// How many rows a batch holds at most.
+const BATCH_ROWS: usize = 8192;
+
+/// What one table looks like to a scan: its columns, and perhaps the row ids after them.
+pub(crate) fn scan_schema(table: &SchemaRef, row_ids: bool) -> SchemaRef {
+    if !row_ids {
+        return Arc::clone(table);
+    }
+    let mut fields = table.fields().to_vec();
+    fields.push(Arc::new(Field::new(ROW_ID, DataType::UInt64, false)));
+    Arc::new(Schema::new(fields))
+}
+
+#[derive(Clone)]
+pub(crate) struct ShardScan {
+    table: Arc<str>,
+    /// Places in the scan schema.
+    projection: Vec<usize>,
+    /// How many columns the table has; the row id is the one after them.
+    table_columns: usize,
+    chunks: Arc<Vec<ChunkView>>,
+    chunks_in_table: usize,
+    limit: Option<usize>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    statistics: Arc<Statistics>,
+    /// The next chunk to hand out; one for each execution of the plan.
+    next: Arc<AtomicUsize>,
+}
+
+impl ShardScan {
+    /// A scan of `state` over the columns at `projection` in `schema`, which is [`scan_schema`]'s.
+    pub(crate) fn new(
+        table: &str,
+        state: &TableState,
+        schema: &SchemaRef,
+        projection: Vec<usize>,
+        filter: Option<&Arc<dyn PhysicalExpr>>,
+        limit: Option<usize>,
+        threads: usize,
+    ) -> Result<ShardScan> {
+        let projected = Arc::new(schema.project(&projection)?);
+        let all: Vec<ChunkView> = state.chunks().filter(|chunk| chunk.live_rows() > 0).collect();
+        let chunks_in_table = all.len();
+        let chunks = match filter {
+            Some(filter) => pruning::keep(all, filter, schema)?,
+            None => all,
+        };
+        let partitions = threads.min(chunks.len()).max(1);
+        let statistics = statistics::scan_statistics(state, &projection, filter.is_some());
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(projected),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::NonCooperative);
+        Ok(ShardScan {
+            table: table.into(),
+            table_columns: state.schema().columns.len(),
+            projection,
+            chunks: Arc::new(chunks),
+            chunks_in_table,
+            limit,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            statistics: Arc::new(statistics),
+            next: Arc::default(),
+        })
+    }
+}
+
+impl fmt::Debug for ShardScan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as(DisplayFormatType::Default, f)
+    }
+}
+
+impl DisplayAs for ShardScan {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schema = self.properties.eq_properties.schema();
+        let columns: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        write!(
+            f,
+            "ShardScan: {} columns=[{}] chunks={}/{} rows={}",
+            self.table,
+            columns.join(", "),
+            self.chunks.len(),
+            self.chunks_in_table,
+            self.chunks.iter().map(ChunkView::live_rows).sum::<usize>(),
+        )?;
+        match self.limit {
+            Some(limit) => write!(f, " limit={limit}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for ShardScan {
+    fn name(&self) -> &'static str {
+        "ShardScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut fresh = self.as_ref().clone();
+        fresh.next = Arc::default();
+        fresh.metrics = ExecutionPlanMetricsSet::new();
+        Ok(Arc::new(fresh))
+    }
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let schema = self.schema();
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let chunks_read = MetricBuilder::new(&self.metrics).counter("chunks_read", partition);
+        let mut cursor = Cursor::default();
+        let mut left = self.limit.unwrap_or(usize::MAX);
+        let scan = self.clone();
+        let batches = std::iter::from_fn(move || {
+            let timer = metrics.elapsed_compute().timer();
+            while left > 0 {
+                let Some(chunk) = &cursor.chunk else {
+                    let index = scan.next.fetch_add(1, Ordering::Relaxed);
+                    cursor = scan.open(scan.chunks.get(index)?.clone());
+                    chunks_read.add(1);
+                    continue;
+                };
+                if cursor.row == chunk.rows() {
+                    cursor.chunk = None;
+                    continue;
+                }
+                let batch = cursor.next_batch(&scan.properties, left);
+                let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
+                if batch.is_ok() && rows == 0 {
+                    continue;
+                }
+                left -= rows.min(left);
+                timer.done();
+                metrics.record_output(rows);
+                return Some(batch);
+            }
+            None
+        });
+        let stream = futures::stream::iter(batches);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        match args.partition() {
+            None => Ok(Arc::clone(&self.statistics)),
+            Some(_) => Ok(Arc::new(Statistics::new_unknown(&self.schema()))),
+        }
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        true
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let mut limited = self.clone();
+        limited.limit = limit;
+        Some(Arc::new(limited))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.limit
+    }
+}
+
+impl ShardScan {
+    fn open(&self, chunk: ChunkView) -> Cursor {
+        let stored: Vec<usize> =
+            self.projection.iter().copied().filter(|i| *i < self.table_columns).collect();
+        let mut read = chunk.columns(&stored).into_iter();
+        let columns = self
+            .projection
+            .iter()
+            .map(|index| {
+                if *index < self.table_columns {
+                    read.next().expect("as many columns came as were asked for")
+                } else {
+                    Arc::new(chunk.row_ids(0..chunk.rows())) as ArrayRef
+                }
+            })
+            .collect();
+        let live = chunk.live_mask().map(|mask| BooleanArray::new(mask, None));
+        Cursor { chunk: Some(chunk), columns, live, row: 0 }
+    }
+}
+
+/// Where a partition is in its current chunk.
+#[derive(Default)]
+struct Cursor {
+    chunk: Option<ChunkView>,
+    columns: Vec<ArrayRef>,
+    live: Option<BooleanArray>,
+    row: usize,
+}
+
+impl Cursor {
+    fn next_batch(&mut self, properties: &PlanProperties, most: usize) -> Result<RecordBatch> {
+        let rows = self.chunk.as_ref().map_or(0, ChunkView::rows);
+        let length = BATCH_ROWS.min(rows - self.row);
+        let start = self.row;
+        self.row += length;
+        let columns = self.columns.iter().map(|column| column.slice(start, length)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(length));
+        let schema = Arc::clone(properties.eq_properties.schema());
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        let live = match &self.live {
+            None => batch,
+            Some(live) => filter_record_batch(&batch, &live.slice(start, length))
+                .map_err(DataFusionError::from)?,
+        };
+        Ok(if live.num_rows() > most { live.slice(0, most) } else { live })
+    }
+}

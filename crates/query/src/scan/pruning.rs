@@ -1,0 +1,86 @@
+//! Leaving out chunks whose zones say that no row can pass a filter.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array, new_null_array};
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::pruning::PruningStatistics;
+use datafusion::common::{Column, ScalarValue};
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+use thalweg_store::ChunkView;
+
+/// The chunks that may hold rows for which `filter` over `schema` is true.
+pub(super) fn keep(
+    chunks: Vec<ChunkView>,
+    filter: &Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+) -> Result<Vec<ChunkView>> {
+    if chunks.len() < 2 {
+        return Ok(chunks);
+    }
+    let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema));
+    let Some(predicate) = builder.build(Arc::clone(filter)) else { return Ok(chunks) };
+    let kept = predicate.prune(&Zones { chunks: &chunks, schema })?;
+    debug_assert_eq!(kept.len(), chunks.len());
+    Ok(chunks.into_iter().zip(kept).filter_map(|(chunk, keep)| keep.then_some(chunk)).collect())
+}
+
+struct Zones<'a> {
+    chunks: &'a [ChunkView],
+    schema: &'a SchemaRef,
+}
+
+impl Zones<'_> {
+    /// One value a chunk; NULL, which prunes nothing, where a chunk keeps no zone.
+    fn bounds(
+        &self,
+        column: &Column,
+        bound: impl Fn(&ChunkView, usize) -> Option<ArrayRef>,
+    ) -> Option<ArrayRef> {
+        let (index, field) = self.schema.column_with_name(&column.name)?;
+        if matches!(field.data_type(), DataType::List(_)) {
+            return None;
+        }
+        let unknown = new_null_array(field.data_type(), 1);
+        let values: Vec<ArrayRef> = self
+            .chunks
+            .iter()
+            .map(|chunk| bound(chunk, index).unwrap_or_else(|| Arc::clone(&unknown)))
+            .collect();
+        let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+        concat(&values).ok()
+    }
+}
+
+impl PruningStatistics for Zones<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.bounds(column, |chunk, index| Some(Arc::clone(&chunk.zone(index)?.range.as_ref()?.0)))
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.bounds(column, |chunk, index| Some(Arc::clone(&chunk.zone(index)?.range.as_ref()?.1)))
+    }
+
+    fn num_containers(&self) -> usize {
+        self.chunks.len()
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        let (index, _) = self.schema.column_with_name(&column.name)?;
+        let counts = self.chunks.iter().map(|chunk| Some(chunk.zone(index)?.null_count as u64));
+        Some(Arc::new(counts.collect::<UInt64Array>()))
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        let counts = self.chunks.iter().map(|chunk| Some(chunk.rows() as u64));
+        Some(Arc::new(counts.collect::<UInt64Array>()))
+    }
+
+    fn contained(&self, _: &Column, _: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        None
+    }
+}

@@ -1,0 +1,158 @@
+//! Statements: which kind is what, and what each kind needs. One file a kind.
+
+mod alter_table;
+mod ast_tools;
+mod conflict;
+mod copy;
+mod create;
+mod delete;
+mod drop;
+mod insert;
+mod query;
+mod returning;
+mod rows;
+mod settings;
+mod target;
+mod update;
+
+use std::sync::Arc;
+
+use datafusion::error::DataFusionError;
+use datafusion::execution::session_state::SessionState;
+use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement as Tree;
+use datafusion::sql::sqlparser::ast::{Ident, Statement};
+use thalweg_dialect::errors::from_datafusion;
+use thalweg_dialect::parse::Parsed;
+use thalweg_types::{Error, Result, SqlState};
+
+use crate::catalog::SessionCatalog;
+use crate::database::Database;
+use crate::outcome::Outcome;
+
+pub(crate) use rows::Shaper;
+pub(crate) use settings::Settings;
+pub(crate) use target::Target;
+
+/// What one statement works with.
+pub(crate) struct Execution<'a> {
+    pub(crate) database: &'a Database,
+    pub(crate) context: &'a SessionContext,
+    pub(crate) state: SessionState,
+    pub(crate) names: &'a Arc<SessionCatalog>,
+    pub(crate) settings: &'a mut Settings,
+    pub(crate) sql: &'a str,
+    /// Whether the statement is one of a transaction block.
+    pub(crate) in_block: bool,
+}
+
+impl Execution<'_> {
+    /// Tells what DataFusion says in our words.
+    pub(crate) fn told<T>(&self, result: Result<T, DataFusionError>) -> Result<T> {
+        result.map_err(|error| from_datafusion(error, self.sql))
+    }
+}
+
+/// Statements that begin and end transactions.
+pub(crate) enum Control {
+    Begin,
+    Commit,
+    Rollback,
+    Savepoint(String),
+    RollbackTo(String),
+    Release(String),
+}
+
+/// Whether a statement controls transactions.
+pub(crate) fn control(parsed: &Parsed) -> Result<Option<Control>> {
+    let Tree::Statement(statement) = &parsed.statement else { return Ok(None) };
+    Ok(Some(match statement.as_ref() {
+        Statement::StartTransaction { .. } => Control::Begin,
+        Statement::Commit { chain, .. } | Statement::Rollback { chain, .. } if *chain => {
+            return Err(Error::unsupported("AND CHAIN"));
+        }
+        Statement::Commit { .. } => Control::Commit,
+        Statement::Rollback { savepoint: None, .. } => Control::Rollback,
+        Statement::Rollback { savepoint: Some(name), .. } => Control::RollbackTo(folded(name)),
+        Statement::Savepoint { name } => Control::Savepoint(folded(name)),
+        Statement::ReleaseSavepoint { name } => Control::Release(folded(name)),
+        _ => return Ok(None),
+    }))
+}
+
+/// Whether a statement that is a transaction of its own may be run again after `error`.
+pub(crate) fn may_retry(parsed: &Parsed, error: &Error) -> bool {
+    if error.state() == SqlState::SERIALIZATION_FAILURE {
+        return true;
+    }
+    // An upsert raced with another insert of the same key: the next try finds it and updates it.
+    let Tree::Statement(statement) = &parsed.statement else { return false };
+    let upsert = matches!(statement.as_ref(), Statement::Insert(insert) if insert.on.is_some());
+    upsert && error.state() == SqlState::UNIQUE_VIOLATION
+}
+
+/// Runs a statement within the transaction that `execution.names` shows.
+pub(crate) async fn execute(execution: &mut Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
+    match &parsed.statement {
+        Tree::Statement(statement) => plain(execution, parsed, statement).await,
+        Tree::CreateExternalTable(table) => create::external_table(execution, table).await,
+        Tree::CopyTo(command) => Err(Error::unsupported(command)),
+        Tree::Explain(_) => query::run(execution, parsed).await,
+        Tree::Reset(_) => settings::pass_on(execution, parsed).await,
+    }
+}
+
+async fn plain(
+    execution: &mut Execution<'_>,
+    parsed: &Parsed,
+    statement: &Statement,
+) -> Result<Outcome> {
+    match statement {
+        Statement::Query(_) => query::run(execution, parsed).await,
+        Statement::Explain { .. } => query::run(execution, parsed).await,
+        Statement::Insert(insert) => insert::run(execution, insert).await,
+        Statement::Update(update) => update::run(execution, update).await,
+        Statement::Delete(delete) => delete::run(execution, delete).await,
+        Statement::Truncate(truncate) => delete::truncate(execution, truncate),
+        Statement::Copy { .. } => copy::run(execution, statement).await,
+        Statement::CreateTable(table) => create::table(execution, table).await,
+        Statement::CreateView(view) => create::view(execution, view).await,
+        Statement::CreateSchema { schema_name, if_not_exists, .. } => {
+            create::namespace(execution, schema_name, *if_not_exists)
+        }
+        Statement::AlterTable(alter) => alter_table::run(execution, alter).await,
+        Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+            drop::run(execution, *object_type, names, *if_exists, *cascade)
+        }
+        Statement::Set(set) => settings::set(execution, set, parsed).await,
+        Statement::ShowVariable { variable } => settings::show(execution, variable).await,
+        Statement::ShowTables { .. } => settings::show_tables(execution).await,
+        Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate { .. } => {
+            settings::pass_on(execution, parsed).await
+        }
+        Statement::Vacuum(_) | Statement::Analyze(_) => Ok(nothing_to_do(statement)),
+        other => Err(Error::unsupported(kind_of(other))),
+    }
+}
+
+/// Statistics and space are kept without being asked.
+fn nothing_to_do(statement: &Statement) -> Outcome {
+    let tag = if matches!(statement, Statement::Vacuum(_)) { "VACUUM" } else { "ANALYZE" };
+    Outcome::command(tag)
+}
+
+/// The words that a statement begins with.
+fn kind_of(statement: &Statement) -> String {
+    let text = statement.to_string();
+    let words: Vec<&str> = text
+        .split_whitespace()
+        .take(2)
+        .take_while(|word| word.chars().all(|c| c.is_ascii_uppercase()))
+        .collect();
+    if words.is_empty() { "this statement".to_owned() } else { words.join(" ") }
+}
+
+/// An identifier as it is kept: lower case unless it was quoted.
+pub(crate) fn folded(ident: &Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}

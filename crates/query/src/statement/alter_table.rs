@@ -1,0 +1,414 @@
+//! `ALTER TABLE`.
+
+use std::collections::BTreeSet;
+
+use arrow::array::{ArrayRef, RecordBatch, new_null_array};
+use arrow::datatypes::Schema;
+use datafusion::common::DFSchema;
+use datafusion::sql::sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, CastKind, ColumnDef, ColumnOption,
+    DataType as SqlType, Expr, Ident, RenameTableNameKind, TableConstraint, visit_expressions,
+    visit_expressions_mut,
+};
+use thalweg_dialect::types::{column_field, column_type};
+use thalweg_store::codec;
+use thalweg_txn::{CatalogChange, Object};
+use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableId, TableSchema};
+
+use super::create::{
+    add_check, add_primary_key, add_unique, check_names, column_of, key_names, no_foreign_keys,
+    set_default,
+};
+use super::rows::{compile, evaluate_default};
+use super::target::QualifiedName;
+use super::update::{Assignments, replace, with_row_ids};
+use super::{Execution, Target, ast_tools, folded};
+use crate::outcome::Outcome;
+use crate::plan;
+
+pub(super) async fn run(execution: &mut Execution<'_>, alter: &AlterTable) -> Result<Outcome> {
+    let outcome = Outcome::command("ALTER TABLE");
+    let name = QualifiedName::of(&alter.name)?;
+    let catalog = execution.names.catalog();
+    if alter.if_exists && catalog.object(&name.namespace, &name.name).is_none() {
+        let notice = format!("relation \"{}\" does not exist, skipping", name.name);
+        return Ok(outcome.with_notice(notice));
+    }
+    if let other @ (Object::View(_) | Object::External(_)) = name.find(&catalog)? {
+        return Err(Error::unsupported(format!("ALTER TABLE on a {}", other.kind())));
+    }
+    let id = Target::find(&catalog, &alter.name)?.id();
+    for operation in &alter.operations {
+        apply(execution, &current(execution, id)?, operation).await?;
+    }
+    Ok(outcome)
+}
+
+/// The table as the operations so far left it.
+fn current(execution: &Execution<'_>, id: TableId) -> Result<Target> {
+    let catalog = execution.names.catalog();
+    let entry = catalog.table(id).ok_or_else(|| Error::internal("the table went away"))?;
+    Ok(Target { entry: entry.clone() })
+}
+
+async fn apply(
+    execution: &Execution<'_>,
+    target: &Target,
+    operation: &AlterTableOperation,
+) -> Result<()> {
+    let mut schema = target.schema().as_ref().clone();
+    match operation {
+        AlterTableOperation::AddColumn { column_def, if_not_exists, .. } => {
+            let exists = schema.column_named(&folded(&column_def.name)).is_some();
+            if exists && *if_not_exists {
+                return Ok(());
+            }
+            return add_column(execution, schema, column_def).await;
+        }
+        AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
+            for name in column_names {
+                match target.position(&folded(name)) {
+                    Err(_) if *if_exists => {}
+                    position => drop_column(&mut schema, position?)?,
+                }
+            }
+        }
+        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+            let position = target.position(&folded(old_column_name))?;
+            rename_column(&mut schema, position, &folded(new_column_name))?;
+        }
+        AlterTableOperation::RenameTable { table_name } => {
+            let (RenameTableNameKind::To(name) | RenameTableNameKind::As(name)) = table_name;
+            schema.name = QualifiedName::of(name)?.name;
+        }
+        AlterTableOperation::AlterColumn { column_name, op } => {
+            let position = target.position(&folded(column_name))?;
+            return alter_column(execution, target, schema, position, op).await;
+        }
+        AlterTableOperation::AddConstraint { constraint, .. } => {
+            return add_constraint(execution, schema, constraint).await;
+        }
+        AlterTableOperation::DropConstraint { name, if_exists, .. } => {
+            drop_constraint(&mut schema, &folded(name), *if_exists)?;
+        }
+        other => return Err(Error::unsupported(format!("ALTER TABLE ... {other}"))),
+    }
+    change(execution, schema, None)
+}
+
+fn change(execution: &Execution<'_>, schema: TableSchema, added: Option<Vec<u8>>) -> Result<()> {
+    check_names(&schema)?;
+    let change = CatalogChange::AlterTable { schema, added, expected: None };
+    execution.names.with(|t| t.change_catalog(change))
+}
+
+/// One row with the values that existing rows get in new columns.
+fn encoded(columns: Vec<(&Column, ArrayRef)>) -> Result<Vec<u8>> {
+    let fields: Vec<_> = columns.iter().map(|(column, _)| column_field(column)).collect();
+    let fields: Vec<_> = fields.into_iter().map(|field| field.with_nullable(true)).collect();
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    let row = RecordBatch::try_new(std::sync::Arc::new(Schema::new(fields)), arrays)
+        .map_err(|error| Error::internal("a default does not fit").with_source(error))?;
+    Ok(codec::encode_batch(&row))
+}
+
+async fn add_column(
+    execution: &Execution<'_>,
+    mut schema: TableSchema,
+    definition: &ColumnDef,
+) -> Result<()> {
+    let id = ColumnId(schema.next_column_id);
+    let column = column_of(definition, id, execution)?;
+    if column.identity.is_some() {
+        return Err(Error::unsupported("adding an auto-numbered column to a table")
+            .with_hint("Create a new table with the column and copy the rows."));
+    }
+    let table = schema.id;
+    schema.next_column_id += 1;
+    schema.columns.push(column.clone());
+    let (value, each_row) = default_value(execution, &column)?;
+    let nulls = !column.nullable && value.is_null(0) && !each_row;
+    if nulls && execution.names.with(|t| Ok(t.state(table)?.rows()))? > 0 {
+        return Err(nulls_in(&column.name, &schema.name));
+    }
+    for option in &definition.options {
+        let given = option.name.as_ref().map(folded);
+        let name = column.name.clone();
+        match &option.option {
+            ColumnOption::PrimaryKey(_) => add_primary_key(&mut schema, given, &[name])?,
+            ColumnOption::Unique(_) => add_unique(&mut schema, given, &[name])?,
+            ColumnOption::Check(check) => {
+                add_check(&mut schema, execution, given, Some(&name), &check.expr)?;
+            }
+            _ => {}
+        }
+    }
+    let added = encoded(vec![(&column, value)])?;
+    change(execution, schema, Some(added))?;
+    if each_row {
+        let default = column.default.as_deref().unwrap_or("NULL");
+        let target = current(execution, table)?;
+        let assigned = Assignments::one(&target, &column.name, ast_tools::expression(default)?)?;
+        rewrite(execution, &target, &assigned).await?;
+    }
+    verify_checks(execution, table).await
+}
+
+/// The value that existing rows get, and whether each of them must get one of its own.
+fn default_value(execution: &Execution<'_>, column: &Column) -> Result<(ArrayRef, bool)> {
+    let null = || new_null_array(column_field(column).data_type(), 1);
+    let Some(text) = &column.default else { return Ok((null(), false)) };
+    let nothing = DFSchema::empty();
+    let logical = execution.told(execution.state.create_logical_expr(text, &nothing))?;
+    if logical.is_volatile() {
+        return Ok((null(), true));
+    }
+    let expression = compile(&execution.state, text, &nothing)?;
+    Ok((evaluate_default(&expression, column, 1)?, false))
+}
+
+/// Gives every row new values.
+async fn rewrite(
+    execution: &Execution<'_>,
+    target: &Target,
+    assignments: &Assignments,
+) -> Result<()> {
+    let batches = read(execution, target, assignments).await?;
+    replace(execution, target, &batches).map(drop)
+}
+
+async fn read(
+    execution: &Execution<'_>,
+    target: &Target,
+    assignments: &Assignments,
+) -> Result<Vec<RecordBatch>> {
+    let alias = Ident::with_quote('"', target.schema().name.as_str());
+    let from = vec![with_row_ids(target, &alias)];
+    let query = ast_tools::select(assignments.projection(target, &alias), from, None);
+    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    Ok(plan::collect(&execution.state, planned, execution.sql).await?.1)
+}
+
+fn drop_column(schema: &mut TableSchema, position: usize) -> Result<()> {
+    if schema.columns.len() == 1 {
+        return Err(Error::unsupported("dropping a table's only column"));
+    }
+    let column = schema.columns.remove(position);
+    let of_column = |key: &thalweg_types::Key| key.columns.contains(&column.id);
+    if schema.primary_key.as_ref().is_some_and(of_column) {
+        schema.primary_key = None;
+    }
+    schema.unique.retain(|key| !of_column(key));
+    let mut kept = Vec::with_capacity(schema.checks.len());
+    for check in schema.checks.drain(..) {
+        if !names_in(&check.expression)?.contains(&column.name) {
+            kept.push(check);
+        }
+    }
+    schema.checks = kept;
+    if schema.shard_key == Some(column.id) {
+        schema.shard_key = schema.primary_key.as_ref().map(|key| key.columns[0]);
+    }
+    Ok(())
+}
+
+/// The columns that a stored expression names.
+fn names_in(expression: &str) -> Result<BTreeSet<String>> {
+    let expression = ast_tools::expression(expression)?;
+    let mut names = BTreeSet::new();
+    let _ = visit_expressions(&expression, |expr| {
+        match expr {
+            Expr::Identifier(ident) => {
+                names.insert(folded(ident));
+            }
+            Expr::CompoundIdentifier(parts) => names.extend(parts.last().map(folded)),
+            _ => {}
+        }
+        std::ops::ControlFlow::<()>::Continue(())
+    });
+    Ok(names)
+}
+
+fn rename_column(schema: &mut TableSchema, position: usize, new: &str) -> Result<()> {
+    let old = std::mem::replace(&mut schema.columns[position].name, new.to_owned());
+    for check in &mut schema.checks {
+        let mut expression = ast_tools::expression(&check.expression)?;
+        let _ = visit_expressions_mut(&mut expression, |expr| {
+            let last = match expr {
+                Expr::Identifier(ident) => Some(ident),
+                Expr::CompoundIdentifier(parts) => parts.last_mut(),
+                _ => None,
+            };
+            if let Some(ident) = last.filter(|ident| folded(ident) == old) {
+                *ident = Ident::with_quote('"', new);
+            }
+            std::ops::ControlFlow::<()>::Continue(())
+        });
+        check.expression = expression.to_string();
+    }
+    Ok(())
+}
+
+async fn alter_column(
+    execution: &Execution<'_>,
+    target: &Target,
+    mut schema: TableSchema,
+    position: usize,
+    operation: &AlterColumnOperation,
+) -> Result<()> {
+    let column = &mut schema.columns[position];
+    match operation {
+        AlterColumnOperation::SetNotNull => {
+            column.nullable = false;
+            let condition = format!("{} IS NULL", quoted(&column.name));
+            let name = column.name.clone();
+            if any_row(execution, target, &condition).await? {
+                return Err(nulls_in(&name, &schema.name));
+            }
+        }
+        AlterColumnOperation::DropNotNull => {
+            let id = column.id;
+            if schema.primary_key.as_ref().is_some_and(|key| key.columns.contains(&id)) {
+                let name = &schema.columns[position].name;
+                let message = format!("column \"{name}\" is in a primary key");
+                return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
+            }
+            schema.columns[position].nullable = true;
+        }
+        AlterColumnOperation::SetDefault { value } => set_default(column, value, execution)?,
+        AlterColumnOperation::DropDefault => column.default = None,
+        AlterColumnOperation::SetDataType { data_type, using, .. } => {
+            return set_type(execution, target, schema, position, data_type, using.as_ref()).await;
+        }
+        AlterColumnOperation::AddGenerated { .. } => {
+            return Err(Error::unsupported("making a column auto-numbered"));
+        }
+    }
+    change(execution, schema, None)
+}
+
+/// A column of another type is another column: the old values are cast and every row is replaced.
+async fn set_type(
+    execution: &Execution<'_>,
+    target: &Target,
+    mut schema: TableSchema,
+    position: usize,
+    data_type: &SqlType,
+    using: Option<&Expr>,
+) -> Result<()> {
+    let (old, name) = (schema.columns[position].id, schema.columns[position].name.clone());
+    let cast = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::Identifier(Ident::with_quote('"', name.as_str()))),
+        data_type: data_type.clone(),
+        array: false,
+        format: None,
+    };
+    let assigned = Assignments::one(target, &name, using.cloned().unwrap_or(cast))?;
+    let rows = read(execution, target, &assigned).await?;
+
+    let id = ColumnId(schema.next_column_id);
+    schema.next_column_id += 1;
+    schema.columns[position].id = id;
+    schema.columns[position].data_type = column_type(data_type)?;
+    let renumber = |columns: &mut Vec<ColumnId>| {
+        columns.iter_mut().filter(|column| **column == old).for_each(|column| *column = id);
+    };
+    // Keys are set when the rows have their new values, or NULLs would stand in the way.
+    schema.primary_key.iter_mut().for_each(|key| renumber(&mut key.columns));
+    schema.unique.iter_mut().for_each(|key| renumber(&mut key.columns));
+    if schema.shard_key == Some(old) {
+        schema.shard_key = Some(id);
+    }
+    let column = schema.columns[position].clone();
+    let null = new_null_array(column_field(&column).data_type(), 1);
+    change(execution, schema, Some(encoded(vec![(&column, null)])?))?;
+    let target = current(execution, target.id())?;
+    replace(execution, &target, &rows).map(drop)
+}
+
+async fn add_constraint(
+    execution: &Execution<'_>,
+    mut schema: TableSchema,
+    constraint: &TableConstraint,
+) -> Result<()> {
+    let id = schema.id;
+    match constraint {
+        TableConstraint::PrimaryKey(key) => {
+            let columns = key_names(&key.columns)?;
+            add_primary_key(&mut schema, key.name.as_ref().map(folded), &columns)?;
+            let target = current(execution, id)?;
+            for name in &columns {
+                let condition = format!("{} IS NULL", quoted(name));
+                if any_row(execution, &target, &condition).await? {
+                    return Err(nulls_in(name, &schema.name));
+                }
+            }
+            if schema.shard_key.is_none() {
+                schema.shard_key = schema.primary_key.as_ref().map(|key| key.columns[0]);
+            }
+        }
+        TableConstraint::Unique(key) => {
+            let columns = key_names(&key.columns)?;
+            add_unique(&mut schema, key.name.as_ref().map(folded), &columns)?;
+        }
+        TableConstraint::Check(check) => {
+            let name = check.name.as_ref().map(folded);
+            add_check(&mut schema, execution, name, None, &check.expr)?;
+        }
+        TableConstraint::ForeignKey(_) => return Err(no_foreign_keys()),
+        other => return Err(Error::unsupported(format!("the constraint {other}"))),
+    }
+    change(execution, schema, None)?;
+    verify_checks(execution, id).await
+}
+
+fn drop_constraint(schema: &mut TableSchema, name: &str, if_exists: bool) -> Result<()> {
+    let before = schema.unique.len() + schema.checks.len();
+    schema.unique.retain(|key| key.name != name);
+    schema.checks.retain(|check| check.name != name);
+    let mut found = schema.unique.len() + schema.checks.len() < before;
+    if schema.primary_key.as_ref().is_some_and(|key| key.name == name) {
+        schema.primary_key = None;
+        found = true;
+    }
+    if found || if_exists {
+        return Ok(());
+    }
+    let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", schema.name);
+    Err(Error::new(SqlState::UNDEFINED_OBJECT, message))
+}
+
+/// Whether the rows that are there already satisfy every check.
+async fn verify_checks(execution: &Execution<'_>, id: TableId) -> Result<()> {
+    let target = current(execution, id)?;
+    for check in &target.schema().checks {
+        let broken = format!("NOT ({})", check.expression);
+        if any_row(execution, &target, &broken).await? {
+            let (name, table) = (&check.name, &target.schema().name);
+            let message = format!(
+                "check constraint \"{name}\" of relation \"{table}\" is violated by some row"
+            );
+            return Err(Error::new(SqlState::CHECK_VIOLATION, message));
+        }
+    }
+    Ok(())
+}
+
+async fn any_row(execution: &Execution<'_>, target: &Target, condition: &str) -> Result<bool> {
+    let (namespace, name) = (&target.schema().namespace, &target.schema().name);
+    let text =
+        format!("SELECT 1 FROM {}.{} WHERE {condition} LIMIT 1", quoted(namespace), quoted(name));
+    let planned = execution.told(plan::query_text(&execution.state, &text).await)?;
+    let (_, batches) = plan::collect(&execution.state, planned, &text).await?;
+    Ok(batches.iter().any(|batch| batch.num_rows() > 0))
+}
+
+fn quoted(name: &str) -> String {
+    Ident::with_quote('"', name).to_string()
+}
+
+fn nulls_in(column: &str, table: &str) -> Error {
+    let message = format!("column \"{column}\" of relation \"{table}\" contains null values");
+    Error::new(SqlState::NOT_NULL_VIOLATION, message)
+}

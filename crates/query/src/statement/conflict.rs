@@ -1,0 +1,288 @@
+//! Rows whose keys are taken: refused, skipped, or turned into updates.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::RecordBatch;
+use arrow::row::{OwnedRow, RowConverter, SortField};
+use datafusion::datasource::MemTable;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, ConflictTarget, DoUpdate, Expr, Ident, OnConflict, OnConflictAction,
+    visit_expressions_mut,
+};
+use thalweg_store::TableState;
+use thalweg_types::{Error, Key, Result, RowId, SqlState};
+
+use super::rows::values_of;
+use super::update::{Assignments, concat};
+use super::{Execution, Target, ast_tools, folded};
+use crate::catalog::TEMPORARY;
+use crate::plan;
+use crate::scan::ROW_ID;
+
+/// What `ON CONFLICT` says.
+pub(super) struct Conflicts {
+    keys: Vec<Key>,
+    update: Option<DoUpdate>,
+}
+
+impl Conflicts {
+    pub(super) fn of(target: &Target, on: &OnConflict) -> Result<Conflicts> {
+        let schema = target.schema();
+        let keys = match &on.conflict_target {
+            None => schema.keys().cloned().collect(),
+            Some(ConflictTarget::Columns(columns)) => {
+                let mut wanted = Vec::with_capacity(columns.len());
+                for column in columns {
+                    wanted.push(schema.columns[target.position(&folded(column))?].id);
+                }
+                wanted.sort_unstable();
+                let key = schema.keys().find(|key| {
+                    let mut columns = key.columns.clone();
+                    columns.sort_unstable();
+                    columns == wanted
+                });
+                vec![key.cloned().ok_or_else(no_such_key)?]
+            }
+            Some(ConflictTarget::OnConstraint(name)) => {
+                let name = name.0.last().and_then(|part| part.as_ident()).map(folded);
+                let key = schema.keys().find(|key| Some(&key.name) == name.as_ref());
+                vec![key.cloned().ok_or_else(|| no_such_constraint(target, name))?]
+            }
+        };
+        let update = match &on.action {
+            OnConflictAction::DoNothing => None,
+            OnConflictAction::DoUpdate(update) => Some(update.clone()),
+        };
+        if update.is_some() && on.conflict_target.is_none() {
+            let message = "ON CONFLICT DO UPDATE requires inference specification or \
+                           constraint name";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message)
+                .with_hint("For example, ON CONFLICT (column_name)."));
+        }
+        Ok(Conflicts { keys, update })
+    }
+
+    /// Inserts the rows whose keys are free and deals with the others. Returns the rows that were
+    /// inserted or updated, as they are now, and their number.
+    pub(super) async fn resolve(
+        self,
+        execution: &Execution<'_>,
+        target: &Target,
+        rows: RecordBatch,
+        alias: Option<&Ident>,
+    ) -> Result<(RecordBatch, usize)> {
+        let id = target.id();
+        let state = execution.names.with(|t| t.state(id))?;
+        let mut holders: Vec<Option<RowId>> = vec![None; rows.num_rows()];
+        let mut repeated = vec![false; rows.num_rows()];
+        for key in &self.keys {
+            for (row, holder) in probe(&state, target, key, &rows).into_iter().enumerate() {
+                holders[row] = holders[row].or(holder);
+            }
+            mark_repeated(target, key, &rows, &mut repeated)?;
+        }
+        let free = |row: &u32| holders[*row as usize].is_none() && !repeated[*row as usize];
+        let all = 0..rows.num_rows() as u32;
+        let inserted = take(&rows, all.clone().filter(free))?;
+        if let Some(update) = &self.update {
+            if repeated.contains(&true) {
+                let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+                return Err(Error::new(SqlState::CARDINALITY_VIOLATION, message).with_hint(
+                    "Ensure that no rows proposed for insertion have duplicate key values.",
+                ));
+            }
+            let taken: Vec<(u32, RowId)> =
+                all.filter_map(|row| Some((row, holders[row as usize]?))).collect();
+            let updated = if taken.is_empty() {
+                rows.slice(0, 0)
+            } else {
+                apply(execution, target, &state, update, &rows, &taken, alias).await?
+            };
+            execution.names.with(|t| t.append(id, inserted.clone()))?;
+            let changed = concat(target.schema(), &[inserted, updated])?;
+            let count = changed.num_rows();
+            return Ok((changed, count));
+        }
+        execution.names.with(|t| t.append(id, inserted.clone()))?;
+        let count = inserted.num_rows();
+        Ok((inserted, count))
+    }
+}
+
+/// `DO UPDATE SET`: joins each held row with the one that was to be inserted, as `excluded`.
+async fn apply(
+    execution: &Execution<'_>,
+    target: &Target,
+    state: &TableState,
+    update: &DoUpdate,
+    rows: &RecordBatch,
+    taken: &[(u32, RowId)],
+    alias: Option<&Ident>,
+) -> Result<RecordBatch> {
+    let ids: Vec<RowId> = taken.iter().map(|(_, id)| *id).collect();
+    let existing = with_row_ids(state.rows_at(&ids)?, &ids)?;
+    let proposed = prefixed(take(rows, taken.iter().map(|(row, _)| *row))?)?;
+    let proposed = with_row_ids(proposed, &ids)?;
+    let name = Ident::with_quote('"', target.schema().name.as_str());
+    let alias = alias.unwrap_or(&name);
+    let excluded = Ident::with_quote('"', "excluded");
+    execution.names.lend("existing", mem_table(existing)?);
+    execution.names.lend("excluded", mem_table(proposed)?);
+
+    let mut update = update.clone();
+    mark_excluded(&mut update);
+    let assignments = Assignments::of(target, &update.assignments)?;
+    let same_row = Expr::BinaryOp {
+        left: Box::new(ast_tools::column(alias, ROW_ID)),
+        op: BinaryOperator::Eq,
+        right: Box::new(ast_tools::column(&excluded, ROW_ID)),
+    };
+    let selection = match &update.selection {
+        None => same_row,
+        Some(condition) => Expr::BinaryOp {
+            left: Box::new(same_row),
+            op: BinaryOperator::And,
+            right: Box::new(Expr::Nested(Box::new(condition.clone()))),
+        },
+    };
+    let query = ast_tools::select(
+        assignments.projection(target, alias),
+        vec![
+            ast_tools::table(TEMPORARY, TEMPORARY, "existing", alias.clone()),
+            ast_tools::table(TEMPORARY, TEMPORARY, "excluded", excluded),
+        ],
+        Some(selection),
+    );
+    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
+    super::update::replace(execution, target, &batches)
+}
+
+/// Unqualified names mean the held row, so the proposed one's columns go by other names.
+const EXCLUDED: &str = "__excluded_";
+
+fn prefixed(rows: RecordBatch) -> Result<RecordBatch> {
+    let schema = rows.schema();
+    let fields = schema.fields().iter().map(|field| {
+        let name = format!("{EXCLUDED}{}", field.name());
+        field.as_ref().clone().with_name(name)
+    });
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    RecordBatch::try_new(schema, rows.columns().to_vec())
+        .map_err(|error| Error::internal("rows cannot be renamed").with_source(error))
+}
+
+fn mark_excluded(update: &mut DoUpdate) {
+    let mut mark = |expr: &mut Expr| {
+        if let Expr::CompoundIdentifier(parts) = expr
+            && let [table, column] = parts.as_mut_slice()
+            && folded(table) == "excluded"
+        {
+            *column = Ident::with_quote('"', format!("{EXCLUDED}{}", folded(column)));
+        }
+        std::ops::ControlFlow::<()>::Continue(())
+    };
+    for assignment in &mut update.assignments {
+        let _ = visit_expressions_mut(&mut assignment.value, &mut mark);
+    }
+    if let Some(selection) = &mut update.selection {
+        let _ = visit_expressions_mut(selection, &mut mark);
+    }
+}
+
+/// In a transaction block, a taken key is refused at the statement that gives it.
+pub(super) fn reject_duplicates(
+    execution: &Execution<'_>,
+    target: &Target,
+    rows: &RecordBatch,
+) -> Result<()> {
+    let state = execution.names.with(|t| t.state(target.id()))?;
+    for key in target.schema().keys() {
+        let mut repeated = vec![false; rows.num_rows()];
+        mark_repeated(target, key, rows, &mut repeated)?;
+        let holders = probe(&state, target, key, rows);
+        let taken = (0..rows.num_rows()).find(|row| repeated[*row] || holders[*row].is_some());
+        if let Some(row) = taken {
+            return Err(duplicate(target, key, rows, row));
+        }
+    }
+    Ok(())
+}
+
+/// PostgreSQL's words for a key that is taken.
+fn duplicate(target: &Target, key: &Key, rows: &RecordBatch, row: usize) -> Error {
+    let positions = target.schema().key_positions(key);
+    let names: Vec<&str> =
+        positions.iter().map(|p| target.schema().columns[*p].name.as_str()).collect();
+    let values = values_of(&key_columns(target, key, rows), row);
+    let message = format!("duplicate key value violates unique constraint \"{}\"", key.name);
+    Error::new(SqlState::UNIQUE_VIOLATION, message)
+        .with_detail(format!("Key ({})=({values}) already exists.", names.join(", ")))
+}
+
+fn key_columns(target: &Target, key: &Key, rows: &RecordBatch) -> Vec<ArrayRef> {
+    let positions = target.schema().key_positions(key);
+    positions.into_iter().map(|position| Arc::clone(rows.column(position))).collect()
+}
+
+fn probe(state: &TableState, target: &Target, key: &Key, rows: &RecordBatch) -> Vec<Option<RowId>> {
+    state.probe(key, &key_columns(target, key, rows))
+}
+
+/// Marks rows whose key an earlier row of the batch gives too. NULLs make a key unlike any other.
+fn mark_repeated(
+    target: &Target,
+    key: &Key,
+    rows: &RecordBatch,
+    repeated: &mut [bool],
+) -> Result<()> {
+    let columns = key_columns(target, key, rows);
+    let fields = columns.iter().map(|column| SortField::new(column.data_type().clone())).collect();
+    let misfit = |error| Error::internal("keys cannot be compared").with_source(error);
+    let converter: RowConverter = RowConverter::new(fields).map_err(misfit)?;
+    let keys = converter.convert_columns(&columns).map_err(misfit)?;
+    let mut seen: HashSet<OwnedRow> = HashSet::with_capacity(rows.num_rows());
+    for (row, repeated) in repeated.iter_mut().enumerate() {
+        if columns.iter().all(|column| column.is_valid(row)) {
+            *repeated |= !seen.insert(keys.row(row).owned());
+        }
+    }
+    Ok(())
+}
+
+fn take(rows: &RecordBatch, which: impl Iterator<Item = u32>) -> Result<RecordBatch> {
+    take_record_batch(rows, &UInt32Array::from_iter_values(which))
+        .map_err(|error| Error::internal("rows cannot be picked").with_source(error))
+}
+
+fn with_row_ids(rows: RecordBatch, ids: &[RowId]) -> Result<RecordBatch> {
+    let mut fields = rows.schema().fields().to_vec();
+    fields.push(Arc::new(Field::new(ROW_ID, DataType::UInt64, false)));
+    let mut columns = rows.columns().to_vec();
+    columns.push(Arc::new(UInt64Array::from_iter_values(ids.iter().map(|id| id.0))));
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+        .map_err(|error| Error::internal("row ids do not fit").with_source(error))
+}
+
+fn mem_table(rows: RecordBatch) -> Result<Arc<MemTable>> {
+    MemTable::try_new(rows.schema(), vec![vec![rows]])
+        .map(Arc::new)
+        .map_err(|error| Error::internal("rows cannot be looked at").with_source(error))
+}
+
+fn no_such_key() -> Error {
+    let message = "there is no unique or exclusion constraint matching the ON CONFLICT \
+                   specification";
+    Error::new(SqlState::INVALID_COLUMN_REFERENCE, message)
+        .with_hint("Name the columns of the primary key or of a unique constraint.")
+}
+
+fn no_such_constraint(target: &Target, name: Option<String>) -> Error {
+    let (name, table) = (name.unwrap_or_default(), &target.schema().name);
+    let message = format!("constraint \"{name}\" for table \"{table}\" does not exist");
+    Error::new(SqlState::UNDEFINED_OBJECT, message)
+}

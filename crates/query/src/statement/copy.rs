@@ -1,0 +1,291 @@
+//! `COPY` between tables and files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::sql::sqlparser::ast::{
+    CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, Query, Statement,
+};
+use futures::StreamExt;
+use parking_lot::Mutex;
+use thalweg_dialect::types::column_field;
+use thalweg_formats::{Format, ReadOptions, Reader, Unit, WriteOptions, Writer};
+use thalweg_types::{Error, Result, RowId, SqlState};
+
+use super::{Execution, Shaper, Target, ast_tools, folded};
+use crate::Unit as ProgressUnit;
+use crate::database::Database;
+use crate::loader::{Loaded, Loader};
+use crate::outcome::{Outcome, Tag};
+use crate::plan;
+
+/// How many rows each file of a directory holds.
+const ROWS_A_FILE: usize = 4_194_304;
+
+pub(super) async fn run(execution: &mut Execution<'_>, statement: &Statement) -> Result<Outcome> {
+    let Statement::Copy { source, to, target, options, legacy_options, .. } = statement else {
+        return Err(Error::internal("not a COPY"));
+    };
+    let path = match target {
+        CopyTarget::File { filename } => PathBuf::from(filename),
+        CopyTarget::Stdin | CopyTarget::Stdout => {
+            return Err(Error::unsupported(format!("COPY with {target}"))
+                .with_hint("Name a file, as in COPY t FROM 'file.csv'."));
+        }
+        CopyTarget::Program { .. } => return Err(Error::unsupported("COPY with PROGRAM")),
+    };
+    let options = texts(options, legacy_options)?;
+    let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    match (to, source) {
+        (false, CopySource::Table { table_name, columns }) => {
+            let target = Target::find(&execution.names.catalog(), table_name)?;
+            from_files(execution, &target, columns, &path, &ReadOptions::from_copy(options)?).await
+        }
+        (false, CopySource::Query(_)) => {
+            let message = "COPY FROM needs a table to copy into";
+            Err(Error::new(SqlState::SYNTAX_ERROR, message))
+        }
+        (true, source) => {
+            let options = WriteOptions::from_copy(options)?;
+            to_files(execution, source, &path, &options).await
+        }
+    }
+}
+
+/// The options as names and values.
+fn texts(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Vec<(String, String)>> {
+    let list = |columns: &[Ident]| columns.iter().map(folded).collect::<Vec<_>>().join(",");
+    let mut texts = Vec::with_capacity(options.len() + legacy.len());
+    for option in options {
+        let (name, value) = match option {
+            CopyOption::Format(format) => ("format", format.value.clone()),
+            CopyOption::Freeze(_) => continue,
+            CopyOption::Delimiter(mark) => ("delimiter", mark.to_string()),
+            CopyOption::Null(text) => ("null", text.clone()),
+            CopyOption::Header(header) => ("header", header.to_string()),
+            CopyOption::Quote(mark) => ("quote", mark.to_string()),
+            CopyOption::Escape(mark) => ("escape", mark.to_string()),
+            CopyOption::ForceQuote(columns) => ("force_quote", list(columns)),
+            CopyOption::ForceNotNull(columns) => ("force_not_null", list(columns)),
+            CopyOption::ForceNull(columns) => ("force_null", list(columns)),
+            CopyOption::Encoding(name) => ("encoding", name.clone()),
+        };
+        texts.push((name.to_owned(), value));
+    }
+    for option in legacy {
+        let (name, value) = match option {
+            CopyLegacyOption::Csv(_) => ("format", "csv".to_owned()),
+            CopyLegacyOption::Delimiter(mark) => ("delimiter", mark.to_string()),
+            CopyLegacyOption::Null(text) => ("null", text.clone()),
+            CopyLegacyOption::Header => ("header", "true".to_owned()),
+            other => return Err(Error::unsupported(format!("the COPY option {other}"))),
+        };
+        texts.push((name.to_owned(), value));
+    }
+    Ok(texts)
+}
+
+async fn from_files(
+    execution: &Execution<'_>,
+    target: &Target,
+    columns: &[Ident],
+    path: &Path,
+    options: &ReadOptions,
+) -> Result<Outcome> {
+    let schema = target.schema();
+    let mut given = Vec::with_capacity(columns.len());
+    for column in columns {
+        given.push(target.position(&folded(column))?);
+    }
+    if given.is_empty() {
+        given = (0..schema.columns.len()).collect();
+    }
+    let fields: Vec<_> = given.iter().map(|at| column_field(&schema.columns[*at])).collect();
+    let wanted: SchemaRef = Arc::new(Schema::new(fields));
+    let reader = thalweg_formats::open(path, &wanted, options, RowId::CHUNK_ROWS)?;
+    let counters = execution.names.with(|t| Ok(t.state(target.id())?.identities().clone()))?;
+    let shaper = Shaper::new(&execution.state, schema, &given, counters)?;
+
+    let progress = Arc::clone(&execution.database.shared.progress);
+    let what = format!("loading {}", schema.name);
+    progress.begin(&what, Some(reader.bytes()), ProgressUnit::Bytes);
+    let loaded = Load::start(execution.database, target, shaper, reader).finish().await;
+    progress.end();
+    let mut rows = 0;
+    for part in loaded? {
+        rows += execution.names.with(|t| part.append_to(t, target.id()))?;
+    }
+    Ok(Outcome::done(Tag::Copy(rows)))
+}
+
+/// Files decoded, shaped and staged on several threads.
+struct Load {
+    shared: Arc<LoadShared>,
+    threads: usize,
+}
+
+struct LoadShared {
+    database: Database,
+    target: Target,
+    shaper: Shaper,
+    units: Vec<Mutex<Option<Unit>>>,
+    next: AtomicUsize,
+    bytes_done: AtomicU64,
+    /// Set when one thread failed, or nobody waits any more.
+    stop: AtomicBool,
+    /// What each unit held, in the order of the units.
+    loaded: Mutex<Vec<Option<Loaded>>>,
+}
+
+impl Load {
+    fn start(database: &Database, target: &Target, shaper: Shaper, reader: Reader) -> Load {
+        let units: Vec<_> = reader.units().into_iter().map(|u| Mutex::new(Some(u))).collect();
+        let threads = database.shared.threads.min(units.len()).max(1);
+        let shared = LoadShared {
+            database: database.clone(),
+            target: target.clone(),
+            shaper,
+            loaded: Mutex::new(units.iter().map(|_| None).collect()),
+            units,
+            next: AtomicUsize::new(0),
+            bytes_done: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        };
+        Load { shared: Arc::new(shared), threads }
+    }
+
+    async fn finish(self) -> Result<Vec<Loaded>> {
+        let threads: Vec<_> = (0..self.threads)
+            .map(|_| {
+                let shared = Arc::clone(&self.shared);
+                tokio::task::spawn_blocking(move || shared.work())
+            })
+            .collect();
+        for thread in threads {
+            thread.await.map_err(|_| Error::internal("a thread that loads rows died"))??;
+        }
+        let mut loaded = self.shared.loaded.lock();
+        Ok(loaded.iter_mut().filter_map(Option::take).collect())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl LoadShared {
+    fn work(&self) -> Result<()> {
+        let worked = self.take_units();
+        if worked.is_err() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        worked
+    }
+
+    fn take_units(&self) -> Result<()> {
+        loop {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(unit) = self.units.get(index) else { return Ok(()) };
+            let unit = unit.lock().take().expect("each unit is taken once");
+            let bytes = unit.bytes();
+            let schema = Arc::clone(self.target.schema());
+            let mut loader = Loader::new(self.database.clone(), schema);
+            for batch in unit.read() {
+                if self.stop.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                loader.push(self.shaper.shape(&batch?)?)?;
+            }
+            self.loaded.lock()[index] = Some(loader.finish());
+            let done = self.bytes_done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+            self.database.shared.progress.advance(done);
+        }
+    }
+}
+
+async fn to_files(
+    execution: &Execution<'_>,
+    source: &CopySource,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Outcome> {
+    let query = match source {
+        CopySource::Query(query) => query.as_ref().clone(),
+        CopySource::Table { table_name, columns } => table_query(table_name.to_string(), columns)?,
+    };
+    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let (schema, mut batches) = plan::stream(&execution.state, planned, execution.sql).await?;
+    let mut files = Files::new(path, schema, options)?;
+    let mut rows = 0;
+    while let Some(batch) = batches.next().await {
+        let batch = batch?;
+        rows += batch.num_rows() as u64;
+        files.write(&batch)?;
+    }
+    files.finish()?;
+    Ok(Outcome::done(Tag::Copy(rows)))
+}
+
+fn table_query(table: String, columns: &[Ident]) -> Result<Query> {
+    let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
+    let columns = if columns.is_empty() { "*".to_owned() } else { columns.join(", ") };
+    ast_tools::query(&format!("SELECT {columns} FROM {table}"))
+}
+
+/// One file, or the files of a directory.
+struct Files {
+    schema: SchemaRef,
+    options: WriteOptions,
+    directory: Option<PathBuf>,
+    writer: Writer,
+    rows: usize,
+    /// Whole files, to be given their names when everything is written.
+    done: Vec<Writer>,
+}
+
+impl Files {
+    fn new(path: &Path, schema: SchemaRef, options: &WriteOptions) -> Result<Files> {
+        let text = path.to_string_lossy();
+        let directory = (text.ends_with('/') || path.is_dir()).then(|| path.to_owned());
+        let mut options = options.clone();
+        let first = match &directory {
+            None => path.to_owned(),
+            Some(directory) => {
+                thalweg_formats::create_directory(directory)?;
+                let format = *options.format.get_or_insert(Format::Parquet);
+                directory.join(file_name(0, format))
+            }
+        };
+        let writer = Writer::create_file(&first, &schema, &options)?;
+        Ok(Files { schema, options, directory, writer, rows: 0, done: Vec::new() })
+    }
+
+    fn write(&mut self, batch: &arrow::record_batch::RecordBatch) -> Result<()> {
+        if let Some(directory) = &self.directory
+            && self.rows >= ROWS_A_FILE
+        {
+            let format = self.options.format.unwrap_or(Format::Parquet);
+            let path = directory.join(file_name(self.done.len() + 1, format));
+            let next = Writer::create_file(&path, &self.schema, &self.options)?;
+            self.done.push(std::mem::replace(&mut self.writer, next));
+            self.rows = 0;
+        }
+        self.rows += batch.num_rows();
+        self.writer.write(batch)
+    }
+
+    fn finish(self) -> Result<()> {
+        for writer in self.done {
+            writer.finish()?;
+        }
+        self.writer.finish()
+    }
+}
+
+fn file_name(number: usize, format: Format) -> String {
+    format!("part-{number:05}.{}", format.extension())
+}

@@ -1,0 +1,211 @@
+//! `CREATE TABLE`, `CREATE TABLE AS`, `CREATE VIEW`, `CREATE SCHEMA`, `CREATE EXTERNAL TABLE`.
+
+mod definition;
+
+use std::collections::BTreeMap;
+
+use datafusion::sql::parser::CreateExternalTable;
+use datafusion::sql::sqlparser::ast::{CreateTable, CreateView, Query, SchemaName, Value};
+use futures::StreamExt;
+use thalweg_dialect::types::from_field;
+use thalweg_txn::{CatalogChange, ExternalTable, Object, View, name_taken};
+use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableSchema};
+
+use super::target::QualifiedName;
+use super::{Execution, Shaper, Target, folded};
+use crate::loader::Loader;
+use crate::outcome::{Outcome, Tag};
+use crate::plan;
+
+use definition::Definition;
+pub(super) use definition::{
+    add_check, add_primary_key, add_unique, column_of, names as key_names, no_foreign_keys,
+    set_default,
+};
+
+pub(super) async fn table(execution: &mut Execution<'_>, create: &CreateTable) -> Result<Outcome> {
+    let name = QualifiedName::of(&create.name)?;
+    let catalog = execution.names.catalog();
+    if let Some(object) = catalog.object(&name.namespace, &name.name) {
+        if create.if_not_exists {
+            let notice = format!("relation \"{}\" already exists, skipping", name.name);
+            return Ok(Outcome::command("CREATE TABLE").with_notice(notice));
+        }
+        match object {
+            Object::Table(entry) if create.or_replace => {
+                let change = CatalogChange::DropTable { id: entry.schema.id };
+                execution.names.with(|t| t.change_catalog(change))?;
+            }
+            _ => return Err(name_taken(&name.name)),
+        }
+    }
+    definition::reject_unsupported(create)?;
+    match &create.query {
+        Some(query) => table_as(execution, create, &name, query).await,
+        None => {
+            let schema = Definition::of(create, execution)?.build(&name, execution)?;
+            let change = CatalogChange::CreateTable { schema };
+            execution.names.with(|t| t.change_catalog(change))?;
+            Ok(Outcome::command("CREATE TABLE"))
+        }
+    }
+}
+
+async fn table_as(
+    execution: &mut Execution<'_>,
+    create: &CreateTable,
+    name: &QualifiedName,
+    query: &Query,
+) -> Result<Outcome> {
+    let planned = execution.told(plan::query(&execution.state, query.clone()).await)?;
+    let (source, mut batches) = plan::stream(&execution.state, planned, execution.sql).await?;
+    let mut definition = Definition::of(create, execution)?;
+    let given: Vec<String> = create.columns.iter().map(|column| folded(&column.name)).collect();
+    if given.len() > source.fields().len() {
+        let message = "CREATE TABLE AS specifies too many column names";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+    }
+    definition.columns = source
+        .fields()
+        .iter()
+        .enumerate()
+        .map(|(index, field)| {
+            Ok(Column {
+                id: ColumnId(index as u32),
+                name: given.get(index).unwrap_or(field.name()).clone(),
+                data_type: from_field(field)?,
+                nullable: true,
+                default: None,
+                identity: None,
+            })
+        })
+        .collect::<Result<_>>()?;
+    let schema = definition.build(name, execution)?;
+    let change = CatalogChange::CreateTable { schema };
+    execution.names.with(|t| t.change_catalog(change))?;
+
+    let target = Target::find(&execution.names.catalog(), &create.name)?;
+    let all: Vec<usize> = (0..target.schema().columns.len()).collect();
+    let counters = execution.names.with(|t| Ok(t.state(target.id())?.identities().clone()))?;
+    let shaper = Shaper::new(&execution.state, target.schema(), &all, counters)?;
+    let mut loader = Loader::new(execution.database.clone(), target.schema().clone());
+    while let Some(batch) = batches.next().await {
+        loader.push(shaper.shape(&batch?)?)?;
+    }
+    let rows = execution.names.with(|t| loader.finish().append_to(t, target.id()))?;
+    Ok(Outcome::done(Tag::Other(format!("SELECT {rows}"))))
+}
+
+pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> Result<Outcome> {
+    if create.materialized {
+        return Err(Error::unsupported("CREATE MATERIALIZED VIEW"));
+    }
+    let name = QualifiedName::of(&create.name)?;
+    let query = create.query.to_string();
+    let columns: Vec<String> = create.columns.iter().map(|column| folded(&column.name)).collect();
+    // A view that cannot be planned is refused now, not when it is used.
+    let planned =
+        execution.told(plan::query(&execution.state, create.query.as_ref().clone()).await)?;
+    if columns.len() > planned.names.len() {
+        let message = "CREATE VIEW specifies more column names than columns";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+    }
+    let names: Vec<&String> =
+        columns.iter().chain(planned.names.iter().skip(columns.len())).collect();
+    for (place, name) in names.iter().enumerate() {
+        if names[..place].contains(name) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+    }
+    let exists = execution.names.catalog().object(&name.namespace, &name.name).is_some();
+    if exists && create.if_not_exists {
+        let notice = format!("relation \"{}\" already exists, skipping", name.name);
+        return Ok(Outcome::command("CREATE VIEW").with_notice(notice));
+    }
+    let change = CatalogChange::Define {
+        namespace: name.namespace,
+        name: name.name,
+        object: Object::View(View { query, columns }),
+        replace: create.or_replace,
+    };
+    execution.names.with(|t| t.change_catalog(change))?;
+    Ok(Outcome::command("CREATE VIEW"))
+}
+
+pub(super) fn namespace(
+    execution: &mut Execution<'_>,
+    name: &SchemaName,
+    if_not_exists: bool,
+) -> Result<Outcome> {
+    let SchemaName::Simple(name) = name else {
+        return Err(Error::unsupported("CREATE SCHEMA ... AUTHORIZATION"));
+    };
+    let name = QualifiedName::of(name)?.name;
+    if if_not_exists && execution.names.catalog().has_namespace(&name) {
+        let notice = format!("schema \"{name}\" already exists, skipping");
+        return Ok(Outcome::command("CREATE SCHEMA").with_notice(notice));
+    }
+    let change = CatalogChange::CreateNamespace { name };
+    execution.names.with(|t| t.change_catalog(change))?;
+    Ok(Outcome::command("CREATE SCHEMA"))
+}
+
+pub(super) async fn external_table(
+    execution: &mut Execution<'_>,
+    create: &CreateExternalTable,
+) -> Result<Outcome> {
+    let name = QualifiedName::of(&create.name)?;
+    let exists = execution.names.catalog().object(&name.namespace, &name.name).is_some();
+    if exists && create.if_not_exists {
+        let notice = format!("relation \"{}\" already exists, skipping", name.name);
+        return Ok(Outcome::command("CREATE EXTERNAL TABLE").with_notice(notice));
+    }
+    let mut options: BTreeMap<String, String> = BTreeMap::new();
+    for (key, value) in &create.options {
+        options.insert(key.clone(), option_text(value));
+    }
+    let columns = create
+        .columns
+        .iter()
+        .map(|column| (folded(&column.name), column.data_type.to_string()))
+        .collect();
+    let [location] = create.locations.as_slice() else {
+        return Err(Error::unsupported("an external table with several locations"));
+    };
+    let object = Object::External(ExternalTable {
+        location: location.clone(),
+        format: create.file_type.clone(),
+        options,
+        columns,
+    });
+    let change = CatalogChange::Define {
+        namespace: name.namespace.clone(),
+        name: name.name.clone(),
+        object,
+        replace: create.or_replace,
+    };
+    execution.names.with(|t| t.change_catalog(change))?;
+    // Files that cannot be read are refused now, not when the table is used.
+    let look = format!("SELECT * FROM \"{}\".\"{}\" LIMIT 0", name.namespace, name.name);
+    execution.told(plan::query_text(&execution.state, &look).await)?;
+    Ok(Outcome::command("CREATE EXTERNAL TABLE"))
+}
+
+fn option_text(value: &Value) -> String {
+    match value {
+        Value::SingleQuotedString(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Refuses a table whose definition contradicts itself.
+pub(super) fn check_names(schema: &TableSchema) -> Result<()> {
+    for (place, column) in schema.columns.iter().enumerate() {
+        if schema.columns[..place].iter().any(|other| other.name == column.name) {
+            let message = format!("column \"{}\" specified more than once", column.name);
+            return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,370 @@
+//! What a `CREATE TABLE` says, gathered into a schema.
+
+use arrow::datatypes::DataType as ArrowType;
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::ExprSchemable;
+use datafusion::sql::sqlparser::ast::{
+    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, GeneratedAs, IndexColumn,
+    SqlOption, TableConstraint, Value,
+};
+use thalweg_dialect::types::{column_type, is_serial};
+use thalweg_store::arrow_schema;
+use thalweg_types::{
+    Check, Column, ColumnId, DataType, Error, Identity, Key, Result, SqlState, TableId, TableSchema,
+};
+
+use super::super::rows::compile;
+use super::super::{Execution, folded};
+use super::check_names;
+use crate::statement::target::QualifiedName;
+
+/// Columns and constraints by name, before ids are given.
+pub(in crate::statement) struct Definition {
+    pub(in crate::statement) columns: Vec<Column>,
+    primary_key: Option<(Option<String>, Vec<String>)>,
+    unique: Vec<(Option<String>, Vec<String>)>,
+    checks: Vec<(Option<String>, Option<String>, Expr)>,
+    shard_key: Option<String>,
+}
+
+pub(super) fn reject_unsupported(create: &CreateTable) -> Result<()> {
+    let what = if create.temporary {
+        "CREATE TEMPORARY TABLE"
+    } else if create.like.is_some() {
+        "CREATE TABLE ... LIKE"
+    } else if create.inherits.is_some() {
+        "INHERITS"
+    } else if create.partition_by.is_some() || create.partition_of.is_some() {
+        "PARTITION BY"
+    } else {
+        return Ok(());
+    };
+    Err(Error::unsupported(what))
+}
+
+impl Definition {
+    pub(in crate::statement) fn of(
+        create: &CreateTable,
+        execution: &Execution<'_>,
+    ) -> Result<Definition> {
+        let mut definition = Definition {
+            columns: Vec::new(),
+            primary_key: None,
+            unique: Vec::new(),
+            checks: Vec::new(),
+            shard_key: shard_key(&create.table_options)?,
+        };
+        if create.query.is_none() {
+            for (index, column) in create.columns.iter().enumerate() {
+                let column = column_of(column, ColumnId(index as u32), execution)?;
+                definition.columns.push(column);
+            }
+        }
+        for column in &create.columns {
+            definition.column_constraints(column)?;
+        }
+        for constraint in &create.constraints {
+            definition.constraint(constraint)?;
+        }
+        Ok(definition)
+    }
+
+    fn column_constraints(&mut self, column: &ColumnDef) -> Result<()> {
+        let name = folded(&column.name);
+        for option in &column.options {
+            let given = option.name.as_ref().map(folded);
+            match &option.option {
+                ColumnOption::PrimaryKey(_) => self.set_primary(given, vec![name.clone()])?,
+                ColumnOption::Unique(_) => self.unique.push((given, vec![name.clone()])),
+                ColumnOption::Check(check) => {
+                    self.checks.push((given, Some(name.clone()), check.expr.as_ref().clone()));
+                }
+                ColumnOption::ForeignKey(_) => return Err(no_foreign_keys()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn constraint(&mut self, constraint: &TableConstraint) -> Result<()> {
+        match constraint {
+            TableConstraint::PrimaryKey(key) => {
+                self.set_primary(key.name.as_ref().map(folded), names(&key.columns)?)
+            }
+            TableConstraint::Unique(key) => {
+                self.unique.push((key.name.as_ref().map(folded), names(&key.columns)?));
+                Ok(())
+            }
+            TableConstraint::Check(check) => {
+                let name = check.name.as_ref().map(folded);
+                self.checks.push((name, None, check.expr.as_ref().clone()));
+                Ok(())
+            }
+            TableConstraint::ForeignKey(_) => Err(no_foreign_keys()),
+            other => Err(Error::unsupported(format!("the constraint {other}"))),
+        }
+    }
+
+    fn set_primary(&mut self, name: Option<String>, columns: Vec<String>) -> Result<()> {
+        if self.primary_key.replace((name, columns)).is_some() {
+            let message = "multiple primary keys for a table are not allowed";
+            return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
+        }
+        Ok(())
+    }
+
+    /// Gives ids, names and places to everything.
+    pub(in crate::statement) fn build(
+        self,
+        name: &QualifiedName,
+        execution: &Execution<'_>,
+    ) -> Result<TableSchema> {
+        let id = execution.database.shared.engine.allocate_table_id();
+        let mut schema = TableSchema {
+            id,
+            namespace: name.namespace.clone(),
+            name: name.name.clone(),
+            next_column_id: self.columns.len() as u32,
+            columns: self.columns,
+            primary_key: None,
+            unique: Vec::new(),
+            checks: Vec::new(),
+            shard_key: None,
+        };
+        check_names(&schema)?;
+        if let Some((given, columns)) = self.primary_key {
+            add_primary_key(&mut schema, given, &columns)?;
+        }
+        for (given, columns) in self.unique {
+            add_unique(&mut schema, given, &columns)?;
+        }
+        for (given, column, expression) in self.checks {
+            add_check(&mut schema, execution, given, column.as_deref(), &expression)?;
+        }
+        schema.shard_key = shard_column(&schema, self.shard_key.as_deref())?;
+        debug_assert_ne!(schema.id, TableId(0));
+        Ok(schema)
+    }
+}
+
+/// A column without its constraints.
+pub(in crate::statement) fn column_of(
+    definition: &ColumnDef,
+    id: ColumnId,
+    execution: &Execution<'_>,
+) -> Result<Column> {
+    let name = folded(&definition.name);
+    let data_type = column_type(&definition.data_type)?;
+    let serial = is_serial(&definition.data_type);
+    let mut column = Column {
+        id,
+        name,
+        data_type,
+        nullable: !serial,
+        default: None,
+        identity: serial.then_some(Identity::ByDefault),
+    };
+    for option in &definition.options {
+        match &option.option {
+            ColumnOption::NotNull => column.nullable = false,
+            ColumnOption::Null
+            | ColumnOption::PrimaryKey(_)
+            | ColumnOption::Unique(_)
+            | ColumnOption::Check(_)
+            | ColumnOption::Collation(_)
+            | ColumnOption::Comment(_) => {}
+            ColumnOption::ForeignKey(_) => return Err(no_foreign_keys()),
+            ColumnOption::Default(expression) => set_default(&mut column, expression, execution)?,
+            ColumnOption::Generated { generated_as, generation_expr: None, .. } => {
+                column.identity = Some(match generated_as {
+                    GeneratedAs::Always => Identity::Always,
+                    _ => Identity::ByDefault,
+                });
+                column.nullable = false;
+            }
+            other => return Err(Error::unsupported(format!("the column option {other}"))),
+        }
+    }
+    let integer = matches!(column.data_type, DataType::Int2 | DataType::Int4 | DataType::Int8);
+    if column.identity.is_some() && !integer {
+        let message = "identity column type must be smallint, integer, or bigint";
+        return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
+    }
+    Ok(column)
+}
+
+/// Keeps a default's text, after a look at whether it can be evaluated.
+pub(in crate::statement) fn set_default(
+    column: &mut Column,
+    expression: &Expr,
+    execution: &Execution<'_>,
+) -> Result<()> {
+    let text = expression.to_string();
+    let logical = execution.told(execution.state.create_logical_expr(&text, &DFSchema::empty()));
+    logical.map_err(|error| match error.state() {
+        SqlState::UNDEFINED_COLUMN => Error::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "cannot use column reference in DEFAULT expression",
+        ),
+        _ => error,
+    })?;
+    compile(&execution.state, &text, &DFSchema::empty())?;
+    column.default = Some(text);
+    Ok(())
+}
+
+pub(in crate::statement) fn add_primary_key(
+    schema: &mut TableSchema,
+    given: Option<String>,
+    columns: &[String],
+) -> Result<()> {
+    if schema.primary_key.is_some() {
+        let message =
+            format!("multiple primary keys for table \"{}\" are not allowed", schema.name);
+        return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
+    }
+    let name = given.unwrap_or_else(|| format!("{}_pkey", schema.name));
+    let ids = column_ids(schema, columns)?;
+    for column in &mut schema.columns {
+        column.nullable &= !ids.contains(&column.id);
+    }
+    schema.primary_key = Some(Key { name, columns: ids });
+    Ok(())
+}
+
+pub(in crate::statement) fn add_unique(
+    schema: &mut TableSchema,
+    given: Option<String>,
+    columns: &[String],
+) -> Result<()> {
+    let base = format!("{}_{}_key", schema.name, columns.join("_"));
+    let taken: Vec<&str> = schema.keys().map(|key| key.name.as_str()).collect();
+    let name = given.unwrap_or_else(|| free_name(base, &taken));
+    let columns = column_ids(schema, columns)?;
+    schema.unique.push(Key { name, columns });
+    Ok(())
+}
+
+pub(in crate::statement) fn add_check(
+    schema: &mut TableSchema,
+    execution: &Execution<'_>,
+    given: Option<String>,
+    column: Option<&str>,
+    expression: &Expr,
+) -> Result<()> {
+    let base = match column {
+        Some(column) => format!("{}_{column}_check", schema.name),
+        None => format!("{}_check", schema.name),
+    };
+    let taken: Vec<&str> = schema.checks.iter().map(|check| check.name.as_str()).collect();
+    let name = given.unwrap_or_else(|| free_name(base, &taken));
+    let text = expression.to_string();
+    let whole = execution.told(DFSchema::try_from(arrow_schema(schema)))?;
+    let logical = execution.told(execution.state.create_logical_expr(&text, &whole))?;
+    let data_type = execution.told(logical.get_type(&whole))?;
+    if !matches!(data_type, ArrowType::Boolean | ArrowType::Null) {
+        let message = "argument of CHECK must be type boolean";
+        return Err(Error::new(SqlState::DATATYPE_MISMATCH, message));
+    }
+    compile(&execution.state, &text, &whole)?;
+    schema.checks.push(Check { name, expression: text });
+    Ok(())
+}
+
+/// `base`, or `base1`, `base2`, … where that is taken.
+fn free_name(base: String, taken: &[&str]) -> String {
+    let numbered = (1..).map(|number| format!("{base}{number}"));
+    let mut names = std::iter::once(base.clone()).chain(numbered);
+    names.find(|name| !taken.contains(&name.as_str())).expect("numbers do not run out")
+}
+
+fn column_ids(schema: &TableSchema, names: &[String]) -> Result<Vec<ColumnId>> {
+    let mut ids = Vec::with_capacity(names.len());
+    for name in names {
+        let (_, column) = schema.column_named(name).ok_or_else(|| {
+            let message = format!("column \"{name}\" named in key does not exist");
+            Error::new(SqlState::UNDEFINED_COLUMN, message)
+        })?;
+        if matches!(column.data_type, DataType::Array(_)) {
+            return Err(Error::unsupported("an array as part of a key"));
+        }
+        if ids.contains(&column.id) {
+            let message = format!("column \"{name}\" appears twice in a key");
+            return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        ids.push(column.id);
+    }
+    Ok(ids)
+}
+
+pub(in crate::statement) fn names(columns: &[IndexColumn]) -> Result<Vec<String>> {
+    columns
+        .iter()
+        .map(|column| match &column.column.expr {
+            Expr::Identifier(ident) => Ok(folded(ident)),
+            other => Err(Error::unsupported(format!("the expression {other} in a key"))),
+        })
+        .collect()
+}
+
+/// `WITH (shard_key = 'column')`
+fn shard_key(options: &CreateTableOptions) -> Result<Option<String>> {
+    let (CreateTableOptions::With(options)
+    | CreateTableOptions::Options(options)
+    | CreateTableOptions::Plain(options)
+    | CreateTableOptions::TableProperties(options)) = options
+    else {
+        return Ok(None);
+    };
+    let mut shard_key = None;
+    for option in options {
+        match option {
+            SqlOption::KeyValue { key, value } if folded(key) == "shard_key" => {
+                shard_key = Some(option_name(value)?);
+            }
+            other => {
+                let message = format!("unrecognized parameter in {other}");
+                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                    .with_hint("The parameters of a table are: shard_key."));
+            }
+        }
+    }
+    Ok(shard_key)
+}
+
+fn option_name(value: &Expr) -> Result<String> {
+    match value {
+        Expr::Identifier(ident) => Ok(folded(ident)),
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(name) | Value::DoubleQuotedString(name) => Ok(name.clone()),
+            _ => Err(not_a_column(value)),
+        },
+        other => Err(not_a_column(other)),
+    }
+}
+
+fn not_a_column(value: &dyn std::fmt::Display) -> Error {
+    let message = format!("shard_key must be the name of a column, not {value}");
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+fn shard_column(schema: &TableSchema, wanted: Option<&str>) -> Result<Option<ColumnId>> {
+    let Some(name) = wanted else {
+        return Ok(schema.primary_key.as_ref().map(|key| key.columns[0]));
+    };
+    let (_, column) = schema.column_named(name).ok_or_else(|| {
+        let message = format!("column \"{name}\" named as shard_key does not exist");
+        Error::new(SqlState::UNDEFINED_COLUMN, message)
+    })?;
+    if let Some(key) = schema.keys().find(|key| !key.columns.contains(&column.id)) {
+        let message = format!("shard_key \"{name}\" is not part of the key \"{}\"", key.name);
+        return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message).with_hint(
+            "Rows with equal keys must meet on one shard: choose a column of the key.",
+        ));
+    }
+    Ok(Some(column.id))
+}
+
+pub(in crate::statement) fn no_foreign_keys() -> Error {
+    Error::unsupported("FOREIGN KEY").with_hint("Leave REFERENCES and FOREIGN KEY out.")
+}

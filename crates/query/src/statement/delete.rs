@@ -1,0 +1,77 @@
+//! `DELETE` and `TRUNCATE`.
+
+use std::collections::HashSet;
+
+use datafusion::sql::sqlparser::ast::{
+    CascadeOption, Delete, FromTable, Truncate, TruncateIdentityOption,
+};
+use thalweg_types::{Error, Result};
+
+use super::returning::returning;
+use super::update::{concat, first_of_each, target_of, with_row_ids};
+use super::{Execution, Target, ast_tools};
+use crate::outcome::{Outcome, Tag};
+use crate::plan;
+use crate::scan::ROW_ID;
+
+pub(super) async fn run(execution: &mut Execution<'_>, delete: &Delete) -> Result<Outcome> {
+    if delete.limit.is_some() || !delete.order_by.is_empty() {
+        return Err(Error::unsupported("DELETE with ORDER BY or LIMIT"));
+    }
+    let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) = &delete.from;
+    let [table] = tables.as_slice() else {
+        return Err(Error::unsupported("DELETE from several tables"));
+    };
+    let catalog = execution.names.catalog();
+    let (target, alias) = target_of(&catalog, table)?;
+    let mut from = vec![with_row_ids(&target, &alias)];
+    from.extend(delete.using.iter().flatten().cloned());
+    let mut projection = vec![ast_tools::named(ast_tools::column(&alias, ROW_ID), ROW_ID)];
+    if delete.returning.is_some() {
+        let columns = target.schema().columns.iter();
+        projection.extend(
+            columns.map(|column| {
+                ast_tools::named(ast_tools::column(&alias, &column.name), &column.name)
+            }),
+        );
+    }
+    let query = ast_tools::select(projection, from, delete.selection.clone());
+    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
+    let (mut seen, mut ids, mut deleted) = (HashSet::new(), Vec::new(), Vec::new());
+    for batch in &batches {
+        deleted.push(first_of_each(batch, &mut seen, &mut ids)?);
+    }
+    execution.names.with(|t| t.kill(target.id(), &ids))?;
+    let tag = Tag::Delete(ids.len() as u64);
+    let Some(items) = &delete.returning else { return Ok(Outcome::done(tag)) };
+    let values: Vec<usize> = (1..=target.schema().columns.len()).collect();
+    let mut rows = Vec::with_capacity(deleted.len());
+    for batch in deleted {
+        rows.push(
+            batch.project(&values).map_err(|error| {
+                Error::internal("deleted rows cannot be shown").with_source(error)
+            })?,
+        );
+    }
+    let rows = concat(target.schema(), &rows)?;
+    returning(execution, &target, Some(&alias), rows, items, tag).await
+}
+
+pub(super) fn truncate(execution: &mut Execution<'_>, truncate: &Truncate) -> Result<Outcome> {
+    if truncate.identity == Some(TruncateIdentityOption::Restart) {
+        return Err(Error::unsupported("TRUNCATE with RESTART IDENTITY"));
+    }
+    if truncate.cascade == Some(CascadeOption::Cascade) {
+        return Err(Error::unsupported("TRUNCATE with CASCADE"));
+    }
+    let catalog = execution.names.catalog();
+    for table in &truncate.table_names {
+        let target = match Target::find(&catalog, &table.name) {
+            Err(_) if truncate.if_exists => continue,
+            found => found?,
+        };
+        execution.names.with(|t| t.truncate(target.id()))?;
+    }
+    Ok(Outcome::command("TRUNCATE TABLE"))
+}

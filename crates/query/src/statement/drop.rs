@@ -1,0 +1,95 @@
+//! `DROP TABLE`, `DROP VIEW`, `DROP SCHEMA`.
+
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType};
+use thalweg_txn::{Catalog, CatalogChange, Object};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::Execution;
+use super::target::QualifiedName;
+use crate::outcome::Outcome;
+
+pub(super) fn run(
+    execution: &mut Execution<'_>,
+    kind: ObjectType,
+    names: &[ObjectName],
+    if_exists: bool,
+    cascade: bool,
+) -> Result<Outcome> {
+    let mut notices = Vec::new();
+    for name in names {
+        let name = QualifiedName::of(name)?;
+        let dropped = match kind {
+            ObjectType::Table | ObjectType::View => drop_object(execution, kind, &name),
+            ObjectType::Schema => drop_namespace(execution, &name.name, cascade),
+            other => return Err(Error::unsupported(format!("DROP {other}"))),
+        };
+        match dropped {
+            Err(error)
+                if if_exists
+                    && matches!(
+                        error.state(),
+                        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME
+                    ) =>
+            {
+                notices.push(format!("{}, skipping", error.message()));
+            }
+            dropped => dropped?,
+        }
+    }
+    let mut outcome = Outcome::command(&format!("DROP {kind}"));
+    outcome.notices = notices;
+    Ok(outcome)
+}
+
+fn drop_object(execution: &Execution<'_>, kind: ObjectType, name: &QualifiedName) -> Result<()> {
+    let catalog = execution.names.catalog();
+    let wanted = if kind == ObjectType::Table { "table" } else { "view" };
+    let change = match name.find(&catalog).map_err(|error| missing(error, wanted, name))? {
+        Object::Table(entry) if kind == ObjectType::Table => {
+            CatalogChange::DropTable { id: entry.schema.id }
+        }
+        Object::View(_) if kind == ObjectType::View => undefine(name),
+        Object::External(_) if kind == ObjectType::Table => undefine(name),
+        other => {
+            let message = format!("\"{}\" is not a {wanted}", name.name);
+            let hint = format!("Use DROP {} to remove it.", other.kind().to_uppercase());
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message).with_hint(hint));
+        }
+    };
+    execution.names.with(|t| t.change_catalog(change))
+}
+
+fn undefine(name: &QualifiedName) -> CatalogChange {
+    CatalogChange::Undefine { namespace: name.namespace.clone(), name: name.name.clone() }
+}
+
+/// PostgreSQL says which kind of thing it looked for.
+fn missing(error: Error, wanted: &str, name: &QualifiedName) -> Error {
+    if error.state() != SqlState::UNDEFINED_TABLE {
+        return error;
+    }
+    Error::new(error.state(), format!("{wanted} \"{}\" does not exist", name.name))
+}
+
+fn drop_namespace(execution: &Execution<'_>, name: &str, cascade: bool) -> Result<()> {
+    let catalog = execution.names.catalog();
+    if cascade {
+        for change in drops_in(&catalog, name) {
+            execution.names.with(|t| t.change_catalog(change))?;
+        }
+    }
+    let change = CatalogChange::DropNamespace { name: name.to_owned() };
+    execution.names.with(|t| t.change_catalog(change))
+}
+
+fn drops_in(catalog: &Catalog, namespace: &str) -> Vec<CatalogChange> {
+    catalog
+        .objects(namespace)
+        .map(|(name, object)| match object {
+            Object::Table(entry) => CatalogChange::DropTable { id: entry.schema.id },
+            Object::View(_) | Object::External(_) => {
+                CatalogChange::Undefine { namespace: namespace.to_owned(), name: name.to_owned() }
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,242 @@
+//! `INSERT`: rows from values or a query, defaults, conflicts, and what comes back.
+
+use arrow::compute::concat_batches;
+use arrow::record_batch::RecordBatch;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Insert, OnInsert, Query, SetExpr, TableObject, Value, ValueWithSpan,
+};
+use futures::StreamExt;
+use thalweg_store::arrow_schema;
+use thalweg_types::{Error, Identity, Result, SqlState};
+
+use super::conflict::{self, Conflicts};
+use super::returning::returning;
+use super::rows::reserve;
+use super::{Execution, Shaper, Target, ast_tools, folded};
+use crate::loader::Loader;
+use crate::outcome::{Outcome, Tag};
+use crate::plan;
+
+pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Result<Outcome> {
+    let TableObject::TableName(name) = &insert.table else {
+        return Err(Error::unsupported("INSERT into a function or a query"));
+    };
+    let catalog = execution.names.catalog();
+    let target = Target::find(&catalog, name)?;
+    let mut columns = Vec::with_capacity(insert.columns.len());
+    for column in &insert.columns {
+        let ident = column.0.last().and_then(|part| part.as_ident());
+        let ident = ident.ok_or_else(|| Error::unsupported("INSERT into parts of a column"))?;
+        columns.push(target.position(&folded(ident))?);
+    }
+    reject_repeated(&target, &columns)?;
+    let source = Rows::of(execution, insert, &target, columns)?;
+    reject_given_identity(&target, &source.columns)?;
+
+    let id = target.id();
+    let counters = execution.names.with(|t| Ok(t.state(id)?.identities().clone()))?;
+    let shaper = Shaper::new(&execution.state, target.schema(), &source.columns, counters)?;
+    let conflicts = match &insert.on {
+        None => None,
+        Some(OnInsert::OnConflict(on)) => Some(Conflicts::of(&target, on)?),
+        Some(_) => return Err(Error::unsupported("ON DUPLICATE KEY UPDATE")),
+    };
+    if conflicts.is_none() && insert.returning.is_none() && !execution.in_block {
+        return bulk(execution, &target, source, shaper).await;
+    }
+    let rows = gather(execution, &target, source, &shaper).await?;
+    let alias = insert.table_alias.as_ref().map(|alias| alias.alias.clone());
+    let (rows, changed) = match conflicts {
+        None => {
+            conflict::reject_duplicates(execution, &target, &rows)?;
+            let changed = rows.num_rows();
+            execution.names.with(|t| t.append(id, rows.clone()))?;
+            (rows, changed)
+        }
+        Some(conflicts) => conflicts.resolve(execution, &target, rows, alias.as_ref()).await?,
+    };
+    let tag = Tag::Insert(changed as u64);
+    match &insert.returning {
+        None => Ok(Outcome::done(tag)),
+        Some(items) => returning(execution, &target, alias.as_ref(), rows, items, tag).await,
+    }
+}
+
+/// Where the rows come from, and which columns they give.
+struct Rows {
+    query: Option<Query>,
+    columns: Vec<usize>,
+}
+
+impl Rows {
+    fn of(
+        execution: &Execution<'_>,
+        insert: &Insert,
+        target: &Target,
+        mut columns: Vec<usize>,
+    ) -> Result<Rows> {
+        let Some(query) = insert.source.as_deref() else {
+            // DEFAULT VALUES
+            return Ok(Rows { query: None, columns: Vec::new() });
+        };
+        let mut query = query.clone();
+        let listed = !columns.is_empty();
+        if !listed {
+            columns = (0..target.schema().columns.len()).collect();
+        }
+        if let SetExpr::Values(values) = query.body.as_mut() {
+            let width = values.rows.first().map_or(0, |row| row.content.len());
+            columns = fit(columns, width, listed)?;
+            for row in &mut values.rows {
+                if row.content.len() != width {
+                    let message = "VALUES lists must all be the same length";
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+                }
+            }
+            drop_default_columns(values, &mut columns);
+            for row in &mut values.rows {
+                for (value, column) in row.content.iter_mut().zip(&columns) {
+                    if is_default(value) {
+                        *value = default_of(execution, target, *column)?;
+                    }
+                }
+            }
+            if columns.is_empty() {
+                // VALUES (DEFAULT): one row that gives nothing, or several.
+                for row in &mut values.rows {
+                    row.content.push(null());
+                }
+            }
+        }
+        Ok(Rows { query: Some(query), columns })
+    }
+}
+
+/// The first `width` columns, where the statement did not list them.
+fn fit(mut columns: Vec<usize>, width: usize, listed: bool) -> Result<Vec<usize>> {
+    if width > columns.len() {
+        let message = "INSERT has more expressions than target columns";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+    }
+    if listed && width < columns.len() {
+        let message = "INSERT has more target columns than expressions";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+    }
+    columns.truncate(width);
+    Ok(columns)
+}
+
+/// A column that is `DEFAULT` in every row is one that was not given.
+fn drop_default_columns(
+    values: &mut datafusion::sql::sqlparser::ast::Values,
+    columns: &mut Vec<usize>,
+) {
+    for place in (0..columns.len()).rev() {
+        if values.rows.iter().all(|row| is_default(&row.content[place])) {
+            columns.remove(place);
+            for row in &mut values.rows {
+                row.content.remove(place);
+            }
+        }
+    }
+}
+
+fn is_default(value: &Expr) -> bool {
+    matches!(value, Expr::Identifier(ident)
+        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+/// What `DEFAULT` stands for in one row.
+fn default_of(execution: &Execution<'_>, target: &Target, position: usize) -> Result<Expr> {
+    let column = &target.schema().columns[position];
+    if column.identity.is_some() {
+        let id = target.id();
+        let number = execution.names.with(|t| reserve(t.state(id)?.identities(), column, 1))?;
+        return ast_tools::expression(&number.to_string());
+    }
+    match &column.default {
+        Some(text) => ast_tools::expression(text),
+        None => Ok(null()),
+    }
+}
+
+fn null() -> Expr {
+    Expr::Value(ValueWithSpan::from(Value::Null))
+}
+
+fn reject_repeated(target: &Target, columns: &[usize]) -> Result<()> {
+    for (place, column) in columns.iter().enumerate() {
+        if columns[..place].contains(column) {
+            let name = &target.schema().columns[*column].name;
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+    }
+    Ok(())
+}
+
+fn reject_given_identity(target: &Target, columns: &[usize]) -> Result<()> {
+    for column in columns.iter().map(|position| &target.schema().columns[*position]) {
+        if column.identity == Some(Identity::Always) {
+            let name = &column.name;
+            let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
+            return Err(Error::new(SqlState::GENERATED_ALWAYS, message)
+                .with_detail(format!("Column \"{name}\" numbers its rows by itself."))
+                .with_hint("Leave the column out, or give DEFAULT."));
+        }
+    }
+    Ok(())
+}
+
+/// Plans the source and checks that it gives as many columns as are wanted.
+async fn planned(execution: &Execution<'_>, source: Rows) -> Result<plan::Planned> {
+    let Some(query) = source.query else {
+        return execution.told(plan::query_text(&execution.state, "SELECT NULL").await);
+    };
+    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let given = planned.names.len();
+    if !source.columns.is_empty() && given != source.columns.len() {
+        let message = if given > source.columns.len() {
+            "INSERT has more expressions than target columns"
+        } else {
+            "INSERT has more target columns than expressions"
+        };
+        return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+    }
+    Ok(planned)
+}
+
+/// The common case: rows go straight to the table, in bulk where they are many.
+async fn bulk(
+    execution: &Execution<'_>,
+    target: &Target,
+    source: Rows,
+    shaper: Shaper,
+) -> Result<Outcome> {
+    let planned = planned(execution, source).await?;
+    let (_, mut batches) = plan::stream(&execution.state, planned, execution.sql).await?;
+    let mut loader = Loader::new(execution.database.clone(), target.schema().clone());
+    while let Some(batch) = batches.next().await {
+        let rows = shaper.shape(&batch?)?;
+        loader.push(rows)?;
+    }
+    let rows = execution.names.with(|t| loader.finish().append_to(t, target.id()))?;
+    Ok(Outcome::done(Tag::Insert(rows)))
+}
+
+/// All rows as one batch.
+async fn gather(
+    execution: &Execution<'_>,
+    target: &Target,
+    source: Rows,
+    shaper: &Shaper,
+) -> Result<RecordBatch> {
+    let planned = planned(execution, source).await?;
+    let (_, mut batches) = plan::stream(&execution.state, planned, execution.sql).await?;
+    let mut shaped = Vec::new();
+    while let Some(batch) = batches.next().await {
+        shaped.push(shaper.shape(&batch?)?);
+    }
+    concat_batches(&arrow_schema(target.schema()), &shaped)
+        .map_err(|error| Error::internal("rows do not fit their table").with_source(error))
+}

@@ -1,0 +1,33 @@
+//! `RETURNING`: a query over the rows that a statement changed.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use datafusion::datasource::MemTable;
+use datafusion::sql::sqlparser::ast::{Ident, SelectItem};
+use thalweg_types::{Error, Result};
+
+use super::{Execution, Target, ast_tools};
+use crate::catalog::TEMPORARY;
+use crate::outcome::{Outcome, Tag};
+use crate::plan;
+
+pub(super) async fn returning(
+    execution: &Execution<'_>,
+    target: &Target,
+    alias: Option<&Ident>,
+    rows: RecordBatch,
+    items: &[SelectItem],
+    tag: Tag,
+) -> Result<Outcome> {
+    let table = MemTable::try_new(rows.schema(), vec![vec![rows]])
+        .map_err(|error| Error::internal("changed rows cannot be shown").with_source(error))?;
+    execution.names.lend("changed", Arc::new(table));
+    let own = Ident::with_quote('"', target.schema().name.as_str());
+    let alias = alias.cloned().unwrap_or(own);
+    let from = ast_tools::table(TEMPORARY, TEMPORARY, "changed", alias);
+    let query = ast_tools::select(items.to_vec(), vec![from], None);
+    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let (schema, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
+    Ok(Outcome::batches(schema, batches, tag))
+}

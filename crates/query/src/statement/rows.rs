@@ -1,0 +1,214 @@
+//! From the columns that a statement gives to rows as their table wants them.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int16Array, Int32Array, Int64Array, new_null_array};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::DFSchema;
+use datafusion::execution::session_state::SessionState;
+use datafusion::physical_expr::PhysicalExpr;
+use thalweg_dialect::assign::assign;
+use thalweg_dialect::errors::from_datafusion;
+use thalweg_dialect::types::column_field;
+use thalweg_store::{Identities, arrow_schema};
+use thalweg_types::{Column, DataType, Error, Result, SqlState, TableSchema};
+
+/// Where a column's values come from.
+enum Source {
+    /// The given column at this place.
+    Given(usize),
+    /// An expression, evaluated for each row.
+    Default(Arc<dyn PhysicalExpr>),
+    /// The column's counter.
+    Counter,
+    Null,
+}
+
+/// Makes whole rows of one table: casts, defaults, numbers, and the constraints that need no other row.
+pub(crate) struct Shaper {
+    table: Arc<TableSchema>,
+    schema: SchemaRef,
+    sources: Vec<Source>,
+    checks: Vec<(String, Arc<dyn PhysicalExpr>)>,
+    counters: Arc<Identities>,
+}
+
+impl Shaper {
+    /// For rows that give the columns at `given`, in that order.
+    pub(crate) fn new(
+        state: &SessionState,
+        table: &Arc<TableSchema>,
+        given: &[usize],
+        counters: Arc<Identities>,
+    ) -> Result<Shaper> {
+        let schema = arrow_schema(table);
+        let mut sources = Vec::with_capacity(table.columns.len());
+        for (position, column) in table.columns.iter().enumerate() {
+            let source = match given.iter().position(|given| *given == position) {
+                Some(place) => Source::Given(place),
+                None if column.identity.is_some() => Source::Counter,
+                None => match &column.default {
+                    Some(text) => Source::Default(default_expression(state, column, text)?),
+                    None => Source::Null,
+                },
+            };
+            sources.push(source);
+        }
+        let whole = DFSchema::try_from(Arc::clone(&schema)).map_err(told)?;
+        let mut checks = Vec::with_capacity(table.checks.len());
+        for check in &table.checks {
+            checks.push((check.name.clone(), compile(state, &check.expression, &whole)?));
+        }
+        Ok(Shaper { table: Arc::clone(table), schema, sources, checks, counters })
+    }
+
+    /// The rows of a batch, whole, cast and checked.
+    ///
+    /// # Errors
+    /// The first value that does not fit, or constraint that does not hold.
+    pub(crate) fn shape(&self, given: &RecordBatch) -> Result<RecordBatch> {
+        let rows = given.num_rows();
+        let mut columns = Vec::with_capacity(self.sources.len());
+        for (source, column) in self.sources.iter().zip(&self.table.columns) {
+            columns.push(match source {
+                Source::Given(place) => {
+                    assign(given.column(*place), given.schema().field(*place), column)?
+                }
+                Source::Default(expression) => evaluate_default(expression, column, rows)?,
+                Source::Counter => {
+                    let first = reserve(&self.counters, column, rows)?;
+                    numbers(first, rows, &column.data_type)?
+                }
+                Source::Null => new_null_array(column_field(column).data_type(), rows),
+            });
+        }
+        for (index, column) in self.table.columns.iter().enumerate() {
+            if !column.nullable && columns[index].null_count() > 0 {
+                return Err(self.null_in(index, &columns));
+            }
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|error| told(error.into()))?;
+        self.check(&batch)?;
+        Ok(batch)
+    }
+
+    fn check(&self, batch: &RecordBatch) -> Result<()> {
+        for (name, expression) in &self.checks {
+            let value = expression.evaluate(batch).map_err(told)?;
+            let holds = value.into_array(batch.num_rows()).map_err(told)?;
+            let holds = holds.as_boolean();
+            // NULL passes: a check forbids what is false.
+            let broken = (0..holds.len()).find(|row| holds.is_valid(*row) && !holds.value(*row));
+            if let Some(row) = broken {
+                let table = &self.table.name;
+                let message = format!(
+                    "new row for relation \"{table}\" violates check constraint \"{name}\""
+                );
+                return Err(Error::new(SqlState::CHECK_VIOLATION, message)
+                    .with_detail(failing_row(batch.columns(), row)));
+            }
+        }
+        Ok(())
+    }
+
+    fn null_in(&self, index: usize, columns: &[ArrayRef]) -> Error {
+        let (column, table) = (&self.table.columns[index].name, &self.table.name);
+        let row = (0..columns[index].len()).find(|row| columns[index].is_null(*row)).unwrap_or(0);
+        let message = format!(
+            "null value in column \"{column}\" of relation \"{table}\" violates not-null constraint"
+        );
+        Error::new(SqlState::NOT_NULL_VIOLATION, message).with_detail(failing_row(columns, row))
+    }
+}
+
+/// Compiles an expression over a schema, constants folded.
+pub(super) fn compile(
+    state: &SessionState,
+    text: &str,
+    schema: &DFSchema,
+) -> Result<Arc<dyn PhysicalExpr>> {
+    let expression = state.create_logical_expr(text, schema).map_err(told)?;
+    state.create_physical_expr(expression, schema).map_err(told)
+}
+
+fn default_expression(
+    state: &SessionState,
+    column: &Column,
+    text: &str,
+) -> Result<Arc<dyn PhysicalExpr>> {
+    compile(state, text, &DFSchema::empty()).map_err(|error| {
+        let detail = format!("It is the default of column \"{}\".", column.name);
+        if error.detail().is_none() { error.with_detail(detail) } else { error }
+    })
+}
+
+pub(super) fn evaluate_default(
+    expression: &Arc<dyn PhysicalExpr>,
+    column: &Column,
+    rows: usize,
+) -> Result<ArrayRef> {
+    let nothing = Arc::new(Schema::empty());
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let input = RecordBatch::try_new_with_options(Arc::clone(&nothing), Vec::new(), &options)
+        .map_err(|error| told(error.into()))?;
+    let value = expression.evaluate(&input).and_then(|value| value.into_array(rows));
+    let value = value.map_err(told)?;
+    let field = Field::new(&column.name, value.data_type().clone(), true);
+    assign(&value, &field, column)
+}
+
+/// Takes the next numbers of an auto-numbered column.
+pub(super) fn reserve(counters: &Identities, column: &Column, rows: usize) -> Result<i64> {
+    let count = u32::try_from(rows).ok();
+    count.and_then(|count| counters.reserve(column.id, count)).ok_or_else(exhausted)
+}
+
+fn exhausted() -> Error {
+    let message = "the numbers of an auto-numbered column are exhausted";
+    Error::new(SqlState::NUMERIC_OUT_OF_RANGE, message)
+}
+
+fn numbers(first: i64, rows: usize, data_type: &DataType) -> Result<ArrayRef> {
+    let last = i64::try_from(rows).ok().and_then(|rows| first.checked_add(rows));
+    let range = first..last.ok_or_else(exhausted)?;
+    Ok(match data_type {
+        DataType::Int2 => {
+            let numbers = range.map(|n| i16::try_from(n).map_err(|_| exhausted()));
+            Arc::new(Int16Array::from(numbers.collect::<Result<Vec<_>>>()?))
+        }
+        DataType::Int4 => {
+            let numbers = range.map(|n| i32::try_from(n).map_err(|_| exhausted()));
+            Arc::new(Int32Array::from(numbers.collect::<Result<Vec<_>>>()?))
+        }
+        _ => Arc::new(Int64Array::from_iter_values(range)),
+    })
+}
+
+fn failing_row(columns: &[ArrayRef], row: usize) -> String {
+    format!("Failing row contains ({}).", values_of(columns, row))
+}
+
+/// A row's values as people write them.
+pub(super) fn values_of(columns: &[ArrayRef], row: usize) -> String {
+    let values: Vec<String> = columns
+        .iter()
+        .map(|column| {
+            if column.is_null(row) {
+                return "null".to_owned();
+            }
+            let mut text = String::new();
+            match thalweg_formats::text::format_value(column, row, &mut text) {
+                Ok(()) => text,
+                Err(_) => "...".to_owned(),
+            }
+        })
+        .collect();
+    values.join(", ")
+}
+
+fn told(error: datafusion::error::DataFusionError) -> Error {
+    from_datafusion(error, "")
+}

@@ -1,0 +1,197 @@
+//! `UPDATE`: a query finds the rows and their new values; the old ones die and the new ones are added.
+
+use std::collections::HashSet;
+
+use arrow::array::{AsArray, BooleanArray};
+use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::datatypes::UInt64Type;
+use arrow::record_batch::RecordBatch;
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, Expr, Ident, SelectItem, TableFactor, TableWithJoins, Update,
+    UpdateTableFromKind,
+};
+use thalweg_store::arrow_schema;
+use thalweg_types::{Error, Identity, Result, RowId, SqlState, TableSchema};
+
+use super::returning::returning;
+use super::{Execution, Shaper, Target, ast_tools, conflict, folded};
+use crate::catalog::WITH_ROW_IDS;
+use crate::outcome::{Outcome, Tag};
+use crate::plan;
+use crate::scan::ROW_ID;
+
+pub(super) async fn run(execution: &mut Execution<'_>, update: &Update) -> Result<Outcome> {
+    if update.limit.is_some() || !update.order_by.is_empty() {
+        return Err(Error::unsupported("UPDATE with ORDER BY or LIMIT"));
+    }
+    let catalog = execution.names.catalog();
+    let (target, alias) = target_of(&catalog, &update.table)?;
+    let assignments = Assignments::of(&target, &update.assignments)?;
+    let mut from = vec![with_row_ids(&target, &alias)];
+    match &update.from {
+        Some(UpdateTableFromKind::AfterSet(tables) | UpdateTableFromKind::BeforeSet(tables)) => {
+            from.extend(tables.iter().cloned());
+        }
+        None => {}
+    }
+    let projection = assignments.projection(&target, &alias);
+    let query = ast_tools::select(projection, from, update.selection.clone());
+    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
+    let rows = replace(execution, &target, &batches)?;
+    let tag = Tag::Update(rows.num_rows() as u64);
+    match &update.returning {
+        None => Ok(Outcome::done(tag)),
+        Some(items) => returning(execution, &target, Some(&alias), rows, items, tag).await,
+    }
+}
+
+/// The table that a statement changes, and the name that it goes by in the statement.
+pub(super) fn target_of(
+    catalog: &thalweg_txn::Catalog,
+    table: &TableWithJoins,
+) -> Result<(Target, Ident)> {
+    let TableFactor::Table { name, alias, .. } = &table.relation else {
+        return Err(Error::unsupported("changing something that is not a table"));
+    };
+    if !table.joins.is_empty() {
+        return Err(Error::unsupported("changing a join"));
+    }
+    let target = Target::find(catalog, name)?;
+    let own = || Ident::with_quote('"', target.schema().name.as_str());
+    let alias = alias.as_ref().map_or_else(own, |alias| alias.name.clone());
+    Ok((target, alias))
+}
+
+pub(super) fn with_row_ids(target: &Target, alias: &Ident) -> TableWithJoins {
+    let schema = target.schema();
+    ast_tools::table(WITH_ROW_IDS, &schema.namespace, &schema.name, alias.clone())
+}
+
+/// What `SET` says: a value for some columns.
+pub(super) struct Assignments {
+    values: Vec<Option<Expr>>,
+}
+
+impl Assignments {
+    pub(super) fn of(target: &Target, assignments: &[Assignment]) -> Result<Assignments> {
+        let mut values = vec![None; target.schema().columns.len()];
+        for assignment in assignments {
+            for (name, value) in pairs(assignment)? {
+                let position = target.position(&name)?;
+                let value = value_for(target, position, value)?;
+                if values[position].replace(value).is_some() {
+                    let message = format!("multiple assignments to same column \"{name}\"");
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+                }
+            }
+        }
+        Ok(Assignments { values })
+    }
+
+    /// One column's new value.
+    pub(super) fn one(target: &Target, column: &str, value: Expr) -> Result<Assignments> {
+        let mut values = vec![None; target.schema().columns.len()];
+        values[target.position(column)?] = Some(value);
+        Ok(Assignments { values })
+    }
+
+    /// The row id, then every column of the table: assigned or as it was.
+    pub(super) fn projection(&self, target: &Target, alias: &Ident) -> Vec<SelectItem> {
+        let row_id = ast_tools::named(ast_tools::column(alias, ROW_ID), ROW_ID);
+        let columns = target.schema().columns.iter().zip(&self.values).map(|(column, value)| {
+            let value = value.clone();
+            let value = value.unwrap_or_else(|| ast_tools::column(alias, &column.name));
+            ast_tools::named(value, &column.name)
+        });
+        std::iter::once(row_id).chain(columns).collect()
+    }
+}
+
+/// The columns of one assignment with their values: `a = 1` or `(a, b) = (1, 2)`.
+fn pairs(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
+    let unsupported = || Error::unsupported(format!("the assignment {assignment}"));
+    let last = |name: &datafusion::sql::sqlparser::ast::ObjectName| {
+        name.0.last().and_then(|part| part.as_ident()).map(folded).ok_or_else(unsupported)
+    };
+    match (&assignment.target, &assignment.value) {
+        (AssignmentTarget::ColumnName(name), value) => Ok(vec![(last(name)?, value.clone())]),
+        (AssignmentTarget::Tuple(names), Expr::Tuple(values)) if names.len() == values.len() => {
+            names.iter().zip(values).map(|(name, value)| Ok((last(name)?, value.clone()))).collect()
+        }
+        (AssignmentTarget::Tuple(names), Expr::Nested(value)) if names.len() == 1 => {
+            Ok(vec![(last(&names[0])?, value.as_ref().clone())])
+        }
+        _ => Err(unsupported()),
+    }
+}
+
+fn value_for(target: &Target, position: usize, value: Expr) -> Result<Expr> {
+    let column = &target.schema().columns[position];
+    let default = matches!(&value, Expr::Identifier(ident)
+        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"));
+    if !default && column.identity == Some(Identity::Always) {
+        let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
+        return Err(Error::new(SqlState::GENERATED_ALWAYS, message));
+    }
+    match (&column.default, default) {
+        (_, false) => Ok(value),
+        (Some(text), true) => ast_tools::expression(text),
+        (None, true) => ast_tools::expression("NULL"),
+    }
+}
+
+/// Puts new rows in the place of old ones. Each batch holds the old row's id, then all columns.
+/// Returns the new rows.
+pub(super) fn replace(
+    execution: &Execution<'_>,
+    target: &Target,
+    batches: &[RecordBatch],
+) -> Result<RecordBatch> {
+    let id = target.id();
+    let schema = target.schema();
+    let all: Vec<usize> = (0..schema.columns.len()).collect();
+    let counters = execution.names.with(|t| Ok(t.state(id)?.identities().clone()))?;
+    let shaper = Shaper::new(&execution.state, schema, &all, counters)?;
+    let mut seen = HashSet::new();
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    for batch in batches {
+        // A row that several rows of FROM match is updated once, by the first of them.
+        let batch = first_of_each(batch, &mut seen, &mut old)?;
+        let values: Vec<usize> = (1..batch.num_columns()).collect();
+        let values = batch.project(&values).map_err(misfit)?;
+        new.push(shaper.shape(&values)?);
+    }
+    let rows = concat(schema, &new)?;
+    execution.names.with(|t| t.kill(id, &old))?;
+    if execution.in_block {
+        conflict::reject_duplicates(execution, target, &rows)?;
+    }
+    execution.names.with(|t| t.append(id, rows.clone()))?;
+    Ok(rows)
+}
+
+/// The rows of a batch whose ids, in its first column, were not seen before.
+pub(super) fn first_of_each(
+    batch: &RecordBatch,
+    seen: &mut HashSet<u64>,
+    ids: &mut Vec<RowId>,
+) -> Result<RecordBatch> {
+    let column = batch.column(0).as_primitive::<UInt64Type>();
+    let first: Vec<bool> = column.values().iter().map(|id| seen.insert(*id)).collect();
+    let fresh = column.values().iter().zip(&first).filter(|(_, first)| **first);
+    ids.extend(fresh.map(|(id, _)| RowId(*id)));
+    if first.iter().all(|first| *first) {
+        return Ok(batch.clone());
+    }
+    filter_record_batch(batch, &BooleanArray::from(first)).map_err(misfit)
+}
+
+/// All rows as one batch of their table.
+pub(super) fn concat(schema: &TableSchema, batches: &[RecordBatch]) -> Result<RecordBatch> {
+    concat_batches(&arrow_schema(schema), batches).map_err(misfit)
+}
+
+fn misfit(error: arrow::error::ArrowError) -> Error {
+    Error::internal("rows do not fit their table").with_source(error)
+}

@@ -1,0 +1,173 @@
+//! How one write set changes the writing halves, and what the log is told about it.
+
+use thalweg_store::{Effect, Table, arrow_schema, codec};
+use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
+
+use crate::catalog::{Catalog, CatalogChange, altered_meanwhile};
+use crate::published::{GroupEffects, Step};
+use crate::record::{GroupEncoder, Placement};
+use crate::transaction_stage::{TransactionStage, table_is_gone};
+use crate::write_set::{NewRows, TableChanges, WriteSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Applies a write set as group `lsn`.
+///
+/// # Errors
+/// The first change that does not fit. `effects` then holds what was done so far, to be undone.
+pub(crate) fn apply(
+    stage: &mut TransactionStage,
+    write_set: WriteSet,
+    lsn: Lsn,
+    effects: &mut GroupEffects,
+    encoder: &mut GroupEncoder,
+) -> Result<()> {
+    for change in &write_set.catalog {
+        apply_catalog(stage, change, lsn, effects)?;
+        encoder.catalog(change);
+    }
+    for changes in write_set.tables {
+        apply_rows(stage, changes, effects, encoder)?;
+    }
+    Ok(())
+}
+
+fn apply_catalog(
+    stage: &mut TransactionStage,
+    change: &CatalogChange,
+    lsn: Lsn,
+    effects: &mut GroupEffects,
+) -> Result<()> {
+    let before = Arc::clone(&stage.catalog);
+    let after = Arc::new(before.after(change, lsn)?);
+    match change {
+        CatalogChange::CreateTable { schema } => {
+            let (table, state) = Table::new(Arc::new(schema.clone()));
+            stage.tables.insert(schema.id, table);
+            effects.steps.push(Step::Created(schema.id, state));
+        }
+        CatalogChange::AlterTable { schema, added, .. } => {
+            let values = added_values(&before, schema, added.as_deref())?;
+            let table = stage.tables.get_mut(&schema.id).ok_or_else(table_is_gone)?;
+            let mut effect = Effect::default();
+            let altered = table.alter(Arc::new(schema.clone()), &values, &mut effect);
+            effects.steps.push(Step::Changed(schema.id, effect));
+            altered?;
+        }
+        CatalogChange::DropTable { id } => {
+            let table = stage.tables.remove(id).ok_or_else(table_is_gone)?;
+            effects.steps.push(Step::Dropped(*id, Box::new(table)));
+        }
+        CatalogChange::CreateNamespace { .. }
+        | CatalogChange::DropNamespace { .. }
+        | CatalogChange::Define { .. }
+        | CatalogChange::Undefine { .. } => {}
+    }
+    stage.catalog = Arc::clone(&after);
+    let first = effects.catalog.take().map_or(before, |(first, _)| first);
+    effects.catalog = Some((first, after));
+    Ok(())
+}
+
+/// The values that existing rows get in the columns that an altered schema adds.
+pub(crate) fn added_values(
+    before: &Catalog,
+    after: &TableSchema,
+    encoded: Option<&[u8]>,
+) -> Result<Vec<(thalweg_types::ColumnId, arrow::array::ArrayRef)>> {
+    let Some(encoded) = encoded else { return Ok(Vec::new()) };
+    let old = &before.table(after.id).ok_or_else(table_is_gone)?.schema;
+    let mut added = after.clone();
+    added.columns.retain(|column| old.position(column.id).is_none());
+    let row = codec::decode_batch(&arrow_schema(&added), encoded)?;
+    Ok(added.columns.iter().map(|column| column.id).zip(row.columns().iter().cloned()).collect())
+}
+
+fn apply_rows(
+    stage: &mut TransactionStage,
+    changes: TableChanges,
+    effects: &mut GroupEffects,
+    encoder: &mut GroupEncoder,
+) -> Result<()> {
+    let id = changes.table;
+    let entry = stage.catalog.table(id).ok_or_else(table_is_gone)?;
+    if changes.version.is_some_and(|version| version != entry.version) {
+        return Err(altered_meanwhile(&entry.schema.name));
+    }
+    let schema = Arc::clone(&entry.schema);
+    let table = stage.tables.get_mut(&id).ok_or_else(table_is_gone)?;
+    let mut effect = Effect::default();
+    let applied = change_rows(table, &schema, changes, &mut effect, encoder);
+    effects.steps.push(Step::Changed(id, effect));
+    applied
+}
+
+fn change_rows(
+    table: &mut Table,
+    schema: &TableSchema,
+    changes: TableChanges,
+    effect: &mut Effect,
+    encoder: &mut GroupEncoder,
+) -> Result<()> {
+    let id = changes.table;
+    if changes.truncate {
+        table.truncate(effect);
+        encoder.truncate(id);
+    }
+    if !changes.kill.is_empty() {
+        let killed = table.kill(&changes.kill, effect)?;
+        encoder.kill(id, &killed);
+    }
+    if changes.append.is_empty() {
+        return Ok(());
+    }
+    for rows in changes.append {
+        append(table, id, rows, effect, encoder)?;
+    }
+    for column in schema.columns.iter().filter(|column| column.identity.is_some()) {
+        if let Some(next) = table.identities().next(column.id) {
+            encoder.identity(id, column.id, next);
+        }
+    }
+    Ok(())
+}
+
+fn append(
+    table: &mut Table,
+    id: TableId,
+    rows: NewRows,
+    effect: &mut Effect,
+    encoder: &mut GroupEncoder,
+) -> Result<()> {
+    match rows {
+        NewRows::Batch { rows, encoded } => {
+            let placed = table.append(&rows, effect)?;
+            let placements: Vec<Placement> = placed
+                .iter()
+                .map(|place| Placement {
+                    chunk: place.chunk,
+                    row: place.row,
+                    length: place.length as u32,
+                })
+                .collect();
+            encoder.append(id, &placements, &encoded);
+        }
+        NewRows::Chunk { chunk, encoded } => {
+            let number = table.append_chunk(chunk, effect)?;
+            encoder.chunk(id, number, encoded);
+        }
+        NewRows::Staged(staged) => {
+            if staged.lost.load(Ordering::Acquire) {
+                return Err(staged_chunk_is_lost());
+            }
+            let number = table.append_chunk(Arc::clone(&staged.chunk), effect)?;
+            encoder.staged_chunk(id, number, staged.id);
+        }
+    }
+    Ok(())
+}
+
+fn staged_chunk_is_lost() -> Error {
+    Error::new(SqlState::DISK_FULL, "rows of this transaction could not be written to the log")
+        .with_hint("Free space on the disk and run the transaction again.")
+}

@@ -1,0 +1,342 @@
+//! The catalog: every object that SQL can name. Immutable; a change makes a new one.
+//!
+//! Changes travel in the same groups as rows, so that a schema and the rows under it never disagree.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
+
+/// The namespace that holds objects whose name gives none.
+pub const DEFAULT_NAMESPACE: &str = "public";
+
+/// A table and when its schema last changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TableEntry {
+    pub schema: Arc<TableSchema>,
+    /// The group that created or altered the table last: rows prepared for another one do not fit.
+    pub version: Lsn,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct View {
+    /// The query's text.
+    pub query: String,
+    /// Names for its columns, where the definition gave them.
+    pub columns: Vec<String>,
+}
+
+/// A table whose rows stay in files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExternalTable {
+    pub location: String,
+    pub format: String,
+    pub options: BTreeMap<String, String>,
+    /// Columns as `name type` in SQL; empty where the files tell.
+    pub columns: Vec<(String, String)>,
+}
+
+/// What one name in a namespace stands for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Object {
+    Table(TableEntry),
+    View(View),
+    External(ExternalTable),
+}
+
+impl Object {
+    /// What people call such an object.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Object::Table(_) => "table",
+            Object::View(_) => "view",
+            Object::External(_) => "external table",
+        }
+    }
+}
+
+/// Every object by namespace and name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Catalog {
+    namespaces: BTreeMap<String, Arc<BTreeMap<String, Object>>>,
+    names: BTreeMap<TableId, (String, String)>,
+    /// Greater than the id of every table that ever was.
+    next_table_id: u32,
+    /// The group that changed the catalog last; tells prepared plans whether they still fit.
+    version: Lsn,
+}
+
+impl Default for Catalog {
+    fn default() -> Catalog {
+        Catalog {
+            namespaces: BTreeMap::from([(DEFAULT_NAMESPACE.to_owned(), Arc::default())]),
+            names: BTreeMap::new(),
+            next_table_id: 1,
+            version: Lsn(0),
+        }
+    }
+}
+
+/// One step from a catalog to the next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum CatalogChange {
+    CreateNamespace {
+        name: String,
+    },
+    DropNamespace {
+        name: String,
+    },
+    CreateTable {
+        schema: TableSchema,
+    },
+    /// Also renames: the new schema's name and namespace are what counts.
+    AlterTable {
+        schema: TableSchema,
+        /// For added columns, the value that existing rows get, as an encoded batch of one row.
+        added: Option<Vec<u8>>,
+        /// The table's version that the change was made for.
+        expected: Option<Lsn>,
+    },
+    DropTable {
+        id: TableId,
+    },
+    /// Takes the place of a view, or of an external table, of that name.
+    Define {
+        namespace: String,
+        name: String,
+        object: Object,
+        replace: bool,
+    },
+    /// Drops a view or an external table.
+    Undefine {
+        namespace: String,
+        name: String,
+    },
+}
+
+impl Catalog {
+    #[must_use]
+    pub fn version(&self) -> Lsn {
+        self.version
+    }
+
+    #[must_use]
+    pub fn next_table_id(&self) -> u32 {
+        self.next_table_id
+    }
+
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.namespaces.keys().map(String::as_str)
+    }
+
+    #[must_use]
+    pub fn has_namespace(&self, name: &str) -> bool {
+        self.namespaces.contains_key(name)
+    }
+
+    /// The objects of a namespace by name; none where there is no such namespace.
+    pub fn objects(&self, namespace: &str) -> impl Iterator<Item = (&str, &Object)> {
+        self.namespaces
+            .get(namespace)
+            .into_iter()
+            .flat_map(|objects| objects.iter().map(|(name, object)| (name.as_str(), object)))
+    }
+
+    #[must_use]
+    pub fn object(&self, namespace: &str, name: &str) -> Option<&Object> {
+        self.namespaces.get(namespace)?.get(name)
+    }
+
+    #[must_use]
+    pub fn table(&self, id: TableId) -> Option<&TableEntry> {
+        let (namespace, name) = self.names.get(&id)?;
+        match self.object(namespace, name) {
+            Some(Object::Table(entry)) => Some(entry),
+            _ => None,
+        }
+    }
+
+    pub fn tables(&self) -> impl Iterator<Item = &TableEntry> {
+        self.names.keys().filter_map(|id| self.table(*id))
+    }
+
+    /// The catalog after a change, made by the group `lsn`.
+    ///
+    /// # Errors
+    /// Where a name is taken, or an object is missing or was altered meanwhile.
+    pub fn after(&self, change: &CatalogChange, lsn: Lsn) -> Result<Catalog> {
+        let mut next = self.clone();
+        next.version = lsn;
+        match change {
+            CatalogChange::CreateNamespace { name } => next.create_namespace(name)?,
+            CatalogChange::DropNamespace { name } => next.drop_namespace(name)?,
+            CatalogChange::CreateTable { schema } => next.create_table(schema, lsn)?,
+            CatalogChange::AlterTable { schema, expected, .. } => {
+                next.alter_table(schema, *expected, lsn)?;
+            }
+            CatalogChange::DropTable { id } => next.drop_table(*id)?,
+            CatalogChange::Define { namespace, name, object, replace } => {
+                next.define(namespace, name, object, *replace)?;
+            }
+            CatalogChange::Undefine { namespace, name } => next.remove(namespace, name)?,
+        }
+        Ok(next)
+    }
+
+    fn create_namespace(&mut self, name: &str) -> Result<()> {
+        if self.has_namespace(name) {
+            let message = format!("schema \"{name}\" already exists");
+            return Err(Error::new(SqlState::DUPLICATE_SCHEMA, message));
+        }
+        self.namespaces.insert(name.to_owned(), Arc::default());
+        Ok(())
+    }
+
+    fn drop_namespace(&mut self, name: &str) -> Result<()> {
+        let objects = self.namespaces.get(name).ok_or_else(|| no_namespace(name))?;
+        if !objects.is_empty() {
+            let message = format!("cannot drop schema {name} because other objects depend on it");
+            return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
+                .with_hint("Use DROP SCHEMA ... CASCADE to drop what it holds too."));
+        }
+        self.namespaces.remove(name);
+        Ok(())
+    }
+
+    fn create_table(&mut self, schema: &TableSchema, lsn: Lsn) -> Result<()> {
+        let entry = TableEntry { schema: Arc::new(schema.clone()), version: lsn };
+        self.insert(&schema.namespace, &schema.name, Object::Table(entry))?;
+        self.names.insert(schema.id, (schema.namespace.clone(), schema.name.clone()));
+        self.next_table_id = self.next_table_id.max(schema.id.0 + 1);
+        Ok(())
+    }
+
+    fn alter_table(&mut self, schema: &TableSchema, expected: Option<Lsn>, lsn: Lsn) -> Result<()> {
+        let current = self.table(schema.id).ok_or_else(|| no_table(&schema.name))?;
+        if expected.is_some_and(|expected| expected != current.version) {
+            return Err(altered_meanwhile(&schema.name));
+        }
+        let (namespace, name) = self.names[&schema.id].clone();
+        self.remove(&namespace, &name)?;
+        self.create_table(schema, lsn)
+    }
+
+    fn drop_table(&mut self, id: TableId) -> Result<()> {
+        let (namespace, name) =
+            self.names.remove(&id).ok_or_else(|| no_table("it was dropped meanwhile"))?;
+        self.remove(&namespace, &name)
+    }
+
+    fn define(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        object: &Object,
+        replace: bool,
+    ) -> Result<()> {
+        match self.object(namespace, name) {
+            Some(Object::Table(_)) => return Err(name_taken(name)),
+            Some(_) if replace => self.remove(namespace, name)?,
+            _ => {}
+        }
+        self.insert(namespace, name, object.clone())
+    }
+
+    fn insert(&mut self, namespace: &str, name: &str, object: Object) -> Result<()> {
+        let objects = self.namespaces.get_mut(namespace).ok_or_else(|| no_namespace(namespace))?;
+        if objects.contains_key(name) {
+            return Err(name_taken(name));
+        }
+        Arc::make_mut(objects).insert(name.to_owned(), object);
+        Ok(())
+    }
+
+    fn remove(&mut self, namespace: &str, name: &str) -> Result<()> {
+        let objects = self.namespaces.get_mut(namespace).ok_or_else(|| no_namespace(namespace))?;
+        Arc::make_mut(objects).remove(name).map(drop).ok_or_else(|| no_table(name))
+    }
+}
+
+/// `relation "…" does not exist`
+#[must_use]
+pub fn no_table(name: &str) -> Error {
+    Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+}
+
+/// `schema "…" does not exist`
+#[must_use]
+pub fn no_namespace(name: &str) -> Error {
+    Error::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist"))
+}
+
+/// `relation "…" already exists`
+#[must_use]
+pub fn name_taken(name: &str) -> Error {
+    Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))
+}
+
+pub(crate) fn altered_meanwhile(name: &str) -> Error {
+    Error::new(
+        SqlState::SERIALIZATION_FAILURE,
+        format!("table \"{name}\" was altered by another transaction meanwhile"),
+    )
+    .with_hint("Run the transaction again.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(id: u32, name: &str) -> TableSchema {
+        TableSchema {
+            id: TableId(id),
+            namespace: DEFAULT_NAMESPACE.to_owned(),
+            name: name.to_owned(),
+            columns: Vec::new(),
+            primary_key: None,
+            unique: Vec::new(),
+            checks: Vec::new(),
+            shard_key: None,
+            next_column_id: 0,
+        }
+    }
+
+    #[test]
+    fn a_renamed_table_keeps_its_id_and_frees_its_name() {
+        let create = |id, name| CatalogChange::CreateTable { schema: table(id, name) };
+        let first = Catalog::default().after(&create(1, "a"), Lsn(1)).unwrap();
+        let rename =
+            CatalogChange::AlterTable { schema: table(1, "b"), added: None, expected: None };
+        let second = first.after(&rename, Lsn(2)).unwrap();
+        assert!(second.object("public", "a").is_none());
+        assert_eq!(second.table(TableId(1)).unwrap().schema.name, "b");
+        assert_eq!(second.table(TableId(1)).unwrap().version, Lsn(2));
+        assert!(second.after(&create(2, "a"), Lsn(3)).is_ok());
+        let taken = second.after(&create(2, "b"), Lsn(3)).unwrap_err();
+        assert_eq!(taken.state(), SqlState::DUPLICATE_TABLE);
+    }
+
+    #[test]
+    fn altering_an_altered_table_is_a_conflict() {
+        let create = CatalogChange::CreateTable { schema: table(1, "a") };
+        let catalog = Catalog::default().after(&create, Lsn(1)).unwrap();
+        let alter = CatalogChange::AlterTable {
+            schema: table(1, "a"),
+            added: None,
+            expected: Some(Lsn(0)),
+        };
+        let error = catalog.after(&alter, Lsn(2)).unwrap_err();
+        assert_eq!(error.state(), SqlState::SERIALIZATION_FAILURE);
+    }
+
+    #[test]
+    fn a_namespace_with_objects_stays() {
+        let create = CatalogChange::CreateTable { schema: table(1, "a") };
+        let catalog = Catalog::default().after(&create, Lsn(1)).unwrap();
+        let drop = CatalogChange::DropNamespace { name: DEFAULT_NAMESPACE.to_owned() };
+        let error = catalog.after(&drop, Lsn(2)).unwrap_err();
+        assert_eq!(error.state(), SqlState::DEPENDENT_OBJECTS);
+    }
+}

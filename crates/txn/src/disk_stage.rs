@@ -1,0 +1,232 @@
+//! The disk stage: one thread that makes groups durable, publishes them and acknowledges them.
+//!
+//! It takes everything that is ready, writes it with one call, syncs once, and only then lets
+//! anybody know: durable, then visible, then acknowledged.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+
+use thalweg_log::{LogWriter, RecordRef};
+use thalweg_types::{Error, Lsn, Result, SqlState};
+
+use crate::Durability;
+use crate::published::{GroupEffects, Publisher};
+use crate::record::{GROUP_RECORD, STAGED_RECORD};
+use crate::staging::StagingArea;
+use crate::transaction_stage::Request;
+
+/// Told once what became of a group.
+pub type Acknowledge = Box<dyn FnOnce(Result<Lsn>) + Send>;
+
+/// How many bytes of groups one write takes at most, so that the first of many is not kept waiting.
+const WRITE_BYTES_MAX: usize = 64 << 20;
+
+pub(crate) enum DiskCommand {
+    Group(PendingGroup),
+    Stage(StagedRecord),
+    /// Removes segments that hold only groups before this one.
+    RemoveBefore(Lsn),
+    /// Ends the state of failure: hands back every group that was refused, in order.
+    Resume(Sender<Vec<PendingGroup>>),
+    Close(Sender<Result<()>>),
+}
+
+/// A bulk chunk on its way to the log.
+pub(crate) struct StagedRecord {
+    /// The stage's id, then the chunk.
+    pub(crate) parts: Vec<Vec<u8>>,
+    /// Set when the log refused it, so that no commit can name it.
+    pub(crate) lost: Arc<AtomicBool>,
+}
+
+/// A group that was applied, and waits to be durable.
+pub(crate) struct PendingGroup {
+    pub(crate) lsn: Lsn,
+    /// Empty for changes that the log need not know.
+    pub(crate) payload: Vec<Vec<u8>>,
+    pub(crate) durability: Durability,
+    pub(crate) effects: GroupEffects,
+    pub(crate) acknowledge: Acknowledge,
+}
+
+pub(crate) struct DiskStage {
+    /// `None` for a database that lives in memory only.
+    pub(crate) log: Option<LogWriter>,
+    pub(crate) inbox: Receiver<DiskCommand>,
+    pub(crate) publisher: Arc<Publisher>,
+    pub(crate) staging: Arc<StagingArea>,
+    pub(crate) transactions: Sender<Request>,
+    /// Groups that a failing log refused; they wait to be undone.
+    pub(crate) refused: Vec<PendingGroup>,
+    pub(crate) failed: bool,
+    /// The last group in the log, for records that are not groups.
+    pub(crate) last_lsn: Lsn,
+    pub(crate) log_bytes: Arc<AtomicU64>,
+}
+
+/// What one round of the loop gathered, in order of arrival.
+#[derive(Default)]
+struct Batch {
+    groups: Vec<PendingGroup>,
+    staged: Vec<StagedRecord>,
+    bytes: usize,
+    /// The command that ended the gathering, to be carried out after the write.
+    last: Option<DiskCommand>,
+}
+
+impl DiskStage {
+    pub(crate) fn run(mut self) {
+        while let Ok(first) = self.inbox.recv() {
+            let batch = self.gather(first);
+            let staged_bytes = batch.staged.iter().map(|staged| total(&staged.parts)).sum();
+            let last = self.write(batch);
+            self.staging.release(staged_bytes);
+            match last {
+                Some(DiskCommand::Close(reply)) => {
+                    let closed = self.log.map_or(Ok(()), LogWriter::close);
+                    // The one who asked may have given up waiting.
+                    let _ = reply.send(closed);
+                    return;
+                }
+                Some(command) => self.carry_out(command),
+                None => {}
+            }
+        }
+    }
+
+    fn gather(&self, first: DiskCommand) -> Batch {
+        let mut batch = Batch::default();
+        let mut next = Some(first);
+        while let Some(command) = next {
+            match command {
+                DiskCommand::Group(group) => {
+                    batch.bytes += total(&group.payload);
+                    batch.groups.push(group);
+                }
+                DiskCommand::Stage(staged) => {
+                    batch.bytes += total(&staged.parts);
+                    batch.staged.push(staged);
+                }
+                other => {
+                    batch.last = Some(other);
+                    break;
+                }
+            }
+            next = if batch.bytes < WRITE_BYTES_MAX { self.inbox.try_recv().ok() } else { None };
+        }
+        batch
+    }
+
+    /// Writes, syncs, publishes and acknowledges; or refuses all groups of the batch.
+    fn write(&mut self, batch: Batch) -> Option<DiskCommand> {
+        let Batch { groups, staged, last, .. } = batch;
+        if self.failed {
+            lose(&staged);
+            self.refused.extend(groups);
+            return last;
+        }
+        let must_sync = groups.iter().any(|group| group.durability == Durability::Fsync);
+        let written = self.append(&groups, &staged).and_then(|()| self.sync(must_sync));
+        if written.is_err() {
+            lose(&staged);
+        }
+        self.conclude(groups, written);
+        last
+    }
+
+    fn append(&mut self, groups: &[PendingGroup], staged: &[StagedRecord]) -> Result<()> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let staged_parts: Vec<Vec<&[u8]>> = staged.iter().map(|s| slices(&s.parts)).collect();
+        let group_parts: Vec<Vec<&[u8]>> = groups.iter().map(|g| slices(&g.payload)).collect();
+        // Staged chunks come before the groups that may name them.
+        let staged_records = staged_parts.iter().map(|parts| RecordRef {
+            lsn: self.last_lsn,
+            kind: STAGED_RECORD,
+            payload: parts,
+        });
+        let group_records =
+            groups.iter().zip(&group_parts).filter(|(group, _)| !group.payload.is_empty()).map(
+                |(group, parts)| RecordRef { lsn: group.lsn, kind: GROUP_RECORD, payload: parts },
+            );
+        let records: Vec<_> = staged_records.chain(group_records).collect();
+        let Some(last) = records.last().map(|record| record.lsn) else { return Ok(()) };
+        log.append(&records)?;
+        self.last_lsn = last;
+        self.log_bytes.store(log.bytes_on_disk(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn sync(&mut self, wanted: bool) -> Result<()> {
+        match &mut self.log {
+            Some(log) if wanted => log.sync(),
+            _ => Ok(()),
+        }
+    }
+
+    fn conclude(&mut self, groups: Vec<PendingGroup>, written: Result<()>) {
+        if let Err(error) = written {
+            self.failed = true;
+            self.refused.extend(groups);
+            let permanent = self.log.as_ref().is_some_and(LogWriter::is_poisoned);
+            // Without a transaction stage there is nobody left to undo anything for.
+            let _ = self.transactions.send(Request::DiskFailed { error, permanent });
+            return;
+        }
+        let Some(lsn) = groups.last().map(|group| group.lsn) else { return };
+        let mut acknowledgements = Vec::with_capacity(groups.len());
+        let effects = groups.into_iter().map(|group| {
+            acknowledgements.push((group.acknowledge, group.lsn));
+            group.effects
+        });
+        self.publisher.publish(lsn, effects);
+        for (acknowledge, lsn) in acknowledgements {
+            acknowledge(Ok(lsn));
+        }
+    }
+
+    fn carry_out(&mut self, command: DiskCommand) {
+        match command {
+            DiskCommand::RemoveBefore(lsn) => {
+                if let Some(log) = &mut self.log {
+                    // A segment that cannot be removed costs space, not correctness: the next
+                    // checkpoint tries again.
+                    let _ = log.remove_before(lsn);
+                    self.log_bytes.store(log.bytes_on_disk(), Ordering::Relaxed);
+                }
+            }
+            DiskCommand::Resume(reply) => {
+                self.failed = false;
+                let _ = reply.send(std::mem::take(&mut self.refused));
+            }
+            DiskCommand::Group(_) | DiskCommand::Stage(_) | DiskCommand::Close(_) => {
+                unreachable!("groups and chunks are gathered, and closing ends the loop")
+            }
+        }
+    }
+}
+
+/// The error for a group that was refused because of one before it, or because the log is gone.
+pub(crate) fn refused(error: &Error, permanent: bool) -> Error {
+    if permanent {
+        Error::new(SqlState::IO_ERROR, "the log failed: this database accepts no more writes")
+            .with_detail(error.message().to_owned())
+            .with_hint("Reads go on. Repair or replace the disk, then start again.")
+    } else {
+        error.clone()
+    }
+}
+
+fn lose(staged: &[StagedRecord]) {
+    for record in staged {
+        record.lost.store(true, Ordering::Release);
+    }
+}
+
+fn slices(parts: &[Vec<u8>]) -> Vec<&[u8]> {
+    parts.iter().map(Vec::as_slice).collect()
+}
+
+fn total(parts: &[Vec<u8>]) -> usize {
+    parts.iter().map(Vec::len).sum()
+}

@@ -1,0 +1,320 @@
+//! The engine: stages started, stopped and spoken to.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+use parking_lot::Mutex;
+use thalweg_env::{Env, ThreadHandle};
+use thalweg_log::{CheckpointReader, DataDirectory, DirectoryMode, LogOptions, LogWriter};
+use thalweg_store::{ClosedChunk, codec};
+use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
+
+use crate::disk_stage::{Acknowledge, DiskCommand, DiskStage, StagedRecord};
+use crate::maintenance::{Chore, Maintenance};
+use crate::progress::{Progress, Silent};
+use crate::published::{Publisher, Snapshot};
+use crate::record::StageId;
+use crate::recovery::{self, STAGE_HEAD};
+use crate::staging::{Staged, StagingArea};
+use crate::transaction_stage::{Request, TransactionStage};
+use crate::write_set::WriteSet;
+
+/// What an acknowledged write has survived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// It is on the disk: it survives the machine.
+    #[default]
+    Fsync,
+    /// The operating system has it: it survives the process.
+    Write,
+    /// It is on its way.
+    None,
+}
+
+#[derive(Clone)]
+pub struct Options {
+    /// `None`: a database in memory only.
+    pub directory: Option<PathBuf>,
+    /// Threads for recovery.
+    pub threads: usize,
+    pub segment_bytes: u64,
+    /// A checkpoint is due when the log has grown to this.
+    pub checkpoint_bytes: u64,
+    pub progress: Arc<dyn Progress>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            directory: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            segment_bytes: LogOptions::default().segment_bytes,
+            checkpoint_bytes: 1 << 30,
+            progress: Arc::new(Silent),
+        }
+    }
+}
+
+/// What the stages and their callers share.
+pub(crate) struct Shared {
+    pub(crate) env: Env,
+    pub(crate) options: Options,
+    /// Holds the directory's lock for as long as the engine lives.
+    pub(crate) directory: Option<DataDirectory>,
+    pub(crate) publisher: Arc<Publisher>,
+    pub(crate) staging: Arc<StagingArea>,
+    pub(crate) requests: Sender<Request>,
+    pub(crate) log_bytes: Arc<AtomicU64>,
+    pub(crate) checkpoint_due: AtomicU64,
+    pub(crate) progress: Arc<dyn Progress>,
+}
+
+/// A running database without SQL. Closes when dropped.
+pub struct Engine {
+    shared: Arc<Shared>,
+    disk: Sender<DiskCommand>,
+    chores: Sender<Chore>,
+    next_table_id: AtomicU32,
+    threads: Mutex<Vec<Box<dyn ThreadHandle>>>,
+}
+
+impl Engine {
+    /// Opens a directory, recovering what it holds, or starts empty in memory.
+    ///
+    /// # Errors
+    /// Where the directory is in use, of another version, damaged or unreadable.
+    pub fn open(env: Env, options: Options) -> Result<Engine> {
+        let directory = match &options.directory {
+            Some(path) => Some(DataDirectory::open(&env, path, DirectoryMode::CreateOrOpen)?),
+            None => None,
+        };
+        let checkpoint = match &directory {
+            Some(directory) => CheckpointReader::open_newest(
+                &env,
+                &directory.checkpoints(),
+                directory.database_id(),
+            )?,
+            None => None,
+        };
+        let progress = Arc::clone(&options.progress);
+        let mut replay = recovery::load(checkpoint.as_ref(), options.threads, progress.as_ref())?;
+        let log = match &directory {
+            Some(directory) => Some(replay_log(&env, directory, &options, &mut replay)?),
+            None => None,
+        };
+        let restored = replay.finish();
+        Engine::start(env, options, directory, log, restored)
+    }
+
+    fn start(
+        env: Env,
+        options: Options,
+        directory: Option<DataDirectory>,
+        log: Option<LogWriter>,
+        restored: crate::checkpoint::Restored,
+    ) -> Result<Engine> {
+        let (requests, request_inbox) = channel();
+        let (disk, disk_inbox) = channel();
+        let (chores, chore_inbox) = channel();
+        let log_bytes = Arc::new(AtomicU64::new(log.as_ref().map_or(0, LogWriter::bytes_on_disk)));
+        let next_table_id = restored.catalog.next_table_id();
+        let mut writers = std::collections::HashMap::new();
+        let mut states = std::collections::HashMap::new();
+        for (id, (table, state)) in restored.tables {
+            writers.insert(id, table);
+            states.insert(id, state);
+        }
+        let catalog = Arc::clone(&restored.catalog);
+        let shared = Arc::new(Shared {
+            publisher: Arc::new(Publisher::new(restored.lsn, catalog, states)),
+            staging: Arc::default(),
+            requests: requests.clone(),
+            log_bytes: Arc::clone(&log_bytes),
+            checkpoint_due: AtomicU64::new(options.checkpoint_bytes),
+            progress: Arc::clone(&options.progress),
+            env: env.clone(),
+            options,
+            directory,
+        });
+        let disk_stage = DiskStage {
+            log,
+            inbox: disk_inbox,
+            publisher: Arc::clone(&shared.publisher),
+            staging: Arc::clone(&shared.staging),
+            transactions: requests,
+            refused: Vec::new(),
+            failed: false,
+            last_lsn: restored.lsn,
+            log_bytes,
+        };
+        let transaction_stage = TransactionStage {
+            tables: writers,
+            catalog: restored.catalog,
+            lsn: restored.lsn,
+            inbox: request_inbox,
+            disk: disk.clone(),
+            chores: chores.clone(),
+            stopped: None,
+        };
+        let maintenance =
+            Maintenance { shared: Arc::clone(&shared), inbox: chore_inbox, seen: restored.lsn };
+        let refused = |error: std::io::Error| {
+            Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, "the system refused a thread")
+                .with_detail(error.to_string())
+        };
+        let spawn = |name: &str, stage: Box<dyn FnOnce() + Send>| {
+            env.threads.spawn(name, stage).map_err(refused)
+        };
+        let threads = vec![
+            spawn("maintenance", Box::new(move || maintenance.run()))?,
+            spawn("transactions", Box::new(move || transaction_stage.run()))?,
+            spawn("disk", Box::new(move || disk_stage.run()))?,
+        ];
+        Ok(Engine {
+            shared,
+            disk,
+            chores,
+            next_table_id: AtomicU32::new(next_table_id),
+            threads: Mutex::new(threads),
+        })
+    }
+
+    /// The database as of the last durable group.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.publisher.snapshot()
+    }
+
+    /// An id for a table about to be created.
+    pub fn allocate_table_id(&self) -> TableId {
+        TableId(self.next_table_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Hands over a write set. `acknowledge` is called once, from one of the engine's threads: with the
+    /// group's number when it is as durable as asked and visible, or with why none of it happened.
+    pub fn commit(&self, write_set: WriteSet, durability: Durability, acknowledge: Acknowledge) {
+        let request = Request::Commit { write_set, durability, acknowledge };
+        if let Err(unsent) = self.shared.requests.send(request)
+            && let Request::Commit { acknowledge, .. } = unsent.0
+        {
+            acknowledge(Err(closed()));
+        }
+    }
+
+    /// Commits and waits.
+    ///
+    /// # Errors
+    /// Why none of it happened.
+    pub fn commit_and_wait(&self, write_set: WriteSet, durability: Durability) -> Result<Lsn> {
+        let (sender, receiver) = channel();
+        self.commit(
+            write_set,
+            durability,
+            Box::new(move |result| {
+                // A waiter cannot go away before it is told.
+                let _ = sender.send(result);
+            }),
+        );
+        receiver.recv().map_err(|_| closed())?
+    }
+
+    /// Encodes a bulk chunk on the caller's thread and sends it ahead to the log. Waits when the disk
+    /// is far behind.
+    ///
+    /// # Errors
+    /// Where the database is closed.
+    pub fn stage(&self, chunk: Arc<ClosedChunk>) -> Result<Arc<Staged>> {
+        let id = StageId(self.shared.env.random.next_u64());
+        let floor = self.snapshot().lsn();
+        let staged = self.shared.staging.enter(id, chunk, floor);
+        if self.shared.directory.is_none() {
+            return Ok(Arc::new(staged));
+        }
+        let head: [u8; STAGE_HEAD] = id.0.to_le_bytes();
+        let parts = vec![head.to_vec(), codec::encode_chunk(&staged.chunk)];
+        self.shared.staging.reserve(parts.iter().map(Vec::len).sum());
+        let record = StagedRecord { parts, lost: Arc::clone(&staged.lost) };
+        self.disk.send(DiskCommand::Stage(record)).map_err(|_| closed())?;
+        Ok(Arc::new(staged))
+    }
+
+    /// Writes a checkpoint now and waits for it.
+    ///
+    /// # Errors
+    /// Where it could not be written. The database goes on without.
+    pub fn checkpoint(&self) -> Result<Lsn> {
+        let (reply, done) = channel();
+        self.chores.send(Chore::Checkpoint(reply)).map_err(|_| closed())?;
+        done.recv().map_err(|_| closed())?
+    }
+
+    /// Bytes that the log takes on disk.
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
+        self.shared.log_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Ends all stages after what they were given, and marks the log as closed.
+    ///
+    /// # Errors
+    /// Where the log could not be closed; what was acknowledged is safe all the same.
+    pub fn close(&self) -> Result<()> {
+        let mut threads = self.threads.lock();
+        if threads.is_empty() {
+            return Ok(());
+        }
+        // Maintenance first: the other stages serve it.
+        let _ = self.chores.send(Chore::Stop);
+        threads.remove(0).join();
+        let (reply, closed_log) = channel();
+        let _ = self.shared.requests.send(Request::Close(reply));
+        let result = closed_log.recv().unwrap_or_else(|_| Err(closed()));
+        for thread in threads.drain(..) {
+            thread.join();
+        }
+        result
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Nobody is left to tell; a log without the mark of a clean close is recovered from.
+        let _ = self.close();
+    }
+}
+
+fn replay_log(
+    env: &Env,
+    directory: &DataDirectory,
+    options: &Options,
+    replay: &mut recovery::Replay,
+) -> Result<LogWriter> {
+    let progress = options.progress.as_ref();
+    let mut begun = false;
+    let log_options = LogOptions { segment_bytes: options.segment_bytes };
+    let (writer, _) = thalweg_log::open(
+        env,
+        &directory.log(),
+        directory.database_id(),
+        log_options,
+        replay.covered(),
+        &mut |record| replay.record(record),
+        &mut |done, total| {
+            if !begun {
+                progress.begin("replaying the log", Some(total), crate::Unit::Bytes);
+                begun = true;
+            }
+            progress.advance(done);
+        },
+    )?;
+    if begun {
+        progress.end();
+    }
+    Ok(writer)
+}
+
+fn closed() -> Error {
+    Error::new(SqlState::SHUTTING_DOWN, "the database is closed")
+}

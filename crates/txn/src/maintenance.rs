@@ -1,0 +1,93 @@
+//! Background work: full chunks become closed ones, mostly dead chunks are rewritten, and the log is
+//! cut short by checkpoints.
+//!
+//! The thread builds from snapshots and hands results to the transaction stage; it changes nothing
+//! itself.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use thalweg_store::{CompactionPolicy, FullChunk, plan_compaction};
+use thalweg_types::{Lsn, Result, TableId};
+
+use crate::checkpoint;
+use crate::engine::Shared;
+use crate::transaction_stage::Request;
+
+/// How long the thread waits for a chore before it looks around by itself.
+const LOOK_AROUND: Duration = Duration::from_millis(100);
+
+pub(crate) enum Chore {
+    Close { table: TableId, full: FullChunk },
+    Checkpoint(Sender<Result<Lsn>>),
+    Stop,
+}
+
+pub(crate) struct Maintenance {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) inbox: Receiver<Chore>,
+    /// The last published group when the thread looked around before.
+    pub(crate) seen: Lsn,
+}
+
+impl Maintenance {
+    pub(crate) fn run(mut self) {
+        loop {
+            match self.inbox.recv_timeout(LOOK_AROUND) {
+                Ok(Chore::Close { table, full }) => self.close(table, &full),
+                Ok(Chore::Checkpoint(reply)) => {
+                    let written = checkpoint::write(&self.shared);
+                    let _ = reply.send(written);
+                }
+                Err(RecvTimeoutError::Timeout) => self.look_around(),
+                Ok(Chore::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn close(&self, table: TableId, full: &FullChunk) {
+        let number = full.number;
+        self.request(Request::Swap { table, number, chunk: full.build() });
+        if number % 16 == 0 {
+            // Under constant load the inbox never runs dry: look around all the same.
+            self.compact(CompactionPolicy::Busy);
+            self.checkpoint_if_due();
+        }
+    }
+
+    fn look_around(&mut self) {
+        let lsn = self.shared.publisher.snapshot().lsn();
+        let idle = lsn == self.seen;
+        self.seen = lsn;
+        self.compact(if idle { CompactionPolicy::Idle } else { CompactionPolicy::Busy });
+        self.checkpoint_if_due();
+    }
+
+    fn compact(&self, policy: CompactionPolicy) {
+        let snapshot = self.shared.publisher.snapshot();
+        for (table, state) in snapshot.tables() {
+            if let Some(plan) = plan_compaction(state, policy) {
+                self.request(Request::Compact { table, built: plan.build() });
+            }
+        }
+    }
+
+    fn checkpoint_if_due(&self) {
+        let log_bytes = self.shared.log_bytes.load(Ordering::Relaxed);
+        let due = self.shared.checkpoint_due.load(Ordering::Relaxed);
+        if log_bytes < due {
+            return;
+        }
+        if checkpoint::write(&self.shared).is_err() {
+            // Most likely the disk is full. The log holds everything; try again after as much again.
+            self.shared.checkpoint_due.store(due.saturating_mul(2), Ordering::Relaxed);
+        }
+    }
+
+    fn request(&self, request: Request) {
+        // A stage that has ended needs no maintenance.
+        let _ = self.shared.requests.send(request);
+    }
+}

@@ -1,0 +1,112 @@
+//! What readers see: the catalog and the state of every table after a group.
+//!
+//! Taking a snapshot is one reference count. Publishing a group copies what a snapshot still holds
+//! and changes the rest in place.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use thalweg_store::{Effect, Table, TableState};
+use thalweg_types::{Lsn, TableId};
+
+use crate::catalog::Catalog;
+
+/// The database as of one group. Never changes; cheap to clone.
+#[derive(Clone)]
+pub struct Snapshot(Arc<State>);
+
+#[derive(Clone, Default)]
+struct State {
+    lsn: Lsn,
+    catalog: Arc<Catalog>,
+    tables: HashMap<TableId, Arc<TableState>>,
+}
+
+impl Snapshot {
+    /// The last group whose changes it shows.
+    #[must_use]
+    pub fn lsn(&self) -> Lsn {
+        self.0.lsn
+    }
+
+    #[must_use]
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.0.catalog
+    }
+
+    #[must_use]
+    pub fn table(&self, id: TableId) -> Option<&Arc<TableState>> {
+        self.0.tables.get(&id)
+    }
+
+    pub fn tables(&self) -> impl Iterator<Item = (TableId, &Arc<TableState>)> {
+        self.0.tables.iter().map(|(id, state)| (*id, state))
+    }
+}
+
+/// What one applied group does to the published state, and what undoing it needs.
+#[derive(Default)]
+pub(crate) struct GroupEffects {
+    pub(crate) steps: Vec<Step>,
+    /// The catalog before and after, where the group changed it.
+    pub(crate) catalog: Option<(Arc<Catalog>, Arc<Catalog>)>,
+}
+
+pub(crate) enum Step {
+    Changed(TableId, Effect),
+    Created(TableId, Arc<TableState>),
+    /// The writer's half travels along until the drop can no longer be undone.
+    Dropped(TableId, Box<Table>),
+}
+
+/// The one place where the published state changes.
+pub(crate) struct Publisher {
+    current: RwLock<Arc<State>>,
+}
+
+impl Publisher {
+    pub(crate) fn new(
+        lsn: Lsn,
+        catalog: Arc<Catalog>,
+        tables: HashMap<TableId, Arc<TableState>>,
+    ) -> Publisher {
+        Publisher { current: RwLock::new(Arc::new(State { lsn, catalog, tables })) }
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot(Arc::clone(&self.current.read()))
+    }
+
+    /// Makes groups visible, all of them at one moment. `lsn` is the last one's.
+    pub(crate) fn publish(&self, lsn: Lsn, groups: impl Iterator<Item = GroupEffects>) {
+        let mut current = self.current.write();
+        let state = Arc::make_mut(&mut current);
+        state.lsn = state.lsn.max(lsn);
+        for group in groups {
+            for step in group.steps {
+                state.take(step);
+            }
+            if let Some((_, after)) = group.catalog {
+                state.catalog = after;
+            }
+        }
+    }
+}
+
+impl State {
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Changed(id, effect) => {
+                let table = self.tables.get_mut(&id).expect("a changed table was created before");
+                effect.publish(table);
+            }
+            Step::Created(id, table) => {
+                self.tables.insert(id, table);
+            }
+            Step::Dropped(id, _) => {
+                self.tables.remove(&id);
+            }
+        }
+    }
+}

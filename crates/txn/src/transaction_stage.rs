@@ -1,0 +1,213 @@
+//! The transaction stage: one thread that owns every table's writing half.
+//!
+//! It checks and applies write sets in the order in which they arrive, and hands each on to the disk
+//! stage without waiting. What the log then refuses is undone here, newest first, together with
+//! everything that was queued behind it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use thalweg_store::{Built, ClosedChunk, Effect, Table};
+use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
+
+use crate::Durability;
+use crate::apply;
+use crate::catalog::Catalog;
+use crate::disk_stage::{Acknowledge, DiskCommand, PendingGroup, refused};
+use crate::maintenance::Chore;
+use crate::published::{GroupEffects, Step};
+use crate::record::{GroupEncoder, bitmap_bytes};
+use crate::write_set::WriteSet;
+
+pub(crate) enum Request {
+    Commit {
+        write_set: WriteSet,
+        durability: Durability,
+        acknowledge: Acknowledge,
+    },
+    /// A full chunk was rebuilt as a closed one: same rows, same number.
+    Swap {
+        table: TableId,
+        number: u32,
+        chunk: Arc<ClosedChunk>,
+    },
+    Compact {
+        table: TableId,
+        built: Built,
+    },
+    RemoveBefore(Lsn),
+    DiskFailed {
+        error: Error,
+        permanent: bool,
+    },
+    Close(Sender<Result<()>>),
+}
+
+pub(crate) struct TransactionStage {
+    pub(crate) tables: HashMap<TableId, Table>,
+    pub(crate) catalog: Arc<Catalog>,
+    /// The last group that was applied.
+    pub(crate) lsn: Lsn,
+    pub(crate) inbox: Receiver<Request>,
+    pub(crate) disk: Sender<DiskCommand>,
+    pub(crate) chores: Sender<Chore>,
+    /// Why no more writes are taken.
+    pub(crate) stopped: Option<Error>,
+}
+
+impl TransactionStage {
+    pub(crate) fn run(mut self) {
+        while let Ok(request) = self.inbox.recv() {
+            match request {
+                Request::Commit { write_set, durability, acknowledge } => {
+                    self.commit(write_set, durability, acknowledge);
+                }
+                Request::Swap { table, number, chunk } => self.swap(table, number, chunk),
+                Request::Compact { table, built } => self.compact(table, built),
+                Request::RemoveBefore(lsn) => self.send(DiskCommand::RemoveBefore(lsn)),
+                Request::DiskFailed { error, permanent } => self.roll_back(&error, permanent),
+                Request::Close(reply) => {
+                    self.send(DiskCommand::Close(reply));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn commit(&mut self, write_set: WriteSet, durability: Durability, acknowledge: Acknowledge) {
+        if let Some(error) = &self.stopped {
+            return acknowledge(Err(error.clone()));
+        }
+        let lsn = self.lsn.next();
+        let mut effects = GroupEffects::default();
+        let mut encoder = GroupEncoder::default();
+        let applied = apply::apply(self, write_set, lsn, &mut effects, &mut encoder);
+        if let Err(error) = applied {
+            self.undo(effects);
+            return acknowledge(Err(error));
+        }
+        self.lsn = lsn;
+        self.hand_over_full_chunks(&effects);
+        let payload = encoder.finish();
+        self.send(DiskCommand::Group(PendingGroup {
+            lsn,
+            payload,
+            durability,
+            effects,
+            acknowledge,
+        }));
+    }
+
+    /// Full chunks are rebuilt as closed ones on the maintenance thread.
+    fn hand_over_full_chunks(&mut self, effects: &GroupEffects) {
+        for step in &effects.steps {
+            let Step::Changed(id, _) = step else { continue };
+            let Some(table) = self.tables.get_mut(id) else { continue };
+            for full in table.take_full() {
+                // Without maintenance the chunk stays as it is: larger, but readable.
+                let _ = self.chores.send(Chore::Close { table: *id, full });
+            }
+        }
+    }
+
+    fn swap(&mut self, id: TableId, number: u32, chunk: Arc<ClosedChunk>) {
+        let Some(table) = self.tables.get_mut(&id) else { return };
+        let mut effect = Effect::default();
+        if table.swap(number, chunk, &mut effect) {
+            self.publish_unlogged(id, effect);
+        }
+    }
+
+    fn compact(&mut self, id: TableId, built: Built) {
+        let Some(table) = self.tables.get_mut(&id) else { return };
+        if self.stopped.is_some() {
+            return;
+        }
+        let sources: Vec<(u32, Vec<u8>)> =
+            built.sources.iter().map(|(chunk, taken)| (*chunk, bitmap_bytes(taken))).collect();
+        let mut effect = Effect::default();
+        // The table was truncated or altered, or a source compacted, since the plan was made.
+        let Ok(number) = table.apply_compaction(built, &mut effect) else {
+            table.undo(effect);
+            return;
+        };
+        let mut encoder = GroupEncoder::default();
+        encoder.compact(id, number, &sources);
+        self.lsn = self.lsn.next();
+        self.send(DiskCommand::Group(PendingGroup {
+            lsn: self.lsn,
+            payload: encoder.finish(),
+            // Losing a compaction loses nothing, and what follows it in the log syncs it too.
+            durability: Durability::Write,
+            effects: GroupEffects { steps: vec![Step::Changed(id, effect)], catalog: None },
+            acknowledge: Box::new(|_| {}),
+        }));
+    }
+
+    fn publish_unlogged(&mut self, id: TableId, effect: Effect) {
+        self.send(DiskCommand::Group(PendingGroup {
+            lsn: self.lsn,
+            payload: Vec::new(),
+            durability: Durability::None,
+            effects: GroupEffects { steps: vec![Step::Changed(id, effect)], catalog: None },
+            acknowledge: Box::new(|_| {}),
+        }));
+    }
+
+    /// Undoes everything that the log refused, and tells those who wait for it.
+    fn roll_back(&mut self, error: &Error, permanent: bool) {
+        let (reply, refused_groups) = channel();
+        self.send(DiskCommand::Resume(reply));
+        let Ok(groups) = refused_groups.recv() else { return };
+        let error = refused(error, permanent);
+        if permanent {
+            self.stopped = Some(error.clone());
+        }
+        let mut waiting = Vec::with_capacity(groups.len());
+        for group in groups.into_iter().rev() {
+            if !group.payload.is_empty() {
+                self.lsn = Lsn(group.lsn.0 - 1);
+            }
+            self.undo(group.effects);
+            waiting.push(group.acknowledge);
+        }
+        for acknowledge in waiting.into_iter().rev() {
+            acknowledge(Err(error.clone()));
+        }
+    }
+
+    /// Takes back what a group did to the writing halves, newest first.
+    fn undo(&mut self, effects: GroupEffects) {
+        if let Some((before, _)) = effects.catalog {
+            self.catalog = before;
+        }
+        for step in effects.steps.into_iter().rev() {
+            match step {
+                Step::Changed(id, effect) => {
+                    let table = self.tables.get_mut(&id).expect("a changed table is there");
+                    table.undo(effect);
+                }
+                Step::Created(id, _) => {
+                    self.tables.remove(&id);
+                }
+                Step::Dropped(id, table) => {
+                    self.tables.insert(id, *table);
+                }
+            }
+        }
+    }
+
+    fn send(&self, command: DiskCommand) {
+        // The disk stage ends only after this stage told it to.
+        self.disk.send(command).expect("the disk stage outlives the transaction stage");
+    }
+}
+
+/// The error of one who writes to a table that is gone.
+pub(crate) fn table_is_gone() -> Error {
+    Error::new(
+        SqlState::SERIALIZATION_FAILURE,
+        "the table was dropped by another transaction meanwhile",
+    )
+}

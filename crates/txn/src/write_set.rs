@@ -1,0 +1,65 @@
+//! What a transaction hands to the pipeline: all its changes, to be made at once or not at all.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use thalweg_store::{ClosedChunk, codec};
+use thalweg_types::{Lsn, RowId, TableId};
+
+use crate::catalog::CatalogChange;
+use crate::staging::Staged;
+
+/// The changes of one transaction. Catalog changes come first, then each table's rows.
+#[derive(Default)]
+pub struct WriteSet {
+    pub catalog: Vec<CatalogChange>,
+    pub tables: Vec<TableChanges>,
+}
+
+impl WriteSet {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.catalog.is_empty() && self.tables.is_empty()
+    }
+}
+
+/// Changes to one table's rows, in the order: truncate, kill, append.
+pub struct TableChanges {
+    pub table: TableId,
+    /// The table's version that the rows were made for; `None` where this very write set made it.
+    pub version: Option<Lsn>,
+    pub truncate: bool,
+    pub kill: Vec<RowId>,
+    pub append: Vec<NewRows>,
+}
+
+impl TableChanges {
+    #[must_use]
+    pub fn new(table: TableId, version: Option<Lsn>) -> TableChanges {
+        TableChanges { table, version, truncate: false, kill: Vec::new(), append: Vec::new() }
+    }
+}
+
+/// Rows in the form in which they enter a table, already encoded for the log on the session's thread.
+pub enum NewRows {
+    /// Goes to the end of the open chunk.
+    Batch { rows: RecordBatch, encoded: Vec<u8> },
+    /// Becomes a chunk as it is.
+    Chunk { chunk: Arc<ClosedChunk>, encoded: Vec<u8> },
+    /// A chunk whose bytes are in the log already.
+    Staged(Arc<Staged>),
+}
+
+impl NewRows {
+    #[must_use]
+    pub fn batch(rows: RecordBatch) -> NewRows {
+        let encoded = codec::encode_batch(&rows);
+        NewRows::Batch { rows, encoded }
+    }
+
+    #[must_use]
+    pub fn chunk(chunk: Arc<ClosedChunk>) -> NewRows {
+        let encoded = codec::encode_chunk(&chunk);
+        NewRows::Chunk { chunk, encoded }
+    }
+}
