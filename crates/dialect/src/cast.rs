@@ -3,6 +3,7 @@
 //! Arrow's own casts differ in many small ways: they cut where PostgreSQL rounds, write
 //! timestamps with a `T`, read fewer spellings. Where they agree they are used.
 
+mod interval;
 mod list;
 mod number;
 mod output;
@@ -16,7 +17,8 @@ use thalweg_types::{DataType, Error, Result};
 
 use crate::types::{self, arrow_type};
 
-pub(crate) use output::to_text;
+pub(crate) use interval::parse as parse_interval;
+pub use output::to_text;
 
 /// Why a value is converted, which decides what is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -38,9 +38,9 @@ fn translate(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::Shared(inner) => translate(inner, sql),
         DataFusionError::Diagnostic(diagnostic, inner) => {
             let told = translate(inner, sql);
-            match (told.position(), place_of(diagnostic, sql)) {
-                (None, Some(position)) => told.with_position(position),
-                _ => told,
+            match place_of(diagnostic, sql) {
+                Some(position) => told.with_position(position),
+                None => told,
             }
         }
         DataFusionError::Collection(errors) => errors.first().map_or_else(

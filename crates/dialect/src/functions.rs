@@ -2,6 +2,7 @@
 //!
 //! One file for each family. What is not here is DataFusion's own and behaves alike.
 
+mod array;
 mod datetime;
 mod define;
 mod json;
@@ -16,6 +17,7 @@ mod text;
 use std::sync::Arc;
 
 use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
+use datafusion::functions_aggregate::variance::var_samp_udaf;
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
@@ -24,6 +26,7 @@ use crate::arithmetic::sum::CheckedSum;
 /// All scalar functions; registered after DataFusion's, so that they replace those of their name.
 pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     [
+        array::functions(),
         session::functions(),
         math::functions(),
         text::functions(),
@@ -39,13 +42,14 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
 pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
     let mut functions = ordered_set::functions();
     functions.push(Arc::new(bool_and_udaf().as_ref().clone().with_aliases(["every"])));
+    functions.push(Arc::new(var_samp_udaf().as_ref().clone().with_aliases(["variance"])));
     functions.push(Arc::new(AggregateUDF::from(CheckedSum::default())));
     functions
 }
 
 /// Operators that are functions: asked before DataFusion's own planners.
 pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
-    vec![Arc::new(json::JsonOperators), Arc::new(math::Power)]
+    vec![Arc::new(json::JsonOperators), Arc::new(math::Power), Arc::new(array::Overlap)]
 }
 
 #[cfg(test)]

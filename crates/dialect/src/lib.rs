@@ -13,9 +13,12 @@ mod cast_function;
 pub mod errors;
 mod functions;
 pub mod parse;
+pub mod rewrite;
 #[cfg(test)]
 mod testing;
 pub mod types;
+
+pub use cast::to_text;
 
 use std::sync::Arc;
 

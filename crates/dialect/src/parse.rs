@@ -5,6 +5,7 @@
 //! No text, however long or deep, exhausts the stack: see [`depth`].
 
 mod depth;
+mod literal;
 mod place;
 
 use datafusion::error::DataFusionError;
@@ -94,6 +95,7 @@ fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Resul
         .cloned()
         .collect();
     tokens.push(end_of_statement(last));
+    let tokens = literal::readable(tokens);
     let leads_with = |keyword: Keyword| {
         let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
         matches!(first.map(|first| &first.token), Some(Token::Word(word)) if word.keyword == keyword)

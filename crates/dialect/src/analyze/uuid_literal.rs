@@ -3,10 +3,11 @@
 //! Uuids are text underneath: `id = 'A0EE…'` would find nothing if the literal stayed as written.
 
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr::{Cast, InList};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable};
 use thalweg_types::DataType;
 
+use crate::cast::is_text;
 use crate::types;
 
 /// The comparison with canonical literals, if it has a `uuid` and a literal in another form.
@@ -40,6 +41,13 @@ fn is_uuid(expr: &Expr, schema: &DFSchema) -> bool {
 
 /// A uuid's canonical text as a literal of the same type; nothing if it has that form already.
 fn canonical_literal(expr: &Expr) -> Option<Expr> {
+    // Type coercion may have put a cast from one kind of string to another around it.
+    if let Expr::Cast(cast) = expr
+        && is_text(cast.field.data_type())
+    {
+        let inner = Box::new(canonical_literal(&cast.expr)?);
+        return Some(Expr::Cast(Cast { expr: inner, field: cast.field.clone() }));
+    }
     let Expr::Literal(value, metadata) = expr else { return None };
     let text = value.try_as_str()??;
     let canonical = uuid::Uuid::try_parse(text.trim()).ok()?.hyphenated().to_string();

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use accumulators::prim_op::PrimitiveGroupsAccumulator;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{DataType as ArrowType, FieldRef, Int64Type};
 use datafusion::common::{Result as PlanResult, ScalarValue};
@@ -18,7 +19,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
     SetMonotonicity, Signature, StatisticsArgs,
 };
-use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op::PrimitiveGroupsAccumulator;
+use datafusion_functions_aggregate_common::aggregate::groups_accumulator as accumulators;
 use thalweg_types::{Error, SqlState};
 
 /// DataFusion's `sum`, with accumulators of its own for `bigint`.

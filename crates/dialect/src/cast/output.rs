@@ -16,8 +16,10 @@ use thalweg_types::Result;
 use super::{is_text, plain_cast};
 use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND};
 
-/// Every value's text, as `Utf8View`.
-pub(crate) fn to_text(array: &ArrayRef) -> Result<ArrayRef> {
+/// Every value as PostgreSQL writes it, in an array of `Utf8View`.
+///
+/// Booleans are `true` and `false`, as in a cast to text; the wire protocol shortens them.
+pub fn to_text(array: &ArrayRef) -> Result<ArrayRef> {
     let text = match array.data_type() {
         text if is_text(text) => return plain_cast(array, &ArrowType::Utf8View),
         ArrowType::Boolean => {

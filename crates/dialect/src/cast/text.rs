@@ -7,8 +7,6 @@ use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewBuilder, BooleanArray, PrimitiveArray,
     StringViewArray, StringViewBuilder,
 };
-use arrow::compute::kernels::cast_utils::parse_interval_month_day_nano_config;
-use arrow::compute::kernels::cast_utils::{IntervalParseConfig, IntervalUnit};
 use arrow::datatypes::{
     DataType as ArrowType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type,
     Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, Time64MicrosecondType,
@@ -16,7 +14,7 @@ use arrow::datatypes::{
 };
 use thalweg_types::{DataType, Error, Result, SqlState};
 
-use super::{Manner, is_text, list, number, output, plain_cast};
+use super::{Manner, interval, is_text, list, number, output, plain_cast};
 use crate::calendar::{self, Moment, Refusal};
 use crate::errors::invalid_text;
 
@@ -143,7 +141,9 @@ pub(super) fn parse_into(array: &ArrayRef, to: &DataType, target: &ArrowType) ->
             })?;
             plain_cast(&utc, target)?
         }
-        DataType::Interval => each::<IntervalMonthDayNanoType>(values, parse_interval)?,
+        DataType::Interval => each::<IntervalMonthDayNanoType>(values, |text| {
+            interval::parse(text).ok_or_else(|| invalid_text("interval", text))
+        })?,
         DataType::Array(item) => list::parse(values, item)?,
         DataType::Text { .. } | DataType::Uuid | DataType::Json => {
             unreachable!("kept as text, and converted before")
@@ -285,9 +285,4 @@ fn unescape(mut text: &[u8]) -> Option<Vec<u8>> {
 fn moment<N>(text: &str, name: &str, take: impl Fn(Moment) -> Option<N>) -> Result<N> {
     let moment = calendar::parse_moment(text).map_err(|refusal| refusal.told(name, text))?;
     take(moment).ok_or_else(|| Refusal::Syntax.told(name, text))
-}
-
-fn parse_interval(text: &str) -> Result<arrow::datatypes::IntervalMonthDayNano> {
-    let config = IntervalParseConfig::new(IntervalUnit::Second);
-    parse_interval_month_day_nano_config(text, config).map_err(|_| invalid_text("interval", text))
 }

@@ -16,7 +16,9 @@ pub(super) fn from_message(message: &str, sql: &str) -> Error {
 }
 
 /// Each knows one kind of sentence, and gives nothing for others.
-const RECOGNISERS: [fn(&str, &str) -> Option<Error>; 8] = [
+const RECOGNISERS: [fn(&str, &str) -> Option<Error>; 10] = [
+    bad_literal,
+    bad_position,
     unknown_table,
     unknown_function,
     wrong_arguments,
@@ -28,7 +30,10 @@ const RECOGNISERS: [fn(&str, &str) -> Option<Error>; 8] = [
 ];
 
 pub(super) fn not_implemented(message: &str, sql: &str) -> Error {
-    if let Some(error) = unknown_function(message, sql) {
+    let known = unknown_function(message, sql)
+        .or_else(|| bad_type(message, sql))
+        .or_else(|| bad_literal(message, sql));
+    if let Some(error) = known {
         return error;
     }
     let told = clean(message);
@@ -118,7 +123,8 @@ fn wrong_arguments(message: &str, sql: &str) -> Option<Error> {
         .or_else(|| between(message, "Function '", "' "))
         .or_else(|| between(message, "function '", "' "))
         .or_else(|| between(message, "The ", " function "))
-        .or_else(|| between(message, "call to function '", "'"))?;
+        .or_else(|| between(message, "call to function '", "'"))
+        .or_else(|| between(message, "'", "' does not support zero arguments"))?;
     let error = Error::new(
         SqlState::UNDEFINED_FUNCTION,
         format!("function {name} does not exist for the given argument types"),
@@ -174,11 +180,49 @@ fn not_grouped(message: &str, sql: &str) -> Option<Error> {
     })
 }
 
+/// Numbers with more digits than there are types for.
+fn bad_literal(message: &str, _sql: &str) -> Option<Error> {
+    let beyond = message.contains("exceeds the maximum supported precision")
+        || message.contains("exceeds the minimum supported scale")
+        || message.contains("exceeds the maximum supported scale");
+    beyond.then(|| {
+        Error::new(SqlState::NUMERIC_OUT_OF_RANGE, "value overflows numeric format")
+            .with_detail("A numeric value has at most 76 digits.")
+    })
+}
+
+/// `ORDER BY 2` and `GROUP BY 2` beyond the columns, and what `LIMIT` can't be.
+fn bad_position(message: &str, _sql: &str) -> Option<Error> {
+    let (clause, place) =
+        if let Some(place) = between(message, "Order by column out of bounds, specified: ", ",") {
+            ("ORDER BY", place)
+        } else if let Some(place) =
+            between(message, "Cannot find column with position ", " in SELECT clause")
+        {
+            ("GROUP BY", place)
+        } else if message.contains("LIMIT must be >= 0") {
+            return Some(Error::new(SqlState("2201W"), "LIMIT must not be negative"));
+        } else if message.contains("OFFSET must be >=") {
+            return Some(Error::new(SqlState("2201X"), "OFFSET must not be negative"));
+        } else if message.contains("Inconsistent data length across values list") {
+            return Some(Error::new(
+                SqlState::SYNTAX_ERROR,
+                "VALUES lists must all be the same length",
+            ));
+        } else {
+            return None;
+        };
+    Some(Error::new(
+        SqlState::INVALID_COLUMN_REFERENCE,
+        format!("{clause} position {place} is not in select list"),
+    ))
+}
+
 /// Aggregates and windows where they can't be.
 fn bad_placement(message: &str, _sql: &str) -> Option<Error> {
     let told = if message.contains("Aggregate functions are not allowed in the WHERE clause") {
         "aggregate functions are not allowed in WHERE"
-    } else if message.contains("aggregate") && message.contains("nested") {
+    } else if message.contains("Aggregate function calls cannot be nested") {
         "aggregate function calls cannot be nested"
     } else {
         return None;
@@ -213,6 +257,14 @@ fn bad_type(message: &str, _sql: &str) -> Option<Error> {
             )
             .with_detail(format!("The condition is {given}.")),
         );
+    }
+    if let Some((_, given)) =
+        message.split_once("Unary operator 'NOT' requires a boolean expression, got ")
+    {
+        return Some(Error::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!("argument of NOT must be type boolean, not type {}", postgres_types(given)),
+        ));
     }
     let told = between(message, "Unsupported CAST from ", "\n")
         .or_else(|| message.split_once("Unsupported CAST from ").map(|(_, rest)| rest))?;

@@ -32,9 +32,26 @@ pub(super) fn from_message(message: &str) -> Error {
     if told.to_lowercase().contains("divide by zero") {
         return division_by_zero();
     }
-    bad_text(&told)
+    if told.contains("Scalar subquery returned more than one row") {
+        let told = "more than one row returned by a subquery used as an expression";
+        return Error::new(SqlState::CARDINALITY_VIOLATION, told);
+    }
+    if told.starts_with("Unable to parse date from") {
+        return Error::new(SqlState::DATETIME_OVERFLOW, "date field value out of range");
+    }
+    bad_unit(&told)
+        .or_else(|| bad_text(&told))
         .or_else(|| out_of_range(&told))
         .unwrap_or_else(|| Error::new(SqlState::DATA_EXCEPTION, told))
+}
+
+/// "Date part 'x' not supported" and "Unsupported date_trunc granularity: 'x'. …"
+fn bad_unit(message: &str) -> Option<Error> {
+    let (_, rest) = message
+        .split_once("Date part '")
+        .or_else(|| message.split_once("date_trunc granularity: '"))?;
+    let unit = rest.split('\'').next()?;
+    Some(Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("unit \"{unit}\" not recognized")))
 }
 
 fn division_by_zero() -> Error {

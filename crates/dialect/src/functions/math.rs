@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int32Array};
 use arrow::compute::kernels::numeric;
-use arrow::datatypes::{DataType as ArrowType, Float64Type, Int32Type, Int64Type};
+use arrow::datatypes::{DataType as ArrowType, Float64Type, Int64Type};
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::functions::math;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
@@ -24,7 +24,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
             .into_udf(),
         Function::new(
             "width_bucket",
-            &[&[float.clone(), float.clone(), float, int.clone()]],
+            &[&[float.clone(), float.clone(), float.clone(), float]],
             int,
             width_bucket,
         )
@@ -50,14 +50,14 @@ fn quotient(columns: &[ArrayRef]) -> Result<ArrayRef> {
 fn width_bucket(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let float = |place: usize| -> &Float64Array { columns[place].as_primitive::<Float64Type>() };
     let (values, lows, highs) = (float(0), float(1), float(2));
-    let counts = columns[3].as_primitive::<Int32Type>();
+    let counts = float(3);
     let invalid = |message: &str| Error::new(SqlState("2201G"), message);
     let buckets = (0..values.len()).map(|row| {
         if columns.iter().any(|column| column.is_null(row)) {
             return Ok(None);
         }
         let (value, low, high, count) =
-            (values.value(row), lows.value(row), highs.value(row), counts.value(row));
+            (values.value(row), lows.value(row), highs.value(row), counts.value(row) as i32);
         if count <= 0 {
             return Err(invalid("count must be greater than zero"));
         }

@@ -27,6 +27,19 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
                 }
                 continue;
             }
+            Token::Word(word) if word.keyword == Keyword::CASE => {
+                levels.push(Level { is_case: true, ..Level::default() });
+                if levels.len() > BRACKETS_MAX {
+                    return Err(too_complex("CASE expressions", BRACKETS_MAX));
+                }
+                continue;
+            }
+            Token::Word(word)
+                if word.keyword == Keyword::END && levels.last().is_some_and(|l| l.is_case) =>
+            {
+                chain -= levels.pop().map_or(0, |level| level.length());
+                continue;
+            }
             Token::RParen | Token::RBracket | Token::RBrace => {
                 if levels.len() > 1 {
                     chain -= levels.pop().map_or(0, |level| level.length());
@@ -51,9 +64,11 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// What has been seen between one pair of brackets.
+/// What has been seen between one pair of brackets, or of `CASE` and `END`.
 #[derive(Default)]
 struct Level {
+    /// Opened by `CASE`, to be closed by `END`.
+    is_case: bool,
     /// Operators since the expression began.
     operators: usize,
     /// Joins and set operations since the query began.

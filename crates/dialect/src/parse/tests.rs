@@ -18,7 +18,7 @@ fn statements_keep_their_text_and_place() {
 fn places_count_from_the_start_of_the_text() {
     for (sql, position, message) in [
         ("selec 1", 1, "syntax error at or near \"selec\""),
-        ("select 1;\nselect from where", 18, "syntax error at or near \"where\""),
+        ("select 1;\nselect 1 from t where )", 33, "syntax error at or near \")\""),
         ("select 'ü', 1 +", 16, "syntax error at end of input"),
         ("select 1 +;", 11, "syntax error at end of input"),
         ("select 'abc", 8, "unterminated quoted string at or near \"'abc\""),
@@ -63,7 +63,6 @@ fn statements_of_every_kind_are_reached() {
         "execute p (1)",
         "deallocate p",
         "values (1), (2)",
-        "table t",
     ] {
         let parsed = parse(sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
         assert_eq!(parsed.len(), 1, "{sql}");
@@ -119,5 +118,20 @@ fn long_and_deep_statements_within_the_limits_pass() {
         "select 1;".repeat(10_000),
     ] {
         parse(&sql).unwrap_or_else(|error| panic!("{}: {error:?}", &sql[..40]));
+    }
+}
+
+#[test]
+fn what_the_parser_lets_through_runs_on_a_small_stack() {
+    for sql in [
+        format!("select 1{}", " + 1".repeat(990)),
+        format!("select 1 where true{}", " and 1 < 2".repeat(490)),
+        format!("select 'a'{}", " || 'b'".repeat(990)),
+        format!("select {}1{}", "(".repeat(120), ")".repeat(120)),
+        format!("select {}1{}", "abs(".repeat(100), ")".repeat(100)),
+        format!("select {}1{}", "case when true then ".repeat(100), " end".repeat(100)),
+        format!("select 1 as a{}", " union all select 1".repeat(300)),
+    ] {
+        crate::testing::run(&sql).unwrap_or_else(|error| panic!("{}: {error:?}", &sql[..40]));
     }
 }

@@ -1,0 +1,68 @@
+//! Literals that DataFusion's planner does not read, put into words that it does.
+
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+
+use crate::cast::parse_interval;
+
+/// The greatest exponent of a number that is taken as `numeric`.
+const NUMERIC_EXPONENT_MAX: i32 = 30;
+
+/// The tokens with such literals replaced; places stay those of the text.
+pub(super) fn readable(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut readable: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let mut after_interval = false;
+    for TokenWithSpan { token, span } in tokens {
+        let interval_follows =
+            matches!(&token, Token::Word(word) if word.keyword == Keyword::INTERVAL);
+        match token {
+            Token::Number(digits, _) if is_beyond_numeric(&digits) => {
+                let parts = [
+                    Token::SingleQuotedString(digits),
+                    Token::DoubleColon,
+                    Token::Word(Word {
+                        value: "float8".to_string(),
+                        quote_style: None,
+                        keyword: Keyword::FLOAT8,
+                    }),
+                ];
+                readable.extend(parts.map(|token| TokenWithSpan { token, span }));
+            }
+            Token::SingleQuotedString(text) if after_interval => {
+                let token = Token::SingleQuotedString(plain_interval(text));
+                readable.push(TokenWithSpan { token, span });
+            }
+            token => {
+                let is_blank = matches!(token, Token::Whitespace(_));
+                readable.push(TokenWithSpan { token, span });
+                if is_blank {
+                    continue;
+                }
+            }
+        }
+        after_interval = interval_follows;
+    }
+    readable
+}
+
+/// Whether a number has an exponent that no `numeric` of ours has digits for.
+fn is_beyond_numeric(digits: &str) -> bool {
+    let exponent = digits.split_once(['e', 'E']).and_then(|(_, exponent)| exponent.parse().ok());
+    exponent.is_some_and(|exponent: i32| exponent.abs() > NUMERIC_EXPONENT_MAX)
+}
+
+/// The parts of an interval with a unit each. A bare number stays: its unit may follow the literal.
+fn plain_interval(text: String) -> String {
+    if text.trim().parse::<f64>().is_ok() {
+        return text;
+    }
+    match parse_interval(&text) {
+        Some(interval) => format!(
+            "{} months {} days {} microseconds",
+            interval.months,
+            interval.days,
+            interval.nanoseconds / 1_000
+        ),
+        None => text,
+    }
+}
