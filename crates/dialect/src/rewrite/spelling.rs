@@ -1,6 +1,8 @@
 //! Spellings that DataFusion's planner refuses, in words that it takes.
 
-use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, SetExpr, Value};
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, LimitClause, Query, Select, SelectItem, SetExpr, Value,
+};
 use thalweg_types::{Error, Result};
 
 use super::figure::quoted;
@@ -9,7 +11,34 @@ use super::rows::parse_query;
 /// Rewrites the clauses of one query, not of those inside it.
 pub(super) fn respell(query: &mut Query) -> Result<()> {
     fetch_as_limit(query)?;
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        resolve_positions(select);
+    }
     expand_tables(&mut query.body)
+}
+
+/// `DISTINCT ON (1)` means the first output column.
+fn resolve_positions(select: &mut Select) {
+    let Some(Distinct::On(expressions)) = &mut select.distinct else { return };
+    for expression in expressions {
+        let Expr::Value(value) = &*expression else { continue };
+        let Value::Number(number, _) = &value.value else { continue };
+        let Ok(position) = number.to_string().parse::<usize>() else { continue };
+        // What stands behind `*` is not known here.
+        let items = select.projection.iter().take(position);
+        let mut named = items.map(|item| match item {
+            SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. } => {
+                Some(item)
+            }
+            _ => None,
+        });
+        if position > 0
+            && named.clone().all(|item| item.is_some())
+            && let Some(Some(item)) = named.nth(position - 1)
+        {
+            *expression = item.clone();
+        }
+    }
 }
 
 /// `FETCH FIRST n ROWS ONLY` is `LIMIT n`.

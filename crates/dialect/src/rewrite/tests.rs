@@ -131,6 +131,7 @@ fn spellings_become_what_the_planner_takes() {
         "SELECT i FROM generate_series(1, 3) AS i",
         "SELECT g FROM t, generate_series(1, t.a) AS g",
         "SELECT generate_series(1, 3)",
+        "SELECT DISTINCT ON (2) a, b FROM t ORDER BY b, a",
     ]), @r#"
     SELECT 1 AS "?column?~1" UNION SELECT * FROM "t"
     SELECT a FROM t LIMIT 2 OFFSET 1
@@ -138,6 +139,7 @@ fn spellings_become_what_the_planner_takes() {
     SELECT i FROM generate_series(1, 3) AS i (i)
     SELECT g FROM t, LATERAL (SELECT unnest(generate_series(1, t.a)) AS "unnest") AS g (g)
     SELECT unnest(generate_series(1, 3)) AS "generate_series"
+    SELECT DISTINCT ON (b) a, b FROM t ORDER BY b, a
     "#);
 }
 

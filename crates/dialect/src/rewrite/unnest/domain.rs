@@ -11,6 +11,8 @@ use datafusion::logical_expr::{
     lit,
 };
 
+use super::binding::binding;
+
 /// Makes names that no query uses.
 #[derive(Default)]
 pub(super) struct Names {
@@ -28,8 +30,10 @@ impl Names {
 pub(super) struct Domain {
     /// The outer plan that the bindings come from.
     outer: Arc<LogicalPlan>,
-    /// The outer columns, as the subquery spells them and as the outer plan does.
-    bindings: Vec<(Column, Column)>,
+    /// The outer columns that are bound, one for each key.
+    columns: Vec<Column>,
+    /// How the subquery spells them: a reference, and the place of its column.
+    references: Vec<(Column, usize)>,
 }
 
 impl Domain {
@@ -37,28 +41,34 @@ impl Domain {
     /// belong to queries further out and are no part of it.
     pub(super) fn new(outer: &Arc<LogicalPlan>, subquery: &LogicalPlan) -> Result<Domain> {
         let schema = outer.schema();
-        let mut bindings: Vec<(Column, Column)> = vec![];
+        let mut columns: Vec<Column> = vec![];
+        let mut references = vec![];
         for reference in outer_references(subquery)? {
             let Ok(index) = schema.index_of_column(&reference) else { continue };
             let column = Column::from(schema.qualified_field(index));
-            bindings.push((reference, column));
+            let known = columns.iter().position(|other| *other == column);
+            let place = known.unwrap_or_else(|| {
+                columns.push(column);
+                columns.len() - 1
+            });
+            references.push((reference, place));
         }
-        Ok(Domain { outer: Arc::clone(outer), bindings })
+        Ok(Domain { outer: Arc::clone(outer), columns, references })
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.bindings.is_empty()
+        self.columns.is_empty()
     }
 
     /// The columns of the outer plan that are bound, in the order of the keys.
     pub(super) fn outer_columns(&self) -> impl Iterator<Item = &Column> {
-        self.bindings.iter().map(|(_, column)| column)
+        self.columns.iter()
     }
 
     /// Whether `plan` refers to any of the bindings.
     pub(super) fn is_used_by(&self, plan: &LogicalPlan) -> Result<bool> {
         let references = outer_references(plan)?;
-        Ok(self.bindings.iter().any(|(reference, _)| references.contains(reference)))
+        Ok(self.references.iter().any(|(reference, _)| references.contains(reference)))
     }
 
     /// Whether `expression` itself refers to any of the bindings.
@@ -66,7 +76,7 @@ impl Domain {
         expression.exists(|expression| {
             Ok(match expression {
                 Expr::OuterReferenceColumn(_, column) => {
-                    self.bindings.iter().any(|(reference, _)| reference == column)
+                    self.references.iter().any(|(reference, _)| reference == column)
                 }
                 _ => false,
             })
@@ -76,29 +86,27 @@ impl Domain {
     /// The bindings as a plan of their own, with key columns that have fresh names.
     pub(super) fn plan(&self, names: &mut Names) -> Result<(LogicalPlan, Vec<Column>)> {
         assert!(!self.is_empty(), "a subquery without outer references needs no domain");
-        let mut keys = vec![];
-        let mut expressions = vec![];
-        for (_, column) in &self.bindings {
-            let name = names.fresh("outer");
-            expressions.push(Expr::Column(column.clone()).alias(&name));
-            keys.push(Column::new_unqualified(name));
-        }
-        let projection = Projection::try_new(expressions, Arc::clone(&self.outer))?;
-        let distinct = Distinct::All(Arc::new(LogicalPlan::Projection(projection)));
-        Ok((LogicalPlan::Distinct(distinct), keys))
+        let columns: Vec<Expr> = self.outer_columns().cloned().map(Expr::Column).collect();
+        let bound = Projection::try_new(columns.clone(), Arc::clone(&self.outer))?;
+        let distinct = Distinct::All(Arc::new(LogicalPlan::Projection(bound)));
+        let keys: Vec<Column> =
+            columns.iter().map(|_| Column::new_unqualified(names.fresh("outer"))).collect();
+        let named =
+            columns.into_iter().zip(&keys).map(|(column, key)| binding(column).alias(&key.name));
+        Ok((project(named, LogicalPlan::Distinct(distinct))?, keys))
     }
 
     /// `expression` with the outer references replaced by the keys.
     pub(super) fn bind(&self, expression: Expr, keys: &[Column]) -> Result<Expr> {
-        assert_eq!(self.bindings.len(), keys.len(), "one key for each binding");
+        assert_eq!(self.columns.len(), keys.len(), "one key for each binding");
         expression
             .transform_up(|expression| {
                 let Expr::OuterReferenceColumn(_, column) = &expression else {
                     return Ok(Transformed::no(expression));
                 };
-                let place = self.bindings.iter().position(|(reference, _)| reference == column);
-                Ok(match place {
-                    Some(place) => Transformed::yes(Expr::Column(keys[place].clone())),
+                let known = self.references.iter().find(|(reference, _)| reference == column);
+                Ok(match known {
+                    Some((_, place)) => Transformed::yes(Expr::Column(keys[*place].clone())),
                     None => Transformed::no(expression),
                 })
             })

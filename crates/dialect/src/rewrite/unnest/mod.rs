@@ -23,11 +23,13 @@
 //! - `domain`: the domain, and the join of keys under which NULL equals NULL.
 //! - `dependent`, `ranked`: the domain's way down, operator by operator.
 //! - `replace`: what each kind of subquery becomes: EXISTS, IN, ANY, ALL, scalar.
+//! - `binding`: keeps what is true of the domain from being taken for true of more.
 //! - `single_row`: the error of a scalar subquery with several rows.
 //!
 //! The rule works from the inside out: when a subquery is unnested, those inside it are gone
 //! already, and what they left of references further out is pushed down like all the rest.
 
+mod binding;
 mod dependent;
 mod domain;
 mod native;

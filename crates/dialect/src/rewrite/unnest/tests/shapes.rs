@@ -154,16 +154,18 @@ async fn the_domain_is_pushed_down_to_the_tables() {
           Projection: count(Int64(1)) AS count(*), __outer_3
             Projection: __outer_3, CASE … ELSE count(Int64(1)) END AS count(Int64(1))
               Left Join:  Filter: <__outer_3, __outer_1>
-                Distinct:
-                  Projection: t.b AS __outer_3
-                    TableScan: t
+                Projection: binding(t.b) AS __outer_3
+                  Distinct:
+                    Projection: t.b
+                      TableScan: t
                 Projection: __outer_1, count(Int64(1)), Boolean(true) AS __present_2
                   Aggregate: groupBy=[[__outer_1]], aggr=[[count(Int64(1))]]
                     Filter: u.b < __outer_1
                       Cross Join:
-                        Distinct:
-                          Projection: t.b AS __outer_1
-                            TableScan: t
+                        Projection: binding(t.b) AS __outer_1
+                          Distinct:
+                            Projection: t.b
+                              TableScan: t
                         TableScan: u
     ");
 }
