@@ -8,9 +8,11 @@ use clap::{Args, Parser, Subcommand};
 use thalweg::{Database, Error, Progress};
 use tokio::runtime::Runtime;
 
+use crate::bench_command::BenchArguments;
 use crate::check_command::CheckArguments;
 use crate::config::{self, Config, DatabaseSettings, Durability, Flags, Size};
 use crate::config_command::ConfigArguments;
+use crate::demo::DemoArguments;
 use crate::sql_command::SqlArguments;
 
 const EXAMPLES: &str = "\
@@ -21,6 +23,7 @@ Examples:
   thalweg --data ./market -f load.sql     run a script
   thalweg sql -c \"SELECT * FROM 'prices.csv'\" --format parquet --output prices.parquet
   thalweg check ./market                  look for damage
+  thalweg demo                            see what it does, on real data
 
 Exit status: 0 done, 1 a statement failed, 2 wrong usage or configuration, 3 the database could
 not be opened, 4 damage was found, 130 interrupted.";
@@ -42,6 +45,8 @@ pub enum Command {
     Sql(Box<SqlArguments>),
     Check(CheckArguments),
     Config(ConfigArguments),
+    Demo(DemoArguments),
+    Bench(BenchArguments),
 }
 
 /// Which database, and how it runs: the same for every subcommand that opens one.

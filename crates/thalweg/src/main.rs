@@ -4,10 +4,12 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+mod bench_command;
 mod check_command;
 mod cli;
 mod config;
 mod config_command;
+mod demo;
 mod exit;
 mod print;
 mod progress;
@@ -28,6 +30,8 @@ fn main() -> ExitCode {
         Some(Command::Sql(arguments)) => sql_command::run(arguments),
         Some(Command::Check(arguments)) => check_command::run(arguments),
         Some(Command::Config(arguments)) => config_command::run(arguments),
+        Some(Command::Demo(arguments)) => demo::run(arguments),
+        Some(Command::Bench(arguments)) => bench_command::run(arguments),
     };
     exit.into()
 }

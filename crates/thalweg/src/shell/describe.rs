@@ -71,7 +71,7 @@ impl Shell {
         self.show_query(&relations(which, pattern), title).await
     }
 
-    /// Columns, keys and checks of a table; the query of a view. A pattern describes all it matches.
+    /// Columns, keys and checks of a table; the query of a view. A pattern may describe several.
     pub(super) async fn describe(&mut self, pattern: &str) -> Result<(), Stop> {
         let found = self.fetch_or_tell(&relations(Relations::All, Some(pattern))).await?;
         if found.is_empty() {
