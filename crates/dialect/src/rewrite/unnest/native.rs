@@ -4,6 +4,7 @@
 //! pulls correlated predicates up through a few operators only, and its mark joins know no NULL.
 
 use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, LogicalPlan, Operator, Subquery};
@@ -45,10 +46,28 @@ pub(super) fn is_native(expression: &Expr, place: Place, outer: &LogicalPlan) ->
     }
 }
 
-/// Whether all outer references are to `outer` itself.
+/// Whether all outer references are to `outer` itself, and DataFusion can pull them up.
 fn is_bound(subquery: &Subquery, outer: &LogicalPlan) -> Result<bool> {
     let references = outer_references(&subquery.subquery)?;
-    Ok(references.iter().all(|reference| outer.schema().index_of_column(reference).is_ok()))
+    let bound =
+        references.iter().all(|reference| outer.schema().index_of_column(reference).is_ok());
+    Ok(bound && (references.is_empty() || !shadows_a_column(&subquery.subquery)?))
+}
+
+/// Whether an output of the plan is called like a column of a table in it. DataFusion adds the
+/// columns of the correlation to the outputs, and then can't tell the two apart.
+fn shadows_a_column(plan: &LogicalPlan) -> Result<bool> {
+    let is_output = |name: &String| {
+        let mut outputs = plan.schema().iter();
+        outputs.any(|(qualifier, field)| qualifier.is_none() && field.name() == name)
+    };
+    let mut shadows = false;
+    plan.apply(|node| {
+        let mut columns = node.schema().iter();
+        shadows |= columns.any(|(qualifier, field)| qualifier.is_some() && is_output(field.name()));
+        Ok(if shadows { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(shadows)
 }
 
 /// A filter with the correlation, over a plan without, under operators that don't count rows.

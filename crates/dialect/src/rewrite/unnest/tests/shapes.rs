@@ -98,6 +98,14 @@ async fn every_clause_takes_a_subquery() {
 }
 
 #[tokio::test]
+async fn an_output_may_be_called_like_a_column() {
+    let exists = "SELECT k FROM t WHERE EXISTS (SELECT 1 AS a FROM u WHERE u.a = t.a) ORDER BY k";
+    assert_snapshot!(answer(exists).await, @"1; 2; 4");
+    let scalar = "SELECT k, (SELECT max(b) AS a FROM u WHERE u.a = t.a) FROM t ORDER BY k";
+    assert_snapshot!(answer(scalar).await, @"1 15; 2 15; 3 -; 4 -");
+}
+
+#[tokio::test]
 async fn several_rows_are_an_error_where_one_is_asked_for() {
     let sql = "SELECT k, (SELECT b FROM u WHERE u.a = t.a) FROM t";
     assert_snapshot!(
