@@ -43,8 +43,8 @@ pub fn same(ours: &Rows, theirs: &Rows) -> Result<(), String> {
         return Err(format!("{} rows, the peer has {}", ours.len(), theirs.len()));
     }
     let (mut ours, mut theirs) = (ours.clone(), theirs.clone());
-    ours.sort_by_key(exact_cells);
-    theirs.sort_by_key(exact_cells);
+    ours.sort_by_key(|row| exact_cells(row));
+    theirs.sort_by_key(|row| exact_cells(row));
     for (place, (our, their)) in ours.iter().zip(&theirs).enumerate() {
         let alike = our.len() == their.len()
             && our.iter().zip(their).all(|(our, their)| alike(our.as_ref(), their.as_ref()));
@@ -56,7 +56,7 @@ pub fn same(ours: &Rows, theirs: &Rows) -> Result<(), String> {
 }
 
 /// What a row is sorted by: cells that no rounding touches, and the others only as whole numbers.
-fn exact_cells(row: &Vec<Option<String>>) -> Vec<String> {
+fn exact_cells(row: &[Option<String>]) -> Vec<String> {
     let key = |cell: &Option<String>| match cell.as_deref() {
         None => String::new(),
         Some(text) => match text.parse::<f64>() {

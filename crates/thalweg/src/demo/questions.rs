@@ -30,13 +30,13 @@ const QUESTIONS: [Question; 6] = [
     },
     Question {
         text: "What does the weather do?",
-        sql: "SELECT CASE WHEN w.visib < 2 THEN '1 fog' WHEN w.precip > 0 THEN '2 rain or snow' \
-                WHEN w.wind_speed > 20 THEN '3 wind' ELSE '4 fair' END AS weather, \
+        sql: "SELECT CASE WHEN w.visib < 2 THEN 'fog' WHEN w.precip > 0 THEN 'rain or snow' \
+                WHEN w.wind_speed > 20 THEN 'wind' ELSE 'fair' END AS weather, \
                 count(*) AS flights, round(avg(f.dep_delay)::numeric, 1) AS minutes_late, \
                 round(100.0 * sum(CASE WHEN f.dep_time IS NULL THEN 1 ELSE 0 END) / count(*), 1) \
                     AS percent_cancelled \
             FROM flights f JOIN weather w ON w.origin = f.origin AND w.time_hour = f.time_hour \
-            GROUP BY 1 ORDER BY 1",
+            GROUP BY 1 ORDER BY minutes_late DESC",
     },
     Question {
         text: "Who is the most punctual at each airport?",
@@ -49,8 +49,9 @@ const QUESTIONS: [Question; 6] = [
     },
     Question {
         text: "Are old planes late?",
-        sql: "SELECT (2013 - p.year) / 10 * 10 AS years_from, count(DISTINCT p.tailnum) AS planes, \
-                count(*) AS flights, round(avg(f.dep_delay)::numeric, 1) AS minutes_late \
+        sql: "SELECT least((2013 - p.year) / 5 * 5, 25) AS years_old, \
+                count(DISTINCT p.tailnum) AS planes, count(*) AS flights, \
+                round(avg(f.dep_delay)::numeric, 1) AS minutes_late \
             FROM flights f JOIN planes p ON p.tailnum = f.tailnum \
             WHERE p.year IS NOT NULL AND f.dep_delay IS NOT NULL GROUP BY 1 ORDER BY 1",
     },
