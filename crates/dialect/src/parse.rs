@@ -5,17 +5,18 @@
 //! No text, however long or deep, exhausts the stack: see [`depth`].
 
 mod depth;
+mod dialect;
 mod literal;
 mod place;
 
 use datafusion::error::DataFusionError;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Whitespace};
 use thalweg_types::{Error, Result, SqlState};
 
+use self::dialect::ThalwegDialect;
 use crate::errors;
 pub(crate) use place::{Places, character_at};
 
@@ -45,7 +46,7 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         )
         .with_position(sql[..at].chars().count() + 1));
     }
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
+    let tokens = Tokenizer::new(&ThalwegDialect, sql)
         .tokenize_with_location()
         .map_err(|error| errors::from_tokenizer(&error, sql))?;
     depth::check(&tokens)?;
@@ -106,7 +107,7 @@ fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Resul
 
 fn parse_other(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {
     let mut parser = DFParserBuilder::new(tokens)
-        .with_dialect(&PostgreSqlDialect {})
+        .with_dialect(&ThalwegDialect)
         .with_recursion_limit(NESTING_MAX)
         .build()?;
     let statement = parser.parse_statement()?;
@@ -116,7 +117,7 @@ fn parse_other(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError>
 
 /// `COPY` as PostgreSQL has it; where that fails, DataFusion's `COPY … STORED AS …`.
 fn parse_copy(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {
-    let mut parser = Parser::new(&PostgreSqlDialect {})
+    let mut parser = Parser::new(&ThalwegDialect)
         .with_tokens_with_locations(tokens.clone())
         .with_recursion_limit(NESTING_MAX);
     let parsed = parser

@@ -1,9 +1,9 @@
 //! Three vocabularies of types and the ways between them: SQL's names as the parser gives them,
 //! Thalweg's [`DataType`], and Arrow's.
 //!
-//! Arrow has no type of its own for `uuid`, `json` and `varchar(n)`. They are strings there, and the
-//! field's metadata says under [`TYPE_KEY`] what the strings are. The metadata travels with the
-//! field through plans, so that casts and literals can be treated as PostgreSQL treats them.
+//! Arrow has no type of its own for `uuid`, `json` and `varchar(n)`. They are strings there, and
+//! the field's metadata says under [`TYPE_KEY`] what the strings are. The metadata travels with
+//! the field through plans, so that casts and literals can be treated as PostgreSQL treats them.
 
 use std::sync::Arc;
 

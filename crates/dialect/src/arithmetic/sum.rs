@@ -133,8 +133,8 @@ fn total_of(values: &ArrayRef) -> (i128, u64) {
     if values.null_count() > 0 {
         return (values.iter().flatten().map(i128::from).sum(), rows);
     }
-    // Upper and lower halves are summed apart: neither sum can overflow in fewer than 2^31 rows, and
-    // both loops are vectorised.
+    // Upper and lower halves are summed apart: neither sum can overflow in fewer than 2^31 rows,
+    // and both loops are vectorised.
     let total = values
         .values()
         .chunks(1 << 20)

@@ -11,8 +11,12 @@ use thalweg_types::{Error, Result, SqlState};
 /// How deep parentheses and brackets may nest.
 const BRACKETS_MAX: usize = 128;
 
-/// How many operators may lie on one path of the tree.
+/// How many operators may lie on one path of the tree, weighed by [`ARITHMETIC_WEIGHT`].
 const CHAIN_MAX: usize = 1_000;
+
+/// What an arithmetic operator counts: each is a call with a name of its own, and planning takes
+/// time that grows with the cube of their number.
+const ARITHMETIC_WEIGHT: usize = 4;
 
 /// Checks the tokens of a text, which may hold several statements.
 pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
@@ -125,6 +129,9 @@ impl Level {
             | Token::Period
             | Token::Whitespace(_)
             | Token::EOF => {}
+            Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::Mod | Token::Caret => {
+                self.operators += ARITHMETIC_WEIGHT;
+            }
             _ => self.operators += 1,
         }
     }
@@ -132,6 +139,6 @@ impl Level {
 
 fn too_complex(what: &str, most: usize) -> Error {
     Error::new(SqlState::STATEMENT_TOO_COMPLEX, "statement is too complex")
-        .with_detail(format!("It nests more than {most} {what}."))
+        .with_detail(format!("It nests too many {what} (the limit is {most})."))
         .with_hint("Split the statement, or use IN (…) or = ANY (…) in place of long chains.")
 }

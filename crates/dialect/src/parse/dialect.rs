@@ -1,0 +1,100 @@
+//! The dialect that statements are parsed in: the parser's PostgreSQL, but for one thing.
+//!
+//! The parser lets a function's named argument have an expression for a name, which is nothing that
+//! PostgreSQL knows. To find out, it parses every argument twice, and a call nested in twenty others
+//! a million times. Everything else is passed on.
+
+use std::any::TypeId;
+
+use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+
+const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
+
+#[derive(Debug)]
+pub(super) struct ThalwegDialect;
+
+/// What PostgreSQL's dialect answers to questions without arguments.
+macro_rules! as_postgres {
+    ($($question:ident,)*) => {
+        $(fn $question(&self) -> bool {
+            POSTGRES.$question()
+        })*
+    };
+}
+
+impl Dialect for ThalwegDialect {
+    /// The parser takes it for PostgreSQL's own.
+    fn dialect(&self) -> TypeId {
+        POSTGRES.dialect()
+    }
+
+    fn supports_named_fn_args_with_expr_name(&self) -> bool {
+        false
+    }
+
+    fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
+        POSTGRES.identifier_quote_style(identifier)
+    }
+
+    fn is_delimited_identifier_start(&self, c: char) -> bool {
+        POSTGRES.is_delimited_identifier_start(c)
+    }
+
+    fn is_identifier_start(&self, c: char) -> bool {
+        POSTGRES.is_identifier_start(c)
+    }
+
+    fn is_identifier_part(&self, c: char) -> bool {
+        POSTGRES.is_identifier_part(c)
+    }
+
+    fn is_reserved_for_identifier(&self, keyword: Keyword) -> bool {
+        POSTGRES.is_reserved_for_identifier(keyword)
+    }
+
+    fn is_custom_operator_part(&self, c: char) -> bool {
+        POSTGRES.is_custom_operator_part(c)
+    }
+
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        POSTGRES.get_next_precedence(parser)
+    }
+
+    fn prec_value(&self, precedence: Precedence) -> u8 {
+        POSTGRES.prec_value(precedence)
+    }
+
+    as_postgres! {
+        supports_unicode_string_literal,
+        supports_filter_during_aggregation,
+        supports_group_by_expr,
+        allow_extract_custom,
+        allow_extract_single_quotes,
+        supports_create_index_with_clause,
+        supports_explain_with_utility_options,
+        supports_listen_notify,
+        supports_factorial_operator,
+        supports_bitwise_shift_operators,
+        supports_comment_on,
+        supports_load_extension,
+        supports_named_fn_args_with_colon_operator,
+        supports_empty_projections,
+        supports_nested_comments,
+        supports_string_escape_constant,
+        supports_numeric_literal_underscores,
+        supports_array_typedef_with_brackets,
+        supports_geometric_types,
+        supports_set_names,
+        supports_alter_column_type_using,
+        supports_notnull_operator,
+        supports_interval_options,
+        supports_insert_table_alias,
+        supports_create_table_like_parenthesized,
+        supports_select_wildcard_with_alias,
+        supports_comma_separated_trim,
+        supports_xml_expressions,
+        supports_comment_optimizer_hint,
+    }
+}
