@@ -85,7 +85,7 @@ fn tell(finding: &Finding, arguments: &CheckArguments, out: &mut dyn Write) -> i
 
 fn problem(error: &Error) -> String {
     let told = render(error, None, None, ErrorStyle::default());
-    told.replacen("ERROR: ", "DAMAGE:", 1)
+    told.replacen("ERROR:", "DAMAGE:", 1)
 }
 
 fn sum_up(summary: &Summary) -> String {

@@ -201,12 +201,13 @@ impl Shell {
         self.has_failed = true;
         let style = ErrorStyle { color: self.view.color_errors, verbose: self.behavior.verbose };
         let origin = (!origin.is_empty()).then_some(origin);
-        eprint!("{}", render(error, statement, origin, style));
-        if error.state() == SqlState::QUERY_CANCELED && self.interrupt.was_pressed() {
-            Stop::Interrupted
-        } else {
-            Stop::Failed
+        let was_pressed = error.state() == SqlState::QUERY_CANCELED && self.interrupt.was_pressed();
+        if was_pressed && self.behavior.is_interactive {
+            // The terminal has shown ^C.
+            eprintln!();
         }
+        eprint!("{}", render(error, statement, origin, style));
+        if was_pressed { Stop::Interrupted } else { Stop::Failed }
     }
 
     fn output_failed(&mut self, error: &io::Error) -> Stop {

@@ -18,7 +18,7 @@ use crate::terminal;
 const EXAMPLES: &str = "\
 Examples:
   thalweg sql                                  a shell; \\? lists its commands
-  thalweg sql -c 'CREATE TABLE t (a int)' -c 'TABLE t'
+  thalweg sql -c 'SELECT 1 AS one' -c 'SELECT 2 AS two' --format csv
   thalweg sql --data ./market -1 -f load.sql   all of the script or nothing
   cat load.sql | thalweg sql --data ./market
   thalweg sql -c \"SELECT * FROM 'prices.csv'\" --format parquet --output prices.parquet";

@@ -12,7 +12,7 @@ pub enum Piece {
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// From its first word on, without the closing semicolon.
+    /// From its first word to its last, without the closing semicolon.
     pub text: String,
     /// The script's line on which it starts, counted from 1.
     pub line: usize,
@@ -25,6 +25,8 @@ pub struct Splitter {
     lexer: Lexer,
     /// Where the text begins that belongs to no piece yet; the first word once there is one.
     start: usize,
+    /// Where the last word so far ends.
+    end: usize,
     started: bool,
     /// The line on which `start` lies.
     line: usize,
@@ -37,6 +39,7 @@ impl Default for Splitter {
             buffer: String::new(),
             lexer: Lexer::default(),
             start: 0,
+            end: 0,
             started: false,
             line: 1,
             open_brackets: 0,
@@ -50,6 +53,7 @@ impl Splitter {
         if self.start > 0 {
             self.buffer.drain(..self.start);
             self.lexer.shift(self.start);
+            self.end = self.end.saturating_sub(self.start);
             self.start = 0;
         }
         self.buffer.push_str(text);
@@ -62,14 +66,19 @@ impl Splitter {
                 self.drop_until(token.range.start);
                 self.started = true;
             }
+            let text = &self.buffer[token.range.clone()];
+            let closes = token.kind == TokenKind::Symbol && matches!(text, ";" | "\\");
+            if token.is_significant() && !closes {
+                self.end = token.range.end;
+            }
             if token.kind != TokenKind::Symbol {
                 continue;
             }
-            match &self.buffer[token.range.clone()] {
+            match text {
                 "(" => self.open_brackets += 1,
                 ")" => self.open_brackets = self.open_brackets.saturating_sub(1),
                 ";" => {
-                    if let Some(statement) = self.take_statement(token.range.start, false) {
+                    if let Some(statement) = self.take_statement(false) {
                         return Some(Piece::Statement(statement));
                     }
                 }
@@ -86,8 +95,7 @@ impl Splitter {
 
     /// What is left when no more text comes: a last statement without a semicolon.
     pub fn finish(&mut self) -> Option<Statement> {
-        let end = self.buffer.trim_end().len().max(self.start);
-        let statement = if self.started { self.take_statement(end, false) } else { None };
+        let statement = if self.started { self.take_statement(false) } else { None };
         self.clear();
         statement
     }
@@ -97,6 +105,7 @@ impl Splitter {
         self.buffer.clear();
         self.lexer = Lexer::default();
         self.start = 0;
+        self.end = 0;
         self.started = false;
         self.open_brackets = 0;
     }
@@ -120,9 +129,10 @@ impl Splitter {
         }
     }
 
-    /// Ends the statement at `end`; the lexer has read what closes it.
-    fn take_statement(&mut self, end: usize, expanded: bool) -> Option<Statement> {
-        let text = self.buffer[self.start..end].trim_end().to_owned();
+    /// Ends the statement; the lexer has read what closes it.
+    fn take_statement(&mut self, expanded: bool) -> Option<Statement> {
+        // Nothing but its own end, as in `;;`, is no statement.
+        let text = self.buffer[self.start..self.end.max(self.start)].to_owned();
         let line = self.line;
         self.drop_until(self.lexer.position());
         self.started = false;
@@ -141,7 +151,7 @@ impl Splitter {
             return Some(Piece::Command(command));
         }
         match command.as_str() {
-            "\\g" | "\\gx" => self.take_statement(start, command == "\\gx").map(Piece::Statement),
+            "\\g" | "\\gx" => self.take_statement(command == "\\gx").map(Piece::Statement),
             "\\r" => {
                 self.clear();
                 None
@@ -184,7 +194,7 @@ mod tests {
     fn statements_end_at_semicolons_outside_of_quotes() {
         assert_eq!(
             pieces("select ';'; select 2;; -- done;\n\n select\n 3 ; select 4 -- last"),
-            ["1: select ';'", "1: select 2", "3: select\n 3", "4: select 4 -- last"]
+            ["1: select ';'", "1: select 2", "3: select\n 3", "4: select 4"]
         );
         assert_eq!(pieces(" ; /* nothing */ ; \n"), [""; 0]);
         assert_eq!(pieces("select 'open;"), ["1: select 'open;"]);

@@ -12,7 +12,7 @@ fn a_directory_keeps_its_data() {
     std::fs::create_dir(directory.path().join("new")).unwrap();
     sql_on(&data, "CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'x')");
     sql_on(&data, "UPDATE t SET b = 'y'; CREATE VIEW v AS SELECT b FROM t");
-    assert_eq!(sql_on(&data, "TABLE v"), " b\n---\n y\n(1 row)\n\n");
+    assert_eq!(sql_on(&data, "SELECT * FROM v"), " b\n---\n y\n(1 row)\n\n");
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn durability_is_a_choice() {
         let arguments = ["--data", text(directory.path()), "--durability", durability, "-q", "-c"];
         let with = |script| [&arguments[..], &[script]].concat();
         thalweg(&with("CREATE TABLE t (a int); INSERT INTO t VALUES (1)")).success();
-        assert!(thalweg(&with("TABLE t")).success().contains("(1 row)"), "{durability}");
+        assert!(thalweg(&with("SELECT * FROM t")).success().contains("(1 row)"), "{durability}");
     }
 }
 

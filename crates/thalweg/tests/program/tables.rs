@@ -43,10 +43,10 @@ fn data_cannot_steer_the_terminal() {
     assert_eq!(
         sql("SELECT E'\\x1b[2J\\r' AS a, E'two\\nlines' AS b"),
         concat!(
-            " a          | b\n",
-            "------------+-------\n",
+            " a         | b\n",
+            "-----------+-------\n",
             " \\x1B[2J\\r | two  +\n",
-            "            | lines\n",
+            "           | lines\n",
             "(1 row)\n\n"
         )
     );
