@@ -55,7 +55,10 @@ impl Progress for ProgressBars {
         if is_due && bar.is_hidden() {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        bar.inc(done);
+        // Pieces of work that overlap are told through one voice: what does not fit is another's.
+        if done > bar.position() && bar.length().is_none_or(|total| done <= total) {
+            bar.set_position(done);
+        }
     }
 
     fn end(&self) {
@@ -87,9 +90,11 @@ mod tests {
         let bars = ProgressBars::new();
         bars.begin("load", Some(10), Unit::Rows);
         bars.begin("checkpoint", None, Unit::Bytes);
-        bars.advance(5);
+        bars.advance(50);
         bars.end();
+        bars.advance(4);
         bars.advance(7);
+        bars.advance(60);
         assert_eq!(bars.bars().iter().map(ProgressBar::position).collect::<Vec<_>>(), [7]);
         bars.allow(false);
         bars.end();

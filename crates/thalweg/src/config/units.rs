@@ -74,9 +74,12 @@ fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 
 /// In the largest unit that needs no fraction.
 fn show(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
+    if value == 0 {
+        return f.write_str("0");
+    }
     let (name, factor) = units
         .iter()
-        .filter(|(name, factor)| !name.is_empty() && value > 0 && value.is_multiple_of(*factor))
+        .filter(|(name, factor)| !name.is_empty() && value.is_multiple_of(*factor))
         .max_by_key(|(_, factor)| *factor)
         .unwrap_or(units.last().expect("there are units"));
     write!(f, "{}{name}", value / factor)
@@ -170,7 +173,7 @@ mod tests {
             ("1.5min", 90_000, "90s"),
             ("2 h", 7_200_000, "2h"),
             ("250ms", 250, "250ms"),
-            ("0", 0, "0us"),
+            ("0", 0, "0"),
         ] {
             let span: Span = text.parse().unwrap();
             assert_eq!(span.0, Duration::from_millis(millis), "{text}");

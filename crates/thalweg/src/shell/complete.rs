@@ -47,7 +47,7 @@ pub fn candidates(text: &str, after: &str, names: &Names) -> (usize, Vec<String>
     if typed.is_empty() && before.is_empty() {
         return (start, Vec::new());
     }
-    for relation in mentioned(text, after, names) {
+    for relation in in_play(text, after, names) {
         found.extend(relation.columns.iter().map(|column| quoted(column)));
     }
     push_relations(&mut found, names);
@@ -109,7 +109,6 @@ fn push_qualified(
 }
 
 fn push_relations(found: &mut Vec<String>, names: &Names) {
-    let is_own = |relation: &&Relation| relation.schema != "information_schema";
     found.extend(names.relations.iter().filter(is_own).map(|relation| quoted(&relation.name)));
     let mut schemas: Vec<String> =
         names.relations.iter().map(|relation| format!("{}.", quoted(&relation.schema))).collect();
@@ -117,11 +116,17 @@ fn push_relations(found: &mut Vec<String>, names: &Names) {
     found.extend(schemas);
 }
 
-/// The relations whose names occur in the statement.
-fn mentioned<'a>(text: &str, after: &str, names: &'a Names) -> Vec<&'a Relation> {
+/// The relations whose names occur in the statement; all of the user's while none does, since what
+/// is selected is typed before the relations that have it.
+fn in_play<'a>(text: &str, after: &str, names: &'a Names) -> Vec<&'a Relation> {
     let words = words(text, after);
     let occurs = |relation: &&Relation| words.iter().any(|word| same_name(&relation.name, word));
-    names.relations.iter().filter(occurs).collect()
+    let mentioned: Vec<&Relation> = names.relations.iter().filter(occurs).collect();
+    if mentioned.is_empty() { names.relations.iter().filter(is_own).collect() } else { mentioned }
+}
+
+fn is_own(relation: &&Relation) -> bool {
+    relation.schema != "information_schema"
 }
 
 /// The relation that `alias` stands for: in `flights AS f` and `flights f`, `f` is `flights`.
@@ -215,6 +220,7 @@ mod tests {
         assert_eq!((start, found), (9, vec!["carrier".to_owned()]));
         assert_eq!(complete("select * from flights where dep_"), ["dep_delay"]);
         assert_eq!(complete("select * from flights where od"), ["\"Odd Name\""]);
+        assert_eq!(complete("select dep"), ["dep_delay"]);
     }
 
     #[test]
