@@ -30,6 +30,8 @@ def run(connection, request):
 
 def main():
     connection = duckdb.connect(sys.argv[1])
+    # Standard output belongs to the answers.
+    connection.execute("SET enable_progress_bar = false")
     # What Python loads when it is first needed is loaded now.
     connection.sql("SELECT 1").to_arrow_table()
     print(json.dumps({"version": duckdb.__version__}), flush=True)

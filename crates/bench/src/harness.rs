@@ -47,6 +47,8 @@ pub fn run_all(
     arguments: impl Fn(&Workload) -> Vec<String>,
     directory: &Path,
 ) -> Result<()> {
+    // A busy machine explains a wide spread, so the report tells how busy it was before the run.
+    let load = machine::load().map_or_else(String::new, |load| format!(", load {load:.1}"));
     let mut sections = Vec::new();
     for workload in &WORKLOADS {
         let status = Command::new(program)
@@ -61,7 +63,8 @@ pub fn run_all(
         let findings = serde_json::from_str(&json).map_err(while_doing(path.display()))?;
         sections.push(Section { name: workload.name, about: workload.about, findings });
     }
-    let report = Report { machine: machine::description(), date: machine::today(), sections };
+    let machine = machine::description() + &load;
+    let report = Report { machine, date: machine::today(), sections };
     let (results, pages) = (directory.join("RESULTS.md"), directory.join("report.html"));
     write(&results, report.markdown().as_bytes())?;
     write(&pages, report.html().as_bytes())?;

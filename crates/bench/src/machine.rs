@@ -22,6 +22,12 @@ pub fn description() -> String {
     format!("{processor}, {} cores{memory}, {}", cores(), std::env::consts::OS)
 }
 
+/// How many processes wanted to run in the last minute, where the system tells.
+pub fn load() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split(' ').next()?.parse().ok()
+}
+
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -86,7 +86,7 @@ fn show(place: &Workplace) -> Result<()> {
         HumanCount(board.acknowledged()),
         HumanCount(acknowledged.len() as u64),
     ));
-    screen.line("");
+    println!();
     place.say_how_to_go_on(&screen);
     Ok(())
 }

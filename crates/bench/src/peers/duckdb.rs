@@ -74,7 +74,8 @@ impl DuckDb {
     fn ask(&mut self, request: &Value) -> Result<(f64, Rows)> {
         writeln!(self.requests, "{request}").map_err(while_doing("asking DuckDB"))?;
         let line = self.line()?;
-        match serde_json::from_str(&line).map_err(while_doing("reading DuckDB's answer"))? {
+        let answer = serde_json::from_str(&line);
+        match answer.map_err(while_doing(format!("DuckDB answered {line:?}")))? {
             Answer::Done { seconds, rows } => Ok((seconds, rows)),
             Answer::Failed { error } => Err(Error::internal(format!("DuckDB: {error}"))),
         }

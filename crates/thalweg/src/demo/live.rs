@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use thalweg::{Database, Error, Result, Session};
 use tokio::task::JoinHandle;
@@ -11,6 +12,11 @@ use crate::print::results;
 
 /// How many writers work side by side, each on flights of its own.
 pub const WRITERS: usize = 4;
+
+/// What the board waits for before it is asked: enough that most flights changed twice …
+const CHANGES_WANTED: u64 = 1_500;
+/// … unless the disk is too slow for that.
+const WAIT_MAX: Duration = Duration::from_secs(3);
 
 const STATUSES: [&str; 5] = ["on time", "boarding", "delayed", "departed", "landed"];
 
@@ -69,6 +75,18 @@ impl Board {
     /// How many changes were acknowledged until now.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::Relaxed)
+    }
+
+    /// Gives the writers the time to get somewhere.
+    pub async fn wait_for_changes(&self) {
+        let enough = async {
+            let mut looks = tokio::time::interval(Duration::from_millis(20));
+            while self.acknowledged() < CHANGES_WANTED {
+                looks.tick().await;
+            }
+        };
+        // Fewer changes are as good: what follows takes as many as there are.
+        let _ = tokio::time::timeout(WAIT_MAX, enough).await;
     }
 
     /// Checks that the board counts as many changes as were acknowledged.

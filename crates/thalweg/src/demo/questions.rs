@@ -1,10 +1,10 @@
 //! Questions worth asking, and how they are asked while the board changes.
 
-use thalweg::{Database, Result};
+use indicatif::HumanCount;
+use thalweg::{Database, Result, Session};
 
 use super::live::{Board, WRITERS};
 use super::screen::{Screen, rate};
-use indicatif::HumanCount;
 
 struct Question {
     text: &'static str,
@@ -67,21 +67,28 @@ pub async fn ask_all(screen: &Screen, database: &Database, board: &Board) -> Res
     let mut session = database.session();
     let began = screen.now();
     let writers = board.start(database);
-    for question in &QUESTIONS {
-        let asked = screen.now();
-        let outcome = session.execute(question.sql).await?;
-        let answer = screen.answer(outcome).await?;
-        screen.question(question.text, screen.now() - asked);
-        screen.table(&answer)?;
+    let (last, questions) = QUESTIONS.split_last().expect("there are questions");
+    for question in questions {
+        ask(screen, &mut session, question).await?;
     }
+    board.wait_for_changes().await;
+    ask(screen, &mut session, last).await?;
     writers.stop().await?;
     let (took, changes) = (screen.now() - began, board.acknowledged());
     println!();
     screen.line(&format!(
-        "Meanwhile {WRITERS} writers changed {} rows of the board, each synced to disk before it \
-         was acknowledged: {}.",
+        "Meanwhile {WRITERS} writers changed the board {} times, {}.",
         HumanCount(changes),
         rate(changes, took),
     ));
+    screen.line("Each change was one statement, synced to disk before it was acknowledged.");
     Ok(())
+}
+
+async fn ask(screen: &Screen, session: &mut Session, question: &Question) -> Result<()> {
+    let asked = screen.now();
+    let outcome = session.execute(question.sql).await?;
+    let answer = screen.answer(outcome).await?;
+    screen.question(question.text, screen.now() - asked);
+    screen.table(&answer)
 }

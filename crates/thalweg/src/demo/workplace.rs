@@ -47,11 +47,14 @@ impl Workplace {
         let data = self.data.display().to_string();
         let data = if self.is_kept { data.as_str() } else { "./flights" };
         screen.line("Go on:");
+        let advice = |command: String, what: &str| {
+            screen.line(&format!("  {command:<32} {what}"));
+        };
         if !self.is_kept {
-            screen.line(&format!("  thalweg demo --data {data}   # the same, and keep the data"));
+            advice(format!("thalweg demo --data {data}"), "the same, and keep the data");
         }
-        screen.line(&format!("  thalweg --data {data}   # a shell on it; \\? lists its commands"));
-        screen.line(&format!("  thalweg --data {data} -c 'SELECT count(*) FROM flights'"));
+        advice(format!("thalweg --data {data}"), "a shell on it; \\? lists its commands");
+        advice("thalweg bench tpch".to_owned(), "how fast it is, beside its peers");
     }
 }
 
