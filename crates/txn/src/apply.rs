@@ -3,10 +3,10 @@
 use thalweg_store::{Effect, Table, arrow_schema, codec};
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
 
-use crate::catalog::{Catalog, CatalogChange, altered_meanwhile};
+use crate::catalog::{Catalog, CatalogChange, altered_meanwhile, table_is_gone};
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, Placement};
-use crate::transaction_stage::{TransactionStage, table_is_gone};
+use crate::transaction_stage::TransactionStage;
 use crate::write_set::{NewRows, TableChanges, WriteSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -224,8 +224,7 @@ impl Catalog {
     }
 
     fn drop_table(&mut self, id: TableId) -> Result<()> {
-        let (namespace, name) =
-            self.names.remove(&id).ok_or_else(|| no_table("it was dropped meanwhile"))?;
+        let (namespace, name) = self.names.remove(&id).ok_or_else(table_is_gone)?;
         self.remove(&namespace, &name)
     }
 
@@ -275,6 +274,15 @@ pub fn no_namespace(name: &str) -> Error {
 #[must_use]
 pub fn name_taken(name: &str) -> Error {
     Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))
+}
+
+/// The error of one who writes to a table that is gone.
+pub(crate) fn table_is_gone() -> Error {
+    Error::new(
+        SqlState::SERIALIZATION_FAILURE,
+        "the table was dropped by another transaction meanwhile",
+    )
+    .with_hint("Run the transaction again.")
 }
 
 pub(crate) fn altered_meanwhile(name: &str) -> Error {

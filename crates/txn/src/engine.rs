@@ -318,3 +318,6 @@ fn replay_log(
 fn closed() -> Error {
     Error::new(SqlState::SHUTTING_DOWN, "the database is closed")
 }
+
+#[cfg(test)]
+mod tests;

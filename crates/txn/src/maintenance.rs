@@ -65,7 +65,8 @@ impl Maintenance {
         self.checkpoint_if_due();
     }
 
-    fn compact(&self, policy: CompactionPolicy) {
+    /// Rewrites the chunks of every table that are worth it.
+    pub(crate) fn compact(&self, policy: CompactionPolicy) {
         let snapshot = self.shared.publisher.snapshot();
         for (table, state) in snapshot.tables() {
             if let Some(plan) = plan_compaction(state, policy) {

@@ -13,7 +13,7 @@ use thalweg_store::{ClosedChunk, TableState, arrow_schema};
 use thalweg_types::{Error, Lsn, Result, RowId, TableId};
 
 use crate::apply::added_values;
-use crate::catalog::{Catalog, CatalogChange, no_table};
+use crate::catalog::{Catalog, CatalogChange, table_is_gone};
 use crate::published::Snapshot;
 use crate::staging::Staged;
 use crate::write_set::{NewRows, TableChanges, WriteSet};
@@ -97,7 +97,7 @@ impl Transaction {
             overlay.look_at_unseen()?;
             return Ok(Arc::clone(&overlay.state));
         }
-        self.snapshot.table(id).cloned().ok_or_else(|| no_table("it was dropped meanwhile"))
+        self.snapshot.table(id).cloned().ok_or_else(table_is_gone)
     }
 
     /// Adds rows. Keys are checked when the transaction commits.
@@ -214,9 +214,8 @@ impl Transaction {
 
     fn overlay(&mut self, id: TableId) -> Result<&mut Overlay> {
         if !self.changes.tables.contains_key(&id) {
-            let gone = || no_table("it was dropped meanwhile");
-            let version = self.changes.catalog.table(id).ok_or_else(gone)?.version;
-            let state = self.snapshot.table(id).cloned().ok_or_else(gone)?;
+            let version = self.changes.catalog.table(id).ok_or_else(table_is_gone)?.version;
+            let state = self.snapshot.table(id).cloned().ok_or_else(table_is_gone)?;
             self.changes.tables.insert(id, Overlay::new(state, Some(version)));
         }
         Ok(self.changes.tables.get_mut(&id).expect("it was inserted just now"))

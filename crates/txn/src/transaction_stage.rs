@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use thalweg_store::{Built, ClosedChunk, Effect, Table};
-use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
+use thalweg_types::{Error, Lsn, Result, TableId};
 
 use crate::Durability;
 use crate::apply;
@@ -202,12 +202,4 @@ impl TransactionStage {
         // The disk stage ends only after this stage told it to.
         self.disk.send(command).expect("the disk stage outlives the transaction stage");
     }
-}
-
-/// The error of one who writes to a table that is gone.
-pub(crate) fn table_is_gone() -> Error {
-    Error::new(
-        SqlState::SERIALIZATION_FAILURE,
-        "the table was dropped by another transaction meanwhile",
-    )
 }

@@ -1,0 +1,19 @@
+//! The engine over a simulated disk, beside a model of what it must show.
+//!
+//! `THALWEG_CASES` sets how many seeds the random tests try.
+
+mod canaries;
+mod crash_points;
+mod damage;
+mod failures;
+mod maintenance;
+mod model;
+mod random;
+mod session;
+mod steps;
+mod world;
+
+/// How many cases a test tries: few in the gate, as many as asked for in a long run.
+fn cases(default: u64) -> u64 {
+    std::env::var("THALWEG_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(default)
+}
