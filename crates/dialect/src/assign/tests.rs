@@ -141,7 +141,7 @@ fn numbers_are_rounded_and_must_fit() {
         (float(-2.5), "int", "-2"),
         (float(f64::NAN), "int", "22003 integer out of range"),
         (float(9.3e18), "bigint", "22003 bigint out of range"),
-        (float(-9.223_372_036_854_775_808e18), "bigint", "-9223372036854775808"),
+        (float(-(2.0_f64.powi(63))), "bigint", "-9223372036854775808"),
         (float(1e39), "real", "22003 value out of range: overflow"),
         (float(0.1), "numeric(10,5)", "0.10000"),
         (float(1e10), "text", "10000000000"),

@@ -28,12 +28,8 @@ pub fn to_text(array: &ArrayRef) -> Result<ArrayRef> {
                 text.push_str(if values.value(index) { "true" } else { "false" });
             })
         }
-        ArrowType::Float32 => {
-            write_each_native::<Float32Type>(array, |value, text| write_float4(value, text))
-        }
-        ArrowType::Float64 => {
-            write_each_native::<Float64Type>(array, |value, text| write_float8(value, text))
-        }
+        ArrowType::Float32 => write_each_native::<Float32Type>(array, write_float4),
+        ArrowType::Float64 => write_each_native::<Float64Type>(array, write_float8),
         ArrowType::Date32 => write_each_native::<Date32Type>(array, |days, text| {
             write_date(i64::from(days), text);
         }),

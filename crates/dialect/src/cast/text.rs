@@ -192,10 +192,7 @@ fn out_of_range(text: &str, name: &str) -> Error {
     )
 }
 
-fn parse_float<F: FromStr>(text: &str, name: &str, infinite: fn(F) -> bool) -> Result<F>
-where
-    F: Copy,
-{
+fn parse_float<F: FromStr + Copy>(text: &str, name: &str, infinite: fn(F) -> bool) -> Result<F> {
     let digits = text.trim();
     let value: F = digits.parse().map_err(|_| invalid_text(name, text))?;
     let overflowed = infinite(value) && digits.bytes().any(|byte| byte.is_ascii_digit());
