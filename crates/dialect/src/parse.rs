@@ -99,7 +99,9 @@ fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Resul
     let tokens = literal::readable(tokens);
     let leads_with = |keyword: Keyword| {
         let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
-        matches!(first.map(|first| &first.token), Some(Token::Word(word)) if word.keyword == keyword)
+        first.is_some_and(
+            |first| matches!(&first.token, Token::Word(word) if word.keyword == keyword),
+        )
     };
     let parsed = if leads_with(Keyword::COPY) { parse_copy(tokens) } else { parse_other(tokens) };
     parsed.map_err(|error| errors::from_datafusion(error, sql))

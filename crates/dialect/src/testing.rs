@@ -15,7 +15,10 @@ pub(crate) fn context() -> SessionContext {
 
 /// Runs a statement, and gives its batches.
 pub(crate) fn run(sql: &str) -> Result<Vec<RecordBatch>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime of one thread");
     runtime.block_on(async {
         let context = context();
         let parsed = parse::parse_single(sql)?;
@@ -30,8 +33,11 @@ pub(crate) fn run(sql: &str) -> Result<Vec<RecordBatch>> {
 pub(crate) fn rows(sql: &str) -> Result<Vec<String>> {
     let mut rows = Vec::new();
     for batch in run(sql)? {
-        let columns: Vec<_> =
-            batch.columns().iter().map(|column| to_text(column).unwrap()).collect();
+        let columns: Vec<_> = batch
+            .columns()
+            .iter()
+            .map(|column| to_text(column).expect("every result has a text"))
+            .collect();
         for row in 0..batch.num_rows() {
             let values = columns.iter().map(|column| {
                 let column = arrow::array::AsArray::as_string_view(column);
@@ -71,5 +77,5 @@ pub(crate) fn expect_errors(cases: &[(&str, &str, &str)]) {
 
 /// The schema of a query's result.
 pub(crate) fn schema(sql: &str) -> Schema {
-    run(sql).unwrap()[0].schema().as_ref().clone()
+    run(sql).expect("the query runs")[0].schema().as_ref().clone()
 }

@@ -1,8 +1,8 @@
 //! The dialect that statements are parsed in: the parser's PostgreSQL, but for one thing.
 //!
-//! The parser lets a function's named argument have an expression for a name, which is nothing that
-//! PostgreSQL knows. To find out, it parses every argument twice, and a call nested in twenty others
-//! a million times. Everything else is passed on.
+//! The parser lets a function's named argument have an expression for a name, which is nothing
+//! that PostgreSQL knows. To find out, it parses every argument twice, and a call nested in
+//! twenty others a million times. Everything else is passed on.
 
 use std::any::TypeId;
 
