@@ -57,8 +57,8 @@ async fn run(context: &Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Loads a table, and keeps what the disk holds before and after its checkpoint, as a process
-/// that dies at these moments would leave it.
+/// Loads a table, and keeps what the disk holds before its checkpoint, as a process that dies at
+/// that moment would leave it, and after.
 async fn prepare(context: &Context, live: &Path, log: &Path, checkpoint: &Path) -> Result<u64> {
     let files = context.tpch()?;
     // No checkpoint but the one asked for, or there would be no log to recover from.
@@ -69,9 +69,10 @@ async fn prepare(context: &Context, live: &Path, log: &Path, checkpoint: &Path) 
     let rows = count(&mut session).await?;
     copy_directory(live, log)?;
     database.checkpoint()?;
-    copy_directory(live, checkpoint)?;
     drop(session);
+    // Segments that the checkpoint made superfluous go in the background, until it is closed.
     database.close()?;
+    copy_directory(live, checkpoint)?;
     Ok(rows)
 }
 
