@@ -10,8 +10,8 @@ use crate::loader::Loader;
 use crate::session::Session;
 use crate::statement::{Shaper, Target};
 
-/// Adds rows to one table. They appear together when [`finish`](Appender::finish) is called; dropping
-/// the appender instead adds nothing.
+/// Adds rows to one table. They appear together when [`finish`](Appender::finish) is called;
+/// dropping the appender instead adds nothing.
 pub struct Appender {
     database: Database,
     session: Session,

@@ -1,7 +1,7 @@
 //! The catalog as DataFusion sees it: what one statement's transaction shows.
 //!
-//! Two catalogs hold the same tables: [`DATABASE`], and [`WITH_ROW_IDS`], which shows each row's place in
-//! one more column and is meant for the statements that change rows.
+//! Two catalogs hold the same tables: [`DATABASE`], and [`WITH_ROW_IDS`], which shows each row's
+//! place in one more column and is meant for the statements that change rows.
 
 mod information_schema;
 mod table;
@@ -222,7 +222,13 @@ impl SchemaProvider for Namespace {
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let catalog = self.session.catalog();
         match catalog.object(&self.namespace, name) {
-            None => Ok(None),
+            None => match view::file_named(name) {
+                None => Ok(None),
+                Some(file) => {
+                    let state = self.session.session_state()?;
+                    view::external(&state, &file).await.map(Some)
+                }
+            },
             Some(Object::Table(_)) => {
                 let table = self.session.shard_table(&self.namespace, name, self.row_ids)?;
                 Ok(table.map(|table| Arc::new(table) as _))
@@ -239,7 +245,8 @@ impl SchemaProvider for Namespace {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.session.catalog().object(&self.namespace, name).is_some()
+        let catalog = self.session.catalog();
+        catalog.object(&self.namespace, name).is_some() || view::file_named(name).is_some()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The shard scan: a table's rows as one snapshot shows them, as an operator of DataFusion.
 //!
-//! Chunks whose zones exclude the filter are left out before the scan starts. The rest is handed out
-//! chunk by chunk to whichever partition asks next, so that no thread waits for another's share.
-//! Batches are slices of the chunk's own buffers wherever no row is dead.
+//! Chunks whose zones exclude the filter are left out before the scan starts. The rest is handed
+//! out chunk by chunk to whichever partition asks next, so that no thread waits for another's
+//! share. Batches are slices of the chunk's own buffers wherever no row is dead.
 
 mod pruning;
 mod statistics;

@@ -105,8 +105,8 @@ impl Session {
     /// Runs one statement.
     ///
     /// # Errors
-    /// What is wrong with the statement, or why it could not be done. Nothing of it happened then; an
-    /// open transaction block has failed.
+    /// What is wrong with the statement, or why it could not be done. Nothing of it happened then;
+    /// an open transaction block has failed.
     pub async fn execute(&mut self, sql: &str) -> Result<Outcome> {
         let outcome = match parse_single(sql) {
             Ok(parsed) => self.run(parsed, sql).await,
@@ -140,15 +140,21 @@ impl Session {
         }
     }
 
-    /// A statement that is a transaction of its own; when it loses against another, it is tried again.
+    /// A statement that is a transaction of its own; when it loses against another, it is tried
+    /// again.
     async fn run_alone(&mut self, parsed: &Parsed, sql: &str) -> Result<Outcome> {
+        let mut lost = None;
         for _ in 0..RETRIES_MAX {
             let transaction = Transaction::new(self.database.shared.engine.snapshot());
             let (outcome, transaction) = self.run_in(transaction, parsed, sql).await?;
             match self.commit(transaction).await {
-                Err(error) if statement::may_retry(parsed, &error) => {}
+                Err(error) if statement::may_retry(parsed, &error) => lost = Some(error),
                 committed => return committed.map(|()| outcome),
             }
+        }
+        // An upsert that breaks a key other than the one it names breaks it at every try.
+        if let Some(error) = lost.filter(|error| error.state() == SqlState::UNIQUE_VIOLATION) {
+            return Err(error);
         }
         Err(Error::new(
             SqlState::SERIALIZATION_FAILURE,

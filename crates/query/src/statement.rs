@@ -98,7 +98,7 @@ pub(crate) async fn execute(execution: &mut Execution<'_>, parsed: &Parsed) -> R
         Tree::CreateExternalTable(table) => create::external_table(execution, table).await,
         Tree::CopyTo(command) => Err(Error::unsupported(command)),
         Tree::Explain(_) => query::run(execution, parsed).await,
-        Tree::Reset(_) => settings::pass_on(execution, parsed).await,
+        Tree::Reset(reset) => settings::reset(execution, reset, parsed).await,
     }
 }
 
@@ -108,11 +108,11 @@ async fn plain(
     statement: &Statement,
 ) -> Result<Outcome> {
     match statement {
-        Statement::Query(_) => query::run(execution, parsed).await,
+        Statement::Query(query) => query::run_or_change(execution, query, parsed).await,
         Statement::Explain { .. } => query::run(execution, parsed).await,
         Statement::Insert(insert) => insert::run(execution, insert).await,
-        Statement::Update(update) => update::run(execution, update).await,
-        Statement::Delete(delete) => delete::run(execution, delete).await,
+        Statement::Update(update) => update::run(execution, update, None).await,
+        Statement::Delete(delete) => delete::run(execution, delete, None).await,
         Statement::Truncate(truncate) => delete::truncate(execution, truncate),
         Statement::Copy { .. } => copy::run(execution, statement).await,
         Statement::CreateTable(table) => create::table(execution, table).await,

@@ -90,6 +90,7 @@ fn apply_rows(
     encoder: &mut GroupEncoder,
 ) -> Result<()> {
     let id = changes.table;
+    effects.staged.extend(changes.append.iter().filter_map(NewRows::staged));
     let entry = stage.catalog.table(id).ok_or_else(table_is_gone)?;
     if changes.version.is_some_and(|version| version != entry.version) {
         return Err(altered_meanwhile(&entry.schema.name));

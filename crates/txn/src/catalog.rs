@@ -1,6 +1,7 @@
 //! The catalog: every object that SQL can name. Immutable; a change makes a new one.
 //!
-//! Changes travel in the same groups as rows, so that a schema and the rows under it never disagree.
+//! Changes travel in the same groups as rows, so that a schema and the rows under it never
+//! disagree.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

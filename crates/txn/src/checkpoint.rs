@@ -1,7 +1,7 @@
 //! Checkpoints: a snapshot written to one file while writes go on.
 //!
-//! An open chunk is written as far as the snapshot shows it; replay opens it again where the log goes
-//! on appending to it.
+//! An open chunk is written as far as the snapshot shows it; replay opens it again where the log
+//! goes on appending to it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
@@ -41,6 +41,7 @@ struct TableHeader {
 /// Writes a checkpoint of what is durable now, then lets older parts of the log go.
 pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
     let Some(directory) = &shared.directory else { return Ok(Lsn(0)) };
+    let keep = first_needed(shared);
     let snapshot = shared.publisher.snapshot();
     let lsn = snapshot.lsn();
     let mut writer = CheckpointWriter::create(
@@ -55,10 +56,18 @@ pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
     shared.progress.end();
     written?;
     let size = shared.log_bytes.load(Ordering::Relaxed);
-    let keep = shared.staging.floor().map_or(lsn.next(), |floor| floor.min(lsn.next()));
     let _ = shared.requests.send(Request::RemoveBefore(keep));
     shared.checkpoint_due.store(shared.options.checkpoint_bytes.max(size / 8), Ordering::Relaxed);
     Ok(lsn)
+}
+
+/// From where on the log is needed besides a checkpoint whose snapshot is taken after this call.
+///
+/// Groups after the snapshot may take in chunks that were staged before it. Those whose group is
+/// not published yet hold the floor; those that are staged from now on come after the last group.
+fn first_needed(shared: &Shared) -> Lsn {
+    let published = shared.publisher.snapshot().lsn();
+    shared.staging.floor().map_or(published, |floor| floor.min(published))
 }
 
 fn write_sections(

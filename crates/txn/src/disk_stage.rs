@@ -15,9 +15,7 @@ use crate::published::{GroupEffects, Publisher};
 use crate::record::{GROUP_RECORD, STAGED_RECORD};
 use crate::staging::StagingArea;
 use crate::transaction_stage::Request;
-
-/// Told once what became of a group.
-pub type Acknowledge = Box<dyn FnOnce(Result<Lsn>) + Send>;
+use crate::waiter::Waiter;
 
 /// How many bytes of groups one write takes at most, so that the first of many is not kept waiting.
 const WRITE_BYTES_MAX: usize = 64 << 20;
@@ -47,7 +45,7 @@ pub(crate) struct PendingGroup {
     pub(crate) payload: Vec<Vec<u8>>,
     pub(crate) durability: Durability,
     pub(crate) effects: GroupEffects,
-    pub(crate) acknowledge: Acknowledge,
+    pub(crate) acknowledge: Waiter,
 }
 
 pub(crate) struct DiskStage {
@@ -59,7 +57,8 @@ pub(crate) struct DiskStage {
     pub(crate) transactions: Sender<Request>,
     /// Groups that a failing log refused; they wait to be undone.
     pub(crate) refused: Vec<PendingGroup>,
-    pub(crate) failed: bool,
+    /// Why groups are refused at the moment.
+    pub(crate) failure: Option<Error>,
     /// The last group in the log, for records that are not groups.
     pub(crate) last_lsn: Lsn,
     pub(crate) log_bytes: Arc<AtomicU64>,
@@ -84,6 +83,7 @@ impl DiskStage {
             self.staging.release(staged_bytes);
             match last {
                 Some(DiskCommand::Close(reply)) => {
+                    self.give_up_refused();
                     let closed = self.log.map_or(Ok(()), LogWriter::close);
                     // The one who asked may have given up waiting.
                     let _ = reply.send(closed);
@@ -121,7 +121,7 @@ impl DiskStage {
     /// Writes, syncs, publishes and acknowledges; or refuses all groups of the batch.
     fn write(&mut self, batch: Batch) -> Option<DiskCommand> {
         let Batch { groups, staged, last, .. } = batch;
-        if self.failed {
+        if self.failure.is_some() {
             lose(&staged);
             self.refused.extend(groups);
             return last;
@@ -166,9 +166,9 @@ impl DiskStage {
 
     fn conclude(&mut self, groups: Vec<PendingGroup>, written: Result<()>) {
         if let Err(error) = written {
-            self.failed = true;
-            self.refused.extend(groups);
             let permanent = self.log.as_ref().is_some_and(LogWriter::is_poisoned);
+            self.failure = Some(refused(&error, permanent));
+            self.refused.extend(groups);
             // Without a transaction stage there is nobody left to undo anything for.
             let _ = self.transactions.send(Request::DiskFailed { error, permanent });
             return;
@@ -181,7 +181,15 @@ impl DiskStage {
         });
         self.publisher.publish(lsn, effects);
         for (acknowledge, lsn) in acknowledgements {
-            acknowledge(Ok(lsn));
+            acknowledge.tell(Ok(lsn));
+        }
+    }
+
+    /// Tells those whose group was refused when there is nobody left to undo it.
+    fn give_up_refused(&mut self) {
+        let Some(error) = self.failure.take() else { return };
+        for group in self.refused.drain(..) {
+            group.acknowledge.tell(Err(error.clone()));
         }
     }
 
@@ -196,7 +204,7 @@ impl DiskStage {
                 }
             }
             DiskCommand::Resume(reply) => {
-                self.failed = false;
+                self.failure = None;
                 let _ = reply.send(std::mem::take(&mut self.refused));
             }
             DiskCommand::Group(_) | DiskCommand::Stage(_) | DiskCommand::Close(_) => {

@@ -11,7 +11,7 @@ use thalweg_log::{CheckpointReader, DataDirectory, DirectoryMode, LogOptions, Lo
 use thalweg_store::{ClosedChunk, codec};
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 
-use crate::disk_stage::{Acknowledge, DiskCommand, DiskStage, StagedRecord};
+use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
 use crate::maintenance::{Chore, Maintenance};
 use crate::progress::{Progress, Silent};
 use crate::published::{Publisher, Snapshot};
@@ -19,6 +19,7 @@ use crate::record::StageId;
 use crate::recovery::{self, STAGE_HEAD};
 use crate::staging::{Staged, StagingArea};
 use crate::transaction_stage::{Request, TransactionStage};
+use crate::waiter::{Acknowledge, Waiter, closed};
 use crate::write_set::WriteSet;
 
 /// What an acknowledged write has survived.
@@ -145,7 +146,7 @@ impl Engine {
             staging: Arc::clone(&shared.staging),
             transactions: requests,
             refused: Vec::new(),
-            failed: false,
+            failure: None,
             last_lsn: restored.lsn,
             log_bytes,
         };
@@ -160,18 +161,14 @@ impl Engine {
         };
         let maintenance =
             Maintenance { shared: Arc::clone(&shared), inbox: chore_inbox, seen: restored.lsn };
-        let refused = |error: std::io::Error| {
-            Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, "the system refused a thread")
-                .with_detail(error.to_string())
-        };
-        let spawn = |name: &str, stage: Box<dyn FnOnce() + Send>| {
-            env.threads.spawn(name, stage).map_err(refused)
-        };
-        let threads = vec![
-            spawn("maintenance", Box::new(move || maintenance.run()))?,
-            spawn("transactions", Box::new(move || transaction_stage.run()))?,
-            spawn("disk", Box::new(move || disk_stage.run()))?,
-        ];
+        let threads = spawn_stages(
+            &env,
+            [
+                ("maintenance", Box::new(move || maintenance.run())),
+                ("transactions", Box::new(move || transaction_stage.run())),
+                ("disk", Box::new(move || disk_stage.run())),
+            ],
+        )?;
         Ok(Engine {
             shared,
             disk,
@@ -192,15 +189,13 @@ impl Engine {
         TableId(self.next_table_id.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Hands over a write set. `acknowledge` is called once, from one of the engine's threads: with the
-    /// group's number when it is as durable as asked and visible, or with why none of it happened.
+    /// Hands over a write set. `acknowledge` is called once, from one of the engine's threads: with
+    /// the group's number when it is as durable as asked and visible, or with why none of it
+    /// happened.
     pub fn commit(&self, write_set: WriteSet, durability: Durability, acknowledge: Acknowledge) {
-        let request = Request::Commit { write_set, durability, acknowledge };
-        if let Err(unsent) = self.shared.requests.send(request)
-            && let Request::Commit { acknowledge, .. } = unsent.0
-        {
-            acknowledge(Err(closed()));
-        }
+        let acknowledge = Waiter::new(acknowledge);
+        // A request that can't be sent is dropped, and its waiter told.
+        let _ = self.shared.requests.send(Request::Commit { write_set, durability, acknowledge });
     }
 
     /// Commits and waits.
@@ -220,8 +215,8 @@ impl Engine {
         receiver.recv().map_err(|_| closed())?
     }
 
-    /// Encodes a bulk chunk on the caller's thread and sends it ahead to the log. Waits when the disk
-    /// is far behind.
+    /// Encodes a bulk chunk on the caller's thread and sends it ahead to the log. Waits when the
+    /// disk is far behind.
     ///
     /// # Errors
     /// Where the database is closed.
@@ -270,11 +265,20 @@ impl Engine {
         threads.remove(0).join();
         let (reply, closed_log) = channel();
         let _ = self.shared.requests.send(Request::Close(reply));
-        let result = closed_log.recv().unwrap_or_else(|_| Err(closed()));
+        let result = closed_log.recv().unwrap_or_else(|_| self.close_disk_stage());
         for thread in threads.drain(..) {
             thread.join();
         }
         result
+    }
+}
+
+impl Engine {
+    /// Ends the disk stage where the transaction stage died and could not tell it.
+    fn close_disk_stage(&self) -> Result<()> {
+        let (reply, closed_log) = channel();
+        let _ = self.disk.send(DiskCommand::Close(reply));
+        closed_log.recv().unwrap_or_else(|_| Err(closed()))
     }
 }
 
@@ -283,6 +287,19 @@ impl Drop for Engine {
         // Nobody is left to tell; a log without the mark of a clean close is recovered from.
         let _ = self.close();
     }
+}
+
+type Stage = (&'static str, Box<dyn FnOnce() + Send>);
+
+fn spawn_stages(env: &Env, stages: [Stage; 3]) -> Result<Vec<Box<dyn ThreadHandle>>> {
+    let mut threads = Vec::with_capacity(stages.len());
+    for (name, stage) in stages {
+        threads.push(env.threads.spawn(name, stage).map_err(|error| {
+            Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, "the system refused a thread")
+                .with_detail(error.to_string())
+        })?);
+    }
+    Ok(threads)
 }
 
 fn replay_log(
@@ -313,10 +330,6 @@ fn replay_log(
         progress.end();
     }
     Ok(writer)
-}
-
-fn closed() -> Error {
-    Error::new(SqlState::SHUTTING_DOWN, "the database is closed")
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The pipeline of stages that turns write sets into durable, visible groups, and readers' snapshots.
+//! The pipeline of stages that turns write sets into durable, visible groups, and readers'
+//! snapshots.
 //!
 //! Promises: a write set happens whole or not at all; it is visible to new snapshots when it is as
 //! durable as its writer asked for, never before; what was acknowledged survives; groups become
@@ -18,16 +19,17 @@ mod recovery;
 mod staging;
 mod transaction;
 mod transaction_stage;
+mod waiter;
 mod write_set;
 
 pub use catalog::{
     Catalog, CatalogChange, DEFAULT_NAMESPACE, ExternalTable, Object, TableEntry, View, name_taken,
     no_namespace, no_table,
 };
-pub use disk_stage::Acknowledge;
 pub use engine::{Durability, Engine, Options};
 pub use progress::{Progress, Silent, Unit};
 pub use published::Snapshot;
 pub use staging::Staged;
 pub use transaction::{Savepoint, Transaction};
+pub use waiter::Acknowledge;
 pub use write_set::{NewRows, TableChanges, WriteSet};

@@ -1,5 +1,5 @@
-//! Background work: full chunks become closed ones, mostly dead chunks are rewritten, and the log is
-//! cut short by checkpoints.
+//! Background work: full chunks become closed ones, mostly dead chunks are rewritten, and the log
+//! is cut short by checkpoints.
 //!
 //! The thread builds from snapshots and hands results to the transaction stage; it changes nothing
 //! itself.
@@ -82,7 +82,8 @@ impl Maintenance {
             return;
         }
         if checkpoint::write(&self.shared).is_err() {
-            // Most likely the disk is full. The log holds everything; try again after as much again.
+            // Most likely the disk is full. The log holds everything; try again after as much
+            // again.
             self.shared.checkpoint_due.store(due.saturating_mul(2), Ordering::Relaxed);
         }
     }

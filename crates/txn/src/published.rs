@@ -11,6 +11,7 @@ use thalweg_store::{Effect, Table, TableState};
 use thalweg_types::{Lsn, TableId};
 
 use crate::catalog::Catalog;
+use crate::staging::Staged;
 
 /// The database as of one group. Never changes; cheap to clone.
 #[derive(Clone)]
@@ -51,6 +52,9 @@ pub(crate) struct GroupEffects {
     pub(crate) steps: Vec<Step>,
     /// The catalog before and after, where the group changed it.
     pub(crate) catalog: Option<(Arc<Catalog>, Arc<Catalog>)>,
+    /// Chunks that the group took in: the log keeps them as long as a checkpoint may lack the
+    /// group.
+    pub(crate) staged: Vec<Arc<Staged>>,
 }
 
 pub(crate) enum Step {

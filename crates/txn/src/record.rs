@@ -47,8 +47,8 @@ const TRUNCATE: u8 = 6;
 const COMPACT: u8 = 7;
 const IDENTITY: u8 = 8;
 
-/// Builds a group's payload: small entries collect in one buffer, large ones stay parts of their own,
-/// so that a bulk chunk is never copied on its way to the disk.
+/// Builds a group's payload: small entries collect in one buffer, large ones stay parts of their
+/// own, so that a bulk chunk is never copied on its way to the disk.
 #[derive(Default)]
 pub struct GroupEncoder {
     parts: Vec<Vec<u8>>,

@@ -1,7 +1,7 @@
 //! Bulk chunks on their way to the log ahead of their commit.
 //!
-//! A load of gigabytes would make a commit wait for all its bytes at once. So each chunk is written as
-//! soon as it is built; the commit only names it. What no commit names is ignored at recovery.
+//! A load of gigabytes would make a commit wait for all its bytes at once. So each chunk is written
+//! as soon as it is built; the commit only names it. What no commit names is ignored at recovery.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

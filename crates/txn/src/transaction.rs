@@ -1,7 +1,7 @@
 //! A transaction: a snapshot with its own changes laid over it.
 //!
-//! It reads through the same table states as everybody else; its own rows lie in private chunks of a
-//! private copy of the state. Nothing is shared until its write set goes to the engine.
+//! It reads through the same table states as everybody else; its own rows lie in private chunks of
+//! a private copy of the state. Nothing is shared until its write set goes to the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

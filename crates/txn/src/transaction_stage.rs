@@ -1,8 +1,8 @@
 //! The transaction stage: one thread that owns every table's writing half.
 //!
-//! It checks and applies write sets in the order in which they arrive, and hands each on to the disk
-//! stage without waiting. What the log then refuses is undone here, newest first, together with
-//! everything that was queued behind it.
+//! It checks and applies write sets in the order in which they arrive, and hands each on to the
+//! disk stage without waiting. What the log then refuses is undone here, newest first, together
+//! with everything that was queued behind it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,17 +14,18 @@ use thalweg_types::{Error, Lsn, Result, TableId};
 use crate::Durability;
 use crate::apply;
 use crate::catalog::Catalog;
-use crate::disk_stage::{Acknowledge, DiskCommand, PendingGroup, refused};
+use crate::disk_stage::{DiskCommand, PendingGroup, refused};
 use crate::maintenance::Chore;
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, bitmap_bytes};
+use crate::waiter::Waiter;
 use crate::write_set::WriteSet;
 
 pub(crate) enum Request {
     Commit {
         write_set: WriteSet,
         durability: Durability,
-        acknowledge: Acknowledge,
+        acknowledge: Waiter,
     },
     /// A full chunk was rebuilt as a closed one: same rows, same number.
     Swap {
@@ -75,9 +76,9 @@ impl TransactionStage {
         }
     }
 
-    fn commit(&mut self, write_set: WriteSet, durability: Durability, acknowledge: Acknowledge) {
+    fn commit(&mut self, write_set: WriteSet, durability: Durability, acknowledge: Waiter) {
         if let Some(error) = &self.stopped {
-            return acknowledge(Err(error.clone()));
+            return acknowledge.tell(Err(error.clone()));
         }
         let lsn = self.lsn.next();
         let mut effects = GroupEffects::default();
@@ -85,7 +86,7 @@ impl TransactionStage {
         let applied = apply::apply(self, write_set, lsn, &mut effects, &mut encoder);
         if let Err(error) = applied {
             self.undo(effects);
-            return acknowledge(Err(error));
+            return acknowledge.tell(Err(error));
         }
         self.lsn = lsn;
         self.hand_over_full_chunks(&effects);
@@ -140,8 +141,11 @@ impl TransactionStage {
             payload: encoder.finish(),
             // Losing a compaction loses nothing, and what follows it in the log syncs it too.
             durability: Durability::Write,
-            effects: GroupEffects { steps: vec![Step::Changed(id, effect)], catalog: None },
-            acknowledge: Box::new(|_| {}),
+            effects: GroupEffects {
+                steps: vec![Step::Changed(id, effect)],
+                ..GroupEffects::default()
+            },
+            acknowledge: Waiter::nobody(),
         }));
     }
 
@@ -150,8 +154,11 @@ impl TransactionStage {
             lsn: self.lsn,
             payload: Vec::new(),
             durability: Durability::None,
-            effects: GroupEffects { steps: vec![Step::Changed(id, effect)], catalog: None },
-            acknowledge: Box::new(|_| {}),
+            effects: GroupEffects {
+                steps: vec![Step::Changed(id, effect)],
+                ..GroupEffects::default()
+            },
+            acknowledge: Waiter::nobody(),
         }));
     }
 
@@ -173,7 +180,7 @@ impl TransactionStage {
             waiting.push(group.acknowledge);
         }
         for acknowledge in waiting.into_iter().rev() {
-            acknowledge(Err(error.clone()));
+            acknowledge.tell(Err(error.clone()));
         }
     }
 

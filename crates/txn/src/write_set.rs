@@ -40,7 +40,8 @@ impl TableChanges {
     }
 }
 
-/// Rows in the form in which they enter a table, already encoded for the log on the session's thread.
+/// Rows in the form in which they enter a table, already encoded for the log on the session's
+/// thread.
 pub enum NewRows {
     /// Goes to the end of the open chunk.
     Batch { rows: RecordBatch, encoded: Vec<u8> },
@@ -51,6 +52,13 @@ pub enum NewRows {
 }
 
 impl NewRows {
+    pub(crate) fn staged(&self) -> Option<Arc<Staged>> {
+        match self {
+            NewRows::Staged(staged) => Some(Arc::clone(staged)),
+            NewRows::Batch { .. } | NewRows::Chunk { .. } => None,
+        }
+    }
+
     #[must_use]
     pub fn batch(rows: RecordBatch) -> NewRows {
         let encoded = codec::encode_batch(&rows);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{Constraint, Constraints, DFSchema, Statistics};
+use datafusion::common::{DFSchema, Statistics};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
@@ -20,7 +20,6 @@ pub(crate) struct ShardTable {
     name: String,
     state: Arc<TableState>,
     schema: SchemaRef,
-    constraints: Constraints,
 }
 
 impl fmt::Debug for ShardTable {
@@ -31,18 +30,9 @@ impl fmt::Debug for ShardTable {
 
 impl ShardTable {
     pub(crate) fn new(table: &TableSchema, state: Arc<TableState>, row_ids: bool) -> ShardTable {
-        let keys = table.keys().map(|key| {
-            let columns = table.key_positions(key);
-            if table.primary_key.as_ref() == Some(key) {
-                Constraint::PrimaryKey(columns)
-            } else {
-                Constraint::Unique(columns)
-            }
-        });
         ShardTable {
             name: table.name.clone(),
             schema: scan_schema(&arrow_schema(table), row_ids),
-            constraints: Constraints::new_unverified(keys.collect()),
             state,
         }
     }
@@ -54,9 +44,8 @@ impl TableProvider for ShardTable {
         Arc::clone(&self.schema)
     }
 
-    fn constraints(&self) -> Option<&Constraints> {
-        Some(&self.constraints)
-    }
+    // Keys are not told: what DataFusion 55.2 derives from them goes wrong for groupings over
+    // joins, where it takes rows for unique that are not.
 
     fn table_type(&self) -> TableType {
         TableType::Base

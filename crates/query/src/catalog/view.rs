@@ -1,5 +1,6 @@
 //! Views and external tables: names whose rows come from somewhere else.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -27,6 +28,24 @@ pub(super) async fn plan(
     let plan = plan::rename_columns(planned.plan, &wished)?;
     let plan = LogicalPlanBuilder::from(plan).alias(TableReference::bare(name))?.build()?;
     Ok(Arc::new(ViewTable::new(plan, Some(view.query.clone()))))
+}
+
+/// `SELECT … FROM 'flights.parquet'`: a name that is a file's is the file.
+pub(super) fn file_named(name: &str) -> Option<ExternalTable> {
+    let (_, extension) = name.rsplit_once('.')?;
+    let format = match extension.to_ascii_lowercase().as_str() {
+        "parquet" => "PARQUET",
+        "csv" => "CSV",
+        "json" | "jsonl" | "ndjson" => "JSON",
+        "arrow" => "ARROW",
+        _ => return None,
+    };
+    let mut options = BTreeMap::new();
+    if format == "CSV" {
+        options.insert("format.has_header".to_owned(), "true".to_owned());
+    }
+    let (location, columns) = (name.to_owned(), Vec::new());
+    Some(ExternalTable { location, format: format.to_owned(), options, columns })
 }
 
 /// Opens the files of an external table.

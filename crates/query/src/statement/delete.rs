@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast::{
-    CascadeOption, Delete, FromTable, Truncate, TruncateIdentityOption,
+    CascadeOption, Delete, FromTable, Truncate, TruncateIdentityOption, With,
 };
 use thalweg_types::{Error, Result};
 
@@ -14,7 +14,11 @@ use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::scan::ROW_ID;
 
-pub(super) async fn run(execution: &mut Execution<'_>, delete: &Delete) -> Result<Outcome> {
+pub(super) async fn run(
+    execution: &mut Execution<'_>,
+    delete: &Delete,
+    with: Option<&With>,
+) -> Result<Outcome> {
     if delete.limit.is_some() || !delete.order_by.is_empty() {
         return Err(Error::unsupported("DELETE with ORDER BY or LIMIT"));
     }
@@ -35,7 +39,8 @@ pub(super) async fn run(execution: &mut Execution<'_>, delete: &Delete) -> Resul
             }),
         );
     }
-    let query = ast_tools::select(projection, from, delete.selection.clone());
+    let mut query = ast_tools::select(projection, from, delete.selection.clone());
+    query.with = with.cloned();
     let planned = execution.told(plan::query(&execution.state, query).await)?;
     let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
     let (mut seen, mut ids, mut deleted) = (HashSet::new(), Vec::new(), Vec::new());

@@ -1,9 +1,11 @@
-//! `SELECT`, `VALUES`, `EXPLAIN`: whatever gives rows and changes nothing.
+//! `SELECT`, `VALUES`, `EXPLAIN`: whatever gives rows and changes nothing; and `WITH` ahead of a
+//! statement that does change something.
 
+use datafusion::sql::sqlparser::ast::{Insert, Query, SetExpr, Statement, With};
 use thalweg_dialect::parse::Parsed;
 use thalweg_types::Result;
 
-use super::Execution;
+use super::{Execution, delete, insert, update};
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 
@@ -12,4 +14,38 @@ pub(super) async fn run(execution: &Execution<'_>, parsed: &Parsed) -> Result<Ou
     let planned = execution.told(plan::statement(&execution.state, statement).await)?;
     let (schema, rows) = plan::stream(&execution.state, planned, execution.sql).await?;
     Ok(Outcome::rows(schema, rows, Tag::Select))
+}
+
+/// A query, or `WITH … INSERT`, `UPDATE` or `DELETE`, which the parser takes for queries.
+pub(super) async fn run_or_change(
+    execution: &mut Execution<'_>,
+    query: &Query,
+    parsed: &Parsed,
+) -> Result<Outcome> {
+    match (query.body.as_ref(), query.with.as_ref()) {
+        (SetExpr::Insert(Statement::Insert(change)), with) => {
+            insert::run(execution, &insert_with(change, with)).await
+        }
+        (SetExpr::Update(Statement::Update(change)), with) => {
+            update::run(execution, change, with).await
+        }
+        (SetExpr::Delete(Statement::Delete(change)), with) => {
+            delete::run(execution, change, with).await
+        }
+        _ => run(execution, parsed).await,
+    }
+}
+
+/// Hands what `WITH` names to the query that the rows come from, ahead of that query's own names.
+fn insert_with(insert: &Insert, with: Option<&With>) -> Insert {
+    let mut insert = insert.clone();
+    if let (Some(source), Some(with)) = (&mut insert.source, with) {
+        let mut with = with.clone();
+        if let Some(own) = source.with.take() {
+            with.recursive |= own.recursive;
+            with.cte_tables.extend(own.cte_tables);
+        }
+        source.with = Some(with);
+    }
+    insert
 }

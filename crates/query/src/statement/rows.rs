@@ -25,7 +25,8 @@ enum Source {
     Null,
 }
 
-/// Makes whole rows of one table: casts, defaults, numbers, and the constraints that need no other row.
+/// Makes whole rows of one table: casts, defaults, numbers, and the constraints that need no other
+/// row.
 pub(crate) struct Shaper {
     table: Arc<TableSchema>,
     schema: SchemaRef,

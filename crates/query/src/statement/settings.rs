@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::sql::parser::ResetStatement;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Set, Value};
 use futures::StreamExt;
 use thalweg_dialect::errors::from_datafusion;
@@ -117,6 +118,23 @@ pub(super) async fn set(
         Set::SetTransaction { .. } | Set::SetNames { .. } => Ok(Outcome::command("SET")),
         other => Err(Error::unsupported(format!("{other}"))),
     }
+}
+
+/// Gives a setting the value that sessions begin with.
+pub(super) async fn reset(
+    execution: &mut Execution<'_>,
+    reset: &ResetStatement,
+    parsed: &Parsed,
+) -> Result<Outcome> {
+    let ResetStatement::Variable(name) = reset;
+    let name = dotted(name);
+    if name.contains('.') {
+        return pass_on(execution, parsed).await;
+    }
+    let fresh = Settings::new(execution.database.shared.durability);
+    let value = fresh.get(&name).ok_or_else(|| unrecognized(&name))?;
+    execution.settings.set(&name, &value)?;
+    Ok(Outcome::command("RESET"))
 }
 
 fn dotted(name: &ObjectName) -> String {

@@ -1,4 +1,5 @@
-//! `UPDATE`: a query finds the rows and their new values; the old ones die and the new ones are added.
+//! `UPDATE`: a query finds the rows and their new values; the old ones die and the new ones are
+//! added.
 
 use std::collections::HashSet;
 
@@ -8,7 +9,7 @@ use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Ident, SelectItem, TableFactor, TableWithJoins, Update,
-    UpdateTableFromKind,
+    UpdateTableFromKind, With,
 };
 use thalweg_store::arrow_schema;
 use thalweg_types::{Error, Identity, Result, RowId, SqlState, TableSchema};
@@ -20,7 +21,11 @@ use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::scan::ROW_ID;
 
-pub(super) async fn run(execution: &mut Execution<'_>, update: &Update) -> Result<Outcome> {
+pub(super) async fn run(
+    execution: &mut Execution<'_>,
+    update: &Update,
+    with: Option<&With>,
+) -> Result<Outcome> {
     if update.limit.is_some() || !update.order_by.is_empty() {
         return Err(Error::unsupported("UPDATE with ORDER BY or LIMIT"));
     }
@@ -35,7 +40,8 @@ pub(super) async fn run(execution: &mut Execution<'_>, update: &Update) -> Resul
         None => {}
     }
     let projection = assignments.projection(&target, &alias);
-    let query = ast_tools::select(projection, from, update.selection.clone());
+    let mut query = ast_tools::select(projection, from, update.selection.clone());
+    query.with = with.cloned();
     let planned = execution.told(plan::query(&execution.state, query).await)?;
     let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
     let rows = replace(execution, &target, &batches)?;

@@ -13,7 +13,7 @@ use thalweg_types::{
     Check, Column, ColumnId, DataType, Error, Identity, Key, Result, SqlState, TableId, TableSchema,
 };
 
-use super::super::rows::compile;
+use super::super::rows::{compile, evaluate_default};
 use super::super::{Execution, folded};
 use super::check_names;
 use crate::statement::target::QualifiedName;
@@ -208,7 +208,9 @@ pub(in crate::statement) fn set_default(
         ),
         _ => error,
     })?;
-    compile(&execution.state, &text, &DFSchema::empty())?;
+    let compiled = compile(&execution.state, &text, &DFSchema::empty())?;
+    // A value that does not fit its column is told now, not at the first insert.
+    evaluate_default(&compiled, column, 1)?;
     column.default = Some(text);
     Ok(())
 }

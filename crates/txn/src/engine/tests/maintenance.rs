@@ -1,1 +1,112 @@
+//! Chunks that are closed and compacted while transactions hold old row ids.
 
+use super::model::{Row, schema};
+use super::session::Outcome;
+use super::world::{End, World};
+use crate::Durability;
+use thalweg_types::TableId;
+
+fn row(value: i64) -> Row {
+    Row { tag: None, numbers: vec![Some(value)] }
+}
+
+/// A world with one empty table.
+fn world() -> (World, TableId) {
+    let mut world = World::new(11);
+    world.start().unwrap();
+    let id = world.engine().allocate_table_id();
+    let (mut session, stamp) = (world.begin(), world.stamp());
+    session.create(schema(id, "t"), stamp);
+    world.commit(session, Durability::Fsync).unwrap();
+    (world, id)
+}
+
+fn add_bulk(world: &mut World, id: TableId, first: i64, count: i64) -> Outcome {
+    let (mut session, stamp) = (world.begin(), world.stamp());
+    let rows: Vec<_> = (first..first + count).map(|key| (key, row(key))).collect();
+    session.bulk(world.engine(), id, &rows, stamp);
+    world.commit(session, Durability::Fsync)
+}
+
+fn remove(world: &mut World, id: TableId, keys: impl Iterator<Item = i64>) -> Outcome {
+    let mut session = world.begin();
+    for key in keys {
+        session.remove(id, key)?;
+    }
+    world.commit(session, Durability::Fsync)
+}
+
+#[test]
+fn old_row_ids_lead_to_moved_rows() {
+    let (mut world, id) = world();
+    add_bulk(&mut world, id, 0, 100).unwrap();
+    let (mut wins, mut loses) = (world.begin(), world.begin());
+    for session in [&mut wins, &mut loses] {
+        session.remove(id, 70).unwrap();
+        session.insert(id, 70, row(-70), 1_000_000);
+    }
+    remove(&mut world, id, (0..100).filter(|key| key % 3 == 0)).unwrap();
+    let mut late = world.begin();
+    late.remove(id, 71).unwrap();
+    let chunk = |world: &World| {
+        let snapshot = world.engine().snapshot();
+        snapshot.table(id).unwrap().chunks().next().unwrap().number()
+    };
+    let before = chunk(&world);
+    world.compact();
+    // One of the two meets the row where it lies now; the other meets the winner.
+    world.commit_all(vec![wins, loses, late], Durability::Fsync).unwrap();
+    assert_ne!(chunk(&world), before, "the chunk was compacted");
+    world.hold_snapshot().unwrap();
+    remove(&mut world, id, (80..100).filter(|key| key % 3 != 0)).unwrap();
+    world.compact();
+    for end in [End::Kill, End::Crash, End::Close] {
+        world.restart(end).unwrap();
+    }
+    remove(&mut world, id, [1, 2].into_iter()).unwrap();
+}
+
+#[test]
+fn a_table_that_was_compacted_away_goes_on_after_a_checkpoint() {
+    let (mut world, id) = world();
+    add_bulk(&mut world, id, 0, 40).unwrap();
+    remove(&mut world, id, 0..40).unwrap();
+    world.compact();
+    world.checkpoint().unwrap();
+    world.restart(End::Kill).unwrap();
+    for first in [0, 100, 200] {
+        add_bulk(&mut world, id, first, 20).unwrap();
+        world.restart(End::Crash).unwrap();
+    }
+}
+
+#[test]
+fn full_chunks_are_closed_between_transactions() {
+    const STEP: i64 = 16_000;
+    let (mut world, id) = world();
+    let mut old = None;
+    for first in (0..5 * STEP).step_by(STEP as usize) {
+        let mut session = world.begin();
+        let version = world.stamp();
+        let rows: Vec<_> = (first..first + STEP).map(|key| (key, row(key))).collect();
+        session.insert_all(id, &rows, version);
+        world.commit(session, Durability::Write).unwrap();
+        let session = old.get_or_insert_with(|| world.begin());
+        session.check().unwrap();
+    }
+    let mut old = old.unwrap();
+    old.remove(id, 17).unwrap();
+    remove(&mut world, id, 100..120).unwrap();
+    // Goes through the queue of chores: those before it are done.
+    world.checkpoint().unwrap();
+    world.commit(old, Durability::Fsync).unwrap();
+    world.check_visible().unwrap();
+    let snapshot = world.engine().snapshot();
+    let first = snapshot.table(id).unwrap().chunks().next().unwrap();
+    assert!(matches!(first.chunk(), thalweg_store::Chunk::Closed(_)), "the first chunk is full");
+    drop(snapshot);
+    for (end, key) in [(End::Kill, 20_000), (End::Crash, 70_000)] {
+        world.restart(end).unwrap();
+        remove(&mut world, id, [key].into_iter()).unwrap();
+    }
+}

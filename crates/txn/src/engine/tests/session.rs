@@ -40,9 +40,15 @@ impl Session {
     }
 
     pub fn insert(&mut self, id: TableId, key: i64, row: Row, version: u64) {
+        self.insert_all(id, &[(key, row)], version);
+    }
+
+    pub fn insert_all(&mut self, id: TableId, rows: &[(i64, Row)], version: u64) {
         let schema = &self.view.tables[&id].schema;
-        self.transaction.append(id, batch(schema, &[(key, row.clone())])).unwrap();
-        self.put(id, key, Versioned { version, row });
+        self.transaction.append(id, batch(schema, rows)).unwrap();
+        for (key, row) in rows {
+            self.put(id, *key, Versioned { version, row: row.clone() });
+        }
     }
 
     /// Rows that go to the log ahead of the commit.
