@@ -50,7 +50,7 @@ impl Maintenance {
     fn close(&self, table: TableId, full: &FullChunk) {
         let number = full.number;
         self.request(Request::Swap { table, number, chunk: full.build() });
-        if number % 16 == 0 {
+        if number.is_multiple_of(16) {
             // Under constant load the inbox never runs dry: look around all the same.
             self.compact(CompactionPolicy::Busy);
             self.checkpoint_if_due();
