@@ -92,11 +92,7 @@ impl Engine {
             None => None,
         };
         let checkpoint = match &directory {
-            Some(directory) => CheckpointReader::open_newest(
-                &env,
-                &directory.checkpoints(),
-                directory.database_id(),
-            )?,
+            Some(directory) => newest_checkpoint(&env, directory)?,
             None => None,
         };
         let progress = Arc::clone(&options.progress);
@@ -300,6 +296,21 @@ fn spawn_stages(env: &Env, stages: [Stage; 3]) -> Result<Vec<Box<dyn ThreadHandl
         })?);
     }
     Ok(threads)
+}
+
+/// Opens the newest checkpoint and makes sure that it stays.
+///
+/// A process that died may have left its name in the page cache alone. Groups that follow count on
+/// the chunks as the checkpoint has them; a crash must not put the log before it in its place.
+fn newest_checkpoint(env: &Env, directory: &DataDirectory) -> Result<Option<CheckpointReader>> {
+    let checkpoints = directory.checkpoints();
+    env.files.sync_dir(&checkpoints).map_err(|error| {
+        let message = format!("cannot sync {}: {error}", checkpoints.display());
+        Error::new(SqlState::IO_ERROR, message)
+            .with_hint("Check the disk and the system's log.")
+            .with_source(error)
+    })?;
+    CheckpointReader::open_newest(env, &checkpoints, directory.database_id())
 }
 
 fn replay_log(
