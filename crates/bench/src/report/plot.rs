@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_finding_without_a_peer_has_no_bars() {
         let alone = Finding::new("<work>", Unit::Seconds, 1.0);
-        assert_eq!(bars(&[alone.clone()]), "");
+        assert_eq!(bars(std::slice::from_ref(&alone)), "");
         let plot = bars(&[alone.beside("peer", Samples::from(2.0))]);
         assert!(plot.contains("&lt;work&gt;") && plot.matches("<rect").count() == 2);
     }

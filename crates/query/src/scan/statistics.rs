@@ -71,11 +71,12 @@ fn column_statistics(state: &TableState, index: usize) -> ColumnStatistics {
     statistics.null_count = if exact { Precision::Exact(nulls) } else { Precision::Inexact(nulls) };
     if let Some((min, max)) = merged {
         let scalar = |array: &ArrayRef| ScalarValue::try_from_array(array, 0).ok();
-        if let (Some(min), Some(max)) = (scalar(&min), scalar(&max)) {
-            if !min.is_null() && !max.is_null() {
-                statistics.min_value = precision(min);
-                statistics.max_value = precision(max);
-            }
+        if let (Some(min), Some(max)) = (scalar(&min), scalar(&max))
+            && !min.is_null()
+            && !max.is_null()
+        {
+            statistics.min_value = precision(min);
+            statistics.max_value = precision(max);
         }
     }
     if let Some(most @ 1..) = distinct_max {

@@ -55,6 +55,7 @@ pub enum Aggregate {
 
 /// A query of one column.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a model has few queries at a time")]
 pub enum Query {
     Select(Select),
     Union { all: bool, left: Box<Query>, right: Box<Query> },
@@ -203,6 +204,7 @@ impl Scope<'_> {
         self.output(select, &kept)
     }
 
+    #[expect(clippy::type_complexity, reason = "the rows of each table, combined")]
     fn combinations(&mut self, select: &Select) -> Answer<Vec<Vec<(usize, [Value; 3])>>> {
         let tables = self.tables;
         let mut combinations = vec![];
