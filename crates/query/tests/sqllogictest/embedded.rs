@@ -1,0 +1,182 @@
+//! The database in this process: in memory, or in a directory and restarted again and again.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use async_trait::async_trait;
+use futures::{FutureExt, StreamExt};
+use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType};
+use tempfile::TempDir;
+use thalweg_formats::text::ValueFormatter;
+use thalweg_query::{Database, Durability, Session, Tag, TransactionStatus};
+use thalweg_types::{Error, Result};
+use tokio::sync::Mutex;
+
+use crate::route::{Refusal, Route};
+
+type Output = DBOutput<DefaultColumnType>;
+
+pub struct Embedded {
+    /// `None`: the database lies in memory and can't be restarted.
+    directory: Option<TempDir>,
+    state: Mutex<State>,
+}
+
+/// Sessions are kept here, not in their connections, so that a restart can end them all.
+struct State {
+    /// `None` while the database is restarted only.
+    database: Option<Database>,
+    sessions: BTreeMap<usize, Session>,
+    /// Whether a session holds what a restart would lose for good.
+    has_settings: bool,
+    connections: usize,
+}
+
+impl Embedded {
+    pub fn in_memory() -> Result<Arc<Embedded>> {
+        Embedded::new(None, Database::in_memory()?)
+    }
+
+    pub fn durable() -> Result<Arc<Embedded>> {
+        let directory = tempfile::tempdir()
+            .map_err(|error| Error::internal("no temporary directory").with_source(error))?;
+        let database = open(directory.path())?;
+        Embedded::new(Some(directory), database)
+    }
+
+    fn new(directory: Option<TempDir>, database: Database) -> Result<Arc<Embedded>> {
+        let state = State {
+            database: Some(database),
+            sessions: BTreeMap::new(),
+            has_settings: false,
+            connections: 0,
+        };
+        Ok(Arc::new(Embedded { directory, state: Mutex::new(state) }))
+    }
+}
+
+fn open(directory: &Path) -> Result<Database> {
+    Database::builder().directory(directory).durability(Durability::Write).open()
+}
+
+#[async_trait]
+impl Route for Embedded {
+    type Connection = Connection;
+
+    async fn connect(self: Arc<Self>) -> Result<Connection, Refusal> {
+        let mut state = self.state.lock().await;
+        state.connections += 1;
+        let number = state.connections;
+        drop(state);
+        Ok(Connection { route: self, number })
+    }
+
+    async fn restart(&self) -> Result<(), Refusal> {
+        let Some(directory) = &self.directory else { return Ok(()) };
+        let mut state = self.state.lock().await;
+        let mut sessions = state.sessions.values();
+        if state.has_settings || sessions.any(|s| s.transaction() != TransactionStatus::Idle) {
+            return Ok(());
+        }
+        state.sessions.clear();
+        if let Some(database) = state.database.take() {
+            database.close()?;
+        }
+        state.database = Some(open(directory.path())?);
+        Ok(())
+    }
+}
+
+pub struct Connection {
+    route: Arc<Embedded>,
+    number: usize,
+}
+
+impl Connection {
+    async fn answer(&self, sql: &str) -> Result<Output> {
+        let mut state = self.route.state.lock().await;
+        let State { database, sessions, has_settings, .. } = &mut *state;
+        let database = database.as_ref().ok_or_else(|| Error::internal("it did not restart"))?;
+        let session = sessions.entry(self.number).or_insert_with(|| database.session());
+        let mut output = DBOutput::StatementComplete(0);
+        for statement in session.parse(sql)? {
+            output = answer_one(session, &statement.text).await?;
+            let word = statement.text.split_whitespace().next().unwrap_or_default();
+            *has_settings |= ["SET", "PREPARE"].iter().any(|held| word.eq_ignore_ascii_case(held));
+        }
+        Ok(output)
+    }
+}
+
+#[async_trait]
+impl AsyncDB for Connection {
+    type Error = Refusal;
+    type ColumnType = DefaultColumnType;
+
+    async fn run(&mut self, sql: &str) -> Result<Output, Refusal> {
+        // A panic is a bug like another: the statements after it are worth trying.
+        match AssertUnwindSafe(self.answer(sql)).catch_unwind().await {
+            Ok(answer) => answer.map_err(Refusal),
+            Err(_) => Err(Refusal(Error::internal("the statement panicked"))),
+        }
+    }
+
+    async fn shutdown(&mut self) {
+        self.route.state.lock().await.sessions.remove(&self.number);
+    }
+
+    fn engine_name(&self) -> &str {
+        "thalweg"
+    }
+
+    fn error_sql_state(refusal: &Refusal) -> Option<String> {
+        Some(refusal.state())
+    }
+}
+
+async fn answer_one(session: &mut Session, sql: &str) -> Result<Output> {
+    let mut outcome = session.execute(sql).await?;
+    if let Some(stream) = &mut outcome.rows {
+        let mut rows = Vec::new();
+        while let Some(batch) = stream.next().await {
+            push_rows(&batch?, &mut rows)?;
+        }
+        return Ok(DBOutput::Rows { types: column_types(&outcome.schema), rows });
+    }
+    Ok(DBOutput::StatementComplete(match outcome.tag {
+        Tag::Insert(rows) | Tag::Update(rows) | Tag::Delete(rows) | Tag::Copy(rows) => rows,
+        Tag::Select | Tag::Other(_) => 0,
+    }))
+}
+
+fn push_rows(batch: &RecordBatch, rows: &mut Vec<Vec<String>>) -> Result<()> {
+    let columns: Vec<ValueFormatter> =
+        batch.columns().iter().map(ValueFormatter::new).collect::<Result<_>>()?;
+    for row in 0..batch.num_rows() {
+        rows.push(columns.iter().map(|column| value_text(column, row)).collect());
+    }
+    Ok(())
+}
+
+fn value_text(column: &ValueFormatter, row: usize) -> String {
+    if column.is_null(row) {
+        return "NULL".to_owned();
+    }
+    let mut text = String::new();
+    column.format(row, &mut text);
+    if text.is_empty() { "(empty)".to_owned() } else { text.replace('\n', "\\n") }
+}
+
+fn column_types(schema: &SchemaRef) -> Vec<DefaultColumnType> {
+    let kind = |data_type: &DataType| match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => DefaultColumnType::Text,
+        integer if integer.is_integer() => DefaultColumnType::Integer,
+        number if number.is_numeric() => DefaultColumnType::FloatingPoint,
+        _ => DefaultColumnType::Any,
+    };
+    schema.fields().iter().map(|field| kind(field.data_type())).collect()
+}
