@@ -23,7 +23,7 @@ pip install -r bench/peers/requirements.txt";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BenchArguments {
-    /// What to measure: load, tpch, memory, updates, recovery, or all
+    /// What to measure
     #[arg(value_name = "WORKLOAD", default_value = ALL, value_parser = workload_names())]
     workload: String,
     /// Scale of the TPC-H data; 1 is six million line items
