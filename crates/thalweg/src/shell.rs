@@ -202,7 +202,7 @@ impl Shell {
         let style = ErrorStyle { color: self.view.color_errors, verbose: self.behavior.verbose };
         let origin = (!origin.is_empty()).then_some(origin);
         let was_pressed = error.state() == SqlState::QUERY_CANCELED && self.interrupt.was_pressed();
-        if was_pressed && self.behavior.is_interactive {
+        if self.interrupt.was_pressed() && self.behavior.is_interactive {
             // The terminal has shown ^C.
             eprintln!();
         }

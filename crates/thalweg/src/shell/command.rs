@@ -36,7 +36,6 @@ impl Shell {
             "dt" => self.list(Relations::Tables, argument).await,
             "dv" => self.list(Relations::Views, argument).await,
             "dn" => self.show_query(&describe::namespaces(argument), "List of schemas").await,
-            "df" => self.show_query(&describe::functions(argument), "List of functions").await,
             "l" | "conninfo" => self.show_database().await,
             "copy" => self.run_own(&format!("COPY {rest}")).await,
             "i" | "include" => self.include(argument).await,

@@ -55,7 +55,7 @@ pub fn candidates(text: &str, after: &str, names: &Names) -> (usize, Vec<String>
     if !typed.is_empty() {
         let is_upper = typed.chars().any(char::is_uppercase);
         let words = help::KEYWORDS.iter().map(|word| in_case(word, is_upper));
-        let functions = names.functions.iter().map(|name| format!("{name}("));
+        let functions = help::FUNCTIONS.iter().map(|name| format!("{name}("));
         let mut rest: Vec<String> = words.chain(functions).collect();
         keep_matching(&mut rest, typed);
         found.extend(rest);
@@ -194,7 +194,6 @@ mod tests {
                 relation("public", "airlines", &["carrier", "name"]),
                 relation("information_schema", "tables", &["table_name"]),
             ],
-            functions: vec!["date_trunc".to_owned(), "sum".to_owned()],
         }
     }
 

@@ -49,14 +49,6 @@ pub fn namespaces(pattern: Option<&str>) -> String {
     )
 }
 
-pub fn functions(pattern: Option<&str>) -> String {
-    format!(
-        "SELECT DISTINCT routine_name AS \"Name\", lower(function_type) AS \"Type\"
-         FROM information_schema.routines WHERE true{} ORDER BY 1",
-        matching(pattern, "routine_schema", "routine_name")
-    )
-}
-
 impl Shell {
     pub(super) async fn list(
         &mut self,

@@ -11,7 +11,7 @@ Statements
 The database
   \\d [NAME]             relations; or the columns, keys and checks of one
   \\dt, \\dv [PATTERN]    tables; views
-  \\dn, \\df [PATTERN]    schemas; functions
+  \\dn [PATTERN]         schemas
   \\l                    the database and where it lies
 
 Results
@@ -38,7 +38,6 @@ pub fn command_names() -> impl Iterator<Item = &'static str> {
         "\\copy",
         "\\conninfo",
         "\\d",
-        "\\df",
         "\\dn",
         "\\dt",
         "\\dv",
@@ -237,6 +236,74 @@ pub const KEYWORDS: &[&str] = &[
     "WITH",
 ];
 
+/// Functions that are completed: those that people reach for most, not all there are.
+pub const FUNCTIONS: &[&str] = &[
+    "abs",
+    "array_agg",
+    "avg",
+    "ceil",
+    "char_length",
+    "concat",
+    "corr",
+    "count",
+    "cume_dist",
+    "date_part",
+    "date_trunc",
+    "dense_rank",
+    "exp",
+    "first_value",
+    "floor",
+    "generate_series",
+    "greatest",
+    "lag",
+    "last_value",
+    "lead",
+    "least",
+    "left",
+    "length",
+    "ln",
+    "log",
+    "lower",
+    "lpad",
+    "max",
+    "md5",
+    "median",
+    "min",
+    "mod",
+    "now",
+    "ntile",
+    "nullif",
+    "percent_rank",
+    "position",
+    "power",
+    "random",
+    "rank",
+    "regexp_replace",
+    "repeat",
+    "replace",
+    "reverse",
+    "right",
+    "round",
+    "row_number",
+    "rpad",
+    "sign",
+    "split_part",
+    "sqrt",
+    "stddev",
+    "string_agg",
+    "strpos",
+    "substr",
+    "substring",
+    "sum",
+    "to_char",
+    "to_timestamp",
+    "trim",
+    "trunc",
+    "upper",
+    "var_pop",
+    "variance",
+];
+
 /// Words that name something only in quotes.
 pub const RESERVED: &[&str] = &[
     "all",
@@ -318,6 +385,6 @@ mod tests {
 
     #[test]
     fn lists_are_sorted() {
-        assert!(KEYWORDS.is_sorted() && RESERVED.is_sorted());
+        assert!(KEYWORDS.is_sorted() && FUNCTIONS.is_sorted() && RESERVED.is_sorted());
     }
 }
