@@ -127,13 +127,18 @@ async fn count(session: &mut thalweg_query::Session) -> Result<u64> {
     text.parse().map_err(while_doing("counting the rows"))
 }
 
-/// Copies files and makes sure that they are on disk: only then can the cache forget them.
+/// Copies a directory, empty ones in it too, and makes sure that the files are on disk: only then
+/// can the cache forget them.
 fn copy_directory(from: &Path, to: &Path) -> Result<()> {
-    for file in machine::files_below(from)? {
-        let place = to.join(file.strip_prefix(from).expect("it lies below"));
-        let directory = place.parent().expect("a file lies in a directory");
-        std::fs::create_dir_all(directory).map_err(while_doing(directory.display()))?;
-        std::fs::copy(&file, &place).map_err(while_doing(file.display()))?;
+    std::fs::create_dir_all(to).map_err(while_doing(to.display()))?;
+    for entry in std::fs::read_dir(from).map_err(while_doing(from.display()))? {
+        let entry = entry.map_err(while_doing(from.display()))?;
+        let (source, place) = (entry.path(), to.join(entry.file_name()));
+        if source.is_dir() {
+            copy_directory(&source, &place)?;
+            continue;
+        }
+        std::fs::copy(&source, &place).map_err(while_doing(source.display()))?;
         open(&place)?.sync_all().map_err(while_doing(place.display()))?;
     }
     Ok(())
