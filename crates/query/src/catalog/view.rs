@@ -7,12 +7,21 @@ use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{Constraints, TableReference, ToDFSchema};
 use datafusion::datasource::ViewTable;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{CreateExternalTable, LogicalPlanBuilder};
 use thalweg_txn::{Catalog, ExternalTable, Object, View};
+use thalweg_types::{Error, SqlState};
 
 use crate::plan;
+
+/// How many views may lie on top of each other: planning them takes stack.
+const NESTED_MAX: usize = 24;
+
+tokio::task_local! {
+    /// The views, by name and text, whose queries are being planned around this one.
+    static AROUND: Vec<(String, String)>;
+}
 
 /// The view's query, planned against what its names mean now.
 pub(super) async fn plan(
@@ -20,7 +29,15 @@ pub(super) async fn plan(
     name: &str,
     view: &View,
 ) -> Result<Arc<dyn TableProvider>> {
-    let planned = plan::query_text(state, &view.query).await?;
+    let around = AROUND.try_with(Clone::clone).unwrap_or_default();
+    let this = (name.to_owned(), view.query.clone());
+    if around.contains(&this) || around.len() == NESTED_MAX {
+        let message = format!("infinite recursion detected in view \"{name}\"");
+        let error = Error::new(SqlState::STATEMENT_TOO_COMPLEX, message);
+        return Err(DataFusionError::External(Box::new(error)));
+    }
+    let around = [around, vec![this]].concat();
+    let planned = AROUND.scope(around, plan::query_text(state, &view.query)).await?;
     let names: Vec<String> = planned.names.clone();
     let given = view.columns.iter().map(String::as_str);
     let wished: Vec<&str> =
@@ -64,10 +81,7 @@ pub(super) async fn external(
     .with_constraints(Constraints::default())
     .build();
     let factory = state.table_factories().get(&table.format.to_uppercase()).ok_or_else(|| {
-        datafusion::error::DataFusionError::NotImplemented(format!(
-            "external tables of the format {}",
-            table.format
-        ))
+        DataFusionError::NotImplemented(format!("external tables of the format {}", table.format))
     })?;
     factory.create(state, &command).await
 }

@@ -62,9 +62,10 @@ fn records_of(path: &Path) -> Option<Vec<Expectation>> {
 /// A failure without its names and numbers, so that equal ones are counted together.
 fn reason_of(failure: &str) -> String {
     let first = failure.lines().next().unwrap_or_default();
+    let first = first.split(" DETAIL: ").next().and_then(|first| first.split(" HINT: ").next());
     let mut reason = String::new();
     let mut in_quotes = false;
-    for character in first.chars() {
+    for character in first.unwrap_or_default().chars() {
         if character == '"' {
             in_quotes = !in_quotes;
         }

@@ -4,7 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sqllogictest::{DefaultColumnType, Record, Runner, parse_file};
+use sqllogictest::{
+    DefaultColumnType, Normalizer, QueryExpect, Record, Runner, TestError, TestErrorKind,
+    default_validator, parse_file,
+};
 use thalweg_types::Error;
 
 use crate::route::{Refusal, Route};
@@ -13,6 +16,9 @@ use crate::route::{Refusal, Route};
 /// different places.
 const RECORDS_BETWEEN_RESTARTS: usize = 7;
 
+/// From how many values on SQLite's files hold their hash, where they do not say.
+const SQLITE_HASH_THRESHOLD: usize = 8;
+
 pub type Expectation = Record<DefaultColumnType>;
 
 /// How closely answers must be what a file says.
@@ -20,7 +26,7 @@ pub type Expectation = Record<DefaultColumnType>;
 pub enum Strictness {
     /// To the character, and with the same types of columns.
     Exact,
-    /// White space and types may differ.
+    /// White space, types and the words of errors may differ.
     Loose,
 }
 
@@ -65,12 +71,20 @@ pub async fn run<R: Route>(
     if strictness == Strictness::Exact {
         runner.with_normalizer(Clone::clone);
         runner.with_column_validator(types_agree);
+    } else {
+        runner.with_validator(rows_or_values);
+        if records.iter().any(holds_hash) {
+            runner.with_hash_threshold(SQLITE_HASH_THRESHOLD);
+        }
     }
     let mut report = Report::default();
     for (index, record) in records.into_iter().enumerate() {
         let asks = matches!(record, Record::Statement { .. } | Record::Query { .. });
         match runner.run_async(record).await {
             Ok(_) => report.passed += usize::from(asks),
+            Err(error) if strictness == Strictness::Loose && only_words_differ(&error) => {
+                report.passed += 1;
+            }
             Err(error) => report.failures.push(error.to_string()),
         }
         if index % RECORDS_BETWEEN_RESTARTS == 0 {
@@ -87,4 +101,23 @@ pub async fn run<R: Route>(
 fn types_agree(actual: &Vec<DefaultColumnType>, expected: &Vec<DefaultColumnType>) -> bool {
     let agree = |(actual, expected)| expected == &DefaultColumnType::Any || actual == expected;
     actual.len() == expected.len() && actual.iter().zip(expected).all(agree)
+}
+
+/// SQLite's files hold one value a line, others one row.
+fn rows_or_values(normalizer: Normalizer, actual: &[Vec<String>], expected: &[String]) -> bool {
+    let values = actual.iter().flatten().map(normalizer);
+    default_validator(normalizer, actual, expected) || values.eq(expected.iter().map(normalizer))
+}
+
+/// Whether a record's answer is only a hash of the values.
+fn holds_hash(record: &Expectation) -> bool {
+    let Record::Query { expected: QueryExpect::Results { results, .. }, .. } = record else {
+        return false;
+    };
+    results.first().is_some_and(|first| first.contains(" values hashing to "))
+}
+
+/// Whether both refused, each in its own words.
+fn only_words_differ(error: &TestError) -> bool {
+    matches!(error.kind(), TestErrorKind::ErrorMismatch { .. })
 }
