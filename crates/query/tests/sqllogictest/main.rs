@@ -1,8 +1,8 @@
 //! SQL and its answers, by area, from `tests/slt` at the root of the repository.
 //!
 //! Each file is asked twice: on a database in memory, and on a durable one that is closed and
-//! opened again between the statements. What files expect is what PostgreSQL 15 answers; where a statement
-//! is Thalweg's own, the file says so. In a file:
+//! opened again between the statements. What files expect is what PostgreSQL 15 answers; where a
+//! statement is Thalweg's own, the file says so. In a file:
 //!
 //! - values are written as PostgreSQL writes them, `NULL` for NULL, `(empty)` for the empty text;
 //! - `T`, `I` and `R` are texts, integers and other numbers, `?` is any type;
