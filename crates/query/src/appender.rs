@@ -7,14 +7,12 @@ use thalweg_types::{Error, Result, SqlState};
 
 use crate::database::Database;
 use crate::loader::Loader;
-use crate::session::Session;
 use crate::statement::{Shaper, Target};
 
 /// Adds rows to one table. They appear together when [`finish`](Appender::finish) is called;
 /// dropping the appender instead adds nothing.
 pub struct Appender {
     database: Database,
-    session: Session,
     transaction: Transaction,
     target: Target,
     /// Made for the first batch's columns.
@@ -28,8 +26,7 @@ impl Appender {
         let parts = table.split('.').map(|part| Ident::with_quote('"', part)).collect::<Vec<_>>();
         let target = Target::find(transaction.catalog(), &ObjectName::from(parts))?;
         let loader = Loader::new(database.clone(), target.schema().clone());
-        let session = database.session();
-        Ok(Appender { database, session, transaction, target, shaper: None, loader })
+        Ok(Appender { database, transaction, target, shaper: None, loader })
     }
 
     /// Adds rows. Columns are matched by name; those that are missing get their defaults.
@@ -43,9 +40,12 @@ impl Appender {
                 given.push(self.target.position(field.name())?);
             }
             let counters = self.transaction.state(self.target.id())?.identities().clone();
-            let state = self.session.state();
-            let shaper = Shaper::new(&state, self.target.schema(), &given, counters)?;
-            self.shaper = Some((rows.schema(), shaper));
+            let planners = &self.database.shared.planners;
+            let planner = planners.take();
+            let state = planner.context.state();
+            let shaper = Shaper::new(&state, self.target.schema(), &given, counters);
+            planners.give_back(planner);
+            self.shaper = Some((rows.schema(), shaper?));
         }
         let (_, shaper) = self.shaper.as_ref().expect("made above");
         self.loader.push(shaper.shape(rows)?)

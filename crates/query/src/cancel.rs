@@ -4,38 +4,67 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use futures::Stream;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 use crate::outcome::BatchStream;
 
 /// Cancels what a session is doing. Does nothing to a session that is idle.
 #[derive(Clone, Debug)]
 pub struct CancelHandle {
-    cancels: Arc<watch::Sender<u64>>,
+    cancels: Arc<watch::Sender<Reason>>,
+}
+
+/// Why a statement ends early.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reason {
+    #[default]
+    User,
+    StatementTimeout,
+    Shutdown,
 }
 
 impl CancelHandle {
     pub(crate) fn new() -> CancelHandle {
-        CancelHandle { cancels: Arc::new(watch::Sender::new(0)) }
+        CancelHandle { cancels: Arc::new(watch::Sender::new(Reason::default())) }
     }
 
     /// Makes the running statement, and the stream of its rows, fail with `57014`.
     pub fn cancel(&self) {
-        self.cancels.send_modify(|count| *count += 1);
+        self.cancels.send_replace(Reason::User);
     }
 
-    /// Resolves at the next cancel after this call.
-    pub(crate) fn cancelled(&self) -> impl Future<Output = ()> + Send + use<> {
+    /// Makes the running statement fail with `57P01`: the session is about to end.
+    pub fn shut_down(&self) {
+        self.cancels.send_replace(Reason::Shutdown);
+    }
+
+    /// Cancels the running statement after a while, unless what this returns is dropped before.
+    pub(crate) fn after(&self, timeout: Duration) -> Timer {
+        let cancels = Arc::clone(&self.cancels);
+        #[expect(clippy::disallowed_methods, reason = "a person waits, in real time")]
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(timeout).await;
+            cancels.send_replace(Reason::StatementTimeout);
+        });
+        Timer(task.abort_handle())
+    }
+
+    /// Resolves at the next cancel after this call, with what to say of it.
+    fn cancelled(&self) -> impl Future<Output = Error> + Send + use<> {
         let mut cancels = self.cancels.subscribe();
         let keep_alive = Arc::clone(&self.cancels);
         async move {
             // The sender is kept alive, so this ends by a cancel only.
             let _ = cancels.changed().await;
+            let reason = *cancels.borrow();
             drop(keep_alive);
+            reason.error()
         }
     }
 
@@ -44,37 +73,63 @@ impl CancelHandle {
         let cancelled = self.cancelled();
         tokio::select! {
             biased;
-            () = cancelled => Err(canceled()),
+            error = cancelled => Err(error),
             result = work => result,
         }
     }
 
-    /// A stream that ends early when it is cancelled.
-    pub(crate) fn guard(&self, rows: BatchStream) -> BatchStream {
-        Box::pin(Guarded { rows: Some(rows), cancelled: Box::pin(self.cancelled()) })
+    /// A stream that ends early when it is cancelled, and that the timer may cancel.
+    pub(crate) fn guard(&self, rows: BatchStream, timer: Option<Timer>) -> BatchStream {
+        let cancelled = Box::pin(self.cancelled());
+        Box::pin(Guarded { rows: Some(rows), cancelled, timer })
+    }
+}
+
+impl Reason {
+    fn error(self) -> Error {
+        let (state, message) = match self {
+            Reason::User => (SqlState::QUERY_CANCELED, "canceling statement due to user request"),
+            Reason::StatementTimeout => {
+                (SqlState::QUERY_CANCELED, "canceling statement due to statement timeout")
+            }
+            Reason::Shutdown => {
+                (SqlState::SHUTTING_DOWN, "terminating connection due to administrator command")
+            }
+        };
+        Error::new(state, message)
+    }
+}
+
+/// A cancel that is still to come.
+pub(crate) struct Timer(AbortHandle);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
 struct Guarded {
     rows: Option<BatchStream>,
-    cancelled: Pin<Box<dyn Future<Output = ()> + Send>>,
+    cancelled: Pin<Box<dyn Future<Output = Error> + Send>>,
+    timer: Option<Timer>,
 }
 
 impl Stream for Guarded {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.rows.is_some() && self.cancelled.as_mut().poll(context).is_ready() {
-            self.rows = None;
-            return Poll::Ready(Some(Err(canceled())));
+        if self.rows.is_some()
+            && let Poll::Ready(error) = self.cancelled.as_mut().poll(context)
+        {
+            (self.rows, self.timer) = (None, None);
+            return Poll::Ready(Some(Err(error)));
         }
-        match &mut self.rows {
-            Some(rows) => rows.as_mut().poll_next(context),
-            None => Poll::Ready(None),
+        let Some(rows) = &mut self.rows else { return Poll::Ready(None) };
+        let polled = rows.as_mut().poll_next(context);
+        if let Poll::Ready(None) = polled {
+            (self.rows, self.timer) = (None, None);
         }
+        polled
     }
-}
-
-fn canceled() -> Error {
-    Error::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }

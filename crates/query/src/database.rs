@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use thalweg_env::Env;
 use thalweg_txn::{Durability, Engine, Options, Progress, Silent, Transaction};
 use thalweg_types::{Error, Result};
 
 use crate::appender::Appender;
+use crate::planner::Planners;
 use crate::session::Session;
 
 /// An open database. Clones are the same database; it closes when the last of them, and of its
@@ -21,7 +22,7 @@ pub struct Database {
 
 pub(crate) struct DatabaseShared {
     pub(crate) engine: Engine,
-    pub(crate) runtime: Arc<RuntimeEnv>,
+    pub(crate) planners: Planners,
     pub(crate) threads: usize,
     pub(crate) durability: Durability,
     pub(crate) progress: Arc<dyn Progress>,
@@ -212,8 +213,9 @@ impl DatabaseBuilder {
             None => Arc::new(Silent),
         };
         let engine = Engine::open(self.env, self.options)?;
+        let planners = Planners::new(runtime, threads);
         let shared =
-            DatabaseShared { engine, runtime, threads, durability: self.durability, progress };
+            DatabaseShared { engine, planners, threads, durability: self.durability, progress };
         Ok(Database { shared: Arc::new(shared) })
     }
 }

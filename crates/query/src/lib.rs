@@ -20,17 +20,25 @@
 mod appender;
 mod cancel;
 mod catalog;
+mod copy_in;
+mod cursor;
 mod database;
 mod loader;
 mod outcome;
+mod parameters;
 mod plan;
+mod planner;
+mod prepared;
 mod scan;
 mod session;
 mod statement;
 
 pub use appender::Appender;
 pub use cancel::CancelHandle;
+pub use copy_in::CopyIn;
 pub use database::{Database, DatabaseBuilder};
-pub use outcome::{BatchStream, Outcome, Tag};
+pub use datafusion::common::ScalarValue;
+pub use outcome::{BatchStream, Copy, Outcome, Tag};
+pub use prepared::Prepared;
 pub use session::{Session, Statement, TransactionStatus};
 pub use thalweg_txn::{Durability, Progress, Unit};

@@ -6,7 +6,10 @@ use std::pin::Pin;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use futures::Stream;
+use thalweg_formats::WriteOptions;
 use thalweg_types::Result;
+
+use crate::copy_in::CopyIn;
 
 /// Rows as they come.
 pub type BatchStream = Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
@@ -18,8 +21,18 @@ pub struct Outcome {
     /// The result's rows, where the statement gives any.
     pub rows: Option<BatchStream>,
     pub tag: Tag,
+    /// For `COPY` with the client itself instead of a file.
+    pub copy: Option<Copy>,
     /// Remarks for the person, such as that something was there already.
     pub notices: Vec<String>,
+}
+
+/// A `COPY` whose other end is the client.
+pub enum Copy {
+    /// The rows of the outcome go to the client in this form.
+    Out(WriteOptions),
+    /// Rows come from the client: decode them, push them, and end with `Session::finish_copy`.
+    In(Box<CopyIn>),
 }
 
 /// What was done, in PostgreSQL's words.
@@ -27,6 +40,8 @@ pub struct Outcome {
 pub enum Tag {
     /// Whoever takes the rows counts them.
     Select,
+    /// Rows of a cursor, counted as those of `Select`.
+    Fetch,
     Insert(u64),
     Update(u64),
     Delete(u64),
@@ -38,6 +53,7 @@ impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Tag::Select => f.write_str("SELECT"),
+            Tag::Fetch => f.write_str("FETCH"),
             Tag::Insert(rows) => write!(f, "INSERT 0 {rows}"),
             Tag::Update(rows) => write!(f, "UPDATE {rows}"),
             Tag::Delete(rows) => write!(f, "DELETE {rows}"),
@@ -53,6 +69,7 @@ impl Outcome {
             schema: SchemaRef::new(arrow::datatypes::Schema::empty()),
             rows: None,
             tag,
+            copy: None,
             notices: Vec::new(),
         }
     }
@@ -62,13 +79,18 @@ impl Outcome {
     }
 
     pub(crate) fn rows(schema: SchemaRef, rows: BatchStream, tag: Tag) -> Outcome {
-        Outcome { schema, rows: Some(rows), tag, notices: Vec::new() }
+        Outcome { schema, rows: Some(rows), tag, copy: None, notices: Vec::new() }
     }
 
     /// A result that lies in memory already.
     pub(crate) fn batches(schema: SchemaRef, batches: Vec<RecordBatch>, tag: Tag) -> Outcome {
         let rows = futures::stream::iter(batches.into_iter().map(Ok));
         Outcome::rows(schema, Box::pin(rows), tag)
+    }
+
+    pub(crate) fn with_copy(mut self, copy: Copy) -> Outcome {
+        self.copy = Some(copy);
+        self
     }
 
     pub(crate) fn with_notice(mut self, notice: String) -> Outcome {

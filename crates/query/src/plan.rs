@@ -78,6 +78,12 @@ pub(crate) async fn physical(
     state.query_planner().create_physical_plan(&optimized, state).await
 }
 
+/// The columns that a plan's rows have.
+pub(crate) async fn schema(state: &SessionState, planned: &Planned) -> PlanResult<SchemaRef> {
+    let physical = physical(state, &planned.plan).await?;
+    Ok(renamed(&physical.schema(), &planned.names))
+}
+
 /// Runs a plan; its rows come as they are asked for.
 pub(crate) async fn stream(
     state: &SessionState,

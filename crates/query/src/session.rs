@@ -1,29 +1,31 @@
 //! A session: one user's statements, one after the other, and their transaction.
 
-use std::sync::Arc;
-
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::common::ScalarValue;
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_txn::{Savepoint, Transaction};
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_types::{DataType, Error, Result, SqlState};
 
 use crate::cancel::CancelHandle;
-use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
+use crate::copy_in::CopyIn;
+use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
-use crate::outcome::Outcome;
-use crate::statement::{self, Execution, Settings};
+use crate::outcome::{Outcome, Tag};
+use crate::planner::Planner;
+use crate::prepared::{Prepared, PreparedStatements};
+use crate::statement::{self, Description, Execution, OfSession, Settings};
 
 /// How often a statement that lost against another one is tried again before its user is told.
 const RETRIES_MAX: usize = 100;
 
 pub struct Session {
     database: Database,
-    context: SessionContext,
-    names: Arc<SessionCatalog>,
+    /// A planner whose own settings were changed; others are borrowed for each statement.
+    planner: Option<Planner>,
     cancel: CancelHandle,
     block: Option<Block>,
     settings: Settings,
+    prepared: PreparedStatements,
+    cursors: Cursors,
 }
 
 /// What lies between `BEGIN` and `COMMIT`.
@@ -54,25 +56,16 @@ pub struct Statement {
 
 impl Session {
     pub(crate) fn new(database: Database) -> Session {
-        let names = SessionCatalog::new();
-        let config = SessionConfig::new()
-            .with_target_partitions(database.shared.threads)
-            .with_information_schema(false)
-            .with_create_default_catalog_and_schema(false)
-            .with_default_catalog_and_schema(DATABASE, thalweg_txn::DEFAULT_NAMESPACE);
-        let builder = SessionStateBuilder::new()
-            .with_config(config)
-            .with_runtime_env(Arc::clone(&database.shared.runtime))
-            .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))));
-        let mut builder = thalweg_dialect::configure(builder);
-        for rule in thalweg_dialect::rewrite::analyzer_rules() {
-            builder = builder.with_analyzer_rule(rule);
-        }
-        let state = builder.build();
-        let context = SessionContext::new_with_state(state);
-        names.bind(Arc::downgrade(&context.state_ref()));
         let settings = Settings::new(database.shared.durability);
-        Session { database, context, names, cancel: CancelHandle::new(), block: None, settings }
+        Session {
+            database,
+            planner: None,
+            cancel: CancelHandle::new(),
+            block: None,
+            settings,
+            prepared: PreparedStatements::default(),
+            cursors: Cursors::default(),
+        }
     }
 
     /// The statements of a text.
@@ -98,8 +91,21 @@ impl Session {
         }
     }
 
-    pub(crate) fn state(&self) -> SessionState {
-        self.context.state()
+    /// What `SHOW` tells of one of the session's own settings.
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.settings.get(name)
+    }
+
+    /// What `SET` does to one of the session's own settings.
+    ///
+    /// # Errors
+    /// Where there is no such setting, or it cannot have the value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        match self.settings.set(name, value)? {
+            true => Ok(()),
+            false => Err(statement::unrecognized(name)),
+        }
     }
 
     /// Runs one statement.
@@ -109,23 +115,186 @@ impl Session {
     /// an open transaction block has failed.
     pub async fn execute(&mut self, sql: &str) -> Result<Outcome> {
         let outcome = match parse_single(sql) {
-            Ok(parsed) => self.run(parsed, sql).await,
+            Ok(parsed) => self.run_timed(parsed, sql).await,
             Err(error) => Err(error),
         };
-        if outcome.is_err()
+        self.note_failure(outcome)
+    }
+
+    /// Finds out what a statement takes and gives, without running it.
+    ///
+    /// `declared` are the types of its first parameters where they are known already.
+    ///
+    /// # Errors
+    /// What is wrong with the statement; an open transaction block has failed.
+    pub async fn prepare(&mut self, sql: &str, declared: &[Option<DataType>]) -> Result<Prepared> {
+        let prepared = match parse_single(sql) {
+            Ok(parsed) => self.describe(parsed, sql, declared).await,
+            Err(error) => Err(error),
+        };
+        self.note_failure(prepared)
+    }
+
+    /// Runs a prepared statement with a value for each of its parameters.
+    ///
+    /// # Errors
+    /// As [`Session::execute`]; and where tables changed so that the result has other columns now.
+    pub async fn execute_prepared(
+        &mut self,
+        prepared: &Prepared,
+        values: &[ScalarValue],
+    ) -> Result<Outcome> {
+        let outcome = match prepared.with_values(values) {
+            Ok(parsed) => self.run_timed(parsed, prepared.sql()).await,
+            Err(error) => Err(error),
+        };
+        let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
+        self.note_failure(outcome)
+    }
+
+    /// Keeps a prepared statement under a name, as `PREPARE` does.
+    ///
+    /// # Errors
+    /// Where the name is taken.
+    pub fn keep_prepared(&mut self, name: &str, prepared: Prepared) -> Result<()> {
+        let free = self.prepared.check_free(name);
+        self.note_failure(free)?;
+        self.prepared.keep(name.to_owned(), prepared);
+        Ok(())
+    }
+
+    /// The prepared statement of a name.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn find_prepared(&mut self, name: &str) -> Result<Prepared> {
+        let found = self.prepared.find(name).cloned();
+        self.note_failure(found)
+    }
+
+    /// Forgets a prepared statement; does nothing where there is none.
+    pub fn forget_prepared(&mut self, name: &str) {
+        let _ = self.prepared.remove(name);
+    }
+
+    /// Adds the rows that a `COPY … FROM STDIN` took in, or gives up on it for an error.
+    ///
+    /// # Errors
+    /// The given one, or why the rows could not be added: then none was.
+    pub async fn finish_copy(&mut self, copy: Result<CopyIn>) -> Result<Outcome> {
+        let outcome = match copy {
+            Ok(copy) => self.add_copied(copy).await,
+            Err(error) => Err(error),
+        };
+        self.note_failure(outcome)
+    }
+
+    /// An error within a block leaves nothing but to end it.
+    fn note_failure<T>(&mut self, result: Result<T>) -> Result<T> {
+        if result.is_err()
             && let Some(block) = &mut self.block
         {
             block.transaction = None;
         }
-        self.names.forget();
-        let mut outcome = outcome?;
-        outcome.rows = outcome.rows.map(|rows| self.cancel.guard(rows));
+        result
+    }
+
+    async fn add_copied(&mut self, copy: CopyIn) -> Result<Outcome> {
+        let mut transaction = match &mut self.block {
+            Some(block) => block.transaction.take().ok_or_else(in_failed_block)?,
+            None => Transaction::new(self.database.shared.engine.snapshot()),
+        };
+        let (target, loaded) = copy.finish(transaction.catalog())?;
+        let rows = loaded.append_to(&mut transaction, target.id())?;
+        match &mut self.block {
+            Some(block) => block.transaction = Some(transaction),
+            None => self.commit(transaction).await?,
+        }
+        Ok(Outcome::done(Tag::Copy(rows)))
+    }
+
+    /// Runs a statement under the session's time-out, which also ends the stream of its rows.
+    async fn run_timed(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
+        let timer = self.settings.statement_timeout().map(|timeout| self.cancel.after(timeout));
+        let mut outcome = self.run(parsed, sql).await?;
+        outcome.rows = outcome.rows.map(|rows| self.cancel.guard(rows, timer));
         Ok(outcome)
+    }
+
+    async fn describe(
+        &mut self,
+        parsed: Parsed,
+        sql: &str,
+        declared: &[Option<DataType>],
+    ) -> Result<Prepared> {
+        if statement::control(&parsed)?.is_some() {
+            return Ok(Prepared::new(parsed, sql, Description::default()));
+        }
+        let transaction = match &self.block {
+            Some(block) => block.transaction.clone().ok_or_else(in_failed_block)?,
+            None => Transaction::new(self.database.shared.engine.snapshot()),
+        };
+        let description = match statement::of_session(&parsed) {
+            Some(OfSession::Fetch { name, .. }) => {
+                let schema = self.cursors.find(&name)?.schema.clone();
+                Description { parameters: Vec::new(), schema: Some(schema) }
+            }
+            Some(OfSession::Execute { name, .. }) => {
+                let schema = self.prepared.find(&name)?.schema().cloned();
+                Description { parameters: Vec::new(), schema }
+            }
+            Some(_) => Description::default(),
+            None => {
+                let (described, _) = self
+                    .with_planner(transaction, sql, async |execution| {
+                        statement::describe(execution, &parsed.statement, declared).await
+                    })
+                    .await?;
+                described
+            }
+        };
+        Ok(Prepared::new(parsed, sql, description))
+    }
+
+    /// Does something with a statement in a transaction, and hands the transaction back with the
+    /// changes.
+    async fn with_planner<T>(
+        &mut self,
+        transaction: Transaction,
+        sql: &str,
+        work: impl AsyncFnOnce(&mut Execution<'_>) -> Result<T>,
+    ) -> Result<(T, Transaction)> {
+        let planner = match self.planner.take() {
+            Some(own) => own,
+            None => self.database.shared.planners.take(),
+        };
+        planner.names.show(transaction);
+        let mut execution = Execution {
+            database: &self.database,
+            context: &planner.context,
+            state: planner.context.state(),
+            names: &planner.names,
+            settings: &mut self.settings,
+            sql,
+            in_block: self.block.is_some(),
+        };
+        let done = self.cancel.run(work(&mut execution)).await;
+        let transaction = planner.names.take();
+        if self.settings.are_the_engines() {
+            planner.names.forget();
+            self.planner = Some(planner);
+        } else {
+            self.database.shared.planners.give_back(planner);
+        }
+        Ok((done?, transaction.expect("a statement leaves its transaction in place")))
     }
 
     async fn run(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
         if let Some(control) = statement::control(&parsed)? {
             return self.control(control).await;
+        }
+        if let Some(wanted) = statement::of_session(&parsed) {
+            return self.run_of_session(wanted, sql).await;
         }
         match &mut self.block {
             Some(block) => {
@@ -169,20 +338,63 @@ impl Session {
         parsed: &Parsed,
         sql: &str,
     ) -> Result<(Outcome, Transaction)> {
-        let in_block = self.block.is_some();
-        self.names.show(transaction);
-        let mut execution = Execution {
-            database: &self.database,
-            context: &self.context,
-            state: self.context.state(),
-            names: &self.names,
-            settings: &mut self.settings,
-            sql,
-            in_block,
-        };
-        let outcome = self.cancel.run(statement::execute(&mut execution, parsed)).await?;
-        let transaction = self.names.take().expect("a statement leaves its transaction in place");
-        Ok((outcome, transaction))
+        let work =
+            async |execution: &mut Execution<'_>| statement::execute(execution, parsed).await;
+        self.with_planner(transaction, sql, work).await
+    }
+
+    /// Statements that change the session and nothing else.
+    async fn run_of_session(&mut self, wanted: OfSession, sql: &str) -> Result<Outcome> {
+        if self.transaction() == TransactionStatus::Failed {
+            return Err(in_failed_block());
+        }
+        match wanted {
+            OfSession::Prepare { name, declared, parsed } => {
+                self.prepared.check_free(&name)?;
+                let prepared = Box::pin(self.describe(*parsed, sql, &declared)).await?;
+                self.prepared.keep(name, prepared);
+                Ok(Outcome::command("PREPARE"))
+            }
+            OfSession::Execute { name, values } => {
+                let prepared = self.prepared.find(&name)?.clone();
+                let parsed = prepared.with_expressions(&values)?;
+                Box::pin(self.run(parsed, prepared.sql())).await
+            }
+            OfSession::Deallocate(None) => {
+                self.prepared.clear();
+                Ok(Outcome::command("DEALLOCATE ALL"))
+            }
+            OfSession::Deallocate(Some(name)) => {
+                self.prepared.remove(&name).map(|()| Outcome::command("DEALLOCATE"))
+            }
+            OfSession::Declare { name, hold, query } => {
+                if self.block.is_none() && !hold {
+                    return Err(outside("DECLARE CURSOR"));
+                }
+                let outcome = Box::pin(self.run(*query, sql)).await?;
+                let rows = outcome.rows.ok_or_else(|| Error::internal("a query gives rows"))?;
+                self.cursors.declare(&name, Cursor::new(outcome.schema, rows, hold))?;
+                Ok(Outcome::command("DECLARE CURSOR"))
+            }
+            OfSession::Fetch { name, wanted } => {
+                let cursor = self.cursors.find(&name)?;
+                self.cancel.run(cursor.fetch(wanted?)).await
+            }
+            OfSession::Close(None) => {
+                self.cursors.close_all();
+                Ok(Outcome::command("CLOSE CURSOR ALL"))
+            }
+            OfSession::Close(Some(name)) => {
+                self.cursors.close(&name).map(|()| Outcome::command("CLOSE CURSOR"))
+            }
+            OfSession::DiscardAll => {
+                self.prepared.clear();
+                self.cursors.close_all();
+                self.planner = None;
+                self.settings = Settings::new(self.database.shared.durability);
+                Ok(Outcome::command("DISCARD ALL"))
+            }
+        }
     }
 
     async fn commit(&self, transaction: Transaction) -> Result<()> {
@@ -237,6 +449,13 @@ impl Session {
     }
 
     async fn end(&mut self, commit: bool) -> Result<Outcome> {
+        let ended = self.end_block(commit).await;
+        let committed = matches!(&ended, Ok(outcome) if outcome.tag.to_string() == "COMMIT");
+        self.cursors.end_transaction(committed);
+        ended
+    }
+
+    async fn end_block(&mut self, commit: bool) -> Result<Outcome> {
         let tag = if commit { "COMMIT" } else { "ROLLBACK" };
         let Some(block) = self.block.take() else {
             let outcome = Outcome::command(tag);

@@ -1,13 +1,15 @@
 //! Statements: which kind is what, and what each kind needs. One file a kind.
 
 mod alter_table;
-mod ast_tools;
+pub(crate) mod ast_tools;
 mod conflict;
 mod copy;
 mod create;
 mod delete;
+mod describe;
 mod drop;
 mod insert;
+mod of_session;
 mod query;
 mod returning;
 mod rows;
@@ -30,8 +32,10 @@ use crate::catalog::SessionCatalog;
 use crate::database::Database;
 use crate::outcome::Outcome;
 
+pub(crate) use describe::{Description, describe};
+pub(crate) use of_session::{OfSession, of_session};
 pub(crate) use rows::Shaper;
-pub(crate) use settings::Settings;
+pub(crate) use settings::{Settings, unrecognized};
 pub(crate) use target::Target;
 
 /// What one statement works with.
@@ -127,9 +131,6 @@ async fn plain(
         Statement::Set(set) => settings::set(execution, set, parsed).await,
         Statement::ShowVariable { variable } => settings::show(execution, variable).await,
         Statement::ShowTables { .. } => settings::show_tables(execution).await,
-        Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate { .. } => {
-            settings::pass_on(execution, parsed).await
-        }
         Statement::Vacuum(_) | Statement::Analyze(_) => Ok(nothing_to_do(statement)),
         other => Err(Error::unsupported(kind_of(other))),
     }

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use thalweg_types::{Error, Result};
 
 /// `SELECT projection FROM from WHERE selection`
-pub(super) fn select(
+pub(crate) fn select(
     projection: Vec<SelectItem>,
     from: Vec<TableWithJoins>,
     selection: Option<Expr>,
@@ -25,7 +25,7 @@ pub(super) fn select(
 }
 
 /// `catalog.namespace.name AS alias`
-pub(super) fn table(catalog: &str, namespace: &str, name: &str, alias: Ident) -> TableWithJoins {
+pub(crate) fn table(catalog: &str, namespace: &str, name: &str, alias: Ident) -> TableWithJoins {
     let mut query = template("SELECT 1 FROM t AS t");
     let SetExpr::Select(select) = query.body.as_mut() else {
         unreachable!("the template is a select")
@@ -40,16 +40,16 @@ pub(super) fn table(catalog: &str, namespace: &str, name: &str, alias: Ident) ->
 }
 
 /// `table.column`
-pub(super) fn column(table: &Ident, column: &str) -> Expr {
+pub(crate) fn column(table: &Ident, column: &str) -> Expr {
     Expr::CompoundIdentifier(vec![table.clone(), Ident::with_quote('"', column)])
 }
 
-pub(super) fn named(expr: Expr, alias: &str) -> SelectItem {
+pub(crate) fn named(expr: Expr, alias: &str) -> SelectItem {
     SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', alias) }
 }
 
 /// An expression from its text.
-pub(super) fn expression(text: &str) -> Result<Expr> {
+pub(crate) fn expression(text: &str) -> Result<Expr> {
     Parser::new(&PostgreSqlDialect {})
         .try_with_sql(text)
         .and_then(|mut parser| parser.parse_expr())
@@ -59,7 +59,7 @@ pub(super) fn expression(text: &str) -> Result<Expr> {
 }
 
 /// A query from its text.
-pub(super) fn query(text: &str) -> Result<Query> {
+pub(crate) fn query(text: &str) -> Result<Query> {
     let statements = Parser::parse_sql(&PostgreSqlDialect {}, text);
     match statements.map(|mut statements| statements.pop()) {
         Ok(Some(Statement::Query(query))) => Ok(*query),

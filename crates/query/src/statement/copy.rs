@@ -16,9 +16,10 @@ use thalweg_types::{Error, Result, RowId, SqlState};
 
 use super::{Execution, Shaper, Target, ast_tools, folded};
 use crate::Unit as ProgressUnit;
+use crate::copy_in::CopyIn;
 use crate::database::Database;
 use crate::loader::{Loaded, Loader};
-use crate::outcome::{Outcome, Tag};
+use crate::outcome::{Copy, Outcome, Tag};
 use crate::plan;
 
 /// How many rows each file of a directory holds.
@@ -31,8 +32,8 @@ pub(super) async fn run(execution: &mut Execution<'_>, statement: &Statement) ->
     let path = match target {
         CopyTarget::File { filename } => PathBuf::from(filename),
         CopyTarget::Stdin | CopyTarget::Stdout => {
-            return Err(Error::unsupported(format!("COPY with {target}"))
-                .with_hint("Name a file, as in COPY t FROM 'file.csv'."));
+            let options = texts(options, legacy_options)?;
+            return with_client(execution, source, *to, &options).await;
         }
         CopyTarget::Program { .. } => return Err(Error::unsupported("COPY with PROGRAM")),
     };
@@ -87,13 +88,12 @@ fn texts(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Vec<(Str
     Ok(texts)
 }
 
-async fn from_files(
+/// The columns that a file or a client gives, and what makes rows of the table from them.
+fn given(
     execution: &Execution<'_>,
     target: &Target,
     columns: &[Ident],
-    path: &Path,
-    options: &ReadOptions,
-) -> Result<Outcome> {
+) -> Result<(SchemaRef, Shaper)> {
     let schema = target.schema();
     let mut given = Vec::with_capacity(columns.len());
     for column in columns {
@@ -103,13 +103,50 @@ async fn from_files(
         given = (0..schema.columns.len()).collect();
     }
     let fields: Vec<_> = given.iter().map(|at| column_field(&schema.columns[*at])).collect();
-    let wanted: SchemaRef = Arc::new(Schema::new(fields));
-    let reader = thalweg_formats::open(path, &wanted, options, RowId::CHUNK_ROWS)?;
     let counters = execution.names.with(|t| Ok(t.state(target.id())?.identities().clone()))?;
     let shaper = Shaper::new(&execution.state, schema, &given, counters)?;
+    Ok((Arc::new(Schema::new(fields)), shaper))
+}
+
+/// `COPY` whose other end is the client, in PostgreSQL's text form unless it says otherwise.
+async fn with_client(
+    execution: &Execution<'_>,
+    source: &CopySource,
+    to_client: bool,
+    options: &[(String, String)],
+) -> Result<Outcome> {
+    let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    if to_client {
+        let mut options = WriteOptions::from_copy(options)?;
+        options.format.get_or_insert(Format::Text);
+        let planned = execution.told(plan::query(&execution.state, query_of(source)?).await)?;
+        let (schema, rows) = plan::stream(&execution.state, planned, execution.sql).await?;
+        return Ok(Outcome::rows(schema, rows, Tag::Copy(0)).with_copy(Copy::Out(options)));
+    }
+    let CopySource::Table { table_name, columns } = source else {
+        let message = "COPY FROM needs a table to copy into";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+    };
+    let mut options = ReadOptions::from_copy(options)?;
+    options.format.get_or_insert(Format::Text);
+    let target = Target::find(&execution.names.catalog(), table_name)?;
+    let (schema, shaper) = given(execution, &target, columns)?;
+    let copy = CopyIn::new(execution.database, target, schema, options, shaper);
+    Ok(Outcome::done(Tag::Copy(0)).with_copy(Copy::In(Box::new(copy))))
+}
+
+async fn from_files(
+    execution: &Execution<'_>,
+    target: &Target,
+    columns: &[Ident],
+    path: &Path,
+    options: &ReadOptions,
+) -> Result<Outcome> {
+    let (wanted, shaper) = given(execution, target, columns)?;
+    let reader = thalweg_formats::open(path, &wanted, options, RowId::CHUNK_ROWS)?;
 
     let progress = Arc::clone(&execution.database.shared.progress);
-    let what = format!("loading {}", schema.name);
+    let what = format!("loading {}", target.schema().name);
     progress.begin(&what, Some(reader.bytes()), ProgressUnit::Bytes);
     let loaded = Load::start(execution.database, target, shaper, reader).finish().await;
     progress.end();
@@ -213,11 +250,7 @@ async fn to_files(
     path: &Path,
     options: &WriteOptions,
 ) -> Result<Outcome> {
-    let query = match source {
-        CopySource::Query(query) => query.as_ref().clone(),
-        CopySource::Table { table_name, columns } => table_query(table_name.to_string(), columns)?,
-    };
-    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let planned = execution.told(plan::query(&execution.state, query_of(source)?).await)?;
     let (schema, mut batches) = plan::stream(&execution.state, planned, execution.sql).await?;
     let mut files = Files::new(path, schema, options)?;
     let mut rows = 0;
@@ -228,6 +261,13 @@ async fn to_files(
     }
     files.finish()?;
     Ok(Outcome::done(Tag::Copy(rows)))
+}
+
+fn query_of(source: &CopySource) -> Result<Query> {
+    match source {
+        CopySource::Query(query) => Ok(query.as_ref().clone()),
+        CopySource::Table { table_name, columns } => table_query(table_name.to_string(), columns),
+    }
 }
 
 fn table_query(table: String, columns: &[Ident]) -> Result<Query> {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast::{
-    CascadeOption, Delete, FromTable, Truncate, TruncateIdentityOption, With,
+    CascadeOption, Delete, FromTable, TableWithJoins, Truncate, TruncateIdentityOption, With,
 };
 use thalweg_types::{Error, Result};
 
@@ -14,6 +14,15 @@ use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::scan::ROW_ID;
 
+/// The table that a statement deletes from.
+pub(super) fn target_table(delete: &Delete) -> Result<&TableWithJoins> {
+    let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) = &delete.from;
+    match tables.as_slice() {
+        [table] => Ok(table),
+        _ => Err(Error::unsupported("DELETE from several tables")),
+    }
+}
+
 pub(super) async fn run(
     execution: &mut Execution<'_>,
     delete: &Delete,
@@ -22,10 +31,7 @@ pub(super) async fn run(
     if delete.limit.is_some() || !delete.order_by.is_empty() {
         return Err(Error::unsupported("DELETE with ORDER BY or LIMIT"));
     }
-    let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) = &delete.from;
-    let [table] = tables.as_slice() else {
-        return Err(Error::unsupported("DELETE from several tables"));
-    };
+    let table = target_table(delete)?;
     let catalog = execution.names.catalog();
     let (target, alias) = target_of(&catalog, table)?;
     let mut from = vec![with_row_ids(&target, &alias)];

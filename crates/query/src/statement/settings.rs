@@ -1,6 +1,9 @@
 //! `SET` and `SHOW`.
 
+mod units;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -20,66 +23,163 @@ use crate::plan;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) durability: Durability,
-    timezone: String,
-    application_name: String,
+    /// Times in milliseconds, 0 for none, in the order of [`TIMES`].
+    times: [u64; TIMES.len()],
+    /// Texts that are only remembered, in the order of [`REMEMBERED`].
+    remembered: [String; REMEMBERED.len()],
+    /// Whether a setting of DataFusion's was changed.
+    are_the_engines: bool,
 }
 
-/// Settings that clients send when they connect, and that have one answer here.
-const FIXED: [(&str, &str); 12] = [
-    ("client_encoding", "UTF8"),
+/// Limits of time; PostgreSQL's names.
+const TIMES: [&str; 4] = [
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+    "lock_timeout",
+    "statement_timeout",
+];
+
+/// Settings that clients make and that change nothing here, with what they are at first.
+const REMEMBERED: [(&str, &str); 11] = [
+    ("application_name", ""),
+    ("bytea_output", "hex"),
     ("client_min_messages", "notice"),
+    ("default_transaction_read_only", "off"),
+    ("extra_float_digits", "1"),
+    ("lc_messages", "C"),
+    ("lc_monetary", "C"),
+    ("lc_numeric", "C"),
+    ("lc_time", "C"),
+    ("row_security", "on"),
+    ("synchronize_seqscans", "on"),
+];
+
+/// Settings that clients send when they connect, and that have one answer here.
+const FIXED: [(&str, &str); 17] = [
+    ("client_encoding", "UTF8"),
     ("datestyle", "ISO, MDY"),
+    ("default_transaction_deferrable", "off"),
     ("default_transaction_isolation", "repeatable read"),
     ("integer_datetimes", "on"),
     ("intervalstyle", "postgres"),
+    ("is_superuser", "on"),
+    ("lc_collate", "C"),
+    ("lc_ctype", "C"),
     ("max_identifier_length", "63"),
-    ("search_path", "public"),
+    ("search_path", "\"$user\", public"),
     ("server_encoding", "UTF8"),
     ("server_version", "15.0"),
+    ("server_version_num", "150000"),
     ("standard_conforming_strings", "on"),
     ("transaction_isolation", "repeatable read"),
+    ("transaction_read_only", "off"),
 ];
+
+/// Other spellings of what some settings are fixed to.
+const SPELLINGS: [(&str, &[&str]); 5] = [
+    ("client_encoding", &["utf-8", "unicode"]),
+    ("datestyle", &["iso", "iso, ymd", "iso, dmy"]),
+    ("default_transaction_isolation", &["read committed", "serializable", "read uncommitted"]),
+    ("search_path", &["public", "\"$user\",public", "$user, public", "public, pg_catalog"]),
+    ("transaction_isolation", &["read committed", "serializable", "read uncommitted"]),
+];
+
+const UTC_NAMES: [&str; 7] = ["utc", "etc/utc", "gmt", "etc/gmt", "zulu", "uct", "z"];
 
 impl Settings {
     pub(crate) fn new(durability: Durability) -> Settings {
-        Settings { durability, timezone: "UTC".to_owned(), application_name: String::new() }
+        Settings {
+            durability,
+            times: [0; TIMES.len()],
+            remembered: REMEMBERED.map(|(_, value)| value.to_owned()),
+            are_the_engines: false,
+        }
     }
 
-    fn get(&self, name: &str) -> Option<String> {
-        Some(match name {
+    /// How long a statement may take.
+    pub(crate) fn statement_timeout(&self) -> Option<Duration> {
+        self.time("statement_timeout")
+    }
+
+    pub(crate) fn time(&self, name: &str) -> Option<Duration> {
+        let at = TIMES.iter().position(|known| *known == name)?;
+        (self.times[at] > 0).then(|| Duration::from_millis(self.times[at]))
+    }
+
+    pub(crate) fn are_the_engines(&self) -> bool {
+        self.are_the_engines
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
+        let name = name.to_lowercase();
+        if let Some(at) = TIMES.iter().position(|known| *known == name) {
+            return Some(units::text_of(self.times[at]));
+        }
+        if let Some(at) = REMEMBERED.iter().position(|(known, _)| *known == name) {
+            return Some(self.remembered[at].clone());
+        }
+        Some(match name.as_str() {
             "durability" => match self.durability {
                 Durability::Fsync => "fsync".to_owned(),
                 Durability::Write => "write".to_owned(),
                 Durability::None => "none".to_owned(),
             },
-            "timezone" => self.timezone.clone(),
-            "application_name" => self.application_name.clone(),
+            "timezone" => "UTC".to_owned(),
             _ => FIXED.iter().find(|(fixed, _)| *fixed == name)?.1.to_owned(),
         })
     }
 
     /// Returns whether the setting is one of these.
-    fn set(&mut self, name: &str, value: &str) -> Result<bool> {
-        match name {
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool> {
+        let name = name.to_lowercase();
+        if value.eq_ignore_ascii_case("default") {
+            let Some(value) = Settings::new(self.durability).get(&name) else { return Ok(false) };
+            return self.set(&name, &value);
+        }
+        if let Some(at) = TIMES.iter().position(|known| *known == name) {
+            let times = "a number of milliseconds, or a time such as 5s, 2min and 1h";
+            self.times[at] =
+                units::milliseconds(value).ok_or_else(|| invalid(&name, value, times))?;
+            return Ok(true);
+        }
+        if let Some(at) = REMEMBERED.iter().position(|(known, _)| *known == name) {
+            value.clone_into(&mut self.remembered[at]);
+            return Ok(true);
+        }
+        match name.as_str() {
             "durability" => {
                 self.durability = match value.to_lowercase().as_str() {
                     "fsync" => Durability::Fsync,
                     "write" => Durability::Write,
                     "none" => Durability::None,
-                    _ => return Err(invalid(name, value, "fsync, write and none")),
+                    _ => return Err(invalid(&name, value, "fsync, write and none")),
                 };
             }
-            "timezone" if value.eq_ignore_ascii_case("utc") => {}
-            "timezone" => return Err(invalid(name, value, "UTC")),
-            "application_name" => value.clone_into(&mut self.application_name),
+            "timezone" if UTC_NAMES.contains(&value.to_lowercase().as_str()) => {}
+            "timezone" => return Err(invalid(&name, value, "UTC")),
             _ => match FIXED.iter().find(|(fixed, _)| *fixed == name) {
                 None => return Ok(false),
-                Some((_, only)) if value.eq_ignore_ascii_case(only) => {}
-                Some((_, only)) => return Err(invalid(name, value, only)),
+                Some((_, only)) if means(&name, value, only) => {}
+                Some((_, only)) => return Err(invalid(&name, value, only)),
             },
         }
         Ok(true)
     }
+
+    fn names() -> Vec<&'static str> {
+        let mut names = vec!["durability", "timezone"];
+        names.extend(TIMES);
+        names.extend(REMEMBERED.iter().chain(&FIXED).map(|(name, _)| *name));
+        names.sort_unstable();
+        names
+    }
+}
+
+/// Whether a value is the only one that a setting has here.
+fn means(name: &str, value: &str, only: &str) -> bool {
+    let others = SPELLINGS.iter().find(|(known, _)| *known == name);
+    value.eq_ignore_ascii_case(only)
+        || others.is_some_and(|(_, others)| others.contains(&value.to_lowercase().as_str()))
 }
 
 fn invalid(name: &str, value: &str, allowed: &str) -> Error {
@@ -88,7 +188,7 @@ fn invalid(name: &str, value: &str, allowed: &str) -> Error {
         .with_hint(format!("Available values: {allowed}."))
 }
 
-fn unrecognized(name: &str) -> Error {
+pub(crate) fn unrecognized(name: &str) -> Error {
     let message = format!("unrecognized configuration parameter \"{name}\"");
     Error::new(SqlState::UNDEFINED_OBJECT, message)
 }
@@ -103,6 +203,7 @@ pub(super) async fn set(
             let name = dotted(variable);
             let value = values.iter().map(value_text).collect::<Vec<_>>().join(", ");
             if name.contains('.') {
+                execution.settings.are_the_engines = true;
                 return pass_on(execution, parsed).await;
             }
             if !execution.settings.set(&name, &value)? {
@@ -169,13 +270,9 @@ pub(super) async fn show(execution: &Execution<'_>, variable: &[Ident]) -> Resul
 }
 
 fn show_all(execution: &Execution<'_>) -> Result<Outcome> {
-    let own = ["application_name", "durability", "timezone"].into_iter();
-    let names = own.chain(FIXED.iter().map(|(name, _)| *name));
-    let mut rows: Vec<(String, String)> = names
-        .map(|name| (name.to_owned(), execution.settings.get(name).unwrap_or_default()))
-        .collect();
-    rows.sort();
-    let (names, values) = rows.into_iter().unzip();
+    let rows = Settings::names().into_iter();
+    let rows = rows.map(|name| (name.to_owned(), execution.settings.get(name).unwrap_or_default()));
+    let (names, values) = rows.unzip();
     texts(&["name", "setting"], vec![names, values])
 }
 
@@ -201,8 +298,8 @@ fn texts(names: &[&str], columns: Vec<Vec<String>>) -> Result<Outcome> {
     Ok(Outcome::batches(schema, vec![batch], Tag::Other("SHOW".to_owned())))
 }
 
-/// Statements that DataFusion's session answers by itself: its own settings, prepared statements.
-pub(super) async fn pass_on(execution: &Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
+/// Statements about DataFusion's own settings, which its session answers by itself.
+async fn pass_on(execution: &Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
     let planned = plan::statement(&execution.state, parsed.statement.clone()).await;
     let planned = execution.told(planned)?;
     let frame = execution.context.execute_logical_plan(planned.plan).await;

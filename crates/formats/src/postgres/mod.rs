@@ -1,0 +1,17 @@
+//! Values and rows in the two forms that PostgreSQL's clients read and write: text and binary.
+//!
+//! [`RowEncoder`] writes `DataRow` messages and binary `COPY` straight from record batches;
+//! [`decode`] reads parameters and binary `COPY`. Nothing here knows sockets: rows may be encoded
+//! wherever they lie.
+
+mod binary;
+mod copy;
+mod decode;
+mod numeric;
+mod row;
+mod types;
+
+pub use copy::{BinaryCopyDecoder, BinaryCopyEncoder};
+pub use decode::decode;
+pub use row::{RowEncoder, ValueFormat};
+pub use types::{Type, field_of_oid};

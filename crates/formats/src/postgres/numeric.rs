@@ -1,0 +1,181 @@
+//! `numeric` in binary: groups of four decimal digits, as PostgreSQL keeps them.
+
+use arrow::datatypes::i256;
+use thalweg_types::{Error, Result, SqlState};
+
+/// Decimal digits in a group.
+const GROUP_DIGITS: i32 = 4;
+const GROUP: u128 = 10_000;
+/// 76 digits, and a group more on either side of the decimal point.
+const GROUPS_MAX: usize = 21;
+
+const POSITIVE: u16 = 0x0000;
+const NEGATIVE: u16 = 0x4000;
+
+/// Writes a value with `scale` digits behind the decimal point.
+pub(super) fn encode_128(value: i128, scale: i8, out: &mut Vec<u8>) {
+    let mut groups = [0; GROUPS_MAX];
+    let mut count = 0;
+    let mut rest = value.unsigned_abs();
+    // The lowest group is filled up with zeros, so that groups meet at the decimal point.
+    let padding = padding(scale);
+    if padding > 0 && rest > 0 {
+        let keep = 10_u128.pow((GROUP_DIGITS - padding) as u32);
+        groups[0] = (rest % keep) as u16 * 10_u16.pow(padding as u32);
+        rest /= keep;
+        count = 1;
+    }
+    while rest > 0 {
+        groups[count] = (rest % GROUP) as u16;
+        rest /= GROUP;
+        count += 1;
+    }
+    write(value < 0, scale, &groups[..count], out);
+}
+
+/// [`encode_128`] for what needs more than 38 digits.
+pub(super) fn encode_256(value: i256, scale: i8, out: &mut Vec<u8>) {
+    if let Some(value) = value.to_i128() {
+        return encode_128(value, scale, out);
+    }
+    let digits = value.to_string();
+    let digits = digits.trim_start_matches('-').as_bytes();
+    let padding = padding(scale) as usize;
+    let mut groups = Vec::with_capacity(GROUPS_MAX);
+    let mut end = digits.len();
+    let mut width = GROUP_DIGITS as usize - padding;
+    let mut factor = 10_u16.pow(padding as u32);
+    while end > 0 {
+        let start = end.saturating_sub(width);
+        let group = digits[start..end].iter().fold(0, |sum, d| sum * 10 + u16::from(d - b'0'));
+        groups.push(group * factor);
+        (end, width, factor) = (start, GROUP_DIGITS as usize, 1);
+    }
+    write(value < i256::ZERO, scale, &groups, out);
+}
+
+/// How many zeros fill up the lowest group.
+fn padding(scale: i8) -> i32 {
+    (GROUP_DIGITS - i32::from(scale.max(0)) % GROUP_DIGITS) % GROUP_DIGITS
+}
+
+/// Writes groups that are given lowest first.
+fn write(negative: bool, scale: i8, groups: &[u16], out: &mut Vec<u8>) {
+    let fraction_groups = (i32::from(scale.max(0)) + GROUP_DIGITS - 1) / GROUP_DIGITS;
+    // A negative scale means trailing zeros before the decimal point, which tables never have.
+    debug_assert!(scale >= 0, "numeric columns have no negative scale");
+    let low = groups.iter().position(|group| *group != 0).unwrap_or(groups.len());
+    let weight = groups.len() as i32 - 1 - fraction_groups;
+    let sent = &groups[low..];
+    out.extend_from_slice(&(sent.len() as u16).to_be_bytes());
+    let weight = if sent.is_empty() { 0 } else { weight };
+    out.extend_from_slice(&(weight as i16).to_be_bytes());
+    let sign = if negative { NEGATIVE } else { POSITIVE };
+    out.extend_from_slice(&sign.to_be_bytes());
+    out.extend_from_slice(&(i16::from(scale.max(0))).to_be_bytes());
+    for group in sent.iter().rev() {
+        out.extend_from_slice(&group.to_be_bytes());
+    }
+}
+
+/// The text of a binary `numeric`.
+pub(super) fn decode(bytes: &[u8]) -> Result<String> {
+    let words: Vec<u16> =
+        bytes.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
+    let [count, weight, sign, scale, groups @ ..] = words.as_slice() else {
+        return Err(malformed());
+    };
+    let (weight, scale) = (i32::from(*weight as i16), usize::from(*scale));
+    let fits = bytes.len() % 2 == 0 && groups.len() == usize::from(*count) && scale <= 0x3fff;
+    if !fits || groups.iter().any(|group| u128::from(*group) >= GROUP) {
+        return Err(malformed());
+    }
+    let sign = match *sign {
+        POSITIVE => "",
+        NEGATIVE => "-",
+        0xc000 => return Ok("NaN".to_owned()),
+        0xd000 => return Ok("Infinity".to_owned()),
+        0xf000 => return Ok("-Infinity".to_owned()),
+        _ => return Err(malformed()),
+    };
+    let group_at = |place: i32| {
+        let index = usize::try_from(weight - place).ok();
+        index.and_then(|index| groups.get(index)).copied().unwrap_or(0)
+    };
+    let mut text = String::from(sign);
+    match weight {
+        0.. => {
+            text.push_str(&group_at(weight).to_string());
+            (0..weight).rev().for_each(|place| text.push_str(&format!("{:04}", group_at(place))));
+        }
+        _ => text.push('0'),
+    }
+    if scale > 0 {
+        let mut fraction = String::new();
+        let last = -(scale.div_ceil(GROUP_DIGITS as usize) as i32);
+        (last..0).rev().for_each(|place| fraction.push_str(&format!("{:04}", group_at(place))));
+        text.push('.');
+        text.push_str(&fraction[..scale]);
+    }
+    Ok(text)
+}
+
+fn malformed() -> Error {
+    Error::new(SqlState::INVALID_BINARY_REPRESENTATION, "invalid binary numeric value")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What PostgreSQL 15's `numeric_send` gives.
+    #[test]
+    fn values_are_sent_as_postgres_sends_them() {
+        for (value, scale, expected) in [
+            (0, 0, &[0_i16, 0, 0, 0][..]),
+            (0, 2, &[0, 0, 0, 2]),
+            (1, 0, &[1, 0, 0, 0, 1]),
+            (-10_000, 0, &[1, 1, 0x4000, 0, 1]),
+            (12_345_678, 4, &[2, 0, 0, 4, 1234, 5678]),
+            (12_345, 2, &[2, 0, 0, 2, 123, 4500]),
+            (5, 2, &[1, -1, 0, 2, 500]),
+            (1, 10, &[1, -3, 0, 10, 100]),
+            (100_000_001, 0, &[3, 2, 0, 0, 1, 0, 1]),
+        ] {
+            let bytes: Vec<u8> = expected.iter().flat_map(|word| word.to_be_bytes()).collect();
+            let mut out = Vec::new();
+            encode_128(value, scale, &mut out);
+            assert_eq!(out, bytes, "{value} with scale {scale}");
+            let mut wide = Vec::new();
+            let factor = i256::from_i128(1);
+            encode_256(i256::from_i128(value) * factor, scale, &mut wide);
+            assert_eq!(wide, bytes);
+        }
+    }
+
+    #[test]
+    fn what_was_sent_is_read_back() {
+        for (value, scale, text) in [
+            (0_i128, 3, "0.000"),
+            (-1, 3, "-0.001"),
+            (123_456_789_012_345_678, 5, "1234567890123.45678"),
+            (i128::from(i64::MAX) * 1_000_000_000, 9, "9223372036854775807.000000000"),
+            (10_000, 0, "10000"),
+        ] {
+            let mut out = Vec::new();
+            encode_128(value, scale, &mut out);
+            assert_eq!(decode(&out).unwrap(), text);
+        }
+        let huge = i256::from_string(&"7".repeat(60)).unwrap();
+        let mut out = Vec::new();
+        encode_256(huge, 7, &mut out);
+        assert_eq!(decode(&out).unwrap(), format!("{}.{}", "7".repeat(53), "7".repeat(7)));
+    }
+
+    #[test]
+    fn malformed_values_are_refused() {
+        for bytes in [&[][..], &[0], &[0, 1, 0, 0, 0, 0, 0, 0], &[0, 0, 0, 0, 1, 1, 0, 0]] {
+            assert!(decode(bytes).is_err(), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Which of PostgreSQL's types an Arrow field stands for.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
+
+use crate::columns::{JSON, UUID, storable, tagged, type_tag};
+
+/// A type as `RowDescription` tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Type {
+    pub oid: u32,
+    /// Bytes of a value, or -1 where they vary.
+    pub size: i16,
+    /// The declared length, or precision and scale, in PostgreSQL's packing; -1 for none.
+    pub modifier: i32,
+}
+
+/// A scalar type: its name under `TYPE_KEY` where Arrow says too little, its object identifier,
+/// that of its array, and the bytes of a value. From PostgreSQL 15's `pg_type`.
+struct Known {
+    name: &'static str,
+    oid: u32,
+    array: u32,
+    size: i16,
+}
+
+const fn known(name: &'static str, oid: u32, array: u32, size: i16) -> Known {
+    Known { name, oid, array, size }
+}
+
+const KNOWN: [Known; 30] = [
+    known("boolean", 16, 1000, 1),
+    known("bytea", 17, 1001, -1),
+    known("char", 18, 1002, 1),
+    known("name", 19, 1003, 64),
+    known("bigint", 20, 1016, 8),
+    known("smallint", 21, 1005, 2),
+    known("int2vector", 22, 1006, -1),
+    known("integer", 23, 1007, 4),
+    known("regproc", 24, 1008, 4),
+    known("text", 25, 1009, -1),
+    known("oid", 26, 1028, 4),
+    known("xid", 28, 1011, 4),
+    known("oidvector", 30, 1013, -1),
+    known("json", 114, 199, -1),
+    known("pg_node_tree", 194, 0, -1),
+    known("real", 700, 1021, 4),
+    known("double precision", 701, 1022, 8),
+    known("unknown", 705, 0, -2),
+    known("varchar", 1043, 1015, -1),
+    known("date", 1082, 1182, 4),
+    known("time", 1083, 1183, 8),
+    known("timestamp", 1114, 1115, 8),
+    known("timestamptz", 1184, 1185, 8),
+    known("interval", 1186, 1187, 16),
+    known("numeric", 1700, 1231, -1),
+    known("regclass", 2205, 2210, 4),
+    known("regtype", 2206, 2211, 4),
+    known("record", 2249, 2287, -1),
+    known("uuid", 2950, 2951, 16),
+    known("jsonb", 3802, 3807, -1),
+];
+
+fn named(name: &str) -> &'static Known {
+    KNOWN.iter().find(|known| known.name == name).unwrap_or(&KNOWN[9])
+}
+
+impl Type {
+    #[must_use]
+    pub fn of(field: &Field) -> Type {
+        if let DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _) = field.data_type()
+        {
+            return Type { oid: array_oid(item), size: -1, modifier: -1 };
+        }
+        let (known, modifier) = scalar(field);
+        Type { oid: known.oid, size: known.size, modifier }
+    }
+}
+
+/// The identifier of an array's type; arrays of arrays have that of their innermost items.
+fn array_oid(item: &Field) -> u32 {
+    match item.data_type() {
+        DataType::List(inner)
+        | DataType::LargeList(inner)
+        | DataType::FixedSizeList(inner, _) => array_oid(inner),
+        _ => scalar(item).0.array,
+    }
+}
+
+fn scalar(field: &Field) -> (&'static Known, i32) {
+    if let Some(tag) = type_tag(field) {
+        if let Some(chars) = tag.strip_prefix("character varying(") {
+            let chars: i32 = chars.trim_end_matches(')').parse().unwrap_or(-5);
+            return (named("varchar"), chars + 4);
+        }
+        return (named(tag), -1);
+    }
+    let known = match field.data_type() {
+        DataType::Boolean => "boolean",
+        DataType::Int8 | DataType::UInt8 | DataType::Int16 => "smallint",
+        DataType::UInt16 | DataType::Int32 => "integer",
+        DataType::UInt32 | DataType::Int64 => "bigint",
+        DataType::Float16 | DataType::Float32 => "real",
+        DataType::Float64 => "double precision",
+        DataType::UInt64
+        | DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => "numeric",
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => "bytea",
+        DataType::Date32 => "date",
+        DataType::Time32(_) | DataType::Time64(_) => "time",
+        DataType::Date64 | DataType::Timestamp(_, None) => "timestamp",
+        DataType::Timestamp(_, Some(_)) => "timestamptz",
+        DataType::Interval(_) | DataType::Duration(_) => "interval",
+        DataType::Dictionary(_, _) | DataType::RunEndEncoded(_, _) => {
+            return storable(field).map_or((named("text"), -1), |field| scalar(&field));
+        }
+        DataType::Struct(_) | DataType::Map(..) | DataType::Union(..) => "record",
+        _ => "text",
+    };
+    (named(known), -1)
+}
+
+/// The field whose values a parameter of this type has; `None` for a type that is not known, and
+/// for `unknown`, which says nothing.
+#[must_use]
+pub fn field_of_oid(oid: u32) -> Option<FieldRef> {
+    if let Some(known) = KNOWN.iter().find(|known| known.oid == oid) {
+        return field_named(known.name).map(Arc::new);
+    }
+    let known = KNOWN.iter().find(|known| known.array == oid && known.array != 0)?;
+    let item = field_named(known.name)?.with_name("item");
+    Some(Arc::new(Field::new("", DataType::List(Arc::new(item)), true)))
+}
+
+fn field_named(name: &str) -> Option<Field> {
+    let plain = |data_type| Field::new("", data_type, true);
+    Some(match name {
+        "boolean" => plain(DataType::Boolean),
+        "bytea" => plain(DataType::BinaryView),
+        "smallint" => plain(DataType::Int16),
+        "integer" => plain(DataType::Int32),
+        "bigint" | "oid" | "regclass" | "regtype" | "regproc" | "xid" => plain(DataType::Int64),
+        "real" => plain(DataType::Float32),
+        "double precision" => plain(DataType::Float64),
+        "numeric" => plain(DataType::Decimal128(38, 10)),
+        "date" => plain(DataType::Date32),
+        "time" => plain(DataType::Time64(TimeUnit::Microsecond)),
+        "timestamp" => plain(DataType::Timestamp(TimeUnit::Microsecond, None)),
+        "timestamptz" => plain(DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
+        "interval" => plain(DataType::Interval(IntervalUnit::MonthDayNano)),
+        "uuid" => tagged(plain(DataType::Utf8View), UUID),
+        "json" | "jsonb" => tagged(plain(DataType::Utf8View), JSON),
+        "text" | "varchar" | "char" | "name" => plain(DataType::Utf8View),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_parameter_type_is_described_as_itself() {
+        for (oid, described) in [
+            (16, 16),
+            (17, 17),
+            (20, 20),
+            (23, 23),
+            (25, 25),
+            (1043, 25),
+            (1700, 1700),
+            (2950, 2950),
+            (3802, 114),
+            (1007, 1007),
+            (2951, 2951),
+            (1184, 1184),
+        ] {
+            let field = field_of_oid(oid).unwrap();
+            assert_eq!(Type::of(&field).oid, described, "{oid}");
+        }
+        assert!(field_of_oid(705).is_none());
+        assert!(field_of_oid(600).is_none());
+    }
+
+    #[test]
+    fn a_declared_length_is_told() {
+        let field = tagged(Field::new("c", DataType::Utf8View, true), "character varying(7)");
+        assert_eq!(Type::of(&field), Type { oid: 1043, size: -1, modifier: 11 });
+    }
+}

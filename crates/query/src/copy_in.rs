@@ -1,0 +1,71 @@
+//! `COPY … FROM STDIN`: rows that the client sends.
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use thalweg_formats::ReadOptions;
+use thalweg_types::{Error, Result, SqlState};
+
+use crate::database::Database;
+use crate::loader::{Loaded, Loader};
+use crate::statement::{Shaper, Target};
+
+/// Takes the rows of one `COPY`. None of them is in the table before the session was told that the
+/// copy is complete.
+pub struct CopyIn {
+    target: Target,
+    schema: SchemaRef,
+    options: ReadOptions,
+    shaper: Shaper,
+    loader: Loader,
+}
+
+impl CopyIn {
+    pub(crate) fn new(
+        database: &Database,
+        target: Target,
+        schema: SchemaRef,
+        options: ReadOptions,
+        shaper: Shaper,
+    ) -> CopyIn {
+        let loader = Loader::new(database.clone(), target.schema().clone());
+        CopyIn { target, schema, options, shaper, loader }
+    }
+
+    /// The columns that the client sends, in their order.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How the client writes them.
+    #[must_use]
+    pub fn options(&self) -> &ReadOptions {
+        &self.options
+    }
+
+    /// The name of the table.
+    #[must_use]
+    pub fn table(&self) -> &str {
+        &self.target.schema().name
+    }
+
+    /// Takes rows of the schema.
+    ///
+    /// # Errors
+    /// The first value that does not fit its column, or constraint that does not hold.
+    pub fn push(&mut self, rows: &RecordBatch) -> Result<()> {
+        self.loader.push(self.shaper.shape(rows)?)
+    }
+
+    /// Everything that came, for the table as it is in `catalog`.
+    pub(crate) fn finish(self, catalog: &thalweg_txn::Catalog) -> Result<(Target, Loaded)> {
+        let schema = self.target.schema();
+        let now = catalog.table(schema.id);
+        if now.is_none_or(|now| now.schema != *schema) {
+            let message = format!("table \"{}\" was changed during COPY", schema.name);
+            return Err(Error::new(SqlState::SERIALIZATION_FAILURE, message)
+                .with_hint("Copy the rows again."));
+        }
+        Ok((self.target, self.loader.finish()))
+    }
+}

@@ -1,0 +1,109 @@
+//! Parameters of statements: `$1`, `$2`, … in the tree, their values in place of them.
+//!
+//! A value takes its parameter's place as a cast of its text, so that every kind of statement
+//! treats it as it treats a literal of the parameter's type.
+
+use std::ops::ControlFlow;
+
+use datafusion::common::ScalarValue;
+use datafusion::sql::parser::Statement as Tree;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Value, VisitMut, visit_expressions, visit_expressions_mut,
+};
+use thalweg_formats::text::format_value;
+use thalweg_types::{DataType, Error, Result, SqlState};
+
+use crate::statement::ast_tools;
+
+/// PostgreSQL's wire protocol counts parameters with 16 bits.
+const PARAMETERS_MAX: usize = 65_535;
+
+/// How many parameters a statement has: the greatest number that it names.
+///
+/// # Errors
+/// A parameter that has no number, or too great a one.
+pub(crate) fn count(tree: &Tree) -> Result<usize> {
+    let mut greatest = Ok(0);
+    each_expression(tree, &mut |expr| {
+        if let Some(name) = placeholder(expr) {
+            greatest = number(name).map(|number| number.max(*greatest.as_ref().unwrap_or(&0)));
+        }
+        greatest.is_ok()
+    });
+    greatest
+}
+
+/// The name of the parameter that an expression is.
+pub(crate) fn placeholder(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Placeholder(name) => Some(name),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The number behind the `$`.
+pub(crate) fn number(name: &str) -> Result<usize> {
+    let number = name.strip_prefix('$').and_then(|digits| digits.parse().ok());
+    match number {
+        Some(number @ 1..=PARAMETERS_MAX) => Ok(number),
+        _ => {
+            let message = format!("there is no parameter {name}");
+            Err(Error::new(SqlState::UNDEFINED_PARAMETER, message))
+        }
+    }
+}
+
+/// Puts expressions in the places of parameters; those without one stay.
+pub(crate) fn bind(tree: &mut Tree, values: &[Option<Expr>]) {
+    match tree {
+        Tree::Statement(statement) => bind_in(statement.as_mut(), values),
+        Tree::Explain(explain) => bind(&mut explain.statement, values),
+        _ => {}
+    }
+}
+
+/// [`bind`] for a part of a tree.
+pub(crate) fn bind_in(part: &mut impl VisitMut, values: &[Option<Expr>]) {
+    let _ = visit_expressions_mut(part, |expr| {
+        let at = placeholder(expr).and_then(|name| number(name).ok());
+        if let Some(Some(value)) = at.and_then(|at| values.get(at - 1)) {
+            *expr = value.clone();
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+fn each_expression(tree: &Tree, visit: &mut impl FnMut(&Expr) -> bool) {
+    match tree {
+        Tree::Statement(statement) => {
+            let _ = visit_expressions(statement.as_ref(), |expr| match visit(expr) {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            });
+        }
+        Tree::Explain(explain) => each_expression(&explain.statement, visit),
+        _ => {}
+    }
+}
+
+/// `CAST(value AS data_type)`; NULL where there is no value.
+///
+/// # Errors
+/// Where the value has no text.
+pub(crate) fn literal(value: Option<&ScalarValue>, data_type: &DataType) -> Result<Expr> {
+    let mut cast = ast_tools::expression(&format!("CAST(NULL AS {data_type})"))?;
+    if let (Some(value), Expr::Cast { expr, .. }) = (value, &mut cast)
+        && !value.is_null()
+    {
+        let array = value.to_array().map_err(|error| {
+            Error::internal("the value of a parameter cannot be read").with_source(error)
+        })?;
+        let mut text = String::new();
+        format_value(&array, 0, &mut text)?;
+        **expr = Expr::Value(Value::SingleQuotedString(text).into());
+    }
+    Ok(cast)
+}

@@ -1,0 +1,70 @@
+//! Planners: DataFusion's session state, bound to what names mean to one statement at a time.
+//!
+//! A state knows some hundreds of functions and rules, too much for every connection that waits.
+//! Sessions borrow a planner for the length of a statement; idle ones are kept for the next.
+
+use std::sync::Arc;
+
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use parking_lot::Mutex;
+
+use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
+
+/// How many idle planners are kept.
+const IDLE_MAX: usize = 64;
+
+pub(crate) struct Planner {
+    pub(crate) context: SessionContext,
+    pub(crate) names: Arc<SessionCatalog>,
+}
+
+impl Planner {
+    fn new(runtime: &Arc<RuntimeEnv>, threads: usize) -> Planner {
+        let names = SessionCatalog::new();
+        let config = SessionConfig::new()
+            .with_target_partitions(threads)
+            .with_information_schema(false)
+            .with_create_default_catalog_and_schema(false)
+            .with_default_catalog_and_schema(DATABASE, thalweg_txn::DEFAULT_NAMESPACE);
+        let builder = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(Arc::clone(runtime))
+            .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))));
+        let mut builder = thalweg_dialect::configure(builder);
+        for rule in thalweg_dialect::rewrite::analyzer_rules() {
+            builder = builder.with_analyzer_rule(rule);
+        }
+        let context = SessionContext::new_with_state(builder.build());
+        names.bind(Arc::downgrade(&context.state_ref()));
+        Planner { context, names }
+    }
+}
+
+/// The planners that no statement uses.
+pub(crate) struct Planners {
+    runtime: Arc<RuntimeEnv>,
+    threads: usize,
+    idle: Mutex<Vec<Planner>>,
+}
+
+impl Planners {
+    pub(crate) fn new(runtime: Arc<RuntimeEnv>, threads: usize) -> Planners {
+        Planners { runtime, threads, idle: Mutex::default() }
+    }
+
+    pub(crate) fn take(&self) -> Planner {
+        let idle = self.idle.lock().pop();
+        idle.unwrap_or_else(|| Planner::new(&self.runtime, self.threads))
+    }
+
+    /// Takes back a planner whose settings are still those that it was made with.
+    pub(crate) fn give_back(&self, planner: Planner) {
+        planner.names.forget();
+        let mut idle = self.idle.lock();
+        if idle.len() < IDLE_MAX {
+            idle.push(planner);
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! What a statement takes and gives, found without running it: the types of its parameters and the
+//! columns of its result.
+
+use std::ops::ControlFlow;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan};
+use datafusion::sql::parser::Statement as Tree;
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, BinaryOperator, Expr, Ident, Insert, LimitClause, ObjectName,
+    OnConflictAction, OnInsert, Query, SelectItem, SetExpr, Statement, TableObject, TableWithJoins,
+    Update, UpdateTableFromKind, Visit, VisitMut, Visitor, VisitorMut,
+};
+use thalweg_dialect::types::{column_type, from_field};
+use thalweg_types::{DataType, Result};
+
+use super::delete::target_table;
+use super::insert::is_default;
+use super::update::target_of;
+use super::{Execution, Target, ast_tools, folded, settings};
+use crate::parameters::{bind, bind_in, count, literal, number, placeholder};
+use crate::plan;
+
+/// What a statement takes and gives.
+#[derive(Default)]
+pub(crate) struct Description {
+    pub(crate) parameters: Vec<DataType>,
+    /// `None` for a statement that gives no rows.
+    pub(crate) schema: Option<SchemaRef>,
+}
+
+/// Describes a statement whose first parameters may have declared types.
+///
+/// A parameter without one has the type of what it is cast to, stored into or compared with; where
+/// nothing tells, it is text.
+pub(crate) async fn describe(
+    execution: &Execution<'_>,
+    tree: &Tree,
+    declared: &[Option<DataType>],
+) -> Result<Description> {
+    let mut types = declared.to_vec();
+    types.resize(count(tree)?.max(declared.len()), None);
+    if types.iter().any(Option::is_none) {
+        infer(execution, tree, &mut types).await?;
+    }
+    let text = DataType::Text { max_chars: None };
+    let parameters: Vec<DataType> =
+        types.into_iter().map(|found| widened(found.unwrap_or(text.clone()))).collect();
+    let schema = result(execution, tree, &parameters).await?;
+    Ok(Description { parameters, schema })
+}
+
+/// The type without what a column's declaration limits it to: a value that is compared with
+/// `numeric(5,2)` may have more digits.
+fn widened(data_type: DataType) -> DataType {
+    match data_type {
+        DataType::Text { .. } => DataType::Text { max_chars: None },
+        DataType::Decimal { .. } => DataType::Decimal { precision: 38, scale: 10 },
+        DataType::Array(item) => DataType::Array(Box::new(widened(*item))),
+        other => other,
+    }
+}
+
+async fn infer(
+    execution: &Execution<'_>,
+    tree: &Tree,
+    types: &mut [Option<DataType>],
+) -> Result<()> {
+    let Tree::Statement(statement) = tree else { return Ok(()) };
+    let _ = statement.visit(&mut Spelled { types });
+    let questions = questions(execution, statement, types)?;
+    for mut question in questions {
+        if types.iter().all(Option::is_some) {
+            break;
+        }
+        // `x = ANY ($1)` is asked as `x = $1`: the parameter is an array of what that says.
+        let mut arrays = Arrays::default();
+        let _ = VisitMut::visit(&mut question, &mut arrays);
+        bind_in(&mut question, &nulls(types)?);
+        // What can't be planned without types is planned with them later, and refused then.
+        let Ok(planned) = plan::query(&execution.state, question).await else { continue };
+        for (number, found) in parameters_of(&planned.plan) {
+            let Some(place @ None) = types.get_mut(number - 1) else { continue };
+            let is_array = arrays.numbers.contains(&number);
+            *place = Some(if is_array { DataType::Array(Box::new(found)) } else { found });
+        }
+    }
+    Ok(())
+}
+
+/// A typed NULL for each parameter whose type is known.
+fn nulls(types: &[Option<DataType>]) -> Result<Vec<Option<Expr>>> {
+    types.iter().map(|known| known.as_ref().map(|known| literal(None, known)).transpose()).collect()
+}
+
+/// Finds the types that the text itself tells: casts, and `LIMIT` and `OFFSET`.
+struct Spelled<'a> {
+    types: &'a mut [Option<DataType>],
+}
+
+impl Spelled<'_> {
+    fn note(&mut self, expr: &Expr, data_type: DataType) {
+        note(self.types, expr, || Some(data_type));
+    }
+}
+
+impl Visitor for Spelled<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if let Expr::Cast { expr, data_type, .. } = expr
+            && let Ok(data_type) = column_type(data_type)
+        {
+            self.note(expr, data_type);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &query.limit_clause {
+            for count in limit.iter().chain(offset.iter().map(|offset| &offset.value)) {
+                self.note(count, DataType::Int8);
+            }
+        }
+        if let Some(quantity) = query.fetch.as_ref().and_then(|fetch| fetch.quantity.as_ref()) {
+            self.note(quantity, DataType::Int8);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Notes the type of a parameter that has none yet.
+fn note(types: &mut [Option<DataType>], expr: &Expr, found: impl FnOnce() -> Option<DataType>) {
+    let at = placeholder(expr).and_then(|name| number(name).ok());
+    if let Some(place @ None) = at.and_then(|at| types.get_mut(at - 1)) {
+        *place = found();
+    }
+}
+
+/// Rewrites comparisons with `ANY` and `ALL` of a parameter, and remembers the parameters.
+#[derive(Default)]
+struct Arrays {
+    numbers: Vec<usize>,
+}
+
+impl VisitorMut for Arrays {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let (Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. }) = expr else {
+            return ControlFlow::Continue(());
+        };
+        let inner = match right.as_ref() {
+            Expr::Nested(inner) => inner.as_ref(),
+            other => other,
+        };
+        if let Some(number) = placeholder(inner).and_then(|name| number(name).ok()) {
+            self.numbers.push(number);
+            let (left, right) = (left.clone(), Box::new(inner.clone()));
+            *expr = Expr::BinaryOp { left, op: BinaryOperator::Eq, right };
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The parameters of a plan whose types DataFusion found.
+fn parameters_of(plan: &LogicalPlan) -> Vec<(usize, DataType)> {
+    let mut found = Vec::new();
+    let visited = plan.apply_with_subqueries(|plan| {
+        plan.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let PlanExpr::Placeholder(parameter) = expr
+                    && let Some(field) = &parameter.field
+                    && let (Ok(number), Ok(data_type)) = (number(&parameter.id), from_field(field))
+                {
+                    found.push((number, data_type));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    debug_assert!(visited.is_ok(), "the visit itself never fails");
+    found
+}
+
+/// The queries that hold a statement's expressions. Parameters that are stored into a column as
+/// they come get its type on the way.
+fn questions(
+    execution: &Execution<'_>,
+    statement: &Statement,
+    types: &mut [Option<DataType>],
+) -> Result<Vec<Query>> {
+    match statement {
+        Statement::Query(query) => match query.body.as_ref() {
+            SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) => {
+                questions(execution, inner, types)
+            }
+            _ => Ok(vec![query.as_ref().clone()]),
+        },
+        Statement::Insert(insert) => of_insert(execution, insert, types),
+        Statement::Update(update) => of_update(execution, update, types),
+        Statement::Delete(delete) => {
+            let table = target_table(delete)?;
+            let mut from = vec![table.clone()];
+            from.extend(delete.using.iter().flatten().cloned());
+            Ok(vec![ast_tools::select(vec![one()?], from, delete.selection.clone())])
+        }
+        Statement::Explain { statement, .. } => questions(execution, statement, types),
+        Statement::CreateTable(table) => Ok(table.query.as_deref().cloned().into_iter().collect()),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn one() -> Result<SelectItem> {
+    Ok(SelectItem::UnnamedExpr(ast_tools::expression("1")?))
+}
+
+fn of_insert(
+    execution: &Execution<'_>,
+    insert: &Insert,
+    types: &mut [Option<DataType>],
+) -> Result<Vec<Query>> {
+    let TableObject::TableName(name) = &insert.table else { return Ok(Vec::new()) };
+    let target = Target::find(&execution.names.catalog(), name)?;
+    let columns = &target.schema().columns;
+    let listed: Vec<_> = insert
+        .columns
+        .iter()
+        .filter_map(|name| name.0.last()?.as_ident())
+        .map(|ident| target.position(&folded(ident)))
+        .collect::<Result<_>>()?;
+    let at =
+        |place: usize| if listed.is_empty() { Some(place) } else { listed.get(place).copied() };
+    let type_at = |place| Some(columns.get(at(place)?)?.data_type.clone());
+    let mut found = Vec::new();
+    if let Some(source) = &insert.source {
+        let mut source = source.as_ref().clone();
+        match source.body.as_mut() {
+            SetExpr::Values(values) => {
+                for row in &mut values.rows {
+                    for (place, value) in row.content.iter_mut().enumerate() {
+                        note(types, value, || type_at(place));
+                        if is_default(value) {
+                            *value = ast_tools::expression("NULL")?;
+                        }
+                    }
+                }
+            }
+            SetExpr::Select(select) => {
+                for (place, item) in select.projection.iter().enumerate() {
+                    if let SelectItem::UnnamedExpr(value)
+                    | SelectItem::ExprWithAlias { expr: value, .. } = item
+                    {
+                        note(types, value, || type_at(place));
+                    }
+                }
+            }
+            _ => {}
+        }
+        found.push(source);
+    }
+    if let Some(OnInsert::OnConflict(on)) = &insert.on
+        && let OnConflictAction::DoUpdate(update) = &on.action
+    {
+        note_assignments(&target, &update.assignments, types);
+    }
+    Ok(found)
+}
+
+fn of_update(
+    execution: &Execution<'_>,
+    update: &Update,
+    types: &mut [Option<DataType>],
+) -> Result<Vec<Query>> {
+    let (target, _) = target_of(&execution.names.catalog(), &update.table)?;
+    note_assignments(&target, &update.assignments, types);
+    let mut from: Vec<TableWithJoins> = vec![update.table.clone()];
+    if let Some(UpdateTableFromKind::AfterSet(tables) | UpdateTableFromKind::BeforeSet(tables)) =
+        &update.from
+    {
+        from.extend(tables.iter().cloned());
+    }
+    let mut items = vec![one()?];
+    for assignment in &update.assignments {
+        if !is_default(&assignment.value) && !matches!(assignment.value, Expr::Tuple(_)) {
+            items.push(SelectItem::UnnamedExpr(assignment.value.clone()));
+        }
+    }
+    Ok(vec![ast_tools::select(items, from, update.selection.clone())])
+}
+
+fn note_assignments(target: &Target, assignments: &[Assignment], types: &mut [Option<DataType>]) {
+    let type_of = |name: &ObjectName| {
+        let position = target.position(&folded(name.0.last()?.as_ident()?)).ok()?;
+        Some(target.schema().columns[position].data_type.clone())
+    };
+    for assignment in assignments {
+        match (&assignment.target, &assignment.value) {
+            (AssignmentTarget::ColumnName(name), value) => note(types, value, || type_of(name)),
+            (AssignmentTarget::Tuple(names), Expr::Tuple(values)) => {
+                for (name, value) in names.iter().zip(values) {
+                    note(types, value, || type_of(name));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The columns of a statement's result.
+async fn result(
+    execution: &Execution<'_>,
+    tree: &Tree,
+    parameters: &[DataType],
+) -> Result<Option<SchemaRef>> {
+    let mut tree = tree.clone();
+    let known: Vec<_> = parameters.iter().cloned().map(Some).collect();
+    bind(&mut tree, &nulls(&known)?);
+    let Tree::Statement(statement) = &tree else {
+        return match &tree {
+            Tree::Explain(_) => of_plan(execution, tree).await.map(Some),
+            _ => Ok(None),
+        };
+    };
+    match statement.as_ref() {
+        Statement::Query(query) => match query.body.as_ref() {
+            SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change) => {
+                returned(execution, change).await
+            }
+            _ => of_plan(execution, tree).await.map(Some),
+        },
+        Statement::Explain { .. } => of_plan(execution, tree).await.map(Some),
+        Statement::ShowVariable { variable } => {
+            Ok(Some(settings::show(execution, variable).await?.schema))
+        }
+        Statement::ShowTables { .. } => Ok(Some(settings::show_tables(execution).await?.schema)),
+        change => returned(execution, change).await,
+    }
+}
+
+async fn of_plan(execution: &Execution<'_>, tree: Tree) -> Result<SchemaRef> {
+    let planned = execution.told(plan::statement(&execution.state, tree).await)?;
+    execution.told(plan::schema(&execution.state, &planned).await)
+}
+
+/// The columns of `RETURNING`.
+async fn returned(execution: &Execution<'_>, change: &Statement) -> Result<Option<SchemaRef>> {
+    let catalog = execution.names.catalog();
+    let (items, target, alias) = match change {
+        Statement::Insert(insert) => {
+            let TableObject::TableName(name) = &insert.table else { return Ok(None) };
+            let alias = insert.table_alias.as_ref().map(|alias| alias.alias.clone());
+            (&insert.returning, Target::find(&catalog, name)?, alias)
+        }
+        Statement::Update(update) => {
+            let (target, alias) = target_of(&catalog, &update.table)?;
+            (&update.returning, target, Some(alias))
+        }
+        Statement::Delete(delete) => {
+            let (target, alias) = target_of(&catalog, target_table(delete)?)?;
+            (&delete.returning, target, Some(alias))
+        }
+        _ => return Ok(None),
+    };
+    let Some(items) = items else { return Ok(None) };
+    let schema = target.schema();
+    let alias = alias.unwrap_or_else(|| Ident::with_quote('"', schema.name.as_str()));
+    let from = ast_tools::table(crate::catalog::DATABASE, &schema.namespace, &schema.name, alias);
+    let query = ast_tools::select(items.clone(), vec![from], None);
+    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    execution.told(plan::schema(&execution.state, &planned).await).map(Some)
+}

@@ -1,0 +1,79 @@
+//! Statements about the session itself: prepared statements, cursors, `DISCARD`.
+
+use datafusion::sql::parser::Statement as Tree;
+use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, DiscardObject, Expr, Statement};
+use thalweg_dialect::parse::Parsed;
+use thalweg_dialect::types::column_type;
+use thalweg_types::{DataType, Result};
+
+use super::folded;
+use crate::cursor::Wanted;
+
+pub(crate) enum OfSession {
+    Prepare {
+        name: String,
+        declared: Vec<Option<DataType>>,
+        parsed: Box<Parsed>,
+    },
+    Execute {
+        name: String,
+        values: Vec<Expr>,
+    },
+    /// One, or all.
+    Deallocate(Option<String>),
+    Declare {
+        name: String,
+        hold: bool,
+        query: Box<Parsed>,
+    },
+    Fetch {
+        name: String,
+        wanted: Result<Wanted>,
+    },
+    /// One, or all.
+    Close(Option<String>),
+    DiscardAll,
+}
+
+/// Whether a statement is about the session itself.
+pub(crate) fn of_session(parsed: &Parsed) -> Option<OfSession> {
+    let Tree::Statement(statement) = &parsed.statement else { return None };
+    let inner = |statement: Statement| {
+        let statement = Tree::Statement(Box::new(statement));
+        Box::new(Parsed { statement, text: parsed.text.clone(), offset: parsed.offset })
+    };
+    Some(match statement.as_ref() {
+        Statement::Prepare { name, data_types, statement } => OfSession::Prepare {
+            name: folded(name),
+            declared: data_types.iter().map(|name| column_type(name).ok()).collect(),
+            parsed: inner(statement.as_ref().clone()),
+        },
+        Statement::Execute { name: Some(name), parameters, immediate: false, .. } => {
+            let name = folded(name.0.last()?.as_ident()?);
+            OfSession::Execute { name, values: parameters.clone() }
+        }
+        Statement::Deallocate { name, .. } => {
+            let all = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
+            OfSession::Deallocate((!all).then(|| folded(name)))
+        }
+        Statement::Declare { stmts } => {
+            let [Declare { names, hold, for_query: Some(query), .. }] = stmts.as_slice() else {
+                return None;
+            };
+            OfSession::Declare {
+                name: folded(names.first()?),
+                hold: *hold == Some(true),
+                query: inner(Statement::Query(query.clone())),
+            }
+        }
+        Statement::Fetch { name, direction, into: None, .. } => {
+            OfSession::Fetch { name: folded(name), wanted: Wanted::of(direction) }
+        }
+        Statement::Close { cursor: CloseCursor::All } => OfSession::Close(None),
+        Statement::Close { cursor: CloseCursor::Specific { name } } => {
+            OfSession::Close(Some(folded(name)))
+        }
+        Statement::Discard { object_type: DiscardObject::ALL } => OfSession::DiscardAll,
+        _ => return None,
+    })
+}
