@@ -19,6 +19,8 @@ pub enum Format {
     Arrow,
     /// Arrow's IPC stream: batches one after the other.
     ArrowStream,
+    /// PostgreSQL's binary `COPY`, spoken with clients only: files do not have it.
+    Binary,
 }
 
 impl Format {
@@ -47,6 +49,7 @@ impl Format {
             "parquet" => Format::Parquet,
             "arrow" | "feather" | "ipc" => Format::Arrow,
             "arrows" | "arrow_stream" => Format::ArrowStream,
+            "binary" => Format::Binary,
             _ => {
                 let message = format!("COPY format \"{name}\" not recognized");
                 return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
@@ -66,6 +69,7 @@ impl Format {
             Format::Parquet => "parquet",
             Format::Arrow => "arrow",
             Format::ArrowStream => "arrows",
+            Format::Binary => "binary",
         }
     }
 

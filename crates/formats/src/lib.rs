@@ -23,13 +23,14 @@ mod options;
 mod output;
 mod parquet;
 mod portable;
+pub mod postgres;
 mod projection;
 mod ranges;
 mod reader;
 pub mod text;
 mod writer;
 
-pub use csv::CsvDecoder;
+pub use csv::{CsvDecoder, CsvRows, CsvWriter};
 pub use files::create_directory;
 pub use format::Format;
 pub use json::JsonDecoder;

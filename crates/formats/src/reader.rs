@@ -55,9 +55,16 @@ pub fn open(
                 let found = arrow_ipc::open(path, target, batch_rows)?;
                 units.extend(found.into_iter().map(|unit| Unit(Work::Arrow(unit))));
             }
+            Format::Binary => return Err(not_in_files(format)),
         }
     }
     Ok(Reader { target: Arc::clone(target), units })
+}
+
+/// The refusal of a format that is spoken with clients only.
+pub(crate) fn not_in_files(format: Format) -> Error {
+    Error::unsupported(format!("the format {} in files", format.extension()))
+        .with_hint("Name another format, or copy with STDIN and STDOUT.")
 }
 
 /// The schema of files, in types that tables have; guessed from the first file's beginning where
@@ -71,6 +78,7 @@ pub fn schema_of(path: &Path, options: &ReadOptions) -> Result<SchemaRef> {
         }
         Format::Parquet => parquet::schema(first)?,
         Format::Arrow | Format::ArrowStream => arrow_ipc::schema(first)?,
+        Format::Binary => return Err(not_in_files(format)),
     };
     let fields = schema.fields().iter().map(|field| {
         storable(field).ok_or_else(|| {

@@ -13,6 +13,7 @@ use crate::files::{NewFile, unknown_format};
 use crate::json::JsonWriter;
 use crate::output::{Fault, Output, write_error};
 use crate::parquet::ParquetWriter;
+use crate::reader::not_in_files;
 use crate::{Format, WriteOptions};
 
 const FILE_BUFFER_BYTES: usize = 256 << 10;
@@ -121,6 +122,7 @@ impl Encoder {
             Format::Arrow | Format::ArrowStream => {
                 Encoder::Arrow(Box::new(ArrowWriter::new(format, text.out, schema)?))
             }
+            Format::Binary => return Err(not_in_files(format)),
         })
     }
 

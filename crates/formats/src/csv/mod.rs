@@ -13,4 +13,4 @@ pub(crate) use decoder::Start;
 pub(crate) use infer::infer;
 pub(crate) use layout::{Layout, missing_column, place_of};
 pub(crate) use records::invalid_bytes;
-pub(crate) use write::CsvWriter;
+pub use write::{CsvRows, CsvWriter};

@@ -8,7 +8,7 @@ use crate::text::ValueFormatter;
 use crate::{Format, WriteOptions};
 
 /// Renders batches as CSV or as `COPY`'s text format, with PostgreSQL's rules for quotes.
-pub(crate) struct CsvWriter {
+pub struct CsvWriter {
     is_text: bool,
     delimiter: u8,
     quote: u8,
@@ -20,7 +20,41 @@ pub(crate) struct CsvWriter {
     is_single_column: bool,
 }
 
+/// The rows of one batch.
+pub struct CsvRows<'a> {
+    writer: &'a CsvWriter,
+    columns: Vec<ValueFormatter>,
+    rows: usize,
+    /// One value on its way.
+    value: String,
+}
+
+impl CsvRows<'_> {
+    /// How many there are.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Appends a row with the end of its line.
+    pub fn row(&mut self, row: usize, out: &mut String) {
+        let writer = self.writer;
+        for (place, column) in self.columns.iter().enumerate() {
+            writer.delimit(place, out);
+            if column.is_null(row) {
+                out.push_str(&writer.null);
+                continue;
+            }
+            self.value.clear();
+            column.format(row, &mut self.value);
+            writer.value(&self.value, writer.force_quote[place], out);
+        }
+        out.push('\n');
+    }
+}
+
 impl CsvWriter {
+    #[must_use]
     pub fn new(format: Format, schema: &SchemaRef, options: &WriteOptions) -> CsvWriter {
         let marks = &options.marks;
         let force = |name: &str| options.force_quote.contains(name);
@@ -43,24 +77,21 @@ impl CsvWriter {
         out.push('\n');
     }
 
-    pub fn rows(&self, batch: &RecordBatch, out: &mut String) -> Result<()> {
-        let formatters: Vec<ValueFormatter> =
-            batch.columns().iter().map(ValueFormatter::new).collect::<Result<_>>()?;
-        let mut value = String::new();
+    pub(crate) fn rows(&self, batch: &RecordBatch, out: &mut String) -> Result<()> {
+        let mut rows = self.batch(batch)?;
         for row in 0..batch.num_rows() {
-            for (place, formatter) in formatters.iter().enumerate() {
-                self.delimit(place, out);
-                if formatter.is_null(row) {
-                    out.push_str(&self.null);
-                    continue;
-                }
-                value.clear();
-                formatter.format(row, &mut value);
-                self.value(&value, self.force_quote[place], out);
-            }
-            out.push('\n');
+            rows.row(row, out);
         }
         Ok(())
+    }
+
+    /// The rows of a batch, to be written one by one.
+    ///
+    /// # Errors
+    /// Where a column has a type that cannot be written.
+    pub fn batch(&self, batch: &RecordBatch) -> Result<CsvRows<'_>> {
+        let columns = batch.columns().iter().map(ValueFormatter::new).collect::<Result<_>>()?;
+        Ok(CsvRows { writer: self, columns, rows: batch.num_rows(), value: String::new() })
     }
 
     fn delimit(&self, place: usize, out: &mut String) {

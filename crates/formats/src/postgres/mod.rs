@@ -13,5 +13,5 @@ mod types;
 
 pub use copy::{BinaryCopyDecoder, BinaryCopyEncoder};
 pub use decode::decode;
-pub use row::{RowEncoder, ValueFormat};
+pub use row::{EncodedRows, RowEncoder, ValueFormat};
 pub use types::{Type, field_of_oid};

@@ -69,9 +69,8 @@ fn named(name: &str) -> &'static Known {
 impl Type {
     #[must_use]
     pub fn of(field: &Field) -> Type {
-        if let DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::FixedSizeList(item, _) = field.data_type()
+        if let DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) =
+            field.data_type()
         {
             return Type { oid: array_oid(item), size: -1, modifier: -1 };
         }
@@ -83,9 +82,9 @@ impl Type {
 /// The identifier of an array's type; arrays of arrays have that of their innermost items.
 fn array_oid(item: &Field) -> u32 {
     match item.data_type() {
-        DataType::List(inner)
-        | DataType::LargeList(inner)
-        | DataType::FixedSizeList(inner, _) => array_oid(inner),
+        DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => {
+            array_oid(inner)
+        }
         _ => scalar(item).0.array,
     }
 }

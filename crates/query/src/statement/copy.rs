@@ -81,6 +81,7 @@ fn texts(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Vec<(Str
             CopyLegacyOption::Delimiter(mark) => ("delimiter", mark.to_string()),
             CopyLegacyOption::Null(text) => ("null", text.clone()),
             CopyLegacyOption::Header => ("header", "true".to_owned()),
+            CopyLegacyOption::Binary => ("format", "binary".to_owned()),
             other => return Err(Error::unsupported(format!("the COPY option {other}"))),
         };
         texts.push((name.to_owned(), value));

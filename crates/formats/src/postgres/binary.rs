@@ -1,0 +1,236 @@
+//! Single values in binary form.
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array,
+    Decimal256Array, Float32Array, Float64Array, Int16Array, Int32Array, Int64Array,
+    IntervalMonthDayNanoArray, ListArray, StringViewArray, Time64MicrosecondArray,
+    TimestampMicrosecondArray,
+};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use thalweg_types::{Error, Result};
+
+use super::numeric;
+use super::types::Type;
+use crate::columns::{UUID, storable_type, type_tag};
+use crate::text::ValueFormatter;
+
+/// Days from 1970-01-01, where Arrow counts from, to 2000-01-01, where PostgreSQL does.
+pub(super) const EPOCH_DAYS: i32 = 10_957;
+pub(super) const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
+
+/// Writes the values of one column in binary form.
+pub(super) struct BinaryColumn {
+    array: ArrayRef,
+    values: Values,
+}
+
+enum Values {
+    Boolean(BooleanArray),
+    Int2(Int16Array),
+    Int4(Int32Array),
+    Int8(Int64Array),
+    /// Object identifiers: 64 bits here, 32 there.
+    Oid(Int64Array),
+    Float4(Float32Array),
+    Float8(Float64Array),
+    Decimal128(Decimal128Array, i8),
+    Decimal256(Decimal256Array, i8),
+    Text(StringViewArray),
+    Uuid(StringViewArray),
+    Bytea(BinaryViewArray),
+    Date(Date32Array),
+    Time(Time64MicrosecondArray),
+    Timestamp(TimestampMicrosecondArray),
+    Interval(IntervalMonthDayNanoArray),
+    List(ListArray, Box<BinaryColumn>, u32),
+    /// What has no binary form here, such as records: as text.
+    AsText(ValueFormatter),
+}
+
+impl BinaryColumn {
+    pub(super) fn new(field: &Field, array: &ArrayRef) -> Result<BinaryColumn> {
+        let Some(wanted) = storable_type(array.data_type()) else {
+            let values = Values::AsText(ValueFormatter::new(array)?);
+            return Ok(BinaryColumn { array: ArrayRef::clone(array), values });
+        };
+        let array = if wanted == *array.data_type() {
+            ArrayRef::clone(array)
+        } else {
+            let options = CastOptions { safe: false, ..CastOptions::default() };
+            cast_with_options(array, &wanted, &options)
+                .map_err(|error| Error::internal("a column cannot be sent").with_source(error))?
+        };
+        let values = values(field, &array)?;
+        Ok(BinaryColumn { array, values })
+    }
+
+    pub(super) fn is_null(&self, row: usize) -> bool {
+        self.array.is_null(row)
+    }
+
+    /// Appends a value that is not NULL, without its length.
+    pub(super) fn encode(&self, row: usize, out: &mut Vec<u8>) {
+        match &self.values {
+            Values::Boolean(column) => out.push(u8::from(column.value(row))),
+            Values::Int2(column) => out.extend_from_slice(&column.value(row).to_be_bytes()),
+            Values::Int4(column) => out.extend_from_slice(&column.value(row).to_be_bytes()),
+            Values::Int8(column) => out.extend_from_slice(&column.value(row).to_be_bytes()),
+            Values::Oid(column) => {
+                out.extend_from_slice(&(column.value(row) as u32).to_be_bytes());
+            }
+            Values::Float4(column) => out.extend_from_slice(&column.value(row).to_be_bytes()),
+            Values::Float8(column) => out.extend_from_slice(&column.value(row).to_be_bytes()),
+            Values::Decimal128(column, scale) => {
+                numeric::encode_128(column.value(row), *scale, out);
+            }
+            Values::Decimal256(column, scale) => {
+                numeric::encode_256(column.value(row), *scale, out);
+            }
+            Values::Text(column) => out.extend_from_slice(column.value(row).as_bytes()),
+            Values::Uuid(column) => encode_uuid(column.value(row), out),
+            Values::Bytea(column) => out.extend_from_slice(column.value(row)),
+            Values::Date(column) => {
+                let days = column.value(row).saturating_sub(EPOCH_DAYS);
+                out.extend_from_slice(&days.to_be_bytes());
+            }
+            Values::Time(column) => out.extend_from_slice(&column.value(row).to_be_bytes()),
+            Values::Timestamp(column) => {
+                let time = column.value(row).saturating_sub(EPOCH_MICROSECONDS);
+                out.extend_from_slice(&time.to_be_bytes());
+            }
+            Values::Interval(column) => {
+                let interval = column.value(row);
+                out.extend_from_slice(&(interval.nanoseconds / 1_000).to_be_bytes());
+                out.extend_from_slice(&interval.days.to_be_bytes());
+                out.extend_from_slice(&interval.months.to_be_bytes());
+            }
+            Values::List(column, items, oid) => encode_list(column, items, *oid, row, out),
+            Values::AsText(column) => {
+                let mut text = String::new();
+                column.format(row, &mut text);
+                out.extend_from_slice(text.as_bytes());
+            }
+        }
+    }
+}
+
+fn values(field: &Field, array: &ArrayRef) -> Result<Values> {
+    Ok(match array.data_type() {
+        DataType::Boolean => Values::Boolean(array.as_boolean().clone()),
+        DataType::Int16 => Values::Int2(array.as_primitive().clone()),
+        DataType::Int32 => Values::Int4(array.as_primitive().clone()),
+        // Tagged integers are object identifiers of one kind or another.
+        DataType::Int64 if Type::of(field).size == 4 => Values::Oid(array.as_primitive().clone()),
+        DataType::Int64 => Values::Int8(array.as_primitive().clone()),
+        DataType::Float32 => Values::Float4(array.as_primitive().clone()),
+        DataType::Float64 => Values::Float8(array.as_primitive().clone()),
+        DataType::Decimal128(_, scale) => Values::Decimal128(array.as_primitive().clone(), *scale),
+        DataType::Decimal256(_, scale) => Values::Decimal256(array.as_primitive().clone(), *scale),
+        DataType::Utf8View if type_tag(field) == Some(UUID) => {
+            Values::Uuid(array.as_string_view().clone())
+        }
+        DataType::Utf8View => Values::Text(array.as_string_view().clone()),
+        DataType::BinaryView => Values::Bytea(array.as_binary_view().clone()),
+        DataType::Date32 => Values::Date(array.as_primitive().clone()),
+        DataType::Time64(TimeUnit::Microsecond) => Values::Time(array.as_primitive().clone()),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            Values::Timestamp(array.as_primitive().clone())
+        }
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            Values::Interval(array.as_primitive().clone())
+        }
+        DataType::List(item) => {
+            let item = match field.data_type() {
+                DataType::List(told) => told,
+                _ => item,
+            };
+            let lists = array.as_list::<i32>().clone();
+            let oid = innermost(item);
+            let items = BinaryColumn::new(item, lists.values())?;
+            Values::List(lists, Box::new(items), oid)
+        }
+        other => return Err(Error::internal(format!("a column of {other} cannot be sent"))),
+    })
+}
+
+/// The type of the values in arrays of arrays.
+fn innermost(item: &Field) -> u32 {
+    match item.data_type() {
+        DataType::List(inner) => innermost(inner),
+        _ => Type::of(item).oid,
+    }
+}
+
+/// A UUID's 16 bytes; tables hold them as text in one form only.
+fn encode_uuid(text: &str, out: &mut Vec<u8>) {
+    let digits = text.bytes().filter_map(|byte| char::from(byte).to_digit(16));
+    let mut high = None;
+    let start = out.len();
+    for digit in digits {
+        match high.take() {
+            None => high = Some(digit as u8),
+            Some(high) => out.push(high << 4 | digit as u8),
+        }
+    }
+    debug_assert_eq!(out.len() - start, 16, "a UUID has 16 bytes");
+}
+
+/// An array: its dimensions, then its items, each with its length.
+fn encode_list(column: &ListArray, items: &BinaryColumn, oid: u32, row: usize, out: &mut Vec<u8>) {
+    let mut sizes = Vec::new();
+    dimensions(column, items, row, &mut sizes);
+    let at = out.len();
+    out.extend_from_slice(&(sizes.len() as u32).to_be_bytes());
+    out.extend_from_slice(&0_u32.to_be_bytes());
+    out.extend_from_slice(&oid.to_be_bytes());
+    for size in &sizes {
+        out.extend_from_slice(&(*size as u32).to_be_bytes());
+        // Arrays begin at 1.
+        out.extend_from_slice(&1_u32.to_be_bytes());
+    }
+    let mut has_nulls = false;
+    encode_items(column, items, row, &mut has_nulls, out);
+    out[at + 7] = u8::from(has_nulls);
+}
+
+/// The sizes of a value's dimensions: those of its first item on each level.
+fn dimensions(column: &ListArray, items: &BinaryColumn, row: usize, sizes: &mut Vec<usize>) {
+    let length = column.value_length(row) as usize;
+    if length == 0 {
+        return;
+    }
+    sizes.push(length);
+    if let Values::List(inner, inner_items, _) = &items.values {
+        dimensions(inner, inner_items, column.value_offsets()[row] as usize, sizes);
+    }
+}
+
+fn encode_items(
+    column: &ListArray,
+    items: &BinaryColumn,
+    row: usize,
+    has_nulls: &mut bool,
+    out: &mut Vec<u8>,
+) {
+    let offsets = column.value_offsets();
+    for item in offsets[row] as usize..offsets[row + 1] as usize {
+        if items.is_null(item) {
+            *has_nulls = true;
+            out.extend_from_slice(&(-1_i32).to_be_bytes());
+        } else if let Values::List(inner, inner_items, _) = &items.values {
+            encode_items(inner, inner_items, item, has_nulls, out);
+        } else {
+            with_length(out, |out| items.encode(item, out));
+        }
+    }
+}
+
+/// Writes a value with its length in 32 bits before it.
+pub(super) fn with_length(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    write(out);
+    let length = (out.len() - at - 4) as u32;
+    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+}
