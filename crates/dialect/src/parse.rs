@@ -8,6 +8,8 @@ mod depth;
 mod dialect;
 mod literal;
 mod place;
+mod redact;
+mod roles;
 
 use datafusion::error::DataFusionError;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
@@ -19,6 +21,8 @@ use thalweg_types::{Error, Result, SqlState};
 use self::dialect::ThalwegDialect;
 use crate::errors;
 pub(crate) use place::{Places, character_at};
+pub(crate) use redact::may_hold_password;
+pub use redact::without_passwords;
 
 /// How deep parentheses, subqueries and the like may nest.
 const NESTING_MAX: usize = 256;
@@ -97,6 +101,9 @@ fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Resul
         .collect();
     tokens.push(end_of_statement(last));
     let tokens = literal::readable(tokens);
+    if let Some(parsed) = roles::parse(&tokens) {
+        return parsed.map_err(|error| errors::from_datafusion(error, sql));
+    }
     let leads_with = |keyword: Keyword| {
         let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
         first.is_some_and(

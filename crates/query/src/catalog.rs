@@ -9,6 +9,7 @@ mod view;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
@@ -16,8 +17,10 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionState;
 use parking_lot::{Mutex, RwLock};
-use thalweg_txn::{Catalog, Object, Transaction};
+use thalweg_txn::{Catalog, Object, Privilege, RoleId, Securable, Transaction};
 use thalweg_types::Error;
+
+use crate::privileges::{Identity, Rights};
 
 pub(crate) use table::ShardTable;
 
@@ -34,6 +37,10 @@ const INFORMATION_SCHEMA: &str = "information_schema";
 /// What names mean while one statement is planned.
 pub(crate) struct SessionCatalog {
     transaction: Mutex<Option<Transaction>>,
+    /// Whom the running statement acts for.
+    identity: Mutex<Identity>,
+    /// Whether the statement is described only: then tables are not read.
+    describes: AtomicBool,
     lent: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
     /// The session's state, for planning views.
     session: RwLock<Weak<parking_lot::RwLock<SessionState>>>,
@@ -43,6 +50,8 @@ impl SessionCatalog {
     pub(crate) fn new() -> Arc<SessionCatalog> {
         Arc::new(SessionCatalog {
             transaction: Mutex::new(None),
+            identity: Mutex::new(Identity::of(RoleId::BOOTSTRAP)),
+            describes: AtomicBool::new(false),
             lent: Mutex::default(),
             session: RwLock::default(),
         })
@@ -52,9 +61,32 @@ impl SessionCatalog {
         *self.session.write() = session;
     }
 
-    /// From now on names mean what this transaction sees.
-    pub(crate) fn show(&self, transaction: Transaction) {
+    /// From now on names mean what this transaction sees, and are read for that user.
+    pub(crate) fn show(&self, transaction: Transaction, identity: Identity) {
         *self.transaction.lock() = Some(transaction);
+        *self.identity.lock() = identity;
+        self.describes.store(false, Ordering::Relaxed);
+    }
+
+    /// Until another statement is shown, names are looked at for their columns alone.
+    pub(crate) fn only_describe(&self) {
+        self.describes.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        *self.identity.lock()
+    }
+
+    /// What whoever runs the statement may do.
+    pub(crate) fn rights(&self) -> Rights {
+        Rights::new(self.catalog(), self.identity().current)
+    }
+
+    /// What whoever reads may do: the owner of the innermost view that is being planned, or whoever
+    /// runs the statement.
+    fn rights_of_reader(&self) -> Rights {
+        let reader = view::owner_around().unwrap_or_else(|| self.identity().current);
+        Rights::new(self.catalog(), reader)
     }
 
     /// Ends [`show`](Self::show): gives back the transaction with what a statement changed.
@@ -221,10 +253,19 @@ impl SchemaProvider for Namespace {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let catalog = self.session.catalog();
-        match catalog.object(&self.namespace, name) {
+        let object = catalog.object(&self.namespace, name);
+        // What changes rows asks for its own privileges.
+        let reads = !self.row_ids && !self.session.describes.load(Ordering::Relaxed);
+        if object.is_some() && reads {
+            let rights = self.session.rights_of_reader();
+            rights.on_relation(&self.namespace, name, Privilege::Select).map_err(external)?;
+        }
+        match object {
             None => match view::file_named(name) {
                 None => Ok(None),
                 Some(file) => {
+                    let rights = self.session.rights_of_reader();
+                    rights.read_server_files("read a file").map_err(external)?;
                     let state = self.session.session_state()?;
                     view::external(&state, &file).await.map(Some)
                 }
@@ -235,7 +276,8 @@ impl SchemaProvider for Namespace {
             }
             Some(Object::View(definition)) => {
                 let state = self.session.session_state()?;
-                view::plan(&state, name, definition).await.map(Some)
+                let owner = catalog.access(&Securable::relation(&self.namespace, name)).owner;
+                view::plan(&state, name, definition, owner).await.map(Some)
             }
             Some(Object::External(definition)) => {
                 let state = self.session.session_state()?;

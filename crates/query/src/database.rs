@@ -6,11 +6,12 @@ use std::sync::Arc;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use thalweg_env::Env;
-use thalweg_txn::{Durability, Engine, Options, Progress, Silent, Transaction};
+use thalweg_txn::{Durability, Engine, Options, Progress, Role, RoleId, Silent, Transaction};
 use thalweg_types::{Error, Result};
 
 use crate::appender::Appender;
 use crate::planner::Planners;
+use crate::privileges::{self, Identity};
 use crate::session::Session;
 
 /// An open database. Clones are the same database; it closes when the last of them, and of its
@@ -50,9 +51,32 @@ impl Database {
         DatabaseBuilder::default()
     }
 
+    /// A session that may do everything.
     #[must_use]
     pub fn session(&self) -> Session {
-        Session::new(self.clone())
+        Session::new(self.clone(), Identity::of(RoleId::BOOTSTRAP))
+    }
+
+    /// A session that may do what a role may do.
+    ///
+    /// # Errors
+    /// Where there is no such role, or it may not log in here.
+    pub fn session_as(&self, role: &str) -> Result<Session> {
+        let snapshot = self.shared.engine.snapshot();
+        let id = privileges::may_log_in(snapshot.catalog(), role)?;
+        Ok(Session::new(self.clone(), Identity::of(id)))
+    }
+
+    /// What is known of a role, its password's verifier included.
+    #[must_use]
+    pub fn role(&self, name: &str) -> Option<Role> {
+        self.shared.engine.snapshot().catalog().roles().named(name).cloned()
+    }
+
+    /// The world that the database lives in.
+    #[must_use]
+    pub fn env(&self) -> &Env {
+        self.shared.engine.env()
     }
 
     /// Bulk writes into a table: all rows or none.

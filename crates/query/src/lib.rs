@@ -29,7 +29,9 @@ mod parameters;
 mod plan;
 mod planner;
 mod prepared;
+mod privileges;
 mod scan;
+mod scram;
 mod session;
 mod statement;
 
@@ -40,5 +42,7 @@ pub use database::{Database, DatabaseBuilder};
 pub use datafusion::common::ScalarValue;
 pub use outcome::{BatchStream, Copy, Outcome, Tag};
 pub use prepared::Prepared;
+pub use scram::ScramVerifier;
 pub use session::{Session, Statement, TransactionStatus};
-pub use thalweg_txn::{Durability, Progress, Unit};
+pub use thalweg_dialect::parse::without_passwords;
+pub use thalweg_txn::{BOOTSTRAP_ROLE, Durability, Progress, Role, Secret, Unit};

@@ -11,6 +11,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
 
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
+use crate::privileges;
 
 /// How many idle planners are kept.
 const IDLE_MAX: usize = 64;
@@ -38,6 +39,7 @@ impl Planner {
         }
         let context = SessionContext::new_with_state(builder.build());
         names.bind(Arc::downgrade(&context.state_ref()));
+        privileges::functions(&names).into_iter().for_each(|who| context.register_udf(who));
         Planner { context, names }
     }
 }

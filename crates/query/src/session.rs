@@ -12,6 +12,7 @@ use crate::database::Database;
 use crate::outcome::{Outcome, Tag};
 use crate::planner::Planner;
 use crate::prepared::{Prepared, PreparedStatements};
+use crate::privileges::Identity;
 use crate::statement::{self, Description, Execution, OfSession, Settings};
 
 /// How often a statement that lost against another one is tried again before its user is told.
@@ -35,6 +36,8 @@ struct Block {
     savepoints: Vec<(String, Savepoint)>,
     /// The snapshot that rolling back to a savepoint returns to.
     beginning: Transaction,
+    /// Whom the session acts for again where the block is rolled back.
+    identity: Identity,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +58,8 @@ pub struct Statement {
 }
 
 impl Session {
-    pub(crate) fn new(database: Database) -> Session {
-        let settings = Settings::new(database.shared.durability);
+    pub(crate) fn new(database: Database, identity: Identity) -> Session {
+        let settings = Settings::new(database.shared.durability, identity);
         Session {
             database,
             planner: None,
@@ -94,7 +97,16 @@ impl Session {
     /// What `SHOW` tells of one of the session's own settings.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<String> {
-        self.settings.get(name)
+        let catalog = || self.database.shared.engine.snapshot();
+        let of_role =
+            || statement::role_setting(catalog().catalog(), self.settings.identity, name);
+        self.settings.get(name).or_else(of_role)
+    }
+
+    /// The role that the session was opened for, or that took its place.
+    #[must_use]
+    pub fn user(&self) -> String {
+        self.setting("session_authorization").unwrap_or_default()
     }
 
     /// What `SET` does to one of the session's own settings.
@@ -268,7 +280,7 @@ impl Session {
             Some(own) => own,
             None => self.database.shared.planners.take(),
         };
-        planner.names.show(transaction);
+        planner.names.show(transaction, self.settings.identity);
         let mut execution = Execution {
             database: &self.database,
             context: &planner.context,
@@ -391,7 +403,8 @@ impl Session {
                 self.prepared.clear();
                 self.cursors.close_all();
                 self.planner = None;
-                self.settings = Settings::new(self.database.shared.durability);
+                let identity = Identity::of(self.settings.identity.authenticated);
+                self.settings = Settings::new(self.database.shared.durability, identity);
                 Ok(Outcome::command("DISCARD ALL"))
             }
         }
@@ -444,6 +457,7 @@ impl Session {
             beginning: transaction.clone(),
             transaction: Some(transaction),
             savepoints: Vec::new(),
+            identity: self.settings.identity,
         });
         outcome
     }
@@ -467,7 +481,10 @@ impl Session {
                 Ok(Outcome::command("COMMIT"))
             }
             // Committing a failed block rolls it back, as in PostgreSQL.
-            _ => Ok(Outcome::command("ROLLBACK")),
+            _ => {
+                self.settings.identity = block.identity;
+                Ok(Outcome::command("ROLLBACK"))
+            }
         }
     }
 }

@@ -8,10 +8,13 @@ mod create;
 mod delete;
 mod describe;
 mod drop;
+mod grant;
 mod insert;
 mod of_session;
+mod owner;
 mod query;
 mod returning;
+mod role;
 mod rows;
 mod settings;
 mod target;
@@ -23,7 +26,9 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as Tree;
-use datafusion::sql::sqlparser::ast::{Ident, Statement};
+use datafusion::sql::sqlparser::ast::{
+    AlterSchema, AlterSchemaOperation, Ident, ObjectType, Statement,
+};
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::Parsed;
 use thalweg_types::{Error, Result, SqlState};
@@ -31,9 +36,11 @@ use thalweg_types::{Error, Result, SqlState};
 use crate::catalog::SessionCatalog;
 use crate::database::Database;
 use crate::outcome::Outcome;
+use crate::privileges;
 
 pub(crate) use describe::{Description, describe};
 pub(crate) use of_session::{OfSession, of_session};
+pub(crate) use role::session::setting as role_setting;
 pub(crate) use rows::Shaper;
 pub(crate) use settings::{Settings, unrecognized};
 pub(crate) use target::Target;
@@ -97,6 +104,7 @@ pub(crate) fn may_retry(parsed: &Parsed, error: &Error) -> bool {
 
 /// Runs a statement within the transaction that `execution.names` shows.
 pub(crate) async fn execute(execution: &mut Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
+    privileges::check_names(execution.names, &parsed.statement)?;
     match &parsed.statement {
         Tree::Statement(statement) => plain(execution, parsed, statement).await,
         Tree::CreateExternalTable(table) => create::external_table(execution, table).await,
@@ -125,6 +133,17 @@ async fn plain(
             create::namespace(execution, schema_name, *if_not_exists)
         }
         Statement::AlterTable(alter) => alter_table::run(execution, alter).await,
+        Statement::AlterSchema(alter) => alter_schema(execution, alter),
+        Statement::CreateRole(create) => role::create(execution, create),
+        Statement::AlterRole { name, operation } => role::alter(execution, name, operation),
+        Statement::Drop {
+            object_type: ObjectType::Role | ObjectType::User,
+            if_exists,
+            names,
+            ..
+        } => role::drop(execution, names, *if_exists),
+        Statement::Grant(grant) => grant::grant(execution, grant),
+        Statement::Revoke(revoke) => grant::revoke(execution, revoke),
         Statement::Drop { object_type, if_exists, names, cascade, .. } => {
             drop::run(execution, *object_type, names, *if_exists, *cascade)
         }
@@ -133,6 +152,19 @@ async fn plain(
         Statement::ShowTables { .. } => settings::show_tables(execution).await,
         Statement::Vacuum(_) | Statement::Analyze(_) => Ok(nothing_to_do(statement)),
         other => Err(Error::unsupported(kind_of(other))),
+    }
+}
+
+fn alter_schema(execution: &Execution<'_>, alter: &AlterSchema) -> Result<Outcome> {
+    let outcome = Outcome::command("ALTER SCHEMA");
+    let [AlterSchemaOperation::OwnerTo { owner }] = alter.operations.as_slice() else {
+        return Err(Error::unsupported(alter));
+    };
+    match owner::of_namespace(execution, &alter.name, owner) {
+        Err(error) if alter.if_exists && error.state() == SqlState::INVALID_SCHEMA_NAME => {
+            Ok(outcome.with_notice(format!("{}, skipping", error.message())))
+        }
+        given => given.map(|()| outcome),
     }
 }
 

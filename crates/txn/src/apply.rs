@@ -61,7 +61,9 @@ fn apply_catalog(
         CatalogChange::CreateNamespace { .. }
         | CatalogChange::DropNamespace { .. }
         | CatalogChange::Define { .. }
-        | CatalogChange::Undefine { .. } => {}
+        | CatalogChange::Undefine { .. }
+        | CatalogChange::Role(_)
+        | CatalogChange::Access(_) => {}
     }
     stage.catalog = Arc::clone(&after);
     let first = effects.catalog.take().map_or(before, |(first, _)| first);

@@ -3,11 +3,22 @@
 //! Changes travel in the same groups as rows, so that a schema and the rows under it never
 //! disagree.
 
+mod access;
+mod privilege;
+mod roles;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
+
+use access::AccessLists;
+pub use access::{Access, AccessChange, Grant, Securable, access_item};
+pub use privilege::{Privilege, Privileges};
+pub use roles::{
+    BOOTSTRAP_ROLE, Membership, Role, RoleChange, RoleId, RoleOption, Roles, Secret, no_role,
+};
 
 /// The namespace that holds objects whose name gives none.
 pub const DEFAULT_NAMESPACE: &str = "public";
@@ -67,6 +78,11 @@ pub struct Catalog {
     next_table_id: u32,
     /// The group that changed the catalog last; tells prepared plans whether they still fit.
     version: Lsn,
+    // What databases had before there were roles: the bootstrap role, which owns everything.
+    #[serde(default)]
+    roles: Arc<Roles>,
+    #[serde(default)]
+    access: Arc<AccessLists>,
 }
 
 impl Default for Catalog {
@@ -76,6 +92,8 @@ impl Default for Catalog {
             names: BTreeMap::new(),
             next_table_id: 1,
             version: Lsn(0),
+            roles: Arc::default(),
+            access: Arc::default(),
         }
     }
 }
@@ -115,6 +133,8 @@ pub enum CatalogChange {
         namespace: String,
         name: String,
     },
+    Role(RoleChange),
+    Access(AccessChange),
 }
 
 impl Catalog {
@@ -163,6 +183,51 @@ impl Catalog {
         self.names.keys().filter_map(|id| self.table(*id))
     }
 
+    #[must_use]
+    pub fn roles(&self) -> &Roles {
+        &self.roles
+    }
+
+    /// The owner of an object and what was granted on it.
+    #[must_use]
+    pub fn access(&self, object: &Securable) -> &Access {
+        self.access.of(object)
+    }
+
+    /// What a role may do with an object, by all that it has: ownership, grants to itself, to
+    /// everybody, and to the roles whose privileges it has. A role that is gone may do nothing.
+    #[must_use]
+    pub fn privileges(&self, role: RoleId, object: &Securable) -> Privileges {
+        let access = self.access(object);
+        if self.roles.has_privileges_of(role, access.owner) {
+            return object.all_privileges();
+        }
+        if self.roles.get(role).is_none() {
+            return Privileges::NONE;
+        }
+        let held = |grant: &&Grant| {
+            grant.grantee.is_none_or(|grantee| self.roles.has_privileges_of(role, grantee))
+        };
+        let granted = access.grants().iter().filter(held);
+        let granted = granted.fold(Privileges::NONE, |all, grant| all.and(grant.privileges));
+        granted.and(self.privileges_on_all_data(role, object))
+    }
+
+    fn privileges_on_all_data(&self, role: RoleId, object: &Securable) -> Privileges {
+        const READ: &[Privilege] = &[Privilege::Select];
+        const WRITE: &[Privilege] = &[Privilege::Insert, Privilege::Update, Privilege::Delete];
+        let all = [(RoleId::READ_ALL_DATA, READ), (RoleId::WRITE_ALL_DATA, WRITE)];
+        all.into_iter()
+            .filter(|(of, _)| self.roles.has_privileges_of(role, *of))
+            .flat_map(|(_, privileges)| match object {
+                Securable::Relation { .. } => privileges,
+                Securable::Namespace(_) => &[Privilege::Usage],
+                Securable::Database => &[],
+            })
+            .copied()
+            .collect()
+    }
+
     /// The catalog after a change, made by the group `lsn`.
     ///
     /// # Errors
@@ -182,6 +247,8 @@ impl Catalog {
                 next.define(namespace, name, object, *replace)?;
             }
             CatalogChange::Undefine { namespace, name } => next.remove(namespace, name)?,
+            CatalogChange::Role(change) => next.change_role(change)?,
+            CatalogChange::Access(change) => next.change_access(change)?,
         }
         Ok(next)
     }
@@ -203,6 +270,7 @@ impl Catalog {
                 .with_hint("Use DROP SCHEMA ... CASCADE to drop what it holds too."));
         }
         self.namespaces.remove(name);
+        self.forget_access(&Securable::Namespace(name.to_owned()));
         Ok(())
     }
 
@@ -220,8 +288,16 @@ impl Catalog {
             return Err(altered_meanwhile(&schema.name));
         }
         let (namespace, name) = self.names[&schema.id].clone();
+        let access = Arc::clone(&self.access);
         self.remove(&namespace, &name)?;
-        self.create_table(schema, lsn)
+        self.create_table(schema, lsn)?;
+        self.access = access;
+        let from = Securable::Relation { namespace, name };
+        if self.access.has(&from) {
+            let to = Securable::relation(&schema.namespace, &schema.name);
+            Arc::make_mut(&mut self.access).rename(&from, to);
+        }
+        Ok(())
     }
 
     fn drop_table(&mut self, id: TableId) -> Result<()> {
@@ -238,10 +314,84 @@ impl Catalog {
     ) -> Result<()> {
         match self.object(namespace, name) {
             Some(Object::Table(_)) => return Err(name_taken(name)),
-            Some(_) if replace => self.remove(namespace, name)?,
+            Some(_) if replace => {
+                let access = Arc::clone(&self.access);
+                self.remove(namespace, name)?;
+                self.access = access;
+            }
             _ => {}
         }
         self.insert(namespace, name, object.clone())
+    }
+
+    fn change_role(&mut self, change: &RoleChange) -> Result<()> {
+        if let RoleChange::Drop { id } = change {
+            self.is_not_needed(*id)?;
+        }
+        Arc::make_mut(&mut self.roles).change(change)
+    }
+
+    /// A role that owns something, or was granted something, stays.
+    fn is_not_needed(&self, id: RoleId) -> Result<()> {
+        let role = self.roles.get(id).ok_or_else(|| roles::no_role_with(id))?;
+        if id.is_built_in() {
+            let message = format!(
+                "cannot drop role {} because it is required by the database system",
+                role.name
+            );
+            return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message));
+        }
+        let depend: Vec<String> = self
+            .access
+            .involving(id)
+            .map(|(object, owns)| {
+                let relation = if owns { "owner of" } else { "privileges for" };
+                format!("{relation} {}", self.description(object))
+            })
+            .collect();
+        if depend.is_empty() {
+            return Ok(());
+        }
+        let message =
+            format!("role \"{}\" cannot be dropped because some objects depend on it", role.name);
+        Err(Error::new(SqlState::DEPENDENT_OBJECTS, message).with_detail(depend.join("\n")))
+    }
+
+    /// `table t`, `view s.v`, `schema s`: how people are told of an object.
+    #[must_use]
+    pub fn description(&self, object: &Securable) -> String {
+        match object {
+            Securable::Database => "database thalweg".to_owned(),
+            Securable::Namespace(name) => format!("schema {name}"),
+            Securable::Relation { namespace, name } => {
+                let kind = self.object(namespace, name).map_or("table", Object::kind);
+                match namespace.as_str() {
+                    DEFAULT_NAMESPACE => format!("{kind} {name}"),
+                    _ => format!("{kind} {namespace}.{name}"),
+                }
+            }
+        }
+    }
+
+    fn change_access(&mut self, change: &AccessChange) -> Result<()> {
+        match change.object() {
+            Securable::Database => {}
+            Securable::Namespace(name) if self.has_namespace(name) => {}
+            Securable::Namespace(name) => return Err(no_namespace(name)),
+            Securable::Relation { namespace, name } => {
+                self.object(namespace, name).ok_or_else(|| no_table(name))?;
+            }
+        }
+        if let Some(gone) = change.roles().find(|role| self.roles.get(*role).is_none()) {
+            return Err(roles::no_role_with(gone));
+        }
+        Arc::make_mut(&mut self.access).change(change)
+    }
+
+    fn forget_access(&mut self, object: &Securable) {
+        if self.access.has(object) {
+            Arc::make_mut(&mut self.access).forget(object);
+        }
     }
 
     fn insert(&mut self, namespace: &str, name: &str, object: Object) -> Result<()> {
@@ -255,7 +405,9 @@ impl Catalog {
 
     fn remove(&mut self, namespace: &str, name: &str) -> Result<()> {
         let objects = self.namespaces.get_mut(namespace).ok_or_else(|| no_namespace(namespace))?;
-        Arc::make_mut(objects).remove(name).map(drop).ok_or_else(|| no_table(name))
+        Arc::make_mut(objects).remove(name).ok_or_else(|| no_table(name))?;
+        self.forget_access(&Securable::relation(namespace, name));
+        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@ use thalweg_log::{CheckpointReader, DataDirectory, DirectoryMode, LogOptions, Lo
 use thalweg_store::{ClosedChunk, codec};
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 
+use crate::catalog::RoleId;
 use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
 use crate::maintenance::{Chore, Maintenance};
 use crate::progress::{Progress, Silent};
@@ -78,6 +79,7 @@ pub struct Engine {
     disk: Sender<DiskCommand>,
     chores: Sender<Chore>,
     next_table_id: AtomicU32,
+    next_role_id: AtomicU32,
     threads: Mutex<Vec<Box<dyn ThreadHandle>>>,
 }
 
@@ -117,6 +119,7 @@ impl Engine {
         let (chores, chore_inbox) = channel();
         let log_bytes = Arc::new(AtomicU64::new(log.as_ref().map_or(0, LogWriter::bytes_on_disk)));
         let next_table_id = restored.catalog.next_table_id();
+        let next_role_id = restored.catalog.roles().next_id().0;
         let mut writers = std::collections::HashMap::new();
         let mut states = std::collections::HashMap::new();
         for (id, (table, state)) in restored.tables {
@@ -170,6 +173,7 @@ impl Engine {
             disk,
             chores,
             next_table_id: AtomicU32::new(next_table_id),
+            next_role_id: AtomicU32::new(next_role_id),
             threads: Mutex::new(threads),
         })
     }
@@ -183,6 +187,17 @@ impl Engine {
     /// An id for a table about to be created.
     pub fn allocate_table_id(&self) -> TableId {
         TableId(self.next_table_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// An id for a role about to be created.
+    pub fn allocate_role_id(&self) -> RoleId {
+        RoleId(self.next_role_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The world that the engine lives in.
+    #[must_use]
+    pub fn env(&self) -> &Env {
+        &self.shared.env
     }
 
     /// Hands over a write set. `acknowledge` is called once, from one of the engine's threads: with

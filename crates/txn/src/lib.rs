@@ -23,8 +23,9 @@ mod waiter;
 mod write_set;
 
 pub use catalog::{
-    Catalog, CatalogChange, DEFAULT_NAMESPACE, ExternalTable, Object, TableEntry, View, name_taken,
-    no_namespace, no_table,
+    Access, AccessChange, BOOTSTRAP_ROLE, Catalog, CatalogChange, DEFAULT_NAMESPACE, ExternalTable,
+    Grant, Membership, Object, Privilege, Privileges, Role, RoleChange, RoleId, RoleOption, Roles,
+    Secret, Securable, TableEntry, View, access_item, name_taken, no_namespace, no_role, no_table,
 };
 pub use engine::{Durability, Engine, Options};
 pub use progress::{Progress, Silent, Unit};

@@ -49,6 +49,7 @@ macro_rules! sql_states {
 sql_states! {
     CONNECTION_FAILURE = "08006" => Unavailable,
     PROTOCOL_VIOLATION = "08P01" => InvalidRequest,
+    INVALID_GRANT_OPERATION = "0LP01" => InvalidRequest,
     FEATURE_NOT_SUPPORTED = "0A000" => InvalidRequest,
     CARDINALITY_VIOLATION = "21000" => InvalidRequest,
     DATA_EXCEPTION = "22000" => InvalidRequest,
@@ -75,6 +76,7 @@ sql_states! {
     INVALID_PASSWORD = "28P01" => InvalidRequest,
     DEPENDENT_OBJECTS = "2BP01" => InvalidRequest,
     INVALID_CURSOR_NAME = "34000" => NotFound,
+    INVALID_CATALOG_NAME = "3D000" => NotFound,
     INVALID_SAVEPOINT = "3B001" => NotFound,
     INVALID_SCHEMA_NAME = "3F000" => NotFound,
     SERIALIZATION_FAILURE = "40001" => Conflict,
@@ -98,6 +100,7 @@ sql_states! {
     INVALID_COLUMN_REFERENCE = "42P10" => InvalidRequest,
     INVALID_TABLE_DEFINITION = "42P16" => InvalidRequest,
     GENERATED_ALWAYS = "428C9" => InvalidRequest,
+    RESERVED_NAME = "42939" => InvalidRequest,
     DISK_FULL = "53100" => OutOfResources,
     OUT_OF_MEMORY = "53200" => OutOfResources,
     TOO_MANY_CONNECTIONS = "53300" => OutOfResources,

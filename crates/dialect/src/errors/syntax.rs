@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::tokenizer::TokenizerError;
 use thalweg_types::{Error, SqlState};
 
 use super::place;
-use crate::parse::Places;
+use crate::parse::{Places, may_hold_password};
 use datafusion::sql::sqlparser::tokenizer::Location;
 
 pub(super) fn from_parser(error: &ParserError, sql: &str) -> Error {
@@ -60,7 +60,9 @@ fn broken_token(message: &str, sql: &str) -> Error {
         }
         told => told,
     };
+    // What is not closed may be a password.
     let near = location
+        .filter(|_| !may_hold_password(sql))
         .map(|location| {
             sql[Places::new(sql).offset(location)..].chars().take(40).collect::<String>()
         })

@@ -10,7 +10,7 @@ use datafusion::datasource::ViewTable;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{CreateExternalTable, LogicalPlanBuilder};
-use thalweg_txn::{Catalog, ExternalTable, Object, View};
+use thalweg_txn::{Catalog, ExternalTable, Object, RoleId, Securable, View};
 use thalweg_types::{Error, SqlState};
 
 use crate::plan;
@@ -19,8 +19,20 @@ use crate::plan;
 const NESTED_MAX: usize = 24;
 
 tokio::task_local! {
-    /// The views, by name and text, whose queries are being planned around this one.
-    static AROUND: Vec<(String, String)>;
+    /// The views whose queries are being planned around this one, the innermost last.
+    static AROUND: Vec<Around>;
+}
+
+#[derive(Clone)]
+struct Around {
+    name: String,
+    query: String,
+    owner: RoleId,
+}
+
+/// The owner of the view whose query is being planned: what it reads, it reads for him.
+pub(super) fn owner_around() -> Option<RoleId> {
+    AROUND.try_with(|around| around.last().map(|view| view.owner)).ok().flatten()
 }
 
 /// The view's query, planned against what its names mean now.
@@ -28,14 +40,16 @@ pub(super) async fn plan(
     state: &SessionState,
     name: &str,
     view: &View,
+    owner: RoleId,
 ) -> Result<Arc<dyn TableProvider>> {
     let around = AROUND.try_with(Clone::clone).unwrap_or_default();
-    let this = (name.to_owned(), view.query.clone());
-    if around.contains(&this) || around.len() == NESTED_MAX {
+    let inside = |other: &Around| other.name == name && other.query == view.query;
+    if around.iter().any(inside) || around.len() == NESTED_MAX {
         let message = format!("infinite recursion detected in view \"{name}\"");
         let error = Error::new(SqlState::STATEMENT_TOO_COMPLEX, message);
         return Err(DataFusionError::External(Box::new(error)));
     }
+    let this = Around { name: name.to_owned(), query: view.query.clone(), owner };
     let around = [around, vec![this]].concat();
     let planned = AROUND.scope(around, plan::query_text(state, &view.query)).await?;
     let names: Vec<String> = planned.names.clone();
@@ -95,7 +109,10 @@ pub(super) async fn columns_of_views(
     for namespace in catalog.namespaces() {
         for (name, object) in catalog.objects(namespace) {
             let provider = match object {
-                Object::View(view) => Box::pin(plan(state, name, view)).await,
+                Object::View(view) => {
+                    let owner = catalog.access(&Securable::relation(namespace, name)).owner;
+                    Box::pin(plan(state, name, view, owner)).await
+                }
                 Object::External(table) => external(state, table).await,
                 Object::Table(_) => continue,
             };

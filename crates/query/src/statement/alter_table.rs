@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thalweg_dialect::types::{column_field, column_type};
 use thalweg_store::codec;
-use thalweg_txn::{CatalogChange, Object};
+use thalweg_txn::{CatalogChange, Object, Securable};
 use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableId, TableSchema};
 
 use super::create::{
@@ -22,7 +22,7 @@ use super::create::{
 use super::rows::{compile, evaluate_default};
 use super::target::QualifiedName;
 use super::update::{Assignments, replace, with_row_ids};
-use super::{Execution, Target, ast_tools, folded};
+use super::{Execution, Target, ast_tools, folded, owner};
 use crate::outcome::Outcome;
 use crate::plan;
 
@@ -34,10 +34,15 @@ pub(super) async fn run(execution: &mut Execution<'_>, alter: &AlterTable) -> Re
         let notice = format!("relation \"{}\" does not exist, skipping", name.name);
         return Ok(outcome.with_notice(notice));
     }
+    if let [AlterTableOperation::OwnerTo { new_owner }] = alter.operations.as_slice() {
+        owner::of_relation(execution, &name, new_owner)?;
+        return Ok(outcome);
+    }
     if let other @ (Object::View(_) | Object::External(_)) = name.find(&catalog)? {
         return Err(Error::unsupported(format!("ALTER TABLE on a {}", other.kind())));
     }
     let id = Target::find(&catalog, &alter.name)?.id();
+    execution.names.rights().owns(&Securable::relation(&name.namespace, &name.name))?;
     for operation in &alter.operations {
         apply(execution, &current(execution, id)?, operation).await?;
     }

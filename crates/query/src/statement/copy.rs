@@ -12,6 +12,7 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use thalweg_dialect::types::column_field;
 use thalweg_formats::{Format, ReadOptions, Reader, Unit, WriteOptions, Writer};
+use thalweg_txn::Privilege;
 use thalweg_types::{Error, Result, RowId, SqlState};
 
 use super::{Execution, Shaper, Target, ast_tools, folded};
@@ -41,6 +42,7 @@ pub(super) async fn run(execution: &mut Execution<'_>, statement: &Statement) ->
     let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     match (to, source) {
         (false, CopySource::Table { table_name, columns }) => {
+            execution.names.rights().read_server_files("COPY from a file")?;
             let target = Target::find(&execution.names.catalog(), table_name)?;
             from_files(execution, &target, columns, &path, &ReadOptions::from_copy(options)?).await
         }
@@ -49,6 +51,7 @@ pub(super) async fn run(execution: &mut Execution<'_>, statement: &Statement) ->
             Err(Error::new(SqlState::SYNTAX_ERROR, message))
         }
         (true, source) => {
+            execution.names.rights().write_server_files("COPY to a file")?;
             let options = WriteOptions::from_copy(options)?;
             to_files(execution, source, &path, &options).await
         }
@@ -95,6 +98,7 @@ fn given(
     target: &Target,
     columns: &[Ident],
 ) -> Result<(SchemaRef, Shaper)> {
+    target.require(execution, Privilege::Insert)?;
     let schema = target.schema();
     let mut given = Vec::with_capacity(columns.len());
     for column in columns {

@@ -16,6 +16,7 @@ use super::{Execution, Shaper, Target, folded};
 use crate::loader::Loader;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
+use crate::privileges;
 
 use definition::Definition;
 pub(super) use definition::{
@@ -33,6 +34,7 @@ pub(super) async fn table(execution: &mut Execution<'_>, create: &CreateTable) -
         }
         match object {
             Object::Table(entry) if create.or_replace => {
+                execution.names.rights().may_drop(&name.namespace, &name.name)?;
                 let change = CatalogChange::DropTable { id: entry.schema.id };
                 execution.names.with(|t| t.change_catalog(change))?;
             }
@@ -44,8 +46,7 @@ pub(super) async fn table(execution: &mut Execution<'_>, create: &CreateTable) -
         Some(query) => table_as(execution, create, &name, query).await,
         None => {
             let schema = Definition::of(create, execution)?.build(&name, execution)?;
-            let change = CatalogChange::CreateTable { schema };
-            execution.names.with(|t| t.change_catalog(change))?;
+            privileges::create(execution.names, CatalogChange::CreateTable { schema })?;
             Ok(Outcome::command("CREATE TABLE"))
         }
     }
@@ -81,8 +82,7 @@ async fn table_as(
         })
         .collect::<Result<_>>()?;
     let schema = definition.build(name, execution)?;
-    let change = CatalogChange::CreateTable { schema };
-    execution.names.with(|t| t.change_catalog(change))?;
+    privileges::create(execution.names, CatalogChange::CreateTable { schema })?;
 
     let target = Target::find(&execution.names.catalog(), &create.name)?;
     let all: Vec<usize> = (0..target.schema().columns.len()).collect();
@@ -129,7 +129,7 @@ pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> 
         object: Object::View(View { query, columns }),
         replace: create.or_replace,
     };
-    execution.names.with(|t| t.change_catalog(change))?;
+    privileges::create(execution.names, change)?;
     Ok(Outcome::command("CREATE VIEW"))
 }
 
@@ -146,8 +146,7 @@ pub(super) fn namespace(
         let notice = format!("schema \"{name}\" already exists, skipping");
         return Ok(Outcome::command("CREATE SCHEMA").with_notice(notice));
     }
-    let change = CatalogChange::CreateNamespace { name };
-    execution.names.with(|t| t.change_catalog(change))?;
+    privileges::create(execution.names, CatalogChange::CreateNamespace { name })?;
     Ok(Outcome::command("CREATE SCHEMA"))
 }
 
@@ -185,7 +184,8 @@ pub(super) async fn external_table(
         object,
         replace: create.or_replace,
     };
-    execution.names.with(|t| t.change_catalog(change))?;
+    execution.names.rights().read_server_files("read a file")?;
+    privileges::create(execution.names, change)?;
     // Files that cannot be read are refused now, not when the table is used.
     let look = format!("SELECT * FROM \"{}\".\"{}\" LIMIT 0", name.namespace, name.name);
     execution.told(plan::query_text(&execution.state, &look).await)?;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use datafusion::sql::sqlparser::ast::{
     CascadeOption, Delete, FromTable, TableWithJoins, Truncate, TruncateIdentityOption, With,
 };
+use thalweg_txn::Privilege;
 use thalweg_types::{Error, Result};
 
 use super::returning::returning;
@@ -12,6 +13,7 @@ use super::update::{concat, first_of_each, target_of, with_row_ids};
 use super::{Execution, Target, ast_tools};
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
+use crate::privileges;
 use crate::scan::ROW_ID;
 
 /// The table that a statement deletes from.
@@ -34,6 +36,7 @@ pub(super) async fn run(
     let table = target_table(delete)?;
     let catalog = execution.names.catalog();
     let (target, alias) = target_of(&catalog, table)?;
+    target.require(execution, privileges::to_delete(delete, &alias))?;
     let mut from = vec![with_row_ids(&target, &alias)];
     from.extend(delete.using.iter().flatten().cloned());
     let mut projection = vec![ast_tools::named(ast_tools::column(&alias, ROW_ID), ROW_ID)];
@@ -82,6 +85,7 @@ pub(super) fn truncate(execution: &mut Execution<'_>, truncate: &Truncate) -> Re
             Err(_) if truncate.if_exists => continue,
             found => found?,
         };
+        target.require(execution, Privilege::Truncate)?;
         execution.names.with(|t| t.truncate(target.id()))?;
     }
     Ok(Outcome::command("TRUNCATE TABLE"))

@@ -21,6 +21,7 @@ use super::update::target_of;
 use super::{Execution, Target, ast_tools, folded, settings};
 use crate::parameters::{bind, bind_in, count, literal, number, placeholder};
 use crate::plan;
+use crate::privileges;
 
 /// What a statement takes and gives.
 #[derive(Default)]
@@ -39,6 +40,8 @@ pub(crate) async fn describe(
     tree: &Tree,
     declared: &[Option<DataType>],
 ) -> Result<Description> {
+    privileges::check_names(execution.names, tree)?;
+    execution.names.only_describe();
     let mut types = declared.to_vec();
     types.resize(count(tree)?.max(declared.len()), None);
     if types.iter().any(Option::is_none) {

@@ -1,7 +1,7 @@
 //! `DROP TABLE`, `DROP VIEW`, `DROP SCHEMA`.
 
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType};
-use thalweg_txn::{Catalog, CatalogChange, Object};
+use thalweg_txn::{Catalog, CatalogChange, Object, Securable};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::Execution;
@@ -56,6 +56,7 @@ fn drop_object(execution: &Execution<'_>, kind: ObjectType, name: &QualifiedName
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message).with_hint(hint));
         }
     };
+    execution.names.rights().may_drop(&name.namespace, &name.name)?;
     execution.names.with(|t| t.change_catalog(change))
 }
 
@@ -73,6 +74,9 @@ fn missing(error: Error, wanted: &str, name: &QualifiedName) -> Error {
 
 fn drop_namespace(execution: &Execution<'_>, name: &str, cascade: bool) -> Result<()> {
     let catalog = execution.names.catalog();
+    if catalog.has_namespace(name) {
+        execution.names.rights().owns(&Securable::Namespace(name.to_owned()))?;
+    }
     if cascade {
         for change in drops_in(&catalog, name) {
             execution.names.with(|t| t.change_catalog(change))?;

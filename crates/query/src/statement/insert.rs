@@ -16,6 +16,7 @@ use super::{Execution, Shaper, Target, ast_tools, folded};
 use crate::loader::Loader;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
+use crate::privileges;
 
 pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Result<Outcome> {
     let TableObject::TableName(name) = &insert.table else {
@@ -23,6 +24,7 @@ pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Resul
     };
     let catalog = execution.names.catalog();
     let target = Target::find(&catalog, name)?;
+    target.require(execution, privileges::to_insert(insert, &target.schema().name))?;
     let mut columns = Vec::with_capacity(insert.columns.len());
     for column in &insert.columns {
         let ident = column.0.last().and_then(|part| part.as_ident());

@@ -14,14 +14,16 @@ use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::Parsed;
 use thalweg_types::{Error, Result, SqlState};
 
-use super::{Execution, folded};
+use super::{Execution, folded, role};
 use crate::Durability;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
+use crate::privileges::Identity;
 
 /// What a session's user has set.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    pub(crate) identity: Identity,
     pub(crate) durability: Durability,
     /// Times in milliseconds, 0 for none, in the order of [`TIMES`].
     times: [u64; TIMES.len()],
@@ -55,14 +57,13 @@ const REMEMBERED: [(&str, &str); 11] = [
 ];
 
 /// Settings that clients send when they connect, and that have one answer here.
-const FIXED: [(&str, &str); 17] = [
+const FIXED: [(&str, &str); 16] = [
     ("client_encoding", "UTF8"),
     ("datestyle", "ISO, MDY"),
     ("default_transaction_deferrable", "off"),
     ("default_transaction_isolation", "repeatable read"),
     ("integer_datetimes", "on"),
     ("intervalstyle", "postgres"),
-    ("is_superuser", "on"),
     ("lc_collate", "C"),
     ("lc_ctype", "C"),
     ("max_identifier_length", "63"),
@@ -87,8 +88,9 @@ const SPELLINGS: [(&str, &[&str]); 5] = [
 const UTC_NAMES: [&str; 7] = ["utc", "etc/utc", "gmt", "etc/gmt", "zulu", "uct", "z"];
 
 impl Settings {
-    pub(crate) fn new(durability: Durability) -> Settings {
+    pub(crate) fn new(durability: Durability, identity: Identity) -> Settings {
         Settings {
+            identity,
             durability,
             times: [0; TIMES.len()],
             remembered: REMEMBERED.map(|(_, value)| value.to_owned()),
@@ -133,7 +135,8 @@ impl Settings {
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool> {
         let name = name.to_lowercase();
         if value.eq_ignore_ascii_case("default") {
-            let Some(value) = Settings::new(self.durability).get(&name) else { return Ok(false) };
+            let fresh = Settings::new(self.durability, self.identity);
+            let Some(value) = fresh.get(&name) else { return Ok(false) };
             return self.set(&name, &value);
         }
         if let Some(at) = TIMES.iter().position(|known| *known == name) {
@@ -206,11 +209,18 @@ pub(super) async fn set(
                 execution.settings.are_the_engines = true;
                 return pass_on(execution, parsed).await;
             }
+            if let Some(outcome) = role::session::assign(execution, &name, &value)? {
+                return Ok(outcome);
+            }
             if !execution.settings.set(&name, &value)? {
                 return Err(unrecognized(&name));
             }
             Ok(Outcome::command("SET"))
         }
+        Set::SetRole { context_modifier, role_name } => {
+            role::session::set_role(execution, *context_modifier, role_name.as_ref())
+        }
+        Set::SetSessionAuthorization(to) => role::session::set_authorization(execution, to),
         Set::SetTimeZone { value, .. } => {
             execution.settings.set("timezone", &value_text(value))?;
             Ok(Outcome::command("SET"))
@@ -229,10 +239,14 @@ pub(super) async fn reset(
 ) -> Result<Outcome> {
     let ResetStatement::Variable(name) = reset;
     let name = dotted(name);
+    if role::session::reset(execution, &name) {
+        return Ok(Outcome::command("RESET"));
+    }
     if name.contains('.') {
         return pass_on(execution, parsed).await;
     }
-    let fresh = Settings::new(execution.database.shared.durability);
+    let identity = execution.settings.identity;
+    let fresh = Settings::new(execution.database.shared.durability, identity);
     let value = fresh.get(&name).ok_or_else(|| unrecognized(&name))?;
     execution.settings.set(&name, &value)?;
     Ok(Outcome::command("RESET"))
@@ -264,7 +278,9 @@ pub(super) async fn show(execution: &Execution<'_>, variable: &[Ident]) -> Resul
     };
     let options = execution.state.config_options();
     let of_engine = || options.entries().into_iter().find(|entry| entry.key == name)?.value;
-    let value = execution.settings.get(&name).or_else(of_engine);
+    let catalog = execution.names.catalog();
+    let of_role = || role::session::setting(&catalog, execution.settings.identity, &name);
+    let value = execution.settings.get(&name).or_else(of_role).or_else(of_engine);
     let value = value.ok_or_else(|| unrecognized(&name))?;
     texts(&[&name], vec![vec![value]])
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::ObjectName;
-use thalweg_txn::{Catalog, DEFAULT_NAMESPACE, Object, TableEntry, no_namespace, no_table};
+use thalweg_txn::{
+    Catalog, DEFAULT_NAMESPACE, Object, Privileges, TableEntry, no_namespace, no_table,
+};
 use thalweg_types::{Error, Result, SqlState, TableId, TableSchema};
 
-use super::folded;
+use super::{Execution, folded};
 use crate::catalog::DATABASE;
 
 /// A name with its namespace.
@@ -62,6 +64,17 @@ impl Target {
                 Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message))
             }
         }
+    }
+
+    /// # Errors
+    /// Where whoever runs the statement lacks one of the privileges.
+    pub(crate) fn require(
+        &self,
+        execution: &Execution<'_>,
+        privileges: impl Into<Privileges>,
+    ) -> Result<()> {
+        let schema = self.schema();
+        execution.names.rights().on_relation(&schema.namespace, &schema.name, privileges)
     }
 
     pub(crate) fn id(&self) -> TableId {

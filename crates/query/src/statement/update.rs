@@ -19,6 +19,7 @@ use super::{Execution, Shaper, Target, ast_tools, conflict, folded};
 use crate::catalog::WITH_ROW_IDS;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
+use crate::privileges;
 use crate::scan::ROW_ID;
 
 pub(super) async fn run(
@@ -31,6 +32,7 @@ pub(super) async fn run(
     }
     let catalog = execution.names.catalog();
     let (target, alias) = target_of(&catalog, &update.table)?;
+    target.require(execution, privileges::to_update(update, &alias))?;
     let assignments = Assignments::of(&target, &update.assignments)?;
     let mut from = vec![with_row_ids(&target, &alias)];
     match &update.from {

@@ -9,6 +9,7 @@ mod failures;
 mod maintenance;
 mod model;
 mod random;
+mod roles;
 mod session;
 mod steps;
 mod world;

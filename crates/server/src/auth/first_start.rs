@@ -1,0 +1,53 @@
+//! The administrator's first password.
+
+use thalweg_query::{BOOTSTRAP_ROLE, Database, ScramVerifier};
+use thalweg_types::Result;
+
+use super::{Policy, secret};
+
+/// Letters and digits that are not taken for each other; 32, so that each holds five bits.
+const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+const LENGTH: usize = 24;
+
+/// Gives the superuser a password where one is needed to come in and there is none. Returns it, to be
+/// shown once to whoever starts the server; only its verifier is kept.
+///
+/// # Errors
+/// Where it could not be kept.
+pub async fn administrator_password(database: &Database, policy: Policy) -> Result<Option<String>> {
+    let has_one = || database.role(BOOTSTRAP_ROLE).is_some_and(|role| role.password.is_some());
+    if !policy.needs_passwords() || has_one() {
+        return Ok(None);
+    }
+    let letter = |byte: &u8| char::from(ALPHABET[usize::from(byte % 32)]);
+    let password: String = secret()[..LENGTH].iter().map(letter).collect();
+    // The password itself is in no statement.
+    let verifier = ScramVerifier::of_password(&password, database.env().random.as_ref());
+    let statement = format!("ALTER ROLE {BOOTSTRAP_ROLE} PASSWORD '{}'", verifier.to_text());
+    database.session().execute(&statement).await?;
+    Ok(Some(password))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::{AuthConfig, Users};
+
+    fn policy(listen: &str) -> Policy {
+        Policy::new(AuthConfig::Auto, &[listen.parse().unwrap()]).unwrap()
+    }
+
+    #[tokio::test]
+    async fn it_is_made_once_and_lets_in() {
+        let database = Database::in_memory().unwrap();
+        let open = policy("0.0.0.0:7471");
+        assert_eq!(administrator_password(&database, policy("127.0.0.1:1")).await.unwrap(), None);
+        let password = administrator_password(&database, open).await.unwrap().unwrap();
+        assert_eq!(password.len(), LENGTH);
+        assert_eq!(administrator_password(&database, open).await.unwrap(), None);
+        let users = Users::new(database);
+        let peer = std::net::IpAddr::from([10, 0, 0, 1]);
+        assert!(users.check_password(BOOTSTRAP_ROLE, &password, peer).await.is_ok());
+        assert!(users.check_password(BOOTSTRAP_ROLE, "guess", peer).await.is_err());
+    }
+}

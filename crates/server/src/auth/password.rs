@@ -1,0 +1,148 @@
+//! Users, by what the database knows of them.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use thalweg_query::{Database, Role, ScramVerifier};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::remembered::Remembered;
+use super::throttle::Throttle;
+use super::tokens::Tokens;
+use super::{refused, secret};
+
+/// Somebody who showed who they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The role that sessions are opened for.
+    pub user: String,
+}
+
+/// Checks who clients are. One for all front ends, so that all of them slow down the same guesser.
+pub struct Users {
+    database: Database,
+    /// Makes up what users that are not there are answered; another one after each start.
+    seed: [u8; 32],
+    remembered: Mutex<Remembered>,
+    throttle: Mutex<Throttle>,
+    tokens: Mutex<Tokens>,
+}
+
+impl Users {
+    #[must_use]
+    pub fn new(database: Database) -> Users {
+        Users {
+            database,
+            seed: secret(),
+            remembered: Mutex::new(Remembered::new(&secret())),
+            throttle: Mutex::default(),
+            tokens: Mutex::default(),
+        }
+    }
+
+    /// What a SCRAM exchange with a user goes by. For somebody who is not there, or has no password
+    /// or none that is still good, it is one that no password has, the same each time: the exchange
+    /// fails at its end, as with a wrong password.
+    #[must_use]
+    pub fn verifier(&self, user: &str) -> ScramVerifier {
+        let nobody = || ScramVerifier::of_nobody(&self.seed, user);
+        let role = self.database.role(user).filter(|role| self.is_good(role));
+        let text = role.and_then(|role| role.password);
+        text.and_then(|text| ScramVerifier::parse(&text.0)).unwrap_or_else(nobody)
+    }
+
+    fn is_good(&self, role: &Role) -> bool {
+        let now = self.database.env().clock.now_micros();
+        role.valid_until.is_none_or(|end| now < end)
+    }
+
+    /// Checks a password that came as it is.
+    ///
+    /// # Errors
+    /// One and the same for a wrong password and a user that is not there; and where a user whose
+    /// password is right may not log in.
+    pub async fn check_password(
+        &self,
+        user: &str,
+        password: &str,
+        peer: IpAddr,
+    ) -> Result<Identity> {
+        let verifier = self.verifier(user);
+        let proof = self.remembered.lock().proof(user, password, &verifier);
+        if self.remembered.lock().knows(&proof) {
+            return self.admit(user);
+        }
+        self.wait(user, peer).await;
+        let given = password.to_owned();
+        let checked = tokio::task::spawn_blocking(move || verifier.is_of(&given)).await;
+        let right = checked.map_err(|_| Error::internal("a thread that checks passwords died"))?;
+        if !right {
+            self.failed(user, peer);
+            return Err(refused(user));
+        }
+        self.succeeded(user, peer);
+        let identity = self.admit(user)?;
+        self.remembered.lock().remember(proof);
+        Ok(identity)
+    }
+
+    /// Lets somebody in who showed, or is trusted, to be a user.
+    ///
+    /// # Errors
+    /// Where there is no such user, or it may not log in.
+    pub fn admit(&self, user: &str) -> Result<Identity> {
+        self.database.session_as(user)?;
+        Ok(Identity { user: user.to_owned() })
+    }
+
+    /// Waits as long as somebody must who failed before. For front ends that run an exchange of
+    /// their own; it belongs before their answer.
+    pub async fn wait(&self, user: &str, peer: IpAddr) {
+        let wait = self.throttle.lock().wait(user, peer, self.now());
+        if wait > Duration::ZERO {
+            #[expect(clippy::disallowed_methods, reason = "it is a client that waits")]
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// An exchange of a front end's own failed.
+    pub fn failed(&self, user: &str, peer: IpAddr) {
+        self.throttle.lock().failed(user, peer, self.now());
+    }
+
+    /// An exchange of a front end's own succeeded.
+    pub fn succeeded(&self, user: &str, peer: IpAddr) {
+        self.throttle.lock().succeeded(user, peer);
+    }
+
+    /// A token that stands for somebody who was let in.
+    #[must_use]
+    pub fn issue_token(&self, identity: &Identity) -> String {
+        self.tokens.lock().issue(&identity.user, self.now())
+    }
+
+    /// Whom a token stands for.
+    ///
+    /// # Errors
+    /// Where it is none, or spent, or its user may no longer log in.
+    pub fn check_token(&self, token: &str) -> Result<Identity> {
+        let user = self.tokens.lock().user_of(token, self.now()).map(str::to_owned);
+        let user = user.ok_or_else(|| {
+            Error::new(SqlState::INVALID_AUTHORIZATION, "the token is not valid")
+                .with_hint("Log in again for a new one.")
+        })?;
+        self.admit(&user)
+    }
+
+    pub fn revoke_token(&self, token: &str) {
+        self.tokens.lock().revoke(token);
+    }
+
+    fn now(&self) -> Duration {
+        self.database.env().clock.monotonic()
+    }
+}
+
+#[cfg(test)]
+mod tests;

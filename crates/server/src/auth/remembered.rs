@@ -1,0 +1,96 @@
+//! Passwords that were right a moment ago.
+//!
+//! Checking a password takes milliseconds on purpose, and clients of HTTP and Flight send theirs
+//! with each request. What is kept of one that was right is a keyed hash that only this process can
+//! make, over the verifier, too: a changed password is forgotten by itself.
+
+use std::collections::{HashSet, VecDeque};
+
+use ring::hmac;
+use thalweg_query::ScramVerifier;
+
+/// How many are kept; the oldest goes first.
+const REMEMBERED_MAX: usize = 1024;
+
+pub(super) type Proof = [u8; 32];
+
+pub(super) struct Remembered {
+    key: hmac::Key,
+    known: HashSet<Proof>,
+    order: VecDeque<Proof>,
+}
+
+impl Remembered {
+    pub(super) fn new(secret: &[u8]) -> Remembered {
+        Remembered {
+            key: hmac::Key::new(hmac::HMAC_SHA256, secret),
+            known: HashSet::new(),
+            order: VecDeque::new(),
+        }
+    }
+
+    /// What stands for a user with this password and verifier.
+    pub(super) fn proof(&self, user: &str, password: &str, verifier: &ScramVerifier) -> Proof {
+        let mut context = hmac::Context::with_key(&self.key);
+        // With their lengths ahead, no two sets of parts read alike.
+        for part in [user.as_bytes(), verifier.to_text().as_bytes(), password.as_bytes()] {
+            context.update(&(part.len() as u64).to_le_bytes());
+            context.update(part);
+        }
+        context.sign().as_ref().try_into().expect("SHA-256 has 32 bytes")
+    }
+
+    /// A guess that is not remembered tells nothing: the hash cannot be aimed at.
+    pub(super) fn knows(&self, proof: &Proof) -> bool {
+        self.known.contains(proof)
+    }
+
+    pub(super) fn remember(&mut self, proof: Proof) {
+        if !self.known.insert(proof) {
+            return;
+        }
+        self.order.push_back(proof);
+        if self.order.len() > REMEMBERED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_password_and_verifier_all_count() {
+        let verifier = |name| ScramVerifier::of_nobody(b"seed", name);
+        let mut remembered = Remembered::new(b"secret");
+        let proof = remembered.proof("ann", "pw", &verifier("ann"));
+        remembered.remember(proof);
+        assert!(remembered.knows(&remembered.proof("ann", "pw", &verifier("ann"))));
+        for (user, password, of) in [
+            ("bob", "pw", "ann"),
+            ("ann", "pw2", "ann"),
+            ("ann", "pw", "changed"),
+            ("an", "npw", "ann"),
+        ] {
+            assert!(!remembered.knows(&remembered.proof(user, password, &verifier(of))));
+        }
+        let elsewhere = Remembered::new(b"another").proof("ann", "pw", &verifier("ann"));
+        assert!(!remembered.knows(&elsewhere));
+    }
+
+    #[test]
+    fn the_oldest_goes_first() {
+        let mut remembered = Remembered::new(b"secret");
+        let proof = |number: usize| {
+            let mut proof = [0; 32];
+            proof[..8].copy_from_slice(&number.to_le_bytes());
+            proof
+        };
+        (0..=REMEMBERED_MAX).for_each(|number| remembered.remember(proof(number)));
+        assert_eq!(remembered.known.len(), REMEMBERED_MAX);
+        assert!(!remembered.knows(&proof(0)) && remembered.knows(&proof(1)));
+    }
+}

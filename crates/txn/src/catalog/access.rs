@@ -1,0 +1,358 @@
+//! Who owns an object and who was granted what on it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::DEFAULT_NAMESPACE;
+use super::privilege::{Privilege, Privileges};
+use super::roles::RoleId;
+
+/// Something that privileges are held on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Securable {
+    Database,
+    Namespace(String),
+    /// A table, a view or an external table.
+    Relation {
+        namespace: String,
+        name: String,
+    },
+}
+
+impl Securable {
+    #[must_use]
+    pub fn relation(namespace: &str, name: &str) -> Securable {
+        Securable::Relation { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// What `ALL PRIVILEGES` on it means.
+    #[must_use]
+    pub fn all_privileges(&self) -> Privileges {
+        match self {
+            Securable::Database => Privileges::DATABASE,
+            Securable::Namespace(_) => Privileges::NAMESPACE,
+            Securable::Relation { .. } => Privileges::RELATION,
+        }
+    }
+}
+
+/// What one role gave to another, or to everybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// `None`: everybody.
+    pub grantee: Option<RoleId>,
+    pub grantor: RoleId,
+    pub privileges: Privileges,
+    /// Those of them that the grantee may hand on.
+    pub grantable: Privileges,
+}
+
+/// The owner of an object, who may do everything with it, and what others were granted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    pub owner: RoleId,
+    grants: Vec<Grant>,
+}
+
+/// One step from one access list to the next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccessChange {
+    /// Gives the object to another owner.
+    Own {
+        object: Securable,
+        owner: RoleId,
+    },
+    Grant {
+        object: Securable,
+        grant: Grant,
+    },
+    /// Takes back what `grantor` gave. What the grantee handed on goes with `cascade`, and stands
+    /// in the way without.
+    Revoke {
+        object: Securable,
+        grantee: Option<RoleId>,
+        grantor: RoleId,
+        privileges: Privileges,
+        cascade: bool,
+    },
+}
+
+impl AccessChange {
+    pub(super) fn object(&self) -> &Securable {
+        match self {
+            AccessChange::Own { object, .. }
+            | AccessChange::Grant { object, .. }
+            | AccessChange::Revoke { object, .. } => object,
+        }
+    }
+
+    /// The roles that must exist for the change to make sense.
+    pub(super) fn roles(&self) -> impl Iterator<Item = RoleId> {
+        let (first, second) = match self {
+            AccessChange::Own { owner, .. } => (Some(*owner), None),
+            AccessChange::Grant { grant, .. } => (grant.grantee, Some(grant.grantor)),
+            AccessChange::Revoke { grantee, .. } => (*grantee, None),
+        };
+        first.into_iter().chain(second)
+    }
+}
+
+impl Access {
+    fn of(owner: RoleId, public: Privileges) -> Access {
+        let grants = Grant {
+            grantee: None,
+            grantor: owner,
+            privileges: public,
+            grantable: Privileges::NONE,
+        };
+        let grants = if public.is_empty() { Vec::new() } else { vec![grants] };
+        Access { owner, grants }
+    }
+
+    /// What was granted, without what the owner has anyway.
+    #[must_use]
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    fn grant(&mut self, grant: Grant) {
+        // The owner has it all, and nobody could take it from him.
+        if grant.grantee == Some(self.owner) {
+            return;
+        }
+        let same =
+            |held: &&mut Grant| (held.grantee, held.grantor) == (grant.grantee, grant.grantor);
+        match self.grants.iter_mut().find(same) {
+            Some(held) => {
+                held.privileges = held.privileges.and(grant.privileges);
+                held.grantable = held.grantable.and(grant.grantable);
+            }
+            None => self.grants.push(grant),
+        }
+    }
+
+    fn revoke(
+        &mut self,
+        grantee: Option<RoleId>,
+        grantor: RoleId,
+        privileges: Privileges,
+        cascade: bool,
+    ) -> Result<()> {
+        let mut lost = Privileges::NONE;
+        for held in &mut self.grants {
+            if (held.grantee, held.grantor) == (grantee, grantor) {
+                lost = lost.and(held.grantable.common(privileges));
+                held.privileges = held.privileges.without(privileges);
+                held.grantable = held.grantable.without(privileges);
+            }
+        }
+        self.grants.retain(|held| !held.privileges.is_empty());
+        let Some(grantee) = grantee else { return Ok(()) };
+        // What somebody else also let him hand on, he may have handed on for that.
+        let still = self.grantable_by(grantee);
+        let dependent: Vec<(Option<RoleId>, Privileges)> = self
+            .grants
+            .iter()
+            .filter(|held| held.grantor == grantee)
+            .map(|held| (held.grantee, held.privileges.common(lost.without(still))))
+            .filter(|(_, privileges)| !privileges.is_empty())
+            .collect();
+        if !dependent.is_empty() && !cascade {
+            return Err(Error::new(SqlState::DEPENDENT_OBJECTS, "dependent privileges exist")
+                .with_hint("Use CASCADE to revoke them too."));
+        }
+        for (next, privileges) in dependent {
+            self.revoke(next, grantee, privileges, cascade)?;
+        }
+        Ok(())
+    }
+
+    /// What a role may hand on by what it was granted itself.
+    #[must_use]
+    pub fn grantable_by(&self, role: RoleId) -> Privileges {
+        let own = self.grants.iter().filter(|held| held.grantee == Some(role));
+        own.fold(Privileges::NONE, |all, held| all.and(held.grantable))
+    }
+
+    fn give_to(&mut self, owner: RoleId) {
+        let before = std::mem::replace(&mut self.owner, owner);
+        for mut grant in std::mem::take(&mut self.grants) {
+            if grant.grantor == before {
+                grant.grantor = owner;
+            }
+            self.grant(grant);
+        }
+    }
+
+    fn change(&mut self, change: &AccessChange) -> Result<()> {
+        match change {
+            AccessChange::Own { owner, .. } => self.give_to(*owner),
+            AccessChange::Grant { grant, .. } => self.grant(*grant),
+            AccessChange::Revoke { grantee, grantor, privileges, cascade, .. } => {
+                self.revoke(*grantee, *grantor, *privileges, *cascade)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an object has that nobody gave away or granted anything on, as in PostgreSQL 15: everybody
+/// may connect, and name what is in the schema `public`.
+static OF_DATABASE: LazyLock<Access> = LazyLock::new(|| {
+    let public = [Privilege::Connect, Privilege::Temporary].into_iter().collect();
+    Access::of(RoleId::BOOTSTRAP, public)
+});
+static OF_DEFAULT_NAMESPACE: LazyLock<Access> =
+    LazyLock::new(|| Access::of(RoleId::BOOTSTRAP, Privilege::Usage.into()));
+static OF_OTHERS: LazyLock<Access> =
+    LazyLock::new(|| Access::of(RoleId::BOOTSTRAP, Privileges::NONE));
+
+fn untouched(object: &Securable) -> &'static Access {
+    match object {
+        Securable::Database => &OF_DATABASE,
+        Securable::Namespace(name) if name == DEFAULT_NAMESPACE => &OF_DEFAULT_NAMESPACE,
+        Securable::Namespace(_) | Securable::Relation { .. } => &OF_OTHERS,
+    }
+}
+
+/// The access lists of all objects that have one of their own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Vec<(Securable, Access)>", into = "Vec<(Securable, Access)>")]
+pub(super) struct AccessLists(BTreeMap<Securable, Access>);
+
+impl From<Vec<(Securable, Access)>> for AccessLists {
+    fn from(stored: Vec<(Securable, Access)>) -> AccessLists {
+        AccessLists(stored.into_iter().collect())
+    }
+}
+
+impl From<AccessLists> for Vec<(Securable, Access)> {
+    fn from(lists: AccessLists) -> Vec<(Securable, Access)> {
+        lists.0.into_iter().collect()
+    }
+}
+
+impl AccessLists {
+    pub(super) fn of(&self, object: &Securable) -> &Access {
+        self.0.get(object).unwrap_or_else(|| untouched(object))
+    }
+
+    pub(super) fn has(&self, object: &Securable) -> bool {
+        self.0.contains_key(object)
+    }
+
+    pub(super) fn change(&mut self, change: &AccessChange) -> Result<()> {
+        let object = change.object();
+        let access = self.0.entry(object.clone()).or_insert_with(|| untouched(object).clone());
+        access.change(change)
+    }
+
+    pub(super) fn rename(&mut self, from: &Securable, to: Securable) {
+        if let Some(access) = self.0.remove(from) {
+            self.0.insert(to, access);
+        }
+    }
+
+    pub(super) fn forget(&mut self, object: &Securable) {
+        self.0.remove(object);
+    }
+
+    /// The objects that a role owns or was granted something on, and whether it owns them.
+    pub(super) fn involving(&self, role: RoleId) -> impl Iterator<Item = (&Securable, bool)> {
+        self.0.iter().filter_map(move |(object, access)| {
+            let owns = access.owner == role;
+            let holds = access.grants.iter().any(|grant| grant.grantee == Some(role));
+            (owns || holds).then_some((object, owns))
+        })
+    }
+}
+
+/// How PostgreSQL writes one entry of an access list: `grantee=arwd/grantor`, a `*` after what may
+/// be handed on. `name` tells a role's name.
+#[must_use]
+pub fn access_item<'a>(grant: &Grant, name: impl Fn(RoleId) -> Cow<'a, str>) -> String {
+    let mut text = grant.grantee.map(&name).unwrap_or_default().into_owned();
+    text.push('=');
+    for privilege in grant.privileges.iter() {
+        text.push_str(&Privileges::from(privilege).to_string());
+        if grant.grantable.contains(privilege.into()) {
+            text.push('*');
+        }
+    }
+    text + "/" + &name(grant.grantor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANN: RoleId = RoleId(20_001);
+    const BOB: RoleId = RoleId(20_002);
+
+    fn table() -> Securable {
+        Securable::relation("public", "t")
+    }
+
+    fn grant(grantor: RoleId, grantee: RoleId, grantable: bool) -> AccessChange {
+        let privileges = Privilege::Select.into();
+        let grantable = if grantable { privileges } else { Privileges::NONE };
+        let grant = Grant { grantee: Some(grantee), grantor, privileges, grantable };
+        AccessChange::Grant { object: table(), grant }
+    }
+
+    fn handed_on() -> AccessLists {
+        let mut lists = AccessLists::default();
+        lists.change(&grant(RoleId::BOOTSTRAP, ANN, true)).unwrap();
+        lists.change(&grant(ANN, BOB, false)).unwrap();
+        lists
+    }
+
+    fn revoke(cascade: bool) -> AccessChange {
+        AccessChange::Revoke {
+            object: table(),
+            grantee: Some(ANN),
+            grantor: RoleId::BOOTSTRAP,
+            privileges: Privileges::RELATION,
+            cascade,
+        }
+    }
+
+    #[test]
+    fn what_was_handed_on_goes_only_with_cascade() {
+        let mut lists = handed_on();
+        let error = lists.clone().change(&revoke(false)).unwrap_err();
+        assert_eq!(error.state(), SqlState::DEPENDENT_OBJECTS);
+        lists.change(&revoke(true)).unwrap();
+        assert!(lists.of(&table()).grants().is_empty());
+    }
+
+    #[test]
+    fn what_another_let_hand_on_too_stays() {
+        let mut lists = handed_on();
+        lists.change(&grant(BOB, ANN, true)).unwrap();
+        lists.change(&revoke(false)).unwrap();
+        assert!(lists.of(&table()).grants().iter().any(|held| held.grantee == Some(BOB)));
+    }
+
+    #[test]
+    fn a_new_owner_takes_over_what_the_old_one_granted() {
+        let mut lists = handed_on();
+        lists.change(&AccessChange::Own { object: table(), owner: ANN }).unwrap();
+        let access = lists.of(&table());
+        assert_eq!(access.owner, ANN);
+        let [held] = access.grants() else { panic!("the owner's own grant is gone") };
+        assert_eq!((held.grantee, held.grantor), (Some(BOB), ANN));
+    }
+
+    #[test]
+    fn items_are_written_as_postgresql_writes_them() {
+        let AccessChange::Grant { grant, .. } = grant(ANN, BOB, true) else { unreachable!() };
+        let name = |role| Cow::from(if role == ANN { "ann" } else { "bob" });
+        assert_eq!(access_item(&grant, name), "bob=r*/ann");
+        assert_eq!(access_item(&Grant { grantee: None, ..grant }, name), "=r*/ann");
+    }
+}
