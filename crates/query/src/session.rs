@@ -1,5 +1,7 @@
 //! A session: one user's statements, one after the other, and their transaction.
 
+use std::time::Duration;
+
 use datafusion::common::ScalarValue;
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_txn::{Savepoint, Transaction};
@@ -24,6 +26,8 @@ pub struct Session {
     planner: Option<Planner>,
     cancel: CancelHandle,
     block: Option<Block>,
+    /// Whether the block is one that nobody asked for, around the statements of one text.
+    implicit: bool,
     settings: Settings,
     prepared: PreparedStatements,
     cursors: Cursors,
@@ -65,6 +69,7 @@ impl Session {
             planner: None,
             cancel: CancelHandle::new(),
             block: None,
+            implicit: false,
             settings,
             prepared: PreparedStatements::default(),
             cursors: Cursors::default(),
@@ -98,8 +103,7 @@ impl Session {
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<String> {
         let catalog = || self.database.shared.engine.snapshot();
-        let of_role =
-            || statement::role_setting(catalog().catalog(), self.settings.identity, name);
+        let of_role = || statement::role_setting(catalog().catalog(), self.settings.identity, name);
         self.settings.get(name).or_else(of_role)
     }
 
@@ -199,6 +203,42 @@ impl Session {
             Err(error) => Err(error),
         };
         self.note_failure(outcome)
+    }
+
+    /// Tells that the rows of the last statement could not all be had: an open block has failed.
+    pub fn fail(&mut self) {
+        if let Some(block) = &mut self.block {
+            block.transaction = None;
+        }
+    }
+
+    /// Makes one transaction of the statements up to [`Session::end_implicit`], for a text that
+    /// holds several. Statements that begin or end transactions themselves do so all the same.
+    pub fn begin_implicit(&mut self) {
+        if self.block.is_none() {
+            self.begin();
+            self.implicit = true;
+        }
+    }
+
+    /// Ends what [`Session::begin_implicit`] began, if nothing else did.
+    ///
+    /// # Errors
+    /// Where the transaction could not be committed: nothing of it happened.
+    pub async fn end_implicit(&mut self, commit: bool) -> Result<()> {
+        match std::mem::take(&mut self.implicit) {
+            true => self.end(commit).await.map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// How long the session may idle, in or outside of a transaction block.
+    #[must_use]
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        self.settings.time(match self.block {
+            None => "idle_session_timeout",
+            Some(_) => "idle_in_transaction_session_timeout",
+        })
     }
 
     /// An error within a block leaves nothing but to end it.
@@ -410,8 +450,13 @@ impl Session {
         }
     }
 
-    async fn commit(&self, transaction: Transaction) -> Result<()> {
-        self.database.shared.commit(transaction, self.settings.durability).await
+    /// Does not hold on to the session, so that the future is `Send` whatever the session holds.
+    fn commit(
+        &self,
+        transaction: Transaction,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
+        let (database, durability) = (self.database.clone(), self.settings.durability);
+        async move { database.shared.commit(transaction, durability).await }
     }
 
     async fn control(&mut self, control: statement::Control) -> Result<Outcome> {
@@ -449,6 +494,10 @@ impl Session {
 
     fn begin(&mut self) -> Outcome {
         let outcome = Outcome::command("BEGIN");
+        if std::mem::take(&mut self.implicit) {
+            // What came before in the text belongs to the block, as in PostgreSQL.
+            return outcome;
+        }
         if self.block.is_some() {
             return outcome.with_notice("there is already a transaction in progress".to_owned());
         }
@@ -463,6 +512,7 @@ impl Session {
     }
 
     async fn end(&mut self, commit: bool) -> Result<Outcome> {
+        self.implicit = false;
         let ended = self.end_block(commit).await;
         let committed = matches!(&ended, Ok(outcome) if outcome.tag.to_string() == "COMMIT");
         self.cursors.end_transaction(committed);

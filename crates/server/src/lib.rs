@@ -1,3 +1,17 @@
-//! Front ends.
+//! The front ends of a database: PostgreSQL's protocol, Arrow Flight SQL over gRPC, and HTTP.
+//!
+//! Promises: whatever bytes come in, they hurt nobody but who sent them; results go out as they
+//! are made, in memory that does not grow with them; a client that goes away, or cancels, ends its
+//! work at once; and nobody beyond this machine comes in without showing who they are.
 
+mod admission;
 pub mod auth;
+mod config;
+mod connections;
+mod listen;
+mod postgres;
+mod shared;
+mod tls;
+
+pub use config::{LimitsConfig, ListenConfig, LogConfig, ServerConfig, TlsConfig};
+pub use listen::{Addresses, Server};

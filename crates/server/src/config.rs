@@ -1,0 +1,140 @@
+//! What a server can be told.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::auth::AuthConfig;
+
+/// Everything that one server goes by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerConfig {
+    pub listen: ListenConfig,
+    pub auth: AuthSection,
+    pub tls: TlsConfig,
+    pub limits: LimitsConfig,
+    pub log: LogConfig,
+}
+
+/// Where clients find the server. A port of 0 is one that the system chooses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ListenConfig {
+    /// One address for all ports; another than loopback needs passwords.
+    pub address: IpAddr,
+    pub grpc_port: u16,
+    pub postgres_port: u16,
+    pub http_port: u16,
+}
+
+impl Default for ListenConfig {
+    fn default() -> ListenConfig {
+        ListenConfig {
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            grpc_port: 7470,
+            postgres_port: 7471,
+            http_port: 7472,
+        }
+    }
+}
+
+impl ListenConfig {
+    #[must_use]
+    pub fn postgres(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.postgres_port)
+    }
+
+    #[must_use]
+    pub fn grpc(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.grpc_port)
+    }
+
+    #[must_use]
+    pub fn http(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.http_port)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuthSection {
+    pub method: AuthConfig,
+}
+
+/// Certificates for TLS on every port; without them there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlsConfig {
+    /// PEM: the server's certificate, then those up to a root.
+    pub certificate: Option<PathBuf>,
+    /// PEM: the certificate's private key.
+    pub key: Option<PathBuf>,
+    /// Whether PostgreSQL clients beyond loopback must use TLS.
+    pub required: bool,
+}
+
+/// Limits that protect clients from each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsConfig {
+    /// Connections and sessions of all front ends together.
+    pub connections: usize,
+    /// Statements that run at once; others wait in a queue.
+    pub statements: usize,
+    /// How long a statement waits in the queue, in milliseconds.
+    pub queue_timeout_ms: u64,
+    /// The longest message that a client may send, in bytes.
+    pub message_bytes: usize,
+    /// How long a client may take to show who it is, in milliseconds.
+    pub startup_timeout_ms: u64,
+    /// How long a server that is told to end lets statements run on, in milliseconds.
+    pub drain_timeout_ms: u64,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> LimitsConfig {
+        LimitsConfig {
+            connections: 20_000,
+            statements: 256,
+            queue_timeout_ms: 60_000,
+            message_bytes: 256 << 20,
+            startup_timeout_ms: 30_000,
+            drain_timeout_ms: 30_000,
+        }
+    }
+}
+
+impl LimitsConfig {
+    pub(crate) fn queue_timeout(&self) -> Duration {
+        Duration::from_millis(self.queue_timeout_ms)
+    }
+
+    pub(crate) fn startup_timeout(&self) -> Duration {
+        Duration::from_millis(self.startup_timeout_ms)
+    }
+
+    pub(crate) fn drain_timeout(&self) -> Duration {
+        Duration::from_millis(self.drain_timeout_ms)
+    }
+}
+
+/// What the server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogConfig {
+    /// Lines of JSON instead of text.
+    pub json: bool,
+    /// Which events are told: `info`, `debug`, or a filter such as `thalweg_server=debug`.
+    pub filter: String,
+    /// Statements that take longer, in milliseconds, are told with their plan; 0 for none.
+    pub slow_statement_ms: u64,
+}
+
+impl Default for LogConfig {
+    fn default() -> LogConfig {
+        LogConfig { json: false, filter: "info".to_owned(), slow_statement_ms: 1_000 }
+    }
+}

@@ -1,0 +1,114 @@
+//! A server's life: its ports open, it serves, it drains, it ends.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_query::Database;
+use thalweg_types::{Error, Result, SqlState};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::admission::Admission;
+use crate::auth::{Policy, Users, administrator_password};
+use crate::config::ServerConfig;
+use crate::connections::Connections;
+use crate::postgres;
+use crate::shared::Shared;
+use crate::tls::Tls;
+
+/// How often a server that drains looks whether everybody is gone.
+const DRAIN_POLL: Duration = Duration::from_millis(20);
+
+/// Where the server listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    pub postgres: SocketAddr,
+}
+
+/// A running server. Dropping it ends it without waiting for anybody.
+pub struct Server {
+    shared: Arc<Shared>,
+    addresses: Addresses,
+    administrator_password: Option<String>,
+    tasks: JoinSet<()>,
+}
+
+impl Server {
+    /// Opens the ports and begins to serve.
+    ///
+    /// # Errors
+    /// Where the configuration would let in everybody, or a port is taken.
+    pub async fn start(config: ServerConfig, database: Database) -> Result<Server> {
+        let wanted = [config.listen.postgres(), config.listen.grpc(), config.listen.http()];
+        let policy = Policy::new(config.auth.method, &wanted)?;
+        let tls = Tls::load(&config.tls)?;
+        let administrator_password = administrator_password(&database, policy).await?;
+        let limits = &config.limits;
+        let shared = Arc::new(Shared {
+            users: Arc::new(Users::new(database.clone())),
+            policy,
+            tls,
+            connections: Connections::new(limits.connections),
+            admission: Admission::new(limits.statements, limits.queue_timeout()),
+            draining: watch::Sender::new(false),
+            database,
+            config,
+        });
+        let postgres = bind(shared.config.listen.postgres()).await?;
+        let addresses = Addresses { postgres: local(&postgres)? };
+        let mut tasks = JoinSet::new();
+        tasks.spawn(postgres::serve(Arc::clone(&shared), postgres));
+        Ok(Server { shared, addresses, administrator_password, tasks })
+    }
+
+    #[must_use]
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// The superuser's password, where the server had to make one up at its first start.
+    #[must_use]
+    pub fn administrator_password(&self) -> Option<&str> {
+        self.administrator_password.as_deref()
+    }
+
+    /// Takes nobody in any more, lets running statements end, and then ends.
+    pub async fn shut_down(mut self) {
+        self.shared.draining.send_replace(true);
+        let gone = async {
+            while self.shared.connections.open() > 0 {
+                pause().await;
+            }
+        };
+        let timeout = self.shared.config.limits.drain_timeout();
+        if tokio::time::timeout(timeout, gone).await.is_err() {
+            for connection in self.shared.connections.all() {
+                connection.terminate();
+            }
+            // What was cancelled gets the time to say so.
+            pause().await;
+        }
+        self.tasks.shutdown().await;
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "clients end in real time")]
+async fn pause() {
+    tokio::time::sleep(DRAIN_POLL).await;
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let message = format!("cannot listen on {address}: {error}");
+        Error::new(SqlState::OBJECT_IN_USE, message)
+            .with_hint("Choose another address or port, or stop what uses it.")
+    })
+}
+
+fn local(listener: &TcpListener) -> Result<SocketAddr> {
+    listener
+        .local_addr()
+        .map_err(|error| Error::internal(format!("a port has no address: {error}")))
+}

@@ -1,0 +1,251 @@
+//! `COPY` with the client.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
+use futures::StreamExt;
+use thalweg_formats::postgres::{BinaryCopyDecoder, BinaryCopyEncoder, ValueFormat};
+use thalweg_formats::{CsvDecoder, CsvWriter, Format, WriteOptions};
+use thalweg_query::{BatchStream, CopyIn, Tag};
+use thalweg_types::{Error, Result, RowId, SqlState};
+use tokio::sync::mpsc;
+
+use super::connection::{Client, End, Trouble};
+use super::message::{self, Message};
+use super::reply::Replies;
+
+/// Pieces of a client's data that wait to be decoded.
+const PIECES_WAITING: usize = 16;
+/// Small pieces are put together to this before they are handed on.
+const PIECE_BYTES: usize = 256 << 10;
+/// How many rows are written before it is looked at whether there is enough to send.
+const ROWS_AT_ONCE: usize = 256;
+
+impl Client {
+    /// Sends rows, each as a message of its own.
+    pub(super) async fn copy_out(
+        &mut self,
+        schema: &SchemaRef,
+        mut stream: BatchStream,
+        options: &WriteOptions,
+    ) -> Result<(), Trouble> {
+        let mut encoder = Encoder::new(schema, options)?;
+        let form = encoder.form();
+        self.wire.replies.copy_response(b'H', form, schema.fields().len());
+        let head = encoder.head(schema, options);
+        if !head.is_empty() {
+            self.wire.replies.message(b'd', |out| out.extend_from_slice(&head));
+        }
+        let mut rows = 0;
+        while let Some(batch) = self.wire.while_here(stream.next()).await? {
+            let batch = batch.inspect_err(|_| self.session.fail())?;
+            rows += batch.num_rows() as u64;
+            let mut at = 0;
+            while at < batch.num_rows() {
+                let until = (at + ROWS_AT_ONCE).min(batch.num_rows());
+                encoder.rows(&batch.slice(at, until - at), &mut self.wire.replies)?;
+                self.wire.flush_some().await?;
+                at = until;
+            }
+        }
+        let tail = encoder.tail();
+        if !tail.is_empty() {
+            self.wire.replies.message(b'd', |out| out.extend_from_slice(&tail));
+        }
+        self.wire.replies.copy_done();
+        self.wire.replies.complete(&Tag::Copy(rows).to_string());
+        Ok(())
+    }
+
+    /// Takes the client's rows in; they are decoded on a thread of their own meanwhile.
+    pub(super) async fn copy_in(&mut self, copy: CopyIn) -> Result<(), Trouble> {
+        let format = copy.options().format.unwrap_or(Format::Text);
+        let form = if format == Format::Binary { ValueFormat::Binary } else { ValueFormat::Text };
+        self.wire.replies.copy_response(b'G', form, copy.schema().fields().len());
+        let (pieces, waiting) = mpsc::channel(PIECES_WAITING);
+        let decoding = tokio::task::spawn_blocking(move || decode(copy, waiting));
+        let received = self.receive(pieces).await;
+        let decoded = match decoding.await {
+            Ok(decoded) => decoded,
+            Err(_) => Err(Error::internal("the thread that reads a copy died")),
+        };
+        let copy = match (received, decoded) {
+            (Err(Trouble::End(end)), _) => return Err(Trouble::End(end)),
+            // What is wrong with the rows tells more than how the data ended.
+            (_, Err(error)) | (Err(Trouble::Error(error)), Ok(_)) => Err(error),
+            (Ok(()), Ok(copy)) => Ok(copy),
+        };
+        let finishing = self.session.finish_copy(copy);
+        let outcome = self.wire.while_here(finishing).await??;
+        self.wire.replies.complete(&outcome.tag.to_string());
+        Ok(())
+    }
+
+    /// Hands the client's data on until it says that they are complete, or that they are not.
+    async fn receive(&mut self, pieces: mpsc::Sender<Bytes>) -> Result<(), Trouble> {
+        let limit = self.shared.config.limits.message_bytes;
+        let mut gathered = Vec::with_capacity(PIECE_BYTES);
+        loop {
+            let Some((kind, body)) = message::split(&mut self.wire.input, limit)
+                .map_err(|error| Trouble::End(End::Told(error)))?
+            else {
+                if self.listed.connection.must_end() || !self.wire.read().await? {
+                    return Err(Trouble::End(End::Gone));
+                }
+                continue;
+            };
+            match Message::parse(kind, body)? {
+                Message::CopyData(data) => {
+                    gathered.extend_from_slice(&data);
+                    if gathered.len() >= PIECE_BYTES {
+                        let piece = Bytes::from(std::mem::take(&mut gathered));
+                        gathered.reserve(PIECE_BYTES);
+                        if pieces.send(piece).await.is_err() {
+                            // Decoding has failed: say so now, and skip what still comes.
+                            return Ok(());
+                        }
+                    }
+                }
+                Message::CopyDone => {
+                    let _ = pieces.send(Bytes::from(gathered)).await;
+                    let _ = pieces.send(Bytes::new()).await;
+                    return Ok(());
+                }
+                Message::CopyFail(reason) => {
+                    let message = format!("COPY from stdin failed: {reason}");
+                    return Err(Error::new(SqlState::QUERY_CANCELED, message).into());
+                }
+                // Clients may send them right behind the statement.
+                Message::Flush | Message::Sync => {}
+                Message::Terminate => return Err(Trouble::End(End::Gone)),
+                _ => {
+                    let message = "unexpected message type during COPY from stdin";
+                    return Err(message::violation(message.to_owned()).into());
+                }
+            }
+        }
+    }
+}
+
+/// Decodes pieces until an empty one; where none comes, the copy was given up.
+fn decode(mut copy: CopyIn, mut pieces: mpsc::Receiver<Bytes>) -> Result<CopyIn> {
+    let mut decoder = Decoder::new(&copy)?;
+    while let Some(piece) = pieces.blocking_recv() {
+        let is_last = piece.is_empty();
+        let batches = if is_last { decoder.finish()? } else { decoder.push(&piece)? };
+        for batch in batches {
+            copy.push(&batch)?;
+        }
+        if is_last {
+            return Ok(copy);
+        }
+    }
+    Err(Error::new(SqlState::QUERY_CANCELED, "COPY from stdin was given up"))
+}
+
+enum Decoder {
+    Text(Box<CsvDecoder>),
+    Binary(BinaryCopyDecoder),
+}
+
+impl Decoder {
+    fn new(copy: &CopyIn) -> Result<Decoder> {
+        let options = copy.options();
+        match options.format {
+            Some(Format::Binary) => {
+                let schema = Arc::clone(copy.schema());
+                Ok(Decoder::Binary(BinaryCopyDecoder::new(schema, RowId::CHUNK_ROWS)))
+            }
+            _ => {
+                let source = format!("COPY {}", copy.table());
+                let decoder = CsvDecoder::new(&source, copy.schema(), options, RowId::CHUNK_ROWS)?;
+                Ok(Decoder::Text(Box::new(decoder)))
+            }
+        }
+    }
+
+    fn push(&mut self, piece: &[u8]) -> Result<Vec<RecordBatch>> {
+        match self {
+            Decoder::Text(decoder) => decoder.push(piece),
+            Decoder::Binary(decoder) => decoder.push(piece),
+        }
+    }
+
+    fn finish(&mut self) -> Result<Vec<RecordBatch>> {
+        match self {
+            Decoder::Text(decoder) => decoder.finish(),
+            Decoder::Binary(decoder) => decoder.finish(),
+        }
+    }
+}
+
+enum Encoder {
+    Text(CsvWriter, String),
+    Binary(BinaryCopyEncoder),
+}
+
+impl Encoder {
+    fn new(schema: &SchemaRef, options: &WriteOptions) -> Result<Encoder> {
+        match options.format.unwrap_or(Format::Text) {
+            Format::Binary => Ok(Encoder::Binary(BinaryCopyEncoder::new(Arc::clone(schema)))),
+            format if format.is_delimited() => {
+                Ok(Encoder::Text(CsvWriter::new(format, schema, options), String::new()))
+            }
+            format => Err(Error::unsupported(format!("COPY TO STDOUT as {}", format.extension()))
+                .with_hint("Formats are text, csv and binary.")),
+        }
+    }
+
+    fn form(&self) -> ValueFormat {
+        match self {
+            Encoder::Text(..) => ValueFormat::Text,
+            Encoder::Binary(_) => ValueFormat::Binary,
+        }
+    }
+
+    fn head(&self, schema: &SchemaRef, options: &WriteOptions) -> Vec<u8> {
+        match self {
+            Encoder::Text(writer, _) if options.header => {
+                let mut head = String::new();
+                writer.header(schema, &mut head);
+                head.into_bytes()
+            }
+            Encoder::Text(..) => Vec::new(),
+            Encoder::Binary(encoder) => {
+                let mut head = Vec::new();
+                encoder.begin(&mut head);
+                head
+            }
+        }
+    }
+
+    fn rows(&mut self, batch: &RecordBatch, replies: &mut Replies) -> Result<()> {
+        match self {
+            Encoder::Text(writer, line) => {
+                let mut rows = writer.batch(batch)?;
+                for row in 0..batch.num_rows() {
+                    line.clear();
+                    rows.row(row, line);
+                    replies.message(b'd', |out| out.extend_from_slice(line.as_bytes()));
+                }
+            }
+            Encoder::Binary(encoder) => {
+                let mut rows = encoder.batch(batch)?;
+                for row in 0..batch.num_rows() {
+                    replies.message(b'd', |out| BinaryCopyEncoder::row(&mut rows, row, out));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tail(&self) -> Vec<u8> {
+        let mut tail = Vec::new();
+        if let Encoder::Binary(_) = self {
+            BinaryCopyEncoder::end(&mut tail);
+        }
+        tail
+    }
+}

@@ -1,0 +1,345 @@
+//! The beginning of a connection: TLS, who it is, and what it wants its session to be like.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::{Buf, Bytes};
+use pgwire::api::DefaultClient;
+use pgwire::api::auth::sasl::scram::{ScramAuth, ScramSecret};
+use pgwire::api::auth::mechanism::{AuthMechanism, AuthMechanismFactory, AuthState};
+use pgwire::api::auth::{AuthSource, LoginInfo, Password};
+use pgwire::error::{PgWireError, PgWireResult};
+use pgwire::messages::startup::{
+    Authentication, PasswordMessageFamily, SASLInitialResponse, SASLResponse,
+};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::message::{self, violation};
+use super::wire::{Stream, Wire};
+use crate::auth::{Identity, Method, Users};
+use crate::shared::Shared;
+
+/// Nothing longer comes before a client has shown who it is.
+const STARTUP_BYTES_MAX: usize = 10_000;
+
+const SSL_REQUEST: u32 = 80_877_103;
+const GSS_REQUEST: u32 = 80_877_104;
+const CANCEL_REQUEST: u32 = 80_877_102;
+
+/// How a connection begins.
+pub(super) enum Start {
+    Session(Hello),
+    /// Another connection's work is to end.
+    Cancel {
+        id: i32,
+        secret: i32,
+    },
+    /// The client went away.
+    Gone,
+}
+
+/// What a client says of itself.
+pub(super) struct Hello {
+    pub(super) user: String,
+    pub(super) settings: BTreeMap<String, String>,
+}
+
+/// Why a connection did not begin.
+pub(super) enum Failure {
+    /// The client is told.
+    Refused(Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Io(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Refused(error)
+    }
+}
+
+/// Reads the first message, after switching to TLS where the client asks for it.
+pub(super) async fn greet(
+    shared: &Shared,
+    mut wire: Wire,
+    peer: SocketAddr,
+) -> (Wire, std::result::Result<Start, Failure>) {
+    loop {
+        let (code, body) = match first(&mut wire).await {
+            Ok(Some(first)) => first,
+            Ok(None) => return (wire, Ok(Start::Gone)),
+            Err(failure) => return (wire, Err(failure)),
+        };
+        match code {
+            SSL_REQUEST => match to_tls(shared, wire).await {
+                Ok(secured) => wire = secured,
+                Err((wire, failure)) => return (wire, Err(failure)),
+            },
+            GSS_REQUEST => {
+                wire.replies.bytes.push(b'N');
+                if let Err(error) = wire.flush().await {
+                    return (wire, Err(error.into()));
+                }
+            }
+            CANCEL_REQUEST if body.len() == 8 => {
+                let mut body = body;
+                let (id, secret) = (body.get_i32(), body.get_i32());
+                return (wire, Ok(Start::Cancel { id, secret }));
+            }
+            code => {
+                let hello = hello(shared, &mut wire, code, &body, peer);
+                return (wire, hello.map(Start::Session).map_err(Failure::Refused));
+            }
+        }
+    }
+}
+
+/// The first message's code, and what follows it; `None` where there is none.
+async fn first(wire: &mut Wire) -> std::result::Result<Option<(u32, Bytes)>, Failure> {
+    loop {
+        if let Some(length) = wire.input.first_chunk::<4>() {
+            let length = u32::from_be_bytes(*length) as usize;
+            if !(8..=STARTUP_BYTES_MAX).contains(&length) {
+                return Err(violation("invalid length of startup packet".to_owned()).into());
+            }
+            if wire.input.len() >= length {
+                let mut message = wire.input.split_to(length).freeze();
+                message.advance(4);
+                return Ok(Some((message.get_u32(), message)));
+            }
+        }
+        if !wire.read().await? {
+            return Ok(None);
+        }
+    }
+}
+
+async fn to_tls(shared: &Shared, mut wire: Wire) -> std::result::Result<Wire, (Wire, Failure)> {
+    let Some(tls) = &shared.tls else {
+        wire.replies.bytes.push(b'N');
+        return match wire.flush().await {
+            Ok(()) => Ok(wire),
+            Err(error) => Err((wire, error.into())),
+        };
+    };
+    if !wire.input.is_empty() {
+        // Whatever came unencrypted must not be taken for what was encrypted.
+        let error = violation("received unencrypted data after SSL request".to_owned());
+        return Err((wire, error.into()));
+    }
+    wire.replies.bytes.push(b'S');
+    if let Err(error) = wire.flush().await {
+        return Err((wire, error.into()));
+    }
+    match wire.into_stream() {
+        Stream::Plain(stream) => {
+            let accepted = tls.acceptor.accept(stream).into_fallible().await;
+            match accepted {
+                Ok(stream) => Ok(Wire::new(Stream::Tls(Box::new(stream)))),
+                Err((error, stream)) => Err((Wire::new(Stream::Plain(stream)), error.into())),
+            }
+        }
+        secured @ Stream::Tls(_) => {
+            let error = violation("the connection is encrypted already".to_owned());
+            Err((Wire::new(secured), error.into()))
+        }
+    }
+}
+
+fn hello(
+    shared: &Shared,
+    wire: &mut Wire,
+    code: u32,
+    body: &Bytes,
+    peer: SocketAddr,
+) -> Result<Hello> {
+    let (major, minor) = (code >> 16, code & 0xffff);
+    if major != 3 {
+        let message = format!("unsupported frontend protocol {major}.{minor}: server supports 3.0");
+        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    let mut settings = BTreeMap::new();
+    let mut texts = body.split(|byte| *byte == 0);
+    while let Some(name) = texts.next().filter(|name| !name.is_empty()) {
+        let value = texts.next().ok_or_else(|| violation("invalid startup packet".to_owned()))?;
+        settings.insert(utf8(name)?, utf8(value)?);
+    }
+    let options: Vec<String> =
+        settings.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
+    if minor > 0 || !options.is_empty() {
+        wire.replies.negotiate(&options.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    settings.retain(|name, _| !name.starts_with("_pq_."));
+    let user = settings.remove("user").filter(|user| !user.is_empty());
+    let user = user.ok_or_else(|| {
+        let message = "no PostgreSQL user name specified in startup packet";
+        Error::new(SqlState::INVALID_AUTHORIZATION, message)
+    })?;
+    let is_local = peer.ip().to_canonical().is_loopback();
+    if shared.config.tls.required && !is_local && !wire.is_secure() {
+        let message = "this server takes encrypted connections only";
+        return Err(Error::new(SqlState::INVALID_AUTHORIZATION, message)
+            .with_hint("Connect with sslmode=require."));
+    }
+    Ok(Hello { user, settings })
+}
+
+fn utf8(bytes: &[u8]) -> Result<String> {
+    let text = std::str::from_utf8(bytes).map(str::to_owned);
+    text.map_err(|_| violation("the startup packet is not UTF-8".to_owned()))
+}
+
+/// Lets the client show who it is.
+pub(super) async fn authenticate(
+    shared: &Shared,
+    wire: &mut Wire,
+    user: &str,
+    peer: SocketAddr,
+) -> std::result::Result<Identity, Failure> {
+    let identity = match shared.policy.method(peer.ip()) {
+        Method::Trust => shared.users.admit(user)?,
+        Method::Password => {
+            shared.users.wait(user, peer.ip()).await;
+            match scram(shared, wire, user, peer).await {
+                Ok(()) => shared.users.succeeded(user, peer.ip()),
+                Err(failure) => {
+                    shared.users.failed(user, peer.ip());
+                    return Err(failure);
+                }
+            }
+            shared.users.admit(user)?
+        }
+    };
+    wire.replies.authentication(0, &[]);
+    Ok(identity)
+}
+
+/// SCRAM-SHA-256, by `pgwire`.
+async fn scram(
+    shared: &Shared,
+    wire: &mut Wire,
+    user: &str,
+    peer: SocketAddr,
+) -> std::result::Result<(), Failure> {
+    let verifiers = Verifiers { users: Arc::clone(&shared.users) };
+    let auth: ScramAuth = ScramAuth::new(Arc::new(verifiers));
+    let mut client = DefaultClient::<()>::new(peer, wire.is_secure());
+    client.metadata.insert("user".to_owned(), user.to_owned());
+    let mut mechanism: Box<dyn AuthMechanism> = auth.create();
+    let mut state = mechanism.begin(&client).await;
+    let mut is_first = true;
+    loop {
+        match state {
+            Ok(AuthState::InProgress(request)) => {
+                ask(wire, &request);
+                let answer = password_message(wire).await?;
+                let answer = if is_first { initial(answer)? } else { following(answer) };
+                is_first = false;
+                state = mechanism.next(&client, answer).await;
+            }
+            Ok(AuthState::Ok { final_message, .. }) => {
+                if let Some(last) = final_message {
+                    ask(wire, &last);
+                }
+                return Ok(());
+            }
+            Ok(AuthState::Failed(_)) | Err(_) => return Err(refused(user).into()),
+        }
+    }
+}
+
+fn refused(user: &str) -> Error {
+    let message = format!("password authentication failed for user \"{user}\"");
+    Error::new(SqlState::INVALID_PASSWORD, message)
+}
+
+fn ask(wire: &mut Wire, request: &Authentication) {
+    match request {
+        Authentication::SASL(names) => {
+            let mut list = Vec::new();
+            for name in names {
+                list.extend_from_slice(name.as_bytes());
+                list.push(0);
+            }
+            list.push(0);
+            wire.replies.authentication(10, &list);
+        }
+        Authentication::SASLContinue(data) => wire.replies.authentication(11, data),
+        Authentication::SASLFinal(data) => wire.replies.authentication(12, data),
+        _ => {}
+    }
+}
+
+async fn password_message(wire: &mut Wire) -> std::result::Result<Bytes, Failure> {
+    loop {
+        if let Some((kind, body)) = message::split(&mut wire.input, STARTUP_BYTES_MAX)? {
+            return match kind {
+                b'p' => Ok(body),
+                _ => Err(violation("expected a password response".to_owned()).into()),
+            };
+        }
+        if !wire.read().await? {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+    }
+}
+
+/// The mechanism that the client chose, and its first words.
+fn initial(body: Bytes) -> Result<PasswordMessageFamily> {
+    let malformed = || violation("malformed SASL response".to_owned());
+    let end = body.iter().position(|byte| *byte == 0).ok_or_else(malformed)?;
+    let name = utf8(&body[..end])?;
+    let mut rest = body.slice(end + 1..);
+    if rest.len() < 4 {
+        return Err(malformed());
+    }
+    let length = rest.get_i32();
+    let data = usize::try_from(length).is_ok_and(|length| length == rest.len());
+    if !data {
+        return Err(malformed());
+    }
+    let response = SASLInitialResponse::new(name, Some(rest));
+    Ok(PasswordMessageFamily::SASLInitialResponse(response))
+}
+
+fn following(body: Bytes) -> PasswordMessageFamily {
+    PasswordMessageFamily::SASLResponse(SASLResponse::new(body))
+}
+
+/// Where `pgwire` finds what passwords are checked with.
+struct Verifiers {
+    users: Arc<Users>,
+}
+
+impl std::fmt::Debug for Verifiers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Verifiers")
+    }
+}
+
+#[async_trait]
+impl AuthSource for Verifiers {
+    async fn get_password(&self, _: &LoginInfo) -> PgWireResult<Password> {
+        // Only verifiers are kept.
+        Err(PgWireError::InvalidPassword(String::new()))
+    }
+
+    async fn get_scram_secret(&self, login: &LoginInfo) -> PgWireResult<(ScramSecret, Option<()>)> {
+        let verifier = self.users.verifier(login.user().unwrap_or_default());
+        let secret = ScramSecret::Verifier {
+            salt: verifier.salt().to_vec(),
+            iterations: verifier.iterations() as usize,
+            stored_key: verifier.stored_key().to_vec(),
+            server_key: verifier.server_key().to_vec(),
+        };
+        Ok((secret, None))
+    }
+}

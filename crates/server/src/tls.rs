@@ -1,0 +1,56 @@
+//! TLS: certificates from files, for every port.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use thalweg_types::{Error, Result, SqlState};
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::TlsConfig;
+
+/// What a server proves itself with.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    pub(crate) acceptor: TlsAcceptor,
+    pub(crate) config: Arc<ServerConfig>,
+}
+
+impl Tls {
+    /// `None` where no certificate is configured.
+    ///
+    /// # Errors
+    /// Where a file cannot be read, holds no certificate or key, or the two do not belong together.
+    pub(crate) fn load(config: &TlsConfig) -> Result<Option<Tls>> {
+        let (certificate, key) = match (&config.certificate, &config.key) {
+            (None, None) => return Ok(None),
+            (Some(certificate), Some(key)) => (certificate, key),
+            _ => return Err(invalid("tls.certificate and tls.key belong together".to_owned())),
+        };
+        let chain = CertificateDer::pem_file_iter(certificate)
+            .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
+            .map_err(|error| unreadable(certificate, &error))?;
+        if chain.is_empty() {
+            return Err(invalid(format!("{} holds no certificate", certificate.display())));
+        }
+        let key = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+            .map_err(|error| invalid(format!("TLS cannot be set up: {error}")))?;
+        let config = Arc::new(config);
+        Ok(Some(Tls { acceptor: TlsAcceptor::from(Arc::clone(&config)), config }))
+    }
+}
+
+fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Error {
+    invalid(format!("{} cannot be read: {error}", path.display()))
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+        .with_hint("Both files are PEM; see tls.certificate and tls.key of the configuration.")
+}
