@@ -13,5 +13,5 @@ mod postgres;
 mod shared;
 mod tls;
 
-pub use config::{LimitsConfig, ListenConfig, LogConfig, ServerConfig, TlsConfig};
+pub use config::{AuthSection, LimitsConfig, ListenConfig, LogConfig, ServerConfig, TlsConfig};
 pub use listen::{Addresses, Server};

@@ -13,6 +13,7 @@ use crate::check_command::CheckArguments;
 use crate::config::{self, Config, DatabaseSettings, Durability, Flags, Size};
 use crate::config_command::ConfigArguments;
 use crate::demo::DemoArguments;
+use crate::serve_command::ServeArguments;
 use crate::sql_command::SqlArguments;
 
 const EXAMPLES: &str = "\
@@ -22,6 +23,7 @@ Examples:
   thalweg -c 'SELECT 1 + 1'               run a statement
   thalweg --data ./market -f load.sql     run a script
   thalweg sql -c \"SELECT * FROM 'prices.csv'\" --format parquet --output prices.parquet
+  thalweg serve --data ./market           a server for psql, drivers and tools
   thalweg check ./market                  look for damage
   thalweg demo                            see what it does, on real data
 
@@ -43,6 +45,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Sql(Box<SqlArguments>),
+    Serve(Box<ServeArguments>),
     Check(CheckArguments),
     Config(ConfigArguments),
     Demo(DemoArguments),

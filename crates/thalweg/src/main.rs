@@ -14,6 +14,7 @@ mod exit;
 mod print;
 mod progress;
 mod report;
+mod serve_command;
 mod shell;
 mod sql_command;
 mod terminal;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let exit = match &cli.command {
         None => sql_command::run(&cli.sql),
         Some(Command::Sql(arguments)) => sql_command::run(arguments),
+        Some(Command::Serve(arguments)) => serve_command::run(arguments),
         Some(Command::Check(arguments)) => check_command::run(arguments),
         Some(Command::Config(arguments)) => config_command::run(arguments),
         Some(Command::Demo(arguments)) => demo::run(arguments),

@@ -50,6 +50,23 @@ impl Records {
         (self.rows, self.consumed, self.is_ended) = (0, 0, false);
     }
 
+    /// Takes the mark for the end of the data, a line of `\.` alone, if it comes next.
+    ///
+    /// # Errors
+    /// Where data follow it.
+    pub fn take_end(&mut self, text: &[u8], is_last: bool) -> Result<bool, Stop> {
+        let rest = &text[self.consumed..];
+        if matches!(rest, b"\\." | b"\\.\n" | b"\\.\r\n") && (is_last || rest.ends_with(b"\n")) {
+            self.is_ended = true;
+            self.consumed = text.len();
+            return Ok(true);
+        }
+        if rest.starts_with(b"\\.\n") || rest.starts_with(b"\\.\r\n") {
+            return Err(Stop::Malformed(Malformed::TextBehindEnd));
+        }
+        Ok(false)
+    }
+
     /// Takes back to where it was the fields of a record that turned out to be incomplete.
     pub fn forget(&mut self, spans: usize, scratch: usize) {
         self.spans.truncate(spans);

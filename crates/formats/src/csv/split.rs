@@ -32,6 +32,9 @@ impl CsvSplitter {
         fields_max: usize,
         records: &mut Records,
     ) -> Result<(), Stop> {
+        if text.get(records.consumed) == Some(&b'\\') && records.take_end(text, is_last)? {
+            return Ok(());
+        }
         let (spans, scratch) = (records.spans.len(), records.scratch.len());
         let result = self.fields(text, is_last, fields_max, records);
         match result {

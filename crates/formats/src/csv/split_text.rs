@@ -24,14 +24,8 @@ impl TextSplitter {
         fields_max: usize,
         records: &mut Records,
     ) -> Result<(), Stop> {
-        let rest = &text[records.consumed..];
-        if matches!(rest, b"\\." | b"\\.\n" | b"\\.\r\n") && (is_last || rest.ends_with(b"\n")) {
-            records.is_ended = true;
-            records.consumed = text.len();
+        if records.take_end(text, is_last)? {
             return Ok(());
-        }
-        if rest.starts_with(b"\\.\n") || rest.starts_with(b"\\.\r\n") {
-            return Err(Stop::Malformed(Malformed::TextBehindEnd));
         }
         let (spans, scratch) = (records.spans.len(), records.scratch.len());
         match self.fields(text, is_last, fields_max, records) {

@@ -7,6 +7,8 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::DFSchema;
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use thalweg_dialect::assign::assign;
 use thalweg_dialect::errors::from_datafusion;
@@ -132,6 +134,17 @@ pub(super) fn compile(
     schema: &DFSchema,
 ) -> Result<Arc<dyn PhysicalExpr>> {
     let expression = state.create_logical_expr(text, schema).map_err(told)?;
+    // `now()` and its like are constants of a statement, which only simplifying makes them.
+    let context = SimplifyContext::builder()
+        .with_schema(Arc::new(schema.clone()))
+        .with_config_options(Arc::clone(state.config_options()))
+        .with_current_time()
+        .build();
+    let simplifier = ExprSimplifier::new(context);
+    let expression = simplifier
+        .coerce(expression, schema)
+        .and_then(|expression| simplifier.simplify(expression))
+        .map_err(told)?;
     state.create_physical_expr(expression, schema).map_err(told)
 }
 

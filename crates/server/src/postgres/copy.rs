@@ -183,13 +183,19 @@ impl Decoder {
 
 enum Encoder {
     Text(CsvWriter, String),
-    Binary(BinaryCopyEncoder),
+    /// With the header, until the first row goes: clients expect both in one message.
+    Binary(BinaryCopyEncoder, Vec<u8>),
 }
 
 impl Encoder {
     fn new(schema: &SchemaRef, options: &WriteOptions) -> Result<Encoder> {
         match options.format.unwrap_or(Format::Text) {
-            Format::Binary => Ok(Encoder::Binary(BinaryCopyEncoder::new(Arc::clone(schema)))),
+            Format::Binary => {
+                let encoder = BinaryCopyEncoder::new(Arc::clone(schema));
+                let mut header = Vec::new();
+                encoder.begin(&mut header);
+                Ok(Encoder::Binary(encoder, header))
+            }
             format if format.is_delimited() => {
                 Ok(Encoder::Text(CsvWriter::new(format, schema, options), String::new()))
             }
@@ -201,10 +207,11 @@ impl Encoder {
     fn form(&self) -> ValueFormat {
         match self {
             Encoder::Text(..) => ValueFormat::Text,
-            Encoder::Binary(_) => ValueFormat::Binary,
+            Encoder::Binary(..) => ValueFormat::Binary,
         }
     }
 
+    /// The line with the columns' names, where it is wanted.
     fn head(&self, schema: &SchemaRef, options: &WriteOptions) -> Vec<u8> {
         match self {
             Encoder::Text(writer, _) if options.header => {
@@ -212,12 +219,7 @@ impl Encoder {
                 writer.header(schema, &mut head);
                 head.into_bytes()
             }
-            Encoder::Text(..) => Vec::new(),
-            Encoder::Binary(encoder) => {
-                let mut head = Vec::new();
-                encoder.begin(&mut head);
-                head
-            }
+            Encoder::Text(..) | Encoder::Binary(..) => Vec::new(),
         }
     }
 
@@ -231,21 +233,26 @@ impl Encoder {
                     replies.message(b'd', |out| out.extend_from_slice(line.as_bytes()));
                 }
             }
-            Encoder::Binary(encoder) => {
+            Encoder::Binary(encoder, header) => {
                 let mut rows = encoder.batch(batch)?;
                 for row in 0..batch.num_rows() {
-                    replies.message(b'd', |out| BinaryCopyEncoder::row(&mut rows, row, out));
+                    replies.message(b'd', |out| {
+                        out.append(header);
+                        BinaryCopyEncoder::row(&mut rows, row, out);
+                    });
                 }
             }
         }
         Ok(())
     }
 
-    fn tail(&self) -> Vec<u8> {
-        let mut tail = Vec::new();
-        if let Encoder::Binary(_) = self {
-            BinaryCopyEncoder::end(&mut tail);
+    fn tail(self) -> Vec<u8> {
+        match self {
+            Encoder::Text(..) => Vec::new(),
+            Encoder::Binary(_, mut header) => {
+                BinaryCopyEncoder::end(&mut header);
+                header
+            }
         }
-        tail
     }
 }

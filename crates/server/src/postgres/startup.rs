@@ -8,8 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::{Buf, Bytes};
 use pgwire::api::DefaultClient;
-use pgwire::api::auth::sasl::scram::{ScramAuth, ScramSecret};
 use pgwire::api::auth::mechanism::{AuthMechanism, AuthMechanismFactory, AuthState};
+use pgwire::api::auth::sasl::scram::{ScramAuth, ScramSecret};
 use pgwire::api::auth::{AuthSource, LoginInfo, Password};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::startup::{

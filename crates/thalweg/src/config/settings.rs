@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use thalweg_server::{AuthSection, LimitsConfig, ListenConfig, LogConfig, TlsConfig};
 
 use crate::config::units::{Size, Span};
 
@@ -13,6 +14,11 @@ use crate::config::units::{Size, Span};
 pub struct Settings {
     pub database: DatabaseSettings,
     pub shell: ShellSettings,
+    pub listen: ListenConfig,
+    pub auth: AuthSection,
+    pub tls: TlsConfig,
+    pub limits: LimitsConfig,
+    pub log: LogConfig,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

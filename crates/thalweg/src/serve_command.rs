@@ -1,0 +1,133 @@
+//! `thalweg serve`: the database as a server for ordinary clients.
+
+use std::io::IsTerminal as _;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use clap::Args;
+use thalweg::{Database, Error, Progress};
+use thalweg_server::{Server, ServerConfig};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::cli::DatabaseArguments;
+use crate::config::{Flags, Settings};
+use crate::exit::Exit;
+use crate::progress::ProgressBars;
+use crate::report;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg serve --data ./market
+  psql -h 127.0.0.1 -p 7471 -U thalweg thalweg
+  thalweg serve --data ./market --listen 0.0.0.0      asks everybody for a password
+
+The server ends on SIGTERM and Ctrl-C: it takes nobody in any more and lets statements finish. A
+second signal ends it at once; nothing that was acknowledged is lost either way.";
+
+/// Serves a database to PostgreSQL clients, Arrow Flight SQL clients and over HTTP
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArguments {
+    /// Address to listen on; beyond this machine, passwords are asked for [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<IpAddr>,
+    /// Port for PostgreSQL clients [default: 7471]
+    #[arg(long, value_name = "PORT")]
+    postgres_port: Option<u16>,
+    /// Port for Flight SQL and other gRPC clients [default: 7470]
+    #[arg(long, value_name = "PORT")]
+    grpc_port: Option<u16>,
+    /// Port for HTTP [default: 7472]
+    #[arg(long, value_name = "PORT")]
+    http_port: Option<u16>,
+    #[command(flatten)]
+    database: DatabaseArguments,
+}
+
+pub fn run(arguments: &ServeArguments) -> Exit {
+    let mut flags = Flags::default();
+    flags.set("listen.address", arguments.listen);
+    flags.set("listen.postgres_port", arguments.postgres_port);
+    flags.set("listen.grpc_port", arguments.grpc_port);
+    flags.set("listen.http_port", arguments.http_port);
+    let settings = match arguments.database.load_config(flags) {
+        Ok(config) => config.settings,
+        Err(errors) => return report::usage(&errors),
+    };
+    let watched = std::io::stderr().is_terminal();
+    let progress = watched.then(|| Arc::new(ProgressBars::new()) as Arc<dyn Progress>);
+    let database = match arguments.database.open(&settings.database, progress) {
+        Ok(database) => database,
+        Err(error) => return report::not_opened(&error),
+    };
+    let runtime = match DatabaseArguments::runtime(&settings.database) {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let message = format!("the threads of the server could not be started: {error}");
+            return report::not_opened(&Error::internal(message));
+        }
+    };
+    let served = runtime.block_on(serve(&settings, database.clone()));
+    runtime.shutdown_background();
+    match served.and_then(|()| database.close()) {
+        Ok(()) => Exit::Success,
+        Err(error) => report::not_opened(&error),
+    }
+}
+
+async fn serve(settings: &Settings, database: Database) -> Result<(), Error> {
+    let config = ServerConfig {
+        listen: settings.listen.clone(),
+        auth: settings.auth,
+        tls: settings.tls.clone(),
+        limits: settings.limits.clone(),
+        log: settings.log.clone(),
+    };
+    let mut signals = Signals::new()?;
+    let server = Server::start(config, database).await?;
+    announce(&server);
+    signals.next().await;
+    eprintln!("Ending: statements that run may finish.");
+    tokio::select! {
+        () = server.shut_down() => {}
+        () = signals.next() => eprintln!("Ending at once."),
+    }
+    Ok(())
+}
+
+fn announce(server: &Server) {
+    let addresses = server.addresses();
+    if let Some(password) = server.administrator_password() {
+        eprintln!("The password of user thalweg is {password}");
+        eprintln!("It is shown this once. ALTER USER thalweg PASSWORD '...' sets another.\n");
+    }
+    let postgres = addresses.postgres;
+    eprintln!("PostgreSQL clients  {postgres}");
+    let (host, port) = (postgres.ip(), postgres.port());
+    eprintln!("Ready. Try: psql -h {host} -p {port} -U thalweg thalweg");
+}
+
+/// What asks the program to end.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Signals, Error> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| Error::internal(format!("no signals come in: {error}")))
+        };
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
