@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use thalweg_log::{CheckpointReader, CheckpointWriter};
+use thalweg_log::{CheckpointReader, CheckpointWriter, Coverage};
 use thalweg_store::{Bitmap, ChunkView, ClosedChunk, Effect, Table, TableState, codec};
 use thalweg_types::{ColumnId, Error, Lsn, Result, TableId, TableSchema};
 
@@ -22,6 +22,9 @@ use crate::transaction_stage::Request;
 
 const CATALOG_SECTION: u32 = 1;
 const CHUNK_SECTION: u32 = 2;
+
+/// A checkpoint that would free less of the log than this part of its own size is not worth it.
+const CHECKPOINT_SHARE: u64 = 8;
 
 /// The first section: everything but the chunks.
 #[derive(Serialize, Deserialize)]
@@ -41,23 +44,25 @@ struct TableHeader {
 /// Writes a checkpoint of what is durable now, then lets older parts of the log go.
 pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
     let Some(directory) = &shared.directory else { return Ok(Lsn(0)) };
-    let keep = first_needed(shared);
+    let log_from = first_needed(shared);
     let snapshot = shared.publisher.snapshot();
     let lsn = snapshot.lsn();
     let mut writer = CheckpointWriter::create(
         &shared.env,
         &directory.checkpoints(),
-        lsn,
+        Coverage { lsn, log_from },
         directory.database_id(),
     )?;
     let bytes = snapshot.tables().map(|(_, state)| state.memory_bytes() as u64).sum();
     shared.progress.begin("checkpoint", Some(bytes), Unit::Bytes);
-    let written = write_sections(shared, &snapshot, &mut writer).and_then(|()| writer.finish());
+    let written = write_sections(shared, &snapshot, &mut writer);
+    let size = writer.bytes();
+    let written = written.and_then(|()| writer.finish());
     shared.progress.end();
     written?;
-    let size = shared.log_bytes.load(Ordering::Relaxed);
-    let _ = shared.requests.send(Request::RemoveBefore(keep));
-    shared.checkpoint_due.store(shared.options.checkpoint_bytes.max(size / 8), Ordering::Relaxed);
+    let _ = shared.requests.send(Request::RemoveBefore(log_from));
+    let due = shared.options.checkpoint_bytes.max(size / CHECKPOINT_SHARE);
+    shared.checkpoint_due.store(due, Ordering::Relaxed);
     Ok(lsn)
 }
 
@@ -65,7 +70,7 @@ pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
 ///
 /// Groups after the snapshot may take in chunks that were staged before it. Those whose group is
 /// not published yet hold the floor; those that are staged from now on come after the last group.
-fn first_needed(shared: &Shared) -> Lsn {
+pub(crate) fn first_needed(shared: &Shared) -> Lsn {
     let published = shared.publisher.snapshot().lsn();
     shared.staging.floor().map_or(published, |floor| floor.min(published))
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use thalweg_store::{CompactionPolicy, FullChunk, plan_compaction};
@@ -76,9 +76,8 @@ impl Maintenance {
     }
 
     fn checkpoint_if_due(&self) {
-        let log_bytes = self.shared.log_bytes.load(Ordering::Relaxed);
         let due = self.shared.checkpoint_due.load(Ordering::Relaxed);
-        if log_bytes < due {
+        if !self.checkpoint_frees(due) {
             return;
         }
         if checkpoint::write(&self.shared).is_err() {
@@ -86,6 +85,19 @@ impl Maintenance {
             // again.
             self.shared.checkpoint_due.store(due.saturating_mul(2), Ordering::Relaxed);
         }
+    }
+
+    /// Whether a checkpoint written now would free so much of the log. A load that is under way
+    /// may keep most of it.
+    pub(crate) fn checkpoint_frees(&self, bytes: u64) -> bool {
+        // The length of the whole log is known without asking the disk stage.
+        if self.shared.log_bytes.load(Ordering::Relaxed) < bytes {
+            return false;
+        }
+        let (reply, superfluous) = channel();
+        self.request(Request::BytesBefore(checkpoint::first_needed(&self.shared), reply));
+        // Stages that have ended write no log.
+        superfluous.recv().is_ok_and(|superfluous| superfluous >= bytes)
     }
 
     fn request(&self, request: Request) {

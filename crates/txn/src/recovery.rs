@@ -46,11 +46,6 @@ pub(crate) fn load(
 }
 
 impl Replay {
-    /// The last group that the checkpoint holds; 0 without one.
-    pub(crate) fn covered(&self) -> Lsn {
-        self.lsn
-    }
-
     pub(crate) fn record(&mut self, record: Record) -> Result<()> {
         match record.kind {
             STAGED_RECORD => self.stage(record),

@@ -38,6 +38,8 @@ pub(crate) enum Request {
         built: Built,
     },
     RemoveBefore(Lsn),
+    /// How much of the log [`Request::RemoveBefore`] would free.
+    BytesBefore(Lsn, Sender<u64>),
     DiskFailed {
         error: Error,
         permanent: bool,
@@ -67,6 +69,9 @@ impl TransactionStage {
                 Request::Swap { table, number, chunk } => self.swap(table, number, chunk),
                 Request::Compact { table, built } => self.compact(table, built),
                 Request::RemoveBefore(lsn) => self.send(DiskCommand::RemoveBefore(lsn)),
+                Request::BytesBefore(lsn, reply) => {
+                    self.send(DiskCommand::BytesBefore(lsn, reply));
+                }
                 Request::DiskFailed { error, permanent } => self.roll_back(&error, permanent),
                 Request::Close(reply) => {
                     self.send(DiskCommand::Close(reply));

@@ -1,9 +1,9 @@
 //! An engine on a simulated disk, and everything that it may be found to hold.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
-use thalweg_env::{Env, SimulatedDisk};
+use thalweg_env::{Env, FileSystem, OpenMode, SimulatedDisk};
 use thalweg_store::CompactionPolicy;
 use thalweg_types::{Error, Lsn, Result, SqlState};
 
@@ -116,6 +116,21 @@ impl World {
         self.settle();
         (self.uncertain, self.broken) = (false, false);
         Ok(())
+    }
+
+    /// The content of a file.
+    pub fn bytes(&self, path: &Path) -> Vec<u8> {
+        let file = self.disk.open(path, OpenMode::Read).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    }
+
+    /// Ends the engine properly, so that a test may look at its files and change them.
+    pub fn stop(&mut self) {
+        self.engine().close().unwrap();
+        self.engine = None;
+        self.settle();
     }
 
     /// Ends the engine and starts it again.
