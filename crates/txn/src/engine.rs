@@ -16,6 +16,7 @@ use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 use crate::catalog::RoleId;
 use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
 use crate::maintenance::{Chore, Maintenance};
+use crate::parallel::Threads;
 use crate::progress::{Progress, Silent};
 use crate::published::{Publisher, Snapshot};
 use crate::record::StageId;
@@ -41,7 +42,7 @@ pub enum Durability {
 pub struct Options {
     /// `None`: a database in memory only.
     pub directory: Option<PathBuf>,
-    /// Threads for recovery.
+    /// Threads for recovery and for bulk loads.
     pub threads: usize,
     pub segment_bytes: u64,
     /// A checkpoint is due when it would free this much of the log.
@@ -103,7 +104,8 @@ impl Engine {
             None => None,
         };
         let progress = Arc::clone(&options.progress);
-        let mut replay = recovery::load(checkpoint.as_ref(), options.threads, progress.as_ref())?;
+        let threads = Threads(options.threads);
+        let mut replay = recovery::load(checkpoint.as_ref(), threads, progress.as_ref())?;
         let log = match &directory {
             Some(directory) => {
                 let coverage = checkpoint.as_ref().map(CheckpointReader::coverage);
@@ -165,6 +167,7 @@ impl Engine {
             inbox: request_inbox,
             disk: disk.clone(),
             chores: chores.clone(),
+            threads: Threads(shared.options.threads),
             stopped: None,
         };
         let maintenance =

@@ -16,6 +16,7 @@ use crate::apply;
 use crate::catalog::Catalog;
 use crate::disk_stage::{DiskCommand, PendingGroup, refused};
 use crate::maintenance::Chore;
+use crate::parallel::Threads;
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, bitmap_bytes};
 use crate::waiter::Waiter;
@@ -55,6 +56,8 @@ pub(crate) struct TransactionStage {
     pub(crate) inbox: Receiver<Request>,
     pub(crate) disk: Sender<DiskCommand>,
     pub(crate) chores: Sender<Chore>,
+    /// For what takes one thread too long: keys of bulk loads.
+    pub(crate) threads: Threads,
     /// Why no more writes are taken.
     pub(crate) stopped: Option<Error>,
 }
