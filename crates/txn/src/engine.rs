@@ -170,8 +170,13 @@ impl Engine {
             threads: Threads(shared.options.threads),
             stopped: None,
         };
-        let maintenance =
-            Maintenance { shared: Arc::clone(&shared), inbox: chore_inbox, seen: restored.lsn };
+        let maintenance = Maintenance {
+            shared: Arc::clone(&shared),
+            inbox: chore_inbox,
+            seen: restored.lsn,
+            rests: false,
+            settled_bytes: 0,
+        };
         let threads = spawn_stages(
             &env,
             [

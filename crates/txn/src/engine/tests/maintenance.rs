@@ -1,8 +1,10 @@
 //! Chunks that are closed and compacted while transactions hold old row ids.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use thalweg_env::{Fault, FileSystem, OpenMode};
+use thalweg_env::{Fault, FileSystem, Memory, OpenMode};
 use thalweg_types::TableId;
 
 use super::model::{Row, schema};
@@ -111,6 +113,37 @@ fn a_load_under_way_makes_no_checkpoint_due() {
     world.checkpoint().unwrap();
     assert!(!maintenance(world.engine()).checkpoint_frees(ENOUGH));
     world.restart(End::Kill).unwrap();
+}
+
+#[derive(Default)]
+struct CountingMemory(AtomicUsize);
+
+impl Memory for CountingMemory {
+    fn give_back(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn spare_memory_goes_back_after_a_large_load() {
+    let mut world = World::new(7);
+    let memory = Arc::new(CountingMemory::default());
+    world.env.memory = Arc::clone(&memory) as _;
+    world.start().unwrap();
+    let id = world.engine().allocate_table_id();
+    let (mut session, stamp) = (world.begin(), world.stamp());
+    session.create(schema(id, "t"), stamp);
+    world.commit(session, Durability::Fsync).unwrap();
+    add_bulk(&mut world, id, 0, 100).unwrap();
+    maintenance(world.engine()).look_around();
+    assert_eq!(memory.0.load(Ordering::Relaxed), 0, "little was loaded");
+    let (mut session, stamp) = (world.begin(), world.stamp());
+    let long = |key: i64| Row { tag: Some(format!("{key:04000}")), numbers: vec![None] };
+    let rows: Vec<_> = (1_000..6_000).map(|key| (key, long(key))).collect();
+    session.bulk(world.engine(), id, &rows, stamp);
+    world.commit(session, Durability::Fsync).unwrap();
+    maintenance(world.engine()).look_around();
+    assert!(memory.0.load(Ordering::Relaxed) > 0, "20 MB were loaded");
 }
 
 /// The names of the log's segments.

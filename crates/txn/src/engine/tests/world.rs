@@ -1,6 +1,7 @@
 //! An engine on a simulated disk, and everything that it may be found to hold.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use thalweg_env::{Env, FileSystem, OpenMode, SimulatedDisk};
@@ -316,7 +317,8 @@ impl World {
 /// The work of the maintenance thread for a test to do at a moment of its choice.
 pub fn maintenance(engine: &Engine) -> Maintenance {
     let seen = engine.snapshot().lsn();
-    Maintenance { shared: std::sync::Arc::clone(&engine.shared), inbox: channel().1, seen }
+    let shared = Arc::clone(&engine.shared);
+    Maintenance { shared, inbox: channel().1, seen, rests: false, settled_bytes: 0 }
 }
 
 /// Whether the disk is why something failed.
