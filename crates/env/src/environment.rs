@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Clock, FileSystem, Random, RealClock, RealFiles, RealRandom, RealThreads, SeededRandom,
-    SimulatedClock, SimulatedDisk, Threads,
+    Clock, FileSystem, Memory, NoSpareMemory, Random, RealClock, RealFiles, RealMemory, RealRandom,
+    RealThreads, SeededRandom, SimulatedClock, SimulatedDisk, Threads,
 };
 
 /// The world that a part of the program sees. Cheap to clone.
@@ -14,6 +14,7 @@ pub struct Env {
     pub random: Arc<dyn Random>,
     pub files: Arc<dyn FileSystem>,
     pub threads: Arc<dyn Threads>,
+    pub memory: Arc<dyn Memory>,
 }
 
 impl Env {
@@ -25,6 +26,7 @@ impl Env {
             random: Arc::new(RealRandom),
             files: Arc::new(RealFiles),
             threads: Arc::new(RealThreads),
+            memory: Arc::new(RealMemory),
         }
     }
 
@@ -40,6 +42,7 @@ impl Env {
             random: Arc::new(SeededRandom::new(seed)),
             files: Arc::new(disk.clone()),
             threads: Arc::new(RealThreads),
+            memory: Arc::new(NoSpareMemory),
         };
         (env, disk, clock)
     }

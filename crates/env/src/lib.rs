@@ -1,4 +1,4 @@
-//! The world outside: time, randomness, threads and files, as traits.
+//! The world outside: time, randomness, threads, files and spare memory, as traits.
 //!
 //! Whatever a test must control is reached through an [`Env`]. [`Env::real`] is the machine.
 //! [`Env::simulated`] is a machine in memory whose clock moves only when told to, whose randomness
@@ -8,6 +8,7 @@
 mod clock;
 mod environment;
 mod files;
+mod memory;
 mod random;
 mod real_files;
 mod simulated;
@@ -16,6 +17,7 @@ mod threads;
 pub use clock::{Clock, RealClock, SimulatedClock};
 pub use environment::Env;
 pub use files::{DirLock, File, FileSystem, OpenMode};
+pub use memory::{Memory, NoSpareMemory, RealMemory};
 pub use random::{Random, RealRandom, SeededRandom};
 pub use real_files::RealFiles;
 pub use simulated::{Fault, Lie, SECTOR, SimulatedDisk};

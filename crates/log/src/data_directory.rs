@@ -53,6 +53,7 @@ impl DataDirectory {
         if !exists(files, &path.join(FORMAT))? {
             write_format(env, path)?;
         }
+        restore_checkpoint_directory(files, path)?;
         // A process that died may have left the name of the file in the page cache alone.
         files.sync_dir(path).map_err(|error| file_error("sync", path, error))?;
         let database_id = read_format(files, path)?;
@@ -137,7 +138,7 @@ pub(crate) fn no_database(path: &Path) -> Error {
         .with_hint("Check the path.")
 }
 
-fn exists(files: &dyn FileSystem, path: &Path) -> Result<bool> {
+pub(crate) fn exists(files: &dyn FileSystem, path: &Path) -> Result<bool> {
     files.exists(path).map_err(|error| file_error("look for", path, error))
 }
 
@@ -191,6 +192,18 @@ fn make_directories(files: &dyn FileSystem, path: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Creates the directory of the checkpoints again: tools that copy files leave out a directory that
+/// has none. The caller syncs its name.
+///
+/// The log's directory is never empty in a database that was used, so that one is not made up for.
+fn restore_checkpoint_directory(files: &dyn FileSystem, path: &Path) -> Result<()> {
+    let directory = path.join(CHECKPOINT);
+    if exists(files, &directory)? {
+        return Ok(());
+    }
+    files.create_dir_all(&directory).map_err(|error| file_error("create", &directory, error))
 }
 
 /// Writes the file that makes the directory a database's, under its name only when it is complete.

@@ -27,7 +27,7 @@ mod tests;
 mod verify;
 mod writer;
 
-pub use checkpoint::{CheckpointReader, CheckpointWriter, SectionInfo};
+pub use checkpoint::{CheckpointReader, CheckpointWriter, Coverage, SectionInfo};
 pub use data_directory::{DataDirectory, DirectoryMode};
 pub use file_header::FORMAT_VERSION;
 pub use reader::LogReader;

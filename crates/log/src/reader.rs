@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thalweg_env::{Env, FileSystem};
 use thalweg_types::{Error, Lsn, Result};
 
+use crate::checkpoint::Coverage;
 use crate::record::Record;
 use crate::segment::{self, Segment};
 use crate::segment_reader::{LogEnd, SegmentReader, Step};
@@ -18,7 +19,8 @@ pub struct LogReader {
     pub(crate) segments: Vec<Segment>,
     /// The last segment is complete and durable: the next one had been begun.
     pub(crate) last_is_complete: bool,
-    /// Files that are no part of the log: left by a removal or a creation that a crash interrupted.
+    /// Files that are no part of the log: left by a removal or a creation that a crash interrupted,
+    /// or not removed yet when the process died.
     pub(crate) leftovers: Vec<PathBuf>,
     /// The next segment to open.
     next: usize,
@@ -29,27 +31,20 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// Prepares to read all records that are in `directory`. A checkpoint covers those up to
-    /// `covered`, so that of these some or all may be gone, but none of those after.
-    pub fn open(env: &Env, directory: &Path, database_id: u64, covered: Lsn) -> Result<LogReader> {
-        LogReader::begin(env, directory, database_id, Some(covered))
-    }
-
-    /// Prepares to read all records that are there, whatever may be missing before them.
-    pub(crate) fn open_whole(env: &Env, directory: &Path, database_id: u64) -> Result<LogReader> {
-        LogReader::begin(env, directory, database_id, None)
-    }
-
-    fn begin(
+    /// Prepares to read the records that are in `directory` and that a checkpoint leaves needed. Of
+    /// those that it covers some or all may be gone, but none of those after.
+    ///
+    /// Segments that the checkpoint makes superfluous are not looked at: damage in them is none.
+    pub fn open(
         env: &Env,
         directory: &Path,
         database_id: u64,
-        covered: Option<Lsn>,
+        checkpoint: Coverage,
     ) -> Result<LogReader> {
-        let listed = segment::list(&*env.files, directory, database_id)?;
+        let listed = segment::list(&*env.files, directory, database_id, checkpoint.log_from)?;
         let last_is_complete = listed.unfinished.is_some();
-        let mut leftovers = Vec::new();
-        let mut segments = listed.all;
+        let mut leftovers = listed.superfluous;
+        let mut segments = listed.needed;
         if let Some(number) = listed.unfinished {
             leftovers.push(directory.join(segment::file_name(number)));
             if number != segments.last().map_or(1, |segment| segment.header.number + 1) {
@@ -63,9 +58,7 @@ impl LogReader {
             leftovers.extend(segments.drain(..=gap).map(|segment| segment.path));
         }
         let held_before = segments.first().map(|segment| segment.header.previous_lsn);
-        if let Some(covered) = covered {
-            check_beginning(directory, held_before, covered)?;
-        }
+        check_beginning(directory, held_before, checkpoint.lsn)?;
         let bytes_total = segments.iter().map(|segment| segment.bytes).sum();
         Ok(LogReader {
             files: Arc::clone(&env.files),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use thalweg_env::{Env, File, OpenMode};
 use thalweg_types::{Lsn, Result};
 
+use crate::checkpoint::Coverage;
 use crate::failure::file_error;
 use crate::reader::LogReader;
 use crate::record::Record;
@@ -18,7 +19,7 @@ use crate::writer::{ActiveSegment, LogOptions, LogWriter, OlderSegment, create};
 /// What recovery found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// Of the last record in the log, or `covered` if that is higher.
+    /// Of the last record in the log, or what the checkpoint covers if that is higher.
     pub last_lsn: Lsn,
     /// How many records were handed on.
     pub records: u64,
@@ -33,9 +34,10 @@ pub struct Recovered {
 /// Hands every record that is in the log to `on_record`, in order, and returns the writer that goes
 /// on where they end. `progress` is told how many bytes were read of how many.
 ///
-/// A checkpoint covers the records up to `covered`. Of these, those that
-/// [`LogWriter::remove_before`] left are handed on all the same: a caller may have kept records
-/// that a checkpoint does not hold, for others that follow. After `covered` none is missing.
+/// Of the records that the checkpoint covers, those in segments that it leaves needed are handed on
+/// all the same: a caller may have kept records that a checkpoint does not hold, for others that
+/// follow. Superfluous segments are removed unseen. After what the checkpoint covers, no record is
+/// missing.
 ///
 /// All that was handed on is durable when this returns.
 pub fn open(
@@ -43,11 +45,11 @@ pub fn open(
     directory: &Path,
     database_id: u64,
     options: LogOptions,
-    covered: Lsn,
+    checkpoint: Coverage,
     on_record: &mut dyn FnMut(Record) -> Result<()>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(LogWriter, Recovered)> {
-    let mut reader = LogReader::open(env, directory, database_id, covered)?;
+    let mut reader = LogReader::open(env, directory, database_id, checkpoint)?;
     let (mut records, mut bytes) = (0, 0);
     while let Some(record) = reader.next()? {
         records += 1;
@@ -60,7 +62,7 @@ pub fn open(
     // What was removed must stay away, and what is there may be so in the page cache alone.
     env.files.sync_dir(directory).map_err(|error| file_error("sync", directory, error))?;
     let end = reader.end();
-    let last_lsn = end.map_or(covered, |end| end.last_lsn.max(covered));
+    let last_lsn = end.map_or(checkpoint.lsn, |end| end.last_lsn.max(checkpoint.lsn));
     let active = match (reader.segments.last(), end) {
         (Some(segment), Some(end)) => reopen(env, segment, &end)?,
         _ => create_first(env, directory, database_id)?,

@@ -53,7 +53,9 @@ pub struct Segment {
 #[derive(Debug, Default)]
 pub struct Segments {
     /// Ascending; there may be gaps where a removal was interrupted.
-    pub all: Vec<Segment>,
+    pub needed: Vec<Segment>,
+    /// Segments that nobody needs, whatever is in them.
+    pub superfluous: Vec<PathBuf>,
     /// The number of a last file whose creation a crash interrupted: it never held a record.
     pub unfinished: Option<u64>,
 }
@@ -70,18 +72,29 @@ pub fn number_in(name: &str) -> Option<u64> {
     if all_digits { digits.parse().ok() } else { None }
 }
 
-/// Reads the headers of all segments in a directory.
-pub fn list(files: &dyn FileSystem, directory: &Path, database_id: u64) -> Result<Segments> {
+/// Reads the headers of the segments in a directory that have records from `log_from` on.
+///
+/// From the last one back: a header says how far the log went before its segment.
+pub fn list(
+    files: &dyn FileSystem,
+    directory: &Path,
+    database_id: u64,
+    log_from: Lsn,
+) -> Result<Segments> {
     let names = files.list(directory).map_err(|error| file_error("list", directory, error))?;
     let numbers: Vec<u64> = names.iter().filter_map(|name| number_in(name)).collect();
     let mut segments = Segments::default();
-    for (place, number) in numbers.iter().enumerate() {
+    for (place, number) in numbers.iter().enumerate().rev() {
         let path = directory.join(file_name(*number));
+        if segments.needed.last().is_some_and(|next| next.header.previous_lsn < log_from) {
+            segments.superfluous.push(path);
+            continue;
+        }
         let (file, bytes) = open_file(files, &path)?;
         let last = place + 1 == numbers.len();
         match read_header(&*file, &path, bytes, database_id)? {
             Some((header, checksum)) if header.number == *number => {
-                segments.all.push(Segment { header, checksum, path, bytes });
+                segments.needed.push(Segment { header, checksum, path, bytes });
             }
             Some((header, _)) => {
                 let what = format!("it is segment {}, under another's name", header.number);
@@ -91,6 +104,7 @@ pub fn list(files: &dyn FileSystem, directory: &Path, database_id: u64) -> Resul
             None => return Err(damaged(&path, 0, "the header is missing")),
         }
     }
+    segments.needed.reverse();
     Ok(segments)
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use thalweg_env::Env;
 use thalweg_types::{Error, Lsn, Result};
 
-use crate::checkpoint::{CheckpointReader, checkpoints_in};
-use crate::data_directory::{CHECKPOINT, LOG, is_database, lock, no_database, read_format};
+use crate::checkpoint::{CheckpointReader, Coverage, checkpoints_in};
+use crate::data_directory::{CHECKPOINT, LOG, exists, is_database, lock, no_database, read_format};
 use crate::failure::file_error;
 use crate::reader::LogReader;
 use crate::segment::Segment;
@@ -19,6 +19,8 @@ pub enum Finding {
     Checkpoint { path: PathBuf, lsn: Lsn, bytes: u64, sections: usize },
     /// A segment that is sound, and the sequence numbers of its records, if it has any.
     Segment { path: PathBuf, bytes: u64, records: u64, lsns: Option<(Lsn, Lsn)> },
+    /// A segment that nobody needs any more, and that was not looked at: the next start removes it.
+    Superfluous { path: PathBuf },
     /// A write at the end of the log that a crash tore: the next start cuts it away.
     TornTail { path: PathBuf, offset: u64, bytes: u64 },
     /// Something is damaged.
@@ -57,7 +59,7 @@ pub fn verify(env: &Env, path: &Path, report: &mut dyn FnMut(Finding)) -> Result
         }
     };
     let summary = Summary { database_id, files: 1, ..Summary::default() };
-    let mut verifier = Verifier { env, path, summary, report };
+    let mut verifier = Verifier { env, path, coverage: Coverage::default(), summary, report };
     verifier.checkpoints()?;
     verifier.log();
     Ok(verifier.summary)
@@ -66,6 +68,8 @@ pub fn verify(env: &Env, path: &Path, report: &mut dyn FnMut(Finding)) -> Result
 struct Verifier<'a> {
     env: &'a Env,
     path: &'a Path,
+    /// What the newest checkpoint says.
+    coverage: Coverage,
     summary: Summary,
     report: &'a mut dyn FnMut(Finding),
 }
@@ -78,15 +82,21 @@ impl Verifier<'_> {
 
     fn checkpoints(&mut self) -> Result<()> {
         let directory = self.path.join(CHECKPOINT);
+        if !exists(&*self.env.files, &directory)? {
+            // A copy may have left an empty directory out; the next start creates it.
+            return Ok(());
+        }
         let names = self.env.files.list(&directory);
         let names = names.map_err(|error| file_error("list", &directory, error))?;
         for lsn in checkpoints_in(&names) {
             self.summary.checkpoint_lsn = Some(lsn);
+            self.coverage = Coverage { lsn, ..Coverage::default() };
             self.summary.files += 1;
             match self.checkpoint(&directory, lsn) {
                 Ok(reader) => {
                     let (path, bytes) = (reader.path().to_owned(), reader.bytes());
                     let sections = reader.sections().len();
+                    self.coverage = reader.coverage();
                     self.summary.bytes += bytes;
                     (self.report)(Finding::Checkpoint { path, lsn, bytes, sections });
                 }
@@ -110,14 +120,13 @@ impl Verifier<'_> {
         let directory = self.path.join(LOG);
         let database_id = self.summary.database_id;
         // As a start would begin to read it, with the newest checkpoint.
-        let covered = self.summary.checkpoint_lsn.unwrap_or_default();
-        if let Err(error) = LogReader::open(self.env, &directory, database_id, covered) {
-            return self.problem(error);
-        }
-        let log = match LogReader::open_whole(self.env, &directory, database_id) {
+        let log = match LogReader::open(self.env, &directory, database_id, self.coverage) {
             Ok(log) => log,
             Err(error) => return self.problem(error),
         };
+        for path in &log.leftovers {
+            (self.report)(Finding::Superfluous { path: path.clone() });
+        }
         // Segment by segment, so that damage in one does not hide that in another.
         for (place, segment) in log.segments.iter().enumerate() {
             self.summary.files += 1;

@@ -118,6 +118,13 @@ impl LogWriter {
         Ok(removed)
     }
 
+    /// How many bytes [`LogWriter::remove_before`] would free.
+    #[must_use]
+    pub fn bytes_before(&self, lsn: Lsn) -> u64 {
+        let superfluous = self.older.iter().take_while(|segment| segment.last_lsn < lsn);
+        superfluous.map(|segment| segment.bytes).sum()
+    }
+
     /// Whether the log has failed for good: it takes nothing any more.
     #[must_use]
     pub fn is_poisoned(&self) -> bool {

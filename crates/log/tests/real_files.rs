@@ -4,8 +4,8 @@ use std::path::Path;
 
 use thalweg_env::Env;
 use thalweg_log::{
-    CheckpointReader, CheckpointWriter, DataDirectory, DirectoryMode, Finding, LogOptions,
-    LogWriter, Record, RecordRef, Recovered, open, verify,
+    CheckpointReader, CheckpointWriter, Coverage, DataDirectory, DirectoryMode, Finding,
+    LogOptions, LogWriter, Record, RecordRef, Recovered, open, verify,
 };
 use thalweg_types::{Lsn, Result, SqlState};
 
@@ -14,7 +14,7 @@ const SMALL_SEGMENTS: LogOptions = LogOptions { segment_bytes: 4096 };
 fn open_log(
     env: &Env,
     directory: &DataDirectory,
-    covered: Lsn,
+    covered: Coverage,
 ) -> Result<(LogWriter, Recovered, Vec<Record>)> {
     let mut records = Vec::new();
     let (writer, recovered) = open(
@@ -42,7 +42,7 @@ fn a_database_is_written_recovered_checkpointed_and_verified() {
     let temporary = tempfile::tempdir().unwrap();
     let path = temporary.path().join("below/database");
     let directory = create(&env, &path);
-    let (mut log, recovered, records) = open_log(&env, &directory, Lsn(0)).unwrap();
+    let (mut log, recovered, records) = open_log(&env, &directory, Coverage::default()).unwrap();
     assert_eq!((recovered.records, records.len()), (0, 0));
 
     for lsn in 1..=20_u64 {
@@ -58,7 +58,7 @@ fn a_database_is_written_recovered_checkpointed_and_verified() {
     let size = log.bytes_on_disk();
     log.close().unwrap();
 
-    let (mut log, recovered, records) = open_log(&env, &directory, Lsn(0)).unwrap();
+    let (mut log, recovered, records) = open_log(&env, &directory, Coverage::default()).unwrap();
     assert!(recovered.clean_close);
     assert_eq!((recovered.last_lsn, recovered.records), (Lsn(20), 40));
     assert_eq!((records[6].lsn, &records[6].payload), (Lsn(4), &vec![4; 700]));
@@ -66,8 +66,9 @@ fn a_database_is_written_recovered_checkpointed_and_verified() {
 
     let (database_id, checkpoints) = (directory.database_id(), directory.checkpoints());
     for lsn in [Lsn(12), Lsn(15)] {
+        let coverage = Coverage { lsn, log_from: lsn.next() };
         let mut checkpoint =
-            CheckpointWriter::create(&env, &checkpoints, lsn, database_id).unwrap();
+            CheckpointWriter::create(&env, &checkpoints, coverage, database_id).unwrap();
         checkpoint.section(1, 10, &[b"schema"]).unwrap();
         checkpoint.section(2, 11, &[&vec![5; 3_000_000], &[6; 10]]).unwrap();
         checkpoint.finish().unwrap();
@@ -81,10 +82,10 @@ fn a_database_is_written_recovered_checkpointed_and_verified() {
     assert_eq!((checkpoint.lsn(), checkpoint.sections().len()), (Lsn(15), 2));
     assert_eq!(checkpoint.read(0).unwrap(), b"schema");
     assert_eq!(checkpoint.read(1).unwrap()[2_999_999..], [5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6]);
-    let (_, _, records) = open_log(&env, &directory, checkpoint.lsn()).unwrap();
+    let (_, _, records) = open_log(&env, &directory, checkpoint.coverage()).unwrap();
     let uncovered = records.iter().filter(|record| record.lsn > Lsn(15));
     assert_eq!((uncovered.count(), records.len() < 40), (10, true));
-    let incomplete = open_log(&env, &directory, Lsn(0)).err().unwrap();
+    let incomplete = open_log(&env, &directory, Coverage::default()).err().unwrap();
     assert_eq!(incomplete.state(), SqlState::DATA_CORRUPTED);
 
     let in_use = verify(&env, &path, &mut |_| {}).unwrap_err();

@@ -12,15 +12,19 @@
 //! An entry keeps 32 bits of its key's hash, so that the table grows without looking at rows, and
 //! so that most other keys are told apart without looking at theirs.
 
+mod bulk;
+
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as TableEntry;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use thalweg_types::{ColumnId, RowId};
 
 use crate::previous::{Before, Previous};
+pub(crate) use bulk::{ChunkEntries, KnownRows};
 
-/// A power of two, so that one table's growth is a pause of milliseconds at most.
-const SHARDS: usize = 64;
+/// A power of two. So many that one table's growth is a short pause, and that a bulk load finds the
+/// shard that it fills in a core's own cache, with millions of rows all in all.
+const SHARDS: usize = 256;
 const SHARD_SHIFT: u32 = 32 - SHARDS.trailing_zeros();
 
 /// From how many rows on it pays to visit the shards one after the other.
@@ -94,7 +98,7 @@ pub(crate) struct IndexInner {
     previous: Previous,
 }
 
-/// Rows that go into an index: a hash, a place and a key each.
+/// Rows of a batch that go into an index: a hash, a place and a key each.
 pub(crate) trait NewRows {
     fn len(&self) -> usize;
     /// The hash of a row's key; `None` if the key contains a NULL.

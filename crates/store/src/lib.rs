@@ -44,6 +44,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod widen;
+mod workers;
 
 pub use arrow_types::{TYPE_METADATA, arrow_schema, arrow_type};
 pub use bitmap::Bitmap;
@@ -54,4 +55,5 @@ pub use effect::Effect;
 pub use identity::Identities;
 pub use open::OpenChunk;
 pub use state::{ChunkView, PRIVATE_CHUNKS, TableState};
-pub use table::{FullChunk, Placed, Table};
+pub use table::{Arrival, FullChunk, Placed, Table};
+pub use workers::{ThisThread, Workers};

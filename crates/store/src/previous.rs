@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use thalweg_types::RowId;
 
 /// For how many chunks the notes are kept: 8 MiB at most.
-const CHUNKS_MAX: usize = 16;
+pub(crate) const CHUNKS_MAX: usize = 16;
 
 /// Notes for the rows of the newest chunks.
 #[derive(Default)]

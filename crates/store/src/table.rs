@@ -2,6 +2,7 @@
 
 mod alter;
 mod append;
+mod arrive;
 mod compact;
 mod kill;
 mod replay;
@@ -19,6 +20,7 @@ use crate::open::Appender;
 use crate::state::{PRIVATE_CHUNKS, Slot, StateKey};
 use crate::{Chunk, Effect, Identities, TableState};
 pub use append::Placed;
+pub use replay::Arrival;
 pub use seal::FullChunk;
 
 /// The writer's half of a table, owned by the transaction thread.

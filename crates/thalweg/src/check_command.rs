@@ -74,6 +74,10 @@ fn tell(finding: &Finding, arguments: &CheckArguments, out: &mut dyn Write) -> i
             let (name, size) = (name(path), size(*bytes));
             writeln!(out, "{name}: {records} records, {groups}, {size}")
         }
+        Finding::Superfluous { path } => {
+            let name = name(path);
+            writeln!(out, "{name}: not needed beside the checkpoint, the next start removes it")
+        }
         Finding::TornTail { path, offset, bytes } => writeln!(
             out,
             "{}: a torn write of {} at offset {offset}, which the next start cuts away",

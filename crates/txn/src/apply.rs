@@ -1,9 +1,10 @@
 //! How one write set changes the writing halves, and what the log is told about it.
 
-use thalweg_store::{Effect, Table, arrow_schema, codec};
+use thalweg_store::{Effect, Placed, Table, arrow_schema, codec};
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
 
 use crate::catalog::{Catalog, CatalogChange, altered_meanwhile, table_is_gone};
+use crate::parallel::Threads;
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, Placement};
 use crate::transaction_stage::TransactionStage;
@@ -100,7 +101,7 @@ fn apply_rows(
     let schema = Arc::clone(&entry.schema);
     let table = stage.tables.get_mut(&id).ok_or_else(table_is_gone)?;
     let mut effect = Effect::default();
-    let applied = change_rows(table, &schema, changes, &mut effect, encoder);
+    let applied = change_rows(table, &schema, changes, stage.threads, &mut effect, encoder);
     effects.steps.push(Step::Changed(id, effect));
     applied
 }
@@ -109,6 +110,7 @@ fn change_rows(
     table: &mut Table,
     schema: &TableSchema,
     changes: TableChanges,
+    threads: Threads,
     effect: &mut Effect,
     encoder: &mut GroupEncoder,
 ) -> Result<()> {
@@ -124,9 +126,7 @@ fn change_rows(
     if changes.append.is_empty() {
         return Ok(());
     }
-    for rows in changes.append {
-        append(table, id, rows, effect, encoder)?;
-    }
+    append(table, id, changes.append, threads, effect, encoder)?;
     for column in schema.columns.iter().filter(|column| column.identity.is_some()) {
         if let Some(next) = table.identities().next(column.id) {
             encoder.identity(id, column.id, next);
@@ -135,39 +135,68 @@ fn change_rows(
     Ok(())
 }
 
+/// Appends rows in their order. Chunks that follow each other come in together.
 fn append(
     table: &mut Table,
     id: TableId,
-    rows: NewRows,
+    rows: Vec<NewRows>,
+    threads: Threads,
     effect: &mut Effect,
     encoder: &mut GroupEncoder,
 ) -> Result<()> {
-    match rows {
-        NewRows::Batch { rows, encoded } => {
+    let mut rest = rows.into_iter().peekable();
+    while let Some(rows) = rest.next() {
+        if let NewRows::Batch { rows, encoded } = rows {
             let placed = table.append(&rows, effect)?;
-            let placements: Vec<Placement> = placed
-                .iter()
-                .map(|place| Placement {
-                    chunk: place.chunk,
-                    row: place.row,
-                    length: place.length as u32,
-                })
-                .collect();
-            encoder.append(id, &placements, &encoded);
+            encoder.append(id, &placements(&placed), &encoded);
+            continue;
         }
-        NewRows::Chunk { chunk, encoded } => {
-            let number = table.append_chunk(chunk, effect)?;
-            encoder.chunk(id, number, encoded);
+        let mut chunks = vec![rows];
+        while let Some(chunk) = rest.next_if(|next| !matches!(next, NewRows::Batch { .. })) {
+            chunks.push(chunk);
         }
-        NewRows::Staged(staged) => {
-            if staged.lost.load(Ordering::Acquire) {
+        append_chunks(table, id, chunks, threads, effect, encoder)?;
+    }
+    Ok(())
+}
+
+fn append_chunks(
+    table: &mut Table,
+    id: TableId,
+    bulk: Vec<NewRows>,
+    threads: Threads,
+    effect: &mut Effect,
+    encoder: &mut GroupEncoder,
+) -> Result<()> {
+    let mut chunks = Vec::with_capacity(bulk.len());
+    for rows in &bulk {
+        chunks.push(match rows {
+            NewRows::Batch { .. } => unreachable!("batches go to the open chunk"),
+            NewRows::Chunk { chunk, .. } => Arc::clone(chunk),
+            NewRows::Staged(staged) if staged.lost.load(Ordering::Acquire) => {
                 return Err(staged_chunk_is_lost());
             }
-            let number = table.append_chunk(Arc::clone(&staged.chunk), effect)?;
-            encoder.staged_chunk(id, number, staged.id);
+            NewRows::Staged(staged) => Arc::clone(&staged.chunk),
+        });
+    }
+    let numbers = table.append_chunks(chunks, &threads, effect)?;
+    for (number, rows) in numbers.into_iter().zip(bulk) {
+        match rows {
+            NewRows::Batch { .. } => unreachable!("looked at above"),
+            NewRows::Chunk { encoded, .. } => encoder.chunk(id, number, encoded),
+            NewRows::Staged(staged) => encoder.staged_chunk(id, number, staged.id),
         }
     }
     Ok(())
+}
+
+fn placements(placed: &[Placed]) -> Vec<Placement> {
+    let placement = |place: &Placed| Placement {
+        chunk: place.chunk,
+        row: place.row,
+        length: place.length as u32,
+    };
+    placed.iter().map(placement).collect()
 }
 
 fn staged_chunk_is_lost() -> Error {

@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use thalweg_log::{CheckpointReader, CheckpointWriter};
-use thalweg_store::{Bitmap, ChunkView, ClosedChunk, Effect, Table, TableState, codec};
+use thalweg_log::{CheckpointReader, CheckpointWriter, Coverage};
+use thalweg_store::{Arrival, ChunkView, Effect, Table, TableState, codec};
 use thalweg_types::{ColumnId, Error, Lsn, Result, TableId, TableSchema};
 
 use crate::catalog::Catalog;
 use crate::engine::Shared;
-use crate::parallel;
+use crate::parallel::{self, Threads};
 use crate::progress::{Progress, Unit};
 use crate::published::Snapshot;
 use crate::record::{bitmap_bytes, bitmap_of};
@@ -22,6 +22,9 @@ use crate::transaction_stage::Request;
 
 const CATALOG_SECTION: u32 = 1;
 const CHUNK_SECTION: u32 = 2;
+
+/// A checkpoint that would free less of the log than this part of its own size is not worth it.
+const CHECKPOINT_SHARE: u64 = 8;
 
 /// The first section: everything but the chunks.
 #[derive(Serialize, Deserialize)]
@@ -41,23 +44,25 @@ struct TableHeader {
 /// Writes a checkpoint of what is durable now, then lets older parts of the log go.
 pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
     let Some(directory) = &shared.directory else { return Ok(Lsn(0)) };
-    let keep = first_needed(shared);
+    let log_from = first_needed(shared);
     let snapshot = shared.publisher.snapshot();
     let lsn = snapshot.lsn();
     let mut writer = CheckpointWriter::create(
         &shared.env,
         &directory.checkpoints(),
-        lsn,
+        Coverage { lsn, log_from },
         directory.database_id(),
     )?;
     let bytes = snapshot.tables().map(|(_, state)| state.memory_bytes() as u64).sum();
     shared.progress.begin("checkpoint", Some(bytes), Unit::Bytes);
-    let written = write_sections(shared, &snapshot, &mut writer).and_then(|()| writer.finish());
+    let written = write_sections(shared, &snapshot, &mut writer);
+    let size = writer.bytes();
+    let written = written.and_then(|()| writer.finish());
     shared.progress.end();
     written?;
-    let size = shared.log_bytes.load(Ordering::Relaxed);
-    let _ = shared.requests.send(Request::RemoveBefore(keep));
-    shared.checkpoint_due.store(shared.options.checkpoint_bytes.max(size / 8), Ordering::Relaxed);
+    let _ = shared.requests.send(Request::RemoveBefore(log_from));
+    let due = shared.options.checkpoint_bytes.max(size / CHECKPOINT_SHARE);
+    shared.checkpoint_due.store(due, Ordering::Relaxed);
     Ok(lsn)
 }
 
@@ -65,7 +70,7 @@ pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
 ///
 /// Groups after the snapshot may take in chunks that were staged before it. Those whose group is
 /// not published yet hold the floor; those that are staged from now on come after the last group.
-fn first_needed(shared: &Shared) -> Lsn {
+pub(crate) fn first_needed(shared: &Shared) -> Lsn {
     let published = shared.publisher.snapshot().lsn();
     shared.staging.floor().map_or(published, |floor| floor.min(published))
 }
@@ -128,12 +133,13 @@ impl Restored {
     }
 }
 
-type Chunks = BTreeMap<u32, (Arc<ClosedChunk>, Option<Bitmap>)>;
+/// Chunks by their number.
+type Chunks = BTreeMap<u32, Arrival>;
 
-/// Reads a checkpoint with `threads` threads.
+/// Reads a checkpoint.
 pub(crate) fn read(
     reader: &CheckpointReader,
-    threads: usize,
+    threads: Threads,
     progress: &dyn Progress,
 ) -> Result<Restored> {
     let header = read_header(reader)?;
@@ -148,9 +154,10 @@ pub(crate) fn read(
         let info = &reader.sections()[index];
         let id = TableId((info.id >> 32) as u32);
         let entry = header.catalog.table(id).ok_or_else(|| damaged("a chunk without a table"))?;
-        let chunk = read_chunk(reader, index, &entry.schema)?;
+        let number = info.id as u32;
+        let chunk = read_chunk(reader, index, number, &entry.schema)?;
         let mut chunks = chunks.lock().expect("no thread panics while it holds the chunks");
-        chunks.entry(id).or_default().insert(info.id as u32, chunk);
+        chunks.entry(id).or_default().insert(number, chunk);
         progress.advance(done.fetch_add(info.length, Ordering::Relaxed) + info.length);
         Ok(())
     });
@@ -160,7 +167,7 @@ pub(crate) fn read(
     let mut tables = HashMap::new();
     for table in &header.tables {
         let chunks = chunks.remove(&table.id).unwrap_or_default();
-        tables.insert(table.id, restore_table(&header.catalog, table, chunks)?);
+        tables.insert(table.id, restore_table(&header.catalog, table, chunks, threads)?);
     }
     Ok(Restored { lsn: reader.lsn(), catalog: Arc::new(header.catalog), tables })
 }
@@ -178,8 +185,9 @@ fn read_header(reader: &CheckpointReader) -> Result<Header> {
 fn read_chunk(
     reader: &CheckpointReader,
     index: usize,
+    number: u32,
     schema: &TableSchema,
-) -> Result<(Arc<ClosedChunk>, Option<Bitmap>)> {
+) -> Result<Arrival> {
     let bytes = reader.read(index)?;
     let (head, rest) =
         bytes.split_first_chunk::<8>().ok_or_else(|| damaged("a chunk without a head"))?;
@@ -188,21 +196,20 @@ fn read_chunk(
         .and_then(|length| rest.split_at_checked(length))
         .ok_or_else(|| damaged("a chunk with a wrong length"))?;
     let dead = if dead.is_empty() { None } else { Some(bitmap_of(dead)?) };
-    Ok((Arc::new(codec::decode_chunk(schema, chunk)?), dead))
+    Ok(Arrival { number, chunk: Arc::new(codec::decode_chunk(schema, chunk)?), dead })
 }
 
 fn restore_table(
     catalog: &Catalog,
     header: &TableHeader,
     chunks: Chunks,
+    threads: Threads,
 ) -> Result<(Table, Arc<TableState>)> {
     let entry = catalog.table(header.id).ok_or_else(|| damaged("rows without a table"))?;
     let (mut table, mut state) = Table::new(Arc::clone(&entry.schema));
-    for (number, (chunk, dead)) in chunks {
-        let mut effect = Effect::new();
-        table.append_chunk_at(number, chunk, dead, &mut effect)?;
-        effect.publish(&mut state);
-    }
+    let mut effect = Effect::new();
+    table.append_chunks_at(chunks.into_values().collect(), &threads, &mut effect)?;
+    effect.publish(&mut state);
     table.raise_next_chunk(header.next_chunk);
     for (column, next) in &header.identities {
         table.identities().raise(*column, *next);

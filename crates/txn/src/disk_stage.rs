@@ -25,6 +25,8 @@ pub(crate) enum DiskCommand {
     Stage(StagedRecord),
     /// Removes segments that hold only groups before this one.
     RemoveBefore(Lsn),
+    /// Tells how many bytes that would free.
+    BytesBefore(Lsn, Sender<u64>),
     /// Ends the state of failure: hands back every group that was refused, in order.
     Resume(Sender<Vec<PendingGroup>>),
     Close(Sender<Result<()>>),
@@ -202,6 +204,10 @@ impl DiskStage {
                     let _ = log.remove_before(lsn);
                     self.log_bytes.store(log.bytes_on_disk(), Ordering::Relaxed);
                 }
+            }
+            DiskCommand::BytesBefore(lsn, reply) => {
+                let bytes = self.log.as_ref().map_or(0, |log| log.bytes_before(lsn));
+                let _ = reply.send(bytes);
             }
             DiskCommand::Resume(reply) => {
                 self.failure = None;

@@ -7,13 +7,16 @@ use std::sync::mpsc::{Sender, channel};
 
 use parking_lot::Mutex;
 use thalweg_env::{Env, ThreadHandle};
-use thalweg_log::{CheckpointReader, DataDirectory, DirectoryMode, LogOptions, LogWriter};
+use thalweg_log::{
+    CheckpointReader, Coverage, DataDirectory, DirectoryMode, LogOptions, LogWriter,
+};
 use thalweg_store::{ClosedChunk, codec};
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 
 use crate::catalog::RoleId;
 use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
 use crate::maintenance::{Chore, Maintenance};
+use crate::parallel::Threads;
 use crate::progress::{Progress, Silent};
 use crate::published::{Publisher, Snapshot};
 use crate::record::StageId;
@@ -39,10 +42,10 @@ pub enum Durability {
 pub struct Options {
     /// `None`: a database in memory only.
     pub directory: Option<PathBuf>,
-    /// Threads for recovery.
+    /// Threads for recovery and for bulk loads.
     pub threads: usize,
     pub segment_bytes: u64,
-    /// A checkpoint is due when the log has grown to this.
+    /// A checkpoint is due when it would free this much of the log.
     pub checkpoint_bytes: u64,
     pub progress: Arc<dyn Progress>,
 }
@@ -94,13 +97,21 @@ impl Engine {
             None => None,
         };
         let checkpoint = match &directory {
-            Some(directory) => newest_checkpoint(&env, directory)?,
+            Some(directory) => {
+                let (path, database_id) = (directory.checkpoints(), directory.database_id());
+                CheckpointReader::open_newest(&env, &path, database_id)?
+            }
             None => None,
         };
         let progress = Arc::clone(&options.progress);
-        let mut replay = recovery::load(checkpoint.as_ref(), options.threads, progress.as_ref())?;
+        let threads = Threads(options.threads);
+        let mut replay = recovery::load(checkpoint.as_ref(), threads, progress.as_ref())?;
         let log = match &directory {
-            Some(directory) => Some(replay_log(&env, directory, &options, &mut replay)?),
+            Some(directory) => {
+                let coverage = checkpoint.as_ref().map(CheckpointReader::coverage);
+                let coverage = coverage.unwrap_or_default();
+                Some(replay_log(&env, directory, &options, coverage, &mut replay)?)
+            }
             None => None,
         };
         let restored = replay.finish();
@@ -156,10 +167,16 @@ impl Engine {
             inbox: request_inbox,
             disk: disk.clone(),
             chores: chores.clone(),
+            threads: Threads(shared.options.threads),
             stopped: None,
         };
-        let maintenance =
-            Maintenance { shared: Arc::clone(&shared), inbox: chore_inbox, seen: restored.lsn };
+        let maintenance = Maintenance {
+            shared: Arc::clone(&shared),
+            inbox: chore_inbox,
+            seen: restored.lsn,
+            rests: false,
+            settled_bytes: 0,
+        };
         let threads = spawn_stages(
             &env,
             [
@@ -313,25 +330,11 @@ fn spawn_stages(env: &Env, stages: [Stage; 3]) -> Result<Vec<Box<dyn ThreadHandl
     Ok(threads)
 }
 
-/// Opens the newest checkpoint and makes sure that it stays.
-///
-/// A process that died may have left its name in the page cache alone. Groups that follow count on
-/// the chunks as the checkpoint has them; a crash must not put the log before it in its place.
-fn newest_checkpoint(env: &Env, directory: &DataDirectory) -> Result<Option<CheckpointReader>> {
-    let checkpoints = directory.checkpoints();
-    env.files.sync_dir(&checkpoints).map_err(|error| {
-        let message = format!("cannot sync {}: {error}", checkpoints.display());
-        Error::new(SqlState::IO_ERROR, message)
-            .with_hint("Check the disk and the system's log.")
-            .with_source(error)
-    })?;
-    CheckpointReader::open_newest(env, &checkpoints, directory.database_id())
-}
-
 fn replay_log(
     env: &Env,
     directory: &DataDirectory,
     options: &Options,
+    coverage: Coverage,
     replay: &mut recovery::Replay,
 ) -> Result<LogWriter> {
     let progress = options.progress.as_ref();
@@ -342,7 +345,7 @@ fn replay_log(
         &directory.log(),
         directory.database_id(),
         log_options,
-        replay.covered(),
+        coverage,
         &mut |record| replay.record(record),
         &mut |done, total| {
             if !begun {

@@ -1,12 +1,12 @@
-//! Background work: full chunks become closed ones, mostly dead chunks are rewritten, and the log
-//! is cut short by checkpoints.
+//! Background work: full chunks become closed ones, mostly dead chunks are rewritten, the log is
+//! cut short by checkpoints, and memory that a load left over goes back to the system.
 //!
 //! The thread builds from snapshots and hands results to the transaction stage; it changes nothing
 //! itself.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use thalweg_store::{CompactionPolicy, FullChunk, plan_compaction};
@@ -19,6 +19,9 @@ use crate::transaction_stage::Request;
 /// How long the thread waits for a chore before it looks around by itself.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
+/// Loads that change the tables by less leave little memory over.
+const SPARE_BYTES_MIN: usize = 16 << 20;
+
 pub(crate) enum Chore {
     Close { table: TableId, full: FullChunk },
     Checkpoint(Sender<Result<Lsn>>),
@@ -30,6 +33,10 @@ pub(crate) struct Maintenance {
     pub(crate) inbox: Receiver<Chore>,
     /// The last published group when the thread looked around before.
     pub(crate) seen: Lsn,
+    /// Whether nothing had been published since the time before that.
+    pub(crate) rests: bool,
+    /// What the tables took when spare memory was given back.
+    pub(crate) settled_bytes: usize,
 }
 
 impl Maintenance {
@@ -57,10 +64,14 @@ impl Maintenance {
         }
     }
 
-    fn look_around(&mut self) {
+    pub(crate) fn look_around(&mut self) {
         let lsn = self.shared.publisher.snapshot().lsn();
         let idle = lsn == self.seen;
         self.seen = lsn;
+        if idle && !self.rests {
+            self.give_back_memory();
+        }
+        self.rests = idle;
         self.compact(if idle { CompactionPolicy::Idle } else { CompactionPolicy::Busy });
         self.checkpoint_if_due();
     }
@@ -75,10 +86,19 @@ impl Maintenance {
         }
     }
 
+    /// Lets spare memory go once the tables rest after they have changed by much.
+    fn give_back_memory(&mut self) {
+        let snapshot = self.shared.publisher.snapshot();
+        let bytes: usize = snapshot.tables().map(|(_, state)| state.memory_bytes()).sum();
+        if bytes.abs_diff(self.settled_bytes) >= SPARE_BYTES_MIN {
+            self.shared.env.memory.give_back();
+            self.settled_bytes = bytes;
+        }
+    }
+
     fn checkpoint_if_due(&self) {
-        let log_bytes = self.shared.log_bytes.load(Ordering::Relaxed);
         let due = self.shared.checkpoint_due.load(Ordering::Relaxed);
-        if log_bytes < due {
+        if !self.checkpoint_frees(due) {
             return;
         }
         if checkpoint::write(&self.shared).is_err() {
@@ -86,6 +106,19 @@ impl Maintenance {
             // again.
             self.shared.checkpoint_due.store(due.saturating_mul(2), Ordering::Relaxed);
         }
+    }
+
+    /// Whether a checkpoint written now would free so much of the log. A load that is under way
+    /// may keep most of it.
+    pub(crate) fn checkpoint_frees(&self, bytes: u64) -> bool {
+        // The length of the whole log is known without asking the disk stage.
+        if self.shared.log_bytes.load(Ordering::Relaxed) < bytes {
+            return false;
+        }
+        let (reply, superfluous) = channel();
+        self.request(Request::BytesBefore(checkpoint::first_needed(&self.shared), reply));
+        // Stages that have ended write no log.
+        superfluous.recv().is_ok_and(|superfluous| superfluous >= bytes)
     }
 
     fn request(&self, request: Request) {

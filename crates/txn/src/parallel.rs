@@ -3,33 +3,51 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use thalweg_store::Workers;
 use thalweg_types::{Error, Result};
 
-/// Calls `work` once for each item on up to `threads` threads; stops at the first error.
+/// Threads that are started for a piece of work and end with it, the calling one among them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Threads(pub(crate) usize);
+
+impl Workers for Threads {
+    fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
+        let next = AtomicUsize::new(0);
+        let worker = || {
+            loop {
+                let piece = next.fetch_add(1, Ordering::Relaxed);
+                if piece >= pieces {
+                    return;
+                }
+                work(piece);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.0.min(pieces) {
+                scope.spawn(worker);
+            }
+            worker();
+        });
+    }
+}
+
+/// Calls `work` once for each item; stops at the first error.
 pub(crate) fn for_each<T: Sync>(
     items: &[T],
-    threads: usize,
+    threads: Threads,
     work: impl Fn(&T) -> Result<()> + Sync,
 ) -> Result<()> {
-    let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     let failure: Mutex<Option<Error>> = Mutex::new(None);
-    let worker = || {
-        while !stop.load(Ordering::Relaxed)
-            && let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed))
-        {
-            if let Err(error) = work(item) {
-                stop.store(true, Ordering::Relaxed);
-                let mut failure = failure.lock().expect("nobody panics while holding the failure");
-                failure.get_or_insert(error);
-            }
+    threads.run(items.len(), &|place| {
+        if stop.load(Ordering::Relaxed) {
+            return;
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.min(items.len()) {
-            scope.spawn(worker);
+        if let Err(error) = work(&items[place]) {
+            stop.store(true, Ordering::Relaxed);
+            let mut failure = failure.lock().expect("nobody panics while holding the failure");
+            failure.get_or_insert(error);
         }
-        worker();
     });
     failure.into_inner().expect("nobody panicked holding the failure").map_or(Ok(()), Err)
 }
@@ -42,7 +60,7 @@ mod tests {
     fn every_item_is_visited_once() {
         let seen: Vec<AtomicUsize> = (0..1000).map(|_| AtomicUsize::new(0)).collect();
         let items: Vec<usize> = (0..1000).collect();
-        for_each(&items, 4, |item| {
+        for_each(&items, Threads(4), |item| {
             seen[*item].fetch_add(1, Ordering::Relaxed);
             Ok(())
         })
@@ -52,14 +70,9 @@ mod tests {
 
     #[test]
     fn the_first_error_comes_back() {
-        let result =
-            for_each(
-                &[1, 2, 3],
-                2,
-                |item| {
-                    if *item == 2 { Err(Error::internal("two")) } else { Ok(()) }
-                },
-            );
+        let result = for_each(&[1, 2, 3], Threads(2), |item| {
+            if *item == 2 { Err(Error::internal("two")) } else { Ok(()) }
+        });
         assert_eq!(result.unwrap_err().message(), "two");
     }
 }

@@ -1,20 +1,23 @@
 //! From a directory to tables in memory: the newest checkpoint, then the log after it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use thalweg_log::{CheckpointReader, Record};
-use thalweg_store::{ClosedChunk, Effect, Table, TableState, codec};
+use thalweg_store::{Arrival, ClosedChunk, Effect, Table, TableState, ThisThread, codec};
 use thalweg_types::{Error, Lsn, Result, TableId, TableSchema};
 
 use crate::apply::added_values;
 use crate::catalog::{Catalog, CatalogChange};
 use crate::checkpoint::{self, Restored};
-use crate::parallel;
+use crate::parallel::{self, Threads};
 use crate::progress::Progress;
 use crate::record::{
     Entry, GROUP_RECORD, GroupDecoder, Placement, STAGED_RECORD, StageId, bitmap_of,
 };
+
+/// A staged record's payload.
+type Encoded = Vec<u8>;
 
 /// Takes in records in the order of the log.
 pub(crate) struct Replay {
@@ -22,14 +25,14 @@ pub(crate) struct Replay {
     catalog: Arc<Catalog>,
     tables: HashMap<TableId, (Table, Arc<TableState>)>,
     /// Chunks without a commit so far, still encoded.
-    staged: HashMap<StageId, Vec<u8>>,
-    threads: usize,
+    staged: HashMap<StageId, Encoded>,
+    threads: Threads,
 }
 
 /// Loads the newest checkpoint, if there is one.
 pub(crate) fn load(
     checkpoint: Option<&CheckpointReader>,
-    threads: usize,
+    threads: Threads,
     progress: &dyn Progress,
 ) -> Result<Replay> {
     let restored = match checkpoint {
@@ -46,11 +49,6 @@ pub(crate) fn load(
 }
 
 impl Replay {
-    /// The last group that the checkpoint holds; 0 without one.
-    pub(crate) fn covered(&self) -> Lsn {
-        self.lsn
-    }
-
     pub(crate) fn record(&mut self, record: Record) -> Result<()> {
         match record.kind {
             STAGED_RECORD => self.stage(record),
@@ -91,13 +89,13 @@ impl Replay {
             match entry {
                 Entry::Catalog(change) => self.catalog_change(&change, record.lsn)?,
                 Entry::StagedChunk { table, chunk, stage } => {
-                    let mut run = vec![(table, chunk, stage)];
-                    while let Some(Entry::StagedChunk { table, chunk, stage }) =
-                        rest.next_if(|entry| matches!(entry, Entry::StagedChunk { .. }))
+                    let mut run = vec![(chunk, stage)];
+                    let is_next = |next: &Entry<'_>| matches!(next, Entry::StagedChunk { table: of, .. } if *of == table);
+                    while let Some(Entry::StagedChunk { chunk, stage, .. }) = rest.next_if(is_next)
                     {
-                        run.push((table, chunk, stage));
+                        run.push((chunk, stage));
                     }
-                    self.staged_chunks(&run)?;
+                    self.staged_chunks(table, run)?;
                 }
                 other => self.rows(other)?,
             }
@@ -131,7 +129,8 @@ impl Replay {
             Entry::Append { table, placements, batch } => self.append(table, &placements, batch),
             Entry::Chunk { table, chunk, bytes } => {
                 let decoded = codec::decode_chunk(self.schema(table)?.as_ref(), bytes)?;
-                self.change(table, |t, e| t.append_chunk_at(chunk, Arc::new(decoded), None, e))
+                let arrival = Arrival { number: chunk, chunk: Arc::new(decoded), dead: None };
+                self.change(table, |t, e| t.append_chunks_at(vec![arrival], &ThisThread, e))
             }
             Entry::Kill { table, rows } => self.change(table, |t, e| t.kill(&rows, e).map(drop)),
             Entry::Truncate { table } => self.change(table, |t, e| {
@@ -172,28 +171,30 @@ impl Replay {
         Ok(())
     }
 
-    /// Decodes chunks in parallel, then takes them in, in order.
-    fn staged_chunks(&mut self, run: &[(TableId, u32, StageId)]) -> Result<()> {
-        let mut encoded = Vec::with_capacity(run.len());
-        for (table, _, stage) in run {
-            let bytes = self.staged.remove(stage).ok_or_else(|| {
+    /// Takes in chunks that were staged for a table, in the order of their numbers.
+    fn staged_chunks(&mut self, table: TableId, run: Vec<(u32, StageId)>) -> Result<()> {
+        let schema = self.schema(table)?;
+        let mut staged: Vec<(u32, Mutex<Encoded>, OnceLock<ClosedChunk>)> = Vec::new();
+        for (number, stage) in run {
+            let bytes = self.staged.remove(&stage).ok_or_else(|| {
                 Error::corrupt("the log lacks a bulk chunk that a later group takes in")
             })?;
-            encoded.push((self.schema(*table)?, Mutex::new(Some(bytes)), Mutex::new(None)));
+            staged.push((number, Mutex::new(bytes), OnceLock::new()));
         }
-        type Slot = (Arc<TableSchema>, Mutex<Option<Vec<u8>>>, Mutex<Option<ClosedChunk>>);
-        parallel::for_each(&encoded, self.threads, |(schema, bytes, chunk): &Slot| {
-            let bytes = bytes.lock().expect("one thread takes each").take();
-            let bytes = bytes.expect("taken once");
-            let decoded = codec::decode_chunk(schema, &bytes[STAGE_HEAD..])?;
-            *chunk.lock().expect("one thread sets each") = Some(decoded);
+        let threads = self.threads;
+        parallel::for_each(&staged, threads, |(_, bytes, chunk)| {
+            // Taken, so that it goes as soon as the chunk is there.
+            let bytes = std::mem::take(&mut *bytes.lock().expect("one thread takes each"));
+            let decoded = codec::decode_chunk(&schema, &bytes[STAGE_HEAD..])?;
+            chunk.set(decoded).expect("one thread sets each");
             Ok(())
         })?;
-        for ((table, number, _), (_, _, chunk)) in run.iter().zip(encoded) {
-            let chunk = chunk.into_inner().expect("no thread panicked").expect("was decoded");
-            self.change(*table, |t, e| t.append_chunk_at(*number, Arc::new(chunk), None, e))?;
-        }
-        Ok(())
+        let arrival = |(number, _, chunk): (u32, Mutex<Encoded>, OnceLock<ClosedChunk>)| {
+            let chunk = Arc::new(chunk.into_inner().expect("was decoded"));
+            Arrival { number, chunk, dead: None }
+        };
+        let arrivals = staged.into_iter().map(arrival).collect();
+        self.change(table, |t, e| t.append_chunks_at(arrivals, &threads, e))
     }
 
     fn schema(&self, id: TableId) -> Result<Arc<TableSchema>> {

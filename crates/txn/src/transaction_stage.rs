@@ -16,6 +16,7 @@ use crate::apply;
 use crate::catalog::Catalog;
 use crate::disk_stage::{DiskCommand, PendingGroup, refused};
 use crate::maintenance::Chore;
+use crate::parallel::Threads;
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, bitmap_bytes};
 use crate::waiter::Waiter;
@@ -38,6 +39,8 @@ pub(crate) enum Request {
         built: Built,
     },
     RemoveBefore(Lsn),
+    /// How much of the log [`Request::RemoveBefore`] would free.
+    BytesBefore(Lsn, Sender<u64>),
     DiskFailed {
         error: Error,
         permanent: bool,
@@ -53,6 +56,8 @@ pub(crate) struct TransactionStage {
     pub(crate) inbox: Receiver<Request>,
     pub(crate) disk: Sender<DiskCommand>,
     pub(crate) chores: Sender<Chore>,
+    /// For what takes one thread too long: keys of bulk loads.
+    pub(crate) threads: Threads,
     /// Why no more writes are taken.
     pub(crate) stopped: Option<Error>,
 }
@@ -67,6 +72,9 @@ impl TransactionStage {
                 Request::Swap { table, number, chunk } => self.swap(table, number, chunk),
                 Request::Compact { table, built } => self.compact(table, built),
                 Request::RemoveBefore(lsn) => self.send(DiskCommand::RemoveBefore(lsn)),
+                Request::BytesBefore(lsn, reply) => {
+                    self.send(DiskCommand::BytesBefore(lsn, reply));
+                }
                 Request::DiskFailed { error, permanent } => self.roll_back(&error, permanent),
                 Request::Close(reply) => {
                     self.send(DiskCommand::Close(reply));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thalweg_env::{Env, File};
 use thalweg_types::{Lsn, Result};
 
+use super::Coverage;
 use super::layout::{ENTRY_BYTES, SectionInfo, checkpoints_in, file_name, table_offset};
 use crate::align::{aligned, padding};
 use crate::checksum::{checksum, matches};
@@ -17,19 +18,23 @@ use crate::segment::open_file;
 pub struct CheckpointReader {
     file: Arc<dyn File>,
     path: PathBuf,
-    lsn: Lsn,
+    coverage: Coverage,
     bytes: u64,
     sections: Vec<SectionInfo>,
 }
 
 impl CheckpointReader {
-    /// Opens the newest checkpoint in a directory, if there is one. If it is damaged that is an
-    /// error: an older one would lack what the log no longer has.
+    /// Opens the newest checkpoint in a directory, if there is one, and makes sure that it stays. If
+    /// it is damaged that is an error: an older one would lack what the log no longer has.
+    ///
+    /// A process that died may have left its name in the page cache alone. What follows counts on
+    /// this checkpoint, and lets go of log that it covers; a crash must not take it away.
     pub fn open_newest(
         env: &Env,
         directory: &Path,
         database_id: u64,
     ) -> Result<Option<CheckpointReader>> {
+        env.files.sync_dir(directory).map_err(|error| file_error("sync", directory, error))?;
         let names =
             env.files.list(directory).map_err(|error| file_error("list", directory, error))?;
         let Some(lsn) = checkpoints_in(&names).pop() else { return Ok(None) };
@@ -44,14 +49,20 @@ impl CheckpointReader {
     ) -> Result<CheckpointReader> {
         let path = directory.join(file_name(lsn));
         let (file, bytes) = open_file(&*env.files, &path)?;
-        let sections = read_table(&*file, &path, bytes, database_id, lsn)?;
-        Ok(CheckpointReader { file, path, lsn, bytes, sections })
+        let (coverage, sections) = read_table(&*file, &path, bytes, database_id, lsn)?;
+        Ok(CheckpointReader { file, path, coverage, bytes, sections })
     }
 
     /// The sequence number up to which it stands for the log.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
-        self.lsn
+        self.coverage.lsn
+    }
+
+    /// How far it stands for the log.
+    #[must_use]
+    pub fn coverage(&self) -> Coverage {
+        self.coverage
     }
 
     /// How long the file is.
@@ -126,7 +137,7 @@ fn read_table(
     bytes: u64,
     database_id: u64,
     lsn: Lsn,
-) -> Result<Vec<SectionInfo>> {
+) -> Result<(Coverage, Vec<SectionInfo>)> {
     let read = |buffer: &mut [u8], offset| {
         file.read_exact_at(buffer, offset).map_err(|error| file_error("read", path, error))
     };
@@ -141,7 +152,8 @@ fn read_table(
     let kind = FileKind::CheckpointEnd;
     let footer = FileHeader::decode_of(database_id, kind, &footer, path, footer_offset)?;
     let [end_lsn, table_at, count, table_checksum, footer_at] = footer.fields;
-    if header.fields[0] != lsn.0 || end_lsn != lsn.0 {
+    let [begin_lsn, log_from, ..] = header.fields;
+    if begin_lsn != lsn.0 || end_lsn != lsn.0 {
         return Err(damaged(path, 0, "it is another checkpoint than its name says"));
     }
     let table_bytes = count.checked_mul(ENTRY_BYTES);
@@ -161,5 +173,5 @@ fn read_table(
     if table_offset(&sections) != Some(table_at) {
         return Err(damaged(path, table_at, "the table of sections does not fit the file"));
     }
-    Ok(sections)
+    Ok((Coverage { lsn, log_from: Lsn(log_from) }, sections))
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use thalweg_env::{Env, File, FileSystem, OpenMode};
 use thalweg_types::{Lsn, Result};
 
+use super::Coverage;
 use super::layout::{SectionInfo, TEMPORARY_SUFFIX, checkpoints_in, file_name};
 use crate::align::padding;
 use crate::checksum::checksum;
@@ -39,13 +40,14 @@ pub struct CheckpointWriter {
 }
 
 impl CheckpointWriter {
-    /// Begins a checkpoint that stands for all records up to `lsn`.
+    /// Begins a checkpoint that stands for the log as `coverage` says.
     pub fn create(
         env: &Env,
         directory: &Path,
-        lsn: Lsn,
+        coverage: Coverage,
         database_id: u64,
     ) -> Result<CheckpointWriter> {
+        let Coverage { lsn, log_from } = coverage;
         let files = Arc::clone(&env.files);
         let temporary = directory.join(file_name(lsn) + TEMPORARY_SUFFIX);
         let create = || -> io::Result<Arc<dyn File>> {
@@ -55,7 +57,7 @@ impl CheckpointWriter {
             files.open(&temporary, OpenMode::CreateNew)
         };
         let file = create().map_err(|error| file_error("create", &temporary, error))?;
-        let fields = [lsn.0, 0, 0, 0, 0];
+        let fields = [lsn.0, log_from.0, 0, 0, 0];
         let header = FileHeader { kind: FileKind::CheckpointStart, database_id, fields };
         Ok(CheckpointWriter {
             files,

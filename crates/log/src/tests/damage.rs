@@ -9,8 +9,8 @@ use super::world::{Item, OPTIONS, PATH, read_all};
 use crate::file_header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::record::{Entry, RecordHeader};
 use crate::{
-    CheckpointWriter, DataDirectory, DirectoryMode, Finding, LogOptions, LogWriter, RecordRef,
-    Summary, open, verify,
+    CheckpointWriter, Coverage, DataDirectory, DirectoryMode, Finding, LogOptions, LogWriter,
+    RecordRef, Summary, open, verify,
 };
 
 /// A database with a checkpoint, three segments and 14 records, at rest.
@@ -34,6 +34,11 @@ fn open_directory(env: &Env) -> Result<DataDirectory> {
     DataDirectory::open(env, Path::new(PATH), DirectoryMode::CreateOrOpen)
 }
 
+/// What a checkpoint covers that keeps the whole log.
+fn up_to(lsn: u64) -> Coverage {
+    Coverage { lsn: Lsn(lsn), log_from: Lsn(0) }
+}
+
 /// The first records have no checkpoint, the next are in one, and some of those in the log, too.
 fn sample(clean: bool) -> Sample {
     let (env, disk, _) = Env::simulated(1);
@@ -41,7 +46,8 @@ fn sample(clean: bool) -> Sample {
     let options = LogOptions { segment_bytes: 700 };
     let (path, id) = (directory.log(), directory.database_id());
     let (mut log, _) =
-        open(&env, &path, id, options, Lsn(0), &mut |_| Ok(()), &mut |_, _| {}).unwrap();
+        open(&env, &path, id, options, Coverage::default(), &mut |_| Ok(()), &mut |_, _| {})
+            .unwrap();
     let mut items = Vec::new();
     for lsn in 1..=14 {
         let item = item(lsn, [0, 5, 64, 130, 200][lsn as usize % 5]);
@@ -50,7 +56,7 @@ fn sample(clean: bool) -> Sample {
         items.push(item);
         if lsn == 4 {
             let mut checkpoint =
-                CheckpointWriter::create(&env, &directory.checkpoints(), Lsn(lsn), id).unwrap();
+                CheckpointWriter::create(&env, &directory.checkpoints(), up_to(lsn), id).unwrap();
             for item in &items {
                 let parts: &[&[u8]] = &[&item.payload];
                 checkpoint.section(u32::from(item.kind), item.lsn.0, parts).unwrap();
@@ -318,7 +324,8 @@ fn segments_that_came_back_are_no_damage() {
     let sample = sample(false);
     let directory = open_directory(&sample.env).unwrap();
     let (checkpoints, id) = (directory.checkpoints(), directory.database_id());
-    let mut checkpoint = CheckpointWriter::create(&sample.env, &checkpoints, Lsn(14), id).unwrap();
+    let mut checkpoint =
+        CheckpointWriter::create(&sample.env, &checkpoints, up_to(14), id).unwrap();
     for item in &sample.items {
         checkpoint.section(u32::from(item.kind), item.lsn.0, &[&item.payload]).unwrap();
     }
@@ -329,6 +336,47 @@ fn segments_that_came_back_are_no_damage() {
     assert_eq!(sample.verify().0.problems, 0);
     assert_eq!(sample.recover().unwrap(), sample.items);
     assert_eq!(sample.segments(), segments[2..]);
+}
+
+/// What a checkpoint made superfluous may be damaged: nobody looks at it, and it goes.
+#[test]
+fn damage_in_a_segment_that_nobody_needs_is_none() {
+    let sample = sample(false);
+    let directory = open_directory(&sample.env).unwrap();
+    let (checkpoints, id) = (directory.checkpoints(), directory.database_id());
+    let coverage = Coverage { lsn: Lsn(9), log_from: Lsn(8) };
+    let mut checkpoint = CheckpointWriter::create(&sample.env, &checkpoints, coverage, id).unwrap();
+    for item in &sample.items[..9] {
+        checkpoint.section(u32::from(item.kind), item.lsn.0, &[&item.payload]).unwrap();
+    }
+    checkpoint.finish().unwrap();
+    drop(directory);
+    let segments = sample.segments();
+    let first_lsns = sample.verify().1.into_iter().filter_map(|finding| match finding {
+        Finding::Segment { path, lsns, .. } => Some((path, lsns.unwrap().0)),
+        _ => None,
+    });
+    let needed: Vec<PathBuf> = first_lsns.map(|(path, _)| path).collect();
+    assert!(needed.len() < segments.len() && segments.ends_with(&needed), "{needed:?}");
+    for path in &segments {
+        for damage in [0, 20, HEADER_BYTES as usize, HEADER_BYTES as usize + 70] {
+            let copy = sample.copy();
+            let byte = sample.bytes(path)[damage];
+            copy.write(path, damage, &[byte ^ 0x55]);
+            if needed.contains(path) {
+                copy.assert_damaged("a segment that is needed");
+                continue;
+            }
+            let (summary, findings) = copy.verify();
+            assert_eq!(summary.problems, 0, "{findings:?}");
+            let superfluous = findings
+                .iter()
+                .any(|finding| matches!(finding, Finding::Superfluous { path: at } if at == path));
+            assert!(superfluous, "{findings:?}");
+            assert_eq!(copy.recover().unwrap(), sample.items);
+            assert_eq!(copy.segments(), needed);
+        }
+    }
 }
 
 /// The next segment is begun only when the one before is durable.
@@ -373,7 +421,7 @@ fn a_damaged_checkpoint_is_not_passed_over_for_an_older_one() {
     let (checkpoints, id) = (directory.checkpoints(), directory.database_id());
     let older = checkpoints.join("checkpoint-00000000000000000004.tck");
     let bytes = sample.bytes(&older);
-    CheckpointWriter::create(&sample.env, &checkpoints, Lsn(9), id).unwrap().finish().unwrap();
+    CheckpointWriter::create(&sample.env, &checkpoints, up_to(9), id).unwrap().finish().unwrap();
     assert!(!sample.disk.exists(&older).unwrap());
     sample.disk.open(&older, OpenMode::CreateNew).unwrap().write_all_at(&bytes, 0).unwrap();
     drop(directory);

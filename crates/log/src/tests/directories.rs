@@ -62,6 +62,21 @@ fn a_log_without_its_format_is_not_made_new() {
     assert_eq!(refused.state(), SqlState::DATA_CORRUPTED);
 }
 
+/// Tools that copy files leave out directories without any.
+#[test]
+fn a_copy_without_its_empty_checkpoint_directory_is_completed() {
+    let (env, disk, _) = Env::simulated(1);
+    drop(open(&env, DirectoryMode::CreateOrOpen).unwrap());
+    disk.remove_dir_all(Path::new("/data/database/checkpoint")).unwrap();
+    assert_eq!(verify(&env, Path::new("/data/database"), &mut |_| {}).unwrap().problems, 0);
+    assert!(!disk.exists(Path::new("/data/database/checkpoint")).unwrap());
+    let directory = open(&env, DirectoryMode::OpenExisting).unwrap();
+    assert!(disk.list(&directory.checkpoints()).unwrap().is_empty());
+    drop(directory);
+    let disk = disk.crash();
+    assert!(disk.exists(Path::new("/data/database/checkpoint")).unwrap(), "its name is durable");
+}
+
 #[test]
 fn an_interrupted_checkpoint_is_cleared_away() {
     let (env, disk, _) = Env::simulated(1);

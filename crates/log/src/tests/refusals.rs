@@ -7,7 +7,8 @@ use thalweg_types::{Lsn, Result, SqlState};
 
 use super::world::{PATH, read_all};
 use crate::{
-    CheckpointReader, CheckpointWriter, DataDirectory, DirectoryMode, LogWriter, RecordRef,
+    CheckpointReader, CheckpointWriter, Coverage, DataDirectory, DirectoryMode, LogWriter,
+    RecordRef,
 };
 
 fn start() -> (Env, SimulatedDisk, DataDirectory, LogWriter) {
@@ -20,6 +21,10 @@ fn start() -> (Env, SimulatedDisk, DataDirectory, LogWriter) {
 
 fn append(log: &mut LogWriter, lsn: u64) -> Result<()> {
     log.append(&[RecordRef { lsn: Lsn(lsn), kind: 1, payload: &[b"payload"] }])
+}
+
+fn up_to(lsn: u64) -> Coverage {
+    Coverage { lsn: Lsn(lsn), log_from: Lsn(lsn + 1) }
 }
 
 #[test]
@@ -75,10 +80,10 @@ fn after_a_failed_sync_nothing_is_written_any_more() {
 fn a_checkpoint_that_finds_no_space_leaves_the_one_before() {
     let (env, disk, directory, _log) = start();
     let (path, id) = (directory.checkpoints(), directory.database_id());
-    CheckpointWriter::create(&env, &path, Lsn(1), id).unwrap().finish().unwrap();
+    CheckpointWriter::create(&env, &path, up_to(1), id).unwrap().finish().unwrap();
     for ahead in 0..4 {
         disk.fault_at(disk.operations() + ahead, Fault::DiskFull);
-        let refused = CheckpointWriter::create(&env, &path, Lsn(2), id)
+        let refused = CheckpointWriter::create(&env, &path, up_to(2), id)
             .and_then(|mut checkpoint| {
                 checkpoint.section(1, 1, &[&[1; 2_000_000]])?;
                 checkpoint.finish()
@@ -92,7 +97,7 @@ fn a_checkpoint_that_finds_no_space_leaves_the_one_before() {
             return;
         }
         // The fault hit an operation that needs no space.
-        CheckpointWriter::create(&env, &path, Lsn(1), id).unwrap().finish().unwrap();
+        CheckpointWriter::create(&env, &path, up_to(1), id).unwrap().finish().unwrap();
         disk.remove_file(&path.join("checkpoint-00000000000000000002.tck")).unwrap();
     }
     panic!("no operation of a checkpoint needs space");

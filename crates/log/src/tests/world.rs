@@ -6,8 +6,8 @@ use thalweg_env::{Env, Random, SeededRandom, SimulatedDisk};
 use thalweg_types::{Error, Lsn, Result};
 
 use crate::{
-    CheckpointReader, CheckpointWriter, DataDirectory, DirectoryMode, LogOptions, LogWriter,
-    Record, RecordRef, open,
+    CheckpointReader, CheckpointWriter, Coverage, DataDirectory, DirectoryMode, LogOptions,
+    LogWriter, Record, RecordRef, open,
 };
 
 pub const PATH: &str = "/data/database";
@@ -136,13 +136,14 @@ impl World {
         let lsn = session.log.last_lsn();
         let (path, database_id) =
             (session.directory.checkpoints(), session.directory.database_id());
-        let mut checkpoint = CheckpointWriter::create(&self.env, &path, lsn, database_id)?;
+        let coverage = Coverage { lsn, log_from: lsn.next() };
+        let mut checkpoint = CheckpointWriter::create(&self.env, &path, coverage, database_id)?;
         for item in &self.attempted {
             checkpoint.section(u32::from(item.kind), item.lsn.0, &[&item.payload])?;
         }
         checkpoint.finish()?;
         self.acknowledged = self.attempted.len();
-        session.log.remove_before(lsn.next())?;
+        session.log.remove_before(coverage.log_from)?;
         Ok(())
     }
 
@@ -214,16 +215,16 @@ pub fn read_all(env: &Env, directory: &DataDirectory) -> Result<(LogWriter, Vec<
     let database_id = directory.database_id();
     let checkpoint = CheckpointReader::open_newest(env, &directory.checkpoints(), database_id)?;
     let mut items = Vec::new();
-    let mut covered = Lsn(0);
+    let mut covered = Coverage::default();
     if let Some(checkpoint) = checkpoint {
-        covered = checkpoint.lsn();
+        covered = checkpoint.coverage();
         for (index, section) in checkpoint.sections().iter().enumerate() {
             let payload = checkpoint.read(index)?;
             items.push(Item { lsn: Lsn(section.id), kind: section.kind as u8, payload });
         }
     }
     let mut on_record = |Record { lsn, kind, payload, .. }: Record| {
-        if lsn > covered {
+        if lsn > covered.lsn {
             items.push(Item { lsn, kind, payload });
         }
         Ok(())

@@ -36,8 +36,11 @@ fn pack<const WIDTH: usize>(values: &[i64], least: i64, out: &mut Vec<u8>) {
     }
 }
 
+/// How many integers are unpacked at a time.
+const BLOCK: usize = 8;
+
 /// Reads `count` integers and turns each into a value.
-pub(super) fn decode<T: Clone>(
+pub(super) fn decode<T: Copy>(
     count: usize,
     input: &mut Input<'_>,
     value: impl Fn(i64) -> T,
@@ -46,28 +49,73 @@ pub(super) fn decode<T: Clone>(
     let width = usize::from(input.byte()?);
     let length = count.checked_mul(width).ok_or_else(|| damaged("a column is too long"))?;
     let bytes = input.bytes(length)?;
+    let value = |difference: u64| value(least.wrapping_add(difference as i64));
     Ok(match width {
-        0 => vec![value(least); count],
-        1 => unpack::<1, T>(bytes, least, value),
-        2 => unpack::<2, T>(bytes, least, value),
-        3 => unpack::<3, T>(bytes, least, value),
-        4 => unpack::<4, T>(bytes, least, value),
-        5 => unpack::<5, T>(bytes, least, value),
-        6 => unpack::<6, T>(bytes, least, value),
-        7 => unpack::<7, T>(bytes, least, value),
-        8 => unpack::<8, T>(bytes, least, value),
+        0 => vec![value(0); count],
+        1 => unpack::<1, T>(bytes, value),
+        2 => unpack::<2, T>(bytes, value),
+        3 => unpack::<3, T>(bytes, value),
+        4 => unpack::<4, T>(bytes, value),
+        5 => unpack::<5, T>(bytes, value),
+        6 => unpack::<6, T>(bytes, value),
+        7 => unpack::<7, T>(bytes, value),
+        8 => unpack::<8, T>(bytes, value),
         _ => return Err(damaged("an integer is wider than 8 bytes")),
     })
 }
 
-fn unpack<const WIDTH: usize, T>(bytes: &[u8], least: i64, value: impl Fn(i64) -> T) -> Vec<T> {
-    let (packed, _) = bytes.as_chunks::<WIDTH>();
-    packed
-        .iter()
-        .map(|packed| {
-            let mut difference = [0; 8];
-            difference[..WIDTH].copy_from_slice(packed);
-            value(least.wrapping_add(u64::from_le_bytes(difference) as i64))
-        })
-        .collect()
+fn unpack<const WIDTH: usize, T: Copy>(bytes: &[u8], value: impl Fn(u64) -> T) -> Vec<T> {
+    let blocks = bytes.chunks_exact(BLOCK * WIDTH);
+    let rest = blocks.remainder();
+    let mut unpacked: Vec<[T; BLOCK]> = Vec::with_capacity(bytes.len().div_ceil(BLOCK * WIDTH));
+    unpacked.extend(
+        blocks.map(|block| std::array::from_fn(|place| value(word_at::<WIDTH>(block, place)))),
+    );
+    let mut values = unpacked.into_flattened();
+    let (rest, _) = rest.as_chunks::<WIDTH>();
+    values.extend(rest.iter().map(|packed| {
+        let mut word = [0; 8];
+        word[..WIDTH].copy_from_slice(packed);
+        value(u64::from_le_bytes(word))
+    }));
+    values
+}
+
+/// The number at a place of a block: one load of eight bytes, of which the others are cut off. The
+/// load begins earlier where it would end behind the block.
+#[inline(always)]
+fn word_at<const WIDTH: usize>(block: &[u8], place: usize) -> u64 {
+    let begin = place * WIDTH;
+    let load = begin.min(BLOCK * WIDTH - 8);
+    let word = u64::from_le_bytes(block[load..load + 8].try_into().expect("eight bytes"));
+    (word >> (8 * (begin - load))) & (u64::MAX >> (64 - 8 * WIDTH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_width_and_every_rest_comes_back() {
+        for width in 0..=8_u32 {
+            let greatest = 1_u64.checked_shl(8 * width).map_or(u64::MAX, |above| above - 1);
+            for (count, least) in (0..3 * BLOCK).zip([0, -1, 77, i64::MIN].into_iter().cycle()) {
+                // The greatest difference stands at each end, so that no byte of it is overlooked.
+                let difference = |place: usize| match place {
+                    0 => 0,
+                    1 => greatest,
+                    _ if place + 1 == count => greatest,
+                    _ => (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) & greatest,
+                };
+                let values: Vec<i64> =
+                    (0..count).map(|place| least.wrapping_add(difference(place) as i64)).collect();
+                let mut bytes = Vec::new();
+                encode(&values, &mut bytes);
+                bytes.push(0xaa);
+                let mut input = Input::new(&bytes);
+                assert_eq!(decode(count, &mut input, |value| value).unwrap(), values);
+                assert_eq!(input.byte().unwrap(), 0xaa, "all is read and nothing else");
+            }
+        }
+    }
 }

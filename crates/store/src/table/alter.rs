@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use thalweg_types::{ColumnId, Error, Result, SqlState, TableSchema};
+use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableSchema};
 
 use super::Table;
-use super::append::{ArrivedRows, key_text};
+use super::append::key_text;
 use crate::effect::Change;
 use crate::state::{Slot, StateKey};
 use crate::widen::Widener;
-use crate::{Chunk, ClosedChunk, Effect, TableState};
+use crate::{Chunk, ClosedChunk, Effect, TableState, ThisThread};
 
 impl Table {
     /// Drops all rows.
@@ -55,11 +55,8 @@ impl Table {
         let is_new =
             |key: &&StateKey| !before.keys().iter().any(|old| Arc::ptr_eq(&old.index, &key.index));
         for key in self.applied.keys().iter().filter(is_new) {
-            for slot in self.slots() {
-                let rows = ArrivedRows::new(self, key, slot);
-                let inserted = key.index.write().insert(&rows);
-                inserted.map_err(|row| not_unique(&self.applied, key, &rows.columns, row))?;
-            }
+            let indexed = self.index_slots(key, self.slots(), &ThisThread);
+            indexed.map_err(|row| not_unique(&self.applied, key, row))?;
         }
         Ok(())
     }
@@ -86,13 +83,15 @@ impl Table {
 }
 
 /// PostgreSQL's words for rows that stand against a new key.
-fn not_unique(state: &TableState, key: &StateKey, columns: &[ArrayRef], row: usize) -> Error {
+fn not_unique(state: &TableState, key: &StateKey, row: RowId) -> Error {
     let schema = state.schema();
     let name = schema
         .keys()
         .find(|known| known.columns == key.index.columns())
         .map_or("", |key| key.name.as_str());
-    let detail = key_text(schema, &key.positions, columns, row);
+    let slot = state.slot(row.chunk()).expect("the row is one of the state's");
+    let columns = slot.chunk.columns(&key.positions, slot.length as usize);
+    let detail = key_text(schema, &key.positions, &columns, row.row() as usize);
     Error::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
         .with_detail(format!("Key {detail} is duplicated."))
 }

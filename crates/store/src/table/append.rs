@@ -13,7 +13,7 @@ use crate::effect::Change;
 use crate::index::NewRows;
 use crate::open::Appender;
 use crate::state::{Slot, StateKey};
-use crate::{Chunk, ClosedChunk, Effect};
+use crate::{Chunk, Effect};
 
 /// Where some rows of a batch went: `length` of them, the batch's rows from `offset` on, lie in
 /// `chunk` from the place `row` on.
@@ -45,34 +45,6 @@ impl Table {
         }
         self.index_appended(rows.columns(), &placed, mark, effect)?;
         Ok(placed)
-    }
-
-    /// Adds a chunk as it is, and returns its number.
-    pub fn append_chunk(&mut self, chunk: Arc<ClosedChunk>, effect: &mut Effect) -> Result<u32> {
-        let number = self.take_number();
-        self.add_slot(Slot::closed(number, chunk), effect)?;
-        Ok(number)
-    }
-
-    /// Adds a closed chunk. Its dead rows are in no index.
-    pub(super) fn add_slot(&mut self, slot: Slot, effect: &mut Effect) -> Result<()> {
-        let Chunk::Closed(chunk) = &slot.chunk else { unreachable!("bulk chunks are closed") };
-        self.check_chunk(chunk)?;
-        self.apply(Change::Added { slot: slot.clone() }, effect);
-        let keys = Arc::clone(self.applied.keys());
-        for (done, key) in keys.iter().enumerate() {
-            let rows = ArrivedRows::new(self, key, &slot);
-            let inserted = key.index.write().insert(&rows);
-            if let Err(row) = inserted {
-                let error = self.duplicate(done, &rows.columns, row);
-                for key in &keys[..done] {
-                    self.withdraw_rows(key, slot.number, 0, slot.length);
-                }
-                self.undo_rows(effect.changes.pop().expect("it was just added"));
-                return Err(error);
-            }
-        }
-        Ok(())
     }
 
     /// Appends rows that fit into an open chunk.
@@ -179,11 +151,11 @@ impl Table {
     pub(super) fn check_rows(&self, rows: &RecordBatch) -> Result<()> {
         let fields = self.applied.arrow_schema().fields();
         if fields.len() != rows.num_columns() {
-            return Err(wrong_columns(self));
+            return Err(self.wrong_columns());
         }
         for (field, column) in fields.iter().zip(rows.columns()) {
             if field.data_type() != column.data_type() {
-                return Err(wrong_columns(self));
+                return Err(self.wrong_columns());
             }
             if !field.is_nullable() && column.null_count() > 0 {
                 return Err(self.not_null(field.name()));
@@ -192,38 +164,22 @@ impl Table {
         Ok(())
     }
 
-    fn check_chunk(&self, chunk: &ClosedChunk) -> Result<()> {
-        let fields = self.applied.arrow_schema().fields();
-        if fields.len() != chunk.column_count() {
-            return Err(wrong_columns(self));
-        }
-        for (index, field) in fields.iter().enumerate() {
-            if field.data_type() != chunk.data_type(index) {
-                return Err(wrong_columns(self));
-            }
-            if !field.is_nullable() && chunk.zone(index).null_count > 0 {
-                return Err(self.not_null(field.name()));
-            }
-        }
-        Ok(())
+    /// Rows of another form than the table's: the schema changed after they were made.
+    pub(super) fn wrong_columns(&self) -> Error {
+        let message = format!(
+            "could not serialize access: the columns of relation \"{}\" were changed",
+            self.schema().name
+        );
+        Error::new(SqlState::SERIALIZATION_FAILURE, message)
     }
 
-    fn not_null(&self, column: &str) -> Error {
+    pub(super) fn not_null(&self, column: &str) -> Error {
         let message = format!(
             "null value in column \"{column}\" of relation \"{}\" violates not-null constraint",
             self.schema().name
         );
         Error::new(SqlState::NOT_NULL_VIOLATION, message)
     }
-}
-
-/// Rows of another form than the table's: the schema changed after they were made.
-fn wrong_columns(table: &Table) -> Error {
-    let message = format!(
-        "could not serialize access: the columns of relation \"{}\" were changed",
-        table.schema().name
-    );
-    Error::new(SqlState::SERIALIZATION_FAILURE, message)
 }
 
 /// A key as errors show it: `(a, b)=(1, x)`.
@@ -286,50 +242,6 @@ impl NewRows for AppendedRows<'_> {
     #[inline]
     fn same_key(&self, row: usize, stored: RowId) -> bool {
         same_key(self.columns, row, |index| self.table.cell(stored, self.key.positions[index]))
-    }
-
-    #[inline]
-    fn is_dead(&self, stored: RowId) -> bool {
-        self.table.applied.is_dead(stored)
-    }
-}
-
-/// The live rows of a closed chunk that an index does not have yet.
-pub(super) struct ArrivedRows<'a> {
-    table: &'a Table,
-    key: &'a StateKey,
-    slot: &'a Slot,
-    pub columns: Vec<ArrayRef>,
-    hashes: KeyHashes,
-}
-
-impl<'a> ArrivedRows<'a> {
-    pub fn new(table: &'a Table, key: &'a StateKey, slot: &'a Slot) -> ArrivedRows<'a> {
-        let columns = slot.chunk.columns(&key.positions, slot.length as usize);
-        let hashes = KeyHashes::new(&columns);
-        ArrivedRows { table, key, slot, columns, hashes }
-    }
-}
-
-impl NewRows for ArrivedRows<'_> {
-    fn len(&self) -> usize {
-        self.hashes.hashes.len()
-    }
-
-    #[inline]
-    fn hash(&self, row: usize) -> Option<u32> {
-        let skipped = self.hashes.is_null(row) || self.slot.is_dead(row as u32);
-        (!skipped).then(|| self.hashes.hashes[row])
-    }
-
-    #[inline]
-    fn id(&self, row: usize) -> RowId {
-        RowId::new(self.slot.number, row as u32)
-    }
-
-    #[inline]
-    fn same_key(&self, row: usize, stored: RowId) -> bool {
-        same_key(&self.columns, row, |index| self.table.cell(stored, self.key.positions[index]))
     }
 
     #[inline]

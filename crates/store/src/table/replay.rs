@@ -7,7 +7,15 @@ use thalweg_types::{Error, Result};
 
 use super::{Placed, Table};
 use crate::state::{PRIVATE_CHUNKS, Slot};
-use crate::{Bitmap, Chunk, ClosedChunk, Effect};
+use crate::{Bitmap, Chunk, ClosedChunk, Effect, Workers};
+
+/// A chunk that comes back to where it was.
+pub struct Arrival {
+    pub number: u32,
+    pub chunk: Arc<ClosedChunk>,
+    /// The rows that were dead.
+    pub dead: Option<Bitmap>,
+}
 
 impl Table {
     /// Appends rows where the log says they went: to a chunk, from a place on.
@@ -53,27 +61,32 @@ impl Table {
         Ok(Some(slot))
     }
 
-    /// Adds a chunk where the log or a checkpoint says it was, with the rows that were dead.
-    pub fn append_chunk_at(
+    /// Adds chunks where the log or a checkpoint says they were, ascending by number.
+    pub fn append_chunks_at(
         &mut self,
-        number: u32,
-        chunk: Arc<ClosedChunk>,
-        dead: Option<Bitmap>,
+        chunks: Vec<Arrival>,
+        workers: &dyn Workers,
         effect: &mut Effect,
     ) -> Result<()> {
-        self.check_number(number)?;
-        if self.applied.slot(number).is_some() {
-            return Err(impossible(number, 0));
-        }
-        self.raise_next_chunk(number + 1);
-        let mut slot = Slot::closed(number, chunk);
-        if let Some(dead) = dead.filter(|dead| !dead.is_empty()) {
-            if dead.iter().last().is_some_and(|last| last >= slot.length) {
-                return Err(impossible(number, slot.length));
+        let mut slots: Vec<Slot> = Vec::with_capacity(chunks.len());
+        for Arrival { number, chunk, dead } in chunks {
+            self.check_number(number)?;
+            let ascending = slots.last().is_none_or(|last| last.number < number);
+            if !ascending || self.applied.slot(number).is_some() {
+                return Err(impossible(number, 0));
             }
-            slot.dead = Some(Arc::new(dead));
+            let mut slot = Slot::closed(number, chunk);
+            if let Some(dead) = dead.filter(|dead| !dead.is_empty()) {
+                if dead.iter().last().is_some_and(|last| last >= slot.length) {
+                    return Err(impossible(number, slot.length));
+                }
+                slot.dead = Some(Arc::new(dead));
+            }
+            slots.push(slot);
         }
-        self.add_slot(slot, effect)
+        let Some(last) = slots.last() else { return Ok(()) };
+        self.raise_next_chunk(last.number + 1);
+        self.add_slots(&slots, workers, effect)
     }
 
     fn check_number(&self, number: u32) -> Result<()> {

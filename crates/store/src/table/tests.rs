@@ -1,6 +1,7 @@
 //! Tests of tables.
 
 mod basics;
+mod bulk;
 mod concurrent;
 mod keys;
 mod model;

@@ -7,7 +7,9 @@ use arrow::datatypes::Int32Type;
 use thalweg_types::{ColumnId, DataType, RowId, SqlState};
 
 use super::support::{Published, batch, column, find, key, read, row, rows, schema};
-use crate::{Bitmap, ClosedChunk, CompactionPolicy, Effect, Table, plan_compaction};
+use crate::{
+    Arrival, Bitmap, ClosedChunk, CompactionPolicy, Effect, Table, ThisThread, plan_compaction,
+};
 
 #[test]
 fn rows_are_seen_once_they_are_published() {
@@ -219,7 +221,8 @@ fn compaction_moves_rows_and_leads_old_ids_on() {
         dead.insert(row.row());
         dead
     });
-    table.append_chunk_at(number, chunk, Some(dead), &mut effect).unwrap();
+    let arrival = Arrival { number, chunk, dead: Some(dead) };
+    table.append_chunks_at(vec![arrival], &ThisThread, &mut effect).unwrap();
     table.apply_compaction_at(target, &sources, &mut effect).unwrap();
     effect.publish(&mut state);
     assert_eq!(rows(&state), rows(&old));
@@ -263,7 +266,8 @@ fn replay_puts_rows_where_they_were() {
     table.append_at(4, 0, &batch(&[row(1, "a", 1)]), &mut effect).unwrap();
     table.append_at(4, 1, &batch(&[row(2, "b", 2)]), &mut effect).unwrap();
     let chunk = Arc::new(ClosedChunk::build(&schema(), &batch(&[row(3, "c", 3)])));
-    table.append_chunk_at(6, chunk, None, &mut effect).unwrap();
+    let arrival = Arrival { number: 6, chunk, dead: None };
+    table.append_chunks_at(vec![arrival], &ThisThread, &mut effect).unwrap();
     // A chunk that a checkpoint closed goes on.
     table.append_at(6, 1, &batch(&[row(4, "d", 4)]), &mut effect).unwrap();
     for (number, place) in [(4, 1), (5, 1), (6, 3), (1 << 31, 0)] {

@@ -1,11 +1,15 @@
 //! Chunks that are closed and compacted while transactions hold old row ids.
 
-use thalweg_env::Fault;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use thalweg_env::{Fault, FileSystem, Memory, OpenMode};
 use thalweg_types::TableId;
 
 use super::model::{Row, schema};
 use super::session::Outcome;
-use super::world::{End, World};
+use super::world::{End, World, maintenance, options};
 use crate::Durability;
 
 fn row(value: i64) -> Row {
@@ -80,6 +84,103 @@ fn a_table_that_was_compacted_away_goes_on_after_a_checkpoint() {
         add_bulk(&mut world, id, first, 20).unwrap();
         world.restart(End::Crash).unwrap();
     }
+}
+
+/// Adds rows with keys from `first` on until the log has grown by so much; returns the next key.
+fn grow_log(world: &mut World, id: TableId, mut first: i64, bytes: u64) -> i64 {
+    let enough = world.engine().log_bytes() + bytes;
+    while world.engine().log_bytes() < enough {
+        add_bulk(world, id, first, 50).unwrap();
+        first += 50;
+    }
+    first
+}
+
+/// A checkpoint is worth writing for what it frees: not while a load holds the log.
+#[test]
+fn a_load_under_way_makes_no_checkpoint_due() {
+    const ENOUGH: u64 = 20_000;
+    let (mut world, id) = world(3);
+    let (mut load, stamp) = (world.begin(), world.stamp());
+    load.bulk(world.engine(), id, &[(-1, row(-1))], stamp);
+    let first = grow_log(&mut world, id, 0, 2 * ENOUGH);
+    assert!(!maintenance(world.engine()).checkpoint_frees(ENOUGH));
+    world.checkpoint().unwrap();
+    assert!(world.engine().log_bytes() >= 2 * ENOUGH, "the load's rows are in the log alone");
+    world.commit(load, Durability::Fsync).unwrap();
+    add_bulk(&mut world, id, first, 50).unwrap();
+    assert!(maintenance(world.engine()).checkpoint_frees(ENOUGH));
+    world.checkpoint().unwrap();
+    assert!(!maintenance(world.engine()).checkpoint_frees(ENOUGH));
+    world.restart(End::Kill).unwrap();
+}
+
+#[derive(Default)]
+struct CountingMemory(AtomicUsize);
+
+impl Memory for CountingMemory {
+    fn give_back(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn spare_memory_goes_back_after_a_large_load() {
+    let mut world = World::new(7);
+    let memory = Arc::new(CountingMemory::default());
+    world.env.memory = Arc::clone(&memory) as _;
+    world.start().unwrap();
+    let id = world.engine().allocate_table_id();
+    let (mut session, stamp) = (world.begin(), world.stamp());
+    session.create(schema(id, "t"), stamp);
+    world.commit(session, Durability::Fsync).unwrap();
+    add_bulk(&mut world, id, 0, 100).unwrap();
+    maintenance(world.engine()).look_around();
+    assert_eq!(memory.0.load(Ordering::Relaxed), 0, "little was loaded");
+    let (mut session, stamp) = (world.begin(), world.stamp());
+    let long = |key: i64| Row { tag: Some(format!("{key:04000}")), numbers: vec![None] };
+    let rows: Vec<_> = (1_000..6_000).map(|key| (key, long(key))).collect();
+    session.bulk(world.engine(), id, &rows, stamp);
+    world.commit(session, Durability::Fsync).unwrap();
+    maintenance(world.engine()).look_around();
+    assert!(memory.0.load(Ordering::Relaxed) > 0, "20 MB were loaded");
+}
+
+/// The names of the log's segments.
+fn segments(world: &World) -> Vec<PathBuf> {
+    let log = options().directory.unwrap().join("log");
+    let names = world.disk.list(&log).unwrap();
+    names.iter().map(|name| log.join(name)).collect()
+}
+
+/// A checkpoint says which segments are superfluous, should the process die before it removes
+/// them; and it keeps those whose staged chunks a later group takes in.
+#[test]
+fn segments_that_a_checkpoint_makes_superfluous_may_be_damaged() {
+    let (mut world, id) = world(3);
+    let first = grow_log(&mut world, id, 0, 20_000);
+    let superfluous = segments(&world);
+    let (mut load, stamp) = (world.begin(), world.stamp());
+    load.bulk(world.engine(), id, &[(-1, row(-1))], stamp);
+    grow_log(&mut world, id, first, 20_000);
+    let kept: Vec<(PathBuf, Vec<u8>)> =
+        superfluous.iter().map(|path| (path.clone(), world.bytes(path))).collect();
+    world.checkpoint().unwrap();
+    world.commit(load, Durability::Fsync).unwrap();
+    world.stop();
+    assert!(segments(&world).len() > 2, "the load's chunk holds them");
+    let is_there = |world: &World, path: &PathBuf| segments(world).contains(path);
+    let removed = kept.iter().filter(|(path, _)| !is_there(&world, path));
+    let came_back: Vec<&PathBuf> = removed.map(|(path, _)| path).collect();
+    assert!(came_back.len() > 2, "most segments were removed");
+    for (path, bytes) in kept.iter().filter(|(path, _)| came_back.contains(&path)) {
+        let file = world.disk.open(path, OpenMode::CreateNew).unwrap();
+        file.write_all_at(&bytes[..bytes.len() / 2], 0).unwrap();
+        file.write_all_at(b"damage", 0).unwrap();
+    }
+    world.start().unwrap();
+    assert!(!came_back.iter().any(|path| is_there(&world, path)), "they are removed again");
+    remove(&mut world, id, [-1].into_iter()).unwrap();
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! An engine on a simulated disk, and everything that it may be found to hold.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use thalweg_env::{Env, SimulatedDisk};
+use thalweg_env::{Env, FileSystem, OpenMode, SimulatedDisk};
 use thalweg_store::CompactionPolicy;
 use thalweg_types::{Error, Lsn, Result, SqlState};
 
@@ -116,6 +117,21 @@ impl World {
         self.settle();
         (self.uncertain, self.broken) = (false, false);
         Ok(())
+    }
+
+    /// The content of a file.
+    pub fn bytes(&self, path: &Path) -> Vec<u8> {
+        let file = self.disk.open(path, OpenMode::Read).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    }
+
+    /// Ends the engine properly, so that a test may look at its files and change them.
+    pub fn stop(&mut self) {
+        self.engine().close().unwrap();
+        self.engine = None;
+        self.settle();
     }
 
     /// Ends the engine and starts it again.
@@ -301,7 +317,8 @@ impl World {
 /// The work of the maintenance thread for a test to do at a moment of its choice.
 pub fn maintenance(engine: &Engine) -> Maintenance {
     let seen = engine.snapshot().lsn();
-    Maintenance { shared: std::sync::Arc::clone(&engine.shared), inbox: channel().1, seen }
+    let shared = Arc::clone(&engine.shared);
+    Maintenance { shared, inbox: channel().1, seen, rests: false, settled_bytes: 0 }
 }
 
 /// Whether the disk is why something failed.
