@@ -3,6 +3,9 @@
 //! It runs behind DataFusion's type coercion and before any optimisation, so that constants are
 //! folded with PostgreSQL's results. A fold that fails stays in the plan and fails when it is run.
 
+mod interval_order;
+mod unions;
+mod unknown;
 mod uuid_literal;
 
 use std::sync::Arc;
@@ -18,6 +21,8 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
 use thalweg_types::DataType;
 
+pub(crate) use self::unions::UnionTypes;
+pub(crate) use self::unknown::UnknownLiterals;
 use crate::cast::is_text;
 use crate::cast_function::CastFunction;
 use crate::{arithmetic, types};
@@ -42,6 +47,7 @@ fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
             DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
         schema.merge(&source);
     }
+    let plan = interval_order::sorted(plan, &schema)?;
     let names = NamePreserver::new(&plan);
     plan.map_expressions(|expr| {
         let name = names.save(&expr);
@@ -68,7 +74,8 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             Err(_) => None,
         },
         Expr::Cast(cast) => postgres_cast(cast, schema),
-        other => uuid_literal::canonical(other, schema),
+        other => interval_order::compared(other, schema)
+            .or_else(|| uuid_literal::canonical(other, schema)),
     };
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
 }
@@ -90,6 +97,12 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
         (_, DataType::Uuid | DataType::Json | DataType::Text { .. }) => true,
         (given, _) if is_text(given) => true,
         (given, DataType::Int2 | DataType::Int4 | DataType::Int8) => !given.is_integer(),
+        // Neither is a value of the other kind, whatever Arrow makes of it.
+        (number, to) if number.is_numeric() && is_temporal(to) => true,
+        (ArrowType::Boolean, DataType::Float4 | DataType::Float8 | DataType::Decimal { .. }) => {
+            true
+        }
+        (ArrowType::Decimal128(_, scale), DataType::Float4 | DataType::Float8) => *scale < 0,
         (given, _) => given.is_temporal() && given != target,
     };
     if !differs {
@@ -97,4 +110,15 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
     }
     let function = ScalarUDF::from(CastFunction::new(to, target.clone()));
     Some(Arc::new(function).call(vec![(*cast.expr).clone()]))
+}
+
+fn is_temporal(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Date
+            | DataType::Time
+            | DataType::Timestamp
+            | DataType::Timestamptz
+            | DataType::Interval
+    )
 }

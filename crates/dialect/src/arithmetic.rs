@@ -6,7 +6,10 @@
 
 pub(crate) mod float;
 pub(crate) mod integer;
+pub(crate) mod numeric;
+mod plan;
 pub(crate) mod sum;
+mod temporal;
 
 use std::sync::{Arc, LazyLock};
 
@@ -16,6 +19,8 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator, ScalarUDF};
 
 use self::float::FloatDivision;
 use self::integer::{IntegerArithmetic, IntegerOperator};
+pub(crate) use self::plan::TypedOperators;
+pub(crate) use self::temporal::scale as scale_interval;
 
 static INTEGER_OPERATORS: LazyLock<[Arc<ScalarUDF>; 5]> = LazyLock::new(|| {
     [

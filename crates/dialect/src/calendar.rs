@@ -4,6 +4,8 @@
 
 use thalweg_types::{Error, SqlState};
 
+use crate::zone::Zone;
+
 pub(crate) const MICROS_PER_SECOND: i64 = 1_000_000;
 pub(crate) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 
@@ -107,10 +109,13 @@ pub(crate) fn parse_moment(text: &str) -> Result<Moment, Refusal> {
     if text.eq_ignore_ascii_case("epoch") {
         return Ok(Moment { days: Some(0), micros: 0, offset: Some(0) });
     }
+    let worded = numbered_month(text);
+    let text = worded.as_deref().unwrap_or(text);
     let date_length = text.find([' ', 'T', 't']).unwrap_or(text.len());
     let (first, rest) = text.split_at(date_length);
     if first.contains(':') {
-        let (micros, offset) = parse_time(text)?;
+        let (micros, zone) = parse_time(text)?;
+        let offset = zone.map(|zone| zone.offset_at_local(micros));
         return Ok(Moment { days: None, micros, offset });
     }
     let days = parse_date(first)?.to_days();
@@ -118,8 +123,29 @@ pub(crate) fn parse_moment(text: &str) -> Result<Moment, Refusal> {
     if rest.is_empty() {
         return Ok(Moment { days: Some(days), micros: 0, offset: None });
     }
-    let (micros, offset) = parse_time(rest)?;
+    let (micros, zone) = parse_time(rest)?;
+    let offset = zone.map(|zone| zone.offset_at_local(days * MICROS_PER_DAY + micros));
     Ok(Moment { days: Some(days), micros, offset })
+}
+
+/// `Jan 15, 2024`, `15 January 2024` and `15-Jan-2024` with numbers in place of the month's name.
+fn numbered_month(text: &str) -> Option<String> {
+    const MONTHS: [&str; 12] =
+        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    let mut parts = text.splitn(4, [' ', '-']).map(str::trim).filter(|part| !part.is_empty());
+    let (first, second, third) = (parts.next()?, parts.next()?, parts.next()?);
+    let month_of = |word: &str| {
+        let word = word.to_ascii_lowercase();
+        let is_word = word.len() >= 3 && word.bytes().all(|byte| byte.is_ascii_lowercase());
+        MONTHS.iter().position(|month| is_word && word.starts_with(month)).map(|at| at + 1)
+    };
+    let (month, day) = match (month_of(first), month_of(second)) {
+        (Some(month), None) => (month, second),
+        (None, Some(month)) => (month, first),
+        _ => return None,
+    };
+    let behind = &text[third.as_ptr() as usize - text.as_ptr() as usize + third.len()..];
+    Some(format!("{third}-{month}-{}{behind}", day.trim_end_matches(',')))
 }
 
 /// `2024-01-15`, `2024/1/15`, `20240115` and `1/15/2024`.
@@ -151,8 +177,8 @@ fn parse_date(text: &str) -> Result<Civil, Refusal> {
     Civil::checked(year, month, day).ok_or(Refusal::Field)
 }
 
-/// `13:30`, `13:30:15.25`, `1:30 PM`, each with an optional offset.
-fn parse_time(text: &str) -> Result<(i64, Option<i64>), Refusal> {
+/// `13:30`, `13:30:15.25`, `1:30 PM`, each with an optional offset or zone.
+fn parse_time(text: &str) -> Result<(i64, Option<Zone>), Refusal> {
     let clock_length =
         text.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(text.len());
     let (clock, rest) = text.split_at(clock_length);
@@ -170,8 +196,12 @@ fn parse_time(text: &str) -> Result<(i64, Option<i64>), Refusal> {
         micros += to_add * 3_600 * MICROS_PER_SECOND;
         rest = rest[2..].trim();
     }
-    let offset = if rest.is_empty() { None } else { Some(parse_offset(rest)?) };
-    Ok((micros, offset))
+    let zone = match rest.chars().next() {
+        None => None,
+        Some('+' | '-') => Some(Zone::Fixed(parse_offset(rest)?)),
+        Some(_) => Some(Zone::named(rest).ok_or(Refusal::Syntax)?),
+    };
+    Ok((micros, zone))
 }
 
 fn parse_clock(clock: &str) -> Result<i64, Refusal> {
@@ -213,11 +243,8 @@ fn fraction_micros(digits: &str) -> Result<i64, Refusal> {
     Ok(micros + i64::from(round_up))
 }
 
-/// `Z`, `UTC`, `+02`, `-0330`, `+05:30`.
-fn parse_offset(text: &str) -> Result<i64, Refusal> {
-    if ["z", "utc", "gmt"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
-        return Ok(0);
-    }
+/// `+02`, `-0330`, `+05:30`.
+pub(crate) fn parse_offset(text: &str) -> Result<i64, Refusal> {
     let (sign, digits) = match text.split_at_checked(1) {
         Some(("+", digits)) => (1, digits),
         Some(("-", digits)) => (-1, digits),
@@ -270,6 +297,11 @@ mod tests {
         assert_eq!(utc("1970-01-01 00:00:00.1234567"), Ok(Some(123_457)));
         assert_eq!(utc("2024-02-30"), Err(Refusal::Field));
         assert_eq!(utc("2024-01-01 25:00"), Err(Refusal::Field));
+        assert_eq!(utc("Jan 2, 1970"), Ok(Some(MICROS_PER_DAY)));
+        assert_eq!(utc("2 January 1970 00:00:01"), Ok(Some(MICROS_PER_DAY + MICROS_PER_SECOND)));
+        assert_eq!(utc("02-Jan-1970"), Ok(Some(MICROS_PER_DAY)));
+        assert_eq!(utc("1970-07-01 02:00 Europe/Berlin"), utc("1970-07-01 01:00"));
+        assert_eq!(utc("1970-01-01 02:00 CEST"), Ok(Some(0)));
         assert_eq!(utc("today"), Err(Refusal::Syntax));
         assert_eq!(utc(""), Err(Refusal::Syntax));
         assert_eq!(parse_moment("13:30").unwrap().micros, 48_600 * MICROS_PER_SECOND);

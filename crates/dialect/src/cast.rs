@@ -18,6 +18,7 @@ use thalweg_types::{DataType, Error, Result};
 use crate::types::{self, arrow_type};
 
 pub(crate) use interval::parse as parse_interval;
+pub(crate) use list::split as split_array;
 pub use output::to_text;
 
 /// Why a value is converted, which decides what is allowed.

@@ -85,7 +85,7 @@ impl ScalarUDFImpl for CastFunction {
 impl CastFunction {
     fn impossible(&self, from: &Field) -> Error {
         Error::new(
-            SqlState::DATATYPE_MISMATCH,
+            SqlState("42846"),
             format!("cannot cast type {} to {}", types::display_name(from), self.to),
         )
     }

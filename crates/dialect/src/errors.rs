@@ -14,7 +14,7 @@ use datafusion::common::diagnostic::Diagnostic;
 use datafusion::error::DataFusionError;
 use thalweg_types::{Error, SqlState};
 
-pub(crate) use syntax::from_tokenizer;
+pub(crate) use syntax::{from_tokenizer, unexpected};
 pub(crate) use values::{from_arrow as from_arrow_error, invalid_text};
 
 /// What a person is told about an error that DataFusion met while it planned or ran `sql`.
@@ -115,8 +115,12 @@ fn from_schema(error: &SchemaError, sql: &str) -> Error {
             &field.name,
             sql,
         ),
-        SchemaError::DuplicateQualifiedField { name, .. }
-        | SchemaError::DuplicateUnqualifiedField { name } => Error::new(
+        // Columns of one name in one relation: two relations have its name.
+        SchemaError::DuplicateQualifiedField { qualifier, .. } => Error::new(
+            SqlState("42712"),
+            format!("table name \"{}\" specified more than once", qualifier.table()),
+        ),
+        SchemaError::DuplicateUnqualifiedField { name } => Error::new(
             SqlState::DUPLICATE_COLUMN,
             format!("column name \"{name}\" appears more than once"),
         )

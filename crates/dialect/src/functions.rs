@@ -3,16 +3,24 @@
 //! One file for each family. What is not here is DataFusion's own and behaves alike.
 
 mod array;
+mod average;
 mod datetime;
 mod define;
+mod extract;
 mod json;
+mod make;
 mod math;
 mod number_pattern;
 mod ordered_set;
 mod pattern;
+mod regexp;
+mod rounding;
+mod series;
 mod session;
 mod statement_time;
 mod text;
+mod timezone;
+mod truncate;
 
 use std::sync::Arc;
 
@@ -21,7 +29,11 @@ use datafusion::functions_aggregate::variance::var_samp_udaf;
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
+use crate::arithmetic::TypedOperators;
 use crate::arithmetic::sum::CheckedSum;
+use crate::rewrite::IntegerLiterals;
+
+pub(crate) use define::{Compute, Function};
 
 /// All scalar functions; registered after DataFusion's, so that they replace those of their name.
 pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
@@ -31,7 +43,14 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
         math::functions(),
         text::functions(),
         datetime::functions(),
+        extract::functions(),
         json::functions(),
+        make::functions(),
+        regexp::functions(),
+        rounding::functions(),
+        series::functions(),
+        timezone::functions(),
+        truncate::functions(),
     ]
     .into_iter()
     .flatten()
@@ -44,12 +63,20 @@ pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
     functions.push(Arc::new(bool_and_udaf().as_ref().clone().with_aliases(["every"])));
     functions.push(Arc::new(var_samp_udaf().as_ref().clone().with_aliases(["variance"])));
     functions.push(Arc::new(AggregateUDF::from(CheckedSum::default())));
+    functions.push(average::function());
     functions
 }
 
 /// Operators that are functions: asked before DataFusion's own planners.
 pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
-    vec![Arc::new(json::JsonOperators), Arc::new(math::Power), Arc::new(array::Overlap)]
+    vec![
+        Arc::new(IntegerLiterals),
+        Arc::new(TypedOperators),
+        Arc::new(extract::ExtractPlanner),
+        Arc::new(json::JsonOperators),
+        Arc::new(math::Power),
+        Arc::new(array::Overlap),
+    ]
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod rewrite;
 #[cfg(test)]
 mod testing;
 pub mod types;
+mod zone;
 
 pub use cast::to_text;
 
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 use datafusion::config::Dialect;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::SessionConfig;
 
 /// Installs DataFusion's default features, and PostgreSQL's habits over them, in a session's state.
@@ -41,10 +43,15 @@ pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     let planners = builder.expr_planners().get_or_insert_default();
     planners.splice(0..0, functions::expr_planners());
     builder.aggregate_functions().get_or_insert_default().extend(functions::aggregate());
+    // What has no type yet gets one before DataFusion's coercion gives it another.
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
+        vec![Arc::new(analyze::UnknownLiterals), Arc::new(analyze::UnionTypes)];
+    rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(analyze::PostgresOperators));
     builder
         .with_config(postgres_config(config))
         .with_type_planner(Arc::new(types::PostgresTypePlanner))
-        .with_analyzer_rule(Arc::new(analyze::PostgresOperators))
+        .with_analyzer_rules(rules)
 }
 
 fn postgres_config(mut config: SessionConfig) -> SessionConfig {

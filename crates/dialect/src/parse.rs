@@ -86,6 +86,16 @@ fn ends(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, &TokenWithSpan)> {
 }
 
 fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Result<Statement> {
+    // Options of other statements may be pairs of literals.
+    let mut words = tokens.iter().filter_map(|token| match &token.token {
+        Token::Word(word) => Some(word.keyword),
+        _ => None,
+    });
+    if let Some(Keyword::SELECT | Keyword::WITH | Keyword::INSERT) = words.next()
+        && let Some(stray) = literal::stray(tokens)
+    {
+        return Err(errors::unexpected(stray, sql));
+    }
     let mut tokens: Vec<TokenWithSpan> = tokens
         .iter()
         .filter(|token| {
@@ -100,7 +110,7 @@ fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Resul
         .cloned()
         .collect();
     tokens.push(end_of_statement(last));
-    let tokens = literal::readable(tokens);
+    let tokens = literal::expand_table(literal::readable(tokens));
     if let Some(parsed) = roles::parse(&tokens) {
         return parsed.map_err(|error| errors::from_datafusion(error, sql));
     }

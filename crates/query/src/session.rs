@@ -451,10 +451,7 @@ impl Session {
     }
 
     /// Does not hold on to the session, so that the future is `Send` whatever the session holds.
-    fn commit(
-        &self,
-        transaction: Transaction,
-    ) -> impl Future<Output = Result<()>> + Send + use<> {
+    fn commit(&self, transaction: Transaction) -> impl Future<Output = Result<()>> + Send + use<> {
         let (database, durability) = (self.database.clone(), self.settings.durability);
         async move { database.shared.commit(transaction, durability).await }
     }

@@ -10,6 +10,7 @@ mod describe;
 mod drop;
 mod grant;
 mod insert;
+mod literals;
 mod of_session;
 mod owner;
 mod query;

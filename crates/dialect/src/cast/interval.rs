@@ -24,6 +24,11 @@ pub(crate) fn parse(text: &str) -> Option<IntervalMonthDayNano> {
             sum.add_clock(word)?;
             continue;
         }
+        if let Some((years, months)) = years_and_months(word) {
+            sum.add(years, "year")?;
+            sum.add(months, "month")?;
+            continue;
+        }
         let amount: f64 = word.parse().ok().filter(|amount: &f64| amount.is_finite())?;
         // A number without a unit counts seconds.
         let unit =
@@ -31,6 +36,20 @@ pub(crate) fn parse(text: &str) -> Option<IntervalMonthDayNano> {
         sum.add(amount, unit.unwrap_or("second"))?;
     }
     sum.finish()
+}
+
+/// `1-2` is one year and two months.
+fn years_and_months(word: &str) -> Option<(f64, f64)> {
+    let (sign, digits) = match word.strip_prefix('-') {
+        Some(digits) => (-1.0, digits),
+        None => (1.0, word),
+    };
+    let (years, months) = digits.split_once('-')?;
+    let number = |digits: &str| -> Option<f64> {
+        let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        if is_whole { digits.parse().ok() } else { None }
+    };
+    Some((sign * number(years)?, sign * number(months).filter(|months| *months < 12.0)?))
 }
 
 /// `1day` is `1 day`.
@@ -166,6 +185,8 @@ mod tests {
             ("P1Y2M3DT4H5M6.5S", 14, 3, 14_706_500_000),
             ("100 ms", 0, 0, 100_000),
             ("3 s", 0, 0, 3_000_000),
+            ("1-2", 14, 0, 0),
+            ("-1-2 3 days", -14, 3, 0),
         ] {
             let expected = IntervalMonthDayNano::new(months, days, micros * 1_000);
             assert_eq!(parse(text), Some(expected), "{text}");

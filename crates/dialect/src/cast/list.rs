@@ -71,7 +71,7 @@ fn malformed(text: &str) -> Error {
 }
 
 /// The items between the outer braces; those of a nested array keep their own braces.
-fn split(text: &str, nested: bool) -> Option<Vec<Option<String>>> {
+pub(crate) fn split(text: &str, nested: bool) -> Option<Vec<Option<String>>> {
     let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
     if inner.trim().is_empty() {
         return Some(Vec::new());

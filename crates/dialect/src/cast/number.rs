@@ -101,7 +101,16 @@ pub(super) fn to_float(array: &ArrayRef, to: &DataType) -> Result<Option<ArrayRe
     if !(given.is_numeric() || matches!(given, ArrowType::Float16)) {
         return Ok(None);
     }
-    let wide = plain_cast(array, &ArrowType::Float64)?;
+    let wide = match given {
+        // Arrow would divide by a power below one, which has no exact form.
+        ArrowType::Decimal128(_, scale @ ..0) => {
+            let unit = 10_f64.powi(i32::from(scale.unsigned_abs()));
+            let values = array.as_primitive::<Decimal128Type>();
+            let floats: PrimitiveArray<Float64Type> = values.unary(|value| value as f64 * unit);
+            std::sync::Arc::new(floats)
+        }
+        _ => plain_cast(array, &ArrowType::Float64)?,
+    };
     if *to == DataType::Float8 {
         return Ok(Some(wide));
     }

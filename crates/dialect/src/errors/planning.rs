@@ -5,6 +5,7 @@ use datafusion::common::Column;
 use thalweg_types::{Error, SqlState};
 
 use super::{clean, place};
+use crate::rewrite::output_name;
 
 pub(super) fn from_message(message: &str, sql: &str) -> Error {
     for recognise in RECOGNISERS {
@@ -16,7 +17,7 @@ pub(super) fn from_message(message: &str, sql: &str) -> Error {
 }
 
 /// Each knows one kind of sentence, and gives nothing for others.
-const RECOGNISERS: [fn(&str, &str) -> Option<Error>; 10] = [
+const RECOGNISERS: [fn(&str, &str) -> Option<Error>; 11] = [
     bad_literal,
     bad_position,
     unknown_table,
@@ -25,6 +26,7 @@ const RECOGNISERS: [fn(&str, &str) -> Option<Error>; 10] = [
     no_operator,
     not_grouped,
     bad_placement,
+    bad_order,
     wrong_column_counts,
     bad_type,
 ];
@@ -64,6 +66,11 @@ pub(super) fn unknown_column(field: &Column, valid: &[Column], sql: &str) -> Err
         Some(relation) => format!("column {relation}.{} does not exist", field.name),
         None => format!("column \"{}\" does not exist", field.name),
     };
+    if named_twice(field, valid) {
+        let told = format!("column reference \"{}\" is ambiguous", field.name);
+        let error = Error::new(SqlState::AMBIGUOUS_COLUMN, told);
+        return place::at_name(error, &field.name, sql);
+    }
     let error = Error::new(SqlState::UNDEFINED_COLUMN, told);
     let error = match nearest(&field.name, valid) {
         Some(near) => {
@@ -72,6 +79,17 @@ pub(super) fn unknown_column(field: &Column, valid: &[Column], sql: &str) -> Err
         None => error,
     };
     place::at_name(error, &field.name, sql)
+}
+
+/// Whether several columns of a subquery have the name, each with a mark that makes it unique.
+fn named_twice(field: &Column, valid: &[Column]) -> bool {
+    let is_meant = |column: &&Column| {
+        output_name(&column.name) == field.name
+            && field.relation.as_ref().is_none_or(|relation| {
+                column.relation.as_ref().is_some_and(|known| known.table() == relation.table())
+            })
+    };
+    valid.iter().filter(is_meant).count() > 1
 }
 
 /// The known column whose name is a slip of the pen away.
@@ -83,9 +101,10 @@ fn nearest(name: &str, valid: &[Column]) -> Option<String> {
         )
     };
     let best = valid.iter().min_by_key(distance)?;
+    let known = output_name(&best.name);
     (distance(&best) * 2 <= name.len().max(2)).then(|| match &best.relation {
-        Some(relation) => format!("{}.{}", relation.table(), best.name),
-        None => best.name.clone(),
+        Some(relation) => format!("{}.{known}", relation.table()),
+        None => known.to_owned(),
     })
 }
 
@@ -200,6 +219,8 @@ fn bad_position(message: &str, _sql: &str) -> Option<Error> {
             between(message, "Cannot find column with position ", " in SELECT clause")
         {
             ("GROUP BY", place)
+        } else if message.contains("Order by index starts at 1") {
+            ("ORDER BY", "0")
         } else if message.contains("LIMIT must be >= 0") {
             return Some(Error::new(SqlState("2201W"), "LIMIT must not be negative"));
         } else if message.contains("OFFSET must be >=") {
@@ -218,12 +239,26 @@ fn bad_position(message: &str, _sql: &str) -> Option<Error> {
     ))
 }
 
+/// Orders that do not fit what is distinct.
+fn bad_order(message: &str, _sql: &str) -> Option<Error> {
+    let told = if message.contains("SELECT DISTINCT ON expressions must match") {
+        "SELECT DISTINCT ON expressions must match initial ORDER BY expressions"
+    } else if message.contains("For SELECT DISTINCT, ORDER BY expressions") {
+        "for SELECT DISTINCT, ORDER BY expressions must appear in select list"
+    } else {
+        return None;
+    };
+    Some(Error::new(SqlState::INVALID_COLUMN_REFERENCE, told))
+}
+
 /// Aggregates and windows where they can't be.
 fn bad_placement(message: &str, _sql: &str) -> Option<Error> {
     let told = if message.contains("Aggregate functions are not allowed in the WHERE clause") {
         "aggregate functions are not allowed in WHERE"
     } else if message.contains("Aggregate function calls cannot be nested") {
         "aggregate function calls cannot be nested"
+    } else if message.contains("HAVING clause references") {
+        "columns in HAVING must appear in the GROUP BY clause or be used in an aggregate function"
     } else {
         return None;
     };
@@ -270,7 +305,7 @@ fn bad_type(message: &str, _sql: &str) -> Option<Error> {
         .or_else(|| message.split_once("Unsupported CAST from ").map(|(_, rest)| rest))?;
     let (from, to) = told.split_once(" to ")?;
     Some(Error::new(
-        SqlState::DATATYPE_MISMATCH,
+        SqlState("42846"),
         format!("cannot cast type {} to {}", postgres_types(from), postgres_types(to)),
     ))
 }

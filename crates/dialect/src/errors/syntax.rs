@@ -1,12 +1,11 @@
 //! What the parser and the tokenizer refuse.
 
 use datafusion::sql::sqlparser::parser::ParserError;
-use datafusion::sql::sqlparser::tokenizer::TokenizerError;
+use datafusion::sql::sqlparser::tokenizer::{Location, TokenWithSpan, TokenizerError};
 use thalweg_types::{Error, SqlState};
 
 use super::place;
 use crate::parse::{Places, may_hold_password};
-use datafusion::sql::sqlparser::tokenizer::Location;
 
 pub(super) fn from_parser(error: &ParserError, sql: &str) -> Error {
     match error {
@@ -22,6 +21,14 @@ pub(super) fn from_parser(error: &ParserError, sql: &str) -> Error {
 pub(crate) fn from_tokenizer(error: &TokenizerError, sql: &str) -> Error {
     let Location { line, column } = error.location;
     broken_token(&format!("{} at Line: {line}, Column: {column}", error.message), sql)
+}
+
+/// A token where none may be.
+pub(crate) fn unexpected(token: &TokenWithSpan, sql: &str) -> Error {
+    let mut places = Places::new(sql);
+    let (start, end) = (places.offset(token.span.start), places.offset(token.span.end));
+    let told = format!("syntax error at or near \"{}\"", &sql[start..end]);
+    at(Error::new(SqlState::SYNTAX_ERROR, told), Some(token.span.start), sql)
 }
 
 /// The parser says "Expected: an expression, found: FROM at Line: 1, Column: 8".

@@ -39,10 +39,20 @@ pub(super) fn from_message(message: &str) -> Error {
     if told.starts_with("Unable to parse date from") {
         return Error::new(SqlState::DATETIME_OVERFLOW, "date field value out of range");
     }
-    bad_unit(&told)
+    bad_argument(&told)
+        .or_else(|| bad_unit(&told))
         .or_else(|| bad_text(&told))
         .or_else(|| out_of_range(&told))
         .unwrap_or_else(|| Error::new(SqlState::DATA_EXCEPTION, told))
+}
+
+/// What functions say about arguments that they do not take.
+fn bad_argument(message: &str) -> Option<Error> {
+    if message.contains("field position must not be zero") {
+        return Some(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    }
+    let is_length = message.starts_with("negative count not allowed");
+    is_length.then(|| Error::new(SqlState("22011"), "negative substring length not allowed"))
 }
 
 /// "Date part 'x' not supported" and "Unsupported date_trunc granularity: 'x'. …"

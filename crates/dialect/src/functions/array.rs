@@ -2,23 +2,141 @@
 
 use std::sync::Arc;
 
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int32Builder, ListBuilder};
+use arrow::array::{StringViewArray, new_null_array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType as ArrowType, Int64Type};
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::functions_nested::array_has::array_has_any_udf;
 use datafusion::functions_nested::remove::array_remove_all_udf;
 use datafusion::functions_nested::replace::array_replace_all_udf;
-use datafusion::logical_expr::ScalarUDF;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
+use thalweg_types::{DataType, Error, Result, SqlState};
 
-/// DataFusion's `array_remove` and `array_replace` stop at the first item.
+use super::define::{Compute, Function};
+use crate::types::arrow_type;
+
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let named = |udf: Arc<ScalarUDF>, name: &'static str| {
         Arc::new(udf.as_ref().clone().with_aliases([name]))
     };
+    let int = || ArrowType::Int32;
+    let of_any = |name, arguments, returns, compute: Compute| {
+        Function::signed(name, TypeSignature::Any(arguments), returns, compute).into_udf()
+    };
+    let subscripts = DataType::Array(Box::new(DataType::Int4));
     vec![
+        // DataFusion's own stop at the first item.
         named(array_remove_all_udf(), "array_remove"),
         named(array_replace_all_udf(), "array_replace"),
+        of_any("array_length", 2, int(), |columns| along(columns, |length| length)),
+        of_any("array_upper", 2, int(), |columns| along(columns, |length| length)),
+        of_any("array_lower", 2, int(), |columns| along(columns, |_| 1)),
+        of_any("array_ndims", 1, int(), |columns| {
+            each(&columns[0], |lengths| (!lengths.is_empty()).then_some(lengths.len() as i32))
+        }),
+        of_any("cardinality", 1, int(), |columns| {
+            each(&columns[0], |lengths| {
+                Some(if lengths.is_empty() { 0 } else { lengths.iter().product() })
+            })
+        }),
+        of_any("array_dims", 1, ArrowType::Utf8View, dimensions),
+        of_any("array_subscripts", 2, arrow_type(&subscripts), list_subscripts),
+        of_any("array_has_unknown", 1, ArrowType::Boolean, has_unknown),
     ]
+}
+
+/// The lengths of a list's dimensions; none if it is empty.
+fn lengths_of(list: &ArrayRef) -> Vec<i32> {
+    let mut lengths = Vec::new();
+    let mut items = list.clone();
+    loop {
+        if items.is_empty() {
+            return Vec::new();
+        }
+        lengths.push(items.len() as i32);
+        let inner = items.as_list_opt::<i32>().filter(|lists| lists.is_valid(0));
+        match inner.map(|lists| lists.value(0)) {
+            Some(inner) => items = inner,
+            None => return lengths,
+        }
+    }
+}
+
+/// The lengths of the list in each row, whatever the kind of list.
+fn all_lengths(column: &ArrayRef) -> Result<Vec<Option<Vec<i32>>>> {
+    let not_a_list = || {
+        let told = "function does not exist for the given argument types";
+        Error::new(SqlState::UNDEFINED_FUNCTION, told)
+    };
+    let item = match column.data_type() {
+        ArrowType::Null => return Ok(vec![None; column.len()]),
+        ArrowType::List(item) | ArrowType::LargeList(item) | ArrowType::FixedSizeList(item, _) => {
+            item.clone()
+        }
+        _ => return Err(not_a_list()),
+    };
+    let lists = cast(column, &ArrowType::List(item)).map_err(|_| not_a_list())?;
+    let lists = lists.as_list::<i32>();
+    let all =
+        (0..lists.len()).map(|row| lists.is_valid(row).then(|| lengths_of(&lists.value(row))));
+    Ok(all.collect())
+}
+
+fn each(column: &ArrayRef, measure: impl Fn(Vec<i32>) -> Option<i32>) -> Result<ArrayRef> {
+    let lengths = all_lengths(column)?.into_iter();
+    Ok(Arc::new(lengths.map(|lengths| measure(lengths?)).collect::<Int32Array>()))
+}
+
+/// What a dimension, given as the second argument, has to say.
+fn along(columns: &[ArrayRef], measure: impl Fn(i32) -> i32) -> Result<ArrayRef> {
+    let places = cast(&columns[1], &ArrowType::Int64)
+        .map_err(|error| crate::errors::from_arrow_error(&error))?;
+    let places = places.as_primitive::<Int64Type>();
+    let measured = all_lengths(&columns[0])?.into_iter().zip(places).map(|(lengths, place)| {
+        let place = usize::try_from(place?).ok()?.checked_sub(1)?;
+        lengths?.get(place).map(|length| measure(*length))
+    });
+    Ok(Arc::new(measured.collect::<Int32Array>()))
+}
+
+/// `[1:2][1:3]`
+fn dimensions(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let written = all_lengths(&columns[0])?.into_iter().map(|lengths| {
+        let lengths = lengths.filter(|lengths| !lengths.is_empty())?;
+        Some(lengths.iter().map(|length| format!("[1:{length}]")).collect::<String>())
+    });
+    Ok(Arc::new(written.collect::<StringViewArray>()))
+}
+
+/// The places of a dimension.
+fn list_subscripts(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let lengths = along(columns, |length| length)?;
+    let mut lists = ListBuilder::new(Int32Builder::new());
+    for length in lengths.as_primitive::<arrow::datatypes::Int32Type>() {
+        (1..=length.unwrap_or(0)).for_each(|place| lists.values().append_value(place));
+        lists.append(true);
+    }
+    Ok(Arc::new(lists.finish()))
+}
+
+/// NULL for lists that have a NULL among their items, and false for all others.
+fn has_unknown(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let column = &columns[0];
+    let item = match column.data_type() {
+        ArrowType::List(item) | ArrowType::LargeList(item) | ArrowType::FixedSizeList(item, _) => {
+            item.clone()
+        }
+        _ => return Ok(new_null_array(&ArrowType::Boolean, column.len())),
+    };
+    let lists = cast(column, &ArrowType::List(item))
+        .map_err(|error| crate::errors::from_arrow_error(&error))?;
+    let lists = lists.as_list::<i32>();
+    let known = |row: usize| lists.is_valid(row) && lists.value(row).null_count() == 0;
+    let found = (0..lists.len()).map(|row| known(row).then_some(false));
+    Ok(Arc::new(found.collect::<BooleanArray>()))
 }
 
 /// `a && b`: whether two arrays share an item.

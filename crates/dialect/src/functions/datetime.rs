@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, StringViewArray};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType as ArrowType, Date32Type, Field, Float64Type, Int64Type,
+    ArrowPrimitiveType, DataType as ArrowType, Date32Type, Field, Float64Type,
     IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
     TimestampMicrosecondType,
 };
@@ -18,10 +18,6 @@ use super::statement_time::StatementTime;
 use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, days_in_month};
 use crate::cast::{Manner, convert, is_text};
 
-fn timestamp() -> ArrowType {
-    ArrowType::Timestamp(TimeUnit::Microsecond, None)
-}
-
 fn timestamptz() -> ArrowType {
     ArrowType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
@@ -32,7 +28,6 @@ fn interval() -> ArrowType {
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let text = || ArrowType::Utf8View;
-    let (int, float) = (ArrowType::Int64, ArrowType::Float64);
     let justify = |name, compute| Function::new(name, &[&[interval()]], interval(), compute);
     vec![
         Function::signed("to_char", TypeSignature::Any(2), text(), to_char).into_udf(),
@@ -44,14 +39,13 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
             to_timestamp,
         )
         .into_udf(),
-        Function::new(
-            "make_timestamp",
-            &[&[int.clone(), int.clone(), int.clone(), int.clone(), int, float]],
-            timestamp(),
-            make_timestamp,
+        Function::signed(
+            "age",
+            TypeSignature::OneOf(vec![TypeSignature::Any(1), TypeSignature::Any(2)]),
+            interval(),
+            age,
         )
         .into_udf(),
-        Function::new("age", &[&[timestamp(), timestamp()]], interval(), age).into_udf(),
         justify("justify_days", justify_days).into_udf(),
         justify("justify_hours", justify_hours).into_udf(),
         justify("justify_interval", justify_interval).into_udf(),
@@ -95,7 +89,7 @@ fn to_char(columns: &[ArrayRef]) -> Result<ArrayRef> {
         return number_pattern::to_char(&columns[0], patterns);
     }
     if matches!(given, ArrowType::Interval(_)) {
-        return Err(Error::unsupported("to_char of an interval"));
+        return interval_to_char(&columns[0], patterns);
     }
     let values = moments(&columns[0])?;
     let mut last: Option<(String, Pattern)> = None;
@@ -110,6 +104,17 @@ fn to_char(columns: &[ArrayRef]) -> Result<ArrayRef> {
             pattern.write(micros, &mut text);
         }
         Some(text.clone())
+    });
+    Ok(Arc::new(written.collect::<StringViewArray>()))
+}
+
+fn interval_to_char(column: &ArrayRef, patterns: &StringViewArray) -> Result<ArrayRef> {
+    let intervals = column.as_primitive::<IntervalMonthDayNanoType>();
+    let written = pairs(intervals, patterns).map(|pair| {
+        let (interval, pattern) = pair?;
+        let mut text = String::new();
+        Pattern::new(pattern).write_interval(interval, &mut text);
+        Some(text)
     });
     Ok(Arc::new(written.collect::<StringViewArray>()))
 }
@@ -154,35 +159,12 @@ fn out_of_range() -> Error {
     Error::new(SqlState::DATETIME_OVERFLOW, "timestamp out of range")
 }
 
-fn make_timestamp(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let part = |place: usize, row: usize| columns[place].as_primitive::<Int64Type>().value(row);
-    let seconds = columns[5].as_primitive::<Float64Type>();
-    let made = (0..seconds.len()).map(|row| {
-        if columns.iter().any(|column| column.is_null(row)) {
-            return Ok(None);
-        }
-        let (hour, minute, second) = (part(3, row), part(4, row), seconds.value(row));
-        let month = u32::try_from(part(1, row)).unwrap_or(0);
-        let day = u32::try_from(part(2, row)).unwrap_or(0);
-        let civil = Civil::checked(part(0, row), month, day);
-        let valid =
-            (0..=24).contains(&hour) && (0..60).contains(&minute) && (0.0..=60.0).contains(&second);
-        let (Some(civil), true) = (civil, valid) else {
-            return Err(Error::new(
-                SqlState::DATETIME_OVERFLOW,
-                "date/time field value out of range",
-            ));
-        };
-        let micros = (second * MICROS_PER_SECOND as f64).round() as i64;
-        let clock = (hour * 60 + minute) * 60 * MICROS_PER_SECOND + micros;
-        Ok(Some(civil.to_days() * MICROS_PER_DAY + clock))
-    });
-    Ok(Arc::new(made.collect::<Result<PrimitiveArray<TimestampMicrosecondType>>>()?))
-}
-
 /// The time between two moments in years, months and days, as a person would count them.
 fn age(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let (later, earlier) = (moments(&columns[0])?, moments(&columns[1])?);
+    let [later, earlier] = columns else {
+        return Err(Error::unsupported("age of one moment, as counted from today"));
+    };
+    let (later, earlier) = (moments(later)?, moments(earlier)?);
     let ages = later.iter().zip(&earlier).map(|(later, earlier)| {
         let (later, earlier) = (later?, earlier?);
         Some(match later >= earlier {

@@ -30,6 +30,8 @@ enum Returns {
     Always(ArrowType),
     /// The type of the argument at this place.
     Argument(usize),
+    /// What follows from the types of the arguments.
+    Computed(fn(&[ArrowType]) -> PlanResult<ArrowType>),
     Field(FieldRef),
 }
 
@@ -72,6 +74,15 @@ impl Function {
     /// The result has the type of an argument.
     pub(crate) fn returning_argument(mut self, place: usize) -> Function {
         self.returns = Returns::Argument(place);
+        self
+    }
+
+    /// The result's type follows from those of the arguments.
+    pub(crate) fn returning(
+        mut self,
+        returns: fn(&[ArrowType]) -> PlanResult<ArrowType>,
+    ) -> Function {
+        self.returns = Returns::Computed(returns);
         self
     }
 
@@ -124,6 +135,7 @@ impl ScalarUDFImpl for Function {
         Ok(match &self.returns {
             Returns::Always(data_type) => data_type.clone(),
             Returns::Argument(place) => arg_types[*place].clone(),
+            Returns::Computed(returns) => returns(arg_types)?,
             Returns::Field(field) => field.data_type().clone(),
         })
     }

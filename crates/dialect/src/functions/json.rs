@@ -4,6 +4,7 @@
 //! are a union of kinds by default; here they are text or JSON, as PostgreSQL's are.
 
 mod build;
+mod items;
 
 use std::sync::Arc;
 
@@ -48,6 +49,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         contains_udf(),
     ];
     functions.extend(build::functions());
+    functions.extend(items::functions());
     functions
 }
 
@@ -187,6 +189,9 @@ impl ExprPlanner for JsonOperators {
         match op {
             BinaryOperator::HashArrow | BinaryOperator::HashLongArrow => {
                 arguments.extend(path_of(right));
+            }
+            _ if right.get_type(schema).is_ok_and(|given| given.is_integer()) => {
+                arguments.push(datafusion::logical_expr::cast(right, ArrowType::Int64));
             }
             _ => arguments.push(right),
         }

@@ -1,18 +1,30 @@
 //! Functions of numbers.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int32Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int32Array, Int64Array,
+};
+use arrow::compute::cast;
 use arrow::compute::kernels::numeric;
-use arrow::datatypes::{DataType as ArrowType, Float64Type, Int64Type};
-use datafusion::common::{DFSchema, Result as PlanResult};
+use arrow::datatypes::{DataType as ArrowType, Decimal128Type, Field, Float64Type, Int64Type};
+use datafusion::common::{DFSchema, Result as PlanResult, exec_err};
+use datafusion::error::DataFusionError;
 use datafusion::functions::math;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
-use datafusion::sql::sqlparser::ast::BinaryOperator;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType as SqlType, ExactNumberInfo};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::define::Function;
+use crate::arithmetic::numeric::decimal_of;
+use crate::cast::{Manner, convert};
+use crate::types::{arrow_type, column_type, from_arrow};
+
+const PRECISION_MAX: u8 = 38;
+
+/// How many digits behind the point `to_number` reads at most.
+const READ_SCALE: i8 = 15;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let (float, int) = (ArrowType::Float64, ArrowType::Int32);
@@ -20,8 +32,44 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         Function::signed("mod", TypeSignature::Numeric(2), ArrowType::Int64, modulo)
             .returning_argument(0)
             .into_udf(),
-        Function::new("div", &[&[ArrowType::Int64, ArrowType::Int64]], ArrowType::Int64, quotient)
+        Function::signed("div", TypeSignature::Any(2), ArrowType::Null, quotient)
+            .returning(whole_quotient)
             .into_udf(),
+        float_function("ln", |columns| logarithm(columns, f64::ln)),
+        float_function("log10", |columns| logarithm(columns, f64::log10)),
+        Function::new(
+            "log",
+            &[&[float.clone()], &[float.clone(), float.clone()]],
+            float.clone(),
+            log,
+        )
+        .into_udf(),
+        float_function("sqrt", square_root),
+        POWER.clone(),
+        Function::signed("bitwise_not", TypeSignature::Any(1), ArrowType::Int64, complement)
+            .returning_argument(0)
+            .into_udf(),
+        Function::signed("numeric", TypeSignature::Any(1), ArrowType::Null, numeric_of)
+            .returning(numeric_type)
+            .into_udf(),
+        Function::new(
+            "to_number",
+            &[&[ArrowType::Utf8View, ArrowType::Utf8View]],
+            ArrowType::Decimal128(PRECISION_MAX, READ_SCALE),
+            to_number,
+        )
+        .into_udf(),
+        Function::signed("scale", TypeSignature::Any(1), ArrowType::Int32, scale).into_udf(),
+        Function::signed("min_scale", TypeSignature::Any(1), ArrowType::Int32, min_scale)
+            .into_udf(),
+        Function::signed("num_nulls", TypeSignature::VariadicAny, ArrowType::Int32, |columns| {
+            count_nulls(columns, true)
+        })
+        .into_udf(),
+        Function::signed("num_nonnulls", TypeSignature::VariadicAny, ArrowType::Int32, |columns| {
+            count_nulls(columns, false)
+        })
+        .into_udf(),
         Function::new(
             "width_bucket",
             &[&[float.clone(), float.clone(), float.clone(), float]],
@@ -30,7 +78,6 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         )
         .into_udf(),
         Arc::new(math::signum().as_ref().clone().with_aliases(["sign"])),
-        Arc::new(math::ceil().as_ref().clone().with_aliases(["ceiling"])),
     ]
 }
 
@@ -38,11 +85,215 @@ fn modulo(columns: &[ArrayRef]) -> Result<ArrayRef> {
     numeric::rem(&columns[0], &columns[1]).map_err(|error| crate::errors::from_arrow_error(&error))
 }
 
+/// `CAST(value AS numeric)` keeps the scale that the value has.
+fn numeric_type(arguments: &[ArrowType]) -> PlanResult<ArrowType> {
+    Ok(match arguments {
+        [decimal] if decimal.is_decimal() => decimal.clone(),
+        [integer] if integer.is_integer() => {
+            let (precision, scale) = decimal_of(integer).unwrap_or((PRECISION_MAX, 0));
+            ArrowType::Decimal128(precision, scale)
+        }
+        _ => arrow_type(&column_type(&SqlType::Numeric(ExactNumberInfo::None)).map_err(external)?),
+    })
+}
+
+fn numeric_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let given = columns[0].data_type();
+    let target = numeric_type(&[given.clone()]).map_err(|e| Error::internal(e.to_string()))?;
+    if target == *given {
+        return Ok(columns[0].clone());
+    }
+    let field = Field::new("", given.clone(), true);
+    convert(&columns[0], &field, &from_arrow(&target)?, Manner::Explicit)?.ok_or_else(|| {
+        let name = crate::types::display_name(&field);
+        Error::new(SqlState("42846"), format!("cannot cast type {name} to numeric"))
+    })
+}
+
+fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// Whole numbers among themselves give a whole number, as anything else does a numeric.
+fn whole_quotient(arguments: &[ArrowType]) -> PlanResult<ArrowType> {
+    match arguments {
+        [left, right] if left.is_integer() && right.is_integer() => Ok(ArrowType::Int64),
+        [left, right] if left.is_numeric() && right.is_numeric() => {
+            Ok(ArrowType::Decimal128(PRECISION_MAX, 0))
+        }
+        _ => exec_err!("Function 'div' does not take such arguments"),
+    }
+}
+
 /// Rounds towards zero.
 fn quotient(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let told = |error| crate::errors::from_arrow_error(&error);
+    let to = |target: &ArrowType| -> Result<Vec<ArrayRef>> {
+        columns.iter().map(|column| cast(column, target).map_err(told)).collect()
+    };
+    if columns.iter().all(|column| column.data_type().is_integer()) {
+        let whole = to(&ArrowType::Int64)?;
+        return numeric::div(
+            &whole[0].as_primitive::<Int64Type>(),
+            &whole[1].as_primitive::<Int64Type>(),
+        )
+        .map_err(told);
+    }
+    let scale = columns.iter().filter_map(|column| decimal_of(column.data_type()));
+    let scale = scale.map(|(_, scale)| scale).max().unwrap_or(0);
+    let values = to(&ArrowType::Decimal128(PRECISION_MAX, scale))?;
     let (left, right) =
-        (columns[0].as_primitive::<Int64Type>(), columns[1].as_primitive::<Int64Type>());
-    numeric::div(left, right).map_err(|error| crate::errors::from_arrow_error(&error))
+        (values[0].as_primitive::<Decimal128Type>(), values[1].as_primitive::<Decimal128Type>());
+    let quotients = left.iter().zip(right).map(|pair| match pair {
+        (Some(_), Some(0)) => Err(Error::new(SqlState::DIVISION_BY_ZERO, "division by zero")),
+        (Some(left), Some(right)) => Ok(Some(left / right)),
+        _ => Ok(None),
+    });
+    let quotients = quotients.collect::<Result<Decimal128Array>>()?;
+    Ok(Arc::new(quotients.with_data_type(ArrowType::Decimal128(PRECISION_MAX, 0))))
+}
+
+fn float_function(
+    name: &'static str,
+    compute: fn(&[ArrayRef]) -> Result<ArrayRef>,
+) -> Arc<ScalarUDF> {
+    Function::new(name, &[&[ArrowType::Float64]], ArrowType::Float64, compute).into_udf()
+}
+
+fn logarithm(columns: &[ArrayRef], logarithm: fn(f64) -> f64) -> Result<ArrayRef> {
+    let values = columns[0].as_primitive::<Float64Type>();
+    let logarithms: Float64Array =
+        values.try_unary(|value| logarithm_argument(value).map(logarithm))?;
+    Ok(Arc::new(logarithms))
+}
+
+fn logarithm_argument(value: f64) -> Result<f64> {
+    let told = match value {
+        0.0 => "cannot take logarithm of zero",
+        value if value < 0.0 => "cannot take logarithm of a negative number",
+        value => return Ok(value),
+    };
+    Err(Error::new(SqlState("2201E"), told))
+}
+
+/// To the base 10, or to the base that comes first.
+fn log(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let [bases, values] = columns else { return logarithm(columns, f64::log10) };
+    each_pair(bases, values, |base, value| {
+        let (base, value) = (logarithm_argument(base)?, logarithm_argument(value)?);
+        if base == 1.0 {
+            return Err(Error::new(SqlState::DIVISION_BY_ZERO, "division by zero"));
+        }
+        // Exact for powers of these bases.
+        Ok(match base {
+            2.0 => value.log2(),
+            10.0 => value.log10(),
+            base => value.ln() / base.ln(),
+        })
+    })
+}
+
+fn each_pair(
+    left: &ArrayRef,
+    right: &ArrayRef,
+    compute: impl Fn(f64, f64) -> Result<f64>,
+) -> Result<ArrayRef> {
+    let pairs = left.as_primitive::<Float64Type>().iter().zip(right.as_primitive::<Float64Type>());
+    let computed = pairs.map(|pair| match pair {
+        (Some(left), Some(right)) => compute(left, right).map(Some),
+        _ => Ok(None),
+    });
+    Ok(Arc::new(computed.collect::<Result<Float64Array>>()?))
+}
+
+fn square_root(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let roots: Float64Array =
+        columns[0].as_primitive::<Float64Type>().try_unary(|value| match value {
+            value if value < 0.0 => {
+                let told = "cannot take square root of a negative number";
+                Err(Error::new(SqlState("2201F"), told))
+            }
+            value => Ok(value.sqrt()),
+        })?;
+    Ok(Arc::new(roots))
+}
+
+fn powers(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    each_pair(&columns[0], &columns[1], |base, exponent| {
+        let refused = |told: &str| Err(Error::new(SqlState("2201F"), told));
+        if base == 0.0 && exponent < 0.0 {
+            return refused("zero raised to a negative power is undefined");
+        }
+        if base < 0.0 && exponent.fract() != 0.0 {
+            return refused(
+                "a negative number raised to a non-integer power yields a complex result",
+            );
+        }
+        let power = base.powf(exponent);
+        if power.is_infinite() && base.is_finite() && exponent.is_finite() {
+            let told = "value out of range: overflow";
+            return Err(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told));
+        }
+        Ok(power)
+    })
+}
+
+/// `~value`
+fn complement(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let told = |error| crate::errors::from_arrow_error(&error);
+    let target = columns[0].data_type();
+    if !target.is_integer() {
+        let name = crate::types::display_name(&Field::new("", target.clone(), true));
+        let told = format!("operator does not exist: ~ {name}");
+        return Err(Error::new(SqlState::UNDEFINED_FUNCTION, told));
+    }
+    let values = cast(&columns[0], &ArrowType::Int64).map_err(told)?;
+    let flipped: Int64Array = values.as_primitive::<Int64Type>().unary(|value| !value);
+    cast(&flipped, target).map_err(told)
+}
+
+/// The digits of a text and its sign, wherever that stands; the pattern says no more than that.
+fn to_number(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let texts = columns[0].as_string_view();
+    let digits = texts.iter().enumerate().map(|(row, text)| {
+        let text = text.filter(|_| columns[1].is_valid(row))?;
+        let sign = if text.contains(['-', '<']) { "-" } else { "" };
+        let digits = text.chars().filter(|c| c.is_ascii_digit() || *c == '.');
+        Some(format!("{sign}{}", digits.collect::<String>()))
+    });
+    let digits: ArrayRef = Arc::new(digits.collect::<arrow::array::StringViewArray>());
+    let field = Field::new("", ArrowType::Utf8View, true);
+    let target = from_arrow(&ArrowType::Decimal128(PRECISION_MAX, READ_SCALE))?;
+    convert(&digits, &field, &target, Manner::Explicit)?
+        .ok_or_else(|| Error::internal("text is read as numeric"))
+}
+
+/// How many digits a numeric has behind the point.
+fn scale(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let scale = decimal_of(columns[0].data_type()).map_or(0, |(_, scale)| i32::from(scale.max(0)));
+    let column = &columns[0];
+    let scales = (0..column.len()).map(|row| column.is_valid(row).then_some(scale));
+    Ok(Arc::new(scales.collect::<Int32Array>()))
+}
+
+/// How many of them it needs.
+fn min_scale(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let texts = crate::cast::to_text(&columns[0])?;
+    let scales = texts.as_string_view().iter().map(|text| {
+        let (_, fraction) = text?.split_once('.').unwrap_or_default();
+        Some(fraction.trim_end_matches('0').len() as i32)
+    });
+    Ok(Arc::new(scales.collect::<Int32Array>()))
+}
+
+fn count_nulls(columns: &[ArrayRef], are_null: bool) -> Result<ArrayRef> {
+    let rows = columns.first().map_or(0, |column| column.len());
+    let counts = (0..rows).map(|row| {
+        let is_null =
+            |column: &&ArrayRef| column.data_type() == &ArrowType::Null || column.is_null(row);
+        Some(columns.iter().filter(|column| is_null(column) == are_null).count() as i32)
+    });
+    Ok(Arc::new(counts.collect::<Int32Array>()))
 }
 
 /// In which of so many equal parts of a range a value lies: 0 below it, one more than there are
@@ -74,6 +325,13 @@ fn width_bucket(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(buckets.collect::<Result<Int32Array>>()?))
 }
 
+static POWER: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let float = ArrowType::Float64;
+    Function::new("power", &[&[float.clone(), float.clone()]], float, powers)
+        .alias("pow")
+        .into_udf()
+});
+
 /// `a ^ b` is a power, and not DataFusion's exclusive or.
 #[derive(Debug)]
 pub(super) struct Power;
@@ -86,7 +344,7 @@ impl ExprPlanner for Power {
     ) -> PlanResult<PlannerResult<RawBinaryExpr>> {
         match expr.op {
             BinaryOperator::PGExp => {
-                Ok(PlannerResult::Planned(math::power().call(vec![expr.left, expr.right])))
+                Ok(PlannerResult::Planned(POWER.call(vec![expr.left, expr.right])))
             }
             _ => Ok(PlannerResult::Original(expr)),
         }

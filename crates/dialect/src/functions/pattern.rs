@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use arrow::datatypes::IntervalMonthDayNano;
+
 use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, Refusal};
 
 const MONTHS: [&str; 12] = [
@@ -43,6 +45,7 @@ enum Field {
     Meridiem { dotted: bool },
     Quarter,
     WeekOfYear,
+    WeekOfMonth,
     IsoWeek,
     JulianDay,
     Zone,
@@ -95,7 +98,7 @@ const FIELDS: [(&str, Field); 44] = [
     ("TZ", Field::Zone),
     ("OF", Field::Offset),
     ("I", Field::IsoYear),
-    ("W", Field::WeekOfYear),
+    ("W", Field::WeekOfMonth),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +179,40 @@ impl Pattern {
                     }
                 }
             }
+        }
+    }
+
+    /// Writes a span: its hours may be more than a day has.
+    pub(crate) fn write_interval(&self, interval: IntervalMonthDayNano, text: &mut String) {
+        let micros = interval.nanoseconds / 1_000;
+        let seconds = micros / MICROS_PER_SECOND;
+        for part in &self.parts {
+            let (field, bare) = match part {
+                Part::Literal(literal) => {
+                    text.push_str(literal);
+                    continue;
+                }
+                Part::Field { field, bare, .. } => (*field, *bare),
+            };
+            let (value, width) = match field {
+                Field::Year(digits) => (i64::from(interval.months / 12), digits),
+                Field::Month => (i64::from(interval.months % 12), 2),
+                Field::DayOfMonth => (i64::from(interval.days), 2),
+                Field::Hour24 => (seconds / 3_600, 2),
+                Field::Hour12 => ((seconds / 3_600 + 11).rem_euclid(12) + 1, 2),
+                Field::Minute => (seconds / 60 % 60, 2),
+                Field::Second => (seconds % 60, 2),
+                Field::SecondOfDay => (seconds, 5),
+                Field::Fraction(digits) => {
+                    let unit = 10_i64.pow(6 - digits as u32);
+                    (micros % MICROS_PER_SECOND / unit, digits)
+                }
+                // Spans have no names and no place in the calendar.
+                _ => continue,
+            };
+            let width = if bare { 0 } else { width };
+            let sign = if value < 0 { "-" } else { "" };
+            let _ = write!(text, "{sign}{:0width$}", value.abs());
         }
     }
 
@@ -263,29 +300,30 @@ fn ordinal_suffix(number: &str, case: Case) -> &'static str {
 }
 
 /// A moment taken apart.
-struct Clock {
-    days: i64,
-    civil: Civil,
-    micros: i64,
+pub(super) struct Clock {
+    pub(super) days: i64,
+    pub(super) civil: Civil,
+    /// Since midnight.
+    pub(super) micros: i64,
 }
 
 impl Clock {
-    fn at(micros: i64) -> Clock {
+    pub(super) fn at(micros: i64) -> Clock {
         let days = micros.div_euclid(MICROS_PER_DAY);
         Clock { days, civil: Civil::from_days(days), micros: micros.rem_euclid(MICROS_PER_DAY) }
     }
 
-    fn day_of_year(&self) -> i64 {
+    pub(super) fn day_of_year(&self) -> i64 {
         self.days - Civil { month: 1, day: 1, ..self.civil }.to_days() + 1
     }
 
     /// 1 is Monday.
-    fn iso_day_of_week(&self) -> i64 {
+    pub(super) fn iso_day_of_week(&self) -> i64 {
         (self.days + 3).rem_euclid(7) + 1
     }
 
     /// The year and week to which the week's Thursday belongs.
-    fn iso_week(&self) -> (i64, i64) {
+    pub(super) fn iso_week(&self) -> (i64, i64) {
         let thursday = self.days + 4 - self.iso_day_of_week();
         let year = Civil::from_days(thursday).year;
         let first = Civil { year, month: 1, day: 1 }.to_days();
@@ -323,6 +361,7 @@ impl Clock {
             }
             Field::Quarter => number(i64::from(month - 1) / 3 + 1, 1),
             Field::WeekOfYear => number((self.day_of_year() - 1) / 7 + 1, 2),
+            Field::WeekOfMonth => number(i64::from(day - 1) / 7 + 1, 1),
             Field::IsoWeek => number(self.iso_week().1, 2),
             Field::JulianDay => number(self.days + 2_440_588, 1),
             Field::MonthName { short } => {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
-use arrow::datatypes::DataType as ArrowType;
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, StringViewArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType as ArrowType, Field, Int64Type};
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{Error, Result, SqlState};
 
-use super::define::Function;
-use crate::cast::to_text;
+use super::define::{Compute, Function};
+use crate::cast::{is_text, to_text};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let text = || ArrowType::Utf8View;
@@ -18,7 +19,121 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         of_any("quote_literal", quote_literal).into_udf(),
         of_any("quote_nullable", quote_nullable).into_udf(),
         Function::signed("format", TypeSignature::VariadicAny, text(), format).into_udf(),
+        Function::signed("concat", TypeSignature::VariadicAny, text(), concat).into_udf(),
+        Function::signed("concat_ws", TypeSignature::VariadicAny, text(), concat_with).into_udf(),
+        of_text_or_bytes("length", length)
+            .alias("char_length")
+            .alias("character_length")
+            .into_udf(),
+        of_text_or_bytes("octet_length", octet_length).into_udf(),
+        Function::new("chr", &[&[ArrowType::Int64]], text(), character).into_udf(),
     ]
+}
+
+/// A function that gives a whole number.
+fn of_text_or_bytes(name: &'static str, compute: Compute) -> Function {
+    Function::signed(name, TypeSignature::Any(1), ArrowType::Int32, compute)
+}
+
+fn length(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    measure("length", columns, |text| match text.is_ascii() {
+        true => text.len(),
+        false => text.chars().count(),
+    })
+}
+
+fn octet_length(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    measure("octet_length", columns, str::len)
+}
+
+/// Texts as `of_text` measures them, bytes by their number.
+fn measure(name: &str, columns: &[ArrayRef], of_text: fn(&str) -> usize) -> Result<ArrayRef> {
+    let column = &columns[0];
+    let given = column.data_type();
+    let told = |error| crate::errors::from_arrow_error(&error);
+    Ok(match given {
+        ArrowType::Binary
+        | ArrowType::LargeBinary
+        | ArrowType::BinaryView
+        | ArrowType::FixedSizeBinary(_) => {
+            let through = match given {
+                ArrowType::FixedSizeBinary(_) => cast(column, &ArrowType::Binary).map_err(told)?,
+                _ => column.clone(),
+            };
+            let bytes = cast(&through, &ArrowType::BinaryView).map_err(told)?;
+            let lengths = bytes.as_binary_view().iter().map(|bytes| Some(bytes?.len() as i32));
+            Arc::new(lengths.collect::<Int32Array>())
+        }
+        ArrowType::Null => arrow::array::new_null_array(&ArrowType::Int32, column.len()),
+        text if is_text(text) => {
+            let texts = to_text(column)?;
+            let lengths = texts.as_string_view().iter().map(|text| Some(of_text(text?) as i32));
+            Arc::new(lengths.collect::<Int32Array>())
+        }
+        other => {
+            let other = crate::types::display_name(&Field::new("", other.clone(), true));
+            let told = format!("function {name}({other}) does not exist");
+            return Err(Error::new(SqlState::UNDEFINED_FUNCTION, told)
+                .with_hint("You might need to add explicit type casts."));
+        }
+    })
+}
+
+/// Values as a client sees them: `t` and `f`, where a cast to text gives `true` and `false`.
+fn shown(column: &ArrayRef) -> Result<ArrayRef> {
+    match column.data_type() {
+        ArrowType::Boolean => {
+            let values = column.as_boolean().iter();
+            let letters = values.map(|value| value.map(|value| if value { "t" } else { "f" }));
+            Ok(Arc::new(letters.collect::<StringViewArray>()))
+        }
+        ArrowType::Null => Ok(arrow::array::new_null_array(&ArrowType::Utf8View, column.len())),
+        _ => to_text(column),
+    }
+}
+
+/// NULLs are left out.
+fn concat(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let texts = columns.iter().map(shown).collect::<Result<Vec<_>>>()?;
+    let rows = columns.first().map_or(0, |column| column.len());
+    let joined = (0..rows).map(|row| {
+        let texts = texts.iter().map(|text| text.as_string_view());
+        Some(
+            texts.filter(|text| text.is_valid(row)).map(|text| text.value(row)).collect::<String>(),
+        )
+    });
+    Ok(Arc::new(joined.collect::<StringViewArray>()))
+}
+
+/// `concat_ws(separator, …)`, NULL only where the separator is.
+fn concat_with(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let texts = columns.iter().map(shown).collect::<Result<Vec<_>>>()?;
+    let Some((separators, texts)) = texts.split_first() else {
+        return Err(Error::new(SqlState::UNDEFINED_FUNCTION, "concat_ws takes a separator"));
+    };
+    let separators = separators.as_string_view();
+    let joined = separators.iter().enumerate().map(|(row, separator)| {
+        let texts = texts.iter().map(|text| text.as_string_view());
+        let texts = texts.filter(|text| text.is_valid(row)).map(|text| text.value(row));
+        Some(texts.collect::<Vec<_>>().join(separator?))
+    });
+    Ok(Arc::new(joined.collect::<StringViewArray>()))
+}
+
+fn character(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let codes = columns[0].as_primitive::<Int64Type>().iter();
+    let characters = codes.map(|code| {
+        let Some(code) = code else { return Ok(None) };
+        if code == 0 {
+            return Err(Error::new(SqlState("54000"), "null character not permitted"));
+        }
+        let character = u32::try_from(code).ok().and_then(char::from_u32);
+        character.map(|character| Some(character.to_string())).ok_or_else(|| {
+            let told = "requested character not valid for encoding";
+            Error::new(SqlState("54000"), told)
+        })
+    });
+    Ok(Arc::new(characters.collect::<Result<StringViewArray>>()?))
 }
 
 fn each(column: &ArrayRef, write: impl Fn(&str) -> String) -> Result<ArrayRef> {
@@ -77,7 +192,7 @@ fn format(columns: &[ArrayRef]) -> Result<ArrayRef> {
         return Err(Error::new(SqlState::UNDEFINED_FUNCTION, "format takes a pattern"));
     };
     let patterns = to_text(patterns)?;
-    let values = values.iter().map(to_text).collect::<Result<Vec<_>>>()?;
+    let values = values.iter().map(shown).collect::<Result<Vec<_>>>()?;
     let values: Vec<&StringViewArray> = values.iter().map(|text| text.as_string_view()).collect();
     let written = patterns.as_string_view().iter().enumerate().map(|(row, pattern)| {
         let value = |place: usize| -> Option<Option<&str>> {
@@ -112,9 +227,9 @@ fn format_row<'a>(
                     tail,
                 )
             }
-            None if digits > 0 => return Err(Error::unsupported("a width in format()")),
-            None => (next, tail),
+            None => (next, behind),
         };
+        let (width, tail) = width_of(tail);
         let kind =
             tail.chars().next().ok_or_else(|| invalid("unterminated format() type specifier"))?;
         rest = &tail[kind.len_utf8()..];
@@ -124,19 +239,39 @@ fn format_row<'a>(
         }
         let argument = value(place).ok_or_else(|| invalid("too few arguments for format()"))?;
         next = place + 1;
-        match (kind, argument) {
-            ('s', argument) => text.push_str(argument.unwrap_or_default()),
-            ('I', Some(name)) => text.push_str(&identifier(name)),
+        let shown = match (kind, argument) {
+            ('s', argument) => argument.unwrap_or_default().to_owned(),
+            ('I', Some(name)) => identifier(name),
             ('I', None) => {
                 return Err(invalid("null values cannot be formatted as an SQL identifier"));
             }
-            ('L', Some(value)) => text.push_str(&literal(value)),
-            ('L', None) => text.push_str("NULL"),
+            ('L', Some(value)) => literal(value),
+            ('L', None) => "NULL".to_owned(),
             (other, _) => {
                 return Err(invalid(&format!("unrecognized format() type specifier \"{other}\"")));
             }
-        }
+        };
+        pad(&shown, width, &mut text);
     }
     text.push_str(rest);
     Ok(text)
+}
+
+/// A width in front of a kind, negative where the text goes to the left, and what is behind it.
+fn width_of(text: &str) -> (i64, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    match digits.parse() {
+        Ok(width) => (width, rest),
+        Err(_) => (0, text),
+    }
+}
+
+fn pad(shown: &str, width: i64, text: &mut String) {
+    let missing = width.unsigned_abs() as usize;
+    let blanks = " ".repeat(missing.min(1 << 20).saturating_sub(shown.chars().count()));
+    match width < 0 {
+        true => text.extend([shown, &blanks]),
+        false => text.extend([blanks.as_str(), shown]),
+    }
 }

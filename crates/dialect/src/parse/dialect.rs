@@ -1,14 +1,20 @@
-//! The dialect that statements are parsed in: the parser's PostgreSQL, but for one thing.
+//! The dialect that statements are parsed in: the parser's PostgreSQL, but for three things.
 //!
-//! The parser lets a function's named argument have an expression for a name, which is nothing
-//! that PostgreSQL knows. To find out, it parses every argument twice, and a call nested in
-//! twenty others a million times. Everything else is passed on.
+//! - The parser lets a function's named argument have an expression for a name, which is nothing
+//!   that PostgreSQL knows. To find out, it parses every argument twice, and a call nested in
+//!   twenty others a million times.
+//! - A sign binds tighter than `^`: `-2 ^ 2` is 4.
+//! - Literals on lines of their own are one literal.
+//!
+//! Everything else is passed on.
 
 use std::any::TypeId;
 
+use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
 
 const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
 
@@ -32,6 +38,22 @@ impl Dialect for ThalwegDialect {
 
     fn supports_named_fn_args_with_expr_name(&self) -> bool {
         false
+    }
+
+    fn supports_string_literal_concatenation_with_newline(&self) -> bool {
+        true
+    }
+
+    /// `-x`: what follows the sign is read as far as `::` and `[…]` bind, and no further.
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        let op = match parser.peek_token_ref().token {
+            Token::Minus => UnaryOperator::Minus,
+            Token::Plus => UnaryOperator::Plus,
+            _ => return None,
+        };
+        parser.advance_token();
+        let operand = parser.parse_subexpr(self.prec_value(Precedence::AtTz));
+        Some(operand.map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }))
     }
 
     fn identifier_quote_style(&self, identifier: &str) -> Option<char> {

@@ -1,7 +1,7 @@
 //! Literals that DataFusion's planner does not read, put into words that it does.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
 use crate::cast::parse_interval;
 
@@ -28,6 +28,9 @@ pub(super) fn readable(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                 ];
                 readable.extend(parts.map(|token| TokenWithSpan { token, span }));
             }
+            Token::UnicodeStringLiteral(text) => {
+                readable.push(TokenWithSpan { token: Token::SingleQuotedString(text), span });
+            }
             Token::SingleQuotedString(text) if after_interval => {
                 let token = Token::SingleQuotedString(plain_interval(text));
                 readable.push(TokenWithSpan { token, span });
@@ -43,6 +46,41 @@ pub(super) fn readable(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         after_interval = interval_follows;
     }
     readable
+}
+
+/// The second of two literals that stand side by side on one line, which mean nothing together.
+pub(super) fn stray(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
+    let mut after_literal = false;
+    for token in tokens {
+        match &token.token {
+            Token::SingleQuotedString(_) if after_literal => return Some(token),
+            Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) => after_literal = true,
+            Token::Whitespace(Whitespace::Newline | Whitespace::SingleLineComment { .. }) => {
+                after_literal = false
+            }
+            Token::Whitespace(_) => {}
+            _ => after_literal = false,
+        }
+    }
+    None
+}
+
+/// `TABLE t` as a whole statement is `SELECT * FROM t`.
+pub(super) fn expand_table(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_table = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => word.keyword == Keyword::TABLE,
+        _ => false,
+    };
+    let first = tokens.iter().position(|token| !matches!(token.token, Token::Whitespace(_)));
+    let Some(first) = first.filter(|first| is_table(&tokens[*first])) else { return tokens };
+    let word = |text: &str, keyword| {
+        Token::Word(Word { value: text.to_string(), quote_style: None, keyword })
+    };
+    let select = [word("SELECT", Keyword::SELECT), Token::Mul, word("FROM", Keyword::FROM)];
+    let span = tokens[first].span;
+    let mut expanded: Vec<TokenWithSpan> = select.map(|token| TokenWithSpan { token, span }).into();
+    expanded.extend(tokens.into_iter().skip(first + 1));
+    expanded
 }
 
 /// Whether a number has an exponent that no `numeric` of ours has digits for.

@@ -49,6 +49,7 @@ fn figure(expr: &Expr) -> Option<Figured> {
         Expr::Ceil { .. } => strong("ceil"),
         Expr::Floor { .. } => strong("floor"),
         Expr::Position { .. } => strong("position"),
+        Expr::Substring { shorthand: true, .. } => strong("substr"),
         Expr::Substring { .. } => strong("substring"),
         Expr::Overlay { .. } => strong("overlay"),
         Expr::AtTimeZone { .. } => strong("timezone"),

@@ -10,26 +10,34 @@
 //!
 //! Whoever shows the columns of a result to people calls [`output_name`] for each.
 
+mod build;
 mod figure;
+mod integers;
 mod multiset;
 mod names;
+mod operators;
+mod quantified;
+mod results;
 mod rows;
 mod sources;
 mod spelling;
 #[cfg(test)]
 mod tests;
 mod unnest;
+mod using;
+mod values;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Query, Select, Statement, TableFactor, VisitMut, VisitorMut,
+    Expr, Query, Select, SetExpr, Statement, TableFactor, VisitMut, VisitorMut,
 };
 use thalweg_types::{Error, Result};
 use unnest::UnnestSubqueries;
 
+pub(crate) use integers::IntegerLiterals;
 pub use names::output_name;
 
 /// The rules over plans, in the order in which they belong behind all other analyzer rules: they
@@ -55,6 +63,8 @@ pub fn rewrite_statement(statement: &mut Statement) -> Result<()> {
 #[derive(Default)]
 struct Rewrite {
     marks: names::Marks,
+    /// How many queries are around the one that is being visited.
+    depth: usize,
 }
 
 impl VisitorMut for Rewrite {
@@ -62,22 +72,56 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         let respelled = spelling::respell(query);
+        if let SetExpr::Values(rows) = query.body.as_mut() {
+            values::agree(rows);
+        }
         // Names come from the expressions as they were written: before anything inside changes.
-        self.marks.name_columns(query);
+        self.marks.name_columns(query, self.depth > 0);
+        self.depth += 1;
         flow(respelled)
     }
 
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        integers::unmark_query(query);
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        using::expand(select);
         sources::expand_series(select);
+        flow(spelling::check_windows(select))
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        integers::unmark_select(select);
         ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        flow(rows::compare_rows(expr))
+        flow(
+            rows::compare_rows(expr)
+                .and_then(|()| operators::respell(expr))
+                .and_then(|()| quantified::respell(expr)),
+        )
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::Function(function) => integers::unmark_function(function),
+            expr => integers::mark(expr),
+        }
+        results::retype(expr);
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         flow(sources::name_function(factor))
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        integers::unmark_table(factor);
+        ControlFlow::Continue(())
     }
 }
 

@@ -15,6 +15,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::figure::column_name;
+use super::operators::is_call_without_parentheses;
+use super::using;
 
 /// Stands between a name and the number that makes it unique. No identifier holds it in practice.
 const MARK: char = '\u{1f}';
@@ -38,15 +40,38 @@ impl Marks {
         Ident::with_quote('"', format!("{name}{MARK}{}", self.given))
     }
 
-    /// Names the output columns of one query, not of those inside it.
-    pub(super) fn name_columns(&mut self, query: &mut Query) {
+    /// Names the output columns of one query, not of those inside it. A name that is there twice
+    /// can't be referred to: inside another query none of the columns keeps it.
+    pub(super) fn name_columns(&mut self, query: &mut Query, is_nested: bool) {
         let Query { body, order_by, .. } = query;
         match body.as_mut() {
             SetExpr::Select(select) => {
                 let orders = order_by_expressions(order_by);
+                using::resolve_names(select, orders);
+                if is_nested {
+                    self.mark_doubled(select);
+                }
                 SelectNames::new(select, orders, self).name(select, orders);
             }
             other => self.name_operands(other),
+        }
+    }
+
+    fn mark_doubled(&mut self, select: &mut Select) {
+        let name_of = |item: &SelectItem| match item {
+            SelectItem::ExprWithAlias { alias, .. } => Some(normalized(alias)),
+            SelectItem::UnnamedExpr(expr) => column_name(expr),
+            _ => None,
+        };
+        let names: Vec<Option<String>> = select.projection.iter().map(name_of).collect();
+        for (item, name) in select.projection.iter_mut().zip(&names) {
+            let Some(name) = name else { continue };
+            let count = names.iter().flatten().filter(|other| *other == name).count();
+            if let (2.., SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr)) =
+                (count, &*item)
+            {
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: self.mark(name) };
+            }
         }
     }
 
@@ -54,6 +79,7 @@ impl Marks {
     fn name_operands(&mut self, operation: &mut SetExpr) {
         match operation {
             SetExpr::Select(select) => {
+                using::resolve_names(select, &mut []);
                 SelectNames::new(select, &[], self).name(select, &mut []);
             }
             SetExpr::SetOperation { left, right, .. } => {
@@ -136,7 +162,8 @@ impl<'a> SelectNames<'a> {
     /// The alias that `expr` needs, if any.
     fn alias(&mut self, expr: &Expr) -> Option<Ident> {
         let name = column_name(expr);
-        let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+        let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+            && !is_call_without_parentheses(expr);
         let Some(name) = name else { return Some(self.marks.mark("?column?")) };
         let is_safe = if is_column {
             !self.has_wildcard

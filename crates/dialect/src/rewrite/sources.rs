@@ -1,48 +1,158 @@
-//! Functions in FROM: the names of their columns, and arguments that come from other tables.
+//! Functions that give rows: the names of their columns, arguments that come from other tables, and
+//! numbers for their rows.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, Select, SelectItem, TableAlias, TableAliasColumnDef, TableFactor, Visit, Visitor,
+    Expr, Function, FunctionArg, FunctionArgExpr, Ident, ObjectName, Select, SelectItem,
+    TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, Visit, Visitor,
 };
 use thalweg_types::{Error, Result};
 
+use super::build::call;
 use super::figure::quoted;
 use super::names::normalized;
 use super::rows::parse_query;
 
-/// Gives a function in FROM the column names that PostgreSQL gives it, and makes it a lateral
-/// subquery where its arguments are columns.
-pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
-    match factor {
-        TableFactor::Table { args: Some(_), with_ordinality: true, .. }
-        | TableFactor::Function { with_ordinality: true, .. } => {
-            // DataFusion would leave the numbers out without a word.
-            return Err(Error::unsupported("WITH ORDINALITY"));
-        }
-        TableFactor::Table { name, alias, args: Some(arguments), .. } => {
-            let Some(function) = series_name(name) else { return Ok(()) };
-            let arguments = arguments.args.clone();
-            *factor = series(&function, &arguments, alias.take(), factor.clone())?;
-        }
-        TableFactor::Function { name, alias, args, .. } => {
-            let Some(function) = series_name(name) else { return Ok(()) };
-            let arguments = args.clone();
-            *factor = series(&function, &arguments, alias.take(), factor.clone())?;
-        }
-        TableFactor::UNNEST { alias, array_exprs, with_ordinality: false, .. } => {
-            let arrays = array_exprs.clone();
-            let named = named_columns(alias.take(), "unnest", arrays.len());
-            if arrays.iter().any(has_column) {
-                let calls =
-                    arrays.iter().map(|array| format!("unnest({array})")).collect::<Vec<_>>();
-                *factor = lateral(&calls.join(", "), named)?;
-            } else if let TableFactor::UNNEST { alias, .. } = factor {
-                *alias = Some(named);
+/// Functions that give rows, and those that give the same as an array.
+const SET_FUNCTIONS: [(&str, &str); 12] = [
+    ("generate_series", "generate_series"),
+    ("generate_subscripts", "array_subscripts"),
+    ("json_array_elements", "json_elements"),
+    ("json_array_elements_text", "json_elements_text"),
+    ("json_object_keys", "json_keys"),
+    ("jsonb_array_elements", "json_elements"),
+    ("jsonb_array_elements_text", "json_elements_text"),
+    ("jsonb_object_keys", "json_keys"),
+    ("regexp_matches", "regexp_all_matches"),
+    ("regexp_split_to_table", "regexp_split_to_array"),
+    ("string_to_table", "string_to_array"),
+    ("unnest", ""),
+];
+
+/// Names a series that has been seen already.
+const COUNTED: &str = "__counted";
+
+/// A call in FROM, taken apart.
+struct Source {
+    function: String,
+    arguments: Vec<String>,
+    /// Whether an argument is a column of another table.
+    depends: bool,
+    alias: Option<TableAlias>,
+    with_ordinality: bool,
+    /// Whether the rows are whole numbers between two given ones.
+    counts: bool,
+}
+
+impl Source {
+    fn of(factor: &mut TableFactor) -> Option<Source> {
+        let (name, arguments, alias, with_ordinality) = match factor {
+            TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
+                (name, expressions(&args.args)?, alias, *with_ordinality)
             }
+            TableFactor::Function { name, alias, args, with_ordinality, .. } => {
+                (name, expressions(args)?, alias, *with_ordinality)
+            }
+            TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
+                return Some(Source {
+                    function: "unnest".to_owned(),
+                    arguments: array_exprs.iter().map(ToString::to_string).collect(),
+                    depends: array_exprs.iter().any(has_column),
+                    alias: alias.take(),
+                    with_ordinality: *with_ordinality,
+                    counts: false,
+                });
+            }
+            _ => return None,
+        };
+        let function = normalized(name.0.last()?.as_ident()?);
+        array_function(&function)?;
+        if alias.as_ref().is_some_and(|alias| alias.name.value == COUNTED) {
+            return None;
         }
-        _ => {}
+        Some(Source {
+            depends: arguments.iter().any(|argument| has_column(argument)),
+            counts: function == "generate_series" && arguments.iter().all(|a| is_number(a)),
+            arguments: arguments.iter().map(ToString::to_string).collect(),
+            function,
+            alias: alias.take(),
+            with_ordinality,
+        })
+    }
+
+    /// The arrays whose items are the rows.
+    fn arrays(&self) -> Vec<String> {
+        match array_function(&self.function) {
+            Some("") | None => self.arguments.clone(),
+            Some(array) => vec![format!("{array}({})", self.arguments.join(", "))],
+        }
+    }
+
+    /// What PostgreSQL calls the column of the rows.
+    fn column(&self) -> &str {
+        if self.function.contains("array_elements") { "value" } else { &self.function }
+    }
+}
+
+fn expressions(arguments: &[FunctionArg]) -> Option<Vec<&Expr>> {
+    arguments
+        .iter()
+        .map(|argument| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+            _ => None,
+        })
+        .collect()
+}
+
+fn array_function(name: &str) -> Option<&'static str> {
+    SET_FUNCTIONS.iter().find(|(function, _)| *function == name).map(|(_, array)| *array)
+}
+
+/// Gives a function in FROM the column names that PostgreSQL gives it. All but the plainest become
+/// subqueries, lateral ones where the arguments are columns.
+pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
+    if let TableFactor::NestedJoin { table_with_joins, alias: Some(alias) } = factor {
+        // `(a JOIN b …) AS j` shows the columns of both under one name.
+        let rows = format!("SELECT * FROM {table_with_joins}");
+        *factor = derived(&rows, alias.clone(), false)?;
+        return Ok(());
+    }
+    let Some(source) = Source::of(factor) else {
+        return match factor {
+            // DataFusion would leave the numbers out without a word.
+            TableFactor::Table { args: Some(_), with_ordinality: true, .. }
+            | TableFactor::Function { with_ordinality: true, .. } => {
+                Err(Error::unsupported("WITH ORDINALITY for this function"))
+            }
+            _ => Ok(()),
+        };
+    };
+    let arrays = source.arrays();
+    let mut named = named_columns(source.alias.clone(), &source, arrays.len());
+    if source.with_ordinality {
+        let [array] = arrays.as_slice() else {
+            return Err(Error::unsupported("WITH ORDINALITY for several arrays"));
+        };
+        if named.columns.len() == 1 {
+            named.columns.push(column(quoted("ordinality")));
+        }
+        let numbers = format!("generate_series(CAST(1 AS bigint), cardinality({array}))");
+        *factor =
+            derived(&format!("SELECT unnest({array}), unnest({numbers})"), named, source.depends)?;
+    } else if source.counts {
+        // Rows are made one after the other, and never lie in memory as a whole.
+        let series = format!("generate_series({})", source.arguments.join(", "));
+        let data_type = if fits_integer(&source.arguments) { "integer" } else { "bigint" };
+        let rows = format!("SELECT CAST(n AS {data_type}) FROM {series} AS {COUNTED}(n)");
+        *factor = derived(&rows, named, false)?;
+    } else if source.function == "unnest" && !source.depends {
+        if let TableFactor::UNNEST { alias, .. } = factor {
+            *alias = Some(named);
+        }
+    } else {
+        let calls: Vec<String> = arrays.iter().map(|array| format!("unnest({array})")).collect();
+        *factor = derived(&format!("SELECT {}", calls.join(", ")), named, source.depends)?;
     }
     Ok(())
 }
@@ -55,66 +165,41 @@ pub(super) fn expand_series(select: &mut Select) {
         };
         if let Expr::Function(function) = expr
             && function.over.is_none()
-            && series_name(&function.name).is_some()
+            && let Some(array) = set_function(&function.name).filter(|array| !array.is_empty())
         {
-            let argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(expr.clone()));
-            let Expr::Function(series) = &*expr else { continue };
-            let list = FunctionArgumentList {
-                duplicate_treatment: None,
-                args: vec![argument],
-                clauses: vec![],
-            };
-            *expr = Expr::Function(Function {
-                name: ObjectName::from(vec![Ident::new("unnest")]),
-                args: FunctionArguments::List(list),
-                ..series.clone()
-            });
+            let renamed = ObjectName::from(vec![Ident::new(array)]);
+            let items = Expr::Function(Function { name: renamed, ..function.clone() });
+            *expr = call("unnest", vec![items]);
         }
     }
 }
 
-fn series_name(name: &ObjectName) -> Option<String> {
-    let name = normalized(name.0.last()?.as_ident()?);
-    (name == "generate_series").then_some(name)
+/// The function that gives the same rows as an array.
+fn set_function(name: &ObjectName) -> Option<&'static str> {
+    array_function(&normalized(name.0.last()?.as_ident()?))
 }
 
-fn series(
-    function: &str,
-    arguments: &[FunctionArg],
-    alias: Option<TableAlias>,
-    mut original: TableFactor,
-) -> Result<TableFactor> {
-    let named = named_columns(alias, function, 1);
-    let depends = arguments.iter().any(|argument| match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => has_column(expr),
-        _ => false,
-    });
-    if depends {
-        let list = arguments.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        return lateral(&format!("unnest({function}({list}))"), named);
-    }
-    if let TableFactor::Table { alias, .. } | TableFactor::Function { alias, .. } = &mut original {
-        *alias = Some(named);
-    }
-    Ok(original)
-}
-
-/// `LATERAL (SELECT calls) AS alias`.
-fn lateral(calls: &str, alias: TableAlias) -> Result<TableFactor> {
-    let subquery = Box::new(parse_query(&format!("SELECT {calls}"))?);
-    Ok(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
+/// `(rows) AS alias`
+fn derived(rows: &str, alias: TableAlias, lateral: bool) -> Result<TableFactor> {
+    let subquery = Box::new(parse_query(rows)?);
+    Ok(TableFactor::Derived { lateral, subquery, alias: Some(alias), sample: None })
 }
 
 /// A function with one column calls that column as it calls itself.
-fn named_columns(alias: Option<TableAlias>, function: &str, width: usize) -> TableAlias {
+fn named_columns(alias: Option<TableAlias>, source: &Source, width: usize) -> TableAlias {
+    let is_named = alias.is_some();
     let mut alias = alias.unwrap_or_else(|| TableAlias {
         explicit: true,
-        name: quoted(function),
+        name: quoted(source.function.clone()),
         columns: vec![],
         at: None,
     });
     if alias.columns.is_empty() && width == 1 {
-        alias.columns.push(column(alias.name.clone()));
+        let name = match is_named && source.column() == source.function {
+            true => alias.name.clone(),
+            false => quoted(source.column()),
+        };
+        alias.columns.push(column(name));
     }
     alias
 }
@@ -136,4 +221,20 @@ fn has_column(expr: &Expr) -> bool {
         }
     }
     expr.visit(&mut Columns).is_break()
+}
+
+/// Whether `expr` is a whole number as it is written.
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => is_number(expr),
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.to_string().parse::<i64>().is_ok(),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn fits_integer(numbers: &[String]) -> bool {
+    numbers.iter().all(|number| number.parse::<i32>().is_ok())
 }

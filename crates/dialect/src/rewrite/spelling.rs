@@ -1,20 +1,70 @@
 //! Spellings that DataFusion's planner refuses, in words that it takes.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, LimitClause, Query, Select, SelectItem, SetExpr, Value,
+    Distinct, Expr, LimitClause, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
+    Visit, Visitor,
 };
-use thalweg_types::{Error, Result};
+use thalweg_types::{Error, Result, SqlState};
 
 use super::figure::quoted;
+use super::operators::literal_text;
 use super::rows::parse_query;
 
 /// Rewrites the clauses of one query, not of those inside it.
 pub(super) fn respell(query: &mut Query) -> Result<()> {
     fetch_as_limit(query)?;
+    check_orders(query)?;
     if let SetExpr::Select(select) = query.body.as_mut() {
         resolve_positions(select);
     }
     expand_tables(&mut query.body)
+}
+
+/// Orders by a constant mean a position, and nothing else.
+fn check_orders(query: &Query) -> Result<()> {
+    let Some(OrderBy { kind: OrderByKind::Expressions(orders), .. }) = &query.order_by else {
+        return Ok(());
+    };
+    match orders.iter().any(|order| literal_text(&order.expr).is_some()) {
+        true => Err(Error::new(SqlState::SYNTAX_ERROR, "non-integer constant in ORDER BY")),
+        false => Ok(()),
+    }
+}
+
+/// Windows look at the rows that WHERE has let through, and can't decide about them.
+pub(super) fn check_windows(select: &Select) -> Result<()> {
+    struct Windows {
+        depth: usize,
+    }
+    impl Visitor for Windows {
+        type Break = ();
+        fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Function(function) if self.depth == 0 && function.over.is_some() => {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    let clauses = [("WHERE", &select.selection), ("HAVING", &select.having)];
+    for (name, clause) in clauses {
+        if clause.visit(&mut Windows { depth: 0 }).is_break() {
+            let told = format!("window functions are not allowed in {name}");
+            return Err(Error::new(SqlState("42P20"), told));
+        }
+    }
+    Ok(())
 }
 
 /// `DISTINCT ON (1)` means the first output column.

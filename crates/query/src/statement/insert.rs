@@ -12,7 +12,7 @@ use thalweg_types::{Error, Identity, Result, SqlState};
 use super::conflict::{self, Conflicts};
 use super::returning::returning;
 use super::rows::reserve;
-use super::{Execution, Shaper, Target, ast_tools, folded};
+use super::{Execution, Shaper, Target, ast_tools, folded, literals};
 use crate::loader::Loader;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
@@ -103,6 +103,7 @@ impl Rows {
                     }
                 }
             }
+            literals::agree(values, &columns, target.schema())?;
             if columns.is_empty() {
                 // VALUES (DEFAULT): one row that gives nothing, or several.
                 for row in &mut values.rows {

@@ -1,4 +1,5 @@
-//! JSON from values: `json_build_object`, `json_build_array`, `to_json`.
+//! JSON from values: `json_build_object`, `json_build_array`, `to_json`, and what `json_agg` is
+//! spelled as.
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         ("jsonb_build_array", Shape::Array, ""),
         ("to_json", Shape::Value, ""),
         ("to_jsonb", Shape::Value, ""),
+        ("json_agg_items", Shape::Items, ""),
     ]
     .into_iter()
     .map(|(name, shape, colon)| Arc::new(ScalarUDF::from(Build::new(name, shape, colon))))
@@ -34,6 +36,8 @@ enum Shape {
     Object,
     Array,
     Value,
+    /// The items of one array, as `json_agg` writes them.
+    Items,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -47,7 +51,7 @@ struct Build {
 impl Build {
     fn new(name: &'static str, shape: Shape, colon: &'static str) -> Build {
         let signature = match shape {
-            Shape::Value => TypeSignature::Any(1),
+            Shape::Value | Shape::Items => TypeSignature::Any(1),
             _ => TypeSignature::OneOf(vec![TypeSignature::Nullary, TypeSignature::VariadicAny]),
         };
         Build { name, shape, colon, signature: Signature::new(signature, Volatility::Immutable) }
@@ -59,6 +63,11 @@ impl Build {
                 SqlState::INVALID_PARAMETER_VALUE,
                 "argument list must have even number of elements",
             ));
+        }
+        if let (Shape::Items, [column]) = (self.shape, columns)
+            && let ArrowType::List(item) = column.data_type()
+        {
+            return Ok(Arc::new(json_of_lists(column, item, ", ")?));
         }
         let values = columns
             .iter()
@@ -112,7 +121,7 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<StringViewArray> {
         return Ok(texts.clone());
     }
     if let ArrowType::List(item) = data_type {
-        return json_of_lists(column, item);
+        return json_of_lists(column, item, ",");
     }
     let is_number = data_type.is_numeric();
     let is_moment = matches!(data_type, ArrowType::Timestamp(_, _));
@@ -125,14 +134,14 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<StringViewArray> {
     Ok(texts.iter().map(|text| text.map(write)).collect())
 }
 
-fn json_of_lists(column: &ArrayRef, item: &FieldRef) -> Result<StringViewArray> {
+fn json_of_lists(column: &ArrayRef, item: &FieldRef, comma: &str) -> Result<StringViewArray> {
     let lists = column.as_list::<i32>();
     let items = json_of(lists.values(), item)?;
     let offsets = lists.value_offsets();
     let written = (0..lists.len()).map(|row| {
         let range = offsets[row] as usize..offsets[row + 1] as usize;
         let items: Vec<&str> = range.map(|at| shown(&items, at)).collect();
-        lists.is_valid(row).then(|| format!("[{}]", items.join(",")))
+        lists.is_valid(row).then(|| format!("[{}]", items.join(comma)))
     });
     Ok(written.collect())
 }

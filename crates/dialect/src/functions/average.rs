@@ -1,0 +1,478 @@
+//! `avg`: exact for whole numbers, numerics and intervals; DataFusion's own for floats.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, ListArray, UInt64Array,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    DataType as ArrowType, Decimal128Type, Field, FieldRef, Int16Type, Int32Type, Int64Type,
+    IntervalMonthDayNano, IntervalMonthDayNanoType, UInt64Type,
+};
+use datafusion::common::{Result as PlanResult, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::functions_aggregate::average::avg_udaf;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
+    Signature, Volatility,
+};
+use thalweg_types::{DataType, Error, SqlState};
+
+use crate::arithmetic::numeric::{QUOTIENT_SCALE, decimal_of, quotient};
+use crate::arithmetic::scale_interval;
+use crate::types::{arrow_type, display_name};
+
+const SUM_PRECISION: u8 = 38;
+
+pub(super) fn function() -> Arc<AggregateUDF> {
+    Arc::new(AggregateUDF::from(Average::default()))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Average {
+    /// For floats.
+    inner: Arc<AggregateUDF>,
+    signature: Signature,
+    aliases: Vec<String>,
+}
+
+impl Default for Average {
+    fn default() -> Average {
+        Average {
+            inner: avg_udaf(),
+            signature: Signature::user_defined(Volatility::Immutable),
+            aliases: vec!["mean".to_owned()],
+        }
+    }
+}
+
+/// The scale of the values, and that of their average; nothing for floats and intervals.
+fn scales_of(data_type: &ArrowType) -> Option<(i8, i8)> {
+    let (_, scale) = decimal_of(data_type)?;
+    Some((scale, scale.max(QUOTIENT_SCALE)))
+}
+
+fn is_interval(data_type: &ArrowType) -> bool {
+    matches!(data_type, ArrowType::Interval(_))
+}
+
+impl AggregateUDFImpl for Average {
+    fn name(&self) -> &str {
+        "avg"
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[ArrowType]) -> PlanResult<Vec<ArrowType>> {
+        let coerced = match arg_types {
+            [
+                ArrowType::Int16
+                | ArrowType::Int32
+                | ArrowType::Int64
+                | ArrowType::Decimal128(_, _),
+            ] => arg_types[0].clone(),
+            [integer] if integer.is_integer() => ArrowType::Decimal128(20, 0),
+            [ArrowType::Decimal32(digits, scale) | ArrowType::Decimal64(digits, scale)] => {
+                ArrowType::Decimal128(*digits, *scale)
+            }
+            [ArrowType::Decimal256(_, scale)] => ArrowType::Decimal128(SUM_PRECISION, *scale),
+            [ArrowType::Interval(_) | ArrowType::Duration(_)] => arrow_type(&DataType::Interval),
+            [ArrowType::Float16 | ArrowType::Float32 | ArrowType::Float64 | ArrowType::Null] => {
+                ArrowType::Float64
+            }
+            _ => return Err(no_such_function(arg_types)),
+        };
+        Ok(vec![coerced])
+    }
+
+    fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
+        Ok(match scales_of(&arg_types[0]) {
+            Some((_, scale)) => ArrowType::Decimal128(SUM_PRECISION, scale),
+            None => arg_types[0].clone(),
+        })
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> PlanResult<Box<dyn Accumulator>> {
+        let data_type = args.expr_fields[0].data_type();
+        if is_interval(data_type) {
+            return Ok(Box::new(IntervalAverage::default()));
+        }
+        let Some((scale, target)) = scales_of(data_type) else {
+            return self.inner.accumulator(args);
+        };
+        Ok(match args.is_distinct {
+            true => Box::new(DistinctAverage { values: HashSet::new(), scale, target }),
+            false => Box::new(NumericAverage { sum: Sum::default(), scale, target }),
+        })
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> PlanResult<Vec<FieldRef>> {
+        let data_type = args.input_fields[0].data_type();
+        let field = |what: &str, data_type| {
+            Arc::new(Field::new(format!("{}[{what}]", args.name), data_type, true))
+        };
+        if is_interval(data_type) {
+            let sum = field("sum", data_type.clone());
+            return Ok(vec![field("count", ArrowType::UInt64), sum]);
+        }
+        let Some((scale, _)) = scales_of(data_type) else { return self.inner.state_fields(args) };
+        let sum = ArrowType::Decimal128(SUM_PRECISION, scale);
+        Ok(match args.is_distinct {
+            true => vec![field("values", ArrowType::List(item_field(scale)))],
+            false => vec![field("count", ArrowType::UInt64), field("sum", sum)],
+        })
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        match scales_of(args.expr_fields[0].data_type()) {
+            Some(_) => !args.is_distinct,
+            None if is_interval(args.expr_fields[0].data_type()) => false,
+            None => self.inner.groups_accumulator_supported(args),
+        }
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        args: AccumulatorArgs,
+    ) -> PlanResult<Box<dyn GroupsAccumulator>> {
+        match scales_of(args.expr_fields[0].data_type()) {
+            Some((scale, target)) => {
+                Ok(Box::new(NumericAverages { sums: Vec::new(), scale, target }))
+            }
+            None => self.inner.create_groups_accumulator(args),
+        }
+    }
+
+    fn create_sliding_accumulator(
+        &self,
+        args: AccumulatorArgs,
+    ) -> PlanResult<Box<dyn Accumulator>> {
+        match scales_of(args.expr_fields[0].data_type()) {
+            None if !is_interval(args.expr_fields[0].data_type()) => {
+                self.inner.create_sliding_accumulator(args)
+            }
+            _ => self.accumulator(args),
+        }
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+}
+
+fn no_such_function(arg_types: &[ArrowType]) -> DataFusionError {
+    let names = arg_types.iter().map(|given| display_name(&Field::new("", given.clone(), true)));
+    let told = format!("function avg({}) does not exist", names.collect::<Vec<_>>().join(", "));
+    let error = Error::new(SqlState::UNDEFINED_FUNCTION, told)
+        .with_hint("You might need to add explicit type casts.");
+    DataFusionError::External(Box::new(error))
+}
+
+fn overflow() -> DataFusionError {
+    let told = "value overflows numeric format";
+    DataFusionError::External(Box::new(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told)))
+}
+
+fn item_field(scale: i8) -> FieldRef {
+    Arc::new(Field::new("item", ArrowType::Decimal128(SUM_PRECISION, scale), true))
+}
+
+/// What an average is made of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    total: i128,
+    rows: u64,
+}
+
+impl Sum {
+    fn average(self, scale: i8, target: i8) -> PlanResult<Option<i128>> {
+        if self.rows == 0 {
+            return Ok(None);
+        }
+        let shift = i32::from(target) - i32::from(scale);
+        quotient(self.total, i128::from(self.rows), shift).map(Some).ok_or_else(overflow)
+    }
+}
+
+/// Hands over each value that is not NULL, with its row.
+fn each_value(values: &ArrayRef, mut take: impl FnMut(usize, i128)) {
+    macro_rules! each {
+        ($arrow:ty) => {{
+            let values = values.as_primitive::<$arrow>();
+            match values.nulls().filter(|nulls| nulls.null_count() > 0) {
+                None => {
+                    let rows = values.values().iter().enumerate();
+                    rows.for_each(|(row, value)| take(row, i128::from(*value)));
+                }
+                Some(nulls) => {
+                    nulls.valid_indices().for_each(|row| take(row, i128::from(values.value(row))));
+                }
+            }
+        }};
+    }
+    match values.data_type() {
+        ArrowType::Int16 => each!(Int16Type),
+        ArrowType::Int32 => each!(Int32Type),
+        ArrowType::Int64 => each!(Int64Type),
+        _ => each!(Decimal128Type),
+    }
+}
+
+/// The average of one group; also of window frames that slide.
+#[derive(Debug)]
+struct NumericAverage {
+    sum: Sum,
+    scale: i8,
+    target: i8,
+}
+
+impl Accumulator for NumericAverage {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
+        let Sum { mut total, mut rows } = self.sum;
+        each_value(&values[0], |_, value| {
+            total += value;
+            rows += 1;
+        });
+        self.sum = Sum { total, rows };
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
+        each_value(&values[0], |_, value| {
+            self.sum.total -= value;
+            self.sum.rows -= 1;
+        });
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> PlanResult<ScalarValue> {
+        let average = self.sum.average(self.scale, self.target)?;
+        Ok(ScalarValue::Decimal128(average, SUM_PRECISION, self.target))
+    }
+
+    fn size(&self) -> usize {
+        size_of::<NumericAverage>()
+    }
+
+    fn state(&mut self) -> PlanResult<Vec<ScalarValue>> {
+        let total = Some(self.sum.total);
+        Ok(vec![
+            ScalarValue::UInt64(Some(self.sum.rows)),
+            ScalarValue::Decimal128(total, SUM_PRECISION, self.scale),
+        ])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> PlanResult<()> {
+        let rows = states[0].as_primitive::<UInt64Type>();
+        self.sum.rows += rows.iter().flatten().sum::<u64>();
+        each_value(&states[1], |_, total| self.sum.total += total);
+        Ok(())
+    }
+}
+
+/// The average of the values that differ.
+#[derive(Debug)]
+struct DistinctAverage {
+    values: HashSet<i128>,
+    scale: i8,
+    target: i8,
+}
+
+impl Accumulator for DistinctAverage {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
+        each_value(&values[0], |_, value| {
+            self.values.insert(value);
+        });
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> PlanResult<ScalarValue> {
+        let sum = Sum { total: self.values.iter().sum(), rows: self.values.len() as u64 };
+        let average = sum.average(self.scale, self.target)?;
+        Ok(ScalarValue::Decimal128(average, SUM_PRECISION, self.target))
+    }
+
+    fn size(&self) -> usize {
+        size_of::<DistinctAverage>() + self.values.capacity() * size_of::<i128>()
+    }
+
+    fn state(&mut self) -> PlanResult<Vec<ScalarValue>> {
+        let values = self.values.iter().copied().collect::<Vec<i128>>();
+        let offsets = OffsetBuffer::from_lengths([values.len()]);
+        let field = item_field(self.scale);
+        let values = Decimal128Array::from(values).with_data_type(field.data_type().clone());
+        let list = ListArray::try_new(field, offsets, Arc::new(values), None)?;
+        Ok(vec![ScalarValue::List(Arc::new(list))])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> PlanResult<()> {
+        for list in states[0].as_list::<i32>().iter().flatten() {
+            self.update_batch(&[list])?;
+        }
+        Ok(())
+    }
+}
+
+/// The averages of many groups.
+struct NumericAverages {
+    sums: Vec<Sum>,
+    scale: i8,
+    target: i8,
+}
+
+impl GroupsAccumulator for NumericAverages {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        filter: Option<&BooleanArray>,
+        groups: usize,
+    ) -> PlanResult<()> {
+        self.sums.resize(groups, Sum::default());
+        each_value(&values[0], |row, value| {
+            if filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row)) {
+                let sum = &mut self.sums[group_indices[row]];
+                sum.total += value;
+                sum.rows += 1;
+            }
+        });
+        Ok(())
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> PlanResult<ArrayRef> {
+        let sums = emit_to.take_needed(&mut self.sums);
+        let averages = sums.into_iter().map(|sum| sum.average(self.scale, self.target));
+        let averages = averages.collect::<PlanResult<Decimal128Array>>()?;
+        Ok(Arc::new(averages.with_data_type(ArrowType::Decimal128(SUM_PRECISION, self.target))))
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> PlanResult<Vec<ArrayRef>> {
+        let sums = emit_to.take_needed(&mut self.sums);
+        let rows = UInt64Array::from_iter_values(sums.iter().map(|sum| sum.rows));
+        let totals = Decimal128Array::from_iter_values(sums.iter().map(|sum| sum.total));
+        let data_type = ArrowType::Decimal128(SUM_PRECISION, self.scale);
+        Ok(vec![Arc::new(rows), Arc::new(totals.with_data_type(data_type))])
+    }
+
+    fn merge_batch(
+        &mut self,
+        states: &[ArrayRef],
+        group_indices: &[usize],
+        groups: usize,
+    ) -> PlanResult<()> {
+        self.sums.resize(groups, Sum::default());
+        let rows = states[0].as_primitive::<UInt64Type>();
+        each_value(&states[1], |row, total| {
+            let sum = &mut self.sums[group_indices[row]];
+            sum.total += total;
+            sum.rows += rows.value(row);
+        });
+        Ok(())
+    }
+
+    fn convert_to_state(
+        &self,
+        values: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+    ) -> PlanResult<Vec<ArrayRef>> {
+        let data_type = ArrowType::Decimal128(SUM_PRECISION, self.scale);
+        let totals = cast(&values[0], &data_type)?;
+        let counted = |row: usize| {
+            totals.is_valid(row) && filter.is_none_or(|f| f.is_valid(row) && f.value(row))
+        };
+        let valid: NullBuffer = (0..totals.len()).map(counted).collect::<Vec<_>>().into();
+        let rows = UInt64Array::from_iter_values(valid.iter().map(u64::from));
+        let totals = totals.as_primitive::<Decimal128Type>();
+        let totals = Decimal128Array::new(totals.values().clone(), Some(valid));
+        Ok(vec![Arc::new(rows), Arc::new(totals.with_data_type(data_type))])
+    }
+
+    fn size(&self) -> usize {
+        self.sums.capacity() * size_of::<Sum>()
+    }
+}
+
+#[derive(Debug, Default)]
+struct IntervalAverage {
+    months: i32,
+    days: i32,
+    nanoseconds: i64,
+    rows: u64,
+}
+
+impl IntervalAverage {
+    fn add(&mut self, values: &ArrayRef, sign: i32) {
+        for interval in values.as_primitive::<IntervalMonthDayNanoType>().iter().flatten() {
+            self.months = self.months.wrapping_add(sign * interval.months);
+            self.days = self.days.wrapping_add(sign * interval.days);
+            let nanoseconds = i64::from(sign) * interval.nanoseconds;
+            self.nanoseconds = self.nanoseconds.wrapping_add(nanoseconds);
+        }
+    }
+
+    fn sum(&self) -> IntervalMonthDayNano {
+        IntervalMonthDayNano::new(self.months, self.days, self.nanoseconds)
+    }
+}
+
+impl Accumulator for IntervalAverage {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
+        self.add(&values[0], 1);
+        self.rows += (values[0].len() - values[0].null_count()) as u64;
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
+        self.add(&values[0], -1);
+        self.rows -= (values[0].len() - values[0].null_count()) as u64;
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> PlanResult<ScalarValue> {
+        if self.rows == 0 {
+            return Ok(ScalarValue::IntervalMonthDayNano(None));
+        }
+        let rows = self.rows as f64;
+        let average = scale_interval(self.sum(), |part| part / rows)
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(ScalarValue::IntervalMonthDayNano(Some(average)))
+    }
+
+    fn size(&self) -> usize {
+        size_of::<IntervalAverage>()
+    }
+
+    fn state(&mut self) -> PlanResult<Vec<ScalarValue>> {
+        let sum = ScalarValue::IntervalMonthDayNano(Some(self.sum()));
+        Ok(vec![ScalarValue::UInt64(Some(self.rows)), sum])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> PlanResult<()> {
+        self.rows += states[0].as_primitive::<UInt64Type>().iter().flatten().sum::<u64>();
+        self.add(&states[1], 1);
+        Ok(())
+    }
+}

@@ -1,0 +1,372 @@
+//! `EXTRACT(unit FROM value)`, which gives `numeric`, and `date_part`, which gives floats.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float64Array};
+use arrow::datatypes::{
+    DataType as ArrowType, Date32Type, Field, FieldRef, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
+};
+use datafusion::common::{Result as PlanResult, ScalarValue, exec_err};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
+};
+use thalweg_types::{DataType, Error, Result, SqlState};
+
+use super::define::Function;
+use super::pattern::Clock;
+use crate::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND};
+use crate::cast::{Manner, convert, is_text, to_text};
+use crate::types;
+
+const MICROS_PER_HOUR: i64 = 3_600 * MICROS_PER_SECOND;
+/// The day 0 of Julian day numbers is so long before 1970.
+const JULIAN_OF_1970: i64 = 2_440_588;
+
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    let date_part =
+        Function::signed("date_part", TypeSignature::Any(2), ArrowType::Float64, date_part);
+    vec![date_part.alias("datepart").into_udf()]
+}
+
+/// Plans `EXTRACT`: its unit is known then, and with it the result's scale.
+#[derive(Debug)]
+pub(super) struct ExtractPlanner;
+
+impl ExprPlanner for ExtractPlanner {
+    fn plan_extract(&self, args: Vec<Expr>) -> PlanResult<PlannerResult<Vec<Expr>>> {
+        let unit = match args.as_slice() {
+            [Expr::Literal(unit, _), _] => unit.try_as_str().flatten().map(str::to_owned),
+            _ => None,
+        };
+        let Some(unit) = unit else { return Ok(PlannerResult::Original(args)) };
+        let unit = Unit::of(&unit).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let value = args.into_iter().skip(1).collect();
+        Ok(PlannerResult::Planned(ScalarUDF::from(Extract::new(unit)).call(value)))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Unit {
+    Microseconds,
+    Milliseconds,
+    Second,
+    Minute,
+    Hour,
+    Day,
+    DayOfWeek,
+    IsoDayOfWeek,
+    DayOfYear,
+    Week,
+    Month,
+    Quarter,
+    Year,
+    IsoYear,
+    Decade,
+    Century,
+    Millennium,
+    Epoch,
+    Julian,
+    Timezone,
+}
+
+impl Unit {
+    fn of(name: &str) -> Result<Unit> {
+        let lower = name.trim().trim_matches(['\'', '"']).to_ascii_lowercase();
+        Ok(match lower.as_str() {
+            "microsecond" | "microseconds" | "us" | "usec" | "usecs" => Unit::Microseconds,
+            "millisecond" | "milliseconds" | "ms" | "msec" | "msecs" => Unit::Milliseconds,
+            "second" | "seconds" | "s" | "sec" | "secs" => Unit::Second,
+            "minute" | "minutes" | "m" | "min" | "mins" => Unit::Minute,
+            "hour" | "hours" | "h" | "hr" | "hrs" => Unit::Hour,
+            "day" | "days" | "d" => Unit::Day,
+            "dow" | "dayofweek" => Unit::DayOfWeek,
+            "isodow" => Unit::IsoDayOfWeek,
+            "doy" | "dayofyear" => Unit::DayOfYear,
+            "week" | "weeks" | "w" => Unit::Week,
+            "month" | "months" | "mon" | "mons" => Unit::Month,
+            "quarter" | "qtr" => Unit::Quarter,
+            "year" | "years" | "y" | "yr" | "yrs" => Unit::Year,
+            "isoyear" => Unit::IsoYear,
+            "decade" | "decades" | "dec" => Unit::Decade,
+            "century" | "centuries" | "c" => Unit::Century,
+            "millennium" | "millennia" | "millenium" | "mil" => Unit::Millennium,
+            "epoch" => Unit::Epoch,
+            "julian" => Unit::Julian,
+            "timezone" | "timezone_hour" | "timezone_minute" => Unit::Timezone,
+            _ => {
+                return Err(Error::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("unit \"{lower}\" not recognized"),
+                ));
+            }
+        })
+    }
+
+    /// How many digits the unit has behind the point, for values that know fractions of a second.
+    fn scale(self, of_date: bool) -> i8 {
+        match self {
+            Unit::Second => 6,
+            Unit::Epoch if !of_date => 6,
+            Unit::Milliseconds => 3,
+            _ => 0,
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Unit::DayOfWeek => "dow".to_owned(),
+            Unit::IsoDayOfWeek => "isodow".to_owned(),
+            Unit::DayOfYear => "doy".to_owned(),
+            other => format!("{other:?}").to_ascii_lowercase(),
+        }
+    }
+}
+
+/// What a unit is taken from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Date,
+    Time,
+    Moment,
+    Interval,
+}
+
+impl Source {
+    fn of(data_type: &ArrowType) -> Option<Source> {
+        Some(match data_type {
+            ArrowType::Date32 | ArrowType::Date64 => Source::Date,
+            ArrowType::Time32(_) | ArrowType::Time64(_) => Source::Time,
+            ArrowType::Interval(_) | ArrowType::Duration(_) => Source::Interval,
+            ArrowType::Timestamp(_, _) | ArrowType::Null => Source::Moment,
+            text if is_text(text) => Source::Moment,
+            _ => return None,
+        })
+    }
+
+    fn data_type(self) -> DataType {
+        match self {
+            Source::Date => DataType::Date,
+            Source::Time => DataType::Time,
+            Source::Moment => DataType::Timestamp,
+            Source::Interval => DataType::Interval,
+        }
+    }
+}
+
+/// The unit as a whole number of its least digits.
+fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<i64>>> {
+    let field = Field::new("", column.data_type().clone(), true);
+    let values = convert(column, &field, &source.data_type(), Manner::Explicit)?
+        .ok_or_else(|| Error::internal(format!("{} has no parts", column.data_type())))?;
+    let unsupported = || {
+        let (unit, name) = (unit.name(), source.data_type());
+        let told = format!("unit \"{unit}\" not supported for type {name}");
+        Error::new(SqlState::FEATURE_NOT_SUPPORTED, told)
+    };
+    fn each<N>(
+        values: impl Iterator<Item = Option<N>>,
+        part: impl Fn(N) -> Option<i64>,
+        unsupported: impl Fn() -> Error,
+    ) -> Result<Vec<Option<i64>>> {
+        values
+            .map(|value| value.map(|value| part(value).ok_or_else(&unsupported)).transpose())
+            .collect()
+    }
+    match source {
+        Source::Date => {
+            let days = values.as_primitive::<Date32Type>().iter();
+            each(days, |days| of_date(unit, i64::from(days)), unsupported)
+        }
+        Source::Time => {
+            let times = values.as_primitive::<Time64MicrosecondType>().iter();
+            each(times, |micros| of_time(unit, micros), unsupported)
+        }
+        Source::Moment => {
+            let moments = values.as_primitive::<TimestampMicrosecondType>().iter();
+            each(moments, |micros| of_moment(unit, micros), unsupported)
+        }
+        Source::Interval => {
+            let intervals = values.as_primitive::<IntervalMonthDayNanoType>().iter();
+            each(intervals, |interval| of_interval(unit, interval), unsupported)
+        }
+    }
+}
+
+fn of_date(unit: Unit, days: i64) -> Option<i64> {
+    match unit {
+        Unit::Epoch => Some(days * 86_400),
+        Unit::Microseconds
+        | Unit::Milliseconds
+        | Unit::Second
+        | Unit::Minute
+        | Unit::Hour
+        | Unit::Timezone => None,
+        unit => of_moment(unit, days * MICROS_PER_DAY),
+    }
+}
+
+fn of_time(unit: Unit, micros: i64) -> Option<i64> {
+    match unit {
+        Unit::Microseconds | Unit::Milliseconds | Unit::Second => {
+            Some(micros % (60 * MICROS_PER_SECOND))
+        }
+        Unit::Minute => Some(micros / (60 * MICROS_PER_SECOND) % 60),
+        Unit::Hour => Some(micros / MICROS_PER_HOUR),
+        Unit::Epoch => Some(micros),
+        _ => None,
+    }
+}
+
+fn of_moment(unit: Unit, micros: i64) -> Option<i64> {
+    let clock = Clock::at(micros);
+    let year = clock.civil.year;
+    // There is no year 0: the one before 1 is -1.
+    let told = |year: i64| if year > 0 { year } else { year - 1 };
+    Some(match unit {
+        Unit::Microseconds | Unit::Milliseconds | Unit::Second | Unit::Minute | Unit::Hour => {
+            return of_time(unit, clock.micros);
+        }
+        Unit::Day => i64::from(clock.civil.day),
+        Unit::DayOfWeek => clock.iso_day_of_week() % 7,
+        Unit::IsoDayOfWeek => clock.iso_day_of_week(),
+        Unit::DayOfYear => clock.day_of_year(),
+        Unit::Week => clock.iso_week().1,
+        Unit::Month => i64::from(clock.civil.month),
+        Unit::Quarter => i64::from(clock.civil.month - 1) / 3 + 1,
+        Unit::Year => told(year),
+        Unit::IsoYear => told(clock.iso_week().0),
+        Unit::Decade => year.div_euclid(10),
+        Unit::Century => told((year + 99).div_euclid(100)),
+        Unit::Millennium => told((year + 999).div_euclid(1_000)),
+        Unit::Epoch => micros,
+        Unit::Julian => clock.days + JULIAN_OF_1970,
+        Unit::Timezone => 0,
+    })
+}
+
+fn of_interval(unit: Unit, interval: IntervalMonthDayNano) -> Option<i64> {
+    let (months, days) = (i64::from(interval.months), i64::from(interval.days));
+    let micros = interval.nanoseconds / 1_000;
+    Some(match unit {
+        Unit::Microseconds | Unit::Milliseconds | Unit::Second | Unit::Minute | Unit::Hour => {
+            return of_time(unit, micros);
+        }
+        Unit::Day => days,
+        Unit::Month => months % 12,
+        Unit::Quarter => months % 12 / 3 + 1,
+        Unit::Year => months / 12,
+        Unit::Decade => months / 120,
+        Unit::Century => months / 1_200,
+        Unit::Millennium => months / 12_000,
+        // A year has 365.25 days, a month 30.
+        Unit::Epoch => {
+            let hours = months / 12 * 8_766 + months % 12 * 720 + days * 24;
+            hours * MICROS_PER_HOUR + micros
+        }
+        _ => return None,
+    })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Extract {
+    unit: Unit,
+    signature: Signature,
+}
+
+impl Extract {
+    fn new(unit: Unit) -> Extract {
+        Extract { unit, signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for Extract {
+    fn name(&self) -> &str {
+        "extract"
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> PlanResult<String> {
+        match args {
+            [value] => Ok(format!("extract({} FROM {})", self.unit.name(), value.schema_name())),
+            _ => exec_err!("extract takes one value"),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
+        match Source::of(&arg_types[0]) {
+            Some(source) => Ok(ArrowType::Decimal128(20, self.unit.scale(source == Source::Date))),
+            None => {
+                let name = types::display_name(&Field::new("", arg_types[0].clone(), true));
+                let told = format!("function extract(unknown, {name}) does not exist");
+                let error = Error::new(SqlState::UNDEFINED_FUNCTION, told);
+                Err(DataFusionError::External(Box::new(error)))
+            }
+        }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
+        let data_type = self.return_type(&[args.arg_fields[0].data_type().clone()])?;
+        Ok(Arc::new(Field::new(self.name(), data_type, true)))
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        let [value] = args.args.as_slice() else { return exec_err!("extract takes one value") };
+        let (column, is_scalar) = match value {
+            ColumnarValue::Array(array) => (array.clone(), false),
+            ColumnarValue::Scalar(scalar) => (scalar.to_array()?, true),
+        };
+        let target = args.return_field.data_type().clone();
+        let Some(source) = Source::of(column.data_type()) else {
+            return exec_err!("extract does not take {}", column.data_type());
+        };
+        let parts = value_of(self.unit, source, &column)
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let parts = parts.into_iter().map(|part| part.map(i128::from));
+        let parts = parts.collect::<Decimal128Array>().with_data_type(target);
+        Ok(match is_scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&parts, 0)?),
+            false => ColumnarValue::Array(Arc::new(parts)),
+        })
+    }
+}
+
+fn date_part(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let units = to_text(&columns[0])?;
+    let units = units.as_string_view();
+    let source = Source::of(columns[1].data_type()).ok_or_else(|| {
+        let name = types::display_name(&Field::new("", columns[1].data_type().clone(), true));
+        let told = format!("function date_part(text, {name}) does not exist");
+        Error::new(SqlState::UNDEFINED_FUNCTION, told)
+    })?;
+    let mut parts: Vec<Option<f64>> = vec![None; units.len()];
+    let mut row = 0;
+    while row < units.len() {
+        // Rows that ask for the same unit, as most do, are taken together.
+        let same = |other: &usize| {
+            units.is_valid(*other) == units.is_valid(row)
+                && (units.is_null(row) || units.value(*other) == units.value(row))
+        };
+        let end = (row + 1..units.len()).find(|other| !same(other)).unwrap_or(units.len());
+        if units.is_valid(row) {
+            let unit = Unit::of(units.value(row))?;
+            let scale = 10_f64.powi(i32::from(unit.scale(source == Source::Date)));
+            let values = value_of(unit, source, &columns[1].slice(row, end - row))?;
+            for (place, value) in values.into_iter().enumerate() {
+                parts[row + place] = value.map(|value| value as f64 / scale);
+            }
+        }
+        row = end;
+    }
+    Ok(Arc::new(Float64Array::from(parts)))
+}

@@ -1,0 +1,167 @@
+//! Times, moments and intervals from their parts, and whether they are finite.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    DataType as ArrowType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    Time64MicrosecondType, TimestampMicrosecondType,
+};
+use datafusion::logical_expr::{ScalarUDF, TypeSignature};
+use thalweg_types::{DataType, Error, Result, SqlState};
+
+use super::define::{Compute, Function};
+use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND};
+use crate::types::arrow_type;
+use crate::zone::Zone;
+
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    let (int, float, text) = (ArrowType::Int64, ArrowType::Float64, ArrowType::Utf8View);
+    let moment =
+        vec![int.clone(), int.clone(), int.clone(), int.clone(), int.clone(), float.clone()];
+    let zoned: Vec<ArrowType> = moment.iter().cloned().chain([text]).collect();
+    let parts = |count: usize| -> Vec<ArrowType> {
+        (0..count).map(|place| if place == 6 { float.clone() } else { int.clone() }).collect()
+    };
+    let intervals: Vec<Vec<ArrowType>> = (1..=7).map(parts).collect();
+    let intervals: Vec<&[ArrowType]> = intervals.iter().map(Vec::as_slice).collect();
+    let finite: Compute = is_finite;
+    vec![
+        Function::new(
+            "make_time",
+            &[&[int.clone(), int.clone(), float.clone()]],
+            arrow_type(&DataType::Time),
+            make_time,
+        )
+        .into_udf(),
+        Function::new(
+            "make_timestamp",
+            &[&moment],
+            arrow_type(&DataType::Timestamp),
+            make_timestamp,
+        )
+        .into_udf(),
+        Function::new(
+            "make_timestamptz",
+            &[&moment, &zoned],
+            arrow_type(&DataType::Timestamptz),
+            make_timestamptz,
+        )
+        .into_udf(),
+        Function::new("make_interval", &intervals, arrow_type(&DataType::Interval), make_interval)
+            .into_udf(),
+        Function::signed("isfinite", TypeSignature::Any(1), ArrowType::Boolean, finite).into_udf(),
+    ]
+}
+
+fn out_of_range(what: &str) -> Error {
+    Error::new(SqlState::DATETIME_OVERFLOW, format!("{what} field value out of range"))
+}
+
+/// Whole numbers by place, and the seconds behind them.
+struct Parts<'a> {
+    columns: &'a [ArrayRef],
+}
+
+impl Parts<'_> {
+    fn whole(&self, place: usize, row: usize) -> i64 {
+        self.columns[place].as_primitive::<Int64Type>().value(row)
+    }
+
+    /// Microseconds since midnight of an hour, a minute and seconds from `place` on.
+    fn clock(&self, place: usize, row: usize) -> Option<i64> {
+        let (hour, minute) = (self.whole(place, row), self.whole(place + 1, row));
+        let seconds = self.columns[place + 2].as_primitive::<Float64Type>().value(row);
+        let valid = (0..=24).contains(&hour)
+            && (0..60).contains(&minute)
+            && (0.0..=60.0).contains(&seconds);
+        let micros = (seconds * MICROS_PER_SECOND as f64).round() as i64;
+        let clock = (hour * 60 + minute) * 60 * MICROS_PER_SECOND + micros;
+        (valid && clock <= MICROS_PER_DAY).then_some(clock)
+    }
+
+    fn local_moment(&self, row: usize) -> Result<i64> {
+        let part = |place: usize| u32::try_from(self.whole(place, row)).unwrap_or(0);
+        let civil = Civil::checked(self.whole(0, row), part(1), part(2));
+        let moment = civil.zip(self.clock(3, row));
+        let (civil, clock) = moment.ok_or_else(|| out_of_range("date/time"))?;
+        Ok(civil.to_days() * MICROS_PER_DAY + clock)
+    }
+
+    /// One value for each row that has all its parts.
+    fn make<N>(&self, make: impl Fn(usize) -> Result<N>) -> Result<Vec<Option<N>>> {
+        let rows = self.columns.first().map_or(0, |column| column.len());
+        let whole = |row: usize| self.columns.iter().all(|column| column.is_valid(row));
+        (0..rows).map(|row| whole(row).then(|| make(row)).transpose()).collect()
+    }
+}
+
+fn make_time(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let parts = Parts { columns };
+    let made = parts.make(|row| parts.clock(0, row).ok_or_else(|| out_of_range("time")))?;
+    Ok(Arc::new(made.into_iter().collect::<PrimitiveArray<Time64MicrosecondType>>()))
+}
+
+fn make_timestamp(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let parts = Parts { columns };
+    let made = parts.make(|row| parts.local_moment(row))?;
+    Ok(Arc::new(made.into_iter().collect::<PrimitiveArray<TimestampMicrosecondType>>()))
+}
+
+fn make_timestamptz(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let parts = Parts { columns };
+    let made = parts.make(|row| {
+        let local = parts.local_moment(row)?;
+        let zone = match columns.get(6) {
+            Some(zones) => Zone::given(zones.as_string_view().value(row))?,
+            None => Zone::Fixed(0),
+        };
+        Ok(local - zone.offset_at_local(local) * MICROS_PER_SECOND)
+    })?;
+    let made = made.into_iter().collect::<PrimitiveArray<TimestampMicrosecondType>>();
+    Ok(Arc::new(made.with_data_type(arrow_type(&DataType::Timestamptz))))
+}
+
+/// Years, months, weeks, days, hours, minutes and seconds, as many as are given.
+fn make_interval(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let parts = Parts { columns };
+    let made = parts.make(|row| {
+        let whole = |place: usize| if place < columns.len() { parts.whole(place, row) } else { 0 };
+        let seconds = match columns.get(6) {
+            Some(seconds) => seconds.as_primitive::<Float64Type>().value(row),
+            None => 0.0,
+        };
+        let months = whole(0).checked_mul(12).and_then(|months| months.checked_add(whole(1)));
+        let days = whole(2).checked_mul(7).and_then(|days| days.checked_add(whole(3)));
+        let minutes = whole(4).checked_mul(60).and_then(|minutes| minutes.checked_add(whole(5)));
+        let micros = minutes.and_then(|minutes| {
+            let micros = (seconds * MICROS_PER_SECOND as f64).round();
+            let whole = minutes.checked_mul(60 * MICROS_PER_SECOND)?;
+            whole.checked_add(micros as i64)?.checked_mul(1_000)
+        });
+        let narrow = |value: Option<i64>| value.and_then(|value| i32::try_from(value).ok());
+        match (narrow(months), narrow(days), micros) {
+            (Some(months), Some(days), Some(nanos)) => {
+                Ok(IntervalMonthDayNano::new(months, days, nanos))
+            }
+            _ => Err(Error::new(SqlState::DATETIME_OVERFLOW, "interval out of range")),
+        }
+    })?;
+    Ok(Arc::new(made.into_iter().collect::<PrimitiveArray<IntervalMonthDayNanoType>>()))
+}
+
+/// There are no infinite dates and times; floats may be.
+fn is_finite(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let column = &columns[0];
+    let finite: BooleanArray = match column.data_type() {
+        ArrowType::Float32 | ArrowType::Float64 => {
+            let floats = cast(column, &ArrowType::Float64)
+                .map_err(|error| crate::errors::from_arrow_error(&error))?;
+            let floats = floats.as_primitive::<Float64Type>().iter();
+            floats.map(|value| value.map(f64::is_finite)).collect()
+        }
+        _ => (0..column.len()).map(|row| column.is_valid(row).then_some(true)).collect(),
+    };
+    Ok(Arc::new(finite))
+}

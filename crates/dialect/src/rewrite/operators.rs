@@ -1,0 +1,200 @@
+//! Operators and casts that DataFusion has no plan for, or another meaning, spelled as functions.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, Interval, ObjectName, UnaryOperator, Value,
+};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::build::{call, cast, negate_if, text};
+use super::names::normalized;
+use crate::cast::parse_interval;
+
+/// Rewrites `expr` itself; what is inside it is rewritten separately.
+pub(super) fn respell(expr: &mut Expr) -> Result<()> {
+    let respelled = match expr {
+        Expr::AtTimeZone { timestamp, time_zone } => {
+            Some(call("timezone", vec![*time_zone.clone(), *timestamp.clone()]))
+        }
+        Expr::UnaryOp { op, expr } => unary(*op, expr),
+        Expr::Collate { expr, collation } => Some(collated(expr, collation)?),
+        Expr::SimilarTo { negated, expr, pattern, escape_char } => {
+            let mut arguments = vec![*expr.clone(), *pattern.clone()];
+            arguments.extend(escape_char.clone().map(Expr::Value));
+            Some(negate_if(*negated, call("similar_to", arguments)))
+        }
+        Expr::Cast { expr, data_type, .. } if is_bare_numeric(data_type) => Some(numeric(expr)),
+        Expr::TypedString(typed) if is_bare_numeric(&typed.data_type) => {
+            Some(numeric(&Expr::Value(typed.value.clone())))
+        }
+        // `substring(text FROM 'pattern')`
+        Expr::Substring { expr, substring_from: Some(from), substring_for: None, .. }
+            if literal_text(from).is_some() =>
+        {
+            Some(call("substring_pattern", vec![*expr.clone(), *from.clone()]))
+        }
+        Expr::Identifier(name) if name.quote_style.is_none() => keyword(&normalized(name)),
+        Expr::Function(function) if function.args == FunctionArguments::None => {
+            keyword(&function.name.to_string().to_lowercase())
+        }
+        // A list of items, written as JSON.
+        Expr::Function(function) if is_json_aggregate(&function.name) => {
+            let items = ObjectName::from(vec![Ident::new("array_agg")]);
+            let items = Expr::Function(Function { name: items, ..function.clone() });
+            Some(call("json_agg_items", vec![items]))
+        }
+        Expr::Function(function) => interval_parts(function),
+        Expr::Interval(interval) => interval_with_fields(interval),
+        _ => None,
+    };
+    if let Some(respelled) = respelled {
+        *expr = respelled;
+    }
+    Ok(())
+}
+
+/// Whether a name is a function that is called without parentheses.
+pub(super) fn is_call_without_parentheses(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(name)
+        if name.quote_style.is_none() && keyword(&normalized(name)).is_some())
+}
+
+/// Words that are calls without parentheses.
+fn keyword(name: &str) -> Option<Expr> {
+    match name {
+        "localtimestamp" => Some(call("timezone", vec![text("UTC"), call("now", vec![])])),
+        "current_schema" => Some(call("current_schema", vec![])),
+        _ => None,
+    }
+}
+
+fn is_json_aggregate(name: &ObjectName) -> bool {
+    let name = name.0.last().and_then(|part| part.as_ident()).map(normalized);
+    matches!(name.as_deref(), Some("json_agg" | "jsonb_agg"))
+}
+
+fn unary(op: UnaryOperator, operand: &Expr) -> Option<Expr> {
+    let name = match op {
+        // DataFusion would put the sign into the text, where it belongs to the first part alone.
+        UnaryOperator::Minus if matches!(operand, Expr::Interval(_)) => {
+            let expr = Box::new(Expr::Nested(Box::new(operand.clone())));
+            return Some(Expr::UnaryOp { op, expr });
+        }
+        UnaryOperator::BitwiseNot => "bitwise_not",
+        UnaryOperator::PGSquareRoot => "sqrt",
+        UnaryOperator::PGCubeRoot => "cbrt",
+        UnaryOperator::PGAbs => "abs",
+        _ => return None,
+    };
+    Some(call(name, vec![operand.clone()]))
+}
+
+/// Text is ordered by its code points: by the collations that do this, and no others.
+fn collated(expr: &Expr, collation: &ObjectName) -> Result<Expr> {
+    let name = collation.0.last().and_then(|part| part.as_ident()).map(normalized);
+    let name = name.unwrap_or_default();
+    match name.as_str() {
+        "C" | "POSIX" | "default" | "ucs_basic" | "C.UTF-8" | "C.utf8" => Ok(expr.clone()),
+        _ => Err(Error::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("collation \"{name}\" for encoding \"UTF8\" does not exist"),
+        )),
+    }
+}
+
+fn is_bare_numeric(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Numeric(ExactNumberInfo::None)
+            | DataType::Decimal(ExactNumberInfo::None)
+            | DataType::Dec(ExactNumberInfo::None)
+    )
+}
+
+/// `CAST(expr AS numeric)` keeps the digits that there are.
+fn numeric(expr: &Expr) -> Expr {
+    let digits = match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => Some(digits.to_string()),
+            _ => literal_text(expr).map(|text| text.trim().to_owned()),
+        },
+        _ => None,
+    };
+    let scale = digits.as_deref().and_then(fraction_digits);
+    match scale {
+        Some(scale) => {
+            let info = ExactNumberInfo::PrecisionAndScale(38, scale);
+            cast(expr.clone(), DataType::Numeric(info))
+        }
+        None => call("numeric", vec![expr.clone()]),
+    }
+}
+
+/// How many digits a plain number has behind the point, if there is room for as many.
+fn fraction_digits(number: &str) -> Option<i64> {
+    let number = number.strip_prefix(['-', '+']).unwrap_or(number);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let is_plain = !number.is_empty()
+        && whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit());
+    (is_plain && whole.len() + fraction.len() <= 38).then_some(fraction.len() as i64)
+}
+
+/// The text of a literal in quotes.
+pub(super) fn literal_text(expr: &Expr) -> Option<&str> {
+    let Expr::Value(value) = expr else { return None };
+    match &value.value {
+        Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => Some(text),
+        Value::DollarQuotedString(quoted) => Some(&quoted.value),
+        _ => None,
+    }
+}
+
+/// `make_interval(days => 10)` with every part in its place.
+fn interval_parts(function: &Function) -> Option<Expr> {
+    const PARTS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
+    if !function.name.to_string().eq_ignore_ascii_case("make_interval") {
+        return None;
+    }
+    let FunctionArguments::List(list) = &function.args else { return None };
+    if list.args.iter().all(|argument| matches!(argument, FunctionArg::Unnamed(_))) {
+        return None;
+    }
+    let zero = || Expr::value(Value::Number("0".to_owned(), false));
+    let mut parts: Vec<Expr> = PARTS.iter().map(|_| zero()).collect();
+    for (place, argument) in list.args.iter().enumerate() {
+        let (place, value) = match argument {
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => {
+                let name = normalized(name);
+                (PARTS.iter().position(|part| *part == name)?, value)
+            }
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => (place, value),
+            _ => return None,
+        };
+        *parts.get_mut(place)? = value.clone();
+    }
+    Some(call("make_interval", parts))
+}
+
+/// `INTERVAL '1:30' HOUR TO MINUTE`: the text says it all.
+fn interval_with_fields(interval: &Interval) -> Option<Expr> {
+    interval.last_field.as_ref()?;
+    let parsed = parse_interval(literal_text(&interval.value)?)?;
+    let plain = format!(
+        "{} months {} days {} microseconds",
+        parsed.months,
+        parsed.days,
+        parsed.nanoseconds / 1_000
+    );
+    Some(Expr::Interval(Interval {
+        value: Box::new(text(plain)),
+        leading_field: None,
+        leading_precision: None,
+        last_field: None,
+        fractional_seconds_precision: None,
+    }))
+}
+
+/// `a op b`
+pub(super) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}

@@ -1,0 +1,82 @@
+//! Rows of VALUES whose literals are of different kinds: `'5'` in one row and `5` in the next.
+//!
+//! DataFusion types the columns of VALUES by themselves, before the target is looked at. Where the
+//! literals of a column differ, those that depend on the target get its type here.
+
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType as SqlType, Expr, UnaryOperator, Value, Values,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use thalweg_types::{DataType, Error, Result, TableSchema};
+
+/// What a literal looks like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Number,
+    Array,
+    /// A call, a cast: whatever has a type of its own.
+    Typed,
+}
+
+fn kind_of(expr: &Expr) -> Option<Kind> {
+    match expr {
+        Expr::Nested(inner) => kind_of(inner),
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => kind_of(expr),
+        Expr::Array(_) => Some(Kind::Array),
+        Expr::Value(value) => match &value.value {
+            Value::Null => None,
+            Value::Number(..) => Some(Kind::Number),
+            Value::SingleQuotedString(_)
+            | Value::EscapedStringLiteral(_)
+            | Value::DollarQuotedString(_) => Some(Kind::Text),
+            _ => Some(Kind::Typed),
+        },
+        _ => Some(Kind::Typed),
+    }
+}
+
+/// Makes the literals of each column agree; `columns` are the targets, in the order of the values.
+pub(super) fn agree(values: &mut Values, columns: &[usize], table: &TableSchema) -> Result<()> {
+    for (place, column) in columns.iter().enumerate() {
+        let mut kinds = values.rows.iter().filter_map(|row| kind_of(row.content.get(place)?));
+        let Some(first) = kinds.next() else { continue };
+        if kinds.all(|kind| kind == first) {
+            continue;
+        }
+        let target = &table.columns[*column].data_type;
+        for row in &mut values.rows {
+            if let Some(value) = row.content.get_mut(place)
+                && let Some(data_type) = kind_of(value).and_then(|kind| wanted(kind, target))
+            {
+                *value = cast(value.clone(), sql_type(&data_type)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The type that a literal must get. How long a text may be is for the assignment to check.
+fn wanted(kind: Kind, target: &DataType) -> Option<DataType> {
+    match (kind, target) {
+        (Kind::Number | Kind::Array, DataType::Text { .. }) => {
+            Some(DataType::Text { max_chars: None })
+        }
+        (Kind::Text, DataType::Text { .. }) => None,
+        (Kind::Text, target) => Some(target.clone()),
+        _ => None,
+    }
+}
+
+fn sql_type(data_type: &DataType) -> Result<SqlType> {
+    let text = data_type.to_string();
+    Parser::new(&PostgreSqlDialect {})
+        .try_with_sql(&text)
+        .and_then(|mut parser| parser.parse_data_type())
+        .map_err(|error| Error::internal(format!("cannot read the type {text}")).with_source(error))
+}
+
+fn cast(expr: Expr, data_type: SqlType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
