@@ -96,6 +96,9 @@ impl Rights {
         if self.is_owner(object) {
             return Ok(());
         }
+        if let Securable::Relation { namespace, .. } = object {
+            self.on_namespace(namespace, Privilege::Usage)?;
+        }
         let message = format!("must be owner of {}", self.told(object));
         Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
     }

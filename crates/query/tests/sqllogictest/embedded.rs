@@ -166,7 +166,7 @@ async fn answer_one(session: &mut Session, sql: &str) -> Result<Output> {
     }
     Ok(DBOutput::StatementComplete(match outcome.tag {
         Tag::Insert(rows) | Tag::Update(rows) | Tag::Delete(rows) | Tag::Copy(rows) => rows,
-        Tag::Select | Tag::Other(_) => 0,
+        Tag::Select | Tag::Fetch | Tag::Other(_) => 0,
     }))
 }
 
