@@ -1,12 +1,15 @@
 //! Bulk writes from a program: record batches in, all of them or none.
 
+use std::sync::Arc;
+
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
-use thalweg_txn::Transaction;
+use thalweg_txn::{Privilege, RoleId, Transaction};
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::database::Database;
 use crate::loader::Loader;
+use crate::privileges::Rights;
 use crate::statement::{Shaper, Target};
 
 /// Adds rows to one table. They appear together when [`finish`](Appender::finish) is called;
@@ -21,10 +24,13 @@ pub struct Appender {
 }
 
 impl Appender {
-    pub(crate) fn new(database: Database, table: &str) -> Result<Appender> {
+    pub(crate) fn new(database: Database, role: RoleId, table: &str) -> Result<Appender> {
         let transaction = Transaction::new(database.shared.engine.snapshot());
         let parts = table.split('.').map(|part| Ident::with_quote('"', part)).collect::<Vec<_>>();
         let target = Target::find(transaction.catalog(), &ObjectName::from(parts))?;
+        let (namespace, name) = (&target.schema().namespace, &target.schema().name);
+        let rights = Rights::new(Arc::clone(transaction.catalog()), role);
+        rights.on_relation(namespace, name, Privilege::Insert)?;
         let loader = Loader::new(database.clone(), target.schema().clone());
         Ok(Appender { database, transaction, target, shaper: None, loader })
     }

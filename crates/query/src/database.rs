@@ -84,7 +84,7 @@ impl Database {
     /// # Errors
     /// Where there is no such table.
     pub fn appender(&self, table: &str) -> Result<Appender> {
-        Appender::new(self.clone(), table)
+        Appender::new(self.clone(), RoleId::BOOTSTRAP, table)
     }
 
     /// Writes a checkpoint now, so that the next start reads less.

@@ -96,6 +96,9 @@ impl Rights {
         if self.is_owner(object) {
             return Ok(());
         }
+        if let Securable::Relation { namespace, .. } = object {
+            self.on_namespace(namespace, Privilege::Usage)?;
+        }
         let message = format!("must be owner of {}", self.told(object));
         Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
     }
@@ -111,6 +114,15 @@ impl Rights {
             return Ok(());
         }
         self.owns(&Securable::relation(namespace, name))
+    }
+
+    /// DataFusion's settings say, among other things, how much memory all sessions may take.
+    pub(crate) fn set_engine(&self, name: &str) -> Result<()> {
+        if self.superuser {
+            return Ok(());
+        }
+        let message = format!("permission denied to set parameter \"{name}\"");
+        Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
     }
 
     /// # Errors

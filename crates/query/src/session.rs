@@ -7,6 +7,7 @@ use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_txn::{Savepoint, Transaction};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use crate::appender::Appender;
 use crate::cancel::CancelHandle;
 use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors};
@@ -122,6 +123,15 @@ impl Session {
             true => Ok(()),
             false => Err(statement::unrecognized(name)),
         }
+    }
+
+    /// Bulk writes into a table, as whoever the session acts for: all rows or none, in a
+    /// transaction of their own.
+    ///
+    /// # Errors
+    /// Where there is no such table, or its rows may not be added to.
+    pub fn appender(&self, table: &str) -> Result<Appender> {
+        Appender::new(self.database.clone(), self.settings.identity.current, table)
     }
 
     /// Runs one statement.

@@ -194,6 +194,19 @@ impl Catalog {
         self.access.of(object)
     }
 
+    /// All that is held on an object: by its owner, then by others.
+    pub fn grants(&self, object: &Securable) -> impl Iterator<Item = Grant> {
+        let access = self.access(object);
+        let all = object.all_privileges();
+        let owner = Grant {
+            grantee: Some(access.owner),
+            grantor: access.owner,
+            privileges: all,
+            grantable: all,
+        };
+        std::iter::once(owner).chain(access.grants().iter().copied())
+    }
+
     /// What a role may do with an object, by all that it has: ownership, grants to itself, to
     /// everybody, and to the roles whose privileges it has. A role that is gone may do nothing.
     #[must_use]

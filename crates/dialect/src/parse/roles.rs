@@ -8,7 +8,7 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
     Action, CascadeOption, Grant, Grantee, GranteeName, GranteesType, Ident, ObjectName,
-    Privileges, Revoke, Statement,
+    ObjectType, Privileges, Revoke, Statement,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -23,7 +23,7 @@ type Parse = fn(&mut Parser<'_>) -> Result<Statement, ParserError>;
 pub(super) fn parse(tokens: &[TokenWithSpan]) -> Option<Result<Tree, DataFusionError>> {
     let parse = parse_for(tokens)?;
     let mut parser = Parser::new(&ThalwegDialect)
-        .with_tokens_with_locations(without_encrypted(tokens))
+        .with_tokens_with_locations(respelled(tokens))
         .with_recursion_limit(NESTING_MAX);
     let parsed = parse(&mut parser)
         .and_then(|statement| parser.expect_token(&Token::EOF).map(|_| statement));
@@ -39,6 +39,7 @@ fn parse_for(tokens: &[TokenWithSpan]) -> Option<Parse> {
         (Keyword::CREATE, Some(Keyword::USER)) => |parser| create(parser, true),
         (Keyword::CREATE, Some(Keyword::ROLE | Keyword::GROUP)) => |parser| create(parser, false),
         (Keyword::ALTER, Some(Keyword::USER | Keyword::ROLE | Keyword::GROUP)) => alter,
+        (Keyword::DROP, Some(Keyword::GROUP)) => drop_group,
         (Keyword::GRANT, _) if !names_objects(tokens, Keyword::TO) => grant,
         (Keyword::REVOKE, _) if !names_objects(tokens, Keyword::FROM) => revoke,
         _ => return None,
@@ -58,22 +59,32 @@ fn names_objects(tokens: &[TokenWithSpan], end: Keyword) -> bool {
     words.find(|word| *word == end || *word == Keyword::ON) == Some(Keyword::ON)
 }
 
-/// `ENCRYPTED PASSWORD` is `PASSWORD`: there is no other way to keep one.
-fn without_encrypted(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+/// The words as the parser takes them: `ENCRYPTED PASSWORD` is `PASSWORD`, for there is no other way
+/// to keep one; and `CONNECTION LIMIT -1` has one number, not a sign and a number.
+fn respelled(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let spoken = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_));
-    let spoken: Vec<&TokenWithSpan> = tokens.iter().filter(spoken).collect();
-    let encrypted = |token: &TokenWithSpan| {
-        matches!(&token.token, Token::Word(word)
-            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("encrypted"))
-    };
-    let mut kept = Vec::with_capacity(spoken.len());
-    for (place, token) in spoken.iter().enumerate() {
-        let next = spoken.get(place + 1).and_then(|token| keyword(token));
-        if !(encrypted(token) && next == Some(Keyword::PASSWORD)) {
-            kept.push((*token).clone());
+    let mut rest = tokens.iter().filter(spoken).cloned().peekable();
+    let mut respelled: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    while let Some(mut token) = rest.next() {
+        let next = rest.peek().map(|next| &next.token);
+        let after_limit = respelled.last().and_then(keyword) == Some(Keyword::LIMIT);
+        match (&token.token, next) {
+            (Token::Word(word), Some(Token::Word(next)))
+                if word.quote_style.is_none()
+                    && word.value.eq_ignore_ascii_case("encrypted")
+                    && next.keyword == Keyword::PASSWORD =>
+            {
+                continue;
+            }
+            (Token::Minus, Some(Token::Number(digits, long))) if after_limit => {
+                token.token = Token::Number(format!("-{digits}"), *long);
+                rest.next();
+            }
+            _ => {}
         }
+        respelled.push(token);
     }
-    kept
+    respelled
 }
 
 fn create(parser: &mut Parser<'_>, user: bool) -> Result<Statement, ParserError> {
@@ -90,6 +101,21 @@ fn alter(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
     parser.next_token();
     parser.next_token();
     parser.parse_alter_role()
+}
+
+fn drop_group(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
+    parser.next_token();
+    parser.next_token();
+    Ok(Statement::Drop {
+        object_type: ObjectType::Role,
+        if_exists: parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]),
+        names: parser.parse_comma_separated(|parser| parser.parse_object_name(false))?,
+        cascade: false,
+        restrict: false,
+        purge: false,
+        temporary: false,
+        table: None,
+    })
 }
 
 fn grant(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
@@ -163,6 +189,8 @@ mod tests {
             ),
             ("ALTER USER ann PASSWORD NULL", "ALTER ROLE ann WITH PASSWORD NULL"),
             ("ALTER USER ann RENAME TO bob", "ALTER ROLE ann RENAME TO bob"),
+            ("ALTER USER ann CONNECTION LIMIT - 1", "ALTER ROLE ann WITH CONNECTION LIMIT -1"),
+            ("DROP GROUP IF EXISTS g, h", "DROP ROLE IF EXISTS g, h"),
         ] {
             let parsed = parse_single(written).unwrap();
             assert_eq!(parsed.statement.to_string(), read, "{written}");

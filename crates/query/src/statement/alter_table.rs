@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thalweg_dialect::types::{column_field, column_type};
 use thalweg_store::codec;
-use thalweg_txn::{CatalogChange, Object, Securable};
+use thalweg_txn::{CatalogChange, Object, Privilege, Securable};
 use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableId, TableSchema};
 
 use super::create::{
@@ -84,6 +84,7 @@ async fn apply(
         }
         AlterTableOperation::RenameTable { table_name } => {
             let (RenameTableNameKind::To(name) | RenameTableNameKind::As(name)) = table_name;
+            execution.names.rights().on_namespace(&schema.namespace, Privilege::Create)?;
             schema.name = QualifiedName::of(name)?.name;
         }
         AlterTableOperation::AlterColumn { column_name, op } => {

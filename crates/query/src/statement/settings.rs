@@ -206,6 +206,7 @@ pub(super) async fn set(
             let name = dotted(variable);
             let value = values.iter().map(value_text).collect::<Vec<_>>().join(", ");
             if name.contains('.') {
+                execution.names.rights().set_engine(&name)?;
                 execution.settings.are_the_engines = true;
                 return pass_on(execution, parsed).await;
             }
@@ -243,6 +244,7 @@ pub(super) async fn reset(
         return Ok(Outcome::command("RESET"));
     }
     if name.contains('.') {
+        execution.names.rights().set_engine(&name)?;
         return pass_on(execution, parsed).await;
     }
     let identity = execution.settings.identity;

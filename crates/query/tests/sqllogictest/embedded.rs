@@ -12,7 +12,7 @@ use futures::{FutureExt, StreamExt};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType};
 use tempfile::TempDir;
 use thalweg_formats::text::ValueFormatter;
-use thalweg_query::{Database, Durability, Session, Tag, TransactionStatus};
+use thalweg_query::{BOOTSTRAP_ROLE, Database, Durability, Session, Tag, TransactionStatus};
 use thalweg_types::{Error, Result};
 use tokio::sync::Mutex;
 
@@ -79,7 +79,7 @@ impl Route for Embedded {
         let Some(directory) = &self.directory else { return Ok(()) };
         let mut state = self.state.lock().await;
         let mut sessions = state.sessions.values();
-        if state.has_settings || sessions.any(|s| s.transaction() != TransactionStatus::Idle) {
+        if state.has_settings || sessions.any(is_busy) {
             return Ok(());
         }
         state.sessions.clear();
@@ -105,8 +105,7 @@ impl Connection {
         let mut output = DBOutput::StatementComplete(0);
         for statement in session.parse(sql)? {
             output = answer_one(session, &statement.text).await?;
-            let word = statement.text.split_whitespace().next().unwrap_or_default();
-            *has_settings |= ["SET", "PREPARE"].iter().any(|held| word.eq_ignore_ascii_case(held));
+            *has_settings |= makes_setting(&statement.text);
         }
         Ok(output)
     }
@@ -135,6 +134,24 @@ impl AsyncDB for Connection {
 
     fn error_sql_state(refusal: &Refusal) -> Option<String> {
         Some(refusal.state())
+    }
+}
+
+/// Whether a session holds what goes with it: an open transaction, or a role that is not its own.
+fn is_busy(session: &Session) -> bool {
+    let role = session.setting("role");
+    session.transaction() != TransactionStatus::Idle
+        || role.as_deref() != Some("none")
+        || session.user() != BOOTSTRAP_ROLE
+}
+
+/// Whether a statement sets what only its session knows. Roles are looked at by themselves.
+fn makes_setting(sql: &str) -> bool {
+    let words: Vec<String> = sql.split_whitespace().take(2).map(str::to_lowercase).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["set", "role" | "session"] => false,
+        [first, ..] => ["set", "prepare"].contains(first),
+        [] => false,
     }
 }
 

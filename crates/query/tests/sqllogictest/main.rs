@@ -71,7 +71,7 @@ macro_rules! areas {
 }
 
 areas! {
-    aggregates copy ddl dml errors expressions queries settings transactions types
+    aggregates copy ddl dml errors expressions queries roles settings transactions types
 }
 
 #[test]

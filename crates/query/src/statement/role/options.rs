@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, StringViewArray};
 use arrow::datatypes::{DataType as ArrowType, Field, TimestampMicrosecondType};
-use datafusion::sql::sqlparser::ast::{
-    CreateRole, Expr, Password, RoleOption as Written, UnaryOperator, Value,
-};
+use datafusion::sql::sqlparser::ast::{CreateRole, Expr, Password, RoleOption as Written, Value};
 use thalweg_dialect::assign::assign;
 use thalweg_txn::{RoleOption, Secret};
 use thalweg_types::{Column, ColumnId, DataType, Error, Result, SqlState};
@@ -112,19 +110,14 @@ fn text_of(expr: &Expr) -> Option<&str> {
 }
 
 fn limit_of(expr: &Expr) -> Result<Option<u32>> {
-    let (negative, digits) = match expr {
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => (true, expr.to_string()),
-        other => (false, other.to_string()),
-    };
-    match (negative, digits.parse::<u32>()) {
-        (true, Ok(1)) => Ok(None),
-        (false, Ok(limit)) => Ok(Some(limit)),
-        _ if digits == "-1" => Ok(None),
-        _ => {
-            let message = format!("invalid connection limit: {expr}");
-            Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message))
-        }
+    let text = expr.to_string();
+    if text == "-1" {
+        return Ok(None);
     }
+    text.parse().map(Some).map_err(|_| {
+        let message = format!("invalid connection limit: {text}");
+        Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+    })
 }
 
 /// Microseconds since 1970; `None` for ever.
