@@ -28,6 +28,7 @@ mod outcome;
 mod parameters;
 mod plan;
 mod planner;
+mod point;
 mod prepared;
 mod privileges;
 mod scan;

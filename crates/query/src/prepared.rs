@@ -12,6 +12,7 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 
 use crate::outcome::Outcome;
 use crate::parameters::{bind, literal};
+use crate::point::Point;
 use crate::statement::Description;
 
 /// A statement with places for values. Clones are cheap.
@@ -26,6 +27,7 @@ struct Inner {
     types: Vec<DataType>,
     parameters: Vec<FieldRef>,
     schema: Option<SchemaRef>,
+    point: Option<Point>,
 }
 
 impl Prepared {
@@ -36,8 +38,21 @@ impl Prepared {
             Arc::new(field)
         };
         let parameters = types.iter().enumerate().map(field).collect();
-        let inner = Inner { parsed, sql: sql.to_owned(), types, parameters, schema };
+        let sql = sql.to_owned();
+        let inner = Inner { parsed, sql, types, parameters, schema, point: None };
         Prepared { inner: Arc::new(inner) }
+    }
+
+    /// The same, with the way around the planner that it may take.
+    pub(crate) fn with_point(self, point: Option<Point>) -> Prepared {
+        match Arc::into_inner(self.inner) {
+            Some(inner) => Prepared { inner: Arc::new(Inner { point, ..inner }) },
+            None => unreachable!("it was made just now, by one owner"),
+        }
+    }
+
+    pub(crate) fn point(&self) -> Option<&Point> {
+        self.inner.point.as_ref()
     }
 
     #[must_use]

@@ -66,6 +66,11 @@ impl Shaper {
         Ok(Shaper { table: Arc::clone(table), schema, sources, checks, counters })
     }
 
+    /// Whether rows are still numbered by these counters.
+    pub(crate) fn counts_with(&self, counters: &Arc<Identities>) -> bool {
+        Arc::ptr_eq(&self.counters, counters)
+    }
+
     /// The rows of a batch, whole, cast and checked.
     ///
     /// # Errors

@@ -1,0 +1,262 @@
+//! Which statements are about the row of one key.
+//!
+//! A statement is one of these if it reads, word for word, as it would be written out of the parts
+//! that were understood: then there is nothing in it that was not.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::sql::parser::Statement as Tree;
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, BinaryOperator, ConflictTarget, Delete, Expr, FromTable, Insert,
+    ObjectName, OnConflictAction, OnInsert, Query, SelectItem, SetExpr, Statement, TableFactor,
+    TableObject, TableWithJoins, Update,
+};
+use thalweg_dialect::types::arrow_type;
+use thalweg_types::{DataType, Key};
+
+use super::{Action, Conflict, NewRow, Point};
+use crate::parameters::{number, placeholder};
+use crate::statement::{Description, Execution, Shaper, Target, folded};
+
+/// The statement as one about a single row, if it is one.
+pub(crate) fn recognize(
+    execution: &Execution<'_>,
+    tree: &Tree,
+    description: &Description,
+) -> Option<Point> {
+    let Tree::Statement(statement) = tree else { return None };
+    let shape = Shape { execution, types: &description.parameters };
+    match statement.as_ref() {
+        Statement::Query(query) => shape.select(query, description.schema.as_ref()?),
+        Statement::Insert(insert) => shape.insert(insert),
+        Statement::Update(update) => shape.update(update),
+        Statement::Delete(delete) => shape.delete(delete),
+        _ => None,
+    }
+}
+
+struct Shape<'a> {
+    execution: &'a Execution<'a>,
+    types: &'a [DataType],
+}
+
+impl Shape<'_> {
+    fn select(&self, query: &Query, schema: &SchemaRef) -> Option<Point> {
+        let SetExpr::Select(select) = query.body.as_ref() else { return None };
+        let [from] = select.from.as_slice() else { return None };
+        let (target, key) = self.target(table_name(from)?)?;
+        let condition = select.selection.as_ref()?;
+        let parameters = self.key(&target, &key, condition)?;
+        let items: Vec<String> = select.projection.iter().map(ToString::to_string).collect();
+        let written = format!("SELECT {} FROM {from} WHERE {condition}", items.join(", "));
+        if query.to_string() != written {
+            return None;
+        }
+        let mut columns = Vec::new();
+        for item in &select.projection {
+            match item {
+                SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
+                    columns.push(target.position(&folded(name)).ok()?);
+                }
+                SelectItem::Wildcard(_) => columns.extend(0..target.schema().columns.len()),
+                _ => return None,
+            }
+        }
+        let fits = columns.iter().zip(schema.fields()).all(|(column, field)| {
+            arrow_type(&target.schema().columns[*column].data_type) == *field.data_type()
+        });
+        if !fits || columns.len() != schema.fields().len() {
+            return None;
+        }
+        let action = Action::Select { key: parameters, columns, schema: Arc::clone(schema) };
+        Some(Point { table: Arc::clone(target.schema()), key, action })
+    }
+
+    fn insert(&self, insert: &Insert) -> Option<Point> {
+        let TableObject::TableName(name) = &insert.table else { return None };
+        let (target, key) = self.target(name)?;
+        let source = insert.source.as_ref()?;
+        let SetExpr::Values(values) = source.body.as_ref() else { return None };
+        let [row] = values.rows.as_slice() else { return None };
+        let parameters =
+            row.content.iter().map(|value| self.parameter(value)).collect::<Option<Vec<_>>>()?;
+        let mut given = Vec::with_capacity(parameters.len());
+        for column in &insert.columns {
+            given.push(target.position(&folded(column.0.last()?.as_ident()?)).ok()?);
+        }
+        let mut written = format!("INSERT INTO {name}");
+        if given.is_empty() {
+            given = (0..parameters.len()).collect();
+            written.push_str(&format!(" {source}"));
+        } else {
+            let names: Vec<String> = insert.columns.iter().map(ToString::to_string).collect();
+            written.push_str(&format!(" ({}) {source}", names.join(", ")));
+        }
+        let conflict = match &insert.on {
+            None => Conflict::Refuse,
+            Some(on) => {
+                written.push_str(&on.to_string());
+                self.conflict(&target, &key, on)?
+            }
+        };
+        if insert.to_string() != written || source.to_string() != values.to_string() {
+            return None;
+        }
+        let columns = &target.schema().columns;
+        let distinct = (1..given.len()).all(|at| !given[..at].contains(&given[at]));
+        let fits = given.len() == parameters.len() && given.iter().all(|at| *at < columns.len());
+        if !fits || !distinct || given.iter().any(|at| columns[*at].identity.is_some()) {
+            return None;
+        }
+        let shaper = self.shaper(&target, &given)?;
+        let action = Action::Insert { row: NewRow { parameters, shaper }, conflict };
+        Some(Point { table: Arc::clone(target.schema()), key, action })
+    }
+
+    /// `ON CONFLICT (key) DO NOTHING`, or `DO UPDATE SET column = excluded.column, …`.
+    fn conflict(&self, target: &Target, key: &Key, on: &OnInsert) -> Option<Conflict> {
+        let OnInsert::OnConflict(on) = on else { return None };
+        let Some(ConflictTarget::Columns(named)) = &on.conflict_target else { return None };
+        let positions = target.schema().key_positions(key);
+        let named: Vec<usize> =
+            named.iter().map(|name| target.position(&folded(name)).ok()).collect::<Option<_>>()?;
+        if named.len() != positions.len() || !positions.iter().all(|at| named.contains(at)) {
+            return None;
+        }
+        let update = match &on.action {
+            OnConflictAction::DoNothing => return Some(Conflict::Skip),
+            OnConflictAction::DoUpdate(update) => update,
+        };
+        if update.selection.is_some() {
+            return None;
+        }
+        let mut columns = Vec::with_capacity(update.assignments.len());
+        for assignment in &update.assignments {
+            let (column, value) = self.assignment(target, assignment)?;
+            let Expr::CompoundIdentifier(parts) = value else { return None };
+            let [table, name] = parts.as_slice() else { return None };
+            if folded(table) != "excluded" || target.position(&folded(name)).ok()? != column {
+                return None;
+            }
+            columns.push(column);
+        }
+        let all: Vec<usize> = (0..target.schema().columns.len()).collect();
+        Some(Conflict::Update { columns, shaper: self.shaper(target, &all)? })
+    }
+
+    fn update(&self, update: &Update) -> Option<Point> {
+        let (target, key) = self.target(table_name(&update.table)?)?;
+        let condition = update.selection.as_ref()?;
+        let parameters = self.key(&target, &key, condition)?;
+        let set: Vec<String> = update.assignments.iter().map(ToString::to_string).collect();
+        let table = &update.table;
+        if update.to_string() != format!("UPDATE {table} SET {} WHERE {condition}", set.join(", "))
+        {
+            return None;
+        }
+        let mut assignments = Vec::with_capacity(update.assignments.len());
+        for assignment in &update.assignments {
+            let (column, value) = self.assignment(&target, assignment)?;
+            let is_new = assignments.iter().all(|(known, _)| *known != column);
+            let identity = target.schema().columns[column].identity.is_some();
+            if !is_new || identity {
+                return None;
+            }
+            assignments.push((column, self.parameter(value)?));
+        }
+        let all: Vec<usize> = (0..target.schema().columns.len()).collect();
+        let shaper = self.shaper(&target, &all)?;
+        let action = Action::Update { key: parameters, assignments, shaper };
+        Some(Point { table: Arc::clone(target.schema()), key, action })
+    }
+
+    fn delete(&self, delete: &Delete) -> Option<Point> {
+        let FromTable::WithFromKeyword(tables) = &delete.from else { return None };
+        let [table] = tables.as_slice() else { return None };
+        let (target, key) = self.target(table_name(table)?)?;
+        let condition = delete.selection.as_ref()?;
+        let parameters = self.key(&target, &key, condition)?;
+        if delete.to_string() != format!("DELETE FROM {table} WHERE {condition}") {
+            return None;
+        }
+        let action = Action::Delete { key: parameters };
+        Some(Point { table: Arc::clone(target.schema()), key, action })
+    }
+
+    /// A table with a primary key.
+    fn target(&self, name: &ObjectName) -> Option<(Target, Key)> {
+        let target = Target::find(&self.execution.names.catalog(), name).ok()?;
+        let key = target.schema().primary_key.clone()?;
+        Some((target, key))
+    }
+
+    /// The parameters of `a = $1 AND b = $2`, in the order of the key's columns.
+    fn key(&self, target: &Target, key: &Key, condition: &Expr) -> Option<Vec<usize>> {
+        let mut equal = Vec::new();
+        self.equalities(target, condition, &mut equal)?;
+        let positions = target.schema().key_positions(key);
+        if equal.len() != positions.len() {
+            return None;
+        }
+        let parameter = |position: &usize| {
+            let (_, parameter) = equal.iter().find(|(column, _)| column == position)?;
+            let column = &target.schema().columns[*position].data_type;
+            let same = arrow_type(column) == arrow_type(self.types.get(*parameter)?);
+            same.then_some(*parameter)
+        };
+        positions.iter().map(parameter).collect()
+    }
+
+    fn equalities(
+        &self,
+        target: &Target,
+        condition: &Expr,
+        found: &mut Vec<(usize, usize)>,
+    ) -> Option<()> {
+        let Expr::BinaryOp { left, op, right } = condition else { return None };
+        match op {
+            BinaryOperator::And => {
+                self.equalities(target, left, found)?;
+                self.equalities(target, right, found)
+            }
+            BinaryOperator::Eq => {
+                let Expr::Identifier(name) = left.as_ref() else { return None };
+                found.push((target.position(&folded(name)).ok()?, self.parameter(right)?));
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    fn assignment<'e>(
+        &self,
+        target: &Target,
+        assignment: &'e Assignment,
+    ) -> Option<(usize, &'e Expr)> {
+        let AssignmentTarget::ColumnName(name) = &assignment.target else { return None };
+        let [name] = name.0.as_slice() else { return None };
+        Some((target.position(&folded(name.as_ident()?)).ok()?, &assignment.value))
+    }
+
+    fn parameter(&self, expr: &Expr) -> Option<usize> {
+        let at = number(placeholder(expr)?).ok()? - 1;
+        (at < self.types.len()).then_some(at)
+    }
+
+    fn shaper(&self, target: &Target, given: &[usize]) -> Option<Shaper> {
+        let id = target.id();
+        let counters = self.execution.names.with(|t| Ok(t.state(id)?.identities().clone()));
+        Shaper::new(&self.execution.state, target.schema(), given, counters.ok()?).ok()
+    }
+}
+
+/// The name of a table that stands alone, without another name.
+fn table_name(table: &TableWithJoins) -> Option<&ObjectName> {
+    match &table.relation {
+        TableFactor::Table { name, alias: None, .. } if table.to_string() == name.to_string() => {
+            Some(name)
+        }
+        _ => None,
+    }
+}
