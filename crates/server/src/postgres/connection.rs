@@ -177,7 +177,8 @@ impl Client {
         loop {
             let next = self.next_message().await;
             let done = match next {
-                Ok((kind, body)) => self.take(kind, body).await,
+                // Boxed, so that a connection that waits is not as large as one that works.
+                Ok((kind, body)) => Box::pin(self.take(kind, body)).await,
                 Err(end) => Err(end),
             };
             if let Err(end) = done {

@@ -12,7 +12,7 @@ use tokio_rustls::server::TlsStream;
 use super::reply::Replies;
 
 /// What is read at once.
-const READ_BYTES: usize = 16 << 10;
+const READ_BYTES: usize = 8 << 10;
 /// An idle connection keeps no more than this for what comes.
 const IDLE_BYTES: usize = 1 << 10;
 /// Replies go out when they have grown to this.
