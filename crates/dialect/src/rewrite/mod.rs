@@ -107,7 +107,7 @@ impl VisitorMut for Rewrite {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        match expr {
+        match &mut *expr {
             Expr::Function(function) => integers::unmark_function(function),
             expr => integers::mark(expr),
         }
