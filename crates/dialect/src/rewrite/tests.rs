@@ -168,9 +168,7 @@ fn numbers_that_count_stay_what_they_are() {
     .unwrap()
     .remove(0);
     rewrite_statement(&mut statement).unwrap();
-    assert_snapshot!(statement.to_string().replace('\u{1f}', "~"), @r#"
-    SELECT {integer: -1} AS "?column?~1", 3000000000 AS "?column?~2", sum(a) OVER (ROWS 2 PRECEDING) AS "sum" FROM t ORDER BY 1 LIMIT 5 OFFSET 6
-    "#);
+    assert_snapshot!(statement.to_string().replace('\u{1f}', "~"), @r#"SELECT {integer: -1} AS "?column?~1", 3000000000 AS "?column?~2", sum(a) OVER (ROWS 2 PRECEDING) AS "sum" FROM t ORDER BY 1 LIMIT 5 OFFSET 6"#);
 }
 
 #[tokio::test]
