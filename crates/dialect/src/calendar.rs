@@ -185,7 +185,9 @@ fn parse_time(text: &str) -> Result<(i64, Option<Zone>), Refusal> {
     let mut rest = rest.trim();
     let mut micros = parse_clock(clock)?;
     let half = rest.get(..2).map(str::to_ascii_lowercase);
-    if let Some(half @ ("am" | "pm")) = half.as_deref() {
+    // Behind it the word has to end: `America/New_York` is a zone.
+    let ends = rest.get(2..).is_none_or(|rest| !rest.starts_with(char::is_alphabetic));
+    if let Some(half @ ("am" | "pm")) = half.as_deref().filter(|_| ends) {
         let hour = micros / (3_600 * MICROS_PER_SECOND);
         let to_add = match (half, hour) {
             (_, 13..) | (_, 0) => return Err(Refusal::Field),

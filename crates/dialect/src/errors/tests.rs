@@ -90,7 +90,7 @@ fn wrong_statements_are_told_as_postgres_tells_them() {
         ("select not 1", "42804", "argument of NOT must be type boolean, not type bigint"),
         ("select 1 = true", "42883", "operator does not exist: bigint = boolean"),
         ("select true + 1", "42883", "operator does not exist: boolean + bigint"),
-        ("select cast(true as date)", "42804", "cannot cast type boolean to date"),
+        ("select cast(true as date)", "42846", "cannot cast type boolean to date"),
         ("select cast(1 as wibble)", "42704", "type \"wibble\" does not exist"),
         ("select 'abc'::int", "22P02", "invalid input syntax for type integer: \"abc\""),
         ("select 'x'::date", "22007", "invalid input syntax for type date: \"x\""),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType as ArrowType, Field, Int64Type};
+use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{Error, Result, SqlState};
 
@@ -32,7 +33,18 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
 
 /// A function that gives a whole number.
 fn of_text_or_bytes(name: &'static str, compute: Compute) -> Function {
-    Function::signed(name, TypeSignature::Any(1), ArrowType::Int32, compute)
+    Function::signed(name, TypeSignature::Any(1), ArrowType::Int32, compute).returning(|given| {
+        match given {
+            [number] if number.is_numeric() || *number == ArrowType::Boolean => {
+                let name = crate::types::display_name(&Field::new("", number.clone(), true));
+                let told = format!("function length({name}) does not exist");
+                let error = Error::new(SqlState::UNDEFINED_FUNCTION, told)
+                    .with_hint("You might need to add explicit type casts.");
+                Err(DataFusionError::External(Box::new(error)))
+            }
+            _ => Ok(ArrowType::Int32),
+        }
+    })
 }
 
 fn length(columns: &[ArrayRef]) -> Result<ArrayRef> {

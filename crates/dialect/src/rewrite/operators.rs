@@ -63,7 +63,7 @@ pub(super) fn is_call_without_parentheses(expr: &Expr) -> bool {
 fn keyword(name: &str) -> Option<Expr> {
     match name {
         "localtimestamp" => Some(call("timezone", vec![text("UTC"), call("now", vec![])])),
-        "current_schema" => Some(call("current_schema", vec![])),
+        "current_role" | "current_schema" => Some(call(name, vec![])),
         _ => None,
     }
 }

@@ -120,7 +120,7 @@ fn escaped(pattern: &Expr, escape: &ValueWithSpan) -> Result<Expr> {
     let mut escapes = escape.chars();
     let escape = escapes.next();
     if escapes.next().is_some() {
-        return Err(Error::new(SqlState("22019"), "invalid escape string")
+        return Err(Error::new(SqlState("22025"), "invalid escape string")
             .with_hint("Escape string must be empty or one character."));
     }
     let mut plain = String::with_capacity(pattern.len() + 4);

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, Ident, ObjectName, Select, SelectItem,
     TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, Visit, Visitor,
 };
-use thalweg_types::{Error, Result};
+use thalweg_types::{Error, Result, SqlState};
 
 use super::build::call;
 use super::figure::quoted;
@@ -141,6 +141,10 @@ pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
         *factor =
             derived(&format!("SELECT unnest({array}), unnest({numbers})"), named, source.depends)?;
     } else if source.counts {
+        if source.arguments.get(2).is_some_and(|step| step.parse() == Ok(0_i64)) {
+            let told = "step size cannot equal zero";
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told));
+        }
         // Rows are made one after the other, and never lie in memory as a whole.
         let series = format!("generate_series({})", source.arguments.join(", "));
         let data_type = if fits_integer(&source.arguments) { "integer" } else { "bigint" };
