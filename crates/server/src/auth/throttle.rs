@@ -6,7 +6,9 @@ use std::time::Duration;
 
 /// The wait after the first failure; it doubles with each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-const WAIT_MAX: Duration = Duration::from_secs(10);
+const STEP_MAX: Duration = Duration::from_secs(10);
+/// However many attempts are made at once, none waits longer.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 /// After this long without a failure all is forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 /// How many pairs of user and peer are remembered.
@@ -25,17 +27,22 @@ pub(super) struct Throttle {
 struct Failures {
     count: u32,
     last: Duration,
+    /// When the next attempt may be made.
+    next: Duration,
 }
 
 impl Throttle {
-    /// How long an attempt that is made now has to wait.
-    pub(super) fn wait(&self, user: &str, peer: IpAddr, now: Duration) -> Duration {
-        let found = self.failures.get(&(user.to_owned(), peer));
+    /// How long an attempt has to wait. Attempts that are made at once wait for each other, so that
+    /// guessing on many connections is no faster.
+    pub(super) fn wait(&mut self, user: &str, peer: IpAddr, now: Duration) -> Duration {
+        let found = self.failures.get_mut(&(user.to_owned(), peer));
         let Some(failures) = found.filter(|failures| !failures.is_forgotten(now)) else {
             return Duration::ZERO;
         };
-        let factor = 2_u32.saturating_pow(failures.count.saturating_sub(1));
-        FIRST_WAIT.saturating_mul(factor).min(WAIT_MAX)
+        let step = failures.step();
+        let turn = failures.next.max(now + step).min(now + WAIT_MAX);
+        failures.next = turn + step;
+        turn - now
     }
 
     pub(super) fn failed(&mut self, user: &str, peer: IpAddr, now: Duration) {
@@ -43,7 +50,8 @@ impl Throttle {
         if !self.failures.contains_key(&key) && self.failures.len() >= REMEMBERED_MAX {
             self.make_room(now);
         }
-        let failures = self.failures.entry(key).or_insert(Failures { count: 0, last: now });
+        let failures =
+            self.failures.entry(key).or_insert(Failures { count: 0, last: now, next: now });
         if failures.is_forgotten(now) {
             failures.count = 0;
         }
@@ -70,6 +78,11 @@ impl Throttle {
 }
 
 impl Failures {
+    fn step(&self) -> Duration {
+        let factor = 2_u32.saturating_pow(self.count.saturating_sub(1));
+        FIRST_WAIT.saturating_mul(factor).min(STEP_MAX)
+    }
+
     fn is_forgotten(&self, now: Duration) -> bool {
         now.saturating_sub(self.last) > FORGOTTEN_AFTER
     }
@@ -87,15 +100,25 @@ mod tests {
     fn waits_grow_to_a_limit_for_that_user_and_peer_only() {
         let mut throttle = Throttle::default();
         assert_eq!(throttle.wait("ann", PEER, NOW), Duration::ZERO);
-        let mut waits = Vec::new();
+        let (mut now, mut waits) = (NOW, Vec::new());
         for _ in 0..40 {
-            throttle.failed("ann", PEER, NOW);
-            waits.push(throttle.wait("ann", PEER, NOW));
+            throttle.failed("ann", PEER, now);
+            waits.push(throttle.wait("ann", PEER, now));
+            now += waits[waits.len() - 1];
         }
         assert_eq!(waits[..3], [100, 200, 400].map(Duration::from_millis));
-        assert_eq!(waits[39], WAIT_MAX);
-        assert_eq!(throttle.wait("ann", OTHER, NOW), Duration::ZERO);
-        assert_eq!(throttle.wait("bob", PEER, NOW), Duration::ZERO);
+        assert_eq!(waits[39], STEP_MAX);
+        assert_eq!(throttle.wait("ann", OTHER, now), Duration::ZERO);
+        assert_eq!(throttle.wait("bob", PEER, now), Duration::ZERO);
+    }
+
+    #[test]
+    fn attempts_that_are_made_at_once_wait_for_each_other() {
+        let mut throttle = Throttle::default();
+        throttle.failed("ann", PEER, NOW);
+        let waits: Vec<Duration> = (0..1000).map(|_| throttle.wait("ann", PEER, NOW)).collect();
+        assert_eq!(waits[..3], [100, 200, 300].map(Duration::from_millis));
+        assert_eq!(waits[999], WAIT_MAX);
     }
 
     #[test]
