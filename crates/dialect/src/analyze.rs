@@ -86,7 +86,7 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
     let to = types::from_field(&cast.field).ok()?;
     let (given, target) = (from.data_type(), cast.field.data_type());
     // What the planner itself asks for, such as nanoseconds, is none of our types.
-    if types::arrow_type(&to) != *target && !is_text(target) {
+    if !types::arrow_type(&to).equals_datatype(target) && !is_text(target) {
         return None;
     }
     let differs = match (given, &to) {

@@ -15,6 +15,7 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType as ArrowType, Field};
 use thalweg_types::{DataType, Error, Result};
 
+use crate::system_types::SystemType;
 use crate::types::{self, arrow_type};
 
 pub(crate) use interval::parse as parse_interval;
@@ -45,6 +46,12 @@ pub(crate) fn convert(
             return convert(&plain, from, to, manner);
         }
         given if *given == target && !needs_check(from, to) => return Ok(Some(array.clone())),
+        ArrowType::List(_)
+            if SystemType::of(from).is_some_and(SystemType::is_vector)
+                && matches!(to, DataType::Text { .. }) =>
+        {
+            return output::vector_to_text(array).map(Some);
+        }
         _ => {}
     }
     if let DataType::Text { .. } | DataType::Uuid | DataType::Json = to {

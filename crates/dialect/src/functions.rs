@@ -4,6 +4,7 @@
 
 mod array;
 mod average;
+mod catalog;
 mod datetime;
 mod define;
 mod extract;
@@ -39,6 +40,7 @@ pub(crate) use define::{Compute, Function};
 pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     [
         array::functions(),
+        catalog::functions(),
         session::functions(),
         math::functions(),
         text::functions(),
@@ -76,6 +78,7 @@ pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
         Arc::new(json::JsonOperators),
         Arc::new(math::Power),
         Arc::new(array::Overlap),
+        Arc::new(catalog::CatalogOperators),
     ]
 }
 

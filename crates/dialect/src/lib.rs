@@ -14,6 +14,7 @@ pub mod errors;
 mod functions;
 pub mod parse;
 pub mod rewrite;
+pub mod system_types;
 #[cfg(test)]
 mod testing;
 pub mod types;

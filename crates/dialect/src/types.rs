@@ -14,7 +14,12 @@ use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType as SqlType, ExactNumberInfo, TimezoneInfo,
 };
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::Token;
 use thalweg_types::{Column, DataType, Error, Result, SqlState};
+
+use crate::system_types;
 
 /// The key of a field's metadata under which the SQL type is named where Arrow's type says less.
 pub const TYPE_KEY: &str = "thalweg.type";
@@ -27,6 +32,9 @@ const VARCHAR_CHARS_MAX: u64 = 10_485_760;
 
 /// The column type that an SQL type name stands for.
 pub fn column_type(sql: &SqlType) -> Result<DataType> {
+    if let Some(plain) = unqualified(sql) {
+        return column_type(&plain);
+    }
     if let Some(data_type) = number_type(sql)? {
         return Ok(data_type);
     }
@@ -57,6 +65,27 @@ pub fn column_type(sql: &SqlType) -> Result<DataType> {
         SqlType::Custom(name, _) => Err(unknown_type(&name.to_string())),
         other => Err(unknown_type(&other.to_string())),
     }
+}
+
+/// `pg_catalog.int4`, and every other type that is named with its namespace, without it.
+fn unqualified(sql: &SqlType) -> Option<SqlType> {
+    let SqlType::Custom(name, modifiers) = sql else { return None };
+    let [namespace, last] = name.0.as_slice() else { return None };
+    if !namespace.as_ident()?.value.eq_ignore_ascii_case("pg_catalog") {
+        return None;
+    }
+    let modifiers = match modifiers.as_slice() {
+        [] => String::new(),
+        given => format!("({})", given.join(",")),
+    };
+    sql_type(&format!("{last}{modifiers}"))
+}
+
+/// The parser's tree of a type's name; `None` where it is none.
+pub(crate) fn sql_type(text: &str) -> Option<SqlType> {
+    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text).ok()?;
+    let parsed = parser.parse_data_type().ok()?;
+    (parser.peek_token().token == Token::EOF).then_some(parsed)
 }
 
 /// Whether the type is one of `serial`'s spellings: an integer that numbers itself, and is never
@@ -304,6 +333,9 @@ pub fn from_arrow(data_type: &ArrowType) -> Result<DataType> {
 /// How PostgreSQL calls the type of a field, for messages and for `pg_typeof`.
 #[must_use]
 pub fn display_name(field: &Field) -> String {
+    if let Some(system) = system_types::SystemType::of(field) {
+        return system.display_name().to_string();
+    }
     match from_field(field) {
         Ok(_) if field.data_type() == &ArrowType::Null => "unknown".to_string(),
         Ok(DataType::Decimal { .. }) => "numeric".to_string(),
@@ -319,9 +351,12 @@ pub struct PostgresTypePlanner;
 
 impl TypePlanner for PostgresTypePlanner {
     fn plan_type_field(&self, sql: &SqlType) -> PlanResult<Option<FieldRef>> {
-        // DataFusion's own structures and PostgreSQL's object identifiers are planned elsewhere.
-        if matches!(sql, SqlType::Struct(_, _) | SqlType::Map(_, _) | SqlType::Regclass) {
+        // DataFusion's own structures are planned elsewhere.
+        if matches!(sql, SqlType::Struct(_, _) | SqlType::Map(_, _)) {
             return Ok(None);
+        }
+        if let Some(field) = system_types::planned_field(sql) {
+            return Ok(Some(Arc::new(field)));
         }
         let data_type =
             column_type(sql).map_err(|error| DataFusionError::External(Box::new(error)))?;
@@ -332,7 +367,6 @@ impl TypePlanner for PostgresTypePlanner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::sql::sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
 
     fn named(name: &str) -> Result<DataType> {
         let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(name).unwrap();

@@ -3,7 +3,14 @@
 //! Two catalogs hold the same tables: [`DATABASE`], and [`WITH_ROW_IDS`], which shows each row's
 //! place in one more column and is meant for the statements that change rows.
 
+mod definitions;
+mod derived;
+mod functions;
 mod information_schema;
+mod objects;
+mod pg_catalog;
+mod registered;
+mod standing;
 mod table;
 mod view;
 
@@ -16,12 +23,19 @@ use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::optimizer::AnalyzerRule;
 use parking_lot::{Mutex, RwLock};
 use thalweg_txn::{Catalog, Object, Privilege, RoleId, Securable, Transaction};
 use thalweg_types::Error;
 
 use crate::privileges::{Identity, Rights};
+use derived::Found;
+use objects::Objects;
+use registered::RegisteredNames;
 
+pub(crate) use registered::written;
+pub(crate) use standing::{Lookup, Standing, Wishes};
 pub(crate) use table::ShardTable;
 
 /// The name of the one database.
@@ -44,6 +58,11 @@ pub(crate) struct SessionCatalog {
     lent: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
     /// The session's state, for planning views.
     session: RwLock<Weak<parking_lot::RwLock<SessionState>>>,
+    /// What the session of the running statement knows besides names.
+    standing: Mutex<Option<Standing>>,
+    wishes: Wishes,
+    objects: Mutex<Option<(Arc<Catalog>, Arc<Objects>)>>,
+    found: Mutex<Option<Found>>,
 }
 
 impl SessionCatalog {
@@ -54,7 +73,21 @@ impl SessionCatalog {
             describes: AtomicBool::new(false),
             lent: Mutex::default(),
             session: RwLock::default(),
+            standing: Mutex::default(),
+            wishes: Wishes::default(),
+            objects: Mutex::default(),
+            found: Mutex::default(),
         })
+    }
+
+    /// The functions that look into the catalog.
+    pub(crate) fn functions(self: &Arc<Self>) -> Vec<Arc<ScalarUDF>> {
+        functions::all(self)
+    }
+
+    /// The pass over plans that goes with the functions.
+    pub(crate) fn analyzer_rule(self: &Arc<Self>) -> Arc<dyn AnalyzerRule + Send + Sync> {
+        Arc::new(RegisteredNames::new(functions::registered_name(self)))
     }
 
     pub(crate) fn bind(&self, session: Weak<parking_lot::RwLock<SessionState>>) {
@@ -62,9 +95,10 @@ impl SessionCatalog {
     }
 
     /// From now on names mean what this transaction sees, and are read for that user.
-    pub(crate) fn show(&self, transaction: Transaction, identity: Identity) {
+    pub(crate) fn show(&self, transaction: Transaction, standing: Standing) {
         *self.transaction.lock() = Some(transaction);
-        *self.identity.lock() = identity;
+        *self.identity.lock() = standing.identity();
+        *self.standing.lock() = Some(standing);
         self.describes.store(false, Ordering::Relaxed);
     }
 
@@ -110,6 +144,7 @@ impl SessionCatalog {
     /// Lets go of the snapshot, so that nothing is kept for nobody.
     pub(crate) fn forget(&self) {
         *self.transaction.lock() = None;
+        *self.standing.lock() = None;
         self.lent.lock().clear();
     }
 
@@ -124,6 +159,20 @@ impl SessionCatalog {
             Some(transaction) => Arc::clone(transaction.catalog()),
             None => Arc::default(),
         }
+    }
+
+    /// The objects of the catalog that the running statement sees, or else the latest one.
+    fn objects(&self) -> Arc<Objects> {
+        let catalog = self.catalog();
+        let mut kept = self.objects.lock();
+        if let Some((of, objects)) = &*kept
+            && Arc::ptr_eq(of, &catalog)
+        {
+            return Arc::clone(objects);
+        }
+        let objects = Arc::new(Objects::new(&catalog));
+        *kept = Some((catalog, Arc::clone(&objects)));
+        objects
     }
 
     fn shard_table(
@@ -191,13 +240,17 @@ struct Database {
 impl CatalogProvider for Database {
     fn schema_names(&self) -> Vec<String> {
         let catalog = self.session.catalog();
-        catalog.namespaces().chain([INFORMATION_SCHEMA]).map(str::to_owned).collect()
+        let system = [objects::PG_CATALOG, INFORMATION_SCHEMA];
+        catalog.namespaces().chain(system).map(str::to_owned).collect()
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         let session = Arc::clone(&self.session);
         if name == INFORMATION_SCHEMA {
             return Some(Arc::new(InformationSchema { session }));
+        }
+        if name == objects::PG_CATALOG {
+            return Some(Arc::new(PgCatalog { session }));
         }
         session.catalog().has_namespace(name).then(|| {
             let namespace = name.to_owned();
@@ -262,7 +315,8 @@ impl SchemaProvider for Namespace {
         }
         match object {
             None => match view::file_named(name) {
-                None => Ok(None),
+                // The namespace of the system is looked up in without being named.
+                None => PgCatalog { session: Arc::clone(&self.session) }.table(name).await,
                 Some(file) => {
                     let rights = self.session.rights_of_reader();
                     rights.read_server_files("read a file").map_err(external)?;
@@ -288,7 +342,35 @@ impl SchemaProvider for Namespace {
 
     fn table_exist(&self, name: &str) -> bool {
         let catalog = self.session.catalog();
-        catalog.object(&self.namespace, name).is_some() || view::file_named(name).is_some()
+        catalog.object(&self.namespace, name).is_some()
+            || view::file_named(name).is_some()
+            || pg_catalog::exists(name)
+    }
+}
+
+#[derive(Debug)]
+struct PgCatalog {
+    session: Arc<SessionCatalog>,
+}
+
+#[async_trait]
+impl SchemaProvider for PgCatalog {
+    fn table_names(&self) -> Vec<String> {
+        pg_catalog::names()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let derived = match pg_catalog::needs_derived(name) {
+            true => derived::columns(&self.session).await,
+            false => Arc::default(),
+        };
+        let lookup = self.session.lookup().map_err(external)?;
+        let inputs = pg_catalog::Inputs { lookup: &lookup, derived: &derived };
+        pg_catalog::table(name, &inputs)
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        pg_catalog::exists(name)
     }
 }
 
@@ -300,22 +382,21 @@ struct InformationSchema {
 #[async_trait]
 impl SchemaProvider for InformationSchema {
     fn table_names(&self) -> Vec<String> {
-        information_schema::TABLES.iter().map(|name| (*name).to_owned()).collect()
+        information_schema::ALL.keys().map(|name| (*name).to_owned()).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let catalog = self.session.catalog();
-        let columns = if name == "columns" {
-            let state = self.session.session_state()?;
-            view::columns_of_views(&state, &catalog).await
-        } else {
-            Vec::new()
+        let derived = match information_schema::needs_derived(name) {
+            true => derived::columns(&self.session).await,
+            false => Arc::default(),
         };
-        information_schema::table(name, &catalog, &columns)
+        let lookup = self.session.lookup().map_err(external)?;
+        let inputs = pg_catalog::Inputs { lookup: &lookup, derived: &derived };
+        information_schema::table(name, &inputs)
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        information_schema::TABLES.contains(&name)
+        information_schema::ALL.contains_key(name)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use parking_lot::RwLock;
 use thalweg_env::Env;
 use thalweg_txn::{Durability, Engine, Options, Progress, Role, RoleId, Silent, Transaction};
 use thalweg_types::{Error, Result};
@@ -13,6 +14,7 @@ use crate::appender::Appender;
 use crate::planner::Planners;
 use crate::privileges::{self, Identity};
 use crate::session::Session;
+use crate::surroundings::Surroundings;
 
 /// An open database. Clones are the same database; it closes when the last of them, and of its
 /// sessions, is gone.
@@ -27,6 +29,9 @@ pub(crate) struct DatabaseShared {
     pub(crate) threads: usize,
     pub(crate) durability: Durability,
     pub(crate) progress: Arc<dyn Progress>,
+    pub(crate) opened_micros: i64,
+    /// `None`: nobody has more to tell than the database itself.
+    pub(crate) surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
 }
 
 impl Database {
@@ -93,6 +98,11 @@ impl Database {
     /// Where it could not be written; the database goes on without.
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.engine.checkpoint().map(drop)
+    }
+
+    /// Lets statements see the program around the database: who is connected to it.
+    pub fn surround(&self, surroundings: Arc<dyn Surroundings>) {
+        *self.shared.surroundings.write() = Some(surroundings);
     }
 
     /// What the data takes in memory, and the log on disk, in bytes.
@@ -236,10 +246,18 @@ impl DatabaseBuilder {
             Some(_) => Arc::clone(&self.options.progress),
             None => Arc::new(Silent),
         };
+        let opened_micros = self.env.clock.now_micros();
         let engine = Engine::open(self.env, self.options)?;
         let planners = Planners::new(runtime, threads);
-        let shared =
-            DatabaseShared { engine, planners, threads, durability: self.durability, progress };
+        let shared = DatabaseShared {
+            engine,
+            planners,
+            threads,
+            durability: self.durability,
+            progress,
+            opened_micros,
+            surroundings: RwLock::new(None),
+        };
         Ok(Database { shared: Arc::new(shared) })
     }
 }

@@ -35,6 +35,7 @@ mod scan;
 mod scram;
 mod session;
 mod statement;
+mod surroundings;
 
 pub use appender::Appender;
 pub use cancel::CancelHandle;
@@ -45,5 +46,6 @@ pub use outcome::{BatchStream, Copy, Outcome, Tag};
 pub use prepared::Prepared;
 pub use scram::ScramVerifier;
 pub use session::{Session, Statement, TransactionStatus};
+pub use surroundings::{Activity, ActivityState, SessionFacts, Surroundings};
 pub use thalweg_dialect::parse::without_passwords;
 pub use thalweg_txn::{BOOTSTRAP_ROLE, Durability, Progress, Role, Secret, Unit};

@@ -19,6 +19,7 @@ use thalweg_dialect::rewrite::{output_name, rewrite_statement};
 use thalweg_dialect::types::{arrow_field, column_type};
 use thalweg_types::Result;
 
+use crate::catalog::written;
 use crate::outcome::BatchStream;
 
 /// A query's plan, and the names that its columns have for those who look at them.
@@ -37,6 +38,7 @@ pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanRe
     let mut statement = statement;
     rewrite(&mut statement).map_err(|error| DataFusionError::External(Box::new(error)))?;
     let plan = state.statement_to_plan(statement).await?;
+    let plan = written(plan, state)?;
     let fields = plan.schema().fields();
     let names = fields.iter().map(|field| output_name(field.name()).to_owned()).collect();
     Ok(Planned { plan, names })

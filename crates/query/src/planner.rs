@@ -37,6 +37,8 @@ impl Planner {
         for rule in thalweg_dialect::rewrite::analyzer_rules() {
             builder = builder.with_analyzer_rule(rule);
         }
+        builder = builder.with_analyzer_rule(names.analyzer_rule());
+        builder.scalar_functions().get_or_insert_default().extend(names.functions());
         let context = SessionContext::new_with_state(builder.build());
         names.bind(Arc::downgrade(&context.state_ref()));
         privileges::functions(&names).into_iter().for_each(|who| context.register_udf(who));

@@ -1,5 +1,6 @@
 //! A session: one user's statements, one after the other, and their transaction.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::common::ScalarValue;
@@ -9,6 +10,7 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 
 use crate::appender::Appender;
 use crate::cancel::CancelHandle;
+use crate::catalog::Standing;
 use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
@@ -18,6 +20,7 @@ use crate::point::{self, Point};
 use crate::prepared::{Prepared, PreparedStatements};
 use crate::privileges::Identity;
 use crate::statement::{self, Description, Execution, OfSession, Settings};
+use crate::surroundings::SessionFacts;
 
 /// How often a statement that lost against another one is tried again before its user is told.
 const RETRIES_MAX: usize = 100;
@@ -31,6 +34,7 @@ pub struct Session {
     /// Whether the block is one that nobody asked for, around the statements of one text.
     implicit: bool,
     settings: Settings,
+    facts: Arc<SessionFacts>,
     prepared: PreparedStatements,
     cursors: Cursors,
 }
@@ -73,6 +77,7 @@ impl Session {
             block: None,
             implicit: false,
             settings,
+            facts: Arc::default(),
             prepared: PreparedStatements::default(),
             cursors: Cursors::default(),
         }
@@ -99,6 +104,11 @@ impl Session {
             Some(Block { transaction: Some(_), .. }) => TransactionStatus::Active,
             Some(_) => TransactionStatus::Failed,
         }
+    }
+
+    /// Tells where the session's client is.
+    pub fn introduce(&mut self, facts: SessionFacts) {
+        self.facts = Arc::new(facts);
     }
 
     /// What `SHOW` tells of one of the session's own settings.
@@ -377,7 +387,12 @@ impl Session {
             Some(own) => own,
             None => self.database.shared.planners.take(),
         };
-        planner.names.show(transaction, self.settings.identity);
+        let standing = Standing {
+            database: Arc::clone(&self.database.shared),
+            settings: self.settings.clone(),
+            facts: Arc::clone(&self.facts),
+        };
+        planner.names.show(transaction, standing);
         let mut execution = Execution {
             database: &self.database,
             context: &planner.context,
@@ -389,13 +404,18 @@ impl Session {
         };
         let done = self.cancel.run(work(&mut execution)).await;
         let transaction = planner.names.take();
+        let wishes = planner.names.take_wishes();
         if self.settings.are_the_engines() {
             planner.names.forget();
             self.planner = Some(planner);
         } else {
             self.database.shared.planners.give_back(planner);
         }
-        Ok((done?, transaction.expect("a statement leaves its transaction in place")))
+        let done = done?;
+        for (name, value) in wishes {
+            self.settings.set(&name, &value)?;
+        }
+        Ok((done, transaction.expect("a statement leaves its transaction in place")))
     }
 
     async fn run(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {

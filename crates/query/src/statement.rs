@@ -152,6 +152,8 @@ async fn plain(
         Statement::ShowVariable { variable } => settings::show(execution, variable).await,
         Statement::ShowTables { .. } => settings::show_tables(execution).await,
         Statement::Vacuum(_) | Statement::Analyze(_) => Ok(nothing_to_do(statement)),
+        // Nobody listens: there is nothing to listen to.
+        Statement::UNLISTEN { .. } => Ok(Outcome::command("UNLISTEN")),
         other => Err(Error::unsupported(kind_of(other))),
     }
 }

@@ -87,6 +87,7 @@ sql_states! {
     UNDEFINED_COLUMN = "42703" => NotFound,
     UNDEFINED_OBJECT = "42704" => NotFound,
     DUPLICATE_OBJECT = "42710" => InvalidRequest,
+    AMBIGUOUS_FUNCTION = "42725" => InvalidRequest,
     GROUPING_ERROR = "42803" => InvalidRequest,
     DATATYPE_MISMATCH = "42804" => InvalidRequest,
     WRONG_OBJECT_TYPE = "42809" => InvalidRequest,

@@ -213,6 +213,22 @@ fn write_bytea(array: &ArrayRef) -> Result<StringViewArray> {
     }))
 }
 
+/// Lists as `int2vector` and `oidvector` are written: `1 2`.
+pub(super) fn vector_to_text(array: &ArrayRef) -> Result<ArrayRef> {
+    let lists = array.as_list::<i32>();
+    let items = to_text(lists.values())?;
+    let items = items.as_string_view();
+    let offsets = lists.value_offsets();
+    Ok(Arc::new(write_each(array, |index, text| {
+        for at in offsets[index] as usize..offsets[index + 1] as usize {
+            if at > offsets[index] as usize {
+                text.push(' ');
+            }
+            text.push_str(items.value(at));
+        }
+    })))
+}
+
 fn write_lists(array: &ArrayRef) -> Result<StringViewArray> {
     let (ArrowType::List(item) | ArrowType::LargeList(item) | ArrowType::FixedSizeList(item, _)) =
         array.data_type()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int32Builder, ListBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array};
 use arrow::array::{StringViewArray, new_null_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType as ArrowType, Int64Type};
@@ -13,10 +13,9 @@ use datafusion::functions_nested::replace::array_replace_all_udf;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use thalweg_types::{DataType, Error, Result, SqlState};
+use thalweg_types::{Error, Result, SqlState};
 
 use super::define::{Compute, Function};
-use crate::types::arrow_type;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let named = |udf: Arc<ScalarUDF>, name: &'static str| {
@@ -26,7 +25,6 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let of_any = |name, arguments, returns, compute: Compute| {
         Function::signed(name, TypeSignature::Any(arguments), returns, compute).into_udf()
     };
-    let subscripts = DataType::Array(Box::new(DataType::Int4));
     vec![
         // DataFusion's own stop at the first item.
         named(array_remove_all_udf(), "array_remove"),
@@ -43,7 +41,6 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
             })
         }),
         of_any("array_dims", 1, ArrowType::Utf8View, dimensions),
-        of_any("array_subscripts", 2, arrow_type(&subscripts), list_subscripts),
         of_any("array_has_unknown", 1, ArrowType::Boolean, has_unknown),
     ]
 }
@@ -91,7 +88,7 @@ fn each(column: &ArrayRef, measure: impl Fn(Vec<i32>) -> Option<i32>) -> Result<
 }
 
 /// What a dimension, given as the second argument, has to say.
-fn along(columns: &[ArrayRef], measure: impl Fn(i32) -> i32) -> Result<ArrayRef> {
+pub(super) fn along(columns: &[ArrayRef], measure: impl Fn(i32) -> i32) -> Result<ArrayRef> {
     let places = cast(&columns[1], &ArrowType::Int64)
         .map_err(|error| crate::errors::from_arrow_error(&error))?;
     let places = places.as_primitive::<Int64Type>();
@@ -109,17 +106,6 @@ fn dimensions(columns: &[ArrayRef]) -> Result<ArrayRef> {
         Some(lengths.iter().map(|length| format!("[1:{length}]")).collect::<String>())
     });
     Ok(Arc::new(written.collect::<StringViewArray>()))
-}
-
-/// The places of a dimension.
-fn list_subscripts(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let lengths = along(columns, |length| length)?;
-    let mut lists = ListBuilder::new(Int32Builder::new());
-    for length in lengths.as_primitive::<arrow::datatypes::Int32Type>() {
-        (1..=length.unwrap_or(0)).for_each(|place| lists.values().append_value(place));
-        lists.append(true);
-    }
-    Ok(Arc::new(lists.finish()))
 }
 
 /// NULL for lists that have a NULL among their items, and false for all others.

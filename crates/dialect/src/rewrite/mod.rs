@@ -11,6 +11,7 @@
 //! Whoever shows the columns of a result to people calls [`output_name`] for each.
 
 mod build;
+mod catalog;
 mod figure;
 mod integers;
 mod multiset;
@@ -90,6 +91,7 @@ impl VisitorMut for Rewrite {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         using::expand(select);
         sources::expand_series(select);
+        catalog::expand_sets(select);
         flow(spelling::check_windows(select))
     }
 
@@ -100,7 +102,8 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         flow(
-            rows::compare_rows(expr)
+            catalog::respell(expr)
+                .and_then(|()| rows::compare_rows(expr))
                 .and_then(|()| operators::respell(expr))
                 .and_then(|()| quantified::respell(expr)),
         )
@@ -116,6 +119,7 @@ impl VisitorMut for Rewrite {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        catalog::respell_source(factor);
         flow(sources::name_function(factor))
     }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{Constraints, TableReference, ToDFSchema};
 use datafusion::datasource::ViewTable;
@@ -13,6 +12,7 @@ use datafusion::logical_expr::{CreateExternalTable, LogicalPlanBuilder};
 use thalweg_txn::{Catalog, ExternalTable, Object, RoleId, Securable, View};
 use thalweg_types::{Error, SqlState};
 
+use super::derived::Derived;
 use crate::plan;
 
 /// How many views may lie on top of each other: planning them takes stack.
@@ -101,10 +101,7 @@ pub(super) async fn external(
 }
 
 /// Namespace, name and columns of every view and external table that can be planned.
-pub(super) async fn columns_of_views(
-    state: &SessionState,
-    catalog: &Catalog,
-) -> Vec<(String, String, SchemaRef)> {
+pub(super) async fn columns_of_views(state: &SessionState, catalog: &Catalog) -> Vec<Derived> {
     let mut found = Vec::new();
     for namespace in catalog.namespaces() {
         for (name, object) in catalog.objects(namespace) {
@@ -118,7 +115,8 @@ pub(super) async fn columns_of_views(
             };
             // A view over something that is gone has no columns to show.
             if let Ok(provider) = provider {
-                found.push((namespace.to_owned(), name.to_owned(), provider.schema()));
+                let (namespace, name) = (namespace.to_owned(), name.to_owned());
+                found.push(Derived { namespace, name, schema: provider.schema() });
             }
         }
     }

@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     /// Times in milliseconds, 0 for none, in the order of [`TIMES`].
     times: [u64; TIMES.len()],
     /// Texts that are only remembered, in the order of [`REMEMBERED`].
-    remembered: [String; REMEMBERED.len()],
+    remembered: Arc<[String; REMEMBERED.len()]>,
     /// Whether a setting of DataFusion's was changed.
     are_the_engines: bool,
 }
@@ -57,7 +57,7 @@ const REMEMBERED: [(&str, &str); 11] = [
 ];
 
 /// Settings that clients send when they connect, and that have one answer here.
-const FIXED: [(&str, &str); 16] = [
+const FIXED: [(&str, &str); 17] = [
     ("client_encoding", "UTF8"),
     ("datestyle", "ISO, MDY"),
     ("default_transaction_deferrable", "off"),
@@ -67,6 +67,7 @@ const FIXED: [(&str, &str); 16] = [
     ("lc_collate", "C"),
     ("lc_ctype", "C"),
     ("max_identifier_length", "63"),
+    ("max_index_keys", "32"),
     ("search_path", "\"$user\", public"),
     ("server_encoding", "UTF8"),
     ("server_version", "15.0"),
@@ -93,7 +94,7 @@ impl Settings {
             identity,
             durability,
             times: [0; TIMES.len()],
-            remembered: REMEMBERED.map(|(_, value)| value.to_owned()),
+            remembered: Arc::new(REMEMBERED.map(|(_, value)| value.to_owned())),
             are_the_engines: false,
         }
     }
@@ -146,7 +147,7 @@ impl Settings {
             return Ok(true);
         }
         if let Some(at) = REMEMBERED.iter().position(|(known, _)| *known == name) {
-            value.clone_into(&mut self.remembered[at]);
+            value.clone_into(&mut Arc::make_mut(&mut self.remembered)[at]);
             return Ok(true);
         }
         match name.as_str() {
@@ -169,7 +170,7 @@ impl Settings {
         Ok(true)
     }
 
-    fn names() -> Vec<&'static str> {
+    pub(crate) fn names() -> Vec<&'static str> {
         let mut names = vec!["durability", "timezone"];
         names.extend(TIMES);
         names.extend(REMEMBERED.iter().chain(&FIXED).map(|(name, _)| *name));
@@ -249,6 +250,11 @@ pub(super) async fn reset(
     }
     let identity = execution.settings.identity;
     let fresh = Settings::new(execution.database.shared.durability, identity);
+    if name == "all" {
+        let are_the_engines = execution.settings.are_the_engines;
+        *execution.settings = Settings { are_the_engines, ..fresh };
+        return Ok(Outcome::command("RESET"));
+    }
     let value = fresh.get(&name).ok_or_else(|| unrecognized(&name))?;
     execution.settings.set(&name, &value)?;
     Ok(Outcome::command("RESET"))

@@ -1,0 +1,163 @@
+//! Objects as the SQL that would make them.
+
+use thalweg_txn::View;
+use thalweg_types::{Key, TableSchema};
+
+/// A name as it must be written to mean itself.
+pub(super) fn quoted(name: &str) -> String {
+    let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let starts_well = !name.starts_with(|c: char| c.is_ascii_digit());
+    if plain && starts_well && !name.is_empty() && !is_reserved(name) {
+        return name.to_owned();
+    }
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Whether a word must be quoted to be a column's or a table's name.
+fn is_reserved(name: &str) -> bool {
+    RESERVED.binary_search(&name).is_ok()
+}
+
+/// PostgreSQL's reserved words.
+#[rustfmt::skip]
+const RESERVED: [&str; 100] = [
+    "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric",
+    "authorization", "binary", "both", "case", "cast", "check", "collate", "collation", "column",
+    "concurrently", "constraint", "create", "cross", "current_catalog", "current_date",
+    "current_role", "current_schema", "current_time", "current_timestamp", "current_user",
+    "default", "deferrable", "desc", "distinct", "do", "else", "end", "except", "false", "fetch",
+    "for", "foreign", "freeze", "from", "full", "grant", "group", "having", "ilike", "in",
+    "initially", "inner", "intersect", "into", "is", "isnull", "join", "lateral", "leading",
+    "left", "like", "limit", "localtime", "localtimestamp", "natural", "not", "notnull", "null",
+    "offset", "on", "only", "or", "order", "outer", "overlaps", "placing", "primary", "references",
+    "returning", "right", "select", "session_user", "similar", "some", "symmetric", "table",
+    "tablesample", "then", "to", "trailing", "true", "union", "unique", "user", "using",
+    "variadic", "verbose", "when", "where", "window", "with",
+];
+
+/// The parts of a name as it is written in SQL: `shop."Order Items"`; `None` where it is no name.
+pub(super) fn name_parts(text: &str) -> Option<Vec<String>> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim();
+    loop {
+        let part;
+        (part, rest) = match rest.strip_prefix('"') {
+            Some(inside) => quoted_part(inside)?,
+            None => {
+                let end = rest.find(['.', '"']).unwrap_or(rest.len());
+                (rest[..end].trim().to_lowercase(), &rest[end..])
+            }
+        };
+        if part.is_empty() {
+            return None;
+        }
+        parts.push(part);
+        rest = rest.trim_start();
+        if rest.is_empty() {
+            return Some(parts);
+        }
+        rest = rest.strip_prefix('.')?.trim_start();
+    }
+}
+
+/// What stands before the closing quote, where two quotes are one, and what follows it.
+fn quoted_part(inside: &str) -> Option<(String, &str)> {
+    let mut part = String::new();
+    let mut rest = inside;
+    loop {
+        let end = rest.find('"')?;
+        part.push_str(&rest[..end]);
+        rest = &rest[end + 1..];
+        match rest.strip_prefix('"') {
+            Some(further) => {
+                part.push('"');
+                rest = further;
+            }
+            None => return Some((part, rest)),
+        }
+    }
+}
+
+/// The query of a view, as PostgreSQL ends it.
+pub(super) fn view(view: &View) -> String {
+    format!(" {};", view.query.trim_end().trim_end_matches(';'))
+}
+
+/// `CREATE UNIQUE INDEX …`
+pub(super) fn index(table: &TableSchema, key: &Key, names_namespace: bool) -> String {
+    let mut name = quoted(&table.name);
+    if names_namespace {
+        name = format!("{}.{name}", quoted(&table.namespace));
+    }
+    let columns = key_columns(table, key);
+    format!("CREATE UNIQUE INDEX {} ON {name} USING btree ({columns})", quoted(&key.name))
+}
+
+/// `a, b`
+pub(super) fn key_columns(table: &TableSchema, key: &Key) -> String {
+    let positions = table.key_positions(key).into_iter();
+    let names: Vec<String> = positions.map(|place| quoted(&table.columns[place].name)).collect();
+    names.join(", ")
+}
+
+/// `PRIMARY KEY (a, b)`
+pub(super) fn key(table: &TableSchema, key: &Key, primary: bool) -> String {
+    let kind = if primary { "PRIMARY KEY" } else { "UNIQUE" };
+    format!("{kind} ({})", key_columns(table, key))
+}
+
+/// Whether an expression names a column: as a word of its own, outside of text literals.
+pub(super) fn mentions(expression: &str, column: &str) -> bool {
+    let mut literal = false;
+    let mut word = String::new();
+    for character in expression.chars().chain([' ']) {
+        if character.is_alphanumeric() || character == '_' {
+            word.push(character);
+            continue;
+        }
+        if !literal && (word == column || word.to_lowercase() == column) {
+            return true;
+        }
+        word.clear();
+        literal ^= character == '\'';
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_where_they_must_be() {
+        for (name, expected) in [
+            ("plain_1", "plain_1"),
+            ("Mixed", "\"Mixed\""),
+            ("1st", "\"1st\""),
+            ("order", "\"order\""),
+            ("a\"b", "\"a\"\"b\""),
+            ("", "\"\""),
+        ] {
+            assert_eq!(quoted(name), expected);
+        }
+    }
+
+    #[test]
+    fn names_are_taken_apart() {
+        let parts = |text| name_parts(text).map(|parts| parts.join("|"));
+        assert_eq!(parts("Customers").as_deref(), Some("customers"));
+        assert_eq!(parts("shop.\"Order \"\"Items\"").as_deref(), Some("shop|Order \"Items"));
+        assert_eq!(parts(" \"a.b\" . c ").as_deref(), Some("a.b|c"));
+        assert_eq!(parts("a."), None);
+        assert_eq!(parts("\"a"), None);
+        assert_eq!(parts(""), None);
+    }
+
+    #[test]
+    fn columns_are_found_as_words() {
+        assert!(mentions("balance >= 0", "balance"));
+        assert!(mentions("Balance >= 0", "balance"));
+        assert!(!mentions("unbalanced >= 0", "balance"));
+        assert!(!mentions("kind <> 'balance'", "balance"));
+    }
+}

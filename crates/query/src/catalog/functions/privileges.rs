@@ -1,0 +1,127 @@
+//! Who may do what: `has_table_privilege` and its like.
+
+use std::borrow::Cow;
+
+use thalweg_dialect::system_types::{Registered, SystemType};
+use thalweg_txn::{Privilege, Privileges, RoleId, Securable};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::define::{Answer, Call, Definition, Returns};
+use super::names::resolve;
+use crate::catalog::objects::Source;
+use crate::catalog::pg_catalog::rows::Value;
+
+pub(super) fn functions() -> Vec<Definition> {
+    let asks =
+        |name, arguments, answer: Answer| Definition::new(name, arguments, Returns::Flag, answer);
+    let mut functions = vec![
+        asks("has_table_privilege", 2..=3, |call| on_relation(call, 0)),
+        asks("has_any_column_privilege", 2..=3, |call| on_relation(call, 0)),
+        asks("has_sequence_privilege", 2..=3, |call| on_relation(call, 0)),
+        asks("has_column_privilege", 3..=4, |call| on_relation(call, 1)),
+        asks("has_schema_privilege", 2..=3, on_namespace),
+        asks("has_database_privilege", 2..=3, |call| held(call, 0, &Securable::Database)),
+        asks("pg_has_role", 2..=3, has_role),
+        Definition::new("pg_get_userbyid", 1..=1, Returns::System(SystemType::Name), |call| {
+            Ok(call.number(0).map(|oid| call.lookup.role_name(oid)).into())
+        }),
+    ];
+    // Everybody may use these, as PostgreSQL grants it from the beginning.
+    functions.extend(
+        [
+            "has_foreign_data_wrapper_privilege",
+            "has_function_privilege",
+            "has_language_privilege",
+            "has_parameter_privilege",
+            "has_server_privilege",
+            "has_tablespace_privilege",
+            "has_type_privilege",
+        ]
+        .map(|name| asks(name, 2..=3, |_| Ok(Value::Flag(true)))),
+    );
+    functions
+}
+
+/// The role that is asked about, and how many arguments name it. Behind it come the object, `more`
+/// arguments, and the privileges.
+fn role(call: &Call<'_>, more: usize) -> Result<(RoleId, usize)> {
+    if call.count() < 3 + more {
+        return Ok((call.lookup.identity().current, 0));
+    }
+    let oid = match call.text(0) {
+        Some(name) => resolve(Registered::Role, name, call)?,
+        None => call.number(0).unwrap_or(0),
+    };
+    Ok((RoleId(u32::try_from(oid).unwrap_or(0)), 1))
+}
+
+fn on_relation(call: &Call<'_>, more: usize) -> Result<Value> {
+    let (_, named) = role(call, more)?;
+    let oid = call.object(named, Registered::Class)?;
+    let Some(relation) = oid.and_then(|oid| call.lookup.objects.relation(oid)) else {
+        return Ok(Value::Null);
+    };
+    let name = match &relation.source {
+        Source::System { .. } => return Ok(Value::Flag(true)),
+        Source::Index { table, .. } | Source::Sequence { table, .. } => &table.name,
+        _ => &relation.name,
+    };
+    held(call, more, &Securable::relation(&relation.namespace, name))
+}
+
+fn on_namespace(call: &Call<'_>) -> Result<Value> {
+    let (_, named) = role(call, 0)?;
+    let oid = call.object(named, Registered::Namespace)?;
+    let Some(name) = oid.and_then(|oid| call.lookup.objects.namespace_name(oid)) else {
+        return Ok(Value::Null);
+    };
+    held(call, 0, &Securable::Namespace(name.to_owned()))
+}
+
+/// Whether the role has one of the privileges that the last argument names.
+fn held(call: &Call<'_>, more: usize, object: &Securable) -> Result<Value> {
+    let (role, _) = role(call, more)?;
+    let catalog = &call.lookup.catalog;
+    let wanted = call.text(call.count() - 1).unwrap_or_default();
+    let held = catalog.privileges(role, object);
+    let is_superuser = catalog.roles().is_superuser(role);
+    let mut any = false;
+    for word in wanted.split(',') {
+        let privilege = privilege(word)?;
+        any |= is_superuser || privilege.is_some_and(|wanted| held.contains(wanted.into()));
+    }
+    Ok(Value::Flag(any))
+}
+
+/// The privilege of this name; `None` for one that nothing here can be granted.
+fn privilege(word: &str) -> Result<Option<Privilege>> {
+    let upper = word.trim().to_uppercase();
+    let name = upper.strip_suffix(" WITH GRANT OPTION").unwrap_or(&upper);
+    let name: Cow<'_, str> = match name {
+        "TEMP" => "TEMPORARY".into(),
+        other => other.into(),
+    };
+    let all = Privileges::RELATION.and(Privileges::NAMESPACE).and(Privileges::DATABASE);
+    if let Some(privilege) = all.iter().find(|privilege| privilege.name() == name) {
+        return Ok(Some(privilege));
+    }
+    if matches!(name.as_ref(), "RULE" | "MAINTAIN") {
+        return Ok(None);
+    }
+    let message = format!("unrecognized privilege type: \"{}\"", word.trim());
+    Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message))
+}
+
+fn has_role(call: &Call<'_>) -> Result<Value> {
+    let (role, named) = role(call, 0)?;
+    let Some(other) = call.object(named, Registered::Role)? else { return Ok(Value::Null) };
+    let other = RoleId(u32::try_from(other).unwrap_or(0));
+    let roles = call.lookup.catalog.roles();
+    let wanted = call.text(call.count() - 1).unwrap_or_default();
+    let any = wanted.split(',').any(|word| match word.trim().to_uppercase().as_str() {
+        "USAGE" => roles.has_privileges_of(role, other),
+        word if word.ends_with("OPTION") => roles.is_admin_of(role, other),
+        _ => roles.is_member_of(role, other),
+    });
+    Ok(Value::Flag(any))
+}

@@ -1,0 +1,68 @@
+//! Whether a name finds an object without its namespace, and what is said about objects.
+
+use thalweg_dialect::system_types::Registered;
+use thalweg_types::Result;
+
+use super::define::{Answer, Call, Definition, Returns};
+use crate::catalog::objects::{ROW_ARRAYS, ROW_TYPES};
+use crate::catalog::pg_catalog::Procedures;
+use crate::catalog::pg_catalog::rows::Value;
+use crate::catalog::pg_catalog::types::BASE;
+
+pub(super) fn functions() -> Vec<Definition> {
+    let flag = |name, answer: Answer| Definition::new(name, 1..=1, Returns::Flag, answer);
+    let nothing = |name, arguments| {
+        Definition::new(name, arguments, Returns::Text, |_| Ok(Value::Null)).takes_null()
+    };
+    let mut functions = vec![
+        flag("pg_table_is_visible", table_is_visible),
+        flag("pg_type_is_visible", type_is_visible),
+        flag("pg_function_is_visible", |call| {
+            let procedure = call.number(0).and_then(|oid| Procedures::get().numbered(oid));
+            Ok(procedure.map(|_| true).into())
+        }),
+        flag("pg_relation_is_publishable", |call| {
+            let oid = call.object(0, Registered::Class)?;
+            let relation = oid.and_then(|oid| call.lookup.objects.relation(oid));
+            Ok(relation.map(|relation| relation.table().is_some()).into())
+        }),
+        // There are no comments on objects.
+        nothing("obj_description", 1..=2),
+        nothing("shobj_description", 2..=2),
+        nothing("col_description", 2..=2),
+    ];
+    // What else may be hidden lies in pg_catalog, which every name is looked up in.
+    functions.extend(
+        [
+            "pg_opclass_is_visible",
+            "pg_opfamily_is_visible",
+            "pg_operator_is_visible",
+            "pg_collation_is_visible",
+            "pg_conversion_is_visible",
+            "pg_statistics_obj_is_visible",
+            "pg_ts_config_is_visible",
+            "pg_ts_dict_is_visible",
+            "pg_ts_parser_is_visible",
+            "pg_ts_template_is_visible",
+        ]
+        .map(|name| flag(name, |_| Ok(Value::Flag(true)))),
+    );
+    functions
+}
+
+fn table_is_visible(call: &Call<'_>) -> Result<Value> {
+    let relation = call.number(0).and_then(|oid| call.lookup.objects.relation(oid));
+    Ok(relation.map(|relation| relation.is_visible()).into())
+}
+
+fn type_is_visible(call: &Call<'_>) -> Result<Value> {
+    let Some(oid) = call.number(0) else { return Ok(Value::Null) };
+    if BASE.iter().any(|base| base.oid == oid) {
+        return Ok(Value::Flag(true));
+    }
+    let relation = match oid {
+        ROW_ARRAYS.. => oid - ROW_ARRAYS,
+        _ => oid - ROW_TYPES,
+    };
+    Ok(call.lookup.objects.relation(relation).map(|relation| relation.is_visible()).into())
+}

@@ -1,0 +1,197 @@
+//! `columns` and `element_types`.
+
+use thalweg_dialect::system_types::type_oid;
+use thalweg_dialect::types::{arrow_field, from_field};
+use thalweg_types::{Column, DataType, Identity};
+
+use super::yes;
+use crate::catalog::DATABASE;
+use crate::catalog::objects::{PG_CATALOG, attribute_number};
+use crate::catalog::pg_catalog::Inputs;
+use crate::catalog::pg_catalog::rows::{Rows, Value};
+use crate::catalog::pg_catalog::types::BASE;
+
+/// The greatest text that PostgreSQL speaks of, in bytes.
+const TEXT_BYTES_MAX: i64 = 1 << 30;
+
+/// Bytes that one character may take.
+const BYTES_PER_CHARACTER: i64 = 4;
+
+/// One column of a table, a view or an external table.
+struct Shown<'a> {
+    namespace: &'a str,
+    relation: &'a str,
+    kind: &'static str,
+    number: i64,
+    name: &'a str,
+    data_type: DataType,
+    nullable: bool,
+    default: Option<&'a String>,
+    identity: Option<&'a Column>,
+}
+
+/// Every column that can be asked for, `pg_catalog` left out.
+fn every<'a>(inputs: &'a Inputs<'_>) -> Vec<Shown<'a>> {
+    let mut shown = Vec::new();
+    for entry in inputs.lookup.catalog.tables() {
+        let table = &entry.schema;
+        shown.extend(table.columns.iter().map(|column| Shown {
+            namespace: &table.namespace,
+            relation: &table.name,
+            kind: "TABLE",
+            number: attribute_number(column.id),
+            name: &column.name,
+            data_type: column.data_type.clone(),
+            nullable: column.nullable,
+            default: column.default.as_ref(),
+            identity: column.identity.map(|_| column),
+        }));
+    }
+    for derived in inputs.derived {
+        for (field, number) in derived.schema.fields().iter().zip(1..) {
+            let Ok(data_type) = from_field(field) else { continue };
+            shown.push(Shown {
+                namespace: &derived.namespace,
+                relation: &derived.name,
+                kind: "TABLE",
+                number,
+                name: field.name(),
+                data_type,
+                nullable: true,
+                default: None,
+                identity: None,
+            });
+        }
+    }
+    shown
+}
+
+pub(super) fn columns(inputs: &Inputs<'_>, rows: &mut Rows) {
+    for column in every(inputs) {
+        let Sizes { characters, bytes, digits, radix, scale, fraction } =
+            Sizes::of(&column.data_type);
+        let counter = column.identity;
+        let always = |column: &Column| match column.identity {
+            Some(Identity::Always) => "ALWAYS",
+            _ => "BY DEFAULT",
+        };
+        let greatest = |column: &Column| match column.data_type {
+            DataType::Int2 => i64::from(i16::MAX).to_string(),
+            DataType::Int4 => i64::from(i32::MAX).to_string(),
+            _ => i64::MAX.to_string(),
+        };
+        rows.push([
+            ("table_catalog", DATABASE.into()),
+            ("table_schema", column.namespace.to_owned().into()),
+            ("table_name", column.relation.to_owned().into()),
+            ("column_name", column.name.to_owned().into()),
+            ("ordinal_position", column.number.into()),
+            ("column_default", column.default.into()),
+            ("is_nullable", yes(column.nullable)),
+            ("data_type", type_name(&column.data_type).into()),
+            ("character_maximum_length", characters.into()),
+            ("character_octet_length", bytes.into()),
+            ("numeric_precision", digits.into()),
+            ("numeric_precision_radix", radix.into()),
+            ("numeric_scale", scale.into()),
+            ("datetime_precision", fraction.into()),
+            ("udt_catalog", DATABASE.into()),
+            ("udt_schema", PG_CATALOG.into()),
+            ("udt_name", internal_name(&column.data_type)),
+            ("dtd_identifier", column.number.to_string().into()),
+            ("is_self_referencing", yes(false)),
+            ("is_identity", yes(counter.is_some())),
+            ("identity_generation", counter.map(always).into()),
+            ("identity_start", counter.map(|_| "1").into()),
+            ("identity_increment", counter.map(|_| "1").into()),
+            ("identity_maximum", counter.map(greatest).into()),
+            ("identity_minimum", counter.map(|_| "1").into()),
+            ("identity_cycle", yes(false)),
+            ("is_generated", "NEVER".into()),
+            ("is_updatable", yes(true)),
+        ]);
+    }
+}
+
+/// The types of the items of arrays.
+pub(super) fn element_types(inputs: &Inputs<'_>, rows: &mut Rows) {
+    for column in every(inputs) {
+        let DataType::Array(item) = &column.data_type else { continue };
+        rows.push([
+            ("object_catalog", DATABASE.into()),
+            ("object_schema", column.namespace.to_owned().into()),
+            ("object_name", column.relation.to_owned().into()),
+            ("object_type", column.kind.into()),
+            ("collection_type_identifier", column.number.to_string().into()),
+            ("data_type", type_name(item).into()),
+            ("udt_catalog", DATABASE.into()),
+            ("udt_schema", PG_CATALOG.into()),
+            ("udt_name", internal_name(item)),
+            ("dtd_identifier", format!("a{}", column.number).into()),
+        ]);
+    }
+}
+
+/// PostgreSQL's own name of the type: `int4`.
+fn internal_name(data_type: &DataType) -> Value {
+    let oid = i64::from(type_oid(&arrow_field("", data_type, true)));
+    BASE.iter().find(|base| base.oid == oid).map(|base| base.name).into()
+}
+
+/// The type's name without the sizes, which have columns of their own.
+fn type_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Decimal { .. } => "numeric".to_owned(),
+        DataType::Text { max_chars: Some(_) } => "character varying".to_owned(),
+        DataType::Array(_) => "ARRAY".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// What a type's values are bounded by.
+#[derive(Default)]
+struct Sizes {
+    characters: Option<i64>,
+    bytes: Option<i64>,
+    digits: Option<i64>,
+    /// What the digits count in: 2 for bits.
+    radix: Option<i64>,
+    scale: Option<i64>,
+    /// Digits of fractional seconds.
+    fraction: Option<i64>,
+}
+
+impl Sizes {
+    fn of(data_type: &DataType) -> Sizes {
+        let number = |digits: i64, radix: i64, scale: Option<i64>| Sizes {
+            digits: Some(digits),
+            radix: Some(radix),
+            scale,
+            ..Sizes::default()
+        };
+        let time = |fraction| Sizes { fraction: Some(fraction), ..Sizes::default() };
+        match data_type {
+            DataType::Text { max_chars: None } => {
+                Sizes { bytes: Some(TEXT_BYTES_MAX), ..Sizes::default() }
+            }
+            DataType::Text { max_chars: Some(chars) } => Sizes {
+                characters: Some(i64::from(*chars)),
+                bytes: Some(i64::from(*chars) * BYTES_PER_CHARACTER),
+                ..Sizes::default()
+            },
+            DataType::Int2 => number(16, 2, Some(0)),
+            DataType::Int4 => number(32, 2, Some(0)),
+            DataType::Int8 => number(64, 2, Some(0)),
+            DataType::Float4 => number(24, 2, None),
+            DataType::Float8 => number(53, 2, None),
+            DataType::Decimal { precision, scale } => {
+                number(i64::from(*precision), 10, Some(i64::from(*scale)))
+            }
+            DataType::Date => time(0),
+            DataType::Time | DataType::Timestamp | DataType::Timestamptz | DataType::Interval => {
+                time(6)
+            }
+            _ => Sizes::default(),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Keys and checks.
+
+use thalweg_types::{Key, TableSchema};
+
+use super::yes;
+use crate::catalog::DATABASE;
+use crate::catalog::definitions::mentions;
+use crate::catalog::objects::{Objects, Source};
+use crate::catalog::pg_catalog::rows::Rows;
+
+/// Every key with its table, and whether it is the primary one.
+fn every_key(objects: &Objects) -> impl Iterator<Item = (&TableSchema, &Key, bool)> {
+    objects.relations.iter().filter_map(|relation| match &relation.source {
+        Source::Index { table, key, primary } => Some((table.as_ref(), key, *primary)),
+        _ => None,
+    })
+}
+
+pub(super) fn constraints(objects: &Objects, rows: &mut Rows) {
+    let mut push = |table: &TableSchema, name: &String, kind: &'static str| {
+        rows.push([
+            ("constraint_catalog", DATABASE.into()),
+            ("constraint_schema", (&table.namespace).into()),
+            ("constraint_name", name.into()),
+            ("table_catalog", DATABASE.into()),
+            ("table_schema", (&table.namespace).into()),
+            ("table_name", (&table.name).into()),
+            ("constraint_type", kind.into()),
+            ("is_deferrable", yes(false)),
+            ("initially_deferred", yes(false)),
+            ("enforced", yes(true)),
+            ("nulls_distinct", (kind == "UNIQUE").then_some("YES").into()),
+        ]);
+    };
+    for (table, key, primary) in every_key(objects) {
+        push(table, &key.name, if primary { "PRIMARY KEY" } else { "UNIQUE" });
+    }
+    for check in &objects.checks {
+        push(&check.table, &check.name, "CHECK");
+    }
+}
+
+pub(super) fn keys(objects: &Objects, rows: &mut Rows) {
+    for (table, key, _) in every_key(objects) {
+        for (position, place) in table.key_positions(key).into_iter().zip(1_i64..) {
+            rows.push([
+                ("constraint_catalog", DATABASE.into()),
+                ("constraint_schema", (&table.namespace).into()),
+                ("constraint_name", (&key.name).into()),
+                ("table_catalog", DATABASE.into()),
+                ("table_schema", (&table.namespace).into()),
+                ("table_name", (&table.name).into()),
+                ("column_name", (&table.columns[position].name).into()),
+                ("ordinal_position", place.into()),
+            ]);
+        }
+    }
+}
+
+pub(super) fn checks(objects: &Objects, rows: &mut Rows) {
+    for check in &objects.checks {
+        rows.push([
+            ("constraint_catalog", DATABASE.into()),
+            ("constraint_schema", (&check.table.namespace).into()),
+            ("constraint_name", (&check.name).into()),
+            ("check_clause", (&check.expression).into()),
+        ]);
+    }
+}
+
+/// The columns that keys and checks are about.
+pub(super) fn columns(objects: &Objects, rows: &mut Rows) {
+    let mut push = |table: &TableSchema, column: &String, constraint: &String| {
+        rows.push([
+            ("table_catalog", DATABASE.into()),
+            ("table_schema", (&table.namespace).into()),
+            ("table_name", (&table.name).into()),
+            ("column_name", column.into()),
+            ("constraint_catalog", DATABASE.into()),
+            ("constraint_schema", (&table.namespace).into()),
+            ("constraint_name", constraint.into()),
+        ]);
+    };
+    for (table, key, _) in every_key(objects) {
+        for position in table.key_positions(key) {
+            push(table, &table.columns[position].name, &key.name);
+        }
+    }
+    for check in &objects.checks {
+        let columns = check.table.columns.iter();
+        for column in columns.filter(|column| mentions(&check.expression, &column.name)) {
+            push(&check.table, &column.name, &check.name);
+        }
+    }
+}
+
+/// The tables that constraints rest on.
+pub(super) fn tables(objects: &Objects, rows: &mut Rows) {
+    for (table, key, _) in every_key(objects) {
+        rows.push([
+            ("table_catalog", DATABASE.into()),
+            ("table_schema", (&table.namespace).into()),
+            ("table_name", (&table.name).into()),
+            ("constraint_catalog", DATABASE.into()),
+            ("constraint_schema", (&table.namespace).into()),
+            ("constraint_name", (&key.name).into()),
+        ]);
+    }
+}

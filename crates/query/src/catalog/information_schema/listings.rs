@@ -1,0 +1,161 @@
+//! Schemas, tables, views and what else is listed whole.
+
+use super::yes;
+use crate::catalog::definitions;
+use crate::catalog::objects::{Objects, PG_CATALOG, Source};
+use crate::catalog::pg_catalog::rows::{Rows, Value};
+use crate::catalog::{DATABASE, Lookup};
+use thalweg_txn::{Privilege, RoleId, Securable};
+use thalweg_types::DataType;
+
+pub(super) fn name(rows: &mut Rows) {
+    rows.push([("catalog_name", DATABASE.into())]);
+}
+
+pub(super) fn schemata(lookup: &Lookup, rows: &mut Rows) {
+    for namespace in &lookup.objects.namespaces {
+        rows.push([
+            ("catalog_name", DATABASE.into()),
+            ("schema_name", (&namespace.name).into()),
+            ("schema_owner", lookup.role_name(namespace.access.owner).into()),
+        ]);
+    }
+}
+
+pub(super) fn tables(objects: &Objects, rows: &mut Rows) {
+    for relation in &objects.relations {
+        let kind = match relation.kind() {
+            "r" => "BASE TABLE",
+            "v" => "VIEW",
+            "f" => "FOREIGN",
+            _ => continue,
+        };
+        rows.push([
+            ("table_catalog", DATABASE.into()),
+            ("table_schema", (&relation.namespace).into()),
+            ("table_name", (&relation.name).into()),
+            ("table_type", kind.into()),
+            ("is_insertable_into", yes(relation.table().is_some())),
+            ("is_typed", yes(false)),
+        ]);
+    }
+}
+
+pub(super) fn views(objects: &Objects, rows: &mut Rows) {
+    for relation in &objects.relations {
+        let Source::View(view) = &relation.source else { continue };
+        rows.push([
+            ("table_catalog", DATABASE.into()),
+            ("table_schema", (&relation.namespace).into()),
+            ("table_name", (&relation.name).into()),
+            ("view_definition", definitions::view(view).into()),
+            ("check_option", "NONE".into()),
+            ("is_updatable", yes(false)),
+            ("is_insertable_into", yes(false)),
+            ("is_trigger_updatable", yes(false)),
+            ("is_trigger_deletable", yes(false)),
+            ("is_trigger_insertable_into", yes(false)),
+        ]);
+    }
+}
+
+pub(super) fn sequences(objects: &Objects, rows: &mut Rows) {
+    for relation in &objects.relations {
+        let Source::Sequence { column, .. } = &relation.source else { continue };
+        let (bits, greatest) = match column.data_type {
+            DataType::Int2 => (16, i64::from(i16::MAX)),
+            DataType::Int4 => (32, i64::from(i32::MAX)),
+            _ => (64, i64::MAX),
+        };
+        rows.push([
+            ("sequence_catalog", DATABASE.into()),
+            ("sequence_schema", (&relation.namespace).into()),
+            ("sequence_name", (&relation.name).into()),
+            ("data_type", column.data_type.to_string().into()),
+            ("numeric_precision", bits.into()),
+            ("numeric_precision_radix", 2.into()),
+            ("numeric_scale", 0.into()),
+            ("start_value", "1".into()),
+            ("minimum_value", "1".into()),
+            ("maximum_value", greatest.to_string().into()),
+            ("increment", "1".into()),
+            ("cycle_option", yes(false)),
+        ]);
+    }
+}
+
+/// What the owners of relations have, and what they granted to others.
+pub(super) fn privileges(lookup: &Lookup, rows: &mut Rows) {
+    let name = |id: RoleId| lookup.role_name(i64::from(id.0));
+    for relation in lookup.objects.relations.iter().filter(|relation| relation.has_row_type()) {
+        let object = Securable::relation(&relation.namespace, &relation.name);
+        let access = lookup.catalog.access(&object);
+        let mut push = |grantor: &str, grantee: &str, privilege: Privilege, grantable: bool| {
+            rows.push([
+                ("grantor", grantor.to_owned().into()),
+                ("grantee", grantee.to_owned().into()),
+                ("table_catalog", DATABASE.into()),
+                ("table_schema", (&relation.namespace).into()),
+                ("table_name", (&relation.name).into()),
+                ("privilege_type", privilege.name().into()),
+                ("is_grantable", yes(grantable)),
+                ("with_hierarchy", yes(privilege == Privilege::Select)),
+            ]);
+        };
+        let owner = name(access.owner);
+        for privilege in object.all_privileges().iter() {
+            push(&owner, &owner, privilege, true);
+        }
+        for grant in access.grants() {
+            let grantee = grant.grantee.map_or_else(|| "PUBLIC".to_owned(), name);
+            for privilege in grant.privileges.iter() {
+                let grantable = grant.grantable.contains(privilege.into());
+                push(&name(grant.grantor), &grantee, privilege, grantable);
+            }
+        }
+    }
+}
+
+/// The roles whose privileges the session has.
+pub(super) fn enabled_roles(lookup: &Lookup, rows: &mut Rows) {
+    let roles = lookup.catalog.roles();
+    let current = lookup.identity().current;
+    for role in roles.iter().filter(|role| roles.has_privileges_of(current, role.id)) {
+        rows.push([("role_name", (&role.name).into())]);
+    }
+}
+
+/// The memberships of those roles.
+pub(super) fn applicable_roles(lookup: &Lookup, rows: &mut Rows) {
+    let roles = lookup.catalog.roles();
+    let current = lookup.identity().current;
+    for member in roles.iter().filter(|role| roles.has_privileges_of(current, role.id)) {
+        for (role, membership) in &member.member_of {
+            rows.push([
+                ("grantee", (&member.name).into()),
+                ("role_name", lookup.role_name(i64::from(role.0)).into()),
+                ("is_grantable", yes(membership.admin)),
+            ]);
+        }
+    }
+}
+
+pub(super) fn character_sets(rows: &mut Rows) {
+    rows.push([
+        ("character_set_name", "UTF8".into()),
+        ("character_repertoire", "UCS".into()),
+        ("form_of_use", "UTF8".into()),
+        ("default_collate_catalog", DATABASE.into()),
+    ]);
+}
+
+pub(super) fn collations(rows: &mut Rows) {
+    for name in ["default", "C"] {
+        rows.push([
+            ("collation_catalog", DATABASE.into()),
+            ("collation_schema", PG_CATALOG.into()),
+            ("collation_name", Value::from(name)),
+            ("pad_attribute", "NO PAD".into()),
+        ]);
+    }
+}

@@ -1,0 +1,349 @@
+//! The objects of one catalog, each with the number that PostgreSQL's clients know it by.
+//!
+//! A number stays the same as long as the object is called the same, and a table's as long as the
+//! table lives: it follows from the table's id, where an object has one, and else from its name.
+//!
+//! | numbers from | belong to |
+//! | --- | --- |
+//! | 1 | what PostgreSQL itself brings, under PostgreSQL's own numbers |
+//! | 16,384 | tables |
+//! | [`NAMED`] | namespaces, views, indexes and the rest that has a name only |
+//! | [`ROW_TYPES`], [`ROW_ARRAYS`] | the types of a relation's rows, and of arrays of them |
+//! | [`KEY_CONSTRAINTS`] | the constraints that indexes stand for |
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use thalweg_txn::{Catalog, Object, RoleId, Securable, View, access_item};
+use thalweg_types::{Column, ColumnId, Key, TableSchema};
+
+use super::INFORMATION_SCHEMA;
+use super::information_schema;
+use super::pg_catalog::relations;
+
+const TABLES: i64 = 16_384;
+const NAMED: i64 = 0x0400_0000;
+pub(super) const ROW_TYPES: i64 = 0x1000_0000;
+pub(super) const ROW_ARRAYS: i64 = 0x2000_0000;
+pub(super) const KEY_CONSTRAINTS: i64 = 0x3000_0000;
+
+pub(super) const PG_CATALOG: &str = "pg_catalog";
+pub(super) const PG_CATALOG_OID: i64 = 11;
+const PUBLIC_OID: i64 = 2_200;
+const INFORMATION_SCHEMA_OID: i64 = 13_000;
+
+/// The number of the one database.
+pub(super) const DATABASE_OID: i64 = 5;
+
+pub(crate) struct Objects {
+    pub(super) namespaces: Vec<Namespace>,
+    pub(super) relations: Vec<Relation>,
+    pub(super) checks: Vec<CheckConstraint>,
+    by_oid: HashMap<i64, usize>,
+    by_name: HashMap<(String, String), usize>,
+}
+
+pub(super) struct Namespace {
+    pub(super) oid: i64,
+    pub(super) name: String,
+    pub(super) access: Shared,
+}
+
+/// The number of an object's owner, and what was granted on it, as PostgreSQL writes it.
+pub(super) struct Shared {
+    pub(super) owner: i64,
+    /// `None` where nothing was granted.
+    pub(super) grants: Option<Vec<String>>,
+}
+
+impl Shared {
+    fn of(catalog: &Catalog, object: &Securable) -> Shared {
+        let access = catalog.access(object);
+        let name = |id: RoleId| match catalog.roles().get(id) {
+            Some(role) => Cow::Borrowed(role.name.as_str()),
+            None => Cow::Owned(id.0.to_string()),
+        };
+        let grants: Vec<String> =
+            access.grants().iter().map(|grant| access_item(grant, name)).collect();
+        Shared { owner: i64::from(access.owner.0), grants: (!grants.is_empty()).then_some(grants) }
+    }
+
+    /// What belongs to the database itself.
+    fn system() -> Shared {
+        Shared { owner: i64::from(RoleId::BOOTSTRAP.0), grants: None }
+    }
+}
+
+pub(super) struct Relation {
+    pub(super) oid: i64,
+    pub(super) namespace: String,
+    pub(super) namespace_oid: i64,
+    pub(super) name: String,
+    /// A table's own; what belongs to a table is as the table is.
+    pub(super) access: Arc<Shared>,
+    pub(super) source: Source,
+}
+
+/// What a relation is.
+pub(super) enum Source {
+    Table(Arc<TableSchema>),
+    View(View),
+    External,
+    Index {
+        table: Arc<TableSchema>,
+        key: Key,
+        primary: bool,
+    },
+    Sequence {
+        table: Arc<TableSchema>,
+        column: Column,
+    },
+    /// A relation of `pg_catalog` or `information_schema`.
+    System {
+        kind: &'static str,
+    },
+}
+
+pub(super) struct CheckConstraint {
+    pub(super) oid: i64,
+    pub(super) table: Arc<TableSchema>,
+    pub(super) name: String,
+    pub(super) expression: String,
+}
+
+impl Relation {
+    /// PostgreSQL's letter for what the relation is.
+    pub(super) fn kind(&self) -> &'static str {
+        match &self.source {
+            Source::Table(_) => "r",
+            Source::View(_) => "v",
+            Source::External => "f",
+            Source::Index { .. } => "i",
+            Source::Sequence { .. } => "S",
+            Source::System { kind } => kind,
+        }
+    }
+
+    /// Whether there is a type whose values are the relation's rows.
+    pub(super) fn has_row_type(&self) -> bool {
+        matches!(self.source, Source::Table(_) | Source::View(_) | Source::External)
+    }
+
+    pub(super) fn table(&self) -> Option<&Arc<TableSchema>> {
+        match &self.source {
+            Source::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// Whether the name finds the relation without its namespace.
+    pub(super) fn is_visible(&self) -> bool {
+        matches!(self.namespace.as_str(), thalweg_txn::DEFAULT_NAMESPACE | PG_CATALOG)
+    }
+}
+
+/// The number under which a table's column stands in `pg_attribute`.
+pub(super) fn attribute_number(id: ColumnId) -> i64 {
+    i64::from(id.0) + 1
+}
+
+/// The number of a table.
+pub(super) fn table_oid(table: &TableSchema) -> i64 {
+    TABLES + i64::from(table.id.0)
+}
+
+/// The columns of a key, by their numbers in `pg_attribute`.
+pub(super) fn key_numbers(key: &Key) -> Vec<i64> {
+    key.columns.iter().map(|id| attribute_number(*id)).collect()
+}
+
+impl Objects {
+    pub(super) fn new(catalog: &Catalog) -> Objects {
+        let mut numbers = Numbers::default();
+        let mut objects = Objects {
+            namespaces: namespaces(catalog, &mut numbers),
+            relations: Vec::new(),
+            checks: Vec::new(),
+            by_oid: HashMap::new(),
+            by_name: HashMap::new(),
+        };
+        for namespace in catalog.namespaces() {
+            let found = objects.namespaces.iter().find(|known| known.name == namespace);
+            let namespace_oid = found.map_or(0, |known| known.oid);
+            for (name, object) in catalog.objects(namespace) {
+                let access = Shared::of(catalog, &Securable::relation(namespace, name));
+                let home = Home { namespace, oid: namespace_oid, access: Arc::new(access) };
+                objects.add(&home, name, object, &mut numbers);
+            }
+        }
+        objects.add_system();
+        for (index, relation) in objects.relations.iter().enumerate() {
+            objects.by_oid.insert(relation.oid, index);
+            let name = (relation.namespace.clone(), relation.name.clone());
+            objects.by_name.entry(name).or_insert(index);
+        }
+        objects
+    }
+
+    pub(super) fn namespace(&self, name: &str) -> Option<i64> {
+        self.namespaces.iter().find(|known| known.name == name).map(|known| known.oid)
+    }
+
+    pub(super) fn namespace_name(&self, oid: i64) -> Option<&str> {
+        self.namespaces.iter().find(|known| known.oid == oid).map(|known| known.name.as_str())
+    }
+
+    pub(super) fn relation(&self, oid: i64) -> Option<&Relation> {
+        self.by_oid.get(&oid).map(|index| &self.relations[*index])
+    }
+
+    /// The relation that a name stands for, where no namespace is given.
+    pub(super) fn relation_named(&self, namespace: Option<&str>, name: &str) -> Option<&Relation> {
+        let default = [PG_CATALOG, thalweg_txn::DEFAULT_NAMESPACE];
+        let path = namespace.as_ref().map_or(&default[..], std::slice::from_ref);
+        path.iter().find_map(|namespace| {
+            let key = ((*namespace).to_owned(), name.to_owned());
+            self.by_name.get(&key).map(|index| &self.relations[*index])
+        })
+    }
+
+    fn add(&mut self, home: &Home<'_>, name: &str, object: &Object, numbers: &mut Numbers) {
+        match object {
+            Object::Table(entry) => self.add_table(home, &entry.schema, numbers),
+            Object::View(view) => {
+                let oid = numbers.named("relation", &[home.namespace, name]);
+                self.push(home, oid, name, Source::View(view.clone()));
+            }
+            Object::External(_) => {
+                let oid = numbers.named("relation", &[home.namespace, name]);
+                self.push(home, oid, name, Source::External);
+            }
+        }
+    }
+
+    /// A table with its indexes, checks and sequences.
+    fn add_table(&mut self, home: &Home<'_>, table: &Arc<TableSchema>, numbers: &mut Numbers) {
+        self.push(home, table_oid(table), &table.name, Source::Table(Arc::clone(table)));
+        let id = table.id.0.to_string();
+        for key in table.keys() {
+            let oid = numbers.named("index", &[&id, &key.name]);
+            let primary = table.primary_key.as_ref() == Some(key);
+            let source = Source::Index { table: Arc::clone(table), key: key.clone(), primary };
+            self.push(home, oid, &key.name, source);
+        }
+        for column in table.columns.iter().filter(|column| column.identity.is_some()) {
+            let oid = numbers.named("sequence", &[&id, &column.id.0.to_string()]);
+            let name = format!("{}_{}_seq", table.name, column.name);
+            let source = Source::Sequence { table: Arc::clone(table), column: column.clone() };
+            self.push(home, oid, &name, source);
+        }
+        for check in &table.checks {
+            self.checks.push(CheckConstraint {
+                oid: numbers.named("check", &[&id, &check.name]),
+                table: Arc::clone(table),
+                name: check.name.clone(),
+                expression: check.expression.clone(),
+            });
+        }
+    }
+
+    fn add_system(&mut self) {
+        let access = Arc::new(Shared::system());
+        let systems = [
+            (PG_CATALOG, PG_CATALOG_OID, &*relations::ALL),
+            (INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, &*information_schema::ALL),
+        ];
+        for (namespace, oid, relations) in systems {
+            let home = Home { namespace, oid, access: Arc::clone(&access) };
+            for relation in relations.values().filter(|relation| relation.kind != "-") {
+                let source = Source::System { kind: relation.kind };
+                self.push(&home, relation.oid, relation.name, source);
+            }
+        }
+    }
+
+    fn push(&mut self, home: &Home<'_>, oid: i64, name: &str, source: Source) {
+        self.relations.push(Relation {
+            oid,
+            namespace: home.namespace.to_owned(),
+            namespace_oid: home.oid,
+            name: name.to_owned(),
+            access: Arc::clone(&home.access),
+            source,
+        });
+    }
+}
+
+/// Where a relation lies and whose it is.
+struct Home<'a> {
+    namespace: &'a str,
+    oid: i64,
+    access: Arc<Shared>,
+}
+
+fn namespaces(catalog: &Catalog, numbers: &mut Numbers) -> Vec<Namespace> {
+    let system = [(PG_CATALOG_OID, PG_CATALOG), (INFORMATION_SCHEMA_OID, INFORMATION_SCHEMA)];
+    let system = system.into_iter().map(|(oid, name)| Namespace {
+        oid,
+        name: name.to_owned(),
+        access: Shared::system(),
+    });
+    let own = catalog.namespaces().map(|name| {
+        let oid = match name {
+            thalweg_txn::DEFAULT_NAMESPACE => PUBLIC_OID,
+            other => numbers.named("namespace", &[other]),
+        };
+        let access = Shared::of(catalog, &Securable::Namespace(name.to_owned()));
+        Namespace { oid, name: name.to_owned(), access }
+    });
+    system.chain(own).collect()
+}
+
+/// Gives numbers to names.
+#[derive(Default)]
+struct Numbers {
+    given: HashSet<i64>,
+}
+
+impl Numbers {
+    /// The number of a name, or the next one that is free where two names fall on the same.
+    fn named(&mut self, kind: &str, parts: &[&str]) -> i64 {
+        const RANGE: i64 = ROW_TYPES - NAMED;
+        let mut offset = i64::from(hash(kind, parts)) % RANGE;
+        while !self.given.insert(offset) {
+            offset = (offset + 1) % RANGE;
+        }
+        NAMED + offset
+    }
+}
+
+/// FNV-1a: numbers outlive the process, so their hash must not change with a library.
+fn hash(kind: &str, parts: &[&str]) -> u32 {
+    let mut hash: u32 = 0x811c_9dc5;
+    for part in [kind].iter().chain(parts) {
+        for byte in part.bytes().chain([0]) {
+            hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        }
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_collide_get_numbers_of_their_own() {
+        let mut numbers = Numbers::default();
+        let first = numbers.named("view", &["public", "a"]);
+        let second = numbers.named("view", &["public", "a"]);
+        assert_eq!(second, first + 1);
+        assert_eq!(Numbers::default().named("view", &["public", "a"]), first);
+    }
+
+    #[test]
+    fn parts_of_names_do_not_run_together() {
+        assert_ne!(hash("view", &["ab", "c"]), hash("view", &["a", "bc"]));
+    }
+}

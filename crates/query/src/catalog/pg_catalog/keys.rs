@@ -1,0 +1,109 @@
+//! `pg_index` and `pg_constraint`: keys and checks.
+
+use thalweg_dialect::system_types::column_type_oid;
+use thalweg_types::{DataType, Key, TableSchema};
+
+use super::fixed::operator_class;
+use super::rows::{Rows, Value};
+use super::types::layout;
+use crate::catalog::objects::{
+    KEY_CONSTRAINTS, Objects, Source, attribute_number, key_numbers, table_oid,
+};
+
+/// Every key of a table is an index there.
+pub(super) fn indexes(objects: &Objects, rows: &mut Rows) {
+    for relation in &objects.relations {
+        let Source::Index { table, key, primary } = &relation.source else { continue };
+        let types: Vec<&DataType> = types_of(table, key).collect();
+        let collation = |data_type: &&DataType| layout(column_type_oid(data_type)).collation;
+        let collations: Vec<i64> = types.iter().map(collation).collect();
+        let classes: Vec<i64> = types.iter().map(|data_type| operator_class(data_type)).collect();
+        let width = key.columns.len();
+        rows.push([
+            ("indexrelid", relation.oid.into()),
+            ("indrelid", table_oid(table).into()),
+            ("indnatts", width.into()),
+            ("indnkeyatts", width.into()),
+            ("indisunique", true.into()),
+            ("indisprimary", (*primary).into()),
+            ("indimmediate", true.into()),
+            ("indisvalid", true.into()),
+            ("indisready", true.into()),
+            ("indislive", true.into()),
+            ("indkey", key_numbers(key).into()),
+            ("indcollation", collations.into()),
+            ("indclass", classes.into()),
+            ("indoption", vec![0_i64; width].into()),
+        ]);
+    }
+}
+
+fn types_of<'a>(table: &'a TableSchema, key: &Key) -> impl Iterator<Item = &'a DataType> {
+    table.key_positions(key).into_iter().map(|position| &table.columns[position].data_type)
+}
+
+pub(super) fn constraints(objects: &Objects, rows: &mut Rows) {
+    for relation in &objects.relations {
+        let Source::Index { table, key, primary } = &relation.source else { continue };
+        let constraint = Constraint {
+            oid: KEY_CONSTRAINTS + relation.oid,
+            name: &relation.name,
+            namespace: relation.namespace_oid,
+            kind: if *primary { "p" } else { "u" },
+            table: table_oid(table),
+            index: relation.oid,
+            columns: key_numbers(key).into(),
+            expression: Value::Null,
+        };
+        constraint.push(rows);
+    }
+    for check in &objects.checks {
+        let named = check.table.columns.iter().filter(|column| {
+            crate::catalog::definitions::mentions(&check.expression, &column.name)
+        });
+        let columns: Vec<i64> = named.map(|column| attribute_number(column.id)).collect();
+        let constraint = Constraint {
+            oid: check.oid,
+            name: &check.name,
+            namespace: objects.namespace(&check.table.namespace).unwrap_or(0),
+            kind: "c",
+            table: table_oid(&check.table),
+            index: 0,
+            columns: columns.into(),
+            expression: (&check.expression).into(),
+        };
+        constraint.push(rows);
+    }
+}
+
+struct Constraint<'a> {
+    oid: i64,
+    name: &'a String,
+    namespace: i64,
+    kind: &'static str,
+    table: i64,
+    index: i64,
+    columns: Value,
+    expression: Value,
+}
+
+impl Constraint<'_> {
+    fn push(self, rows: &mut Rows) {
+        rows.push([
+            ("oid", self.oid.into()),
+            ("conname", self.name.into()),
+            ("connamespace", self.namespace.into()),
+            ("contype", self.kind.into()),
+            ("convalidated", true.into()),
+            ("conrelid", self.table.into()),
+            ("conindid", self.index.into()),
+            ("confupdtype", " ".into()),
+            ("confdeltype", " ".into()),
+            ("confmatchtype", " ".into()),
+            ("conislocal", true.into()),
+            ("connoinherit", (self.kind != "c").into()),
+            ("conkey", self.columns),
+            ("conbin", self.expression),
+        ]);
+    }
+}

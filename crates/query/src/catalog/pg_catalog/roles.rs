@@ -1,0 +1,86 @@
+//! `pg_authid`, `pg_roles`, who belongs to whom, and the older views of them.
+
+use thalweg_txn::{Role, RoleId};
+
+use super::rows::{Rows, Value};
+use crate::catalog::Lookup;
+
+/// The number of the role that owns what comes with the database.
+pub(in crate::catalog) const OWNER: i64 = RoleId::BOOTSTRAP.0 as i64;
+
+const PASSWORD_HIDDEN: &str = "********";
+
+fn oid(id: RoleId) -> Value {
+    id.0.into()
+}
+
+fn connection_limit(role: &Role) -> Value {
+    role.connection_limit.map_or(Value::Number(-1), Value::from)
+}
+
+fn valid_until(role: &Role) -> Value {
+    role.valid_until.map_or(Value::Null, Value::Instant)
+}
+
+/// `pg_roles`, which hides passwords; and `pg_authid`, which shows none either.
+pub(super) fn roles(lookup: &Lookup, rows: &mut Rows, hides_password: bool) {
+    for role in lookup.catalog.roles().iter() {
+        rows.push([
+            ("oid", oid(role.id)),
+            ("rolname", (&role.name).into()),
+            ("rolsuper", role.superuser.into()),
+            ("rolinherit", role.inherit.into()),
+            ("rolcreaterole", role.create_role.into()),
+            ("rolcreatedb", role.create_database.into()),
+            ("rolcanlogin", role.login.into()),
+            ("rolreplication", false.into()),
+            ("rolbypassrls", role.superuser.into()),
+            ("rolconnlimit", connection_limit(role)),
+            ("rolpassword", hides_password.then_some(PASSWORD_HIDDEN).into()),
+            ("rolvaliduntil", valid_until(role)),
+        ]);
+    }
+}
+
+pub(super) fn members(lookup: &Lookup, rows: &mut Rows) {
+    for member in lookup.catalog.roles().iter() {
+        for (role, membership) in &member.member_of {
+            rows.push([
+                ("roleid", oid(*role)),
+                ("member", oid(member.id)),
+                ("grantor", oid(membership.grantor)),
+                ("admin_option", membership.admin.into()),
+            ]);
+        }
+    }
+}
+
+/// `pg_user` and `pg_shadow`: the roles that may come in.
+pub(super) fn users(lookup: &Lookup, rows: &mut Rows) {
+    for role in lookup.catalog.roles().iter().filter(|role| role.login) {
+        rows.push([
+            ("usename", (&role.name).into()),
+            ("usesysid", oid(role.id)),
+            ("usecreatedb", role.create_database.into()),
+            ("usesuper", role.superuser.into()),
+            ("userepl", false.into()),
+            ("usebypassrls", role.superuser.into()),
+            ("passwd", PASSWORD_HIDDEN.into()),
+            ("valuntil", valid_until(role)),
+        ]);
+    }
+}
+
+/// `pg_group`: the roles that may not.
+pub(super) fn groups(lookup: &Lookup, rows: &mut Rows) {
+    let roles = lookup.catalog.roles();
+    for group in roles.iter().filter(|role| !role.login) {
+        let members = roles.iter().filter(|member| member.member_of.contains_key(&group.id));
+        let members: Vec<Value> = members.map(|member| oid(member.id)).collect();
+        rows.push([
+            ("groname", (&group.name).into()),
+            ("grosysid", oid(group.id)),
+            ("grolist", Value::List(members)),
+        ]);
+    }
+}

@@ -1,0 +1,142 @@
+//! What a statement finds when it looks around: the objects of its catalog, its session, and the
+//! program that the database runs in.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use thalweg_txn::{Catalog, RoleId};
+use thalweg_types::{Error, Result, TableId};
+
+use super::objects::Objects;
+use super::{DATABASE, SessionCatalog};
+use crate::database::DatabaseShared;
+use crate::privileges::Identity;
+use crate::statement::{Settings, role_setting, unrecognized};
+use crate::surroundings::{Activity, SessionFacts};
+
+/// What a session tells of itself for the length of a statement.
+#[derive(Clone)]
+pub(crate) struct Standing {
+    pub(crate) database: Arc<DatabaseShared>,
+    pub(crate) settings: Settings,
+    pub(crate) facts: Arc<SessionFacts>,
+}
+
+/// Settings that functions were asked to change: the session does it when the statement ends.
+pub(crate) type Wishes = Arc<Mutex<Vec<(String, String)>>>;
+
+/// One statement's view of everything that is no row. It stays what it is while the statement's
+/// rows are fetched, whatever the planner that it came from serves meanwhile.
+pub(crate) struct Lookup {
+    pub(super) objects: Arc<Objects>,
+    pub(super) catalog: Arc<Catalog>,
+    standing: Standing,
+    wishes: Wishes,
+}
+
+impl Standing {
+    pub(super) fn identity(&self) -> Identity {
+        self.settings.identity
+    }
+}
+
+impl SessionCatalog {
+    /// What the running statement finds.
+    pub(super) fn lookup(&self) -> Result<Lookup> {
+        let standing = self.standing.lock().clone();
+        let standing =
+            standing.ok_or_else(|| Error::internal("there is no statement to look for"))?;
+        Ok(Lookup {
+            objects: self.objects(),
+            catalog: self.catalog(),
+            standing,
+            wishes: Arc::clone(&self.wishes),
+        })
+    }
+
+    /// The settings that functions were asked to change since this was called last.
+    pub(crate) fn take_wishes(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.wishes.lock())
+    }
+}
+
+impl Lookup {
+    pub(super) fn facts(&self) -> &SessionFacts {
+        &self.standing.facts
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.standing.identity()
+    }
+
+    /// A role's name, as `pg_get_userbyid` tells it.
+    pub(super) fn role_name(&self, oid: i64) -> String {
+        let id = u32::try_from(oid).ok().map(RoleId);
+        match id.and_then(|id| self.catalog.roles().get(id)) {
+            Some(role) => role.name.clone(),
+            None => format!("unknown (OID={oid})"),
+        }
+    }
+
+    pub(super) fn is_database(&self, name: &str) -> bool {
+        name == DATABASE
+    }
+
+    /// The session's settings by name.
+    pub(super) fn settings(&self) -> Vec<(&'static str, String)> {
+        let settings = &self.standing.settings;
+        let names = Settings::names().into_iter();
+        names.map(|name| (name, settings.get(name).unwrap_or_default())).collect()
+    }
+
+    pub(super) fn setting(&self, name: &str) -> Option<String> {
+        let of_role = || role_setting(&self.catalog, self.identity(), name);
+        self.standing.settings.get(name).or_else(of_role)
+    }
+
+    /// Asks for another value of a setting, and gives it back.
+    pub(super) fn set(&self, name: &str, value: &str) -> Result<String> {
+        if !self.standing.settings.clone().set(name, value)? {
+            return Err(unrecognized(name));
+        }
+        self.wishes.lock().push((name.to_owned(), value.to_owned()));
+        Ok(value.to_owned())
+    }
+
+    /// The sessions that are open now, as far as anybody tells.
+    pub(super) fn activity(&self) -> Vec<Activity> {
+        let surroundings = self.standing.database.surroundings.read();
+        surroundings.as_ref().map_or_else(Vec::new, |surroundings| surroundings.activity())
+    }
+
+    pub(super) fn started_micros(&self) -> i64 {
+        self.standing.database.opened_micros
+    }
+
+    /// The position of the newest group that is visible.
+    pub(super) fn position(&self) -> i64 {
+        let lsn = self.standing.database.engine.snapshot().lsn();
+        i64::try_from(lsn.0).unwrap_or(i64::MAX)
+    }
+
+    /// How many rows a table has now; `None` where it is too new to be published.
+    pub(super) fn rows_of(&self, id: TableId) -> Option<i64> {
+        let snapshot = self.standing.database.engine.snapshot();
+        Some(count(snapshot.table(id)?.rows()))
+    }
+
+    /// The memory that a table takes now.
+    pub(super) fn bytes_of(&self, id: TableId) -> Option<i64> {
+        let snapshot = self.standing.database.engine.snapshot();
+        Some(count(snapshot.table(id)?.memory_bytes()))
+    }
+
+    pub(super) fn bytes_of_all(&self) -> i64 {
+        let snapshot = self.standing.database.engine.snapshot();
+        count(snapshot.tables().map(|(_, state)| state.memory_bytes()).sum())
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
