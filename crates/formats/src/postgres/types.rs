@@ -25,6 +25,9 @@ struct Known {
     size: i16,
 }
 
+/// The precision and scale that stand for `numeric` without either.
+const PLAIN_NUMERIC: (u8, i8) = (38, 10);
+
 const fn known(name: &'static str, oid: u32, array: u32, size: i16) -> Known {
     Known { name, oid, array, size }
 }
@@ -104,11 +107,13 @@ fn scalar(field: &Field) -> (&'static Known, i32) {
         DataType::UInt32 | DataType::Int64 => "bigint",
         DataType::Float16 | DataType::Float32 => "real",
         DataType::Float64 => "double precision",
-        DataType::UInt64
-        | DataType::Decimal32(..)
-        | DataType::Decimal64(..)
-        | DataType::Decimal128(..)
-        | DataType::Decimal256(..) => "numeric",
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => {
+            return (named("numeric"), numeric_modifier(*precision, *scale));
+        }
+        DataType::UInt64 => "numeric",
         DataType::Binary
         | DataType::LargeBinary
         | DataType::BinaryView
@@ -125,6 +130,14 @@ fn scalar(field: &Field) -> (&'static Known, i32) {
         _ => "text",
     };
     (named(known), -1)
+}
+
+/// Precision and scale as PostgreSQL packs them; none for plain `numeric`.
+fn numeric_modifier(precision: u8, scale: i8) -> i32 {
+    if (precision, scale) == PLAIN_NUMERIC {
+        return -1;
+    }
+    ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4
 }
 
 /// The field whose values a parameter of this type has; `None` for a type that is not known, and
@@ -149,7 +162,7 @@ fn field_named(name: &str) -> Option<Field> {
         "bigint" | "oid" | "regclass" | "regtype" | "regproc" | "xid" => plain(DataType::Int64),
         "real" => plain(DataType::Float32),
         "double precision" => plain(DataType::Float64),
-        "numeric" => plain(DataType::Decimal128(38, 10)),
+        "numeric" => plain(DataType::Decimal128(PLAIN_NUMERIC.0, PLAIN_NUMERIC.1)),
         "date" => plain(DataType::Date32),
         "time" => plain(DataType::Time64(TimeUnit::Microsecond)),
         "timestamp" => plain(DataType::Timestamp(TimeUnit::Microsecond, None)),
@@ -193,5 +206,10 @@ mod tests {
     fn a_declared_length_is_told() {
         let field = tagged(Field::new("c", DataType::Utf8View, true), "character varying(7)");
         assert_eq!(Type::of(&field), Type { oid: 1043, size: -1, modifier: 11 });
+        // What PostgreSQL's pg_attribute has as atttypmod.
+        for (precision, scale, modifier) in [(5, 2, 327_686), (20, 0, 1_310_724), (38, 10, -1)] {
+            let field = Field::new("c", DataType::Decimal128(precision, scale), true);
+            assert_eq!(Type::of(&field), Type { oid: 1700, size: -1, modifier });
+        }
     }
 }
