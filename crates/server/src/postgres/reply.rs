@@ -155,6 +155,9 @@ impl Replies {
                 let _ = write!(digits, "{position}");
                 field(out, b'P', &digits);
             }
+            if let Some(routine) = routine(error) {
+                field(out, b'R', routine);
+            }
             out.push(0);
         });
     }
@@ -165,6 +168,13 @@ impl Replies {
             out.push(0);
         });
     }
+}
+
+/// The function of PostgreSQL that raises the error, where drivers tell errors apart by it: pgjdbc
+/// and asyncpg prepare a statement again on this one.
+fn routine(error: &Error) -> Option<&'static str> {
+    let is_outdated = error.message() == "cached plan must not change result type";
+    is_outdated.then_some("RevalidateCachedQuery")
 }
 
 fn fields(out: &mut Vec<u8>, severity: &str, state: &str, message: &str) {
