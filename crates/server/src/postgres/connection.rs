@@ -200,7 +200,7 @@ impl Client {
         }
     }
 
-    async fn wait_for_more(&mut self) -> Result<(), End> {
+    pub(super) async fn wait_for_more(&mut self) -> Result<(), End> {
         let is_idle = self.session.transaction() == TransactionStatus::Idle;
         let timeout = self.session.idle_timeout();
         let ended = self.listed.connection.ended();
@@ -260,7 +260,8 @@ impl Client {
             }
             Message::Flush => Ok(self.wire.flush().await?),
             Message::Sync => {
-                self.skipping = false;
+                let failed = std::mem::take(&mut self.skipping);
+                self.session.end_implicit(!failed).await?;
                 self.ready();
                 Ok(())
             }

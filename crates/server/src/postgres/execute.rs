@@ -198,6 +198,7 @@ impl Client {
             }
             Portal::Open(rows) => rows,
             Portal::Bound { prepared, values, formats } => {
+                self.begin_unless_alone().await?;
                 match self.open(&prepared, &values, formats).await? {
                     Some(rows) => Box::new(rows),
                     None => {
@@ -214,6 +215,22 @@ impl Client {
         } else {
             self.wire.replies.portal_suspended();
             self.portals.insert(name.to_owned(), Portal::Open(rows));
+        }
+        Ok(())
+    }
+
+    /// Statements up to the next `Sync` are one transaction. One that stands alone is its own, so
+    /// that it is tried again when it loses against another: what follows it has to be known.
+    async fn begin_unless_alone(&mut self) -> Result<(), Trouble> {
+        if self.session.transaction() != TransactionStatus::Idle {
+            return Ok(());
+        }
+        // Whoever wants an answer sends `Flush` or `Sync`, so something comes.
+        while self.wire.input.is_empty() {
+            self.wait_for_more().await.map_err(Trouble::End)?;
+        }
+        if self.wire.input[0] != b'S' {
+            self.session.begin_implicit();
         }
         Ok(())
     }
