@@ -1,7 +1,8 @@
 //! The gate. `cargo xtask check` is all of it, and what continuous integration runs;
-//! `cargo xtask tidy` is the part that needs no compiler.
+//! `cargo xtask tidy` is the part that needs no compiler. `cargo xtask clients` runs real clients.
 
 mod check;
+mod clients;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ usage: cargo xtask <command>
   check           the whole gate: tidy, format, lints, tests
   check --long    the same with more cases and seeds, and the tests that are ignored otherwise
   tidy            the rules of the code base that the compiler does not know
+  clients         the built server, asked by the clients of tests/clients; names of some of them,
+                  --server PROGRAM and --limit SECONDS may follow
 ";
 
 fn main() -> ExitCode {
@@ -22,6 +25,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root()),
         ["check"] => check::run(&root(), check::Length::Short),
         ["check", "--long"] => check::run(&root(), check::Length::Long),
+        ["clients", options @ ..] => clients::run(&root(), options),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
