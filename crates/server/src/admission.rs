@@ -60,9 +60,9 @@ mod tests {
         second.await.unwrap().unwrap();
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn waiting_has_an_end() {
-        let admission = Admission::new(1, Duration::from_secs(1));
+        let admission = Admission::new(1, Duration::ZERO);
         let _first = admission.admit().await.unwrap();
         let refused = admission.admit().await.err().unwrap();
         assert_eq!(refused.state(), SqlState::CONFIGURATION_LIMIT_EXCEEDED);

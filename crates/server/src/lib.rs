@@ -8,10 +8,18 @@ mod admission;
 pub mod auth;
 mod config;
 mod connections;
+mod credentials;
+mod flight;
+mod http;
 mod listen;
+mod metrics;
 mod postgres;
+mod pump;
 mod shared;
 mod tls;
+mod trace;
+mod web;
 
 pub use config::{AuthSection, LimitsConfig, ListenConfig, LogConfig, ServerConfig, TlsConfig};
 pub use listen::{Addresses, Server};
+pub use trace::install as install_log;

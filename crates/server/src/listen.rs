@@ -14,9 +14,12 @@ use crate::admission::Admission;
 use crate::auth::{Policy, Users, administrator_password};
 use crate::config::ServerConfig;
 use crate::connections::Connections;
+use crate::metrics::Metrics;
 use crate::postgres;
 use crate::shared::Shared;
 use crate::tls::Tls;
+use crate::trace::Observer;
+use crate::{flight, http};
 
 /// How often a server that drains looks whether everybody is gone.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
@@ -25,6 +28,8 @@ const DRAIN_POLL: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     pub postgres: SocketAddr,
+    pub grpc: SocketAddr,
+    pub http: SocketAddr,
 }
 
 /// A running server. Dropping it ends it without waiting for anybody.
@@ -46,20 +51,30 @@ impl Server {
         let tls = Tls::load(&config.tls)?;
         let administrator_password = administrator_password(&database, policy).await?;
         let limits = &config.limits;
+        let metrics = Metrics::new();
+        let observer = Observer::new(&metrics, &database, &config.log);
         let shared = Arc::new(Shared {
             users: Arc::new(Users::new(database.clone())),
             policy,
             tls,
             connections: Connections::new(limits.connections),
             admission: Admission::new(limits.statements, limits.queue_timeout()),
+            metrics,
+            observer,
             draining: watch::Sender::new(false),
             database,
             config,
         });
         let postgres = bind(shared.config.listen.postgres()).await?;
-        let addresses = Addresses { postgres: local(&postgres)? };
+        let grpc = bind(shared.config.listen.grpc()).await?;
+        let http = bind(shared.config.listen.http()).await?;
+        let addresses =
+            Addresses { postgres: local(&postgres)?, grpc: local(&grpc)?, http: local(&http)? };
+        let flight = flight::web(Arc::clone(&shared)).await?;
         let mut tasks = JoinSet::new();
         tasks.spawn(postgres::serve(Arc::clone(&shared), postgres));
+        tasks.spawn(flight.serve(grpc));
+        tasks.spawn(http::web(Arc::clone(&shared)).serve(http));
         Ok(Server { shared, addresses, administrator_password, tasks })
     }
 

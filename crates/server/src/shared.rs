@@ -9,7 +9,9 @@ use crate::admission::Admission;
 use crate::auth::{Policy, Users};
 use crate::config::ServerConfig;
 use crate::connections::Connections;
+use crate::metrics::Metrics;
 use crate::tls::Tls;
+use crate::trace::Observer;
 
 pub(crate) struct Shared {
     pub(crate) database: Database,
@@ -19,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Tls>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) admission: Admission,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) observer: Arc<Observer>,
     /// True once the server was told to end.
     pub(crate) draining: watch::Sender<bool>,
 }

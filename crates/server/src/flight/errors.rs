@@ -1,0 +1,130 @@
+//! Errors on their way to a gRPC client: one table from SQLSTATE to gRPC's codes.
+//!
+//! The message that people see says everything: what happened, the SQLSTATE, the detail, the hint.
+//! Programs find the same in the trailers: `sqlstate` and `error-position` as text, and as UTF-8
+//! bytes `error-message-bin`, `error-detail-bin` and `error-hint-bin`.
+
+use std::fmt::Write as _;
+
+use thalweg_types::Error;
+use tonic::metadata::{Ascii, BinaryMetadataValue, MetadataMap, MetadataValue};
+use tonic::{Code, Status};
+
+/// Clients drop a response whose headers are long: many allow 8 KiB for all of them, and bytes grow
+/// by a half on the wire.
+const FIELD_BYTES_MAX: usize = 1_024;
+
+/// What a gRPC client is told about an error.
+pub(crate) fn status(error: &Error) -> Status {
+    let mut metadata = MetadataMap::new();
+    metadata.insert("sqlstate", MetadataValue::from_static(error.state().0));
+    put_bytes(&mut metadata, "error-message-bin", Some(error.message()));
+    put_bytes(&mut metadata, "error-detail-bin", error.detail());
+    put_bytes(&mut metadata, "error-hint-bin", error.hint());
+    let mut text = format!("{} (SQLSTATE {})", cut(error.message()), error.state().0);
+    if let Some(position) = error.position() {
+        metadata.insert("error-position", MetadataValue::<Ascii>::from(position));
+        let _ = write!(text, " at character {position}");
+    }
+    if let Some(detail) = error.detail() {
+        let _ = write!(text, "\nDETAIL:  {}", cut(detail));
+    }
+    if let Some(hint) = error.hint() {
+        let _ = write!(text, "\nHINT:  {}", cut(hint));
+    }
+    Status::with_metadata(code(error.state().0), text, metadata)
+}
+
+/// gRPC's code for a SQLSTATE.
+fn code(sqlstate: &str) -> Code {
+    match sqlstate {
+        "42P01" | "42703" | "42704" | "42883" | "3F000" | "58P01" | "26000" => Code::NotFound,
+        "42P06" | "42P07" | "42710" | "23505" => Code::AlreadyExists,
+        "42501" => Code::PermissionDenied,
+        "54000" | "54001" => Code::ResourceExhausted,
+        "57014" => Code::Cancelled,
+        "58030" => Code::Unavailable,
+        "XX001" => Code::DataLoss,
+        _ => match sqlstate.get(..2).unwrap_or_default() {
+            "08" => Code::Unavailable,
+            "0A" => Code::Unimplemented,
+            "23" | "25" | "2B" | "3B" | "55" => Code::FailedPrecondition,
+            "21" | "22" | "42" => Code::InvalidArgument,
+            "28" => Code::Unauthenticated,
+            "40" => Code::Aborted,
+            "53" => Code::ResourceExhausted,
+            "57" => Code::Unavailable,
+            _ => Code::Internal,
+        },
+    }
+}
+
+fn put_bytes(metadata: &mut MetadataMap, key: &'static str, text: Option<&str>) {
+    if let Some(text) = text {
+        metadata.insert_bin(key, BinaryMetadataValue::from_bytes(cut(text).as_bytes()));
+    }
+}
+
+/// The beginning of a text, up to a whole character.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(FIELD_BYTES_MAX)]
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_types::SqlState;
+
+    use super::*;
+
+    #[test]
+    fn codes_follow_from_sqlstates() {
+        for (state, code) in [
+            (SqlState::SYNTAX_ERROR, Code::InvalidArgument),
+            (SqlState::UNDEFINED_TABLE, Code::NotFound),
+            (SqlState::DUPLICATE_TABLE, Code::AlreadyExists),
+            (SqlState::UNIQUE_VIOLATION, Code::AlreadyExists),
+            (SqlState::NOT_NULL_VIOLATION, Code::FailedPrecondition),
+            (SqlState::DIVISION_BY_ZERO, Code::InvalidArgument),
+            (SqlState::INVALID_PASSWORD, Code::Unauthenticated),
+            (SqlState::INSUFFICIENT_PRIVILEGE, Code::PermissionDenied),
+            (SqlState::SERIALIZATION_FAILURE, Code::Aborted),
+            (SqlState::FEATURE_NOT_SUPPORTED, Code::Unimplemented),
+            (SqlState::CONFIGURATION_LIMIT_EXCEEDED, Code::ResourceExhausted),
+            (SqlState::QUERY_CANCELED, Code::Cancelled),
+            (SqlState::SHUTTING_DOWN, Code::Unavailable),
+            (SqlState::INTERNAL_ERROR, Code::Internal),
+            (SqlState::DATA_CORRUPTED, Code::DataLoss),
+        ] {
+            assert_eq!(status(&Error::new(state, "x")).code(), code, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn everything_is_said_to_people_and_to_programs() {
+        let error = Error::new(SqlState::UNDEFINED_TABLE, "relation \"é\" does not exist")
+            .with_detail("It was dropped.")
+            .with_hint("Create it.")
+            .with_position(15);
+        let status = status(&error);
+        assert_eq!(
+            status.message(),
+            "relation \"é\" does not exist (SQLSTATE 42P01) at character 15\n\
+             DETAIL:  It was dropped.\nHINT:  Create it."
+        );
+        let text = |key| status.metadata().get(key).unwrap().to_str().unwrap().to_owned();
+        let bytes = |key| status.metadata().get_bin(key).unwrap().to_bytes().unwrap();
+        assert_eq!((text("sqlstate"), text("error-position")), ("42P01".into(), "15".into()));
+        assert_eq!(bytes("error-message-bin"), "relation \"é\" does not exist".as_bytes());
+        assert_eq!(bytes("error-detail-bin"), "It was dropped.".as_bytes());
+        assert_eq!(bytes("error-hint-bin"), "Create it.".as_bytes());
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let error = Error::new(SqlState::INTERNAL_ERROR, "é".repeat(5_000));
+        let status = status(&error);
+        let message = status.metadata().get_bin("error-message-bin").unwrap().to_bytes().unwrap();
+        assert_eq!(message.len(), FIELD_BYTES_MAX);
+        assert!(std::str::from_utf8(&message).is_ok());
+    }
+}

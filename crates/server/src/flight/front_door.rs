@@ -1,0 +1,185 @@
+//! The Flight service as gRPC sees it: who calls is found out here, ahead of everything else, and
+//! `DoGet` is answered here, with frames that no layer below copies.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow_flight::Ticket;
+use arrow_flight::flight_service_server::FlightServiceServer;
+use axum::body::to_bytes;
+use bytes::Bytes;
+use futures::Stream;
+use hyper::body::Frame as BodyFrame;
+use hyper::header::{CONTENT_TYPE, HeaderValue, SET_COOKIE};
+use hyper::{HeaderMap, Request, Response};
+use prost::Message;
+use thalweg_types::Result;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::server::NamedService;
+use tower::Service;
+
+use super::Flight;
+use super::encode::Frame;
+use super::errors::status;
+use super::identity::{Caller, peer_of};
+use super::service::FlightCalls;
+use super::upload::protocol;
+use crate::pump::Pump;
+
+const HANDSHAKE: &str = "/arrow.flight.protocol.FlightService/Handshake";
+const DO_GET: &str = "/arrow.flight.protocol.FlightService/DoGet";
+
+/// A ticket carries a statement's text.
+const TICKET_BYTES_MAX: usize = 16 << 20;
+
+/// Uploads come in messages as large as their clients make them.
+const UPLOAD_BYTES_MAX: usize = 256 << 20;
+
+#[derive(Clone)]
+pub(crate) struct FrontDoor {
+    flight: Arc<Flight>,
+    calls: FlightServiceServer<FlightCalls>,
+}
+
+impl FrontDoor {
+    pub(crate) fn new(flight: Arc<Flight>) -> FrontDoor {
+        let calls = FlightServiceServer::new(FlightCalls(Arc::clone(&flight)))
+            .max_decoding_message_size(UPLOAD_BYTES_MAX);
+        FrontDoor { flight, calls }
+    }
+
+    async fn answer(mut self, mut request: Request<Body>) -> Response<Body> {
+        if request.uri().path() == HANDSHAKE {
+            return forward(&mut self.calls, request).await;
+        }
+        let peer = match peer_of(request.extensions()) {
+            Ok(peer) => peer,
+            Err(error) => return status(&error).into_http(),
+        };
+        let caller = match self.flight.identify(request.headers(), peer).await {
+            Ok(caller) => caller,
+            Err(error) => return self.flight.refused(&error).into_http(),
+        };
+        let mut response = if request.uri().path() == DO_GET {
+            match self.do_get(&caller, request).await {
+                Ok(frames) => streamed(frames),
+                Err(error) => status(&error).into_http(),
+            }
+        } else {
+            request.extensions_mut().insert(caller.clone());
+            forward(&mut self.calls, request).await
+        };
+        if let Some(cookie) = caller.new_cookie()
+            && let Ok(cookie) = HeaderValue::try_from(cookie)
+        {
+            response.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        response
+    }
+
+    async fn do_get(&self, caller: &Caller, request: Request<Body>) -> Result<Pump<Frame>> {
+        let body = axum::body::Body::new(request.into_body());
+        let body = to_bytes(body, TICKET_BYTES_MAX).await;
+        let body =
+            body.map_err(|error| protocol("the ticket did not arrive").with_source(error))?;
+        // One message: a flag for compression, which nobody was offered, and a length, go ahead.
+        let ticket = match body.split_at_checked(5) {
+            Some(([0, ..], ticket)) => Ticket::decode(ticket),
+            _ => return Err(protocol("the ticket is compressed, or cut off")),
+        };
+        let ticket =
+            ticket.map_err(|error| protocol("the ticket cannot be read").with_source(error))?;
+        self.flight.do_get(caller, &ticket).await
+    }
+}
+
+async fn forward(
+    calls: &mut FlightServiceServer<FlightCalls>,
+    request: Request<Body>,
+) -> Response<Body> {
+    let Ok(response) = calls.call(request).await;
+    response
+}
+
+impl NamedService for FrontDoor {
+    const NAME: &'static str = FlightServiceServer::<FlightCalls>::NAME;
+}
+
+impl Service<Request<Body>> for FrontDoor {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let door = self.clone();
+        Box::pin(async move { Ok(door.answer(request).await) })
+    }
+}
+
+/// A gRPC response of frames; its trailers say how it ended.
+fn streamed(frames: Pump<Frame>) -> Response<Body> {
+    let state = Sent { frames, pieces: VecDeque::new(), ended: false };
+    let pieces = futures::stream::unfold(state, Sent::next);
+    let mut response = Response::new(Body::new(Pieces(Box::pin(pieces))));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response
+}
+
+struct Sent {
+    frames: Pump<Frame>,
+    pieces: VecDeque<Bytes>,
+    ended: bool,
+}
+
+impl Sent {
+    async fn next(mut self) -> Option<(BodyFrame<Bytes>, Sent)> {
+        while self.pieces.is_empty() && !self.ended {
+            let end = match self.frames.next().await {
+                Some(Ok(frame)) => {
+                    self.pieces = frame.pieces;
+                    continue;
+                }
+                Some(Err(error)) => status(&error),
+                None => Status::ok(""),
+            };
+            self.ended = true;
+            return Some((BodyFrame::trailers(trailers(&end)), self));
+        }
+        let piece = self.pieces.pop_front()?;
+        Some((BodyFrame::data(piece), self))
+    }
+}
+
+fn trailers(end: &Status) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    if let Err(unsaid) = end.add_header(&mut trailers) {
+        // Only a message that is no header: the code is told.
+        trailers.insert("grpc-status", HeaderValue::from(unsaid.code() as i32));
+    }
+    trailers
+}
+
+type PieceStream = Pin<Box<dyn Stream<Item = BodyFrame<Bytes>> + Send>>;
+
+struct Pieces(PieceStream);
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<BodyFrame<Bytes>, Status>>> {
+        self.0.as_mut().poll_next(context).map(|frame| frame.map(Ok))
+    }
+}

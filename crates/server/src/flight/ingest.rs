@@ -1,0 +1,179 @@
+//! Bulk ingestion: batches of a client become rows of a table, all of them or none, together with
+//! the table where it is made for them.
+
+use arrow::datatypes::{Field, Schema};
+use arrow::record_batch::RecordBatch;
+use arrow_flight::decode::FlightRecordBatchStream;
+use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
+use futures::StreamExt;
+use thalweg_dialect::types::from_field;
+use thalweg_query::{Copy, CopyIn, Session};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::Flight;
+use super::identity::Caller;
+use super::metadata::{DATABASE, quoted};
+use super::statements::changed_by;
+use super::upload::unreadable;
+use crate::connections::FrontEnd;
+
+impl Flight {
+    pub(super) async fn ingest(
+        &self,
+        caller: &Caller,
+        command: CommandStatementIngest,
+        mut batches: FlightRecordBatchStream,
+    ) -> Result<i64> {
+        let table = table_name(&command)?;
+        let seat = self.seat(caller, command.transaction_id.as_deref())?;
+        let first = batches.next().await.transpose().map_err(unreadable)?;
+        let schema = batches.schema().cloned().ok_or_else(no_columns)?;
+        if schema.fields().is_empty() {
+            return Err(no_columns());
+        }
+        let (before, copy) = statements(&command, &table, &schema)?;
+        let watch = self.shared.observer.begin(FrontEnd::Flight, &seat.user, &copy.as_str().into());
+        let ingested = seat
+            .all_or_none(&self.shared, async |session| {
+                for statement in &before {
+                    session.execute(statement).await?;
+                }
+                copy_in(session, &copy, first, &mut batches).await
+            })
+            .await;
+        watch.end(ingested.as_ref().err());
+        ingested
+    }
+}
+
+async fn copy_in(
+    session: &mut Session,
+    copy: &str,
+    first: Option<RecordBatch>,
+    batches: &mut FlightRecordBatchStream,
+) -> Result<i64> {
+    let Some(Copy::In(copy)) = session.execute(copy).await?.copy else {
+        return Err(Error::internal("a copy takes rows"));
+    };
+    let pushed = push_all(copy, first, batches).await;
+    let outcome = session.finish_copy(pushed.map(|copy| *copy)).await?;
+    Ok(changed_by(&outcome.tag))
+}
+
+async fn push_all(
+    mut copy: Box<CopyIn>,
+    first: Option<RecordBatch>,
+    batches: &mut FlightRecordBatchStream,
+) -> Result<Box<CopyIn>> {
+    let mut next = first;
+    while let Some(batch) = next {
+        // Chunks are built and encoded for the log here: work for a thread that may take its time.
+        let pushed = tokio::task::spawn_blocking(move || {
+            copy.push(&batch)?;
+            Ok::<_, Error>(copy)
+        });
+        copy = pushed
+            .await
+            .map_err(|panic| Error::internal("the rows could not be taken").with_source(panic))??;
+        next = batches.next().await.transpose().map_err(unreadable)?;
+    }
+    Ok(copy)
+}
+
+/// What prepares the table, and the copy into it.
+fn statements(
+    command: &CommandStatementIngest,
+    table: &str,
+    schema: &Schema,
+) -> Result<(Vec<String>, String)> {
+    let options = command.table_definition_options.unwrap_or_default();
+    let missing = TableNotExistOption::try_from(options.if_not_exist).unwrap_or_default();
+    let there = TableExistsOption::try_from(options.if_exists).unwrap_or_default();
+    let create = missing == TableNotExistOption::Create;
+    let before = match there {
+        TableExistsOption::Append if create => vec![create_table(table, schema, "IF NOT EXISTS ")?],
+        TableExistsOption::Append => Vec::new(),
+        TableExistsOption::Replace => {
+            let exists = if create { "IF EXISTS " } else { "" };
+            vec![format!("DROP TABLE {exists}{table}"), create_table(table, schema, "")?]
+        }
+        _ if create => vec![create_table(table, schema, "")?],
+        _ => {
+            let message = "the table may neither exist nor be created";
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+    };
+    let names: Vec<String> = schema.fields().iter().map(|field| quoted(field.name())).collect();
+    Ok((before, format!("COPY {table} ({}) FROM STDIN", names.join(", "))))
+}
+
+fn create_table(table: &str, schema: &Schema, exists: &str) -> Result<String> {
+    let columns: Result<Vec<String>> = schema.fields().iter().map(|field| column(field)).collect();
+    Ok(format!("CREATE TABLE {exists}{table} ({})", columns?.join(", ")))
+}
+
+fn column(field: &Field) -> Result<String> {
+    let nullable = if field.is_nullable() { "" } else { " NOT NULL" };
+    Ok(format!("{} {}{nullable}", quoted(field.name()), from_field(field)?))
+}
+
+fn table_name(command: &CommandStatementIngest) -> Result<String> {
+    if command.temporary {
+        return Err(Error::unsupported("ingestion into a temporary table"));
+    }
+    if let Some(catalog) = command.catalog.as_deref().filter(|catalog| *catalog != DATABASE) {
+        let message = format!("database \"{catalog}\" does not exist");
+        return Err(Error::new(SqlState("3D000"), message));
+    }
+    let table = quoted(&command.table);
+    Ok(match &command.schema {
+        Some(namespace) => format!("{}.{table}", quoted(namespace)),
+        None => table,
+    })
+}
+
+fn no_columns() -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, "rows without columns cannot be ingested")
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::DataType;
+    use arrow_flight::sql::TableDefinitionOptions;
+
+    use super::*;
+
+    fn before(missing: TableNotExistOption, there: TableExistsOption) -> Result<Vec<String>> {
+        let options =
+            TableDefinitionOptions { if_not_exist: missing as i32, if_exists: there as i32 };
+        let command = CommandStatementIngest {
+            table_definition_options: Some(options),
+            table: "a\"b".to_owned(),
+            schema: Some("s".to_owned()),
+            ..CommandStatementIngest::default()
+        };
+        let schema = Schema::new(vec![
+            Field::new("n", DataType::Int64, false),
+            Field::new("d", DataType::Decimal128(15, 2), true),
+        ]);
+        let (before, copy) = statements(&command, &table_name(&command)?, &schema)?;
+        assert_eq!(copy, "COPY \"s\".\"a\"\"b\" (\"n\", \"d\") FROM STDIN");
+        Ok(before)
+    }
+
+    #[test]
+    fn each_mode_prepares_the_table_in_its_way() {
+        use {TableExistsOption as There, TableNotExistOption as Missing};
+        let columns = "\"s\".\"a\"\"b\" (\"n\" bigint NOT NULL, \"d\" numeric(15,2))";
+        let create = format!("CREATE TABLE {columns}");
+        let drop = |exists| format!("DROP TABLE {exists}\"s\".\"a\"\"b\"");
+        assert_eq!(before(Missing::Create, There::Fail).unwrap(), [create.clone()]);
+        assert!(before(Missing::Fail, There::Append).unwrap().is_empty());
+        let maybe = format!("CREATE TABLE IF NOT EXISTS {columns}");
+        assert_eq!(before(Missing::Create, There::Append).unwrap(), [maybe]);
+        let replaced = [drop("IF EXISTS "), create.clone()];
+        assert_eq!(before(Missing::Create, There::Replace).unwrap(), replaced);
+        assert_eq!(before(Missing::Fail, There::Replace).unwrap(), [drop(""), create]);
+        assert_eq!(before(Missing::Fail, There::Fail).unwrap_err().state().0, "22023");
+    }
+}

@@ -1,0 +1,205 @@
+//! What the server keeps for clients between their calls: connections, transactions, prepared
+//! statements, results that are waiting. Each is found by a handle that cannot be guessed, and
+//! forgotten when nobody asked for it for a while.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as MapEntry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use thalweg_env::Clock;
+use thalweg_types::{Error, Result, SqlState};
+
+/// 128 random bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Handle([u8; 16]);
+
+impl Handle {
+    pub(crate) const HEX_DIGITS: usize = 32;
+
+    pub(crate) fn random() -> Result<Handle> {
+        let mut bits = [0; 16];
+        getrandom::fill(&mut bits).map_err(|error| {
+            Error::internal("the system gives no randomness").with_source(error)
+        })?;
+        Ok(Handle(bits))
+    }
+
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Handle> {
+        bytes.try_into().ok().map(Handle)
+    }
+
+    pub(crate) fn to_bytes(self) -> Bytes {
+        Bytes::copy_from_slice(&self.0)
+    }
+
+    /// For headers.
+    pub(crate) fn to_hex(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    pub(crate) fn of_hex(text: &str) -> Option<Handle> {
+        let mut bits = [0; 16];
+        if text.len() != Handle::HEX_DIGITS || !text.is_ascii() {
+            return None;
+        }
+        for (index, byte) in bits.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+        }
+        Some(Handle(bits))
+    }
+}
+
+/// Things of one kind.
+pub(crate) struct Kept<T> {
+    things: Mutex<HashMap<Handle, Thing<T>>>,
+    /// How long a thing is kept that nobody asks for.
+    idle: Duration,
+    most: usize,
+    name: &'static str,
+    clock: Arc<dyn Clock>,
+}
+
+struct Thing<T> {
+    value: Arc<T>,
+    used: Duration,
+}
+
+impl<T> Kept<T> {
+    /// `name` is the plural of what is kept, for the error when there are too many.
+    pub(crate) fn new(
+        name: &'static str,
+        most: usize,
+        idle: Duration,
+        clock: &Arc<dyn Clock>,
+    ) -> Kept<T> {
+        Kept { things: Mutex::default(), idle, most, name, clock: Arc::clone(clock) }
+    }
+
+    /// # Errors
+    /// Where there are too many.
+    pub(crate) fn keep(&self, value: Arc<T>) -> Result<Handle> {
+        let handle = Handle::random()?;
+        self.keep_as(handle, value)?;
+        Ok(handle)
+    }
+
+    /// # Errors
+    /// Where there are too many.
+    pub(crate) fn keep_as(&self, handle: Handle, value: Arc<T>) -> Result<()> {
+        let mut things = self.things.lock();
+        if things.len() >= self.most {
+            let message = format!("there are {} open {} already", things.len(), self.name);
+            return Err(Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message)
+                .with_hint("Close some, or wait until idle ones are forgotten."));
+        }
+        things.insert(handle, Thing { value, used: self.clock.monotonic() });
+        Ok(())
+    }
+
+    pub(crate) fn find(&self, handle: Handle) -> Option<Arc<T>> {
+        let mut things = self.things.lock();
+        let thing = things.get_mut(&handle)?;
+        thing.used = self.clock.monotonic();
+        Some(Arc::clone(&thing.value))
+    }
+
+    pub(crate) fn take(&self, handle: Handle) -> Option<Arc<T>> {
+        self.things.lock().remove(&handle).map(|thing| thing.value)
+    }
+
+    /// Takes a thing that `is` the caller's.
+    pub(crate) fn take_if(&self, handle: Handle, is: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+        match self.things.lock().entry(handle) {
+            MapEntry::Occupied(thing) if is(&thing.get().value) => Some(thing.remove().value),
+            _ => None,
+        }
+    }
+
+    /// Forgets what is no longer wanted.
+    pub(crate) fn take_all_if(&self, is: impl Fn(&T) -> bool) {
+        let gone: Vec<Thing<T>> = {
+            let mut things = self.things.lock();
+            things.extract_if(|_, thing| is(&thing.value)).map(|(_, thing)| thing).collect()
+        };
+        // Dropping a session can take a while: not under the lock.
+        drop(gone);
+    }
+
+    /// Forgets what nobody works with right now.
+    pub(crate) fn forget_unused(&self) {
+        let gone: Vec<Thing<T>> = {
+            let mut things = self.things.lock();
+            let unused = things.extract_if(|_, thing| Arc::strong_count(&thing.value) == 1);
+            unused.map(|(_, thing)| thing).collect()
+        };
+        drop(gone);
+    }
+
+    /// Forgets what was idle for too long. What somebody works with right now is not idle.
+    pub(crate) fn forget_idle(&self) {
+        let now = self.clock.monotonic();
+        let gone: Vec<Thing<T>> = {
+            let mut things = self.things.lock();
+            for thing in things.values_mut() {
+                if Arc::strong_count(&thing.value) > 1 {
+                    thing.used = now;
+                }
+            }
+            let idle = things.extract_if(|_, thing| now - thing.used > self.idle);
+            idle.map(|(_, thing)| thing).collect()
+        };
+        drop(gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_env::SimulatedClock;
+
+    use super::*;
+
+    fn kept(clock: SimulatedClock) -> Kept<&'static str> {
+        let clock: Arc<dyn Clock> = Arc::new(clock);
+        Kept::new("things", 2, Duration::from_secs(60), &clock)
+    }
+
+    #[test]
+    fn idle_things_are_forgotten_and_used_ones_are_not() {
+        let clock = SimulatedClock::new();
+        let kept = kept(clock.clone());
+        let idle = kept.keep(Arc::new("idle")).unwrap();
+        let busy = kept.keep(Arc::new("busy")).unwrap();
+        let working = kept.find(busy).unwrap();
+        clock.advance(Duration::from_secs(61));
+        kept.forget_idle();
+        assert!(kept.find(idle).is_none());
+        assert_eq!(*working, "busy");
+        drop(working);
+        clock.advance(Duration::from_secs(59));
+        kept.forget_idle();
+        assert!(kept.find(busy).is_some());
+    }
+
+    #[test]
+    fn too_many_are_refused() {
+        let kept = kept(SimulatedClock::new());
+        kept.keep(Arc::new("one")).unwrap();
+        let two = kept.keep(Arc::new("two")).unwrap();
+        let error = kept.keep(Arc::new("three")).unwrap_err();
+        assert_eq!(error.state().0, "53400");
+        assert!(kept.take_if(two, |thing| *thing == "one").is_none());
+        assert!(kept.take_if(two, |thing| *thing == "two").is_some());
+        kept.keep(Arc::new("three")).unwrap();
+    }
+
+    #[test]
+    fn handles_survive_bytes_and_text() {
+        let handle = Handle::random().unwrap();
+        assert!(Handle::of_bytes(&handle.to_bytes()) == Some(handle));
+        assert!(Handle::of_hex(&handle.to_hex()) == Some(handle));
+        assert!(Handle::of_hex("zz").is_none() && Handle::of_bytes(b"short").is_none());
+    }
+}

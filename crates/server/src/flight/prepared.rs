@@ -1,0 +1,230 @@
+//! Prepared statements and their parameters.
+//!
+//! Parameters are bound to the statement's handle and stay until others are bound. Several rows of
+//! them run the statement once for each: changes are all made or none, rows follow one another.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow_flight::sql::{
+    ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult,
+};
+use arrow_flight::{IpcMessage, SchemaAsIpc};
+use arrow_ipc::writer::IpcWriteOptions;
+use bytes::Bytes;
+use futures::StreamExt;
+use parking_lot::Mutex;
+use thalweg_query::{BatchStream, Prepared, ScalarValue};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::Flight;
+use super::identity::Caller;
+use super::kept::Handle;
+use super::seats::Seat;
+use super::statements::{Answer, Done, changed_by};
+use super::wire::{wire_field, wire_schema};
+use crate::connections::FrontEnd;
+
+/// The values of one run.
+type Row = Vec<ScalarValue>;
+
+pub(crate) struct PreparedStatement {
+    pub(super) user: Arc<str>,
+    pub(super) prepared: Prepared,
+    /// The transaction that it was prepared in.
+    seat: Option<Arc<Seat>>,
+    bound: Mutex<Arc<Vec<Row>>>,
+}
+
+impl Flight {
+    pub(super) async fn create_prepared(
+        &self,
+        caller: &Caller,
+        request: ActionCreatePreparedStatementRequest,
+    ) -> Result<ActionCreatePreparedStatementResult> {
+        let seat = self.seat(caller, request.transaction_id.as_deref())?;
+        let prepared = seat.session().await.prepare(&request.query, &[]).await?;
+        let nothing: SchemaRef = Arc::new(Schema::empty());
+        let dataset = prepared.schema().map_or(nothing, |schema| wire_schema(schema));
+        let parameters: Vec<_> =
+            prepared.parameters().iter().map(|parameter| wire_field(parameter)).collect();
+        let result = (ipc(&dataset)?, ipc(&Schema::new(parameters))?);
+        let statement = PreparedStatement {
+            user: Arc::clone(&caller.user),
+            prepared,
+            seat: request.transaction_id.is_some().then_some(seat),
+            bound: Mutex::default(),
+        };
+        let handle = self.prepared.keep(Arc::new(statement))?;
+        let (dataset_schema, parameter_schema) = result;
+        let prepared_statement_handle = handle.to_bytes();
+        Ok(ActionCreatePreparedStatementResult {
+            prepared_statement_handle,
+            dataset_schema,
+            parameter_schema,
+        })
+    }
+
+    pub(super) fn find_prepared(
+        &self,
+        caller: &Caller,
+        handle: &[u8],
+    ) -> Result<Arc<PreparedStatement>> {
+        let found = Handle::of_bytes(handle).and_then(|handle| self.prepared.find(handle));
+        found.filter(|statement| statement.user == caller.user).ok_or_else(|| {
+            let message = "the prepared statement does not exist";
+            Error::new(SqlState::INVALID_STATEMENT_NAME, message)
+                .with_hint("It was closed, or not used for too long. Prepare it again.")
+        })
+    }
+
+    pub(super) fn close_prepared(&self, caller: &Caller, handle: &[u8]) {
+        if let Some(handle) = Handle::of_bytes(handle) {
+            self.prepared.take_if(handle, |statement| statement.user == caller.user);
+        }
+    }
+
+    /// Runs a prepared statement with what is bound to it.
+    pub(super) async fn run_prepared(
+        self: &Arc<Flight>,
+        caller: &Caller,
+        statement: &Arc<PreparedStatement>,
+    ) -> Result<Done> {
+        let seat = match &statement.seat {
+            Some(seat) => Arc::clone(seat),
+            None => self.seat(caller, None)?,
+        };
+        let bound = Arc::clone(&statement.bound.lock());
+        match bound.as_slice() {
+            [] => self.run_once(&seat, statement, &[]).await,
+            [row] => self.run_once(&seat, statement, row).await,
+            _ if statement.prepared.schema().is_none() => {
+                self.change_by_rows(&seat, statement, &bound).await
+            }
+            _ => self.query_by_rows(seat, statement, bound).await,
+        }
+    }
+
+    async fn run_once(
+        &self,
+        seat: &Arc<Seat>,
+        statement: &PreparedStatement,
+        row: &[ScalarValue],
+    ) -> Result<Done> {
+        let sql: Arc<str> = statement.prepared.sql().into();
+        let watch = self.shared.observer.begin(FrontEnd::Flight, &seat.user, &sql);
+        let executed = seat.execute_prepared(&self.shared, &statement.prepared, row).await;
+        self.done(executed, watch, seat).await
+    }
+
+    /// All rows or none: in a transaction of their own where there is none.
+    async fn change_by_rows(
+        &self,
+        seat: &Arc<Seat>,
+        statement: &PreparedStatement,
+        rows: &[Row],
+    ) -> Result<Done> {
+        let prepared = &statement.prepared;
+        let watch =
+            self.shared.observer.begin(FrontEnd::Flight, &seat.user, &prepared.sql().into());
+        let changed = seat
+            .all_or_none(&self.shared, async |session| {
+                let mut changed = 0;
+                for row in rows {
+                    changed += changed_by(&session.execute_prepared(prepared, row).await?.tag);
+                }
+                Ok(changed)
+            })
+            .await;
+        watch.end(changed.as_ref().err());
+        changed.map(Done::Changed)
+    }
+
+    /// The first run tells of errors right away, the others run when their rows are asked for.
+    async fn query_by_rows(
+        &self,
+        seat: Arc<Seat>,
+        statement: &Arc<PreparedStatement>,
+        rows: Arc<Vec<Row>>,
+    ) -> Result<Done> {
+        let first = self.run_once(&seat, statement, &rows[0]).await?;
+        let Done::Rows(first) = first else {
+            return Err(Error::internal("a query gives rows"));
+        };
+        let statement = Arc::clone(statement);
+        let later = futures::stream::iter(1..rows.len()).then(move |index| {
+            let (seat, statement, rows) =
+                (Arc::clone(&seat), Arc::clone(&statement), Arc::clone(&rows));
+            async move {
+                // Whoever asks for these rows has a permit.
+                let executed = seat.execute_admitted(&statement.prepared, &rows[index]).await;
+                match executed.map(|outcome| outcome.rows) {
+                    Ok(Some(rows)) => rows,
+                    Ok(None) => one_error(Error::internal("a query gives rows")),
+                    Err(error) => one_error(error),
+                }
+            }
+        });
+        let rows = first.rows.chain(later.flatten());
+        Ok(Done::Rows(Answer { rows: Box::pin(rows), ..first }))
+    }
+}
+
+impl PreparedStatement {
+    /// Takes the place of what was bound before.
+    pub(super) fn bind(&self, batches: &[RecordBatch]) -> Result<()> {
+        let mut rows = Vec::new();
+        for batch in batches {
+            push_rows(batch, self.prepared.parameters().len(), &mut rows)?;
+        }
+        *self.bound.lock() = Arc::new(rows);
+        Ok(())
+    }
+}
+
+fn push_rows(batch: &RecordBatch, wanted: usize, rows: &mut Vec<Row>) -> Result<()> {
+    if batch.num_columns() != wanted {
+        let given = batch.num_columns();
+        let message =
+            format!("{given} parameters are bound, but the prepared statement requires {wanted}");
+        return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
+    }
+    let columns: Vec<ArrayRef> = batch.columns().iter().map(plain).collect::<Result<_>>()?;
+    for row in 0..batch.num_rows() {
+        let values = columns.iter().map(|column| ScalarValue::try_from_array(column, row));
+        let values: Result<Row, _> = values.collect();
+        rows.push(values.map_err(|error| {
+            Error::new(SqlState::PROTOCOL_VIOLATION, "a parameter cannot be read")
+                .with_source(error)
+        })?);
+    }
+    Ok(())
+}
+
+/// Some clients send texts as dictionaries, and unions of all types where they know none.
+fn plain(column: &ArrayRef) -> Result<ArrayRef> {
+    match column.data_type() {
+        DataType::Dictionary(_, values) => cast(column, values).map_err(unread),
+        _ => Ok(Arc::clone(column)),
+    }
+}
+
+fn unread(error: ArrowError) -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, "the parameters cannot be read").with_source(error)
+}
+
+fn one_error(error: Error) -> BatchStream {
+    Box::pin(futures::stream::once(async { Err(error) }))
+}
+
+pub(super) fn ipc(schema: &Schema) -> Result<Bytes> {
+    let options = IpcWriteOptions::default();
+    let message: Result<IpcMessage, ArrowError> = SchemaAsIpc::new(schema, &options).try_into();
+    match message {
+        Ok(IpcMessage(bytes)) => Ok(bytes),
+        Err(error) => Err(Error::internal("the columns cannot be told").with_source(error)),
+    }
+}

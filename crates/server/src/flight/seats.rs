@@ -1,0 +1,138 @@
+//! Where statements run: in a connection's session, in a transaction, or in a session of their own.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use thalweg_query::{Outcome, Prepared, ScalarValue, Session, TransactionStatus};
+use thalweg_types::Result;
+use tokio::sync::MutexGuard;
+
+use crate::admission::Permit;
+use crate::connections::{FrontEnd, Listed, Place};
+use crate::metrics::Connected;
+use crate::shared::Shared;
+
+/// A session, and whose it is. Its statements run one after the other; the rows of several may be
+/// read at the same time.
+pub(crate) struct Seat {
+    pub(super) user: Arc<str>,
+    /// Whether the session is there after this call.
+    pub(super) lasts: bool,
+    session: tokio::sync::Mutex<Session>,
+    /// Savepoints that were begun by calls, so that each has a name of its own.
+    savepoints: Mutex<HashSet<String>>,
+    /// A client left in the midst of changes that were to be made all or none.
+    abandoned: AtomicBool,
+    pub(super) listed: Listed,
+    _connected: Connected,
+    _place: Place,
+}
+
+impl Seat {
+    /// # Errors
+    /// Where there are too many sessions, or the user may not have one.
+    pub(super) fn open(
+        shared: &Shared,
+        user: &Arc<str>,
+        peer: SocketAddr,
+        lasts: bool,
+    ) -> Result<Arc<Seat>> {
+        let place = shared.connections.place()?;
+        let session = shared.database.session_as(user)?;
+        let cancel = session.cancel_handle();
+        Ok(Arc::new(Seat {
+            user: Arc::clone(user),
+            lasts,
+            listed: shared.connections.list(FrontEnd::Flight, peer, user, cancel),
+            session: tokio::sync::Mutex::new(session),
+            savepoints: Mutex::default(),
+            abandoned: AtomicBool::new(false),
+            _connected: shared.metrics.connected(FrontEnd::Flight),
+            _place: place,
+        }))
+    }
+
+    /// The session, for as long as nobody else works with it.
+    pub(super) async fn session(&self) -> MutexGuard<'_, Session> {
+        let mut session = self.session.lock().await;
+        if self.abandoned.swap(false, Ordering::Relaxed) {
+            // Rolling back what was never committed cannot fail in a way that matters to the next.
+            let _ = session.execute("ROLLBACK").await;
+        }
+        session
+    }
+
+    /// Runs a statement that is among those admitted. The permit is for as long as its rows are
+    /// computed.
+    ///
+    /// The session is taken before the permit: who holds a permit never waits for a session.
+    pub(super) async fn execute(&self, shared: &Shared, sql: &str) -> Result<(Outcome, Permit)> {
+        let mut session = self.session().await;
+        let permit = shared.admission.admit().await?;
+        let connection = &self.listed.connection;
+        connection.begin(sql);
+        let outcome = session.execute(sql).await;
+        connection.finish();
+        Ok((outcome?, permit))
+    }
+
+    pub(super) async fn execute_prepared(
+        &self,
+        shared: &Shared,
+        prepared: &Prepared,
+        values: &[ScalarValue],
+    ) -> Result<(Outcome, Permit)> {
+        let mut session = self.session().await;
+        let permit = shared.admission.admit().await?;
+        let connection = &self.listed.connection;
+        connection.begin(prepared.sql());
+        let outcome = session.execute_prepared(prepared, values).await;
+        connection.finish();
+        Ok((outcome?, permit))
+    }
+
+    /// The same for somebody who has a permit already.
+    pub(super) async fn execute_admitted(
+        &self,
+        prepared: &Prepared,
+        values: &[ScalarValue],
+    ) -> Result<Outcome> {
+        self.session().await.execute_prepared(prepared, values).await
+    }
+
+    /// Does several things in one transaction: the one that is open, or one for this.
+    pub(super) async fn all_or_none<T>(
+        &self,
+        shared: &Shared,
+        work: impl AsyncFnOnce(&mut Session) -> Result<T>,
+    ) -> Result<T> {
+        let mut session = self.session().await;
+        let _permit = shared.admission.admit().await?;
+        if session.transaction() != TransactionStatus::Idle {
+            return work(&mut session).await;
+        }
+        self.abandoned.store(true, Ordering::Relaxed);
+        session.execute("BEGIN").await?;
+        let done = work(&mut session).await;
+        let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        let ended = session.execute(end).await;
+        self.abandoned.store(false, Ordering::Relaxed);
+        let done = done?;
+        ended.map(|_| done)
+    }
+
+    /// A name for a savepoint: the wanted one, unless it is in use.
+    pub(super) fn name_savepoint(&self, wanted: &str) -> String {
+        let mut names = self.savepoints.lock();
+        let mut name = if wanted.is_empty() { "savepoint".to_owned() } else { wanted.to_owned() };
+        let mut number = 1;
+        while !names.insert(name.clone()) {
+            number += 1;
+            name = format!("{wanted} {number}");
+        }
+        name
+    }
+}

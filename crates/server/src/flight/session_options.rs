@@ -1,0 +1,163 @@
+//! The options of a Flight session: Thalweg's settings under their own names, and `catalog` and
+//! `schema`, which have one value here.
+//!
+//! The messages stand here by hand: the library does not have them yet.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use prost::{Enumeration, Message, Oneof};
+use thalweg_query::Session;
+use thalweg_types::{Result, SqlState};
+
+use super::Flight;
+use super::identity::Caller;
+use super::metadata::DATABASE;
+use super::upload::protocol;
+
+/// The settings that are told when a client asks for all.
+const TOLD: [&str; 7] = [
+    "application_name",
+    "client_min_messages",
+    "datestyle",
+    "durability",
+    "search_path",
+    "statement_timeout",
+    "timezone",
+];
+
+#[derive(Clone, PartialEq, Message)]
+struct SessionOptionValue {
+    #[prost(oneof = "OptionValue", tags = "1, 2, 3, 4, 5")]
+    value: Option<OptionValue>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+enum OptionValue {
+    #[prost(string, tag = "1")]
+    Text(String),
+    #[prost(bool, tag = "2")]
+    Bool(bool),
+    #[prost(sfixed64, tag = "3")]
+    Integer(i64),
+    #[prost(double, tag = "4")]
+    Double(f64),
+    #[prost(message, tag = "5")]
+    Texts(StringListValue),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct StringListValue {
+    #[prost(string, repeated, tag = "1")]
+    values: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct SetSessionOptionsRequest {
+    #[prost(map = "string, message", tag = "1")]
+    options: HashMap<String, SessionOptionValue>,
+}
+
+/// Why an option was not set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+enum SetError {
+    Unspecified = 0,
+    InvalidName = 1,
+    InvalidValue = 2,
+    Other = 3,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ErrorOfOption {
+    #[prost(enumeration = "SetError", tag = "1")]
+    value: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct SetSessionOptionsResult {
+    /// The options that were not set.
+    #[prost(map = "string, message", tag = "1")]
+    errors: HashMap<String, ErrorOfOption>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct GetSessionOptionsResult {
+    #[prost(map = "string, message", tag = "1")]
+    options: HashMap<String, SessionOptionValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CloseSessionResult {
+    #[prost(int32, tag = "1")]
+    status: i32,
+}
+
+const CLOSED: i32 = 1;
+const NOT_CLOSEABLE: i32 = 3;
+
+impl Flight {
+    pub(super) async fn set_options(&self, caller: &Caller, body: &Bytes) -> Result<Bytes> {
+        let request = SetSessionOptionsRequest::decode(body.clone());
+        let request = request.map_err(|_| protocol("the options cannot be read"))?;
+        let seat = self.seat(caller, None)?;
+        let mut session = seat.session().await;
+        let mut errors = HashMap::new();
+        for (name, value) in request.options {
+            let value = value.into_text();
+            let set = match (name.as_str(), value.as_deref()) {
+                (_, None) => Err(SetError::InvalidValue),
+                ("catalog", Some(DATABASE)) => Ok(()),
+                ("catalog", Some(_)) => Err(SetError::InvalidValue),
+                ("schema", Some(value)) => set(&mut session, "search_path", value),
+                (name, Some(value)) => set(&mut session, name, value),
+            };
+            if let Err(error) = set {
+                errors.insert(name, ErrorOfOption { value: error as i32 });
+            }
+        }
+        drop(session);
+        self.connect(caller, &seat)?;
+        Ok(SetSessionOptionsResult { errors }.encode_to_vec().into())
+    }
+
+    pub(super) async fn get_options(&self, caller: &Caller) -> Result<Bytes> {
+        let seat = self.seat(caller, None)?;
+        let session = seat.session().await;
+        let told = TOLD.iter().filter_map(|name| Some((*name, session.setting(name)?)));
+        let option = |(name, value): (&str, String)| {
+            let value = Some(OptionValue::Text(value));
+            (name.to_owned(), SessionOptionValue { value })
+        };
+        let options = told.map(option).collect();
+        Ok(GetSessionOptionsResult { options }.encode_to_vec().into())
+    }
+
+    /// Calls that are each on their own have nothing to close.
+    pub(super) fn close_session(&self, caller: &Caller) -> Bytes {
+        let closed =
+            caller.connection.as_ref().and_then(|(handle, _)| self.connections.take(*handle));
+        let status = if closed.is_some() { CLOSED } else { NOT_CLOSEABLE };
+        CloseSessionResult { status }.encode_to_vec().into()
+    }
+}
+
+fn set(session: &mut Session, name: &str, value: &str) -> Result<(), SetError> {
+    session.set(name, value).map_err(|error| match error.state() {
+        SqlState::UNDEFINED_OBJECT => SetError::InvalidName,
+        _ => SetError::InvalidValue,
+    })
+}
+
+impl SessionOptionValue {
+    /// The value as `SET` takes it. `None` where nothing is given.
+    fn into_text(self) -> Option<String> {
+        Some(match self.value? {
+            OptionValue::Text(text) => text,
+            OptionValue::Bool(is) => if is { "on" } else { "off" }.to_owned(),
+            OptionValue::Integer(number) => number.to_string(),
+            OptionValue::Double(number) => number.to_string(),
+            OptionValue::Texts(texts) => texts.values.join(", "),
+        })
+    }
+}

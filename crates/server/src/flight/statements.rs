@@ -1,0 +1,377 @@
+//! Statements: what is done when one arrives, what waits for `DoGet`, and how its rows go out.
+//!
+//! A statement is run once, when `GetFlightInfo` brings it, so that its errors are told there and a
+//! change is made whether or not anybody asks for rows. A query's rows are not computed before they
+//! are asked for, except for a few that wait in the buffers of the plan.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo};
+use futures::StreamExt;
+use parking_lot::Mutex;
+use thalweg_query::{BatchStream, Copy, Outcome, Tag};
+use thalweg_types::{Error, Result, SqlState};
+use tokio_util::sync::CancellationToken;
+
+use super::Flight;
+use super::encode::{Encoder, Frame};
+use super::identity::Caller;
+use super::kept::Handle;
+use super::prepared::PreparedStatement;
+use super::seats::Seat;
+use super::tickets::StatementTicket;
+use super::wire::wire_schema;
+use crate::admission::Permit;
+use crate::connections::FrontEnd;
+use crate::metrics::StatementKind;
+use crate::pump::{Pieces, Pump};
+use crate::trace::Watch;
+
+/// What a statement gave, on its way to the client.
+pub(crate) struct Answer {
+    /// The columns as clients know them.
+    pub(super) wire: SchemaRef,
+    pub(super) rows: BatchStream,
+    /// Counts the statement, where it is one of the client's own.
+    pub(super) watch: Option<Watch>,
+    /// The session lives as long as the rows.
+    pub(super) seat: Option<Arc<Seat>>,
+}
+
+/// An answer that waits for its `DoGet`.
+pub(crate) struct Waiting {
+    pub(super) user: Arc<str>,
+    answer: Mutex<Option<Answer>>,
+}
+
+/// A result that is being sent.
+pub(crate) struct Sending {
+    pub(super) user: Arc<str>,
+    pub(super) cancel: CancellationToken,
+}
+
+/// What was done: rows to come, or a number of rows that were changed.
+pub(crate) enum Done {
+    Rows(Answer),
+    Changed(i64),
+}
+
+/// Which statement a ticket is for.
+pub(crate) enum Asked {
+    Query { sql: Arc<str>, transaction: Option<bytes::Bytes> },
+    Prepared { handle: bytes::Bytes, statement: Arc<PreparedStatement> },
+}
+
+impl Flight {
+    /// Runs a statement of the client's.
+    pub(super) async fn run(
+        &self,
+        caller: &Caller,
+        seat: &Arc<Seat>,
+        sql: &Arc<str>,
+    ) -> Result<Done> {
+        let kind = StatementKind::of(sql);
+        let alone = caller.connection.is_none() && !seat.lasts;
+        let watch = self.shared.observer.begin(FrontEnd::Flight, &seat.user, sql);
+        if alone && kind == StatementKind::Transaction {
+            let error = no_connection();
+            watch.end(Some(&error));
+            return Err(error);
+        }
+        let executed = seat.execute(&self.shared, sql).await;
+        let done = self.done(executed, watch, seat).await?;
+        if alone && kind == StatementKind::Other {
+            self.connect(caller, seat)?;
+        }
+        Ok(done)
+    }
+
+    /// What a statement did, told in one of two ways.
+    pub(super) async fn done(
+        &self,
+        executed: Result<(Outcome, Permit)>,
+        watch: Watch,
+        seat: &Arc<Seat>,
+    ) -> Result<Done> {
+        let outcome = match executed {
+            Ok((outcome, _)) => outcome,
+            Err(error) => {
+                watch.end(Some(&error));
+                return Err(error);
+            }
+        };
+        if let Some(Copy::In(copy)) = outcome.copy {
+            let error = Error::unsupported("COPY FROM STDIN over Flight SQL")
+                .with_hint("Use bulk ingestion.");
+            drop(copy);
+            let told = seat.session().await.finish_copy(Err(error)).await;
+            let error = told.err().unwrap_or_else(|| Error::internal("a copy was not given up"));
+            watch.end(Some(&error));
+            return Err(error);
+        }
+        if let Some(rows) = outcome.rows {
+            let (wire, seat) = (wire_schema(&outcome.schema), Some(Arc::clone(seat)));
+            return Ok(Done::Rows(Answer { wire, rows, watch: Some(watch), seat }));
+        }
+        watch.end(None);
+        Ok(Done::Changed(changed_by(&outcome.tag)))
+    }
+
+    /// Runs a statement to its end and counts the rows that it changed, or gave.
+    pub(super) async fn run_to_end(&self, done: Done) -> Result<i64> {
+        let mut answer = match done {
+            Done::Changed(rows) => return Ok(rows),
+            Done::Rows(answer) => answer,
+        };
+        let mut count = 0;
+        let ended = loop {
+            match answer.rows.next().await {
+                Some(Ok(batch)) => count += batch.num_rows() as i64,
+                Some(Err(error)) => break Err(error),
+                None => break Ok(count),
+            }
+        };
+        if let Some(watch) = answer.watch {
+            watch.end(ended.as_ref().err());
+        }
+        ended
+    }
+
+    /// What `GetFlightInfo` tells of a statement that has run.
+    pub(super) fn promise(
+        &self,
+        done: Done,
+        asked: Asked,
+        descriptor: FlightDescriptor,
+        user: &Arc<str>,
+    ) -> Result<FlightInfo> {
+        let id = Handle::random()?;
+        let mut ticket = StatementTicket::new(id);
+        let (schema, records) = match done {
+            Done::Changed(rows) => {
+                ticket.nothing = true;
+                (Arc::new(Schema::empty()), rows)
+            }
+            Done::Rows(answer) => {
+                let schema = Arc::clone(&answer.wire);
+                ticket.columns = fingerprint(&schema);
+                if repeatable(asked.sql()) {
+                    asked.write_to(&mut ticket);
+                }
+                let waiting = Waiting { user: Arc::clone(user), answer: Mutex::new(Some(answer)) };
+                self.waiting.keep_as(id, Arc::new(waiting))?;
+                (schema, -1)
+            }
+        };
+        flight_info(&schema, ticket.into_ticket(), descriptor)
+            .map(|info| info.with_total_records(records))
+    }
+
+    /// What a ticket stands for.
+    pub(super) async fn redeem(
+        self: &Arc<Flight>,
+        caller: &Caller,
+        ticket: &StatementTicket,
+    ) -> Result<Option<Answer>> {
+        if ticket.nothing {
+            return Ok(None);
+        }
+        let waiting = self.waiting.take_if(ticket.id()?, |waiting| waiting.user == caller.user);
+        if let Some(answer) = waiting.and_then(|waiting| waiting.answer.lock().take()) {
+            return Ok(Some(answer));
+        }
+        let done = if let Some(query) = &ticket.query {
+            let seat = self.seat(caller, ticket.transaction.as_deref())?;
+            self.run(caller, &seat, &query.as_str().into()).await?
+        } else if let Some(prepared) = &ticket.prepared {
+            let statement = self.find_prepared(caller, prepared)?;
+            self.run_prepared(caller, &statement).await?
+        } else {
+            return Err(gone());
+        };
+        match done {
+            Done::Rows(answer) if fingerprint(&answer.wire) == ticket.columns => Ok(Some(answer)),
+            _ => {
+                let message = "the query's columns have changed since its ticket was given out";
+                let hint = "Ask for a new ticket.";
+                Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(hint))
+            }
+        }
+    }
+
+    /// Sends an answer as frames, the schema first. The frames end when the client leaves or
+    /// somebody cancels them.
+    pub(super) fn send(
+        self: &Arc<Flight>,
+        caller: &Caller,
+        id: Option<Handle>,
+        answer: Answer,
+    ) -> Result<Pump<Frame>> {
+        let cancel = CancellationToken::new();
+        let sending = Arc::new(Sending { user: Arc::clone(&caller.user), cancel: cancel.clone() });
+        if let Some(id) = id {
+            self.sending.keep_as(id, sending)?;
+        }
+        let encoder = Encoder::new(Arc::clone(&answer.wire))?;
+        let flight = Arc::clone(self);
+        Ok(Pump::start(async move |pieces| {
+            let Answer { rows, watch, seat, .. } = answer;
+            let sent = tokio::select! {
+                () = cancel.cancelled() => Err(cancelled()),
+                sent = flight.send_rows(rows, encoder, watch.as_ref(), &pieces) => sent,
+            };
+            if let Some(id) = id {
+                flight.sending.take(id);
+            }
+            drop(seat);
+            if let Some(watch) = watch {
+                watch.end(sent.as_ref().err());
+            }
+            sent
+        }))
+    }
+
+    async fn send_rows(
+        &self,
+        mut rows: BatchStream,
+        mut encoder: Encoder,
+        watch: Option<&Watch>,
+        pieces: &Pieces<Frame>,
+    ) -> Result<()> {
+        let _permit = self.shared.admission.admit().await?;
+        let left = |_| cancelled();
+        pieces.push(encoder.schema_frame()).await.map_err(left)?;
+        while let Some(batch) = rows.next().await {
+            for frame in encoder.encode(&batch?)? {
+                if let Some(watch) = watch {
+                    watch.sent(frame.rows, frame.bytes);
+                }
+                pieces.push(frame).await.map_err(left)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Answer {
+    /// No columns and no rows.
+    pub(super) fn nothing() -> Answer {
+        Answer::of_batch(RecordBatch::new_empty(Arc::new(Schema::empty())))
+    }
+
+    pub(super) fn of_batch(batch: RecordBatch) -> Answer {
+        let wire = batch.schema();
+        let rows = Box::pin(futures::stream::once(async { Ok(batch) }));
+        Answer { wire, rows, watch: None, seat: None }
+    }
+}
+
+impl Done {
+    pub(super) fn into_answer(self) -> Answer {
+        match self {
+            Done::Rows(answer) => answer,
+            Done::Changed(_) => Answer::nothing(),
+        }
+    }
+}
+
+impl Asked {
+    fn sql(&self) -> &str {
+        match self {
+            Asked::Query { sql, .. } => sql,
+            Asked::Prepared { statement, .. } => statement.prepared.sql(),
+        }
+    }
+
+    fn write_to(self, ticket: &mut StatementTicket) {
+        match self {
+            Asked::Query { sql, transaction } => {
+                ticket.query = Some(sql.as_ref().to_owned());
+                ticket.transaction = transaction;
+            }
+            Asked::Prepared { handle, .. } => ticket.prepared = Some(handle),
+        }
+    }
+}
+
+/// How many rows a statement changed.
+pub(super) fn changed_by(tag: &Tag) -> i64 {
+    match tag {
+        Tag::Insert(rows) | Tag::Update(rows) | Tag::Delete(rows) | Tag::Copy(rows) => {
+            i64::try_from(*rows).unwrap_or(i64::MAX)
+        }
+        Tag::Select | Tag::Fetch | Tag::Other(_) => 0,
+    }
+}
+
+/// What `GetFlightInfo` says of anything with one ticket.
+pub(super) fn flight_info(
+    schema: &Schema,
+    ticket: arrow_flight::Ticket,
+    descriptor: FlightDescriptor,
+) -> Result<FlightInfo> {
+    let endpoint = FlightEndpoint::new().with_ticket(ticket);
+    let info = FlightInfo::new().with_endpoint(endpoint).with_descriptor(descriptor);
+    let info = info
+        .try_with_schema(schema)
+        .map_err(|error| Error::internal("the columns cannot be told").with_source(error))?;
+    Ok(info.with_ordered(true))
+}
+
+/// Whether running a statement again does no harm: it reads, and nothing in it looks like a change.
+fn repeatable(sql: &str) -> bool {
+    let changes = |word: &str| {
+        ["insert", "update", "delete", "nextval"]
+            .iter()
+            .any(|known| word.eq_ignore_ascii_case(known))
+    };
+    StatementKind::of(sql) == StatementKind::Select
+        && !sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(changes)
+}
+
+fn fingerprint(schema: &Schema) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    schema.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn no_connection() -> Error {
+    let message = "a transaction needs a connection, and this call is on its own";
+    Error::new(SqlState::NO_ACTIVE_TRANSACTION, message)
+        .with_hint("Log in with a handshake, keep cookies, or use BeginTransaction.")
+}
+
+fn gone() -> Error {
+    let message = "the statement's rows are gone: they were fetched, or nobody asked for too long";
+    Error::new(SqlState::OBJECT_NOT_IN_STATE, message).with_hint("Run the statement again.")
+}
+
+fn cancelled() -> Error {
+    Error::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_reads_is_repeatable() {
+        for (sql, expected) in [
+            ("SELECT 1", true),
+            ("  (VALUES (1))", true),
+            ("WITH a AS (SELECT 1) SELECT * FROM a", true),
+            ("SELECT updated_at, delete_me FROM t", true),
+            ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a RETURNING *", false),
+            ("INSERT INTO t VALUES (1) RETURNING *", false),
+            ("SELECT nextval('s')", false),
+            ("FETCH 1 FROM c", false),
+            ("EXECUTE p", false),
+            ("EXPLAIN ANALYZE DELETE FROM t", false),
+        ] {
+            assert_eq!(repeatable(sql), expected, "{sql}");
+        }
+    }
+}

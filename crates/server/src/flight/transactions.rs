@@ -1,0 +1,109 @@
+//! Transactions and savepoints that are begun and ended by calls. A transaction is a session of its
+//! own, which any connection of its user may work in; left idle, it is rolled back.
+
+use std::sync::Arc;
+
+use arrow_flight::sql::{
+    ActionBeginSavepointRequest, ActionEndSavepointRequest, ActionEndTransactionRequest,
+    EndTransaction,
+};
+use bytes::Bytes;
+use thalweg_query::TransactionStatus;
+use thalweg_types::{Error, Result, SqlState};
+
+use super::Flight;
+use super::identity::Caller;
+use super::kept::Handle;
+use super::metadata::quoted;
+use super::seats::Seat;
+
+const HANDLE_BYTES: usize = 16;
+
+/// The protocol's numbers for how a savepoint ends.
+const RELEASE: i32 = 1;
+const ROLLBACK: i32 = 2;
+
+impl Flight {
+    pub(super) async fn begin_transaction(&self, caller: &Caller) -> Result<Bytes> {
+        let seat = self.new_seat(caller, true)?;
+        seat.session().await.execute("BEGIN").await?;
+        Ok(self.transactions.keep(seat)?.to_bytes())
+    }
+
+    pub(super) async fn end_transaction(
+        &self,
+        caller: &Caller,
+        request: ActionEndTransactionRequest,
+    ) -> Result<()> {
+        let end = match EndTransaction::try_from(request.action) {
+            Ok(EndTransaction::Commit) => "COMMIT",
+            Ok(EndTransaction::Rollback) => "ROLLBACK",
+            _ => return Err(neither("commit nor rollback")),
+        };
+        let seat = self.find_transaction(caller, &request.transaction_id)?;
+        let mut session = seat.session().await;
+        // Ended while this call waited for the session: by another call, or by a statement.
+        if session.transaction() == TransactionStatus::Idle {
+            return Err(no_transaction());
+        }
+        let failed = session.transaction() == TransactionStatus::Failed;
+        let ended = session.execute(end).await;
+        drop(session);
+        if let Some(handle) = Handle::of_bytes(&request.transaction_id) {
+            self.transactions.take(handle);
+        }
+        ended?;
+        if failed && end == "COMMIT" {
+            let message = "the transaction was rolled back: a statement in it had failed";
+            return Err(Error::new(SqlState::IN_FAILED_TRANSACTION, message));
+        }
+        Ok(())
+    }
+
+    /// A savepoint's id is its transaction's followed by its name.
+    pub(super) async fn begin_savepoint(
+        &self,
+        caller: &Caller,
+        request: ActionBeginSavepointRequest,
+    ) -> Result<Bytes> {
+        let seat = self.find_transaction(caller, &request.transaction_id)?;
+        let name = seat.name_savepoint(&request.name);
+        seat.session().await.execute(&format!("SAVEPOINT {}", quoted(&name))).await?;
+        Ok([&request.transaction_id, name.as_bytes()].concat().into())
+    }
+
+    pub(super) async fn end_savepoint(
+        &self,
+        caller: &Caller,
+        request: ActionEndSavepointRequest,
+    ) -> Result<()> {
+        let id = request.savepoint_id.split_at_checked(HANDLE_BYTES);
+        let (transaction, name) = id.ok_or_else(no_savepoint)?;
+        let name = quoted(str::from_utf8(name).map_err(|_| no_savepoint())?);
+        let sql = match request.action {
+            RELEASE => format!("RELEASE SAVEPOINT {name}"),
+            ROLLBACK => format!("ROLLBACK TO SAVEPOINT {name}"),
+            _ => return Err(neither("release nor rollback")),
+        };
+        let seat = self.find_transaction(caller, transaction)?;
+        seat.session().await.execute(&sql).await.map(drop)
+    }
+
+    pub(super) fn find_transaction(&self, caller: &Caller, id: &[u8]) -> Result<Arc<Seat>> {
+        let found = Handle::of_bytes(id).and_then(|handle| self.transactions.find(handle));
+        found.filter(|seat| seat.user == caller.user).ok_or_else(no_transaction)
+    }
+}
+
+fn no_transaction() -> Error {
+    Error::new(SqlState::NO_ACTIVE_TRANSACTION, "the transaction does not exist")
+        .with_hint("It was ended, or rolled back because it was not used for too long.")
+}
+
+fn no_savepoint() -> Error {
+    Error::new(SqlState::INVALID_SAVEPOINT, "the savepoint does not exist")
+}
+
+fn neither(what: &str) -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, format!("the end is neither {what}"))
+}

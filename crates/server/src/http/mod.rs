@@ -1,0 +1,55 @@
+//! HTTP: whether the server lives and is ready, what it counts, and statements without a driver.
+//!
+//! | path | what |
+//! | --- | --- |
+//! | `GET /health/live` | 200 while the process answers |
+//! | `GET /health/ready` | 200 while statements are taken, 503 while the server shuts down |
+//! | `GET /metrics` | counters for Prometheus |
+//! | `POST /sql` | runs a statement; rows as JSON lines, CSV or an Arrow stream ([`sql`]) |
+
+mod errors;
+mod guard;
+mod request;
+mod sql;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+
+use crate::shared::Shared;
+use crate::web::{self, Web};
+
+/// A statement's text and its parameters.
+const REQUEST_BYTES_MAX: usize = 16 << 20;
+
+/// The form of Prometheus' page.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+pub(crate) fn web(shared: Arc<Shared>) -> Web {
+    let router = Router::new()
+        .route("/health/live", get(async || "live\n"))
+        .route("/health/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/sql", post(sql::run))
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .with_state(Arc::clone(&shared));
+    Web::new(shared, router, web::HTTP)
+}
+
+async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+    match shared.is_draining() {
+        false => "ready\n".into_response(),
+        true => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n").into_response(),
+    }
+}
+
+async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    let (memory_bytes, log_bytes) = shared.database.size();
+    shared.metrics.set_sizes(memory_bytes, log_bytes);
+    ([(CONTENT_TYPE, METRICS_TYPE)], shared.metrics.render()).into_response()
+}

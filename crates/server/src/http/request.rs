@@ -1,0 +1,124 @@
+//! What a client asks for: the statement, its parameters, and the form of its rows.
+
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use serde::Deserialize;
+use serde_json::Value;
+use thalweg_formats::Format;
+use thalweg_query::ScalarValue;
+use thalweg_types::{Error, Result, SqlState};
+
+/// A statement, as text or as JSON: `{"sql": "SELECT $1", "parameters": [1]}`.
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Request {
+    pub(super) sql: String,
+    #[serde(default)]
+    pub(super) parameters: Vec<Value>,
+}
+
+impl Request {
+    pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<Request> {
+        let kind =
+            headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        if kind.eq_ignore_ascii_case("application/json") {
+            return serde_json::from_slice(body).map_err(|error| {
+                let message = format!("the request cannot be read: {error}");
+                Error::new(SqlState::PROTOCOL_VIOLATION, message).with_hint(
+                    "Send {\"sql\": \"…\", \"parameters\": […]}, or the statement as text.",
+                )
+            });
+        }
+        let sql = str::from_utf8(body).map_err(|_| {
+            Error::new(SqlState::INVALID_BYTE_SEQUENCE, "the statement is not valid UTF-8")
+        })?;
+        Ok(Request { sql: sql.to_owned(), parameters: Vec::new() })
+    }
+
+    /// The parameters as texts, which the statement casts to what it takes.
+    pub(super) fn values(&self) -> Vec<ScalarValue> {
+        let text = |value: &Value| match value {
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        };
+        self.parameters.iter().map(|value| ScalarValue::Utf8(text(value))).collect()
+    }
+}
+
+/// The form of the rows: `?format=`, else the first that `Accept` names, else JSON lines.
+pub(super) fn format(named: Option<&str>, headers: &HeaderMap) -> Result<Format> {
+    match named {
+        Some("json" | "jsonl" | "ndjson") => return Ok(Format::Json),
+        Some("csv") => return Ok(Format::Csv),
+        Some("arrow") => return Ok(Format::ArrowStream),
+        Some(other) => {
+            let message = format!("rows are not sent as \"{other}\"");
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                .with_hint("Available values: json, csv, arrow."));
+        }
+        None => {}
+    }
+    let lines = headers.get_all(ACCEPT).into_iter().filter_map(|line| line.to_str().ok());
+    let mut kinds = lines
+        .flat_map(|line| line.split(','))
+        .map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    let found = kinds.find_map(|kind| match kind.as_str() {
+        "application/x-ndjson" | "application/jsonl" | "application/json" => Some(Format::Json),
+        "text/csv" => Some(Format::Csv),
+        "application/vnd.apache.arrow.stream" => Some(Format::ArrowStream),
+        _ => None,
+    });
+    Ok(found.unwrap_or(Format::Json))
+}
+
+/// How a form is called in a response.
+pub(super) fn content_type(format: Format) -> &'static str {
+    match format {
+        Format::Csv => "text/csv; charset=utf-8; header=present",
+        Format::ArrowStream => "application/vnd.apache.arrow.stream",
+        _ => "application/x-ndjson",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn header(name: axum::http::HeaderName, value: &'static str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, HeaderValue::from_static(value));
+        headers
+    }
+
+    #[test]
+    fn statements_come_as_text_or_json() {
+        let text = Request::read(&HeaderMap::new(), b"SELECT 1").unwrap();
+        assert_eq!(text, Request { sql: "SELECT 1".to_owned(), parameters: Vec::new() });
+        let json = header(CONTENT_TYPE, "application/json; charset=utf-8");
+        let body = br#"{"sql": "SELECT $1", "parameters": [1, "a", null, true, 1.50, [1]]}"#;
+        let values = Request::read(&json, body).unwrap().values();
+        let texts = [Some("1"), Some("a"), None, Some("true"), Some("1.50"), Some("[1]")];
+        let texts = texts.map(|text| ScalarValue::Utf8(text.map(str::to_owned)));
+        // A number's last zeros are not kept.
+        assert_eq!(values[..4], texts[..4]);
+        assert_eq!(values[5], texts[5]);
+        assert_eq!(Request::read(&json, b"{}").unwrap_err().state().0, "08P01");
+        assert_eq!(Request::read(&HeaderMap::new(), b"\xff").unwrap_err().state().0, "22021");
+    }
+
+    #[test]
+    fn the_form_is_named_or_accepted() {
+        let none = HeaderMap::new();
+        assert_eq!(format(Some("csv"), &none).unwrap(), Format::Csv);
+        assert_eq!(format(Some("xml"), &none).unwrap_err().state().0, "22023");
+        assert_eq!(format(None, &none).unwrap(), Format::Json);
+        let accept = header(ACCEPT, "text/html, text/csv;q=0.9");
+        assert_eq!(format(None, &accept).unwrap(), Format::Csv);
+        assert_eq!(format(Some("arrow"), &accept).unwrap(), Format::ArrowStream);
+        assert_eq!(format(None, &header(ACCEPT, "*/*")).unwrap(), Format::Json);
+    }
+}

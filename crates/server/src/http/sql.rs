@@ -1,0 +1,170 @@
+//! `POST /sql`: one statement, in a session of its own.
+//!
+//! Rows are sent as they come. An error ahead of the first of them is a status and JSON; a later
+//! one breaks the body off, so that no client takes a part for the whole.
+
+use std::io::{self, Write};
+use std::mem::take;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::{ConnectInfo, Query, State};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use futures::StreamExt;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::json;
+use thalweg_formats::{Format, WriteOptions, Writer};
+use thalweg_query::{Copy, Outcome, Session};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::errors::Refused;
+use super::guard;
+use super::request::{Request, content_type, format};
+use crate::admission::Permit;
+use crate::connections::{FrontEnd, Listed, Place};
+use crate::metrics::StatementKind;
+use crate::pump::{Pieces, Pump};
+use crate::shared::Shared;
+use crate::trace::Watch;
+
+#[derive(Deserialize)]
+pub(super) struct Options {
+    format: Option<String>,
+}
+
+pub(super) async fn run(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Query(options): Query<Options>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refused> {
+    let user = guard::user(&shared, &headers, peer).await.inspect_err(|error| {
+        shared.metrics.failed(FrontEnd::Http, error);
+    })?;
+    let format = format(options.format.as_deref(), &headers)?;
+    let request = Request::read(&headers, &body)?;
+    let place = shared.connections.place()?;
+    let session = shared.database.session_as(&user)?;
+    let cancel = session.cancel_handle();
+    let listed = shared.connections.list(FrontEnd::Http, peer, &user, cancel);
+    listed.connection.begin(&request.sql);
+    let watch = shared.observer.begin(FrontEnd::Http, &user, &request.sql.as_str().into());
+    let statement = Statement { shared, session, watch, format, listed: (listed, place) };
+    Ok(statement.run(&request).await?)
+}
+
+/// A statement under way.
+struct Statement {
+    shared: Arc<Shared>,
+    session: Session,
+    watch: Watch,
+    format: Format,
+    /// The statement is listed among those that run until its last row is on its way.
+    listed: (Listed, Place),
+}
+
+impl Statement {
+    async fn run(mut self, request: &Request) -> Result<Response> {
+        let (outcome, permit) = match self.execute(request).await {
+            Ok(executed) => executed,
+            Err(error) => {
+                self.watch.end(Some(&error));
+                return Err(error);
+            }
+        };
+        if outcome.rows.is_none() {
+            self.watch.end(None);
+            let tag = outcome.tag.to_string();
+            return Ok(Json(json!({ "tag": tag, "notices": outcome.notices })).into_response());
+        }
+        let kind = content_type(self.format);
+        let Statement { session, watch, format, listed, .. } = self;
+        let mut pieces = Pump::start(async move |pieces| {
+            let sent = send_rows(outcome, format, &watch, &pieces).await;
+            drop((session, permit, listed));
+            watch.end(sent.as_ref().err());
+            sent
+        });
+        // Whether there is a first piece decides between a body and an error.
+        let first = pieces.next().await.transpose()?.unwrap_or_default();
+        let rest = futures::stream::unfold(pieces, async |mut pieces| {
+            let piece = pieces.next().await?;
+            Some((piece.map_err(io::Error::other), pieces))
+        });
+        let all = futures::stream::once(async { Ok(first) }).chain(rest);
+        Ok(([(CONTENT_TYPE, kind)], Body::from_stream(all)).into_response())
+    }
+
+    async fn execute(&mut self, request: &Request) -> Result<(Outcome, Permit)> {
+        if StatementKind::of(&request.sql) == StatementKind::Transaction {
+            let message = "a transaction needs a connection, and each request is on its own";
+            return Err(Error::new(SqlState::NO_ACTIVE_TRANSACTION, message));
+        }
+        let permit = self.shared.admission.admit().await?;
+        let outcome = if request.parameters.is_empty() {
+            self.session.execute(&request.sql).await?
+        } else {
+            let prepared = self.session.prepare(&request.sql, &[]).await?;
+            self.session.execute_prepared(&prepared, &request.values()).await?
+        };
+        if let Some(Copy::In(_)) = outcome.copy {
+            return Err(Error::unsupported("COPY FROM STDIN over HTTP"));
+        }
+        Ok((outcome, permit))
+    }
+}
+
+async fn send_rows(
+    outcome: Outcome,
+    format: Format,
+    watch: &Watch,
+    pieces: &Pieces<Bytes>,
+) -> Result<()> {
+    let written = Written::default();
+    let options = WriteOptions { format: Some(format), header: true, ..Default::default() };
+    let mut writer = Writer::new(Box::new(written.clone()), &outcome.schema, &options)?;
+    let mut rows = outcome.rows.ok_or_else(|| Error::internal("a query gives rows"))?;
+    while let Some(batch) = rows.next().await {
+        let batch = batch?;
+        writer.write(&batch)?;
+        push(written.take(), batch.num_rows(), watch, pieces).await?;
+    }
+    writer.finish()?;
+    push(written.take(), 0, watch, pieces).await
+}
+
+async fn push(bytes: Vec<u8>, rows: usize, watch: &Watch, pieces: &Pieces<Bytes>) -> Result<()> {
+    watch.sent(rows, bytes.len());
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let left = |_| Error::new(SqlState::QUERY_CANCELED, "the client has left");
+    pieces.push(bytes.into()).await.map_err(left)
+}
+
+/// What was written and not taken yet.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    fn take(&self) -> Vec<u8> {
+        take(&mut *self.0.lock())
+    }
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! Work that runs ahead of its reader, by a bounded number of pieces.
+//!
+//! The work has a task of its own, so that rows are computed and encoded while others are written
+//! to the socket. A reader that is slow holds the work up; one that leaves ends it. A reader can
+//! always tell a complete answer from one that broke off.
+
+use std::future::Future;
+
+use thalweg_types::{Error, Result};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
+
+/// How many pieces the work may be ahead.
+const PIECES_AHEAD: usize = 4;
+
+/// Where the work leaves its pieces.
+pub(crate) struct Pieces<T>(Sender<T>);
+
+impl<T> Pieces<T> {
+    /// Waits until there is room. An error where nobody reads any more; the work should end then.
+    pub(crate) async fn push(&self, piece: T) -> Result<(), Left> {
+        self.0.send(piece).await.map_err(|_| Left)
+    }
+}
+
+/// The reader has left.
+#[derive(Debug)]
+pub(crate) struct Left;
+
+/// The reader's end.
+pub(crate) struct Pump<T> {
+    pieces: Receiver<T>,
+    /// `None` after the end was told.
+    work: Option<AbortOnDropHandle<Result<()>>>,
+}
+
+impl<T: Send + 'static> Pump<T> {
+    pub(crate) fn start<F>(work: impl FnOnce(Pieces<T>) -> F) -> Pump<T>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        let (sender, pieces) = channel(PIECES_AHEAD);
+        let task: JoinHandle<Result<()>> = tokio::spawn(work(Pieces(sender)));
+        Pump { pieces, work: Some(AbortOnDropHandle::new(task)) }
+    }
+
+    /// The next piece; the error that ended the work; `None` at a good end.
+    pub(crate) async fn next(&mut self) -> Option<Result<T>> {
+        if let Some(piece) = self.pieces.recv().await {
+            return Some(Ok(piece));
+        }
+        match self.work.take()?.await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(Err(error)),
+            Err(panic) => {
+                let error = Error::internal("the statement broke down").with_source(panic);
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn pieces_come_in_order_and_the_end_is_told() {
+        let mut pump = Pump::start(async |pieces: Pieces<usize>| {
+            for number in 0..100 {
+                pieces.push(number).await.map_err(|_| Error::internal("left"))?;
+            }
+            Ok(())
+        });
+        for number in 0..100 {
+            assert_eq!(pump.next().await.unwrap().unwrap(), number);
+        }
+        assert!(pump.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn errors_and_panics_are_not_good_ends() {
+        let mut failing = Pump::<()>::start(async |_| Err(Error::internal("why")));
+        assert_eq!(failing.next().await.unwrap().unwrap_err().message(), "why");
+        assert!(failing.next().await.is_none());
+        let mut panicking = Pump::<()>::start(async |_| panic!("on purpose"));
+        assert!(panicking.next().await.unwrap().is_err());
+    }
+
+    #[tokio::test]
+    async fn work_ends_with_its_reader() {
+        let (alive, mut ended) = tokio::sync::mpsc::channel::<()>(1);
+        let pump = Pump::<()>::start(async move |_| {
+            let _alive = alive;
+            std::future::pending().await
+        });
+        drop(pump);
+        assert_eq!(ended.recv().await, None);
+    }
+}

@@ -1,0 +1,232 @@
+//! The server's log, and the hook that front ends hold around each statement: it counts the
+//! statement, and logs one that was slow, with its plan.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use futures::StreamExt;
+use thalweg_formats::text::ValueFormatter;
+use thalweg_query::Database;
+use thalweg_types::{Error, Result, SqlState};
+use tracing::Subscriber;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::config::LogConfig;
+use crate::connections::FrontEnd;
+use crate::metrics::{Metrics, Running, StatementKind, name_of};
+
+/// How much of a statement's text is logged.
+const SQL_BYTES_MAX: usize = 16 << 10;
+
+/// Sends the process's log to the standard error stream.
+///
+/// # Errors
+/// Where the filter cannot be read, or the process logs already.
+pub fn install(config: &LogConfig) -> Result<()> {
+    let filter = EnvFilter::try_new(&config.filter).map_err(|error| {
+        let message = format!("log.filter \"{}\" cannot be read: {error}", config.filter);
+        Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+            .with_hint("Give a level (error, warn, info, debug, trace) or module=level, ….")
+    })?;
+    tracing::subscriber::set_global_default(subscriber(config.json, filter, std::io::stderr))
+        .map_err(|error| Error::internal("the process logs already").with_source(error))
+}
+
+/// Lines for people, or one JSON object a line.
+fn subscriber<W>(json: bool, filter: EnvFilter, writer: W) -> Box<dyn Subscriber + Send + Sync>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    match json {
+        false => Box::new(log.with_ansi(false).finish()),
+        true => Box::new(log.json().flatten_event(true).finish()),
+    }
+}
+
+/// Who watches the statements of one server.
+pub(crate) struct Observer {
+    metrics: Arc<Metrics>,
+    database: Database,
+    /// Statements that take at least so long are logged.
+    slow_after: Option<Duration>,
+}
+
+impl Observer {
+    pub(crate) fn new(
+        metrics: &Arc<Metrics>,
+        database: &Database,
+        config: &LogConfig,
+    ) -> Arc<Observer> {
+        let millis = config.slow_statement_ms;
+        let slow_after = (millis > 0).then(|| Duration::from_millis(millis));
+        Arc::new(Observer { metrics: Arc::clone(metrics), database: database.clone(), slow_after })
+    }
+
+    /// To be called when a statement arrives.
+    pub(crate) fn begin(
+        self: &Arc<Observer>,
+        front_end: FrontEnd,
+        user: &Arc<str>,
+        sql: &Arc<str>,
+    ) -> Watch {
+        let kind = StatementKind::of(sql);
+        Watch {
+            running: self.metrics.statement(front_end, kind),
+            observer: Arc::clone(self),
+            front_end,
+            kind,
+            user: Arc::clone(user),
+            sql: Arc::clone(sql),
+        }
+    }
+}
+
+/// Held around one statement. Dropped before its end, the statement counts as cancelled.
+pub(crate) struct Watch {
+    running: Running,
+    observer: Arc<Observer>,
+    front_end: FrontEnd,
+    kind: StatementKind,
+    user: Arc<str>,
+    sql: Arc<str>,
+}
+
+impl Watch {
+    /// Counts rows that went to the client.
+    pub(crate) fn sent(&self, rows: usize, bytes: usize) {
+        self.running.sent(rows, bytes);
+    }
+
+    /// To be called when the last row is on its way, or the statement failed.
+    pub(crate) fn end(self, error: Option<&Error>) {
+        let elapsed = self.running.end(error);
+        if self.observer.slow_after.is_none_or(|slow_after| elapsed < slow_after) {
+            return;
+        }
+        let slow = Slow {
+            front_end: self.front_end,
+            kind: self.kind,
+            user: self.user,
+            sql: self.sql,
+            elapsed,
+            state: error.map(Error::state),
+        };
+        // The client does not wait for the plan.
+        let database = self.observer.database.clone();
+        tokio::spawn(async move { slow.log(&database).await });
+    }
+}
+
+/// A statement that took long.
+struct Slow {
+    front_end: FrontEnd,
+    kind: StatementKind,
+    user: Arc<str>,
+    sql: Arc<str>,
+    elapsed: Duration,
+    state: Option<SqlState>,
+}
+
+impl Slow {
+    async fn log(self, database: &Database) {
+        let plan = match self.kind {
+            StatementKind::Select
+            | StatementKind::Insert
+            | StatementKind::Update
+            | StatementKind::Delete => plan_of(database, &self.sql).await,
+            _ => None,
+        };
+        tracing::warn!(
+            front_end = name_of(self.front_end),
+            user = &*self.user,
+            milliseconds = self.elapsed.as_secs_f64() * 1e3,
+            sqlstate = self.state.map_or("00000", |state| state.0),
+            sql = &self.sql[..self.sql.floor_char_boundary(SQL_BYTES_MAX)],
+            plan = plan.as_deref().unwrap_or("none"),
+            "slow statement"
+        );
+    }
+}
+
+/// The plan of a statement as it would be made now. `None` where it cannot be told: the statement
+/// uses what only its session knows, or parameters.
+async fn plan_of(database: &Database, sql: &str) -> Option<String> {
+    let mut session = database.session();
+    let mut outcome = session.execute(&format!("EXPLAIN {sql}")).await.ok()?;
+    let mut text = String::new();
+    while let Some(batch) = outcome.rows.as_mut()?.next().await {
+        push_lines(&batch.ok()?, &mut text).ok()?;
+    }
+    Some(text)
+}
+
+/// The last column's values; those ahead of it name the kinds of plan.
+fn push_lines(batch: &RecordBatch, text: &mut String) -> Result<()> {
+    let Some(column) = batch.columns().last() else { return Ok(()) };
+    let values = ValueFormatter::new(column)?;
+    for row in 0..batch.num_rows() {
+        values.format(row, text);
+        text.push('\n');
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Memory(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Memory {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_slow_statement_is_logged_with_its_plan() {
+        let database = Database::in_memory().unwrap();
+        database.session().execute("CREATE TABLE trades (symbol text)").await.unwrap();
+        let log = Memory::default();
+        let writer = log.clone();
+        let filter = EnvFilter::new("info");
+        let json = subscriber(true, filter, move || writer.clone());
+        let slow = Slow {
+            front_end: FrontEnd::Flight,
+            kind: StatementKind::Select,
+            user: "eve".into(),
+            sql: "SELECT symbol FROM trades".into(),
+            elapsed: Duration::from_millis(1_500),
+            state: None,
+        };
+        let guard = tracing::subscriber::set_default(json);
+        slow.log(&database).await;
+        drop(guard);
+        let line = String::from_utf8(log.0.lock().clone()).unwrap();
+        let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(event["message"], "slow statement");
+        assert_eq!(event["milliseconds"], 1_500.0);
+        assert_eq!(event["sql"], "SELECT symbol FROM trades");
+        assert_eq!((&event["user"], &event["sqlstate"]), (&"eve".into(), &"00000".into()));
+        assert!(event["plan"].as_str().unwrap().contains("ShardScan: trades"), "{line}");
+    }
+
+    #[tokio::test]
+    async fn a_plan_that_cannot_be_told_is_left_out() {
+        let database = Database::in_memory().unwrap();
+        assert_eq!(plan_of(&database, "SELECT * FROM nowhere").await, None);
+    }
+}

@@ -1,0 +1,176 @@
+//! HTTP over a real socket, by hand.
+
+use std::net::SocketAddr;
+
+use arrow::ipc::reader::StreamReader;
+use serde_json::{Value, json};
+use thalweg_query::Database;
+use thalweg_server::auth::AuthConfig;
+use thalweg_server::{Server, ServerConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+async fn server(method: AuthConfig) -> Server {
+    let mut config = ServerConfig::default();
+    config.listen.grpc_port = 0;
+    config.listen.postgres_port = 0;
+    config.listen.http_port = 0;
+    config.auth.method = method;
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    session.execute("CREATE ROLE eve LOGIN PASSWORD 'secret'").await.unwrap();
+    Server::start(config, database).await.unwrap()
+}
+
+struct Answer {
+    status: u16,
+    headers: String,
+    body: Vec<u8>,
+    /// Whether the body came to its end.
+    is_whole: bool,
+}
+
+impl Answer {
+    fn text(&self) -> &str {
+        str::from_utf8(&self.body).unwrap()
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+async fn call(address: SocketAddr, head: &str, body: &str) -> Answer {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let length = body.len();
+    let request = format!("{head}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).await.unwrap();
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let headers = str::from_utf8(&answer[..end]).unwrap().to_lowercase();
+    let status = headers.split(' ').nth(1).unwrap().parse().unwrap();
+    let mut rest = &answer[end + 4..];
+    if !headers.contains("transfer-encoding: chunked") {
+        return Answer { status, headers, body: rest.to_vec(), is_whole: true };
+    }
+    let mut body = Vec::new();
+    while let Some(line) = rest.windows(2).position(|two| two == b"\r\n") {
+        let length = usize::from_str_radix(str::from_utf8(&rest[..line]).unwrap(), 16).unwrap();
+        if length == 0 {
+            return Answer { status, headers, body, is_whole: true };
+        }
+        body.extend_from_slice(&rest[line + 2..line + 2 + length]);
+        rest = &rest[line + 2 + length + 2..];
+    }
+    Answer { status, headers, body, is_whole: false }
+}
+
+async fn get(server: &Server, path: &str) -> Answer {
+    let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n");
+    call(server.addresses().http, &head, "").await
+}
+
+async fn post(server: &Server, path: &str, headers: &str, body: &str) -> Answer {
+    let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}");
+    call(server.addresses().http, &head, body).await
+}
+
+async fn sql(server: &Server, statement: &str) -> Answer {
+    post(server, "/sql", "", statement).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_and_metrics_are_told() {
+    let server = server(AuthConfig::Auto).await;
+    for path in ["/health/live", "/health/ready"] {
+        assert_eq!(get(&server, path).await.status, 200, "{path}");
+    }
+    assert_eq!(sql(&server, "SELECT 1 AS one").await.status, 200);
+    assert_eq!(sql(&server, "SELECT * FROM nowhere").await.status, 400);
+    let page = get(&server, "/metrics").await;
+    for line in [
+        "thalweg_statements_total{front_end=\"http\",kind=\"select\"} 2",
+        "thalweg_errors_total{front_end=\"http\",class=\"42\"} 1",
+        "thalweg_rows_sent_total{front_end=\"http\"} 1",
+    ] {
+        assert!(page.text().lines().any(|found| found == line), "{line}\n{}", page.text());
+    }
+    assert!(page.text().contains("\nthalweg_tables_memory_bytes "));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_come_in_the_form_that_is_asked_for() {
+    let server = server(AuthConfig::Auto).await;
+    let statement = "SELECT i AS n, 'a,b' AS t FROM generate_series(1, 3) AS g(i)";
+    let lines = sql(&server, statement).await;
+    assert!(lines.headers.contains("content-type: application/x-ndjson"), "{}", lines.headers);
+    let first: Value = serde_json::from_str(lines.text().lines().next().unwrap()).unwrap();
+    assert_eq!((first, lines.text().lines().count()), (json!({"n": 1, "t": "a,b"}), 3));
+    let csv = post(&server, "/sql", "Accept: text/csv\r\n", statement).await;
+    assert_eq!(csv.text(), "n,t\n1,\"a,b\"\n2,\"a,b\"\n3,\"a,b\"\n");
+    let arrow = post(&server, "/sql?format=arrow", "", statement).await;
+    let batches = StreamReader::try_new(arrow.body.as_slice(), None).unwrap();
+    assert_eq!(batches.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 3);
+    assert!(lines.is_whole && csv.is_whole && arrow.is_whole);
+    let none = post(&server, "/sql?format=csv", "", "SELECT 1 AS one WHERE false").await;
+    assert_eq!((none.text(), none.is_whole), ("one\n", true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_take_parameters_and_tell_what_they_did() {
+    let server = server(AuthConfig::Auto).await;
+    assert_eq!(
+        sql(&server, "CREATE TABLE t (n bigint, name text)").await.json()["tag"],
+        "CREATE TABLE"
+    );
+    let json_type = "Content-Type: application/json\r\n";
+    let insert = r#"{"sql": "INSERT INTO t VALUES ($1, $2)", "parameters": [7, null]}"#;
+    let told = post(&server, "/sql", json_type, insert).await;
+    assert_eq!((told.status, &told.json()["tag"]), (200, &json!("INSERT 0 1")));
+    let select = r#"{"sql": "SELECT n, name FROM t WHERE n = $1", "parameters": ["7"]}"#;
+    let rows = post(&server, "/sql", json_type, select).await;
+    assert_eq!(rows.json(), json!({"n": 7, "name": null}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_say_everything() {
+    let server = server(AuthConfig::Auto).await;
+    let refused = sql(&server, "SELECT nothing FROM (SELECT 1 AS n) a").await;
+    let error = &refused.json()["error"];
+    assert_eq!((refused.status, &error["sqlstate"]), (400, &json!("42703")));
+    assert_eq!(error["message"], "column \"nothing\" does not exist");
+    assert_eq!(error["position"], 8);
+    assert_eq!(sql(&server, "BEGIN").await.json()["error"]["sqlstate"], "25P01");
+    assert_eq!(sql(&server, "SELECT 1/0 AS n").await.status, 400);
+    assert_eq!(get(&server, "/nowhere").await.status, 404);
+    assert_eq!(get(&server, "/sql").await.status, 405);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_among_the_rows_breaks_the_body_off() {
+    let server = server(AuthConfig::Auto).await;
+    let statement = "SELECT 1 / (500000 - i) AS n FROM generate_series(1, 1000000) AS g(i)";
+    let broken = sql(&server, statement).await;
+    assert_eq!(broken.status, 200);
+    assert!(!broken.is_whole && !broken.body.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_and_web_pages_are_kept_out() {
+    let open = server(AuthConfig::Auto).await;
+    let page = post(&open, "/sql", "Origin: https://evil.example\r\n", "SELECT 1").await;
+    assert_eq!(page.status, 403);
+    let head = "POST /sql HTTP/1.1\r\nHost: evil.example\r\n";
+    assert_eq!(call(open.addresses().http, head, "SELECT 1").await.status, 401);
+    let guarded = server(AuthConfig::Password).await;
+    let stranger = sql(&guarded, "SELECT 1").await;
+    assert_eq!(stranger.status, 401);
+    assert!(stranger.headers.contains("www-authenticate: basic"));
+    // eve:wrong and eve:secret
+    let wrong = post(&guarded, "/sql", "Authorization: Basic ZXZlOndyb25n\r\n", "SELECT 1").await;
+    assert_eq!((wrong.status, &wrong.json()["error"]["sqlstate"]), (401, &json!("28P01")));
+    let basic = "Authorization: Basic ZXZlOnNlY3JldA==\r\n";
+    let eve = post(&guarded, "/sql", basic, "SELECT current_user AS me").await;
+    assert_eq!((eve.status, eve.json()), (200, json!({"me": "eve"})));
+}
