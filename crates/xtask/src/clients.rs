@@ -95,21 +95,17 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
     std::fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
     let known = Known::read(&root.join("tests/clients/known.txt"))?;
     let place = Place { root, cache, deadline: Instant::now() + options.limit };
-    let server = Server::start(&options.server, &place.cache)?;
     let mut verdicts = Vec::new();
     for client in &CLIENTS {
         if options.names.is_empty() || options.names.iter().any(|name| name == client.name) {
-            let verdict = check(client, &place, &server, &known);
+            let verdict = check(client, &place, &options.server, &known);
             verdict.print(client.name);
             verdicts.push(verdict);
         }
     }
-    let stopped = server.stop();
-    let failed = report::summary(&verdicts);
-    match (failed, stopped) {
-        (_, Err(message)) => Err(message),
-        (0, Ok(())) => Ok(()),
-        (failed, Ok(())) => Err(format!("clients: {failed} failed")),
+    match report::summary(&verdicts) {
+        0 => Ok(()),
+        failed => Err(format!("clients: {failed} failed")),
     }
 }
 
@@ -142,17 +138,26 @@ fn options(root: &Path, arguments: &[&str]) -> Result<Options, String> {
     Ok(options)
 }
 
-fn check(client: &Client, place: &Place<'_>, server: &Server, known: &Known) -> Verdict {
-    if client.needs == Needs::FlightSql && !server.serves_grpc() {
-        return Verdict::Skipped("the server does not serve Flight SQL".to_owned());
-    }
+/// Asks a server of the client's own, so that what one client does to it stays with that client.
+fn check(client: &Client, place: &Place<'_>, program: &Path, known: &Known) -> Verdict {
     if place.is_over() {
         return Verdict::Skipped(OVER.to_owned());
     }
-    match install::install(client.name, client.toolchain, place) {
-        Ok(installed) => checked(client, &installed, place, server, known),
+    let server = match Server::start(program, &place.cache) {
+        Ok(server) => server,
+        Err(message) => return Verdict::Failed(message),
+    };
+    if client.needs == Needs::FlightSql && !server.serves_grpc() {
+        return Verdict::Skipped("the server does not serve Flight SQL".to_owned());
+    }
+    let verdict = match install::install(client.name, client.toolchain, place) {
+        Ok(installed) => checked(client, &installed, place, &server, known),
         Err(install::Failure::Missing(reason)) => Verdict::Skipped(reason),
         Err(install::Failure::Broken(reason)) => Verdict::Failed(reason),
+    };
+    match server.stop() {
+        Ok(()) => verdict,
+        Err(message) => verdict.and_failed(message),
     }
 }
 

@@ -10,6 +10,14 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// The same with a failure that came to light after the checks.
+    pub fn and_failed(self, message: String) -> Verdict {
+        match self {
+            Verdict::Failed(reason) => Verdict::Failed(format!("{message}\n{reason}")),
+            Verdict::Passed { .. } | Verdict::Skipped(_) => Verdict::Failed(message),
+        }
+    }
+
     pub fn print(&self, name: &str) {
         match self {
             Verdict::Passed { version, checks, known, mended } => {
