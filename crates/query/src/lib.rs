@@ -46,6 +46,6 @@ pub use outcome::{BatchStream, Copy, Outcome, Tag};
 pub use prepared::Prepared;
 pub use scram::ScramVerifier;
 pub use session::{Session, Statement, TransactionStatus};
-pub use surroundings::{Activity, ActivityState, SessionFacts, Surroundings};
+pub use surroundings::{Activity, ActivityState, End, SessionFacts, Surroundings};
 pub use thalweg_dialect::parse::without_passwords;
 pub use thalweg_txn::{BOOTSTRAP_ROLE, Durability, Progress, Role, Secret, Unit};

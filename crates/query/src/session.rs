@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::datatypes::SchemaRef;
 use datafusion::common::ScalarValue;
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_txn::{Savepoint, Transaction};
@@ -104,6 +105,12 @@ impl Session {
             Some(Block { transaction: Some(_), .. }) => TransactionStatus::Active,
             Some(_) => TransactionStatus::Failed,
         }
+    }
+
+    /// The columns of an open cursor.
+    #[must_use]
+    pub fn cursor(&mut self, name: &str) -> Option<SchemaRef> {
+        self.cursors.find(name).ok().map(|cursor| cursor.schema.clone())
     }
 
     /// Tells where the session's client is.

@@ -10,6 +10,16 @@ use std::net::SocketAddr;
 pub trait Surroundings: Send + Sync {
     /// The sessions that are open now: the rows of `pg_stat_activity`.
     fn activity(&self) -> Vec<Activity>;
+
+    /// Ends what a session does, or the session itself; false where there is no such session.
+    fn end(&self, process_id: i32, what: End) -> bool;
+}
+
+/// What of a session is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Statement,
+    Session,
 }
 
 /// One open session.

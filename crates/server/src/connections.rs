@@ -6,12 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use thalweg_query::CancelHandle;
+use thalweg_dialect::parse::without_passwords;
+use thalweg_env::Clock;
+use thalweg_query::{Activity, ActivityState, CancelHandle, End, Surroundings, TransactionStatus};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
 
 /// Connections beyond the limit that superusers may still open.
 const RESERVED: usize = 3;
+/// How much of a statement is shown to others.
+const STATEMENT_BYTES: usize = 1_024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrontEnd {
@@ -23,34 +27,74 @@ pub(crate) enum FrontEnd {
 /// What is known of one connection.
 pub(crate) struct Connection {
     pub(crate) id: i32,
-    pub(crate) front_end: FrontEnd,
-    pub(crate) peer: SocketAddr,
-    pub(crate) user: String,
+    peer: SocketAddr,
+    user: String,
     /// Proves that a request to cancel comes from who opened the connection.
     pub(crate) secret: i32,
     pub(crate) cancel: CancelHandle,
     /// Told when the connection must end.
     end: watch::Sender<bool>,
-    /// The statement that runs, or ran last.
-    pub(crate) activity: Mutex<Activity>,
+    clock: Arc<dyn Clock>,
+    connected_micros: i64,
+    doing: Mutex<Doing>,
 }
 
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Activity {
-    pub(crate) statement: String,
-    pub(crate) is_running: bool,
+/// What a connection does. Times are microseconds since 1970.
+#[derive(Clone, Debug)]
+struct Doing {
+    statement: String,
+    application_name: String,
+    state: ActivityState,
+    transaction_started_micros: Option<i64>,
+    statement_started_micros: Option<i64>,
+    changed_micros: i64,
 }
 
 impl Connection {
+    /// A statement begins.
     pub(crate) fn begin(&self, statement: &str) {
-        let mut activity = self.activity.lock();
-        activity.statement.clear();
-        activity.statement.push_str(&statement[..statement.floor_char_boundary(1_024)]);
-        activity.is_running = true;
+        let now = self.clock.now_micros();
+        let text = without_passwords(&statement[..statement.floor_char_boundary(STATEMENT_BYTES)]);
+        let mut doing = self.doing.lock();
+        doing.statement.clear();
+        doing.statement.push_str(&text);
+        doing.state = ActivityState::Active;
+        doing.transaction_started_micros.get_or_insert(now);
+        (doing.statement_started_micros, doing.changed_micros) = (Some(now), now);
     }
 
-    pub(crate) fn finish(&self) {
-        self.activity.lock().is_running = false;
+    /// The statement has ended, and left the session's transaction like this.
+    pub(crate) fn finish(&self, transaction: TransactionStatus) {
+        let mut doing = self.doing.lock();
+        doing.state = match transaction {
+            TransactionStatus::Idle => ActivityState::Idle,
+            TransactionStatus::Active => ActivityState::IdleInTransaction,
+            TransactionStatus::Failed => ActivityState::IdleInFailedTransaction,
+        };
+        if transaction == TransactionStatus::Idle {
+            doing.transaction_started_micros = None;
+        }
+        doing.changed_micros = self.clock.now_micros();
+    }
+
+    pub(crate) fn call(&self, application_name: &str) {
+        application_name.clone_into(&mut self.doing.lock().application_name);
+    }
+
+    fn activity(&self) -> Activity {
+        let doing = self.doing.lock().clone();
+        Activity {
+            process_id: self.id,
+            user: self.user.to_string(),
+            application_name: doing.application_name,
+            client: Some(self.peer),
+            connected_micros: self.connected_micros,
+            transaction_started_micros: doing.transaction_started_micros,
+            statement_started_micros: doing.statement_started_micros,
+            state_changed_micros: Some(doing.changed_micros),
+            state: doing.state,
+            statement: doing.statement,
+        }
     }
 
     /// Ends the connection, and first what it does.
@@ -78,6 +122,7 @@ pub(crate) struct Connections {
     limit: usize,
     open: AtomicUsize,
     next: AtomicI32,
+    clock: Arc<dyn Clock>,
     known: Mutex<HashMap<i32, Arc<Connection>>>,
 }
 
@@ -93,9 +138,9 @@ pub(crate) struct Listed {
 }
 
 impl Connections {
-    pub(crate) fn new(limit: usize) -> Arc<Connections> {
+    pub(crate) fn new(limit: usize, clock: Arc<dyn Clock>) -> Arc<Connections> {
         let (open, next) = (AtomicUsize::new(0), AtomicI32::new(1));
-        Arc::new(Connections { limit, open, next, known: Mutex::default() })
+        Arc::new(Connections { limit, open, next, clock, known: Mutex::default() })
     }
 
     /// A place for one more connection, before it is known whose it is.
@@ -115,22 +160,31 @@ impl Connections {
     /// Puts a connection in the list.
     pub(crate) fn list(
         self: &Arc<Self>,
-        front_end: FrontEnd,
         peer: SocketAddr,
         user: &str,
         cancel: CancelHandle,
     ) -> Listed {
         let mut secret = [0; 4];
         getrandom::fill(&mut secret).expect("the operating system has a source of randomness");
+        let now = self.clock.now_micros();
+        let doing = Doing {
+            statement: String::new(),
+            application_name: String::new(),
+            state: ActivityState::Idle,
+            transaction_started_micros: None,
+            statement_started_micros: None,
+            changed_micros: now,
+        };
         let connection = Arc::new(Connection {
             id: self.next.fetch_add(1, Ordering::Relaxed).max(1),
-            front_end,
             peer,
             user: user.to_owned(),
             secret: i32::from_ne_bytes(secret),
             cancel,
             end: watch::Sender::new(false),
-            activity: Mutex::default(),
+            clock: Arc::clone(&self.clock),
+            connected_micros: now,
+            doing: Mutex::new(doing),
         });
         self.known.lock().insert(connection.id, Arc::clone(&connection));
         Listed { connections: Arc::clone(self), connection }
@@ -151,6 +205,21 @@ impl Connections {
     /// How many connections are open, those included that are not in the list yet.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
+    }
+}
+
+impl Surroundings for Connections {
+    fn activity(&self) -> Vec<Activity> {
+        self.all().iter().map(|connection| connection.activity()).collect()
+    }
+
+    fn end(&self, process_id: i32, what: End) -> bool {
+        let Some(connection) = self.known.lock().get(&process_id).cloned() else { return false };
+        match what {
+            End::Statement => connection.cancel.cancel(),
+            End::Session => connection.terminate(),
+        }
+        true
     }
 }
 

@@ -57,7 +57,7 @@ impl Server {
             users: Arc::new(Users::new(database.clone())),
             policy,
             tls,
-            connections: Connections::new(limits.connections),
+            connections: Connections::new(limits.connections, Arc::clone(&database.env().clock)),
             admission: Admission::new(limits.statements, limits.queue_timeout()),
             metrics,
             observer,
@@ -65,6 +65,7 @@ impl Server {
             database,
             config,
         });
+        shared.database.surround(Arc::clone(&shared.connections) as _);
         let postgres = bind(shared.config.listen.postgres()).await?;
         let grpc = bind(shared.config.listen.grpc()).await?;
         let http = bind(shared.config.listen.http()).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use thalweg::{Database, Error, Progress};
-use thalweg_server::{Server, ServerConfig};
+use thalweg_server::{Addresses, Server, ServerConfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::DatabaseArguments;
@@ -54,6 +54,9 @@ pub fn run(arguments: &ServeArguments) -> Exit {
         Ok(config) => config.settings,
         Err(errors) => return report::usage(&errors),
     };
+    if let Err(error) = thalweg_server::install_log(&settings.log) {
+        return report::usage(&[error]);
+    }
     let watched = std::io::stderr().is_terminal();
     let progress = watched.then(|| Arc::new(ProgressBars::new()) as Arc<dyn Progress>);
     let database = match arguments.database.open(&settings.database, progress) {
@@ -101,8 +104,10 @@ fn announce(server: &Server) {
         eprintln!("The password of user thalweg is {password}");
         eprintln!("It is shown this once. ALTER USER thalweg PASSWORD '...' sets another.\n");
     }
-    let postgres = addresses.postgres;
+    let Addresses { postgres, grpc, http } = addresses;
     eprintln!("PostgreSQL clients  {postgres}");
+    eprintln!("Flight SQL clients  {grpc}");
+    eprintln!("HTTP                http://{http}/sql");
     let (host, port) = (postgres.ip(), postgres.port());
     eprintln!("Ready. Try: psql -h {host} -p {port} -U thalweg thalweg");
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use thalweg_txn::{Catalog, RoleId};
-use thalweg_types::{Error, Result, TableId};
+use thalweg_types::{Error, Result, SqlState, TableId};
 
 use super::objects::Objects;
 use super::{DATABASE, SessionCatalog};
 use crate::database::DatabaseShared;
 use crate::privileges::Identity;
 use crate::statement::{Settings, role_setting, unrecognized};
-use crate::surroundings::{Activity, SessionFacts};
+use crate::surroundings::{Activity, End, SessionFacts};
 
 /// What a session tells of itself for the length of a statement.
 #[derive(Clone)]
@@ -107,6 +107,27 @@ impl Lookup {
     pub(super) fn activity(&self) -> Vec<Activity> {
         let surroundings = self.standing.database.surroundings.read();
         surroundings.as_ref().map_or_else(Vec::new, |surroundings| surroundings.activity())
+    }
+
+    /// Ends another session's statement, or the session; false where there is none of the number.
+    ///
+    /// # Errors
+    /// Where the role may not: the session is another's.
+    pub(super) fn end(&self, process_id: i32, what: End) -> Result<bool> {
+        let roles = self.catalog.roles();
+        let current = self.identity().current;
+        let surroundings = self.standing.database.surroundings.read();
+        let Some(surroundings) = surroundings.as_ref() else { return Ok(false) };
+        let sessions = surroundings.activity();
+        let Some(session) = sessions.iter().find(|session| session.process_id == process_id) else {
+            return Ok(false);
+        };
+        let own = roles.get(current).is_some_and(|role| role.name == session.user);
+        if !own && !roles.is_superuser(current) {
+            let message = "must be a member of the role whose query is being canceled";
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        Ok(surroundings.end(process_id, what))
     }
 
     pub(super) fn started_micros(&self) -> i64 {

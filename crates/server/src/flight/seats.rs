@@ -46,7 +46,7 @@ impl Seat {
         Ok(Arc::new(Seat {
             user: Arc::clone(user),
             lasts,
-            listed: shared.connections.list(FrontEnd::Flight, peer, user, cancel),
+            listed: shared.connections.list(peer, user, cancel),
             session: tokio::sync::Mutex::new(session),
             savepoints: Mutex::default(),
             abandoned: AtomicBool::new(false),
@@ -75,7 +75,7 @@ impl Seat {
         let connection = &self.listed.connection;
         connection.begin(sql);
         let outcome = session.execute(sql).await;
-        connection.finish();
+        connection.finish(session.transaction());
         Ok((outcome?, permit))
     }
 
@@ -90,7 +90,7 @@ impl Seat {
         let connection = &self.listed.connection;
         connection.begin(prepared.sql());
         let outcome = session.execute_prepared(prepared, values).await;
-        connection.finish();
+        connection.finish(session.transaction());
         Ok((outcome?, permit))
     }
 

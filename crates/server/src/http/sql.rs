@@ -52,7 +52,7 @@ pub(super) async fn run(
     let place = shared.connections.place()?;
     let session = shared.database.session_as(&user)?;
     let cancel = session.cancel_handle();
-    let listed = shared.connections.list(FrontEnd::Http, peer, &user, cancel);
+    let listed = shared.connections.list(peer, &user, cancel);
     listed.connection.begin(&request.sql);
     let watch = shared.observer.begin(FrontEnd::Http, &user, &request.sql.as_str().into());
     let statement = Statement { shared, session, watch, format, listed: (listed, place) };

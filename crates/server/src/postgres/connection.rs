@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_query::{Session, TransactionStatus};
+use thalweg_query::{Session, SessionFacts, TransactionStatus};
 use thalweg_types::{Error, SqlState};
 use tokio::net::TcpStream;
 
@@ -16,6 +16,7 @@ use super::reply::Severity;
 use super::startup::{self, Failure, Hello, Start};
 use super::wire::{Stream, Wire};
 use crate::connections::{FrontEnd, Listed};
+use crate::metrics::Connected;
 use crate::shared::Shared;
 
 /// Settings that clients are told when they change.
@@ -38,6 +39,9 @@ pub(super) struct Client {
     pub(super) wire: Wire,
     pub(super) session: Session,
     pub(super) listed: Listed,
+    pub(super) user: Arc<str>,
+    /// Counts the connection while it is there.
+    _connected: Connected,
     /// Names of prepared statements that are empty texts; the session keeps the others.
     pub(super) empty: HashSet<String>,
     pub(super) portals: HashMap<String, Portal>,
@@ -92,10 +96,14 @@ async fn start(shared: Arc<Shared>, wire: Wire, peer: SocketAddr) -> Option<Clie
         Err(failure) => Err(failure),
     };
     match begun {
-        Ok((session, listed)) => {
+        Ok((session, listed, user)) => {
             let application_name = session.setting("application_name").unwrap_or_default();
+            listed.connection.call(&application_name);
+            let connected = shared.metrics.connected(FrontEnd::Postgres);
             Some(Client {
                 shared,
+                user,
+                _connected: connected,
                 wire,
                 session,
                 listed,
@@ -106,6 +114,7 @@ async fn start(shared: Arc<Shared>, wire: Wire, peer: SocketAddr) -> Option<Clie
             })
         }
         Err(Failure::Refused(error)) => {
+            shared.metrics.failed(FrontEnd::Postgres, &error);
             wire.replies.error(&error, Severity::Fatal);
             let _ = wire.flush().await;
             None
@@ -119,7 +128,7 @@ async fn begin(
     wire: &mut Wire,
     hello: &Hello,
     peer: SocketAddr,
-) -> Result<(Session, Listed), Failure> {
+) -> Result<(Session, Listed, Arc<str>), Failure> {
     if shared.is_draining() {
         let message = "the database system is shutting down";
         return Err(Error::new(SqlState::CANNOT_CONNECT_NOW, message).into());
@@ -141,7 +150,12 @@ async fn begin(
         session.set(&name, &value)?;
     }
     let cancel = session.cancel_handle();
-    let listed = shared.connections.list(FrontEnd::Postgres, peer, &identity.user, cancel);
+    let listed = shared.connections.list(peer, &identity.user, cancel);
+    session.introduce(SessionFacts {
+        process_id: listed.connection.id,
+        client: Some(peer),
+        server: Some(shared.config.listen.postgres()),
+    });
     for name in REPORTED {
         let value = session.setting(name).unwrap_or_default();
         wire.replies.parameter_status(name, &value);
@@ -152,7 +166,7 @@ async fn begin(
         wire.replies.notice("WARNING", &warning);
     }
     wire.replies.ready(TransactionStatus::Idle);
-    Ok((session, listed))
+    Ok((session, listed, identity.user.into()))
 }
 
 /// The settings in a client's `options`: `-c name=value` and `--name=value`.
@@ -279,6 +293,7 @@ impl Client {
         let name = self.session.setting("application_name").unwrap_or_default();
         if name != self.application_name {
             self.wire.replies.parameter_status("application_name", &name);
+            self.listed.connection.call(&name);
             self.application_name = name;
         }
         let status = self.session.transaction();

@@ -9,6 +9,8 @@ use super::connection::{Client, Trouble};
 use super::message::{Bind, Named};
 use super::portal::{Portal, Rows};
 use super::wire::SEND_BYTES;
+use crate::connections::FrontEnd;
+use crate::trace::Watch;
 
 /// PostgreSQL's `unknown`, and no type at all: the server finds out.
 const NO_TYPES: [u32; 2] = [0, 705];
@@ -39,19 +41,18 @@ impl Client {
 
     async fn simple_statement(&mut self, sql: &str) -> Result<(), Trouble> {
         let permit = self.shared.admission.admit().await?;
-        self.listed.connection.begin(sql);
+        let watch = self.watch(sql);
         let outcome = self.wire.while_here(self.session.execute(sql)).await?;
         let sent = match outcome {
-            Ok(outcome) => self.send(outcome).await,
+            Ok(outcome) => self.send(outcome, &watch).await,
             Err(error) => Err(error.into()),
         };
-        self.listed.connection.finish();
         drop(permit);
-        sent
+        self.over(watch, sent)
     }
 
     /// Sends everything that a statement gave, in text.
-    async fn send(&mut self, outcome: Outcome) -> Result<(), Trouble> {
+    async fn send(&mut self, outcome: Outcome, watch: &Watch) -> Result<(), Trouble> {
         self.notices(&outcome);
         match outcome.copy {
             Some(Copy::In(copy)) => return self.copy_in(*copy).await,
@@ -69,9 +70,27 @@ impl Client {
         self.wire.replies.row_description(&outcome.schema, &formats);
         let encoder = RowEncoder::new(outcome.schema, formats);
         let mut rows = Rows::new(encoder, stream, outcome.tag);
-        self.send_rows(&mut rows, u64::MAX).await?;
+        self.send_rows(&mut rows, u64::MAX, watch).await?;
         self.wire.replies.complete(&rows.tag());
         Ok(())
+    }
+
+    /// A statement begins.
+    fn watch(&self, sql: &str) -> Watch {
+        self.listed.connection.begin(sql);
+        self.shared.observer.begin(FrontEnd::Postgres, &self.user, &sql.into())
+    }
+
+    /// A statement is over.
+    fn over<T>(&self, watch: Watch, done: Result<T, Trouble>) -> Result<T, Trouble> {
+        self.listed.connection.finish(self.session.transaction());
+        match &done {
+            Ok(_) => watch.end(None),
+            Err(Trouble::Error(error)) => watch.end(Some(error)),
+            // Dropped, it counts as cancelled.
+            Err(Trouble::End(_)) => {}
+        }
+        done
     }
 
     fn notices(&mut self, outcome: &Outcome) {
@@ -81,7 +100,12 @@ impl Client {
     }
 
     /// Sends rows, at most so many; whether all of them are sent.
-    async fn send_rows(&mut self, rows: &mut Rows, rows_max: u64) -> Result<bool, Trouble> {
+    async fn send_rows(
+        &mut self,
+        rows: &mut Rows,
+        rows_max: u64,
+        watch: &Watch,
+    ) -> Result<bool, Trouble> {
         let mut left = rows_max;
         loop {
             let more = match self.wire.while_here(rows.fill()).await? {
@@ -97,7 +121,10 @@ impl Client {
             if left == 0 {
                 return Ok(false);
             }
-            left -= rows.write(&mut self.wire.replies.bytes, left, SEND_BYTES)?;
+            let bytes = self.wire.replies.bytes.len();
+            let written = rows.write(&mut self.wire.replies.bytes, left, SEND_BYTES)?;
+            watch.sent(written as usize, self.wire.replies.bytes.len() - bytes);
+            left -= written;
             self.wire.flush_some().await?;
         }
     }
@@ -165,7 +192,12 @@ impl Client {
                 self.describe_rows(&prepared, &vec![ValueFormat::Text; columns]);
             }
             Named::Portal(name) => match self.portals.get(name) {
-                None => return Err(no_portal(name)),
+                // Cursors that `DECLARE` made are portals, too.
+                None => {
+                    let schema = self.session.cursor(name).ok_or_else(|| no_portal(name))?;
+                    let formats = vec![ValueFormat::Text; schema.fields().len()];
+                    self.wire.replies.row_description(&schema, &formats);
+                }
                 Some(Portal::Bound { prepared, formats, .. }) => {
                     let (prepared, formats) = (prepared.clone(), formats.clone());
                     self.describe_rows(&prepared, &formats);
@@ -186,7 +218,7 @@ impl Client {
     pub(super) async fn execute(&mut self, name: &str, rows_max: u32) -> Result<(), Trouble> {
         let rows_max = if rows_max == 0 { u64::MAX } else { u64::from(rows_max) };
         let portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
-        let mut rows = match portal {
+        let (mut rows, watch) = match portal {
             Portal::Empty => {
                 self.wire.replies.empty_query();
                 self.portals.insert(name.to_owned(), Portal::Empty);
@@ -196,27 +228,33 @@ impl Client {
                 let message = format!("portal \"{name}\" cannot be run anymore");
                 return Err(Error::new(SqlState::OBJECT_NOT_IN_STATE, message).into());
             }
-            Portal::Open(rows) => rows,
+            Portal::Open(rows, watch) => (rows, watch),
             Portal::Bound { prepared, values, formats } => {
                 self.begin_unless_alone().await?;
-                match self.open(&prepared, &values, formats).await? {
-                    Some(rows) => Box::new(rows),
-                    None => {
+                let watch = self.watch(prepared.sql());
+                match self.open(&prepared, &values, formats, &watch).await {
+                    Ok(Some(rows)) => (Box::new(rows), watch),
+                    done => {
+                        self.over(watch, done)?;
                         self.portals.insert(name.to_owned(), Portal::Done);
                         return Ok(());
                     }
                 }
             }
         };
-        if self.send_rows(&mut rows, rows_max).await? {
-            self.wire.replies.complete(&rows.tag());
-            self.portals.insert(name.to_owned(), Portal::Done);
-            self.listed.connection.finish();
-        } else {
-            self.wire.replies.portal_suspended();
-            self.portals.insert(name.to_owned(), Portal::Open(rows));
+        match self.send_rows(&mut rows, rows_max, &watch).await {
+            Ok(false) => {
+                self.wire.replies.portal_suspended();
+                self.portals.insert(name.to_owned(), Portal::Open(rows, watch));
+                Ok(())
+            }
+            done => {
+                self.over(watch, done)?;
+                self.wire.replies.complete(&rows.tag());
+                self.portals.insert(name.to_owned(), Portal::Done);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Statements up to the next `Sync` are one transaction. One that stands alone is its own, so
@@ -241,14 +279,13 @@ impl Client {
         prepared: &Prepared,
         values: &[ScalarValue],
         formats: Vec<ValueFormat>,
+        watch: &Watch,
     ) -> Result<Option<Rows>, Trouble> {
         let _permit = self.shared.admission.admit().await?;
-        self.listed.connection.begin(prepared.sql());
         let running = self.session.execute_prepared(prepared, values);
         let outcome = self.wire.while_here(running).await??;
         if outcome.rows.is_none() || outcome.copy.is_some() {
-            self.send(outcome).await?;
-            self.listed.connection.finish();
+            self.send(outcome, watch).await?;
             return Ok(None);
         }
         self.notices(&outcome);

@@ -5,6 +5,8 @@ use thalweg_formats::postgres::{EncodedRows, RowEncoder, ValueFormat};
 use thalweg_query::{BatchStream, Prepared, ScalarValue, Tag};
 use thalweg_types::Result;
 
+use crate::trace::Watch;
+
 pub(super) enum Portal {
     /// An empty text.
     Empty,
@@ -14,7 +16,7 @@ pub(super) enum Portal {
         formats: Vec<ValueFormat>,
     },
     /// Its rows are being fetched.
-    Open(Box<Rows>),
+    Open(Box<Rows>, Watch),
     /// All of it was done.
     Done,
 }

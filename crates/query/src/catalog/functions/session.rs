@@ -7,6 +7,7 @@ use super::define::{Answer, Call, Definition, Returns};
 use crate::catalog::objects::PG_CATALOG;
 use crate::catalog::pg_catalog::rows::Value;
 use crate::statement::unrecognized;
+use crate::surroundings::End;
 
 /// Encodings of texts by PostgreSQL's numbers: there is one.
 const UTF8: (i64, &str) = (6, "UTF8");
@@ -29,6 +30,8 @@ pub(super) fn functions() -> Vec<Definition> {
         define("pg_backend_pid", 0..=0, Returns::Integer, |call| {
             Ok(call.lookup.facts().process_id.into())
         }),
+        define("pg_cancel_backend", 1..=1, Returns::Flag, |call| end(call, End::Statement)),
+        define("pg_terminate_backend", 1..=2, Returns::Flag, |call| end(call, End::Session)),
         define("pg_postmaster_start_time", 0..=0, Returns::Instant, |call| {
             Ok(Value::Instant(call.lookup.started_micros()))
         })
@@ -64,6 +67,12 @@ pub(super) fn functions() -> Vec<Definition> {
         // No statement takes such a lock, so there are none to let go of.
         define("pg_advisory_unlock_all", 0..=0, Returns::Text, |_| Ok("".into())),
     ]
+}
+
+fn end(call: &Call<'_>, what: End) -> Result<Value> {
+    let process_id = call.number(0).and_then(|number| i32::try_from(number).ok());
+    let ended = process_id.map_or(Ok(false), |id| call.lookup.end(id, what))?;
+    Ok(ended.into())
 }
 
 fn current_setting(call: &Call<'_>) -> Result<Value> {
