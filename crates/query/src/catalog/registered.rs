@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::execution::session_state::SessionState;
@@ -88,8 +89,45 @@ fn name_of(shown: &Arc<ScalarUDF>, number: Expr, system: SystemType) -> Expr {
     shown.call(vec![number, Expr::Literal(kind, None)])
 }
 
+/// What the field of a subquery's one column says beside its type, where `expr` is a subquery with
+/// a name: DataFusion forgets it, and `json` would be text.
+fn forgotten(expr: &Expr) -> Option<FieldMetadata> {
+    let Expr::Alias(alias) = expr else { return None };
+    let Expr::ScalarSubquery(subquery) = alias.expr.as_ref() else { return None };
+    let field = subquery.subquery.schema().fields().first()?;
+    let is_forgotten = alias.metadata.is_none() && !field.metadata().is_empty();
+    is_forgotten.then(|| FieldMetadata::from(field.as_ref()))
+}
+
+fn forgets(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|node| match node {
+        LogicalPlan::Projection(projection) => {
+            Ok(projection.expr.iter().any(|expr| forgotten(expr).is_some()))
+        }
+        _ => Ok(false),
+    })
+}
+
+/// The plan with scalar subqueries whose fields say what their values are.
+fn remembering(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if !forgets(&plan)? {
+        return Ok(plan);
+    }
+    let remembered = plan.transform_up(|node| {
+        let node = node.map_expressions(|expr| match (forgotten(&expr), expr) {
+            (Some(metadata), Expr::Alias(alias)) => {
+                Ok(Transformed::yes(Expr::Alias(alias.with_metadata(Some(metadata)))))
+            }
+            (_, expr) => Ok(Transformed::no(expr)),
+        })?;
+        node.map_data(LogicalPlan::recompute_schema)
+    });
+    remembered.map(|transformed| transformed.data)
+}
+
 /// A query's plan with the columns that readers take as text written as text.
 pub(crate) fn written(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
+    let plan = remembering(plan)?;
     let needs_writing = |field: &Field| match SystemType::of(field) {
         Some(SystemType::Registered(_)) => field.data_type() == &ArrowType::Int64,
         Some(system) => system.is_vector() && matches!(field.data_type(), ArrowType::List(_)),
