@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::datatypes::SchemaRef;
 use datafusion::common::ScalarValue;
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_txn::{Savepoint, Transaction};
@@ -251,6 +252,11 @@ impl Session {
     pub fn find_prepared(&mut self, name: &str) -> Result<Prepared> {
         let found = self.prepared.find(name).cloned();
         self.note_failure(found)
+    }
+
+    /// The columns of a cursor that was declared; `None` where there is none of the name.
+    pub fn cursor_schema(&mut self, name: &str) -> Option<SchemaRef> {
+        self.cursors.find(name).ok().map(|cursor| SchemaRef::clone(&cursor.schema))
     }
 
     /// Forgets a prepared statement; does nothing where there is none.

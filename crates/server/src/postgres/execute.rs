@@ -165,7 +165,13 @@ impl Client {
                 self.describe_rows(&prepared, &vec![ValueFormat::Text; columns]);
             }
             Named::Portal(name) => match self.portals.get(name) {
-                None => return Err(no_portal(name)),
+                None => {
+                    // A cursor that was declared is a portal too.
+                    let schema = self.session.cursor_schema(name);
+                    let schema = schema.ok_or_else(|| no_portal(name))?;
+                    let formats = vec![ValueFormat::Text; schema.fields().len()];
+                    self.wire.replies.row_description(&schema, &formats);
+                }
                 Some(Portal::Bound { prepared, formats, .. }) => {
                     let (prepared, formats) = (prepared.clone(), formats.clone());
                     self.describe_rows(&prepared, &formats);
