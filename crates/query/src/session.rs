@@ -107,12 +107,6 @@ impl Session {
         }
     }
 
-    /// The columns of an open cursor.
-    #[must_use]
-    pub fn cursor(&mut self, name: &str) -> Option<SchemaRef> {
-        self.cursors.find(name).ok().map(|cursor| cursor.schema.clone())
-    }
-
     /// Tells where the session's client is.
     pub fn introduce(&mut self, facts: SessionFacts) {
         self.facts = Arc::new(facts);
@@ -258,6 +252,11 @@ impl Session {
     pub fn find_prepared(&mut self, name: &str) -> Result<Prepared> {
         let found = self.prepared.find(name).cloned();
         self.note_failure(found)
+    }
+
+    /// The columns of a cursor that was declared; `None` where there is none of the name.
+    pub fn cursor_schema(&mut self, name: &str) -> Option<SchemaRef> {
+        self.cursors.find(name).ok().map(|cursor| SchemaRef::clone(&cursor.schema))
     }
 
     /// Forgets a prepared statement; does nothing where there is none.

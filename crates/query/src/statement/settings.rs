@@ -57,9 +57,10 @@ const REMEMBERED: [(&str, &str); 11] = [
 ];
 
 /// Settings that clients send when they connect, and that have one answer here.
-const FIXED: [(&str, &str); 17] = [
+const FIXED: [(&str, &str); 18] = [
     ("client_encoding", "UTF8"),
     ("datestyle", "ISO, MDY"),
+    ("default_table_access_method", "heap"),
     ("default_transaction_deferrable", "off"),
     ("default_transaction_isolation", "repeatable read"),
     ("integer_datetimes", "on"),

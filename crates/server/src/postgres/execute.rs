@@ -192,9 +192,10 @@ impl Client {
                 self.describe_rows(&prepared, &vec![ValueFormat::Text; columns]);
             }
             Named::Portal(name) => match self.portals.get(name) {
-                // Cursors that `DECLARE` made are portals, too.
                 None => {
-                    let schema = self.session.cursor(name).ok_or_else(|| no_portal(name))?;
+                    // A cursor that was declared is a portal too.
+                    let schema = self.session.cursor_schema(name);
+                    let schema = schema.ok_or_else(|| no_portal(name))?;
                     let formats = vec![ValueFormat::Text; schema.fields().len()];
                     self.wire.replies.row_description(&schema, &formats);
                 }
