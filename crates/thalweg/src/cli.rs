@@ -30,9 +30,6 @@ Examples:
 Exit status: 0 done, 1 a statement failed, 2 wrong usage or configuration, 3 the database could
 not be opened, 4 damage was found, 130 interrupted.";
 
-/// Planning recurses over what people write. Memory that is not used is not taken.
-const THREAD_STACK_BYTES: usize = 16 << 20;
-
 /// A memory-first SQL database for live data.
 ///
 /// Without a subcommand this is `thalweg sql`.
@@ -128,6 +125,6 @@ impl DatabaseArguments {
         if let Some(threads) = settings.threads {
             builder.worker_threads(threads.get());
         }
-        builder.thread_stack_size(THREAD_STACK_BYTES).enable_all().build()
+        builder.enable_all().build()
     }
 }
