@@ -18,9 +18,9 @@ use hyper::header::{CONTENT_TYPE, HeaderValue, SET_COOKIE};
 use hyper::{HeaderMap, Request, Response};
 use prost::Message;
 use thalweg_types::Result;
-use tonic::Status;
 use tonic::body::Body;
 use tonic::server::NamedService;
+use tonic::{Code, Status};
 use tower::Service;
 
 use super::Flight;
@@ -102,7 +102,7 @@ async fn forward(
     calls: &mut FlightServiceServer<FlightCalls>,
     request: Request<Body>,
 ) -> Response<Body> {
-    let Ok(response) = calls.call(request).await;
+    let Ok(response) = calls.call(request.map(|body| Body::new(Upload(body)))).await;
     response
 }
 
@@ -122,6 +122,30 @@ impl Service<Request<Body>> for FrontDoor {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let door = self.clone();
         Box::pin(async move { Ok(door.answer(request).await) })
+    }
+}
+
+/// What a client sends. tonic takes an upload that was cancelled for one that has come to its end:
+/// half of the rows would be taken for all of them.
+struct Upload(Body);
+
+impl hyper::body::Body for Upload {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<BodyFrame<Bytes>, Status>>> {
+        let told = |broken: Status| match broken.code() {
+            Code::Cancelled => Status::aborted("the client has left"),
+            _ => broken,
+        };
+        Pin::new(&mut self.0).poll_frame(context).map(|frame| frame.map(|f| f.map_err(told)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
     }
 }
 
