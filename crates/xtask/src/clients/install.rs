@@ -12,6 +12,8 @@ use super::Place;
 use super::program::{self, Ended};
 
 const INSTALL_LIMIT: Duration = Duration::from_secs(240);
+/// Arrow reaches into the memory of the JDK.
+const ARROW_MEMORY: &str = "--add-opens=java.base/java.nio=ALL-UNNAMED";
 const STAMP: &str = "installed.txt";
 
 /// What a client is written in.
@@ -87,7 +89,9 @@ impl Toolchain {
             Toolchain::Python => (&["venv/bin/python", "example.py"], "example.py"),
             Toolchain::Node => (&["node", "example.js"], "example.js"),
             Toolchain::Go => (&["go", "run", "./example"], "example/main.go"),
-            Toolchain::Java => (&["java", "-cp", "lib/*", "Example.java"], "Example.java"),
+            Toolchain::Java => {
+                (&["java", ARROW_MEMORY, "-cp", "lib/*", "Example.java"], "Example.java")
+            }
         }
     }
 
@@ -97,14 +101,7 @@ impl Toolchain {
             Toolchain::Python => &["venv/bin/python", "test.py"],
             Toolchain::Node => &["node", "test.js"],
             Toolchain::Go => &["./client"],
-            // Arrow reaches into the memory of the JDK.
-            Toolchain::Java => &[
-                "java",
-                "--add-opens=java.base/java.nio=ALL-UNNAMED",
-                "-cp",
-                "lib/*",
-                "Client.java",
-            ],
+            Toolchain::Java => &["java", ARROW_MEMORY, "-cp", "lib/*", "Client.java"],
         }
     }
 }
