@@ -166,7 +166,9 @@ mod tests {
     }
 
     /// Made by PostgreSQL 15 for the password `secret`.
-    const OF_POSTGRESQL: &str = "SCRAM-SHA-256$4096:sOBVdfZstQmtOWCt7B9IsA==$uZHm2VNdhPgNPX+NdB79SHEcCGVdjqvCZxsIA1i2JuM=:7xbITMQWD/bJ+rQl4aDUc2wK+AoqXcnluEwGmE2f2AM=";
+    const OF_POSTGRESQL: &str = "SCRAM-SHA-256$4096:sOBVdfZstQmtOWCt7B9IsA==\
+        $uZHm2VNdhPgNPX+NdB79SHEcCGVdjqvCZxsIA1i2JuM=\
+        :7xbITMQWD/bJ+rQl4aDUc2wK+AoqXcnluEwGmE2f2AM=";
 
     #[test]
     fn verifiers_of_postgresql_are_read_and_written() {

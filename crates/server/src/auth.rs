@@ -18,7 +18,7 @@ pub use policy::{AuthConfig, Method, Policy};
 use thalweg_types::{Error, SqlState};
 
 /// What everybody is told who did not get in, whatever the reason.
-fn refused(user: &str) -> Error {
+pub(crate) fn refused(user: &str) -> Error {
     let message = format!("password authentication failed for user \"{user}\"");
     Error::new(SqlState::INVALID_PASSWORD, message)
 }

@@ -1,7 +1,7 @@
-//! Prints what opening a database costs: `cargo run --release -p thalweg-txn --example recovery DIR`.
+//! What opening a database costs: `cargo run --release -p thalweg-txn --example recovery DIR`.
 //!
-//! In an empty directory it first loads TPC-H's lineitem, once to be recovered from the log alone and
-//! once from a checkpoint; in a directory from an earlier run it only opens these databases.
+//! In an empty directory it first loads TPC-H's lineitem, once to be recovered from the log alone
+//! and once from a checkpoint; in a directory from an earlier run it only opens these databases.
 
 #[path = "../../store/examples/line_items/mod.rs"]
 mod line_items;

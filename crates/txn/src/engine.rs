@@ -170,13 +170,7 @@ impl Engine {
             threads: Threads(shared.options.threads),
             stopped: None,
         };
-        let maintenance = Maintenance {
-            shared: Arc::clone(&shared),
-            inbox: chore_inbox,
-            seen: restored.lsn,
-            rests: false,
-            settled_bytes: 0,
-        };
+        let maintenance = Maintenance::new(Arc::clone(&shared), chore_inbox, restored.lsn);
         let threads = spawn_stages(
             &env,
             [

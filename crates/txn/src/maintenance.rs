@@ -29,17 +29,21 @@ pub(crate) enum Chore {
 }
 
 pub(crate) struct Maintenance {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) inbox: Receiver<Chore>,
+    shared: Arc<Shared>,
+    inbox: Receiver<Chore>,
     /// The last published group when the thread looked around before.
-    pub(crate) seen: Lsn,
+    seen: Lsn,
     /// Whether nothing had been published since the time before that.
-    pub(crate) rests: bool,
+    rests: bool,
     /// What the tables took when spare memory was given back.
-    pub(crate) settled_bytes: usize,
+    settled_bytes: usize,
 }
 
 impl Maintenance {
+    pub(crate) fn new(shared: Arc<Shared>, inbox: Receiver<Chore>, seen: Lsn) -> Maintenance {
+        Maintenance { shared, inbox, seen, rests: false, settled_bytes: 0 }
+    }
+
     pub(crate) fn run(mut self) {
         loop {
             match self.inbox.recv_timeout(LOOK_AROUND) {

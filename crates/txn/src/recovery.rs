@@ -90,7 +90,10 @@ impl Replay {
                 Entry::Catalog(change) => self.catalog_change(&change, record.lsn)?,
                 Entry::StagedChunk { table, chunk, stage } => {
                     let mut run = vec![(chunk, stage)];
-                    let is_next = |next: &Entry<'_>| matches!(next, Entry::StagedChunk { table: of, .. } if *of == table);
+                    let is_next = |next: &Entry<'_>| match next {
+                        Entry::StagedChunk { table: of, .. } => *of == table,
+                        _ => false,
+                    };
                     while let Some(Entry::StagedChunk { chunk, stage, .. }) = rest.next_if(is_next)
                     {
                         run.push((chunk, stage));

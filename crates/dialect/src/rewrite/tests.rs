@@ -125,7 +125,7 @@ fn rows_compare_column_by_column() {
 
 #[test]
 fn spellings_become_what_the_planner_takes() {
-    assert_snapshot!(all_rewritten(&[
+    assert_snapshot!(in_lines(&all_rewritten(&[
         "SELECT 1 UNION TABLE t",
         "SELECT a FROM t OFFSET 1 FETCH FIRST 2 ROWS ONLY",
         "SELECT a FROM t FETCH FIRST 2 ROWS WITH TIES",
@@ -133,29 +133,44 @@ fn spellings_become_what_the_planner_takes() {
         "SELECT g FROM t, generate_series(1, t.a) AS g",
         "SELECT generate_series(1, 3)",
         "SELECT DISTINCT ON (2) a, b FROM t ORDER BY b, a",
-    ]), @r#"
-    SELECT 1 AS "?column?~1" UNION SELECT * FROM "t"
-    SELECT a FROM t LIMIT 2 OFFSET 1
+    ])), @r#"
+    SELECT 1 AS "?column?~1" UNION SELECT *
+      FROM "t"
+    SELECT a
+      FROM t LIMIT 2 OFFSET 1
     0A000: FETCH FIRST with PERCENT or WITH TIES is not supported
-    SELECT i FROM (SELECT CAST(n AS INTEGER) AS "n" FROM generate_series(1, 3) AS __counted (n)) AS i (i)
-    SELECT g FROM t, LATERAL (SELECT unnest(generate_series(1, t.a)) AS "unnest") AS g (g)
+    SELECT i
+      FROM (SELECT CAST(n AS INTEGER) AS "n"
+      FROM generate_series(1, 3) AS __counted (n)) AS i (i)
+    SELECT g
+      FROM t, LATERAL (SELECT unnest(generate_series(1, t.a)) AS "unnest") AS g (g)
     SELECT unnest(generate_series(1, 3)) AS "generate_series"
-    SELECT DISTINCT ON (b) a, b FROM t ORDER BY b, a
+    SELECT DISTINCT ON (b) a, b
+      FROM t ORDER BY b, a
     "#);
+}
+
+/// Long statements in lines that fit a screen.
+fn in_lines(statements: &str) -> String {
+    statements.replace(" FROM ", "\n  FROM ")
 }
 
 #[test]
 fn bare_keys_of_joins_get_their_meaning() {
-    assert_snapshot!(all_rewritten(&[
+    assert_snapshot!(in_lines(&all_rewritten(&[
         "SELECT * FROM t FULL JOIN u USING (k)",
         "SELECT k, b FROM t RIGHT JOIN u USING (k) WHERE k > 1 ORDER BY k + 1",
         "SELECT * FROM t JOIN u USING (k) JOIN w ON w.k = k",
         "SELECT k FROM t NATURAL FULL JOIN u",
-    ]), @r#"
-    SELECT coalesce(t."k", u."k") AS "k", t.* EXCLUDE ("k"), u.* EXCLUDE ("k") FROM t FULL JOIN u ON t."k" = u."k"
-    SELECT u."k" AS "k", b FROM t RIGHT JOIN u ON t."k" = u."k" WHERE u."k" > 1 ORDER BY u."k" + 1
-    SELECT t."k", t.* EXCLUDE ("k"), u.* EXCLUDE ("k"), w.* FROM t JOIN u USING(k) JOIN w ON w.k = t."k"
-    SELECT k FROM t NATURAL FULL JOIN u
+    ])), @r#"
+    SELECT coalesce(t."k", u."k") AS "k", t.* EXCLUDE ("k"), u.* EXCLUDE ("k")
+      FROM t FULL JOIN u ON t."k" = u."k"
+    SELECT u."k" AS "k", b
+      FROM t RIGHT JOIN u ON t."k" = u."k" WHERE u."k" > 1 ORDER BY u."k" + 1
+    SELECT t."k", t.* EXCLUDE ("k"), u.* EXCLUDE ("k"), w.*
+      FROM t JOIN u USING(k) JOIN w ON w.k = t."k"
+    SELECT k
+      FROM t NATURAL FULL JOIN u
     "#);
 }
 
@@ -168,7 +183,13 @@ fn numbers_that_count_stay_what_they_are() {
     .unwrap()
     .remove(0);
     rewrite_statement(&mut statement).unwrap();
-    assert_snapshot!(statement.to_string().replace('\u{1f}', "~"), @r#"SELECT {integer: -1} AS "?column?~1", 3000000000 AS "?column?~2", sum(a) OVER (ROWS 2 PRECEDING) AS "sum" FROM t ORDER BY 1 LIMIT 5 OFFSET 6"#);
+    let written = statement.to_string().replace('\u{1f}', "~");
+    assert_snapshot!(in_lines(&written).replace(", ", ",\n  "), @r#"
+    SELECT {integer: -1} AS "?column?~1",
+      3000000000 AS "?column?~2",
+      sum(a) OVER (ROWS 2 PRECEDING) AS "sum"
+      FROM t ORDER BY 1 LIMIT 5 OFFSET 6
+    "#);
 }
 
 #[tokio::test]

@@ -86,7 +86,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<String> {
         return Err(malformed());
     };
     let (weight, scale) = (i32::from(*weight as i16), usize::from(*scale));
-    let fits = bytes.len() % 2 == 0 && groups.len() == usize::from(*count) && scale <= 0x3fff;
+    let fits =
+        bytes.len().is_multiple_of(2) && groups.len() == usize::from(*count) && scale <= 0x3fff;
     if !fits || groups.iter().any(|group| u128::from(*group) >= GROUP) {
         return Err(malformed());
     }

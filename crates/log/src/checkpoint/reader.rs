@@ -24,8 +24,8 @@ pub struct CheckpointReader {
 }
 
 impl CheckpointReader {
-    /// Opens the newest checkpoint in a directory, if there is one, and makes sure that it stays. If
-    /// it is damaged that is an error: an older one would lack what the log no longer has.
+    /// Opens the newest checkpoint in a directory, if there is one, and makes sure that it stays.
+    /// If it is damaged that is an error: an older one would lack what the log no longer has.
     ///
     /// A process that died may have left its name in the page cache alone. What follows counts on
     /// this checkpoint, and lets go of log that it covers; a crash must not take it away.

@@ -1,7 +1,7 @@
 //! `current_user` and `session_user`.
 //!
-//! They become literals when a statement is planned: by the time that its rows come, its planner may
-//! serve another session.
+//! They become literals when a statement is planned: by the time that its rows come, its planner
+//! may serve another session.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -9,8 +9,8 @@ use super::{Policy, secret};
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 const LENGTH: usize = 24;
 
-/// Gives the superuser a password where one is needed to come in and there is none. Returns it, to be
-/// shown once to whoever starts the server; only its verifier is kept.
+/// Gives the superuser a password where one is needed to come in and there is none. Returns it, to
+/// be shown once to whoever starts the server; only its verifier is kept.
 ///
 /// # Errors
 /// Where it could not be kept.

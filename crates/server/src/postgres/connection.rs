@@ -119,7 +119,7 @@ async fn start(shared: Arc<Shared>, wire: Wire, peer: SocketAddr) -> Option<Clie
             let _ = wire.flush().await;
             None
         }
-        Err(Failure::Io(_)) => None,
+        Err(Failure::Gone) => None,
     }
 }
 
@@ -282,7 +282,7 @@ impl Client {
             Message::Terminate => Err(Trouble::End(End::Gone)),
             // What is left of a copy that failed.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
-            Message::Password(_) => {
+            Message::Password => {
                 Err(message::violation("unexpected password response".to_owned()).into())
             }
         }

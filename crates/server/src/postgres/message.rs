@@ -18,7 +18,7 @@ pub(super) enum Message {
     CopyData(Bytes),
     CopyDone,
     CopyFail(String),
-    Password(Bytes),
+    Password,
     Terminate,
 }
 
@@ -99,7 +99,7 @@ impl Message {
             b'd' => return Ok(Message::CopyData(body.0)),
             b'c' => Message::CopyDone,
             b'f' => Message::CopyFail(body.text()?),
-            b'p' => return Ok(Message::Password(body.0)),
+            b'p' => return Ok(Message::Password),
             b'X' => Message::Terminate,
             b'F' => return Err(Error::unsupported("the function call protocol")),
             other => return Err(violation(format!("invalid frontend message type {other}"))),

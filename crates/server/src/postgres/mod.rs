@@ -1,7 +1,7 @@
 //! PostgreSQL's protocol, version 3.0.
 //!
 //! Messages are read and written here, and not by a library, since they come from strangers and
-//! carry every row: nothing is read past a message's end, and no row is a message object of its own.
+//! carry every row: nothing is read past a message's end, and no row is an object of its own.
 
 mod connection;
 mod copy;

@@ -19,7 +19,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::message::{self, violation};
 use super::wire::{Stream, Wire};
-use crate::auth::{Identity, Method, Users};
+use crate::auth::{Identity, Method, Users, refused};
 use crate::shared::Shared;
 
 /// Nothing longer comes before a client has shown who it is.
@@ -51,12 +51,13 @@ pub(super) struct Hello {
 pub(super) enum Failure {
     /// The client is told.
     Refused(Error),
-    Io(io::Error),
+    /// The client is gone.
+    Gone,
 }
 
 impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Failure::Io(error)
+    fn from(_: io::Error) -> Failure {
+        Failure::Gone
     }
 }
 
@@ -254,11 +255,6 @@ async fn scram(
             Ok(AuthState::Failed(_)) | Err(_) => return Err(refused(user).into()),
         }
     }
-}
-
-fn refused(user: &str) -> Error {
-    let message = format!("password authentication failed for user \"{user}\"");
-    Error::new(SqlState::INVALID_PASSWORD, message)
 }
 
 fn ask(wire: &mut Wire, request: &Authentication) {

@@ -51,7 +51,7 @@ const ARROWS: &[Arrow] = &[
     Arrow {
         from: "thalweg-dialect",
         never: &["thalweg", "tonic"],
-        except: &["thalweg-types"],
+        except: &["thalweg-types", "thalweg-features"],
         why: "it knows the language, not the tables",
     },
     Arrow {
