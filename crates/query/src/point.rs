@@ -85,6 +85,9 @@ impl Point {
         if !same {
             return Ok(None);
         }
+        // Whoever binds values may have them in other types.
+        let Some(values) = in_types_of(parameters, values) else { return Ok(None) };
+        let values = values.as_slice();
         let state = transaction.state(self.table.id)?;
         match &self.action {
             Action::Select { key, columns, schema } => {
@@ -196,6 +199,17 @@ impl Point {
         let fields = fields.iter().map(|field| field.as_ref().clone().with_nullable(true));
         batch(&Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)
     }
+}
+
+/// The values in the types of their parameters; `None` where one of them does not become that.
+fn in_types_of(parameters: &[FieldRef], values: &[ScalarValue]) -> Option<Vec<ScalarValue>> {
+    let converted = parameters.iter().zip(values).map(|(parameter, value)| {
+        match value.data_type() == *parameter.data_type() {
+            true => Some(value.clone()),
+            false => value.cast_to(parameter.data_type()).ok(),
+        }
+    });
+    converted.collect()
 }
 
 fn array(value: &ScalarValue) -> Result<ArrayRef> {

@@ -79,7 +79,7 @@ impl Prepared {
             Some(schema) => {
                 let (told, now) = (schema.fields(), outcome.schema.fields());
                 let alike = |(told, now): (&FieldRef, &FieldRef)| {
-                    told.data_type() == now.data_type() && told.name() == now.name()
+                    told.data_type().equals_datatype(now.data_type()) && told.name() == now.name()
                 };
                 outcome.rows.is_some() && told.len() == now.len() && told.iter().zip(now).all(alike)
             }

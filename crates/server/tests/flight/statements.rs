@@ -15,8 +15,8 @@ async fn queries_give_what_they_promise() {
     let server = server().await;
     let mut client = client(&server).await;
     let sql = "SELECT 1::bigint AS n, 'a text longer than a view'::text AS t, \
-               NULL::text AS nothing, 1.50::numeric(5,2) AS d, '{a,NULL}'::text[] AS l, '\\x00ff'::bytea AS b, \
-               '2026-01-02 03:04:05'::timestamp AS ts";
+               NULL::text AS nothing, 1.50::numeric(5,2) AS d, '{a,NULL}'::text[] AS l, \
+               '\\x00ff'::bytea AS b, '2026-01-02 03:04:05'::timestamp AS ts";
     let batches = query(&mut client, sql).await.unwrap();
     let types: Vec<DataType> =
         batches[0].schema().fields().iter().map(|field| field.data_type().clone()).collect();

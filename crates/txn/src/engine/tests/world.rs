@@ -318,7 +318,7 @@ impl World {
 pub fn maintenance(engine: &Engine) -> Maintenance {
     let seen = engine.snapshot().lsn();
     let shared = Arc::clone(&engine.shared);
-    Maintenance { shared, inbox: channel().1, seen, rests: false, settled_bytes: 0 }
+    Maintenance::new(shared, channel().1, seen)
 }
 
 /// Whether the disk is why something failed.
