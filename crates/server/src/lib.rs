@@ -13,6 +13,7 @@ mod flight;
 mod http;
 mod listen;
 mod metrics;
+mod parameters;
 mod postgres;
 mod pump;
 mod shared;

@@ -121,7 +121,7 @@ async fn rows_come_in_the_form_that_is_asked_for() {
 async fn statements_take_parameters_and_tell_what_they_did() {
     let server = server(AuthConfig::Auto).await;
     assert_eq!(
-        sql(&server, "CREATE TABLE t (n bigint, name text)").await.json()["tag"],
+        sql(&server, "CREATE TABLE t (n bigint PRIMARY KEY, name text)").await.json()["tag"],
         "CREATE TABLE"
     );
     let json_type = "Content-Type: application/json\r\n";

@@ -5,9 +5,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow_flight::sql::{
     ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult,
@@ -27,9 +26,7 @@ use super::seats::Seat;
 use super::statements::{Answer, Done, changed_by};
 use super::wire::{wire_field, wire_schema};
 use crate::connections::FrontEnd;
-
-/// The values of one run.
-type Row = Vec<ScalarValue>;
+use crate::parameters::{self, Row};
 
 pub(crate) struct PreparedStatement {
     pub(super) user: Arc<str>,
@@ -178,42 +175,11 @@ impl PreparedStatement {
     pub(super) fn bind(&self, batches: &[RecordBatch]) -> Result<()> {
         let mut rows = Vec::new();
         for batch in batches {
-            push_rows(batch, self.prepared.parameters().len(), &mut rows)?;
+            rows.extend(parameters::rows(&self.prepared, batch)?);
         }
         *self.bound.lock() = Arc::new(rows);
         Ok(())
     }
-}
-
-fn push_rows(batch: &RecordBatch, wanted: usize, rows: &mut Vec<Row>) -> Result<()> {
-    if batch.num_columns() != wanted {
-        let given = batch.num_columns();
-        let message =
-            format!("{given} parameters are bound, but the prepared statement requires {wanted}");
-        return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
-    }
-    let columns: Vec<ArrayRef> = batch.columns().iter().map(plain).collect::<Result<_>>()?;
-    for row in 0..batch.num_rows() {
-        let values = columns.iter().map(|column| ScalarValue::try_from_array(column, row));
-        let values: Result<Row, _> = values.collect();
-        rows.push(values.map_err(|error| {
-            Error::new(SqlState::PROTOCOL_VIOLATION, "a parameter cannot be read")
-                .with_source(error)
-        })?);
-    }
-    Ok(())
-}
-
-/// Some clients send texts as dictionaries, and unions of all types where they know none.
-fn plain(column: &ArrayRef) -> Result<ArrayRef> {
-    match column.data_type() {
-        DataType::Dictionary(_, values) => cast(column, values).map_err(unread),
-        _ => Ok(Arc::clone(column)),
-    }
-}
-
-fn unread(error: ArrowError) -> Error {
-    Error::new(SqlState::PROTOCOL_VIOLATION, "the parameters cannot be read").with_source(error)
 }
 
 fn one_error(error: Error) -> BatchStream {

@@ -173,7 +173,8 @@ fn transactions(facts: &mut SqlInfoDataBuilder) {
     facts.append(SqlInfo::SqlTransactionsSupported, true);
     facts.append(SqlInfo::SqlSavepointsSupported, true);
     let snapshot = SqlTransactionIsolationLevel::SqlTransactionRepeatableRead as i32;
-    facts.append(SqlInfo::SqlDefaultTransactionIsolation, snapshot);
+    // Arrow's Java library gives and takes a 64-bit number here.
+    facts.append(SqlInfo::SqlDefaultTransactionIsolation, i64::from(snapshot));
     facts.append(SqlInfo::SqlSupportedTransactionsIsolationLevels, bit(snapshot));
     facts.append(SqlInfo::SqlDataDefinitionCausesTransactionCommit, false);
     facts.append(SqlInfo::SqlDataDefinitionsInTransactionsIgnored, false);

@@ -28,6 +28,7 @@ use super::request::{Request, content_type, format};
 use crate::admission::Permit;
 use crate::connections::{FrontEnd, Listed, Place};
 use crate::metrics::StatementKind;
+use crate::parameters;
 use crate::pump::{Pieces, Pump};
 use crate::shared::Shared;
 use crate::trace::Watch;
@@ -111,7 +112,8 @@ impl Statement {
             self.session.execute(&request.sql).await?
         } else {
             let prepared = self.session.prepare(&request.sql, &[]).await?;
-            self.session.execute_prepared(&prepared, &request.values()).await?
+            let values = parameters::of_texts(&prepared, request.texts())?;
+            self.session.execute_prepared(&prepared, &values).await?
         };
         if let Some(Copy::In(_)) = outcome.copy {
             return Err(Error::unsupported("COPY FROM STDIN over HTTP"));

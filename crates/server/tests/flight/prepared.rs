@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, Int64Array, NullArray, RecordBatch, StringArray};
 use arrow::datatypes::DataType;
 use tonic::Code;
 
@@ -63,6 +63,29 @@ async fn several_rows_of_parameters_change_all_or_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn values_of_other_types_are_converted() {
+    let server = server().await;
+    let mut client = client(&server).await;
+    update(&mut client, "CREATE TABLE t (n int PRIMARY KEY, name text, d numeric(9,2))").await;
+    let sql = "INSERT INTO t VALUES ($1, $2, $3)";
+    let mut insert = client.prepare(sql.to_owned(), None).await.unwrap();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from(vec!["1", "2"])),
+        Arc::new(Int64Array::from(vec![Some(10), None])),
+        Arc::new(NullArray::new(2)),
+    ];
+    insert.set_parameters(parameters(columns)).unwrap();
+    assert_eq!(insert.execute_update().await.unwrap(), 2);
+    let found = rows(&mut client, "SELECT * FROM t ORDER BY n").await;
+    assert_eq!(found, ["1|10|NULL", "2|NULL|NULL"]);
+    let sql = "SELECT name FROM t WHERE n = $1";
+    let mut select = client.prepare(sql.to_owned(), None).await.unwrap();
+    select.set_parameters(parameters(vec![Arc::new(Int64Array::from(vec![1]))])).unwrap();
+    let info = select.execute().await.unwrap();
+    assert_eq!(lines(&fetch(&mut client, info).await.unwrap()), ["10"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_closed_or_bound_wrongly_is_refused() {
     let server = server().await;
     let mut client = client(&server).await;
@@ -71,8 +94,8 @@ async fn what_was_closed_or_bound_wrongly_is_refused() {
     assert_eq!(codes(&status).1, "08P01");
     let values = parameters(vec![Arc::new(StringArray::from(vec!["many"]))]);
     prepared.set_parameters(values).unwrap();
-    let info = prepared.execute().await.unwrap();
-    assert_eq!(codes(&refusal(fetch(&mut client, info).await.unwrap_err())).1, "22P02");
+    let status = refusal(prepared.execute().await.unwrap_err());
+    assert_eq!(codes(&status), (Code::InvalidArgument, "22P02".to_owned()));
     prepared.clone().close().await.unwrap();
     let status = refusal(prepared.execute().await.unwrap_err());
     assert_eq!(codes(&status), (Code::NotFound, "26000".to_owned()));
