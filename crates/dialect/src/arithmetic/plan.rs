@@ -82,7 +82,8 @@ impl ExprPlanner for TypedOperators {
         let (Operand { expr: left, kind: first }, Operand { expr: right, kind: second }) = operands;
         Ok(match planned(operator, left, first, right, second) {
             Ok(planned) => PlannerResult::Planned(planned),
-            Err((left, right)) => {
+            Err(operands) => {
+                let (left, right) = *operands;
                 PlannerResult::Original(RawBinaryExpr { op: raw.op, left, right })
             }
         })
@@ -155,7 +156,7 @@ fn planned(
     first: Kind,
     right: Expr,
     second: Kind,
-) -> Result<Expr, (Expr, Expr)> {
+) -> Result<Expr, Box<(Expr, Expr)>> {
     use Kind::{Date, Decimal, Integer, Interval, Moment, Time};
     use Operator::{Divide, Minus, Multiply, Plus};
     Ok(match (operator, first, second) {
@@ -192,7 +193,7 @@ fn planned(
             temporal::interval_quotient().call(vec![left, right])
         }
         (Plus | Minus, Moment | Interval, Interval) => binary(left, operator, right),
-        _ => return Err((left, right)),
+        _ => return Err(Box::new((left, right))),
     })
 }
 

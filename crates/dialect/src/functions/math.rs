@@ -39,7 +39,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         float_function("log10", |columns| logarithm(columns, f64::log10)),
         Function::new(
             "log",
-            &[&[float.clone()], &[float.clone(), float.clone()]],
+            &[std::slice::from_ref(&float), &[float.clone(), float.clone()]],
             float.clone(),
             log,
         )
@@ -99,7 +99,8 @@ fn numeric_type(arguments: &[ArrowType]) -> PlanResult<ArrowType> {
 
 fn numeric_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let given = columns[0].data_type();
-    let target = numeric_type(&[given.clone()]).map_err(|e| Error::internal(e.to_string()))?;
+    let target =
+        numeric_type(std::slice::from_ref(given)).map_err(|e| Error::internal(e.to_string()))?;
     if target == *given {
         return Ok(columns[0].clone());
     }
