@@ -26,7 +26,7 @@ pub(super) fn classes(inputs: &Inputs<'_>, rows: &mut Rows) {
             ("relowner", relation.access.owner.into()),
             ("relam", access_method.into()),
             ("relfilenode", relation.oid.into()),
-            ("reltuples", shape.tuples.into()),
+            ("reltuples", shape.tuples),
             ("relhasindex", shape.has_index.into()),
             ("relpersistence", "p".into()),
             ("relkind", relation.kind().into()),

@@ -20,7 +20,8 @@ pub(super) fn milliseconds(text: &str) -> Option<u64> {
 
 /// The text that `SHOW` gives: in the longest unit that says it exactly.
 pub(super) fn text_of(milliseconds: u64) -> String {
-    let exact = UNITS.iter().find(|(_, unit)| milliseconds > 0 && milliseconds % unit == 0);
+    let exact =
+        UNITS.iter().find(|(_, unit)| milliseconds > 0 && milliseconds.is_multiple_of(*unit));
     match exact {
         Some((name, unit)) => format!("{}{name}", milliseconds / unit),
         None => "0".to_owned(),
