@@ -34,6 +34,7 @@ mod privileges;
 mod scan;
 mod scram;
 mod session;
+mod stack;
 mod statement;
 mod surroundings;
 

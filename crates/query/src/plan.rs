@@ -83,7 +83,7 @@ pub(crate) async fn physical(
 /// The columns that a plan's rows have.
 pub(crate) async fn schema(state: &SessionState, planned: &Planned) -> PlanResult<SchemaRef> {
     let physical = physical(state, &planned.plan).await?;
-    Ok(renamed(&physical.schema(), &planned.names))
+    Ok(renamed(&physical.schema(), &planned))
 }
 
 /// Runs a plan; its rows come as they are asked for.
@@ -94,7 +94,7 @@ pub(crate) async fn stream(
 ) -> Result<(SchemaRef, BatchStream)> {
     let told = |error| from_datafusion(error, sql);
     let physical = physical(state, &planned.plan).await.map_err(told)?;
-    let schema = renamed(&physical.schema(), &planned.names);
+    let schema = renamed(&physical.schema(), &planned);
     let rows = execute_stream(physical, state.task_ctx()).map_err(told)?;
     let sql = sql.to_owned();
     let output = Arc::clone(&schema);
@@ -125,10 +125,16 @@ pub(crate) async fn collect(
     Ok((schema, batches))
 }
 
-fn renamed(schema: &Schema, names: &[String]) -> SchemaRef {
-    let fields = schema.fields().iter().zip(names);
+/// The columns under the names that people read. What a field says beside its type, DataFusion
+/// forgets for some expressions on the way to the executable plan.
+fn renamed(schema: &Schema, planned: &Planned) -> SchemaRef {
+    let fields = schema.fields().iter().zip(planned.plan.schema().fields()).zip(&planned.names);
     let fields: Vec<_> = fields
-        .map(|(field, name)| field.as_ref().clone().with_name(name).with_nullable(true))
+        .map(|((field, told), name)| {
+            let field = field.as_ref().clone().with_name(name).with_nullable(true);
+            let forgotten = field.metadata().is_empty() && field.data_type() == told.data_type();
+            if forgotten { field.with_metadata(told.metadata().clone()) } else { field }
+        })
         .collect();
     Arc::new(Schema::new(fields))
 }

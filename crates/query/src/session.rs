@@ -20,6 +20,7 @@ use crate::planner::Planner;
 use crate::point::{self, Point};
 use crate::prepared::{Prepared, PreparedStatements};
 use crate::privileges::Identity;
+use crate::stack::with_room;
 use crate::statement::{self, Description, Execution, OfSession, Settings};
 use crate::surroundings::SessionFacts;
 
@@ -408,7 +409,7 @@ impl Session {
             sql,
             in_block: self.block.is_some(),
         };
-        let done = self.cancel.run(work(&mut execution)).await;
+        let done = with_room(self.cancel.run(work(&mut execution))).await;
         let transaction = planner.names.take();
         let wishes = planner.names.take_wishes();
         if self.settings.are_the_engines() {

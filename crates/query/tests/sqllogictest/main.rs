@@ -71,7 +71,7 @@ macro_rules! areas {
 }
 
 areas! {
-    aggregates copy ddl dml errors expressions queries roles settings transactions types
+    aggregates catalog copy ddl dml errors expressions queries roles settings transactions types
 }
 
 #[test]

@@ -1,0 +1,17 @@
+//! Room for planning: a statement of a few hundred words takes more stack than the threads of an
+//! ordinary runtime have, and running out of it would end the whole process.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+
+/// Where less than this is left of a thread's stack, work goes on on another one.
+const LEAST_BYTES: usize = 4 << 20;
+
+const STACK_BYTES: usize = 16 << 20;
+
+/// Does some work with enough stack under it.
+pub(crate) async fn with_room<F: Future>(work: F) -> F::Output {
+    let mut work = pin!(work);
+    poll_fn(|context| stacker::maybe_grow(LEAST_BYTES, STACK_BYTES, || work.as_mut().poll(context)))
+        .await
+}
