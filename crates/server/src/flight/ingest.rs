@@ -167,7 +167,7 @@ mod tests {
         let columns = "\"s\".\"a\"\"b\" (\"n\" bigint NOT NULL, \"d\" numeric(15,2))";
         let create = format!("CREATE TABLE {columns}");
         let drop = |exists| format!("DROP TABLE {exists}\"s\".\"a\"\"b\"");
-        assert_eq!(before(Missing::Create, There::Fail).unwrap(), [create.clone()]);
+        assert_eq!(before(Missing::Create, There::Fail).unwrap(), std::slice::from_ref(&create));
         assert!(before(Missing::Fail, There::Append).unwrap().is_empty());
         let maybe = format!("CREATE TABLE IF NOT EXISTS {columns}");
         assert_eq!(before(Missing::Create, There::Append).unwrap(), [maybe]);
