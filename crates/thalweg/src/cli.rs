@@ -120,8 +120,6 @@ impl DatabaseArguments {
 
     /// The threads that queries run on.
     pub fn runtime(settings: &DatabaseSettings) -> std::io::Result<Runtime> {
-        /// As much as a program's first thread has: planning needs no other stack then.
-        const STACK_BYTES: usize = 8 << 20;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.thread_stack_size(STACK_BYTES);
         if let Some(threads) = settings.threads {
