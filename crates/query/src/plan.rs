@@ -83,7 +83,7 @@ pub(crate) async fn physical(
 /// The columns that a plan's rows have.
 pub(crate) async fn schema(state: &SessionState, planned: &Planned) -> PlanResult<SchemaRef> {
     let physical = physical(state, &planned.plan).await?;
-    Ok(renamed(&physical.schema(), &planned))
+    Ok(renamed(&physical.schema(), planned))
 }
 
 /// Runs a plan; its rows come as they are asked for.
