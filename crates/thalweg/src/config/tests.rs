@@ -50,13 +50,13 @@ fn later_sources_win() {
     assert_eq!(config.settings.shell.format, Format::Table);
 
     let dumped = dump(&config).replace(&path.display().to_string(), "FILE");
-    assert!(dumped.starts_with(
+    assert!(dumped.contains(
         "[database]\n\
          checkpoint_size = \"1GiB\"  # default\n\
          durability = \"fsync\"      # --durability\n\
          memory_limit = \"1GiB\"     # THALWEG__DATABASE__MEMORY_LIMIT\n\
          # spill_directory =       # not set\n\
-         threads = 3               # FILE\n\n[shell]\n"
+         threads = 3               # FILE\n\n[limits]\n"
     ));
     assert!(dumped.contains("format = \"table\"           # default\n"), "{dumped}");
 }
