@@ -248,7 +248,7 @@ impl DatabaseBuilder {
         };
         let opened_micros = self.env.clock.now_micros();
         let engine = Engine::open(self.env, self.options)?;
-        let planners = Planners::new(runtime, threads);
+        let planners = Planners::new(runtime, threads)?;
         let shared = DatabaseShared {
             engine,
             planners,

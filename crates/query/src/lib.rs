@@ -23,6 +23,7 @@ mod catalog;
 mod copy_in;
 mod cursor;
 mod database;
+mod executor;
 mod loader;
 mod outcome;
 mod parameters;

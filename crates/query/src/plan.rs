@@ -7,7 +7,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
@@ -20,6 +20,7 @@ use thalweg_dialect::types::{arrow_field, column_type};
 use thalweg_types::Result;
 
 use crate::catalog::written;
+use crate::executor::Executor;
 use crate::outcome::BatchStream;
 
 /// A query's plan, and the names that its columns have for those who look at them.
@@ -95,7 +96,9 @@ pub(crate) async fn stream(
     let told = |error| from_datafusion(error, sql);
     let physical = physical(state, &planned.plan).await.map_err(told)?;
     let schema = renamed(&physical.schema(), &planned);
-    let rows = execute_stream(physical, state.task_ctx()).map_err(told)?;
+    let executor = state.config().get_extension::<Executor>();
+    let executor = executor.expect("every planner is given the database's executor");
+    let rows = executor.run(physical, state.task_ctx());
     let sql = sql.to_owned();
     let output = Arc::clone(&schema);
     let rows = rows.map(move |batch| {

@@ -9,8 +9,10 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
+use thalweg_types::Result;
 
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
+use crate::executor::Executor;
 use crate::privileges;
 
 /// How many idle planners are kept.
@@ -22,10 +24,14 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    fn new(runtime: &Arc<RuntimeEnv>, threads: usize) -> Planner {
+    fn new(runtime: &Arc<RuntimeEnv>, executor: &Arc<Executor>, threads: usize) -> Planner {
         let names = SessionCatalog::new();
         let config = SessionConfig::new()
+            .with_extension(Arc::clone(executor))
             .with_target_partitions(threads)
+            // Rows dealt out in turns lose the order of a series or a sorted subquery, which people
+            // expect to see kept; tables and files are split into parts by their scans.
+            .with_round_robin_repartition(false)
             .with_information_schema(false)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(DATABASE, thalweg_txn::DEFAULT_NAMESPACE);
@@ -49,18 +55,22 @@ impl Planner {
 /// The planners that no statement uses.
 pub(crate) struct Planners {
     runtime: Arc<RuntimeEnv>,
+    executor: Arc<Executor>,
     threads: usize,
     idle: Mutex<Vec<Planner>>,
 }
 
 impl Planners {
-    pub(crate) fn new(runtime: Arc<RuntimeEnv>, threads: usize) -> Planners {
-        Planners { runtime, threads, idle: Mutex::default() }
+    /// # Errors
+    /// Where the system refuses threads.
+    pub(crate) fn new(runtime: Arc<RuntimeEnv>, threads: usize) -> Result<Planners> {
+        let executor = Arc::new(Executor::start(threads)?);
+        Ok(Planners { runtime, executor, threads, idle: Mutex::default() })
     }
 
     pub(crate) fn take(&self) -> Planner {
         let idle = self.idle.lock().pop();
-        idle.unwrap_or_else(|| Planner::new(&self.runtime, self.threads))
+        idle.unwrap_or_else(|| Planner::new(&self.runtime, &self.executor, self.threads))
     }
 
     /// Takes back a planner whose settings are still those that it was made with.

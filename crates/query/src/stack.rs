@@ -7,7 +7,7 @@ use std::pin::pin;
 /// Where less than this is left of a thread's stack, work goes on on another one.
 const LEAST_BYTES: usize = 4 << 20;
 
-const STACK_BYTES: usize = 16 << 20;
+pub(crate) const STACK_BYTES: usize = 16 << 20;
 
 /// Does some work with enough stack under it.
 pub(crate) async fn with_room<F: Future>(work: F) -> F::Output {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use thalweg_env::RealMemory;
 
+mod allocator;
 mod bench_command;
 mod check_command;
 mod cli;
@@ -22,18 +23,8 @@ mod terminal;
 
 use cli::{Cli, Command};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-// SAFETY: declared as in mimalloc's header; any thread may call it at any time.
-unsafe extern "C" {
-    /// Frees what the calling thread keeps and, with `force`, gives all that any thread has freed
-    /// back to the system.
-    safe fn mi_collect(force: bool);
-}
-
 fn main() -> ExitCode {
-    RealMemory::gives_back_with(|| mi_collect(true));
+    RealMemory::gives_back_with(allocator::give_back);
     let cli = Cli::parse();
     let exit = match &cli.command {
         None => sql_command::run(&cli.sql),

@@ -80,7 +80,7 @@ fn upsert(table: &str, first: u64, rows: u64) -> String {
     // The factor is prime to the number of keys, so that each is met once in a million.
     format!(
         "INSERT INTO {table} \
-         SELECT (i * 7919) % {KEYS}, 'owner-' || (i % 5000), i, i * 0.5, i \
+         SELECT (i::bigint * 7919) % {KEYS}, 'owner-' || (i % 5000), i, i * 0.5, i \
          FROM generate_series({first}, {last}) AS series(i) \
          ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, balance = excluded.balance, \
          rate = excluded.rate, changed = excluded.changed",

@@ -128,7 +128,7 @@ impl Shell {
             let definition =
                 format!("SELECT view_definition FROM information_schema.views WHERE {}", place(""));
             for row in self.fetch_or_tell(&definition).await? {
-                notes.push_str(&format!("View definition:\n {}\n", row.join("")));
+                notes.push_str(&format!("View definition:\n{}\n", row.join("")));
             }
         }
         if !notes.is_empty() { self.tell(&format!("{notes}\n")) } else { Ok(()) }

@@ -83,7 +83,7 @@ fn commands_describe_the_database() {
 
 #[test]
 fn long_results_have_every_row() {
-    let printed = sql("SELECT value AS n FROM generate_series(1, 100000) AS t(value) ORDER BY n");
+    let printed = sql("SELECT value AS n FROM generate_series(1, 100000) AS t(value)");
     assert!(printed.ends_with("\n 100000\n(100000 rows)\n\n"), "{}", &printed[..100]);
     let rows = printed.lines().filter(|line| line.trim().parse::<u32>().is_ok()).count();
     assert_eq!(rows, 100_000);
