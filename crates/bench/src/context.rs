@@ -8,33 +8,28 @@ use thalweg_types::Result;
 use crate::data::TpchFiles;
 use crate::errors::while_doing;
 use crate::harness::Options;
-use crate::peers::DuckDb;
+use crate::machine;
+use crate::peers::{DuckDb, Programs, Python, Server};
 
 pub struct Context {
     pub scale: f64,
     /// How often each thing is measured.
     pub repetitions: usize,
     cache: PathBuf,
-    /// A Python that has DuckDB, if there is one.
     python: Option<PathBuf>,
+    server: PathBuf,
     clock: RealClock,
 }
 
 impl Context {
     pub fn new(options: &Options) -> Result<Context> {
         std::fs::create_dir_all(&options.cache).map_err(while_doing(options.cache.display()))?;
-        let python = DuckDb::find_python(options.python.as_deref());
-        if python.is_none() {
-            println!(
-                "  no python3 with duckdb here: that peer is left out \
-                 (bench/peers/requirements.txt says what to install)"
-            );
-        }
         Ok(Context {
             scale: options.scale,
             repetitions: options.repetitions.max(1),
             cache: options.cache.clone(),
-            python,
+            python: options.python.clone(),
+            server: options.server.clone(),
             clock: RealClock::new(),
         })
     }
@@ -46,16 +41,41 @@ impl Context {
 
     /// DuckDB on a database file, or in memory; nothing where it is not installed.
     pub fn duckdb(&self, database: Option<&Path>) -> Result<Option<DuckDb>> {
-        self.python.as_deref().map(|python| DuckDb::start(python, database)).transpose()
+        self.python("duckdb").map(|python| DuckDb::start(&python, database)).transpose()
+    }
+
+    /// A Python that has a module; nothing where it is not installed.
+    pub fn python(&self, module: &str) -> Option<Python> {
+        Python::with_module(self.python.as_deref(), module)
+    }
+
+    /// Our server on a new database.
+    pub async fn server(&self, scratch: &Scratch) -> Result<Server> {
+        Server::start(&self.server, scratch.path()).await
+    }
+
+    /// PostgreSQL's programs; nothing where they are not installed.
+    pub fn postgres_programs(&self) -> Option<Programs> {
+        let programs = Programs::find();
+        if programs.is_none() {
+            println!("  no PostgreSQL here: what needs it or its pgbench is left out");
+        }
+        programs
     }
 
     /// An empty directory that goes away with the value.
     pub fn scratch(&self, name: &str) -> Result<Scratch> {
-        let path = self.cache.join("scratch").join(format!("{name}-{}", std::process::id()));
-        let scratch = Scratch { path };
-        scratch.remove();
-        std::fs::create_dir_all(&scratch.path).map_err(while_doing(scratch.path.display()))?;
-        Ok(scratch)
+        Scratch::below(&self.cache.join("scratch"), name)
+    }
+
+    /// An empty directory on a disk for servers, which other users may enter: PostgreSQL does not
+    /// run as root, and root's cache is closed to everybody else.
+    pub fn scratch_for_servers(&self, name: &str) -> Result<Scratch> {
+        match machine::is_root() {
+            // Never kept in memory, as `/tmp` may be.
+            true => Scratch::below(Path::new("/var/tmp/thalweg-bench"), name),
+            false => self.scratch(name),
+        }
     }
 
     /// Seconds since some fixed moment.
@@ -77,6 +97,13 @@ pub struct Scratch {
 }
 
 impl Scratch {
+    fn below(directory: &Path, name: &str) -> Result<Scratch> {
+        let scratch = Scratch { path: directory.join(format!("{name}-{}", std::process::id())) };
+        scratch.remove();
+        std::fs::create_dir_all(&scratch.path).map_err(while_doing(scratch.path.display()))?;
+        Ok(scratch)
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,13 +1,15 @@
 //! The data of the workloads as Parquet files, made once and kept in the cache.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
+use arrow::csv;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
-use thalweg_types::{Error, Result};
+use thalweg_types::Result;
 
 use crate::errors::while_doing;
 use crate::tpch::{TABLES, Table};
@@ -38,36 +40,64 @@ impl TpchFiles {
 
     /// The rows of a table as plain Arrow, batch by batch.
     pub fn read(&self, table: &str) -> Result<ParquetRecordBatchReader> {
-        let path = self.path(table);
-        let failed = || path.display().to_string();
-        #[expect(clippy::disallowed_methods, reason = "the benchmarks' own data, not a database's")]
-        let file = std::fs::File::open(&path).map_err(while_doing(failed()))?;
-        ParquetRecordBatchReaderBuilder::try_new(file)
-            .and_then(ParquetRecordBatchReaderBuilder::build)
-            .map_err(while_doing(failed()))
+        self.reader(table)?.build().map_err(while_doing(table))
     }
 
-    /// Writes beside the place and renames, so that a file is whole or not there.
-    #[expect(clippy::disallowed_methods, reason = "the benchmarks' own data, not a database's")]
+    /// How many rows a table has.
+    pub fn rows(&self, table: &str) -> Result<u64> {
+        let rows = self.reader(table)?.metadata().file_metadata().num_rows();
+        u64::try_from(rows).map_err(while_doing(table))
+    }
+
+    fn reader(&self, table: &str) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+        let path = self.path(table);
+        #[expect(clippy::disallowed_methods, reason = "the benchmarks' own data, not a database's")]
+        let file = File::open(&path).map_err(while_doing(path.display()))?;
+        ParquetRecordBatchReaderBuilder::try_new(file).map_err(while_doing(path.display()))
+    }
+
+    /// A table as CSV without a header, made now if it is not in the cache.
+    pub fn csv(&self, table: &str) -> Result<PathBuf> {
+        let path = self.directory.join(format!("{table}.csv"));
+        if path.exists() {
+            return Ok(path);
+        }
+        println!("  making {table} as CSV");
+        create_whole(&path, |file| {
+            let mut writer = csv::WriterBuilder::new().with_header(false).build(file);
+            for batch in self.read(table)? {
+                let batch = batch.map_err(while_doing(table))?;
+                writer.write(&batch).map_err(while_doing(table))?;
+            }
+            Ok(())
+        })?;
+        Ok(path)
+    }
+
     fn make(&self, table: &Table, scale: f64) -> Result<()> {
-        let path = self.path(table.name);
-        let unfinished = path.with_extension("unfinished");
-        let failed = |error: &dyn std::fmt::Display| -> Error {
-            while_doing(format!("making {}", path.display()))(error)
-        };
-        let file = std::fs::File::create(&unfinished).map_err(|error| failed(&error))?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .build();
         let schema = table.schema();
-        let mut writer = ArrowWriter::try_new(file, schema.clone(), Some(properties))
-            .map_err(|error| failed(&error))?;
-        for columns in table.rows(scale) {
-            let batch = RecordBatch::try_new(schema.clone(), columns);
-            let batch = batch.map_err(|error| failed(&error))?;
-            writer.write(&batch).map_err(|error| failed(&error))?;
-        }
-        writer.close().map_err(|error| failed(&error))?;
-        std::fs::rename(&unfinished, &path).map_err(|error| failed(&error))
+        create_whole(&self.path(table.name), |file| {
+            let mut writer = ArrowWriter::try_new(file, schema.clone(), Some(properties))
+                .map_err(while_doing(table.name))?;
+            for columns in table.rows(scale) {
+                let batch = RecordBatch::try_new(schema.clone(), columns);
+                let batch = batch.map_err(while_doing(table.name))?;
+                writer.write(&batch).map_err(while_doing(table.name))?;
+            }
+            writer.close().map(drop).map_err(while_doing(table.name))
+        })
     }
+}
+
+/// Writes beside the place and renames, so that a file is whole or not there.
+#[expect(clippy::disallowed_methods, reason = "the benchmarks' own data, not a database's")]
+fn create_whole(path: &Path, write: impl FnOnce(File) -> Result<()>) -> Result<()> {
+    let unfinished = path.with_extension("unfinished");
+    let failed = || format!("making {}", path.display());
+    let file = File::create(&unfinished).map_err(while_doing(failed()))?;
+    write(file)?;
+    std::fs::rename(&unfinished, path).map_err(while_doing(failed()))
 }

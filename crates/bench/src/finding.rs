@@ -9,8 +9,13 @@ use crate::Samples;
 pub enum Unit {
     Seconds,
     Megabytes,
+    /// 1,024 bytes.
+    Kibibytes,
+    /// 1,048,576 bytes.
+    Mebibytes,
     MegabytesPerSecond,
     RowsPerSecond,
+    StatementsPerSecond,
     Count,
 }
 
@@ -19,6 +24,10 @@ pub enum Unit {
 pub enum Wanted {
     /// Ours divided by the peer's is at most this.
     RatioAtMost(f64),
+    /// Ours divided by the peer's is at least this.
+    RatioAtLeast(f64),
+    /// Ours is at most this.
+    AtMost(f64),
     /// Ours is at least this.
     AtLeast(f64),
     /// Shown for information.
@@ -81,6 +90,8 @@ impl Finding {
     pub fn reached(&self) -> Option<bool> {
         match self.wanted {
             Wanted::RatioAtMost(bound) => self.ratio().map(|ratio| ratio <= bound),
+            Wanted::RatioAtLeast(bound) => self.ratio().map(|ratio| ratio >= bound),
+            Wanted::AtMost(bound) => Some(self.ours.median() <= bound),
             Wanted::AtLeast(bound) => Some(self.ours.median() >= bound),
             Wanted::Nothing => None,
         }
@@ -125,6 +136,8 @@ mod tests {
         assert_eq!((alone.ratio(), alone.reached()), (None, None));
         let beside = alone.clone().beside("peer", Samples::from(4.0));
         assert_eq!((beside.ratio(), beside.reached()), (Some(0.5), Some(true)));
+        let faster = beside.wanted(Wanted::RatioAtLeast(1.0));
+        assert_eq!(faster.reached(), Some(false));
         let absent = alone.beside("peer", Samples::default());
         assert_eq!(absent.peer, None);
     }

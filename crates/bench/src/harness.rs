@@ -19,8 +19,10 @@ pub struct Options {
     pub scale: f64,
     /// How often each thing is measured.
     pub repetitions: usize,
-    /// The Python that has DuckDB, unless `python3` on the path does.
+    /// The Python that has the peers' modules, unless `python3` on the path does.
     pub python: Option<PathBuf>,
+    /// The program whose `serve` is measured.
+    pub server: PathBuf,
     /// Where generated data and intermediate findings are kept.
     pub cache: PathBuf,
 }

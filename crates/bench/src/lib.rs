@@ -6,6 +6,7 @@
 //!
 //! Nothing here is a test: a number is wanted, not demanded, and a slow machine fails nothing.
 
+mod clients;
 mod context;
 mod data;
 mod errors;

@@ -1,5 +1,6 @@
 //! What the numbers were measured on, and how much memory and disk are in use.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,15 +42,39 @@ pub fn today() -> String {
 
 /// The memory of this process that is in RAM, in bytes, after what was freed had time to go.
 pub fn resident_bytes() -> Result<u64> {
+    resident_bytes_of(std::process::id())
+}
+
+/// The same of another process.
+pub fn resident_bytes_of(process: u32) -> Result<u64> {
     RealClock::new().sleep(Duration::from_millis(1500));
-    let status = std::fs::read_to_string("/proc/self/status")
-        .map_err(while_doing("reading the memory in use"))?;
+    status_bytes(process, "VmRSS:")
+}
+
+fn status_bytes(process: u32, line: &str) -> Result<u64> {
+    let path = format!("/proc/{process}/status");
+    let status = std::fs::read_to_string(&path).map_err(while_doing(path))?;
     let kib = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .find_map(|text| text.strip_prefix(line))
         .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok())
         .unwrap_or_default();
     Ok(kib * 1024)
+}
+
+/// How many files and sockets this process may have open.
+pub fn open_files_allowed() -> Result<usize> {
+    let limits = std::fs::read_to_string("/proc/self/limits")
+        .map_err(while_doing("reading the limit of open files"))?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let soft = line.and_then(|line| line.split_whitespace().next()).unwrap_or_default();
+    // The kernel says "unlimited" where there is none.
+    Ok(soft.parse().unwrap_or(usize::MAX))
+}
+
+/// Whether this process may do everything, which servers such as PostgreSQL refuse to run as.
+pub fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }
 
 /// The bytes of all files below a directory.

@@ -1,8 +1,11 @@
 //! The workloads, a file each. A new one is a file with a `WORKLOAD`, and a line here.
 
+mod copy_in;
 mod load;
 mod memory;
 mod recovery;
+mod results;
+mod statements;
 mod tpch;
 mod updates;
 
@@ -20,8 +23,16 @@ pub struct Workload {
     pub(crate) run: for<'a> fn(&'a Context) -> LocalBoxFuture<'a, Result<Findings>>,
 }
 
-pub static WORKLOADS: [Workload; 5] =
-    [load::WORKLOAD, tpch::WORKLOAD, memory::WORKLOAD, updates::WORKLOAD, recovery::WORKLOAD];
+pub static WORKLOADS: [Workload; 8] = [
+    load::WORKLOAD,
+    tpch::WORKLOAD,
+    memory::WORKLOAD,
+    updates::WORKLOAD,
+    recovery::WORKLOAD,
+    results::WORKLOAD,
+    statements::WORKLOAD,
+    copy_in::WORKLOAD,
+];
 
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Workload> {

@@ -16,8 +16,8 @@ Examples:
   thalweg bench all                  every workload; writes bench/RESULTS.md and bench/report.html
   thalweg bench load --scale 0.1 --python venv/bin/python
 
-Data is made once and kept in the cache. DuckDB is measured beside where python3 has it:
-pip install -r bench/peers/requirements.txt";
+Data is made once and kept in the cache. Peers are measured beside where they are installed:
+PostgreSQL with its pgbench and psql, and what python3 has of bench/peers/requirements.txt.";
 
 /// Measures Thalweg beside its peers, in turns in one run
 #[derive(Debug, Args)]
@@ -35,9 +35,12 @@ pub struct BenchArguments {
     /// Where `all` writes its report
     #[arg(long, value_name = "DIR", default_value = "bench")]
     report: PathBuf,
-    /// The Python that has DuckDB [default: python3]
+    /// The Python that has the peers' modules [default: python3]
     #[arg(long, value_name = "FILE")]
     python: Option<PathBuf>,
+    /// The program whose server is measured [default: this one]
+    #[arg(long, value_name = "FILE")]
+    server: Option<PathBuf>,
     /// Where data is kept between runs [default: thalweg/bench in the user's cache]
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
@@ -51,22 +54,28 @@ fn workload_names() -> PossibleValuesParser {
 }
 
 pub fn run(arguments: &BenchArguments) -> Exit {
-    let options = Options {
-        scale: arguments.scale,
-        repetitions: arguments.repetitions,
-        python: arguments.python.clone(),
-        cache: arguments.cache.clone().unwrap_or_else(cache_directory),
-    };
-    let told = match named(&arguments.workload) {
-        Some(workload) => run_one(workload, &options),
-        None => run_all(&options, &arguments.report),
-    };
-    match told {
+    match measure(arguments) {
         Ok(()) => Exit::Success,
         Err(error) => {
             report::tell(&error);
             Exit::StatementFailed
         }
+    }
+}
+
+fn measure(arguments: &BenchArguments) -> Result<()> {
+    let program = std::env::current_exe()
+        .map_err(|error| Error::internal("this program cannot be found").with_source(error))?;
+    let options = Options {
+        scale: arguments.scale,
+        repetitions: arguments.repetitions,
+        python: arguments.python.clone(),
+        server: arguments.server.clone().unwrap_or_else(|| program.clone()),
+        cache: arguments.cache.clone().unwrap_or_else(cache_directory),
+    };
+    match named(&arguments.workload) {
+        Some(workload) => run_one(workload, &options),
+        None => run_all(&options, &program, &arguments.report),
     }
 }
 
@@ -76,21 +85,20 @@ fn run_one(workload: &Workload, options: &Options) -> Result<()> {
     runtime.block_on(thalweg_bench::run(workload, options)).map(drop)
 }
 
-fn run_all(options: &Options, directory: &Path) -> Result<()> {
-    let program = std::env::current_exe()
-        .map_err(|error| Error::internal("this program cannot be found").with_source(error))?;
+fn run_all(options: &Options, program: &Path, directory: &Path) -> Result<()> {
     let arguments = |workload: &Workload| {
         let mut arguments = vec![
             "bench".to_owned(),
             workload.name.to_owned(),
             format!("--scale={}", options.scale),
             format!("--repetitions={}", options.repetitions),
+            format!("--server={}", options.server.display()),
             format!("--cache={}", options.cache.display()),
         ];
         arguments.extend(options.python.iter().map(|path| format!("--python={}", path.display())));
         arguments
     };
-    thalweg_bench::run_all(options, &program, arguments, directory)
+    thalweg_bench::run_all(options, program, arguments, directory)
 }
 
 fn cache_directory() -> PathBuf {

@@ -1,14 +1,14 @@
 //! DuckDB in a Python process, driven over its standard input.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use thalweg_types::{Error, Result};
 
-use super::Rows;
+use super::{Python, Rows};
 use crate::errors::while_doing;
 
 const SCRIPT: &str = include_str!("../../../../bench/peers/duckdb_peer.py");
@@ -27,27 +27,16 @@ enum Answer {
 }
 
 impl DuckDb {
-    /// The Python to use: the one asked for, or the path's; nothing if it has no DuckDB.
-    pub fn find_python(asked: Option<&Path>) -> Option<PathBuf> {
-        let python = asked.map_or_else(|| PathBuf::from("python3"), Path::to_owned);
-        let probe = Command::new(&python)
-            .args(["-c", "import duckdb"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        probe.is_ok_and(|status| status.success()).then_some(python)
-    }
-
     /// Opens a database file, or one in memory.
-    pub fn start(python: &Path, database: Option<&Path>) -> Result<DuckDb> {
+    pub fn start(python: &Python, database: Option<&Path>) -> Result<DuckDb> {
         let database = database.unwrap_or(Path::new(":memory:"));
-        let mut child = Command::new(python)
-            .args(["-c", SCRIPT])
+        let mut child = python
+            .command(SCRIPT)
             .arg(database)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(while_doing(python.display()))?;
+            .map_err(while_doing("starting DuckDB"))?;
         let requests = child.stdin.take().expect("standard input is a pipe");
         let answers = child.stdout.take().expect("standard output is a pipe");
         let mut peer = DuckDb { child, requests, answers: BufReader::new(answers) };

@@ -8,8 +8,11 @@ pub fn shown(value: f64, unit: Unit) -> String {
         Unit::Seconds if value < 1.0 => format!("{} ms", digits(value * 1000.0)),
         Unit::Seconds => format!("{} s", digits(value)),
         Unit::Megabytes => format!("{} MB", digits(value)),
+        Unit::Kibibytes => format!("{} KiB", digits(value)),
+        Unit::Mebibytes => format!("{} MiB", digits(value)),
         Unit::MegabytesPerSecond => format!("{} MB/s", digits(value)),
         Unit::RowsPerSecond => format!("{} M rows/s", digits(value / 1e6)),
+        Unit::StatementsPerSecond => format!("{}/s", digits(value)),
         Unit::Count => format!("{value:.0}"),
     }
 }
@@ -33,6 +36,8 @@ pub fn ratio(finding: &Finding) -> String {
 pub fn wanted(finding: &Finding) -> String {
     let bound = match finding.wanted {
         Wanted::RatioAtMost(bound) => format!("≤ {bound:.2}x"),
+        Wanted::RatioAtLeast(bound) => format!("≥ {bound:.2}x"),
+        Wanted::AtMost(bound) => format!("≤ {}", shown(bound, finding.unit)),
         Wanted::AtLeast(bound) => format!("≥ {}", shown(bound, finding.unit)),
         Wanted::Nothing => return String::new(),
     };

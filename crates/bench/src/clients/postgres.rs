@@ -1,0 +1,123 @@
+//! PostgreSQL's protocol, as much of it as statements and discarded rows need.
+
+use std::ops::ControlFlow;
+
+use thalweg_types::{Error, Result};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::errors::while_doing;
+use crate::peers::Endpoint;
+
+/// What is asked of the socket at once.
+const READ_BYTES: usize = 64 << 10;
+const PROTOCOL_VERSION: u32 = 3 << 16;
+
+pub struct Connection {
+    socket: TcpStream,
+    received: Vec<u8>,
+    /// How much of `received` has been looked at.
+    seen: usize,
+}
+
+impl Connection {
+    pub async fn open(server: &Endpoint) -> Result<Connection> {
+        let socket = TcpStream::connect(("127.0.0.1", server.port)).await;
+        let socket = socket.map_err(while_doing(format!("connecting to {}", server.name)))?;
+        socket.set_nodelay(true).map_err(while_doing("a socket's options"))?;
+        let mut connection = Connection { socket, received: Vec::new(), seen: 0 };
+        let parameters = Endpoint::PARAMETERS.map(|text| [text.as_bytes(), b"\0"].concat());
+        let body = [&PROTOCOL_VERSION.to_be_bytes()[..], &parameters.concat(), b"\0"].concat();
+        let length = u32::try_from(body.len() + 4).expect("a start is short");
+        connection.send(&[&length.to_be_bytes()[..], &body].concat()).await?;
+        connection.answer(&mut |_| ControlFlow::Continue(())).await?;
+        Ok(connection)
+    }
+
+    /// Runs statements, rows as text; how many rows they gave.
+    pub async fn execute(&mut self, sql: &str) -> Result<u64> {
+        self.query(sql, &mut |_| ControlFlow::Continue(())).await
+    }
+
+    /// Runs statements through the simple protocol. `look` is told the number of rows after each
+    /// read, and may end the reading: then the connection is of no more use.
+    pub async fn query(
+        &mut self,
+        sql: &str,
+        look: &mut impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        self.send(&message(b'Q', &[sql.as_bytes(), b"\0"])).await?;
+        self.answer(look).await
+    }
+
+    /// The same through the extended protocol, rows in binary.
+    pub async fn query_binary(
+        &mut self,
+        sql: &str,
+        look: &mut impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let parse = message(b'P', &[b"\0", sql.as_bytes(), b"\0", &[0, 0]]);
+        // The unnamed portal of the unnamed statement: no parameters, every column in binary.
+        let bind = message(b'B', &[b"\0\0", &[0, 0], &[0, 0], &[0, 1, 0, 1]]);
+        let execute = message(b'E', &[b"\0", &[0, 0, 0, 0]]);
+        let sync = message(b'S', &[]);
+        self.send(&[parse, bind, execute, sync].concat()).await?;
+        self.answer(look).await
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.socket.write_all(bytes).await.map_err(while_doing("sending to a server"))
+    }
+
+    /// Reads until the server is ready for the next statement; how many rows came.
+    async fn answer(&mut self, look: &mut impl FnMut(u64) -> ControlFlow<()>) -> Result<u64> {
+        let (mut rows, mut error) = (0, None);
+        loop {
+            while let Some((kind, body)) = self.next_message() {
+                match kind {
+                    b'D' => rows += 1,
+                    b'E' => error = Some(String::from_utf8_lossy(body).replace('\0', " ")),
+                    b'Z' => {
+                        return match error {
+                            None => Ok(rows),
+                            Some(error) => Err(Error::internal(format!("a server said: {error}"))),
+                        };
+                    }
+                    _ => {}
+                }
+            }
+            if look(rows).is_break() {
+                return Ok(rows);
+            }
+            self.receive().await?;
+        }
+    }
+
+    /// The next message, if all of it is here.
+    fn next_message(&mut self) -> Option<(u8, &[u8])> {
+        let rest = &self.received[self.seen..];
+        let (head, rest) = rest.split_first_chunk::<5>()?;
+        let [kind, length @ ..] = *head;
+        let length = (u32::from_be_bytes(length) as usize).saturating_sub(4);
+        let body = rest.get(..length)?;
+        self.seen += head.len() + length;
+        Some((kind, body))
+    }
+
+    async fn receive(&mut self) -> Result<()> {
+        self.received.drain(..self.seen);
+        self.seen = 0;
+        self.received.reserve(READ_BYTES);
+        let read = self.socket.read_buf(&mut self.received).await;
+        match read.map_err(while_doing("reading from a server"))? {
+            0 => Err(Error::internal("the server closed the connection")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn message(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let body = parts.concat();
+    let length = u32::try_from(body.len() + 4).expect("the workloads' statements are short");
+    [&[kind][..], &length.to_be_bytes(), &body].concat()
+}

@@ -1,0 +1,92 @@
+//! A server as a process of its own, ours or a peer's, that goes away with the value.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use thalweg_env::{Clock, RealClock};
+use thalweg_types::{Error, Result};
+
+use crate::errors::while_doing;
+
+/// How long a server may take until it takes clients in.
+const PATIENCE: Duration = Duration::from_secs(60);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+pub const USER: &str = "thalweg";
+pub const DATABASE: &str = "postgres";
+
+/// Where PostgreSQL clients find a server on this machine. It lets everybody in.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// How the server is called in the report.
+    pub name: String,
+    pub port: u16,
+}
+
+impl Endpoint {
+    /// What a client says at the start: names, each followed by its value.
+    pub const PARAMETERS: [&str; 4] = ["user", USER, "database", DATABASE];
+
+    /// As libpq and what is made of it want it.
+    pub fn connection_string(&self) -> String {
+        format!("host=127.0.0.1 port={} user={USER} dbname={DATABASE}", self.port)
+    }
+}
+
+pub struct Daemon {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Daemon {
+    /// Starts a server that says `ready` in its log once it takes clients in.
+    pub fn start(mut command: Command, log: &Path, ready: &str) -> Result<Daemon> {
+        #[expect(clippy::disallowed_methods, reason = "a server's log, not a database's file")]
+        let file = std::fs::File::create(log).map_err(while_doing(log.display()))?;
+        // A file and not a pipe: nobody reads along, and a full pipe would stop the server.
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().map_err(while_doing(log.display()))?)
+            .stderr(file)
+            .spawn()
+            .map_err(while_doing(command.get_program().display()))?;
+        let mut daemon = Daemon { child, log: log.to_owned() };
+        daemon.wait_until(ready)?;
+        Ok(daemon)
+    }
+
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn wait_until(&mut self, ready: &str) -> Result<()> {
+        let clock = RealClock::new();
+        loop {
+            let said = std::fs::read_to_string(&self.log).map_err(while_doing("a server's log"))?;
+            if said.contains(ready) {
+                return Ok(());
+            }
+            let ended = self.child.try_wait().map_err(while_doing("waiting for a server"))?;
+            if ended.is_some() || clock.monotonic() > PATIENCE {
+                return Err(Error::internal("a server did not start").with_detail(said));
+            }
+            clock.sleep(BETWEEN_LOOKS);
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // A process that already ended needs no end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port that nobody listens on at the moment.
+pub async fn free_port() -> Result<u16> {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await;
+    let address = listener.and_then(|listener| listener.local_addr());
+    Ok(address.map_err(while_doing("looking for a free port"))?.port())
+}

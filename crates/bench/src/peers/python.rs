@@ -1,0 +1,52 @@
+//! A Python that has what a peer or a client needs, and scripts that run in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::de::DeserializeOwned;
+use thalweg_types::{Error, Result};
+
+use crate::errors::while_doing;
+
+pub struct Python(PathBuf);
+
+impl Python {
+    /// The one asked for, or the path's; nothing, and a word about it, if it lacks the module.
+    pub fn with_module(asked: Option<&Path>, module: &str) -> Option<Python> {
+        let python = asked.map_or_else(|| PathBuf::from("python3"), Path::to_owned);
+        let probe = Command::new(&python)
+            .args(["-c", &format!("import {module}")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        if probe.is_ok_and(|status| status.success()) {
+            return Some(Python(python));
+        }
+        println!(
+            "  no python3 with {module} here: what needs it is left out \
+             (bench/peers/requirements.txt says what to install)"
+        );
+        None
+    }
+
+    /// A process that will run a script.
+    pub fn command(&self, script: &str) -> Command {
+        let mut command = Command::new(&self.0);
+        command.args(["-c", script]);
+        command
+    }
+
+    /// Runs a script to its end; what its one line of JSON says.
+    pub fn run<T: DeserializeOwned>(&self, script: &str, arguments: &[&str]) -> Result<T> {
+        let output = self
+            .command(script)
+            .args(arguments)
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(while_doing(self.0.display()))?;
+        if !output.status.success() {
+            return Err(Error::internal(format!("{} ended: {}", self.0.display(), output.status)));
+        }
+        serde_json::from_slice(&output.stdout).map_err(while_doing("a script's answer"))
+    }
+}
