@@ -2,19 +2,25 @@
 //! operator which is slow to give way holds up nobody else's messages: a cancel is heard, and its
 //! client told, whatever the operators do.
 
+mod giving_way;
+
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::TaskContext;
+use datafusion::execution::session_state::SessionState;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, Stream, StreamExt};
 use thalweg_types::{Error, Result};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_util::task::AbortOnDropHandle;
+
+pub(crate) use giving_way::JoinsGiveWay;
 
 use crate::stack::STACK_BYTES;
 
@@ -31,7 +37,9 @@ impl Executor {
     /// Where the system refuses threads.
     pub(crate) fn start(threads: usize) -> Result<Executor> {
         let runtime = Builder::new_multi_thread()
-            .worker_threads(threads)
+            // More than there are cores, so that a short statement does not wait for a long one to
+            // give way: the system shares the cores out among them.
+            .worker_threads(threads * 2)
             .thread_name("thalweg-query")
             .thread_stack_size(STACK_BYTES)
             .enable_all()
@@ -42,12 +50,16 @@ impl Executor {
         Ok(Executor { runtime: Some(runtime) })
     }
 
-    /// Starts a plan. Dropping its rows ends it, as soon as its operators give way.
-    pub(crate) fn run(&self, plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Rows {
+    /// Starts a plan. Dropping its rows ends it, as soon as its operators give way or its scans
+    /// look at [`Stop`].
+    pub(crate) fn run(&self, plan: Arc<dyn ExecutionPlan>, state: &SessionState) -> Rows {
         let runtime = self.runtime.as_ref().expect("in place until the executor is dropped");
+        let stop = Arc::new(Stop::default());
+        let config = state.config().clone().with_extension(Arc::clone(&stop));
+        let context = Arc::new(TaskContext::from(state).with_session_config(config));
         let (sender, batches) = channel(BATCHES_AHEAD);
         let work = runtime.spawn(forward(plan, context, sender));
-        Rows { batches, work: Some(AbortOnDropHandle::new(work)) }
+        Rows { batches, work: Some(AbortOnDropHandle::new(work)), stop }
     }
 }
 
@@ -74,11 +86,34 @@ async fn forward(
     Ok(())
 }
 
+/// Whether nobody wants a plan's rows any more. A task is dropped where it gives way, and a join
+/// that finds nothing reads batch after batch before it does.
+#[derive(Default)]
+pub(crate) struct Stop(AtomicBool);
+
+impl Stop {
+    /// The one of the plan that a context belongs to.
+    pub(crate) fn of(context: &TaskContext) -> Option<Arc<Stop>> {
+        context.session_config().get_extension::<Stop>()
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The rows of a plan that runs elsewhere.
 pub(crate) struct Rows {
     batches: Receiver<RecordBatch>,
     /// `None` after the end was told.
     work: Option<AbortOnDropHandle<PlanResult<()>>>,
+    stop: Arc<Stop>,
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        self.stop.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Stream for Rows {

@@ -98,7 +98,7 @@ pub(crate) async fn stream(
     let schema = renamed(&physical.schema(), &planned);
     let executor = state.config().get_extension::<Executor>();
     let executor = executor.expect("every planner is given the database's executor");
-    let rows = executor.run(physical, state.task_ctx());
+    let rows = executor.run(physical, state);
     let sql = sql.to_owned();
     let output = Arc::clone(&schema);
     let rows = rows.map(move |batch| {

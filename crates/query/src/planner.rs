@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use thalweg_types::Result;
 
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
-use crate::executor::Executor;
+use crate::executor::{Executor, JoinsGiveWay};
 use crate::privileges;
 
 /// How many idle planners are kept.
@@ -38,7 +38,8 @@ impl Planner {
         let builder = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(Arc::clone(runtime))
-            .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))));
+            .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))))
+            .with_physical_optimizer_rule(Arc::new(JoinsGiveWay));
         let mut builder = thalweg_dialect::configure(builder);
         for rule in thalweg_dialect::rewrite::analyzer_rules() {
             builder = builder.with_analyzer_rule(rule);

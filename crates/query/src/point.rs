@@ -100,7 +100,7 @@ impl Point {
                 let Some(id) = self.find(&state, values, key)? else {
                     return Ok(Some(Outcome::done(Tag::Update(0))));
                 };
-                let mut columns = state.rows_at(&[id])?.columns().to_vec();
+                let mut columns = self.whole_row(&state, id)?;
                 for (column, parameter) in assignments {
                     columns[*column] = array(&values[*parameter])?;
                 }
@@ -132,9 +132,7 @@ impl Point {
         let rows = match found {
             None => Vec::new(),
             Some(id) => {
-                let row = state.rows_at(&[id])?;
-                let columns = columns.iter().map(|at| Arc::clone(row.column(*at))).collect();
-                vec![batch(schema, columns)?]
+                vec![batch(schema, state.row_at(id, columns)?)?]
             }
         };
         Ok(Outcome::batches(Arc::clone(schema), rows, Tag::Select))
@@ -162,7 +160,7 @@ impl Point {
             (Some(_), Conflict::Refuse) => return Ok(None),
             (Some(_), Conflict::Skip) => return Ok(Some(Outcome::done(Tag::Insert(0)))),
             (Some(id), Conflict::Update { columns, shaper }) => {
-                let mut merged = state.rows_at(&[id])?.columns().to_vec();
+                let mut merged = self.whole_row(state, id)?;
                 for column in columns {
                     merged[*column] = Arc::clone(new.column(*column));
                 }
@@ -183,6 +181,11 @@ impl Point {
     ) -> Result<Option<RowId>> {
         let columns = key.iter().map(|at| array(&values[*at])).collect::<Result<Vec<_>>>()?;
         Ok(state.probe(&self.key, &columns).into_iter().next().flatten())
+    }
+
+    fn whole_row(&self, state: &TableState, id: RowId) -> Result<Vec<ArrayRef>> {
+        let all: Vec<usize> = (0..self.table.columns.len()).collect();
+        state.row_at(id, &all)
     }
 
     /// A whole row whose columns have the table's types, but for those of `other`.

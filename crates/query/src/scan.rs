@@ -33,6 +33,8 @@ use datafusion::physical_plan::{
 };
 use thalweg_store::{ChunkView, TableState};
 
+use crate::executor::Stop;
+
 pub(crate) use statistics::table_statistics;
 
 /// The name of the column that tells a row's place; only statements that change rows see it.
@@ -178,7 +180,12 @@ impl ExecutionPlan for ShardScan {
         Ok(Arc::new(fresh))
     }
 
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let stop = Stop::of(&context);
         let schema = self.schema();
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let chunks_read = MetricBuilder::new(&self.metrics).counter("chunks_read", partition);
@@ -187,6 +194,9 @@ impl ExecutionPlan for ShardScan {
         let scan = self.clone();
         let batches = std::iter::from_fn(move || {
             let timer = metrics.elapsed_compute().timer();
+            if stop.as_ref().is_some_and(|stop| stop.is_wanted()) {
+                return None;
+            }
             while left > 0 {
                 let Some(chunk) = &cursor.chunk else {
                     let index = scan.next.fetch_add(1, Ordering::Relaxed);

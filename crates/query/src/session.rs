@@ -154,7 +154,7 @@ impl Session {
     /// an open transaction block has failed.
     pub async fn execute(&mut self, sql: &str) -> Result<Outcome> {
         let outcome = match parse_single(sql) {
-            Ok(parsed) => self.run_timed(parsed, sql).await,
+            Ok(parsed) => Box::pin(self.run_timed(parsed, sql)).await,
             Err(error) => Err(error),
         };
         self.note_failure(outcome)
@@ -168,7 +168,7 @@ impl Session {
     /// What is wrong with the statement; an open transaction block has failed.
     pub async fn prepare(&mut self, sql: &str, declared: &[Option<DataType>]) -> Result<Prepared> {
         let prepared = match parse_single(sql) {
-            Ok(parsed) => self.describe(parsed, sql, declared).await,
+            Ok(parsed) => Box::pin(self.describe(parsed, sql, declared)).await,
             Err(error) => Err(error),
         };
         self.note_failure(prepared)
@@ -200,7 +200,8 @@ impl Session {
             return Ok(outcome);
         }
         let parsed = prepared.with_values(values)?;
-        self.run_timed(parsed, prepared.sql()).await
+        // Planning takes a future of many kilobytes, which would be moved for every point statement.
+        Box::pin(self.run_timed(parsed, prepared.sql())).await
     }
 
     /// A statement about one row, without a planner; `None` where the ordinary way must run it.

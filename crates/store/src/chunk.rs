@@ -1,5 +1,6 @@
 //! A chunk of either kind.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -14,14 +15,13 @@ pub enum Chunk {
 }
 
 impl Chunk {
-    /// The first `rows` rows of some columns; a closed chunk always gives all of its rows.
+    /// Some rows of some columns.
     #[must_use]
-    pub fn columns(&self, projection: &[usize], rows: usize) -> Vec<ArrayRef> {
+    pub fn columns(&self, projection: &[usize], rows: Range<usize>) -> Vec<ArrayRef> {
         match self {
             Chunk::Open(chunk) => chunk.columns(projection, rows),
             Chunk::Closed(chunk) => {
-                debug_assert_eq!(chunk.rows(), rows, "a closed chunk is shown as a whole");
-                projection.iter().map(|&index| chunk.column(index)).collect()
+                projection.iter().map(|&index| chunk.column_rows(index, rows.clone())).collect()
             }
         }
     }

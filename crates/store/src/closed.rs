@@ -4,6 +4,7 @@ mod compact;
 mod dictionary;
 mod zone;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
@@ -85,9 +86,16 @@ impl ClosedChunk {
     /// A column in its declared Arrow type. Texts are not copied: views are gathered at most.
     #[must_use]
     pub fn column(&self, index: usize) -> ArrayRef {
+        self.column_rows(index, 0..self.rows)
+    }
+
+    /// Some rows of a column, in its declared Arrow type.
+    #[must_use]
+    pub fn column_rows(&self, index: usize, rows: Range<usize>) -> ArrayRef {
         match &self.columns[index].values {
-            Values::Plain(array) => Arc::clone(array),
-            Values::Dictionary(dictionary) => dictionary.array(),
+            Values::Plain(array) if rows.len() == array.len() => Arc::clone(array),
+            Values::Plain(array) => array.slice(rows.start, rows.len()),
+            Values::Dictionary(dictionary) => dictionary.array(rows),
         }
     }
 

@@ -119,7 +119,7 @@ fn gather_column(column: usize, sources: &[(&Slot, &Bitmap)]) -> ArrayRef {
     let parts: Vec<ArrayRef> = sources
         .iter()
         .map(|(slot, taken)| {
-            let array = slot.chunk.columns(&[column], slot.length as usize).remove(0);
+            let array = slot.columns(&[column]).remove(0);
             if taken.len() == slot.length {
                 return array;
             }

@@ -2,6 +2,7 @@
 
 mod column;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -33,14 +34,15 @@ struct Generation {
 }
 
 impl OpenChunk {
-    /// The first `rows` rows of some columns.
+    /// Some rows of some columns, all of them appended already.
     #[must_use]
-    pub fn columns(&self, projection: &[usize], rows: usize) -> Vec<ArrayRef> {
+    pub fn columns(&self, projection: &[usize], rows: Range<usize>) -> Vec<ArrayRef> {
         let generation = Arc::clone(&self.generation.read());
         projection
             .iter()
             .map(|&index| {
-                generation.columns[index].array(self.schema.field(index).data_type(), rows)
+                let data_type = self.schema.field(index).data_type();
+                generation.columns[index].array(data_type, rows.clone())
             })
             .collect()
     }

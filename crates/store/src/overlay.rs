@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::interleave;
-use thalweg_types::{ColumnId, Error, Result, RowId, TableSchema};
+use arrow::array::ArrayRef;
+use thalweg_types::{ColumnId, Result, TableSchema};
 
 use crate::state::PRIVATE_CHUNKS;
 use crate::widen::Widener;
@@ -53,41 +52,6 @@ impl TableState {
     #[must_use]
     pub const fn is_private(chunk: u32) -> bool {
         chunk >= PRIVATE_CHUNKS
-    }
-
-    /// Some rows of this state, dead or alive, in the order in which they are named.
-    ///
-    /// # Errors
-    /// Where the state has no such row.
-    pub fn rows_at(&self, rows: &[RowId]) -> Result<RecordBatch> {
-        let all: Vec<usize> = (0..self.schema().columns.len()).collect();
-        let mut chunks: Vec<(u32, Vec<ArrayRef>)> = Vec::new();
-        let mut places = Vec::with_capacity(rows.len());
-        for row in rows {
-            let known = chunks.iter().position(|(number, _)| *number == row.chunk());
-            let place = match known {
-                Some(place) => place,
-                None => {
-                    let gone = || Error::internal(format!("no row {row:?} in this snapshot"));
-                    let view = self.chunk(row.chunk()).ok_or_else(gone)?;
-                    chunks.push((row.chunk(), view.columns(&all)));
-                    chunks.len() - 1
-                }
-            };
-            places.push((place, row.row() as usize));
-        }
-        let schema = Arc::clone(self.arrow_schema());
-        if rows.is_empty() {
-            return Ok(RecordBatch::new_empty(schema));
-        }
-        let pick = |column: usize| {
-            let arrays: Vec<_> = chunks.iter().map(|(_, arrays)| arrays[column].as_ref()).collect();
-            interleave(&arrays, &places)
-        };
-        let columns = all.iter().map(|column| pick(*column)).collect::<std::result::Result<_, _>>();
-        columns
-            .and_then(|columns| RecordBatch::try_new(schema, columns))
-            .map_err(|error| Error::internal("rows cannot be picked").with_source(error))
     }
 }
 

@@ -2,11 +2,13 @@
 
 mod private;
 mod probe;
+mod rows;
 mod view;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use thalweg_types::{RowId, TableSchema};
 
@@ -65,6 +67,11 @@ impl Slot {
     pub fn closed(number: u32, chunk: Arc<ClosedChunk>) -> Slot {
         let length = chunk.rows() as u32;
         Slot::new(number, Chunk::Closed(chunk), length)
+    }
+
+    /// Some columns, dead rows included.
+    pub fn columns(&self, projection: &[usize]) -> Vec<ArrayRef> {
+        self.chunk.columns(projection, 0..self.length as usize)
     }
 
     /// Notes that readers see the slot's rows from now on.

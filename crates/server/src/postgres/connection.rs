@@ -191,8 +191,7 @@ impl Client {
         loop {
             let next = self.next_message().await;
             let done = match next {
-                // Boxed, so that a connection that waits is not as large as one that works.
-                Ok((kind, body)) => Box::pin(self.take(kind, body)).await,
+                Ok((kind, body)) => self.take(kind, body).await,
                 Err(end) => Err(end),
             };
             if let Err(end) = done {
@@ -257,14 +256,16 @@ impl Client {
         }
     }
 
+    /// What takes much state is boxed: a connection that waits is then not as large as one that
+    /// works, and what comes often is not moved to the heap each time.
     async fn answer(&mut self, message: Message) -> Result<(), Trouble> {
         match message {
             Message::Query(sql) => {
-                self.simple_query(&sql).await?;
+                Box::pin(self.simple_query(&sql)).await?;
                 self.ready();
                 Ok(())
             }
-            Message::Parse { name, sql, types } => self.parse(&name, &sql, &types).await,
+            Message::Parse { name, sql, types } => Box::pin(self.parse(&name, &sql, &types)).await,
             Message::Bind(bind) => self.bind(&bind).map_err(Trouble::Error),
             Message::Describe(what) => self.describe(&what).map_err(Trouble::Error),
             Message::Execute { portal, rows } => self.execute(&portal, rows).await,

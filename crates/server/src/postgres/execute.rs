@@ -286,7 +286,7 @@ impl Client {
         let running = self.session.execute_prepared(prepared, values);
         let outcome = self.wire.while_here(running).await??;
         if outcome.rows.is_none() || outcome.copy.is_some() {
-            self.send(outcome, watch).await?;
+            Box::pin(self.send(outcome, watch)).await?;
             return Ok(None);
         }
         self.notices(&outcome);

@@ -1,6 +1,7 @@
 //! Dictionaries for text columns that repeat themselves.
 
 use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, StringViewArray, UInt8Array, UInt16Array, UInt32Array,
@@ -115,14 +116,16 @@ impl Dictionary {
         self.codes.is_empty()
     }
 
-    /// The column as an array of views.
-    pub(super) fn array(&self) -> ArrayRef {
+    /// Some of the column's values as an array of views.
+    pub(super) fn array(&self, rows: Range<usize>) -> ArrayRef {
+        let (start, length) = (rows.start, rows.len());
+        let nulls = self.nulls.as_ref().map(|nulls| nulls.slice(start, length));
         let taken = match &self.codes {
             Codes::U8(codes) => {
-                take(&self.values, &UInt8Array::new(codes.clone(), self.nulls.clone()), None)
+                take(&self.values, &UInt8Array::new(codes.slice(start, length), nulls), None)
             }
             Codes::U16(codes) => {
-                take(&self.values, &UInt16Array::new(codes.clone(), self.nulls.clone()), None)
+                take(&self.values, &UInt16Array::new(codes.slice(start, length), nulls), None)
             }
         };
         taken.expect("codes are places of values")

@@ -1,5 +1,6 @@
 //! One column of an open chunk.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, make_array};
@@ -30,15 +31,15 @@ enum SharedValues {
 }
 
 impl SharedColumn {
-    /// The first `rows` values.
-    pub fn array(&self, data_type: &ArrowType, rows: usize) -> ArrayRef {
-        let nulls = self.nulls(rows);
+    /// Some of the values.
+    pub fn array(&self, data_type: &ArrowType, rows: Range<usize>) -> ArrayRef {
+        let nulls = self.nulls(rows.clone());
         match &self.values {
             SharedValues::Fixed(bytes) => {
                 let width = data_type.primitive_width().expect("a type of fixed width");
                 let data = ArrayData::builder(data_type.clone())
-                    .len(rows)
-                    .add_buffer(bytes.share(rows * width))
+                    .len(rows.len())
+                    .add_buffer(bytes.share(rows.end * width).slice(rows.start * width))
                     .nulls(nulls)
                     .build()
                     .expect("as many bytes as the rows take");
@@ -54,7 +55,7 @@ impl SharedColumn {
         }
     }
 
-    fn nulls(&self, rows: usize) -> Option<NullBuffer> {
+    fn nulls(&self, rows: Range<usize>) -> Option<NullBuffer> {
         let nulls = self.nulls.as_ref()?.copy(rows);
         (nulls.count_set_bits() > 0).then(|| NullBuffer::new(!&nulls))
     }
@@ -168,7 +169,7 @@ impl ColumnWriter {
             Values::Text(text) => SharedValues::Text(text.copy()),
             Values::Encoded(text) => SharedValues::Encoded(text.copy()),
         };
-        SharedColumn { values, nulls: self.nulls.clone() }.array(data_type, rows)
+        SharedColumn { values, nulls: self.nulls.clone() }.array(data_type, 0..rows)
     }
 
     /// Forgets all rows from `rows` on.

@@ -1,5 +1,6 @@
 //! Bits that one writer sets while readers copy out a beginning of them.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::buffer::{BooleanBuffer, Buffer};
@@ -33,11 +34,12 @@ impl AtomicBits {
         }
     }
 
-    /// A copy of the first `bits` bits.
-    pub fn copy(&self, bits: usize) -> BooleanBuffer {
-        let words = &self.0[..bits.div_ceil(64)];
+    /// A copy of some of the bits.
+    pub fn copy(&self, bits: Range<usize>) -> BooleanBuffer {
+        let first = bits.start / 64;
+        let words = &self.0[first..bits.end.div_ceil(64).max(first)];
         let words: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
-        BooleanBuffer::new(Buffer::from_vec(words), 0, bits)
+        BooleanBuffer::new(Buffer::from_vec(words), bits.start - first * 64, bits.len())
     }
 
     /// A larger set that begins with the bits of this one.
@@ -69,9 +71,12 @@ mod tests {
         bits.set(999);
         let set: Vec<usize> = (0..1_000).filter(|index| bits.get(*index)).collect();
         assert_eq!(set, [0, 63, 64, 999]);
-        assert_eq!(bits.copy(65).set_indices().collect::<Vec<_>>(), [0, 63, 64]);
+        assert_eq!(bits.copy(0..65).set_indices().collect::<Vec<_>>(), [0, 63, 64]);
+        assert_eq!(bits.copy(63..66).set_indices().collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(bits.copy(999..1_000).count_set_bits(), 1);
+        assert_eq!(bits.copy(1_000..1_000).len(), 0);
         bits.clear_from(1_000);
         bits.clear_from(0);
-        assert_eq!(bits.copy(1_000).count_set_bits(), 0);
+        assert_eq!(bits.copy(0..1_000).count_set_bits(), 0);
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! So all views below the written length, whoever reads them when, are valid.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BinaryViewArray, GenericByteViewArray, StringViewArray};
@@ -34,12 +35,13 @@ pub(crate) struct SharedText {
 }
 
 impl SharedText {
-    /// The first `rows` texts as a `Utf8View` array, or `BinaryView` if they are not UTF-8.
-    pub fn array(&self, rows: usize, nulls: Option<NullBuffer>) -> ArrayRef {
-        let views: ScalarBuffer<u128> = self.views.share(rows * VIEW_BYTES).into();
+    /// Some of the texts as a `Utf8View` array, or `BinaryView` if they are not UTF-8.
+    pub fn array(&self, rows: Range<usize>, nulls: Option<NullBuffer>) -> ArrayRef {
+        let views = self.views.share(rows.end * VIEW_BYTES);
+        let views = ScalarBuffer::<u128>::new(views, rows.start, rows.len());
         let blocks: Vec<Buffer> =
             self.blocks.read().iter().map(|block| block.share_all()).collect();
-        assert!(nulls.as_ref().is_none_or(|nulls| nulls.len() == rows), "a bit for each row");
+        assert!(nulls.as_ref().is_none_or(|nulls| nulls.len() == rows.len()), "a bit for each row");
         if self.utf8 {
             // SAFETY: invariants 1 to 3.
             Arc::new(unsafe { StringViewArray::new_unchecked(views, blocks, nulls) })
@@ -183,14 +185,16 @@ mod tests {
         let texts = ["", "short", "exactly 12 b", "thirteen bytes", &long, "last"];
         let mut writer = TextWriter::new(3, true);
         writer.append_array(&StringViewArray::from(texts[..3].to_vec()));
-        let held = writer.shared().array(3, None);
+        let held = writer.shared().array(0..3, None);
         writer.grow(8);
         writer.append_array(&StringViewArray::from(vec!["forgotten by the rewinding"]));
         writer.rewind(3);
         writer.append_array(&StringViewArray::from(texts[3..].to_vec()));
-        let all = writer.shared().array(6, None);
+        let all = writer.shared().array(0..6, None);
         all.to_data().validate_full().unwrap();
         assert_eq!(all.as_string_view().iter().flatten().collect::<Vec<_>>(), texts);
+        let middle = writer.shared().array(2..5, None);
+        assert_eq!(middle.as_string_view().iter().flatten().collect::<Vec<_>>(), texts[2..5]);
         assert_eq!(held.as_string_view().iter().flatten().collect::<Vec<_>>(), texts[..3]);
         for (row, text) in texts.iter().enumerate() {
             assert_eq!(writer.value(row), text.as_bytes());
@@ -202,7 +206,7 @@ mod tests {
         let mut writer = TextWriter::new(2, false);
         writer.append_binary(&[0xFF; 20]);
         writer.append_array(&BinaryViewArray::from(vec![None::<&[u8]>]));
-        let array = writer.shared().array(2, Some(NullBuffer::from(vec![true, false])));
+        let array = writer.shared().array(0..2, Some(NullBuffer::from(vec![true, false])));
         assert_eq!(array.as_binary_view().value(0), [0xFF; 20]);
         assert!(array.is_null(1));
     }

@@ -28,7 +28,7 @@ impl PrivateKeys {
     pub fn add(&mut self, keys: &[StateKey], slot: &Slot) {
         self.0.resize_with(keys.len(), Arc::default);
         for (key, table) in keys.iter().zip(&mut self.0) {
-            let hashes = KeyHashes::new(&slot.chunk.columns(&key.positions, slot.length as usize));
+            let hashes = KeyHashes::new(&slot.columns(&key.positions));
             let table = Arc::make_mut(table);
             for (place, &hash) in hashes.hashes.iter().enumerate() {
                 if !hashes.is_null(place) {

@@ -104,7 +104,7 @@ impl TableState {
             if few && !wanted.iter().any(|row| may_contain(slot, positions, probe, *row)) {
                 continue;
             }
-            let columns = slot.chunk.columns(positions, slot.length as usize);
+            let columns = slot.columns(positions);
             let hashes = KeyHashes::new(&columns);
             for (place, hash) in hashes.hashes.iter().enumerate() {
                 let Some(rows) = by_hash.get(hash) else { continue };
@@ -143,11 +143,9 @@ impl KeyReader<'_> {
             Chunk::Closed(chunk) => {
                 same_key(probe.columns, row, |column| chunk.cell(self.positions[column], place))
             }
-            Chunk::Open(chunk) => {
-                let columns = self
-                    .open
-                    .entry(slot.number)
-                    .or_insert_with(|| chunk.columns(self.positions, slot.length as usize));
+            Chunk::Open(_) => {
+                let columns =
+                    self.open.entry(slot.number).or_insert_with(|| slot.columns(self.positions));
                 same_key(probe.columns, row, |column| cell(&columns[column], place))
             }
         }

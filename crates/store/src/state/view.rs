@@ -50,7 +50,14 @@ impl ChunkView {
     /// Some columns, dead rows included.
     #[must_use]
     pub fn columns(&self, projection: &[usize]) -> Vec<ArrayRef> {
-        self.slot.chunk.columns(projection, self.rows())
+        self.slot.columns(projection)
+    }
+
+    /// Some columns of one row.
+    #[must_use]
+    pub fn row(&self, projection: &[usize], row: usize) -> Vec<ArrayRef> {
+        assert!(row < self.rows(), "a row of the chunk");
+        self.slot.chunk.columns(projection, row..row + 1)
     }
 
     /// A bit for each row, set if it is alive; `None` if all are.

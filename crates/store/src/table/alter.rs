@@ -90,7 +90,7 @@ fn not_unique(state: &TableState, key: &StateKey, row: RowId) -> Error {
         .find(|known| known.columns == key.index.columns())
         .map_or("", |key| key.name.as_str());
     let slot = state.slot(row.chunk()).expect("the row is one of the state's");
-    let columns = slot.chunk.columns(&key.positions, slot.length as usize);
+    let columns = slot.columns(&key.positions);
     let detail = key_text(schema, &key.positions, &columns, row.row() as usize);
     Error::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
         .with_detail(format!("Key {detail} is duplicated."))

@@ -114,7 +114,7 @@ impl Table {
     /// The error for a row whose key is there already.
     fn taken(&self, place: usize, key: &StateKey, row: RowId) -> Error {
         let slot = self.applied.slot(row.chunk()).expect("the row was just added");
-        let columns = slot.chunk.columns(&key.positions, slot.length as usize);
+        let columns = slot.columns(&key.positions);
         self.duplicate(place, &columns, row.row() as usize)
     }
 
@@ -136,7 +136,7 @@ impl Table {
 }
 
 fn chunk_entries(key: &StateKey, slot: &Slot) -> ChunkEntries {
-    let hashes = KeyHashes::new(&slot.chunk.columns(&key.positions, slot.length as usize));
+    let hashes = KeyHashes::new(&slot.columns(&key.positions));
     ChunkEntries::new(slot.number, &hashes, |row| slot.is_dead(row))
 }
 

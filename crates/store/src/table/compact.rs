@@ -131,7 +131,7 @@ impl Table {
 }
 
 fn slot_hashes(slot: &Slot, key: &StateKey) -> KeyHashes {
-    let columns: Vec<ArrayRef> = slot.chunk.columns(&key.positions, slot.length as usize);
+    let columns: Vec<ArrayRef> = slot.columns(&key.positions);
     KeyHashes::new(&columns)
 }
 

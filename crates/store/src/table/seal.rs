@@ -20,7 +20,7 @@ impl FullChunk {
     #[must_use]
     pub fn build(&self) -> Arc<ClosedChunk> {
         let projection: Vec<usize> = (0..self.columns).collect();
-        let columns = self.chunk.columns(&projection, RowId::CHUNK_ROWS);
+        let columns = self.chunk.columns(&projection, 0..RowId::CHUNK_ROWS);
         Arc::new(ClosedChunk::from_arrays(&columns, RowId::CHUNK_ROWS))
     }
 }

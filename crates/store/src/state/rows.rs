@@ -1,0 +1,124 @@
+//! Single rows out of a state, for whoever knows their ids.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::interleave;
+use thalweg_types::{Error, Result, RowId};
+
+use super::TableState;
+use crate::ChunkView;
+
+/// Fewer rows than these are read one by one: the columns of a whole chunk, its dictionaries and
+/// bits for NULL, take longer to bring forth.
+const FEW_ROWS: usize = 64;
+
+/// Columns out of several places, and for each row its place and where it is there.
+type Picked = (Vec<Vec<ArrayRef>>, Vec<(usize, usize)>);
+
+impl TableState {
+    /// Some columns of one row of this state, dead or alive.
+    ///
+    /// # Errors
+    /// Where the state has no such row.
+    pub fn row_at(&self, row: RowId, projection: &[usize]) -> Result<Vec<ArrayRef>> {
+        Ok(self.view_of(row)?.row(projection, row.row() as usize))
+    }
+
+    /// Some rows of this state, dead or alive, in the order in which they are named.
+    ///
+    /// # Errors
+    /// Where the state has no such row.
+    pub fn rows_at(&self, rows: &[RowId]) -> Result<RecordBatch> {
+        let all: Vec<usize> = (0..self.schema().columns.len()).collect();
+        let schema = Arc::clone(self.arrow_schema());
+        if rows.is_empty() {
+            return Ok(RecordBatch::new_empty(schema));
+        }
+        let (sources, places) = match rows.len() {
+            ..FEW_ROWS => self.rows_alone(rows, &all)?,
+            _ => self.rows_in_chunks(rows, &all)?,
+        };
+        let pick = |column: usize| {
+            let arrays: Vec<_> = sources.iter().map(|source| source[column].as_ref()).collect();
+            interleave(&arrays, &places)
+        };
+        let columns = all.iter().map(|column| pick(*column)).collect::<std::result::Result<_, _>>();
+        columns
+            .and_then(|columns| RecordBatch::try_new(schema, columns))
+            .map_err(|error| Error::internal("rows cannot be picked").with_source(error))
+    }
+
+    /// Each row by itself: what the rest of its chunk would cost is spared.
+    fn rows_alone(&self, rows: &[RowId], columns: &[usize]) -> Result<Picked> {
+        let sources = rows.iter().map(|row| self.row_at(*row, columns));
+        let places = (0..rows.len()).map(|source| (source, 0)).collect();
+        Ok((sources.collect::<Result<_>>()?, places))
+    }
+
+    /// The whole chunks of the rows.
+    fn rows_in_chunks(&self, rows: &[RowId], columns: &[usize]) -> Result<Picked> {
+        let mut sources = Vec::new();
+        let mut numbers: Vec<u32> = Vec::new();
+        let mut places = Vec::with_capacity(rows.len());
+        for row in rows {
+            let known = numbers.iter().position(|number| *number == row.chunk());
+            let source = match known {
+                Some(source) => source,
+                None => {
+                    sources.push(self.view_of(*row)?.columns(columns));
+                    numbers.push(row.chunk());
+                    numbers.len() - 1
+                }
+            };
+            places.push((source, row.row() as usize));
+        }
+        Ok((sources, places))
+    }
+
+    fn view_of(&self, row: RowId) -> Result<ChunkView> {
+        let gone = || Error::internal(format!("no row {row:?} in this snapshot"));
+        self.chunk(row.chunk()).ok_or_else(gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::UInt32Array;
+    use arrow::compute::{concat_batches, take_record_batch};
+
+    use super::*;
+    use crate::tests::random::{Random, all_types, batch};
+    use crate::{ClosedChunk, Effect, Table};
+
+    /// A state of an open and a closed chunk, and all of its rows.
+    fn two_chunks(random: &mut Random) -> (TableState, Vec<RowId>, RecordBatch) {
+        let schema = Arc::new(all_types());
+        let (open, closed) = (batch(&schema, 700, 3, random), batch(&schema, 900, 5, random));
+        let (mut table, mut state) = Table::new(Arc::clone(&schema));
+        let mut effect = Effect::new();
+        table.append(&open, &mut effect).unwrap();
+        effect.publish(&mut state);
+        let mut state = Arc::unwrap_or_clone(state);
+        let first = state.chunks().next().unwrap().number();
+        let second = state.add_private_chunk(Arc::new(ClosedChunk::build(&schema, &closed)));
+        let ids = (0..700).map(|row| RowId::new(first, row));
+        let ids = ids.chain((0..900).map(|row| RowId::new(second, row))).collect();
+        let all = concat_batches(state.arrow_schema(), [&open, &closed]).unwrap();
+        (state, ids, all)
+    }
+
+    #[test]
+    fn few_rows_and_many_are_those_that_were_appended() {
+        let mut random = Random(11);
+        let (state, ids, all) = two_chunks(&mut random);
+        for wanted in [0, 1, 2, FEW_ROWS - 1, FEW_ROWS, 500] {
+            let places: Vec<u32> =
+                (0..wanted).map(|_| random.below(ids.len() as u64) as u32).collect();
+            let rows: Vec<RowId> = places.iter().map(|place| ids[*place as usize]).collect();
+            let expected = take_record_batch(&all, &UInt32Array::from(places)).unwrap();
+            assert_eq!(state.rows_at(&rows).unwrap(), expected, "{wanted} rows");
+        }
+        assert!(state.rows_at(&[RowId::new(7, 0)]).is_err());
+    }
+}
