@@ -120,6 +120,7 @@ fn reopen(env: &Env, segment: &Segment, end: &LogEnd) -> Result<ActiveSegment> {
         checksum: segment.checksum,
         end: end.offset,
         durable: end.offset,
+        prepared: end.offset,
         previous_checksum: end.previous_checksum,
     })
 }

@@ -25,7 +25,7 @@ pub struct LogEnd {
     /// Up to where the last segment is durable for certain.
     pub durable: u64,
     pub clean_close: bool,
-    /// How many bytes of a torn write follow.
+    /// How many bytes of a torn write follow, without the zeros at its end.
     pub torn_bytes: u64,
 }
 
@@ -163,7 +163,9 @@ impl SegmentReader {
             (Some(next), None) => self.check_followed_by(next).map(|()| None),
             (None, None) => Ok(Some(self.log_end(0))),
             (None, Some(defect)) if !complete && self.is_torn(defect)? => {
-                Ok(Some(self.log_end(self.data.length() - self.offset)))
+                let torn = self.data.written_after(self.offset);
+                let torn_bytes = torn.map_err(|error| file_error("read", &self.path, error))?;
+                Ok(Some(self.log_end(torn_bytes)))
             }
             (_, Some(defect)) => Err(self.damaged(defect.describe())),
         }

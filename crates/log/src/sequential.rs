@@ -48,6 +48,21 @@ impl Sequential {
         Ok(())
     }
 
+    /// How many bytes follow `offset`, without the zeros at the end of the file.
+    pub fn written_after(&mut self, offset: u64) -> io::Result<u64> {
+        let mut written = 0;
+        let mut at = offset;
+        while at < self.length {
+            let mut block = vec![0; BLOCK_BYTES.min(self.length - at) as usize];
+            self.file.read_exact_at(&mut block, at)?;
+            if let Some(last) = block.iter().rposition(|byte| *byte != 0) {
+                written = at + last as u64 + 1 - offset;
+            }
+            at += block.len() as u64;
+        }
+        Ok(written)
+    }
+
     fn held(&self, offset: u64, length: usize) -> Option<&[u8]> {
         let from = usize::try_from(offset.checked_sub(self.block_offset)?).ok()?;
         self.block.get(from..from.checked_add(length)?)

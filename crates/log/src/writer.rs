@@ -21,13 +21,20 @@ pub struct LogOptions {
     /// About how long a segment becomes. What is appended at once is never split, so a segment
     /// is longer where one append is.
     pub segment_bytes: u64,
+    /// How far ahead of small appends zeros are written, within a segment.
+    pub ahead_bytes: u64,
 }
 
 impl Default for LogOptions {
     fn default() -> LogOptions {
-        LogOptions { segment_bytes: 64 << 20 }
+        LogOptions { segment_bytes: 64 << 20, ahead_bytes: 4 << 20 }
     }
 }
+
+/// Appends of up to this many bytes go where zeros were written ahead of them.
+const SMALL_BYTES: u64 = 64 << 10;
+
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Appends records to the log. One thread owns it.
 ///
@@ -63,6 +70,8 @@ pub(crate) struct ActiveSegment {
     pub end: u64,
     /// Up to where it is known to be durable.
     pub durable: u64,
+    /// Up to where zeros may follow the end; at most the end where there are none.
+    pub prepared: u64,
     /// The checksum of the last header in it.
     pub previous_checksum: u32,
 }
@@ -84,6 +93,7 @@ impl LogWriter {
         if !fits && self.active.end > HEADER_BYTES {
             self.rotate()?;
         }
+        self.prepare(bytes);
         let last_checksum = self.write(records)?;
         self.active.end += bytes;
         self.active.previous_checksum = last_checksum;
@@ -152,6 +162,7 @@ impl LogWriter {
 
     /// Makes everything durable, and marks that nothing comes after.
     pub fn close(mut self) -> Result<()> {
+        self.trim()?;
         self.sync()?;
         let mark = RecordHeader {
             entry: Entry::CleanClose,
@@ -168,6 +179,42 @@ impl LogWriter {
         written
             .and_then(|()| self.active.file.sync_all())
             .map_err(|error| file_error("close", &self.active.path, error))
+    }
+
+    /// Writes zeros ahead of a small append. Syncs after it, and after those that follow, need not
+    /// wait for the file system to note a new length of the file.
+    fn prepare(&mut self, bytes: u64) {
+        let active = &mut self.active;
+        let needed = active.end + bytes;
+        let until = (active.end + self.options.ahead_bytes).min(self.options.segment_bytes);
+        if bytes > SMALL_BYTES || needed <= active.prepared || needed > until {
+            return;
+        }
+        let from = active.end.max(active.prepared);
+        let mut parts = Vec::new();
+        let mut left = until - from;
+        while left > 0 {
+            let part = left.min(ZEROS.len() as u64);
+            parts.push(IoSlice::new(&ZEROS[..part as usize]));
+            left -= part;
+        }
+        // Whatever came of it, zeros at most follow the end, and the append tells what is wrong.
+        let _ = active.file.write_all_vectored_at(&parts, from);
+        active.prepared = until;
+    }
+
+    /// Cuts off the zeros that were written ahead, durably.
+    fn trim(&mut self) -> Result<()> {
+        self.check_sound()?;
+        let active = &self.active;
+        if active.prepared <= active.end {
+            return Ok(());
+        }
+        let cut = active.file.set_len(active.end).and_then(|()| active.file.sync_all());
+        self.or_poison(cut, "shorten")?;
+        self.active.prepared = self.active.end;
+        self.active.durable = self.active.end;
+        Ok(())
     }
 
     /// Writes the records at the end of the active segment; returns the last header's checksum.
@@ -197,7 +244,8 @@ impl LogWriter {
     /// Takes back what a failed write left behind, durably: a later crash must not mix it with what
     /// is written over it. Returns what to tell about the failed write.
     fn cut_back(&mut self, cause: io::Error) -> Error {
-        let active = &self.active;
+        let active = &mut self.active;
+        active.prepared = active.end;
         let cut = active.file.set_len(active.end).and_then(|()| active.file.sync_all());
         let error = file_error("write to", &active.path, cause);
         if cut.is_err() {
@@ -208,6 +256,7 @@ impl LogWriter {
 
     /// Begins the next segment. The one before is wholly durable then, and stays as it is.
     fn rotate(&mut self) -> Result<()> {
+        self.trim()?;
         self.sync()?;
         let header = SegmentHeader {
             number: self.active.number + 1,
@@ -277,6 +326,7 @@ pub(crate) fn create(
         checksum: checksum_of(&bytes),
         end: HEADER_BYTES,
         durable: HEADER_BYTES,
+        prepared: HEADER_BYTES,
         previous_checksum: checksum_of(&bytes),
     })
 }

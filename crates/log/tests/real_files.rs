@@ -9,7 +9,7 @@ use thalweg_log::{
 };
 use thalweg_types::{Lsn, Result, SqlState};
 
-const SMALL_SEGMENTS: LogOptions = LogOptions { segment_bytes: 4096 };
+const SMALL_SEGMENTS: LogOptions = LogOptions { segment_bytes: 4096, ahead_bytes: 1500 };
 
 fn open_log(
     env: &Env,

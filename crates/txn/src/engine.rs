@@ -333,7 +333,7 @@ fn replay_log(
 ) -> Result<LogWriter> {
     let progress = options.progress.as_ref();
     let mut begun = false;
-    let log_options = LogOptions { segment_bytes: options.segment_bytes };
+    let log_options = LogOptions { segment_bytes: options.segment_bytes, ..LogOptions::default() };
     let (writer, _) = thalweg_log::open(
         env,
         &directory.log(),

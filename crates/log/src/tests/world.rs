@@ -12,8 +12,11 @@ use crate::{
 
 pub const PATH: &str = "/data/database";
 
-/// Several segments even in small tests.
-pub const OPTIONS: LogOptions = LogOptions { segment_bytes: 8192 };
+/// Several segments even in small tests, and nothing in them but what was appended.
+pub const OPTIONS: LogOptions = LogOptions { segment_bytes: 8192, ahead_bytes: 0 };
+
+/// With zeros ahead, as databases have them; they reach the end of a segment and do not.
+const AHEAD: LogOptions = LogOptions { ahead_bytes: 3000, ..OPTIONS };
 
 /// What a record was given, and what must come back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,12 +209,20 @@ fn is_from_disk(error: &Error) -> bool {
 
 fn recover(env: &Env) -> Result<(Session, Vec<Item>)> {
     let directory = DataDirectory::open(env, Path::new(PATH), DirectoryMode::CreateOrOpen)?;
-    let (log, items) = read_all(env, &directory)?;
+    let (log, items) = read_all_with(env, &directory, AHEAD)?;
     Ok((Session { directory, log }, items))
 }
 
 /// What a database holds: its checkpoint, and its log after that.
 pub fn read_all(env: &Env, directory: &DataDirectory) -> Result<(LogWriter, Vec<Item>)> {
+    read_all_with(env, directory, OPTIONS)
+}
+
+pub fn read_all_with(
+    env: &Env,
+    directory: &DataDirectory,
+    options: LogOptions,
+) -> Result<(LogWriter, Vec<Item>)> {
     let database_id = directory.database_id();
     let checkpoint = CheckpointReader::open_newest(env, &directory.checkpoints(), database_id)?;
     let mut items = Vec::new();
@@ -233,7 +244,7 @@ pub fn read_all(env: &Env, directory: &DataDirectory) -> Result<(LogWriter, Vec<
         env,
         &directory.log(),
         database_id,
-        OPTIONS,
+        options,
         covered,
         &mut on_record,
         &mut |done, total| assert!(done <= total),
