@@ -41,17 +41,31 @@ impl AnalyzerRule for PostgresOperators {
 }
 
 fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
+    let schema = visible_columns(&plan)?;
+    let plan = interval_order::sorted(plan, &schema)?;
+    rewrite_expressions(plan, |expr| rewrite(expr, &schema))
+}
+
+/// What a node's expressions may name: the columns of its inputs, and of the table that it scans.
+fn visible_columns(plan: &LogicalPlan) -> PlanResult<DFSchema> {
     let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
+    if let LogicalPlan::TableScan(scan) = plan {
         let source =
             DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
         schema.merge(&source);
     }
-    let plan = interval_order::sorted(plan, &schema)?;
+    Ok(schema)
+}
+
+/// Rewrites the expressions of a node, which keep the names that they have for those above it.
+fn rewrite_expressions(
+    plan: LogicalPlan,
+    rewrite: impl Fn(Expr) -> PlanResult<Transformed<Expr>>,
+) -> PlanResult<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&plan);
     plan.map_expressions(|expr| {
         let name = names.save(&expr);
-        let rewritten = expr.transform_up(|expr| rewrite(expr, &schema))?;
+        let rewritten = expr.transform_up(&rewrite)?;
         // What stays as it is keeps its name without an alias.
         match rewritten.transformed {
             true => Ok(rewritten.update_data(|expr| name.restore(expr))),

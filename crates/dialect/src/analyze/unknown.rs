@@ -7,16 +7,15 @@
 
 use arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::{Between, Case, InList, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast};
 use datafusion::optimizer::AnalyzerRule;
 use thalweg_types::{Error, SqlState};
 
+use super::{rewrite_expressions, visible_columns};
 use crate::cast::{Manner, convert, is_text};
 use crate::types::{display_name, from_arrow};
 
@@ -34,22 +33,8 @@ impl AnalyzerRule for UnknownLiterals {
 }
 
 fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        let source =
-            DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
-        schema.merge(&source);
-    }
-    let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|expr| rewrite(expr, &schema))?;
-        match rewritten.transformed {
-            true => Ok(rewritten.update_data(|expr| name.restore(expr))),
-            false => Ok(rewritten),
-        }
-    })?
-    .map_data(LogicalPlan::recompute_schema)
+    let schema = visible_columns(&plan)?;
+    rewrite_expressions(plan, |expr| rewrite(expr, &schema))
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
