@@ -3,7 +3,6 @@
 //! Arrow's own casts differ in many small ways: they cut where PostgreSQL rounds, write
 //! timestamps with a `T`, read fewer spellings. Where they agree they are used.
 
-mod interval;
 mod list;
 mod number;
 mod output;
@@ -18,7 +17,6 @@ use thalweg_types::{DataType, Error, Result};
 use crate::system_types::SystemType;
 use crate::types::{self, arrow_type};
 
-pub(crate) use interval::parse as parse_interval;
 pub(crate) use list::split as split_array;
 pub use output::to_text;
 

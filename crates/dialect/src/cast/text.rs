@@ -9,12 +9,13 @@ use arrow::array::{
 };
 use arrow::datatypes::{
     DataType as ArrowType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type,
-    Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, Time64MicrosecondType,
-    TimestampMicrosecondType,
+    Int16Type, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    Time64MicrosecondType, TimestampMicrosecondType,
 };
+use thalweg_formats::text::parse;
 use thalweg_types::{DataType, Error, Result, SqlState};
 
-use super::{Manner, interval, is_text, list, number, output, plain_cast};
+use super::{Manner, is_text, list, number, output, plain_cast};
 use crate::calendar::{self, Moment, Refusal};
 use crate::errors::invalid_text;
 
@@ -142,13 +143,21 @@ pub(super) fn parse_into(array: &ArrayRef, to: &DataType, target: &ArrowType) ->
             plain_cast(&utc, target)?
         }
         DataType::Interval => each::<IntervalMonthDayNanoType>(values, |text| {
-            interval::parse(text).ok_or_else(|| invalid_text("interval", text))
+            parse::interval(text).map(whole_micros)
         })?,
         DataType::Array(item) => list::parse(values, item)?,
         DataType::Text { .. } | DataType::Uuid | DataType::Json => {
             unreachable!("kept as text, and converted before")
         }
     })
+}
+
+/// PostgreSQL counts no less than microseconds.
+fn whole_micros(interval: IntervalMonthDayNano) -> IntervalMonthDayNano {
+    let below = interval.nanoseconds % 1_000;
+    let up = if below.abs() < 500 { 0 } else { 1_000 * below.signum() };
+    let nanoseconds = (interval.nanoseconds - below).saturating_add(up);
+    IntervalMonthDayNano { nanoseconds, ..interval }
 }
 
 fn each<T: ArrowPrimitiveType>(

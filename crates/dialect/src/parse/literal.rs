@@ -2,8 +2,7 @@
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
-
-use crate::cast::parse_interval;
+use thalweg_formats::text::parse;
 
 /// The greatest exponent of a number that is taken as `numeric`.
 const NUMERIC_EXPONENT_MAX: i32 = 30;
@@ -94,13 +93,14 @@ fn plain_interval(text: String) -> String {
     if text.trim().parse::<f64>().is_ok() {
         return text;
     }
-    match parse_interval(&text) {
-        Some(interval) => format!(
+    match parse::interval(&text) {
+        Ok(interval) => format!(
             "{} months {} days {} microseconds",
             interval.months,
             interval.days,
             interval.nanoseconds / 1_000
         ),
-        None => text,
+        // What is wrong with it is told where the literal is cast.
+        Err(_) => text,
     }
 }

@@ -4,11 +4,11 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, Interval, ObjectName, UnaryOperator, Value,
 };
+use thalweg_formats::text::parse;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::build::{call, cast, negate_if, text};
 use super::names::normalized;
-use crate::cast::parse_interval;
 
 /// Rewrites `expr` itself; what is inside it is rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
@@ -178,7 +178,7 @@ fn interval_parts(function: &Function) -> Option<Expr> {
 /// `INTERVAL '1:30' HOUR TO MINUTE`: the text says it all.
 fn interval_with_fields(interval: &Interval) -> Option<Expr> {
     interval.last_field.as_ref()?;
-    let parsed = parse_interval(literal_text(&interval.value)?)?;
+    let parsed = parse::interval(literal_text(&interval.value)?).ok()?;
     let plain = format!(
         "{} months {} days {} microseconds",
         parsed.months,

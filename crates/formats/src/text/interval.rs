@@ -172,16 +172,20 @@ fn unit_named(word: &[u8]) -> Option<Unit> {
         b"week" | b"weeks" | b"w" => Unit::Days(7),
         b"month" | b"months" | b"mon" | b"mons" => MONTH,
         b"year" | b"years" | b"yr" | b"yrs" | b"y" => YEAR,
-        b"decade" | b"decades" => Unit::Months(120),
-        b"century" | b"centuries" => Unit::Months(1_200),
-        b"millennium" | b"millennia" => Unit::Months(12_000),
+        b"decade" | b"decades" | b"dec" | b"decs" => Unit::Months(120),
+        b"century" | b"centuries" | b"cent" | b"c" => Unit::Months(1_200),
+        b"millennium" | b"millennia" | b"mil" | b"mils" => Unit::Months(12_000),
         _ => return None,
     })
 }
 
 /// The sign and the digits before a point, at most 18.
 fn signed(scanner: &mut Scanner) -> Option<(bool, i64)> {
-    let negative = scanner.take_any(b"+-") == Some(b'-');
+    let sign = scanner.take_any(b"+-");
+    let negative = sign == Some(b'-');
+    if sign.is_some() {
+        scanner.take_spaces();
+    }
     let digits = scanner.digits();
     if digits.len() > 18 || (digits.is_empty() && scanner.peek() != Some(b'.')) {
         return None;
@@ -211,7 +215,7 @@ fn parse_words(text: &str, sum: &mut Sum) -> Option<()> {
         if scanner.take(b':') {
             parse_clock(&mut scanner, negative, whole, sum)?;
         } else if scanner.take(b'-') {
-            let months = scanner.number(1, 2)?;
+            let months = scanner.number(1, 2).filter(|months| *months < 12)?;
             sum.add(Count::new(negative, whole, Fraction::default()), YEAR);
             sum.add(Count::new(negative, months, Fraction::default()), MONTH);
         } else {

@@ -233,13 +233,32 @@ fn intervals_are_read_and_written() {
         ("P-1Y", "-1 years"),
         ("00:00:00", "00:00:00"),
         ("1 century", "100 years"),
+        ("4 10:00", "4 days 10:00:00"),
+        ("1 month - 1 day", "1 mon -1 days"),
+        ("2500000:00:00.000001", "2500000:00:00.000001"),
+        ("-1-2 3 days", "-1 years -2 mons +3 days"),
+        ("1.5 hours", "01:30:00"),
+        ("2weeks", "14 days"),
+        ("100 ms", "00:00:00.1"),
     ] {
         let interval = DataType::Interval(arrow::datatypes::IntervalUnit::MonthDayNano);
         assert_eq!(again(interval.clone(), text), written, "{text}");
         assert_eq!(again(interval, written), written, "{written}");
     }
     let interval = DataType::Interval(arrow::datatypes::IntervalUnit::MonthDayNano);
-    for bad in ["", "P", "1 parsec", "ago", "1 day ago 2", "04:61:00", "1:2:3:4", "P1H"] {
+    for bad in [
+        "",
+        "P",
+        "1 parsec",
+        "ago",
+        "1 day ago 2",
+        "04:61:00",
+        "1:2:3:4",
+        "P1H",
+        "P1é",
+        "1 é",
+        "1-12",
+    ] {
         assert_eq!(state(interval.clone(), bad), "22007", "{bad}");
     }
     assert_eq!(state(interval, "999999999999 years"), "22008");
