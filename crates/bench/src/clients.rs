@@ -1,5 +1,64 @@
 //! Clients that ask for rows and throw them away, so that a server is measured and not its client.
 
+mod flight;
+mod http;
 mod postgres;
 
+use std::ops::ControlFlow;
+
+use thalweg_types::Result;
+
+use crate::peers::Server;
+
 pub use postgres::Connection;
+
+/// A way to our server's rows.
+#[derive(Clone, Copy)]
+pub enum FrontEnd {
+    PostgresText,
+    PostgresBinary,
+    FlightSql,
+    HttpArrow,
+    HttpJson,
+}
+
+impl FrontEnd {
+    pub const ALL: [FrontEnd; 5] = [
+        FrontEnd::PostgresText,
+        FrontEnd::PostgresBinary,
+        FrontEnd::FlightSql,
+        FrontEnd::HttpArrow,
+        FrontEnd::HttpJson,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            FrontEnd::PostgresText => "PostgreSQL simple, text",
+            FrontEnd::PostgresBinary => "PostgreSQL extended, binary",
+            FrontEnd::FlightSql => "Flight SQL",
+            FrontEnd::HttpArrow => "HTTP, Arrow",
+            FrontEnd::HttpJson => "HTTP, JSON lines",
+        }
+    }
+
+    /// Connects and reads the rows of a query; how many came. `look` is told how many there are
+    /// whenever some were read, and may end the reading.
+    pub async fn query(
+        self,
+        server: &Server,
+        sql: &str,
+        look: &mut impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        match self {
+            FrontEnd::PostgresText => {
+                Connection::open(&server.endpoint).await?.query(sql, look).await
+            }
+            FrontEnd::PostgresBinary => {
+                Connection::open(&server.endpoint).await?.query_binary(sql, look).await
+            }
+            FrontEnd::FlightSql => flight::query(server.grpc_port, sql, look).await,
+            FrontEnd::HttpArrow => http::query_arrow(server.http_port, sql, look).await,
+            FrontEnd::HttpJson => http::query_json(server.http_port, sql, look).await,
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! What a workload is given: its size, its data, its peers, a stopwatch and a place to write.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use thalweg_env::{Clock, RealClock};
 use thalweg_types::Result;
@@ -76,6 +77,10 @@ impl Context {
             true => Scratch::below(Path::new("/var/tmp/thalweg-bench"), name),
             false => self.scratch(name),
         }
+    }
+
+    pub fn sleep(&self, duration: Duration) {
+        self.clock.sleep(duration);
     }
 
     /// Seconds since some fixed moment.

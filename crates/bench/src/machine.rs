@@ -51,6 +51,17 @@ pub fn resident_bytes_of(process: u32) -> Result<u64> {
     status_bytes(process, "VmRSS:")
 }
 
+/// The most memory that a process had in RAM since [`forget_peak_of`] was called for it.
+pub fn peak_bytes_of(process: u32) -> Result<u64> {
+    status_bytes(process, "VmHWM:")
+}
+
+#[expect(clippy::disallowed_methods, reason = "the kernel's switch, not a file")]
+pub fn forget_peak_of(process: u32) -> Result<()> {
+    let switch = format!("/proc/{process}/clear_refs");
+    std::fs::write(&switch, "5").map_err(while_doing(switch))
+}
+
 fn status_bytes(process: u32, line: &str) -> Result<u64> {
     let path = format!("/proc/{process}/status");
     let status = std::fs::read_to_string(&path).map_err(while_doing(path))?;

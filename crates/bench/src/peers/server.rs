@@ -11,6 +11,7 @@ pub struct Server {
     daemon: Daemon,
     pub endpoint: Endpoint,
     pub grpc_port: u16,
+    pub http_port: u16,
 }
 
 impl Server {
@@ -29,7 +30,7 @@ impl Server {
             .arg(format!("--grpc-port={grpc_port}"))
             .arg(format!("--http-port={http_port}"));
         let daemon = Daemon::start(command, &directory.join("thalweg.log"), "Ready.")?;
-        Ok(Server { daemon, endpoint, grpc_port })
+        Ok(Server { daemon, endpoint, grpc_port, http_port })
     }
 
     pub fn process(&self) -> u32 {

@@ -33,17 +33,17 @@ const CLIENTS: [Client; 3] = [PsycopgObjects, PsycopgResult, Discarding];
 impl Client {
     fn work(self) -> &'static str {
         match self {
-            PsycopgObjects => "psycopg, binary",
-            PsycopgResult => "psycopg, binary, rows left in libpq",
-            Discarding => "binary, rows thrown away",
+            PsycopgObjects => "psycopg",
+            PsycopgResult => "psycopg, left in libpq",
+            Discarding => "thrown away",
         }
     }
 
     fn note(self) -> &'static str {
         match self {
             PsycopgObjects => {
-                "Every value becomes a Python object, which takes this client far longer than any \
-                 server needs to send it."
+                "In binary. Every value becomes a Python object, which takes this client far \
+                 longer than any server needs to send it."
             }
             PsycopgResult => "The same library without the objects.",
             Discarding => "A client of our own that only counts messages: the server alone.",
@@ -74,7 +74,7 @@ pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
         if rates.ours.is_empty() {
             continue;
         }
-        let work = format!("lineitem, scale {}, {}", context.scale, client.work());
+        let work = format!("lineitem, scale {}: {}", context.scale, client.work());
         findings.push(
             Finding::new(work, Unit::RowsPerSecond, rates.ours.clone())
                 .beside(&measurement.peer_name(), rates.peer.clone())
@@ -87,7 +87,7 @@ pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     }
     let adbc = measurement.through_adbc()?;
     if !adbc.is_empty() {
-        let work = format!("lineitem, scale {}, ADBC Flight SQL", context.scale);
+        let work = format!("lineitem, scale {}: ADBC Flight SQL", context.scale);
         findings.push(
             Finding::new(work, Unit::RowsPerSecond, adbc)
                 .beside(&format!("{}, psycopg", measurement.peer_name()), psycopg.peer)

@@ -1,0 +1,106 @@
+//! What a result that fits no memory costs the server, with a reader that keeps up and with one
+//! that does not.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use thalweg_types::{Error, Result};
+
+use super::{at_scale, made_up};
+use crate::clients::FrontEnd;
+use crate::context::Context;
+use crate::finding::{Finding, Findings, Unit, Wanted};
+use crate::machine;
+use crate::peers::Server;
+
+const WANTED_MEBIBYTES: f64 = 64.0;
+const MILLIONS: f64 = 100.0;
+/// What the first query brings along is not this result's: these rows are read before.
+const FIRST_ROWS: u64 = 1000;
+
+/// How a slow reader reads: it stops after so many rows, for so long, and leaves after so often.
+const ROWS_BETWEEN_STALLS: u64 = 100_000;
+const STALL: Duration = Duration::from_secs(3);
+const STALLS: u64 = 3;
+
+pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
+    let (rows, called) = at_scale(context, MILLIONS);
+    for front_end in FrontEnd::ALL {
+        let name = front_end.name();
+        let (raised, seconds) = to_the_end(context, front_end, rows).await?;
+        println!("  {called}, {name}: {raised:.1} MiB, {seconds:.1} s");
+        findings.push(
+            Finding::new(format!("memory for {called}, {name}"), Unit::Mebibytes, raised)
+                .wanted(Wanted::AtMost(WANTED_MEBIBYTES))
+                .noted(
+                    "The most that the server's process had in RAM while the rows were sent, \
+                     above its rest before. Their columns are integer, bigint, double precision, \
+                     text and date.",
+                ),
+        );
+        findings.push(Finding::new(
+            format!("rate of {called}, {name}"),
+            Unit::RowsPerSecond,
+            rows as f64 / seconds,
+        ));
+        let raised = slowly(context, front_end, rows).await?;
+        println!("  {called}, slow reader, {name}: {raised:.1} MiB");
+        findings.push(
+            Finding::new(
+                format!("memory for {called}, slow reader, {name}"),
+                Unit::Mebibytes,
+                raised,
+            )
+            .wanted(Wanted::AtMost(WANTED_MEBIBYTES))
+            .noted(format!(
+                "The reader stops for {} s each {ROWS_BETWEEN_STALLS} rows, and leaves after \
+                 {STALLS} times.",
+                STALL.as_secs()
+            )),
+        );
+    }
+    Ok(())
+}
+
+/// Reads all rows; mebibytes that the server took for it, and seconds.
+async fn to_the_end(context: &Context, front_end: FrontEnd, rows: u64) -> Result<(f64, f64)> {
+    let scratch = context.scratch_for_servers("memory")?;
+    let (server, rest) = resting(context.server(&scratch).await?, front_end).await?;
+    let sql = made_up(rows);
+    let mut go_on = |_| ControlFlow::Continue(());
+    let (seconds, came) = context.timed(front_end.query(&server, &sql, &mut go_on)).await?;
+    if came != rows {
+        return Err(Error::internal(format!("{}: {came} rows of {rows} came", front_end.name())));
+    }
+    Ok((raised(&server, rest)?, seconds))
+}
+
+async fn slowly(context: &Context, front_end: FrontEnd, rows: u64) -> Result<f64> {
+    let scratch = context.scratch_for_servers("memory")?;
+    let (server, rest) = resting(context.server(&scratch).await?, front_end).await?;
+    let mut stalls = 0;
+    let mut look = |rows| {
+        if rows > (stalls + 1) * ROWS_BETWEEN_STALLS {
+            context.sleep(STALL);
+            stalls += 1;
+        }
+        if stalls == STALLS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    front_end.query(&server, &made_up(rows), &mut look).await?;
+    raised(&server, rest)
+}
+
+/// A server that has answered a query, and the memory that it has then.
+async fn resting(server: Server, front_end: FrontEnd) -> Result<(Server, u64)> {
+    let mut go_on = |_| ControlFlow::Continue(());
+    front_end.query(&server, &made_up(FIRST_ROWS), &mut go_on).await?;
+    let rest = machine::resident_bytes_of(server.process())?;
+    machine::forget_peak_of(server.process())?;
+    Ok((server, rest))
+}
+
+/// Mebibytes that the server had at most above its rest.
+fn raised(server: &Server, rest: u64) -> Result<f64> {
+    let peak = machine::peak_bytes_of(server.process())?;
+    Ok(peak.saturating_sub(rest) as f64 / f64::from(1 << 20))
+}
