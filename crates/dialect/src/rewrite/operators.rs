@@ -37,11 +37,8 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
         Expr::Function(function) if function.args == FunctionArguments::None => {
             keyword(&function.name.to_string().to_lowercase())
         }
-        // A list of items, written as JSON.
         Expr::Function(function) if is_json_aggregate(&function.name) => {
-            let items = ObjectName::from(vec![Ident::new("array_agg")]);
-            let items = Expr::Function(Function { name: items, ..function.clone() });
-            Some(call("json_agg_items", vec![items]))
+            Some(call("json_agg_items", vec![array_of_json(function.clone())]))
         }
         Expr::Function(function) => interval_parts(function),
         Expr::Interval(interval) => interval_with_fields(interval),
@@ -51,6 +48,20 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
         *expr = respelled;
     }
     Ok(())
+}
+
+/// `json_agg(value)` as `array_agg(to_json(value))`: an array forgets which of its items are JSON
+/// already, so they all are.
+fn array_of_json(mut aggregate: Function) -> Expr {
+    aggregate.name = ObjectName::from(vec![Ident::new("array_agg")]);
+    if let FunctionArguments::List(list) = &mut aggregate.args {
+        for argument in &mut list.args {
+            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) = argument {
+                *value = call("to_json", vec![value.clone()]);
+            }
+        }
+    }
+    Expr::Function(aggregate)
 }
 
 /// Whether a name is a function that is called without parentheses.

@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, SetExpr,
-    Statement, TableFactor, UnaryOperator,
+    Statement, TableFactor, UnaryOperator, Value,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -27,6 +27,9 @@ pub(super) fn compare_rows(expr: &mut Expr) -> Result<()> {
             })),
             _ => None,
         },
+        // Both say it of every member: a row may be neither.
+        Expr::IsNull(tested) => row(tested).map(|members| each_is(members, Expr::IsNull)),
+        Expr::IsNotNull(tested) => row(tested).map(|members| each_is(members, Expr::IsNotNull)),
         Expr::InList { expr: tested, list, negated } => match row(tested) {
             Some(tested) => Some(in_list(&tested, list, *negated)?),
             None => None,
@@ -160,6 +163,13 @@ pub(super) fn parse_query(sql: &str) -> Result<Query> {
         Some(Statement::Query(query)) => Ok(*query),
         _ => Err(unreadable(&"no query")),
     }
+}
+
+/// Whether a test holds for every member; of none, it does.
+fn each_is(members: Vec<Expr>, test: fn(Box<Expr>) -> Expr) -> Expr {
+    let tests = members.into_iter().map(|member| test(Box::new(nested(member))));
+    let all = tests.reduce(|left, right| binary(left, BinaryOperator::And, right));
+    nested(all.unwrap_or_else(|| Expr::value(Value::Boolean(true))))
 }
 
 fn all_of(pairs: Vec<(Expr, Expr)>, compare: impl Fn(Expr, Expr) -> Expr) -> Expr {

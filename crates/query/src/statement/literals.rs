@@ -64,7 +64,7 @@ fn wanted(kind: Kind, target: &DataType) -> Option<DataType> {
             Some(DataType::Text { max_chars: None })
         }
         (Kind::Text, DataType::Text { .. }) => None,
-        (Kind::Text, target) => Some(target.clone()),
+        (Kind::Text | Kind::Number, target) => Some(target.clone()),
         _ => None,
     }
 }

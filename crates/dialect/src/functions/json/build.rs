@@ -36,7 +36,7 @@ enum Shape {
     Object,
     Array,
     Value,
-    /// The items of one array, as `json_agg` writes them.
+    /// The items of one array, each of them JSON, as `json_agg` writes them.
     Items,
 }
 
@@ -65,9 +65,10 @@ impl Build {
             ));
         }
         if let (Shape::Items, [column]) = (self.shape, columns)
-            && let ArrowType::List(item) = column.data_type()
+            && let ArrowType::List(_) = column.data_type()
         {
-            return Ok(Arc::new(json_of_lists(column, item, ", ")?));
+            let items = to_text(column.as_list::<i32>().values())?;
+            return Ok(Arc::new(joined(column, items.as_string_view(), ", ")));
         }
         let values = columns
             .iter()
@@ -121,7 +122,8 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<StringViewArray> {
         return Ok(texts.clone());
     }
     if let ArrowType::List(item) = data_type {
-        return json_of_lists(column, item, ",");
+        let items = json_of(column.as_list::<i32>().values(), item)?;
+        return Ok(joined(column, &items, ","));
     }
     let is_number = data_type.is_numeric();
     let is_moment = matches!(data_type, ArrowType::Timestamp(_, _));
@@ -134,16 +136,16 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<StringViewArray> {
     Ok(texts.iter().map(|text| text.map(write)).collect())
 }
 
-fn json_of_lists(column: &ArrayRef, item: &FieldRef, comma: &str) -> Result<StringViewArray> {
+/// The lists of a column, of whose items the JSON is given.
+fn joined(column: &ArrayRef, items: &StringViewArray, comma: &str) -> StringViewArray {
     let lists = column.as_list::<i32>();
-    let items = json_of(lists.values(), item)?;
     let offsets = lists.value_offsets();
     let written = (0..lists.len()).map(|row| {
         let range = offsets[row] as usize..offsets[row + 1] as usize;
-        let items: Vec<&str> = range.map(|at| shown(&items, at)).collect();
+        let items: Vec<&str> = range.map(|at| shown(items, at)).collect();
         lists.is_valid(row).then(|| format!("[{}]", items.join(comma)))
     });
-    Ok(written.collect())
+    written.collect()
 }
 
 impl ScalarUDFImpl for Build {
