@@ -106,6 +106,10 @@ impl Point {
                 }
                 let fields = assignments.iter().map(|(column, at)| (*column, &parameters[*at]));
                 let row = shaper.shape(&self.row(columns, fields)?)?;
+                let is_new = |column| assignments.iter().any(|(assigned, _)| *assigned == column);
+                if self.takes_key(&state, &row, Some(id), is_new) {
+                    return Ok(None);
+                }
                 transaction.kill(self.table.id, &[id])?;
                 transaction.append(self.table.id, row)?;
                 Ok(Some(Outcome::done(Tag::Update(1))))
@@ -156,6 +160,7 @@ impl Point {
         let key: Vec<ArrayRef> = positions.iter().map(|at| Arc::clone(new.column(*at))).collect();
         let holder = state.probe(&self.key, &key).into_iter().next().flatten();
         match (holder, conflict) {
+            (None, _) if self.takes_key(state, &new, None, |_| true) => return Ok(None),
             (None, _) => transaction.append(self.table.id, new)?,
             (Some(_), Conflict::Refuse) => return Ok(None),
             (Some(_), Conflict::Skip) => return Ok(Some(Outcome::done(Tag::Insert(0)))),
@@ -165,11 +170,35 @@ impl Point {
                     merged[*column] = Arc::clone(new.column(*column));
                 }
                 let merged = shaper.shape(&self.row(merged, std::iter::empty())?)?;
+                if self.takes_key(state, &merged, Some(id), |column| columns.contains(&column)) {
+                    return Ok(None);
+                }
                 transaction.kill(self.table.id, &[id])?;
                 transaction.append(self.table.id, merged)?;
             }
         }
         Ok(Some(Outcome::done(Tag::Insert(1))))
+    }
+
+    /// Whether a row that has new values in some columns has the key of one that is there, other
+    /// than the one that it replaces.
+    fn takes_key(
+        &self,
+        state: &TableState,
+        row: &RecordBatch,
+        replaced: Option<RowId>,
+        is_new: impl Fn(usize) -> bool,
+    ) -> bool {
+        self.table.keys().any(|key| {
+            let positions = self.table.key_positions(key);
+            if !positions.iter().any(|at| is_new(*at)) {
+                return false;
+            }
+            let columns: Vec<ArrayRef> =
+                positions.iter().map(|at| Arc::clone(row.column(*at))).collect();
+            let holder = state.probe(key, &columns).into_iter().next().flatten();
+            holder.is_some() && holder != replaced
+        })
     }
 
     /// The live row of the key.

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::filter_record_batch;
+use arrow::compute::{FilterBuilder, FilterPredicate};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
@@ -290,15 +291,18 @@ impl Cursor {
         let length = BATCH_ROWS.min(rows - self.row);
         let start = self.row;
         self.row += length;
-        let columns = self.columns.iter().map(|column| column.slice(start, length)).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(length));
-        let schema = Arc::clone(properties.eq_properties.schema());
-        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-        let live = match &self.live {
-            None => batch,
-            Some(live) => filter_record_batch(&batch, &live.slice(start, length))
-                .map_err(DataFusionError::from)?,
+        let live = self.live.as_ref().map(|live| live.slice(start, length));
+        // Before there is a batch: dead rows may have NULLs that a column may not have any more.
+        let filter = live.as_ref().map(|live| FilterBuilder::new(live).optimize().build());
+        let column = |column: &ArrayRef| match &filter {
+            None => Ok(column.slice(start, length)),
+            Some(filter) => filter.filter(&column.slice(start, length)),
         };
+        let columns = self.columns.iter().map(column).collect::<Result<_, ArrowError>>()?;
+        let count = filter.as_ref().map_or(length, FilterPredicate::count);
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        let schema = Arc::clone(properties.eq_properties.schema());
+        let live = RecordBatch::try_new_with_options(schema, columns, &options)?;
         Ok(if live.num_rows() > most { live.slice(0, most) } else { live })
     }
 }

@@ -355,8 +355,8 @@ impl Session {
         if statement::control(&parsed)?.is_some() {
             return Ok(Prepared::new(parsed, sql, Description::default()));
         }
-        let transaction = match &self.block {
-            Some(block) => block.transaction.clone().ok_or_else(in_failed_block)?,
+        let transaction = match &mut self.block {
+            Some(block) => block.transaction.as_mut().ok_or_else(in_failed_block)?.share(),
             None => Transaction::new(self.database.shared.engine.snapshot()),
         };
         let description = match statement::of_session(&parsed) {
@@ -549,7 +549,7 @@ impl Session {
             Control::Rollback => self.end(false).await,
             Control::Savepoint(name) => {
                 let block = self.block.as_mut().ok_or_else(|| outside("SAVEPOINT"))?;
-                let transaction = block.transaction.as_ref().ok_or_else(in_failed_block)?;
+                let transaction = block.transaction.as_mut().ok_or_else(in_failed_block)?;
                 block.savepoints.push((name, transaction.savepoint()));
                 Ok(Outcome::command("SAVEPOINT"))
             }

@@ -54,7 +54,8 @@ impl Effect {
     /// Makes the changes visible to snapshots that are taken of `state` from now on.
     ///
     /// Never fails: everything that can be wrong was checked when the changes were applied.
-    pub fn publish(self, state: &mut Arc<TableState>) {
+    /// What it replaced stays in the effect, to be dropped with it.
+    pub fn publish(&self, state: &mut Arc<TableState>) {
         if self.changes.is_empty() {
             return;
         }

@@ -8,7 +8,7 @@ mod view;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::SchemaRef;
 use thalweg_types::{RowId, TableSchema};
 
@@ -91,6 +91,12 @@ impl Slot {
 
     pub fn live_rows(&self) -> u32 {
         self.length - self.dead_rows()
+    }
+
+    /// Whether a row that is alive has NULL in a column.
+    pub fn has_live_null(&self, column: usize) -> bool {
+        let column = &self.columns(&[column])[0];
+        (0..self.length).any(|place| column.is_null(place as usize) && !self.is_dead(place))
     }
 
     /// Marks a row dead; false if it was already.

@@ -1,11 +1,11 @@
 //! Chunks of one schema as chunks of another.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::compute::take;
+use parking_lot::Mutex;
 use thalweg_types::{ColumnId, Error, Result, TableSchema};
 
 use crate::ClosedChunk;
@@ -23,7 +23,7 @@ enum Source {
     /// The same value for all rows; chunks of equally many rows share a column.
     Constant {
         value: ArrayRef,
-        made: RefCell<HashMap<usize, Arc<Column>>>,
+        made: Mutex<HashMap<usize, Arc<Column>>>,
     },
 }
 
@@ -51,7 +51,7 @@ impl Widener {
                     column.name
                 )));
             }
-            Ok(Source::Constant { value, made: RefCell::default() })
+            Ok(Source::Constant { value, made: Mutex::default() })
         });
         Ok(Widener { columns: columns.collect::<Result<_>>()? })
     }
@@ -67,7 +67,7 @@ impl Source {
         match self {
             Source::Old(position) => Arc::clone(&chunk.column_parts()[*position]),
             Source::Constant { value, made } => {
-                let mut made = made.borrow_mut();
+                let mut made = made.lock();
                 let column = made.entry(chunk.rows()).or_insert_with(|| {
                     let places = UInt32Array::from(vec![0; chunk.rows()]);
                     let array = take(value, &places, None).expect("the only place there is");

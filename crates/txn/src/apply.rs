@@ -3,11 +3,11 @@
 use thalweg_store::{Effect, Placed, Table, arrow_schema, codec};
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
 
-use crate::catalog::{Catalog, CatalogChange, altered_meanwhile, table_is_gone};
+use crate::catalog::{Catalog, CatalogChange, altered_meanwhile, changed_meanwhile, table_is_gone};
 use crate::parallel::Threads;
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, Placement};
-use crate::transaction_stage::TransactionStage;
+use crate::transaction_stage::{TransactionStage, Writer};
 use crate::write_set::{NewRows, TableChanges, WriteSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,12 +23,25 @@ pub(crate) fn apply(
     effects: &mut GroupEffects,
     encoder: &mut GroupEncoder,
 ) -> Result<()> {
+    check_relied_on(stage, &write_set)?;
     for change in &write_set.catalog {
         apply_catalog(stage, change, lsn, effects)?;
         encoder.catalog(change);
     }
     for changes in write_set.tables {
         apply_rows(stage, changes, effects, encoder)?;
+    }
+    Ok(())
+}
+
+/// The tables that the changes were made for still have the rows that the transaction saw.
+fn check_relied_on(stage: &TransactionStage, write_set: &WriteSet) -> Result<()> {
+    for id in &write_set.relied_on {
+        // What to say of a table that is gone, its changes know.
+        let Some(writer) = stage.tables.get(id) else { continue };
+        if writer.changed > write_set.snapshot {
+            return Err(changed_meanwhile(&writer.table.schema().name));
+        }
     }
     Ok(())
 }
@@ -44,20 +57,21 @@ fn apply_catalog(
     match change {
         CatalogChange::CreateTable { schema } => {
             let (table, state) = Table::new(Arc::new(schema.clone()));
-            stage.tables.insert(schema.id, table);
+            stage.tables.insert(schema.id, Writer { table, changed: lsn });
             effects.steps.push(Step::Created(schema.id, state));
         }
         CatalogChange::AlterTable { schema, added, .. } => {
             let values = added_values(&before, schema, added.as_deref())?;
-            let table = stage.tables.get_mut(&schema.id).ok_or_else(table_is_gone)?;
+            let threads = stage.threads;
+            let table = &mut stage.tables.get_mut(&schema.id).ok_or_else(table_is_gone)?.table;
             let mut effect = Effect::default();
-            let altered = table.alter(Arc::new(schema.clone()), &values, &mut effect);
+            let altered = table.alter(Arc::new(schema.clone()), &values, &threads, &mut effect);
             effects.steps.push(Step::Changed(schema.id, effect));
             altered?;
         }
         CatalogChange::DropTable { id } => {
-            let table = stage.tables.remove(id).ok_or_else(table_is_gone)?;
-            effects.steps.push(Step::Dropped(*id, Box::new(table)));
+            let writer = stage.tables.remove(id).ok_or_else(table_is_gone)?;
+            effects.steps.push(Step::Dropped(*id, Box::new(writer)));
         }
         CatalogChange::CreateNamespace { .. }
         | CatalogChange::DropNamespace { .. }
@@ -82,6 +96,8 @@ pub(crate) fn added_values(
     let old = &before.table(after.id).ok_or_else(table_is_gone)?.schema;
     let mut added = after.clone();
     added.columns.retain(|column| old.position(column.id).is_none());
+    // Where no row is alive, or each gets a value of its own, it is NULL whatever the column takes.
+    added.columns.iter_mut().for_each(|column| column.nullable = true);
     let row = codec::decode_batch(&arrow_schema(&added), encoded)?;
     Ok(added.columns.iter().map(|column| column.id).zip(row.columns().iter().cloned()).collect())
 }
@@ -99,7 +115,7 @@ fn apply_rows(
         return Err(altered_meanwhile(&entry.schema.name));
     }
     let schema = Arc::clone(&entry.schema);
-    let table = stage.tables.get_mut(&id).ok_or_else(table_is_gone)?;
+    let table = &mut stage.tables.get_mut(&id).ok_or_else(table_is_gone)?.table;
     let mut effect = Effect::default();
     let applied = change_rows(table, &schema, changes, stage.threads, &mut effect, encoder);
     effects.steps.push(Step::Changed(id, effect));
@@ -115,6 +131,9 @@ fn change_rows(
     encoder: &mut GroupEncoder,
 ) -> Result<()> {
     let id = changes.table;
+    if changes.hold.iter().any(|row| table.locate(*row).is_none()) {
+        return Err(changed_meanwhile(&schema.name));
+    }
     if changes.truncate {
         table.truncate(effect);
         encoder.truncate(id);

@@ -451,6 +451,14 @@ pub(crate) fn table_is_gone() -> Error {
     .with_hint("Run the transaction again.")
 }
 
+pub(crate) fn changed_meanwhile(name: &str) -> Error {
+    Error::new(
+        SqlState::SERIALIZATION_FAILURE,
+        format!("rows of table \"{name}\" were changed by another transaction meanwhile"),
+    )
+    .with_hint("Run the transaction again.")
+}
+
 pub(crate) fn altered_meanwhile(name: &str) -> Error {
     Error::new(
         SqlState::SERIALIZATION_FAILURE,

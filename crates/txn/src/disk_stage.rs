@@ -176,15 +176,13 @@ impl DiskStage {
             return;
         }
         let Some(lsn) = groups.last().map(|group| group.lsn) else { return };
-        let mut acknowledgements = Vec::with_capacity(groups.len());
-        let effects = groups.into_iter().map(|group| {
-            acknowledgements.push((group.acknowledge, group.lsn));
-            group.effects
-        });
-        self.publisher.publish(lsn, effects);
-        for (acknowledge, lsn) in acknowledgements {
+        let (waiting, effects): (Vec<_>, Vec<_>) =
+            groups.into_iter().map(|group| ((group.acknowledge, group.lsn), group.effects)).unzip();
+        let leftovers = self.publisher.publish(lsn, effects);
+        for (acknowledge, lsn) in waiting {
             acknowledge.tell(Ok(lsn));
         }
+        drop(leftovers);
     }
 
     /// Tells those whose group was refused when there is nobody left to undo it.

@@ -22,7 +22,7 @@ use crate::published::{Publisher, Snapshot};
 use crate::record::StageId;
 use crate::recovery::{self, STAGE_HEAD};
 use crate::staging::{Staged, StagingArea};
-use crate::transaction_stage::{Request, TransactionStage};
+use crate::transaction_stage::{Request, TransactionStage, Writer};
 use crate::waiter::{Acknowledge, Waiter, closed};
 use crate::write_set::WriteSet;
 
@@ -134,7 +134,7 @@ impl Engine {
         let mut writers = std::collections::HashMap::new();
         let mut states = std::collections::HashMap::new();
         for (id, (table, state)) in restored.tables {
-            writers.insert(id, table);
+            writers.insert(id, Writer { table, changed: restored.lsn });
             states.insert(id, state);
         }
         let catalog = Arc::clone(&restored.catalog);

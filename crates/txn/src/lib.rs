@@ -31,6 +31,6 @@ pub use engine::{Durability, Engine, Options};
 pub use progress::{Progress, Silent, Unit};
 pub use published::Snapshot;
 pub use staging::Staged;
-pub use transaction::{Savepoint, Transaction};
+pub use transaction::{RowLock, Savepoint, Transaction};
 pub use waiter::Acknowledge;
 pub use write_set::{NewRows, TableChanges, WriteSet};

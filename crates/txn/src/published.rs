@@ -3,15 +3,19 @@
 //! Taking a snapshot is one reference count. Publishing a group copies what a snapshot still holds
 //! and changes the rest in place.
 
+mod tables;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use thalweg_store::{Effect, Table, TableState};
+use thalweg_store::{Effect, TableState};
 use thalweg_types::{Lsn, TableId};
 
 use crate::catalog::Catalog;
 use crate::staging::Staged;
+use crate::transaction_stage::Writer;
+use tables::Tables;
 
 /// The database as of one group. Never changes; cheap to clone.
 #[derive(Clone)]
@@ -21,7 +25,7 @@ pub struct Snapshot(Arc<State>);
 struct State {
     lsn: Lsn,
     catalog: Arc<Catalog>,
-    tables: HashMap<TableId, Arc<TableState>>,
+    tables: Tables,
 }
 
 impl Snapshot {
@@ -38,11 +42,11 @@ impl Snapshot {
 
     #[must_use]
     pub fn table(&self, id: TableId) -> Option<&Arc<TableState>> {
-        self.0.tables.get(&id)
+        self.0.tables.get(id)
     }
 
     pub fn tables(&self) -> impl Iterator<Item = (TableId, &Arc<TableState>)> {
-        self.0.tables.iter().map(|(id, state)| (*id, state))
+        self.0.tables.iter()
     }
 }
 
@@ -52,6 +56,8 @@ pub(crate) struct GroupEffects {
     pub(crate) steps: Vec<Step>,
     /// The catalog before and after, where the group changed it.
     pub(crate) catalog: Option<(Arc<Catalog>, Arc<Catalog>)>,
+    /// For each table that the group changed, which group did before.
+    pub(crate) changed: Vec<(TableId, Lsn)>,
     /// Chunks that the group took in: the log keeps them as long as a checkpoint may lack the
     /// group.
     pub(crate) staged: Vec<Arc<Staged>>,
@@ -61,7 +67,14 @@ pub(crate) enum Step {
     Changed(TableId, Effect),
     Created(TableId, Arc<TableState>),
     /// The writer's half travels along until the drop can no longer be undone.
-    Dropped(TableId, Box<Table>),
+    Dropped(TableId, Box<Writer>),
+}
+
+/// What nobody needs after a publication. It may be whole tables, which take their time to go.
+#[must_use = "dropped when nobody waits"]
+pub(crate) struct Leftovers {
+    _groups: Vec<GroupEffects>,
+    _dropped: Vec<Arc<TableState>>,
 }
 
 /// The one place where the published state changes.
@@ -73,8 +86,10 @@ impl Publisher {
     pub(crate) fn new(
         lsn: Lsn,
         catalog: Arc<Catalog>,
-        tables: HashMap<TableId, Arc<TableState>>,
+        states: HashMap<TableId, Arc<TableState>>,
     ) -> Publisher {
+        let mut tables = Tables::default();
+        states.into_iter().for_each(|(id, state)| tables.insert(id, state));
         Publisher { current: RwLock::new(Arc::new(State { lsn, catalog, tables })) }
     }
 
@@ -83,34 +98,39 @@ impl Publisher {
     }
 
     /// Makes groups visible, all of them at one moment. `lsn` is the last one's.
-    pub(crate) fn publish(&self, lsn: Lsn, groups: impl Iterator<Item = GroupEffects>) {
+    ///
+    /// Whoever wants a snapshot waits meanwhile, so nothing large is dropped here.
+    pub(crate) fn publish(&self, lsn: Lsn, groups: Vec<GroupEffects>) -> Leftovers {
+        let mut dropped = Vec::new();
         let mut current = self.current.write();
         let state = Arc::make_mut(&mut current);
         state.lsn = state.lsn.max(lsn);
-        for group in groups {
-            for step in group.steps {
-                state.take(step);
+        for group in &groups {
+            for step in &group.steps {
+                dropped.extend(state.take(step));
             }
-            if let Some((_, after)) = group.catalog {
-                state.catalog = after;
+            if let Some((_, after)) = &group.catalog {
+                state.catalog = Arc::clone(after);
             }
         }
+        Leftovers { _groups: groups, _dropped: dropped }
     }
 }
 
 impl State {
-    fn take(&mut self, step: Step) {
+    /// Takes a step in; returns the table that it dropped.
+    fn take(&mut self, step: &Step) -> Option<Arc<TableState>> {
         match step {
             Step::Changed(id, effect) => {
-                let table = self.tables.get_mut(&id).expect("a changed table was created before");
+                let table = self.tables.get_mut(*id).expect("a changed table was created before");
                 effect.publish(table);
+                None
             }
             Step::Created(id, table) => {
-                self.tables.insert(id, table);
+                self.tables.insert(*id, Arc::clone(table));
+                None
             }
-            Step::Dropped(id, _) => {
-                self.tables.remove(&id);
-            }
+            Step::Dropped(id, _) => self.tables.remove(*id),
         }
     }
 }

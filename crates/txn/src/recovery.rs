@@ -114,8 +114,9 @@ impl Replay {
             }
             CatalogChange::AlterTable { schema, added, .. } => {
                 let values = added_values(&self.catalog, schema, added.as_deref())?;
+                let threads = self.threads;
                 self.change(schema.id, |table, effect| {
-                    table.alter(Arc::new(schema.clone()), &values, effect)
+                    table.alter(Arc::new(schema.clone()), &values, &threads, effect)
                 })?;
             }
             CatalogChange::DropTable { id } => {

@@ -3,23 +3,23 @@
 //! It reads through the same table states as everybody else; its own rows lie in private chunks of
 //! a private copy of the state. Nothing is shared until its write set goes to the engine.
 
+mod overlay;
+mod segments;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::array::BooleanArray;
-use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::record_batch::RecordBatch;
-use thalweg_store::{ClosedChunk, TableState, arrow_schema};
-use thalweg_types::{Error, Lsn, Result, RowId, TableId};
+use thalweg_store::TableState;
+use thalweg_types::{Error, Result, RowId, TableId};
 
 use crate::apply::added_values;
 use crate::catalog::{Catalog, CatalogChange, table_is_gone};
 use crate::published::Snapshot;
 use crate::staging::Staged;
-use crate::write_set::{NewRows, TableChanges, WriteSet};
-
-/// Batches of at least this many rows become chunks of their own.
-const BULK_ROWS: usize = 16_384;
+use crate::write_set::WriteSet;
+use overlay::Overlay;
+use segments::Segments;
 
 #[derive(Clone)]
 pub struct Transaction {
@@ -30,33 +30,24 @@ pub struct Transaction {
 /// What a transaction had changed at some point.
 pub struct Savepoint(Changes);
 
+/// How a transaction that read rows wants them kept until it commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowLock {
+    /// Unchanged. Others may want the same.
+    Share,
+    /// Unchanged, and unlocked by anybody else.
+    Update,
+}
+
 #[derive(Clone)]
 struct Changes {
     catalog: Arc<Catalog>,
-    catalog_changes: Vec<CatalogChange>,
+    catalog_changes: Segments<CatalogChange>,
     /// Tables that this transaction created or altered.
     own: BTreeSet<TableId>,
+    /// Tables whose rows must be those of the snapshot when the transaction commits.
+    relied_on: BTreeSet<TableId>,
     tables: BTreeMap<TableId, Overlay>,
-}
-
-#[derive(Clone)]
-struct Overlay {
-    version: Option<Lsn>,
-    state: Arc<TableState>,
-    truncated: bool,
-    /// Rows of the snapshot that are dead here.
-    kill: Vec<RowId>,
-    /// New rows by the number of the private chunk that holds them.
-    chunks: Vec<(u32, NewChunk)>,
-    /// New rows that nobody has looked at yet.
-    unseen: Vec<RecordBatch>,
-}
-
-#[derive(Clone)]
-enum NewChunk {
-    Rows(RecordBatch),
-    Chunk(Arc<ClosedChunk>),
-    Staged(Arc<Staged>),
 }
 
 impl Transaction {
@@ -64,8 +55,9 @@ impl Transaction {
     pub fn new(snapshot: Snapshot) -> Transaction {
         let changes = Changes {
             catalog: Arc::clone(snapshot.catalog()),
-            catalog_changes: Vec::new(),
+            catalog_changes: Segments::default(),
             own: BTreeSet::new(),
+            relied_on: BTreeSet::new(),
             tables: BTreeMap::new(),
         };
         Transaction { snapshot, changes }
@@ -106,7 +98,7 @@ impl Transaction {
     /// Where there is no such table.
     pub fn append(&mut self, id: TableId, rows: RecordBatch) -> Result<()> {
         if rows.num_rows() > 0 {
-            self.overlay(id)?.unseen.push(rows);
+            self.overlay(id)?.append(rows);
         }
         Ok(())
     }
@@ -116,10 +108,7 @@ impl Transaction {
     /// # Errors
     /// Where there is no such table.
     pub fn append_staged(&mut self, id: TableId, staged: Arc<Staged>) -> Result<()> {
-        let overlay = self.overlay(id)?;
-        let state = Arc::make_mut(&mut overlay.state);
-        let number = state.add_private_chunk(Arc::clone(staged.chunk()));
-        overlay.chunks.push((number, NewChunk::Staged(staged)));
+        self.overlay(id)?.append_staged(staged);
         Ok(())
     }
 
@@ -128,11 +117,26 @@ impl Transaction {
     /// # Errors
     /// Where there is no such table.
     pub fn kill(&mut self, id: TableId, rows: &[RowId]) -> Result<()> {
-        let overlay = self.overlay(id)?;
-        overlay.look_at_unseen()?;
-        Arc::make_mut(&mut overlay.state).kill_private(rows);
-        overlay.kill.extend(rows.iter().filter(|row| !TableState::is_private(row.chunk())));
+        self.overlay(id)?.kill(rows)
+    }
+
+    /// Keeps rows that this transaction sees as they are: it can't commit where another one
+    /// changed them meanwhile.
+    ///
+    /// # Errors
+    /// Where there is no such table.
+    pub fn lock(&mut self, id: TableId, rows: &[RowId], lock: RowLock) -> Result<()> {
+        self.overlay(id)?.lock(rows, lock);
         Ok(())
+    }
+
+    /// Keeps a table as the snapshot shows it, for changes that are right for these rows only: the
+    /// transaction can't commit where another one changed any of them, or added one.
+    pub fn rely_on(&mut self, id: TableId) {
+        // Nobody else knows a table that this transaction created.
+        if self.snapshot.table(id).is_some() {
+            self.changes.relied_on.insert(id);
+        }
     }
 
     /// Removes all rows of a table.
@@ -140,12 +144,7 @@ impl Transaction {
     /// # Errors
     /// Where there is no such table.
     pub fn truncate(&mut self, id: TableId) -> Result<()> {
-        let overlay = self.overlay(id)?;
-        overlay.state = Arc::new(overlay.state.truncated());
-        overlay.truncated = true;
-        overlay.kill.clear();
-        overlay.chunks.clear();
-        overlay.unseen.clear();
+        self.overlay(id)?.truncate();
         Ok(())
     }
 
@@ -169,7 +168,7 @@ impl Transaction {
             CatalogChange::AlterTable { schema, added, .. } => {
                 let values = added_values(&before, schema, added.as_deref())?;
                 let overlay = self.overlay(schema.id)?;
-                if overlay.has_rows() {
+                if overlay.has_changes() {
                     return Err(Error::unsupported(
                         "altering a table that the same transaction has written to",
                     )
@@ -181,6 +180,7 @@ impl Transaction {
             }
             CatalogChange::DropTable { id } => {
                 self.changes.tables.remove(id);
+                self.changes.relied_on.remove(id);
             }
             _ => {}
         }
@@ -189,9 +189,16 @@ impl Transaction {
         Ok(())
     }
 
+    /// Remembers the changes so far; costs the same however many there are.
     #[must_use]
-    pub fn savepoint(&self) -> Savepoint {
-        Savepoint(self.changes.clone())
+    pub fn savepoint(&mut self) -> Savepoint {
+        Savepoint(self.changes.share())
+    }
+
+    /// The same transaction once more, for somebody who looks at it and changes nothing.
+    #[must_use]
+    pub fn share(&mut self) -> Transaction {
+        Transaction { snapshot: self.snapshot.clone(), changes: self.changes.share() }
     }
 
     pub fn roll_back_to(&mut self, savepoint: &Savepoint) {
@@ -202,14 +209,19 @@ impl Transaction {
     ///
     /// # Errors
     /// Only for mistakes: rows that do not fit their table.
-    pub fn into_write_set(self) -> Result<WriteSet> {
+    pub fn into_write_set(mut self) -> Result<WriteSet> {
         let mut tables = Vec::with_capacity(self.changes.tables.len());
         for (id, overlay) in self.changes.tables {
-            if overlay.has_rows() {
+            if overlay.has_changes() {
                 tables.push(overlay.into_changes(id)?);
             }
         }
-        Ok(WriteSet { catalog: self.changes.catalog_changes, tables })
+        Ok(WriteSet {
+            snapshot: self.snapshot.lsn(),
+            relied_on: self.changes.relied_on.into_iter().collect(),
+            catalog: self.changes.catalog_changes.take(),
+            tables,
+        })
     }
 
     fn overlay(&mut self, id: TableId) -> Result<&mut Overlay> {
@@ -222,93 +234,15 @@ impl Transaction {
     }
 }
 
-impl Overlay {
-    fn new(state: Arc<TableState>, version: Option<Lsn>) -> Overlay {
-        Overlay {
-            version,
-            state,
-            truncated: false,
-            kill: Vec::new(),
-            chunks: Vec::new(),
-            unseen: Vec::new(),
+impl Changes {
+    /// A copy that costs the same however much was changed.
+    fn share(&mut self) -> Changes {
+        Changes {
+            catalog: Arc::clone(&self.catalog),
+            catalog_changes: self.catalog_changes.share(),
+            own: self.own.clone(),
+            relied_on: self.relied_on.clone(),
+            tables: self.tables.iter_mut().map(|(id, table)| (*id, table.share())).collect(),
         }
     }
-
-    fn has_rows(&self) -> bool {
-        self.truncated
-            || !self.kill.is_empty()
-            || !self.chunks.is_empty()
-            || !self.unseen.is_empty()
-    }
-
-    /// Turns new rows into private chunks, so that they can be read.
-    fn look_at_unseen(&mut self) -> Result<()> {
-        let unseen = std::mem::take(&mut self.unseen);
-        for rows in into_bulks(self.state.schema(), unseen)? {
-            let chunk = Arc::new(ClosedChunk::build(self.state.schema(), &rows));
-            let number = Arc::make_mut(&mut self.state).add_private_chunk(Arc::clone(&chunk));
-            let new = if rows.num_rows() >= BULK_ROWS {
-                NewChunk::Chunk(chunk)
-            } else {
-                NewChunk::Rows(rows)
-            };
-            self.chunks.push((number, new));
-        }
-        Ok(())
-    }
-
-    fn into_changes(self, table: TableId) -> Result<TableChanges> {
-        let mut changes = TableChanges::new(table, self.version);
-        changes.truncate = self.truncated;
-        changes.kill = self.kill;
-        for (number, new) in self.chunks {
-            let view = self.state.chunk(number).expect("a private chunk stays in its state");
-            match (view.live_mask(), new) {
-                (None, NewChunk::Rows(rows)) => changes.append.push(NewRows::batch(rows)),
-                (None, NewChunk::Chunk(chunk)) => changes.append.push(NewRows::chunk(chunk)),
-                (None, NewChunk::Staged(staged)) => changes.append.push(NewRows::Staged(staged)),
-                (Some(live), _) => {
-                    let schema = arrow_schema(self.state.schema());
-                    let all: Vec<usize> = (0..schema.fields().len()).collect();
-                    let rows = RecordBatch::try_new(schema, view.columns(&all)).map_err(misfit)?;
-                    let live = BooleanArray::new(live, None);
-                    let rows = filter_record_batch(&rows, &live).map_err(misfit)?;
-                    changes.append.extend(new_rows(&self.state, rows)?);
-                }
-            }
-        }
-        for rows in into_bulks(self.state.schema(), self.unseen)? {
-            changes.append.extend(new_rows(&self.state, rows)?);
-        }
-        Ok(changes)
-    }
-}
-
-fn new_rows(state: &TableState, rows: RecordBatch) -> Result<Option<NewRows>> {
-    Ok(match rows.num_rows() {
-        0 => None,
-        count if count < BULK_ROWS => Some(NewRows::batch(rows)),
-        _ => Some(NewRows::chunk(Arc::new(ClosedChunk::build(state.schema(), &rows)))),
-    })
-}
-
-/// Joins small batches and splits large ones, so that each result fits one chunk.
-fn into_bulks(
-    schema: &thalweg_types::TableSchema,
-    batches: Vec<RecordBatch>,
-) -> Result<Vec<RecordBatch>> {
-    let total: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    if total == 0 {
-        return Ok(Vec::new());
-    }
-    let all = match <[RecordBatch; 1]>::try_from(batches) {
-        Ok([one]) => one,
-        Err(many) => concat_batches(&arrow_schema(schema), &many).map_err(misfit)?,
-    };
-    let step = RowId::CHUNK_ROWS;
-    Ok((0..total).step_by(step).map(|from| all.slice(from, step.min(total - from))).collect())
-}
-
-fn misfit(error: arrow::error::ArrowError) -> Error {
-    Error::internal("rows do not fit their table").with_source(error)
 }

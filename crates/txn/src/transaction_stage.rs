@@ -48,8 +48,15 @@ pub(crate) enum Request {
     Close(Sender<Result<()>>),
 }
 
+/// A table's writing half.
+pub(crate) struct Writer {
+    pub(crate) table: Table,
+    /// The last group that changed its rows or its columns.
+    pub(crate) changed: Lsn,
+}
+
 pub(crate) struct TransactionStage {
-    pub(crate) tables: HashMap<TableId, Table>,
+    pub(crate) tables: HashMap<TableId, Writer>,
     pub(crate) catalog: Arc<Catalog>,
     /// The last group that was applied.
     pub(crate) lsn: Lsn,
@@ -96,11 +103,15 @@ impl TransactionStage {
             self.undo(effects);
             return acknowledge.tell(Err(error));
         }
-        self.lsn = lsn;
-        self.hand_over_full_chunks(&effects);
         let payload = encoder.finish();
+        // A group of which the log need not know takes no number.
+        if !payload.is_empty() {
+            self.lsn = lsn;
+        }
+        self.note_changes(&mut effects);
+        self.hand_over_full_chunks(&effects);
         self.send(DiskCommand::Group(PendingGroup {
-            lsn,
+            lsn: self.lsn,
             payload,
             durability,
             effects,
@@ -108,12 +119,25 @@ impl TransactionStage {
         }));
     }
 
+    /// Notes which tables the group that was just applied changed.
+    fn note_changes(&mut self, effects: &mut GroupEffects) {
+        for step in &effects.steps {
+            if let Step::Changed(id, effect) = step
+                && !effect.is_empty()
+                && let Some(writer) = self.tables.get_mut(id)
+            {
+                let before = std::mem::replace(&mut writer.changed, self.lsn);
+                effects.changed.push((*id, before));
+            }
+        }
+    }
+
     /// Full chunks are rebuilt as closed ones on the maintenance thread.
     fn hand_over_full_chunks(&mut self, effects: &GroupEffects) {
         for step in &effects.steps {
             let Step::Changed(id, _) = step else { continue };
-            let Some(table) = self.tables.get_mut(id) else { continue };
-            for full in table.take_full() {
+            let Some(writer) = self.tables.get_mut(id) else { continue };
+            for full in writer.table.take_full() {
                 // Without maintenance the chunk stays as it is: larger, but readable.
                 let _ = self.chores.send(Chore::Close { table: *id, full });
             }
@@ -121,7 +145,7 @@ impl TransactionStage {
     }
 
     fn swap(&mut self, id: TableId, number: u32, chunk: Arc<ClosedChunk>) {
-        let Some(table) = self.tables.get_mut(&id) else { return };
+        let Some(Writer { table, .. }) = self.tables.get_mut(&id) else { return };
         let mut effect = Effect::default();
         if table.swap(number, chunk, &mut effect) {
             self.publish_unlogged(id, effect);
@@ -129,7 +153,7 @@ impl TransactionStage {
     }
 
     fn compact(&mut self, id: TableId, built: Built) {
-        let Some(table) = self.tables.get_mut(&id) else { return };
+        let Some(Writer { table, .. }) = self.tables.get_mut(&id) else { return };
         if self.stopped.is_some() {
             return;
         }
@@ -197,17 +221,20 @@ impl TransactionStage {
         if let Some((before, _)) = effects.catalog {
             self.catalog = before;
         }
+        for (id, changed) in effects.changed.into_iter().rev() {
+            self.tables.get_mut(&id).expect("a changed table is there").changed = changed;
+        }
         for step in effects.steps.into_iter().rev() {
             match step {
                 Step::Changed(id, effect) => {
-                    let table = self.tables.get_mut(&id).expect("a changed table is there");
-                    table.undo(effect);
+                    let writer = self.tables.get_mut(&id).expect("a changed table is there");
+                    writer.table.undo(effect);
                 }
                 Step::Created(id, _) => {
                     self.tables.remove(&id);
                 }
-                Step::Dropped(id, table) => {
-                    self.tables.insert(id, *table);
+                Step::Dropped(id, writer) => {
+                    self.tables.insert(id, *writer);
                 }
             }
         }

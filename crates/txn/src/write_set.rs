@@ -12,22 +12,29 @@ use crate::staging::Staged;
 /// The changes of one transaction. Catalog changes come first, then each table's rows.
 #[derive(Default)]
 pub struct WriteSet {
+    /// The last group that the transaction saw.
+    pub snapshot: Lsn,
+    /// Tables whose rows no later group may have changed.
+    pub relied_on: Vec<TableId>,
     pub catalog: Vec<CatalogChange>,
     pub tables: Vec<TableChanges>,
 }
 
 impl WriteSet {
+    /// Whether it asks for nothing; what was relied on alone is nothing to be kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.catalog.is_empty() && self.tables.is_empty()
     }
 }
 
-/// Changes to one table's rows, in the order: truncate, kill, append.
+/// Changes to one table's rows, in the order: hold, truncate, kill, append.
 pub struct TableChanges {
     pub table: TableId,
     /// The table's version that the rows were made for; `None` where this very write set made it.
     pub version: Option<Lsn>,
+    /// Rows that must be alive, and stay so.
+    pub hold: Vec<RowId>,
     pub truncate: bool,
     pub kill: Vec<RowId>,
     pub append: Vec<NewRows>,
@@ -36,7 +43,14 @@ pub struct TableChanges {
 impl TableChanges {
     #[must_use]
     pub fn new(table: TableId, version: Option<Lsn>) -> TableChanges {
-        TableChanges { table, version, truncate: false, kill: Vec::new(), append: Vec::new() }
+        TableChanges {
+            table,
+            version,
+            hold: Vec::new(),
+            truncate: false,
+            kill: Vec::new(),
+            append: Vec::new(),
+        }
     }
 }
 

@@ -129,13 +129,16 @@ async fn add_column(
         return Err(Error::unsupported("adding an auto-numbered column to a table")
             .with_hint("Create a new table with the column and copy the rows."));
     }
-    let table = schema.id;
+    let (table, checked) = (schema.id, schema.checks.len());
     schema.next_column_id += 1;
     schema.columns.push(column.clone());
     let (value, each_row) = default_value(execution, &column)?;
     let nulls = !column.nullable && value.is_null(0) && !each_row;
-    if nulls && execution.names.with(|t| Ok(t.state(table)?.rows()))? > 0 {
-        return Err(nulls_in(&column.name, &schema.name));
+    if nulls {
+        rely_on(execution, table)?;
+        if execution.names.with(|t| Ok(t.state(table)?.rows()))? > 0 {
+            return Err(nulls_in(&column.name, &schema.name));
+        }
     }
     for option in &definition.options {
         let given = option.name.as_ref().map(folded);
@@ -157,7 +160,7 @@ async fn add_column(
         let assigned = Assignments::one(&target, &column.name, ast_tools::expression(default)?)?;
         rewrite(execution, &target, &assigned).await?;
     }
-    verify_checks(execution, table).await
+    verify_checks(execution, table, checked).await
 }
 
 /// The value that existing rows get, and whether each of them must get one of its own.
@@ -188,6 +191,7 @@ async fn read(
     target: &Target,
     assignments: &Assignments,
 ) -> Result<Vec<RecordBatch>> {
+    rely_on(execution, target.id())?;
     let alias = Ident::with_quote('"', target.schema().name.as_str());
     let from = vec![with_row_ids(target, &alias)];
     let query = ast_tools::select(assignments.projection(target, &alias), from, None);
@@ -338,7 +342,7 @@ async fn add_constraint(
     mut schema: TableSchema,
     constraint: &TableConstraint,
 ) -> Result<()> {
-    let id = schema.id;
+    let (id, checked) = (schema.id, schema.checks.len());
     match constraint {
         TableConstraint::PrimaryKey(key) => {
             let columns = key_names(&key.columns)?;
@@ -366,7 +370,7 @@ async fn add_constraint(
         other => return Err(Error::unsupported(format!("the constraint {other}"))),
     }
     change(execution, schema, None)?;
-    verify_checks(execution, id).await
+    verify_checks(execution, id, checked).await
 }
 
 fn drop_constraint(schema: &mut TableSchema, name: &str, if_exists: bool) -> Result<()> {
@@ -385,10 +389,11 @@ fn drop_constraint(schema: &mut TableSchema, name: &str, if_exists: bool) -> Res
     Err(Error::new(SqlState::UNDEFINED_OBJECT, message))
 }
 
-/// Whether the rows that are there already satisfy every check.
-async fn verify_checks(execution: &Execution<'_>, id: TableId) -> Result<()> {
+/// Whether the rows that are there already satisfy every check behind the first ones, which they
+/// were `checked` against before.
+async fn verify_checks(execution: &Execution<'_>, id: TableId, checked: usize) -> Result<()> {
     let target = current(execution, id)?;
-    for check in &target.schema().checks {
+    for check in &target.schema().checks[checked..] {
         let broken = format!("NOT ({})", check.expression);
         if any_row(execution, &target, &broken).await? {
             let (name, table) = (&check.name, &target.schema().name);
@@ -401,7 +406,17 @@ async fn verify_checks(execution: &Execution<'_>, id: TableId) -> Result<()> {
     Ok(())
 }
 
+/// What was found in the table's rows, or made of them, holds for these rows: if others change
+/// them before the statement's transaction commits, it does not.
+fn rely_on(execution: &Execution<'_>, id: TableId) -> Result<()> {
+    execution.names.with(|t| {
+        t.rely_on(id);
+        Ok(())
+    })
+}
+
 async fn any_row(execution: &Execution<'_>, target: &Target, condition: &str) -> Result<bool> {
+    rely_on(execution, target.id())?;
     let (namespace, name) = (&target.schema().namespace, &target.schema().name);
     let text =
         format!("SELECT 1 FROM {}.{} WHERE {condition} LIMIT 1", quoted(namespace), quoted(name));

@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
-use arrow::row::{OwnedRow, RowConverter, SortField};
+use arrow::row::{Row, RowConverter, Rows, SortField};
 use datafusion::datasource::MemTable;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ConflictTarget, DoUpdate, Expr, Ident, OnConflict, OnConflictAction,
@@ -77,40 +77,60 @@ impl Conflicts {
     ) -> Result<(RecordBatch, usize)> {
         let id = target.id();
         let state = execution.names.with(|t| t.state(id))?;
-        let mut holders: Vec<Option<RowId>> = vec![None; rows.num_rows()];
-        let mut repeated = vec![false; rows.num_rows()];
-        for key in &self.keys {
-            for (row, holder) in probe(&state, target, key, &rows).into_iter().enumerate() {
-                holders[row] = holders[row].or(holder);
-            }
-            mark_repeated(target, key, &rows, &mut repeated)?;
-        }
-        let free = |row: &u32| holders[*row as usize].is_none() && !repeated[*row as usize];
-        let all = 0..rows.num_rows() as u32;
-        let inserted = take(&rows, all.clone().filter(free))?;
-        if let Some(update) = &self.update {
-            if repeated.contains(&true) {
-                let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
-                return Err(Error::new(SqlState::CARDINALITY_VIOLATION, message).with_hint(
-                    "Ensure that no rows proposed for insertion have duplicate key values.",
-                ));
-            }
-            let taken: Vec<(u32, RowId)> =
-                all.filter_map(|row| Some((row, holders[row as usize]?))).collect();
-            let updated = if taken.is_empty() {
-                rows.slice(0, 0)
-            } else {
+        let Fates { free, taken } = self.fates(&state, target, &rows)?;
+        let inserted = take(&rows, free.into_iter())?;
+        let updated = match &self.update {
+            Some(update) if !taken.is_empty() => {
                 apply(execution, target, &state, update, &rows, &taken, alias).await?
-            };
-            execution.names.with(|t| t.append(id, inserted.clone()))?;
-            let changed = concat(target.schema(), &[inserted, updated])?;
-            let count = changed.num_rows();
-            return Ok((changed, count));
-        }
+            }
+            _ => rows.slice(0, 0),
+        };
+        // What was updated may have taken any key; without it, those asked for are known as free.
+        let unknown = |key: &Key| updated.num_rows() > 0 || !self.keys.contains(key);
+        reject_taken(execution, target, &inserted, unknown)?;
         execution.names.with(|t| t.append(id, inserted.clone()))?;
-        let count = inserted.num_rows();
-        Ok((inserted, count))
+        let changed = concat(target.schema(), &[inserted, updated])?;
+        let count = changed.num_rows();
+        Ok((changed, count))
     }
+
+    /// Row by row: whose key is taken, by a row that is there or by one before it that will be.
+    fn fates(&self, state: &TableState, target: &Target, rows: &RecordBatch) -> Result<Fates> {
+        let mut keys = Vec::with_capacity(self.keys.len());
+        for key in &self.keys {
+            let holders = probe(state, target, key, rows);
+            keys.push((KeyValues::of(target, key, rows)?, holders));
+        }
+        let mut given: Vec<HashSet<Row<'_>>> = vec![HashSet::new(); keys.len()];
+        let mut held = HashSet::new();
+        let mut fates = Fates { free: Vec::with_capacity(rows.num_rows()), taken: Vec::new() };
+        for row in 0..rows.num_rows() {
+            let values = || keys.iter().map(|(values, _)| values.at(row)).zip(&given);
+            if let Some(holder) = keys.iter().find_map(|(_, holders)| holders[row]) {
+                if self.update.is_some() && !held.insert(holder) {
+                    return Err(second_time());
+                }
+                fates.taken.push((row as u32, holder));
+            } else if values().any(|(value, given)| value.is_some_and(|v| given.contains(&v))) {
+                if self.update.is_some() {
+                    return Err(second_time());
+                }
+            } else {
+                for ((values, _), given) in keys.iter().zip(&mut given) {
+                    given.extend(values.at(row));
+                }
+                fates.free.push(row as u32);
+            }
+        }
+        Ok(fates)
+    }
+}
+
+/// What becomes of rows that are to be inserted; those in neither list are skipped.
+struct Fates {
+    free: Vec<u32>,
+    /// With the rows that have their keys.
+    taken: Vec<(u32, RowId)>,
 }
 
 /// `DO UPDATE SET`: joins each held row with the one that was to be inserted, as `excluded`.
@@ -200,13 +220,25 @@ pub(super) fn reject_duplicates(
     target: &Target,
     rows: &RecordBatch,
 ) -> Result<()> {
+    reject_taken(execution, target, rows, |_| true)
+}
+
+/// Refuses rows with the key of another one, be it there or among them, for some of the keys.
+fn reject_taken(
+    execution: &Execution<'_>,
+    target: &Target,
+    rows: &RecordBatch,
+    asked: impl Fn(&Key) -> bool,
+) -> Result<()> {
     let state = execution.names.with(|t| t.state(target.id()))?;
-    for key in target.schema().keys() {
-        let mut repeated = vec![false; rows.num_rows()];
-        mark_repeated(target, key, rows, &mut repeated)?;
+    for key in target.schema().keys().filter(|key| asked(key)) {
         let holders = probe(&state, target, key, rows);
-        let taken = (0..rows.num_rows()).find(|row| repeated[*row] || holders[*row].is_some());
-        if let Some(row) = taken {
+        let values = KeyValues::of(target, key, rows)?;
+        let mut given = HashSet::with_capacity(rows.num_rows());
+        let is_taken = |row: &usize| {
+            holders[*row].is_some() || values.at(*row).is_some_and(|value| !given.insert(value))
+        };
+        if let Some(row) = (0..rows.num_rows()).find(is_taken) {
             return Err(duplicate(target, key, rows, row));
         }
     }
@@ -233,25 +265,26 @@ fn probe(state: &TableState, target: &Target, key: &Key, rows: &RecordBatch) -> 
     state.probe(key, &key_columns(target, key, rows))
 }
 
-/// Marks rows whose key an earlier row of the batch gives too. NULLs make a key unlike any other.
-fn mark_repeated(
-    target: &Target,
-    key: &Key,
-    rows: &RecordBatch,
-    repeated: &mut [bool],
-) -> Result<()> {
-    let columns = key_columns(target, key, rows);
-    let fields = columns.iter().map(|column| SortField::new(column.data_type().clone())).collect();
-    let misfit = |error| Error::internal("keys cannot be compared").with_source(error);
-    let converter: RowConverter = RowConverter::new(fields).map_err(misfit)?;
-    let keys = converter.convert_columns(&columns).map_err(misfit)?;
-    let mut seen: HashSet<OwnedRow> = HashSet::with_capacity(rows.num_rows());
-    for (row, repeated) in repeated.iter_mut().enumerate() {
-        if columns.iter().all(|column| column.is_valid(row)) {
-            *repeated |= !seen.insert(keys.row(row).owned());
-        }
+/// The values that rows have in the columns of a key, to be compared with each other.
+struct KeyValues {
+    columns: Vec<ArrayRef>,
+    values: Rows,
+}
+
+impl KeyValues {
+    fn of(target: &Target, key: &Key, rows: &RecordBatch) -> Result<KeyValues> {
+        let columns = key_columns(target, key, rows);
+        let fields = columns.iter().map(|column| SortField::new(column.data_type().clone()));
+        let values = RowConverter::new(fields.collect())
+            .and_then(|converter: RowConverter| converter.convert_columns(&columns))
+            .map_err(|error| Error::internal("keys cannot be compared").with_source(error))?;
+        Ok(KeyValues { columns, values })
     }
-    Ok(())
+
+    /// `None` where one of the values is NULL: such a key is unlike any other.
+    fn at(&self, row: usize) -> Option<Row<'_>> {
+        self.columns.iter().all(|column| column.is_valid(row)).then(|| self.values.row(row))
+    }
 }
 
 fn take(rows: &RecordBatch, which: impl Iterator<Item = u32>) -> Result<RecordBatch> {
@@ -272,6 +305,12 @@ fn mem_table(rows: RecordBatch) -> Result<Arc<MemTable>> {
     MemTable::try_new(rows.schema(), vec![vec![rows]])
         .map(Arc::new)
         .map_err(|error| Error::internal("rows cannot be looked at").with_source(error))
+}
+
+fn second_time() -> Error {
+    let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+    Error::new(SqlState::CARDINALITY_VIOLATION, message)
+        .with_hint("Ensure that no rows proposed for insertion have duplicate key values.")
 }
 
 fn no_such_key() -> Error {

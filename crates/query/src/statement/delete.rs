@@ -86,7 +86,14 @@ pub(super) fn truncate(execution: &mut Execution<'_>, truncate: &Truncate) -> Re
             found => found?,
         };
         target.require(execution, Privilege::Truncate)?;
-        execution.names.with(|t| t.truncate(target.id()))?;
+        execution.names.with(|t| {
+            // The rows that others add between this statement and the end of the block are not
+            // what the user meant. On its own, the statement takes place when it commits.
+            if execution.in_block {
+                t.rely_on(target.id());
+            }
+            t.truncate(target.id())
+        })?;
     }
     Ok(Outcome::command("TRUNCATE TABLE"))
 }

@@ -1,6 +1,6 @@
 //! Changes of all chunks at once.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::ArrayRef;
 use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableSchema};
@@ -10,7 +10,7 @@ use super::append::key_text;
 use crate::effect::Change;
 use crate::state::{Slot, StateKey};
 use crate::widen::Widener;
-use crate::{Chunk, ClosedChunk, Effect, TableState, ThisThread};
+use crate::{Chunk, ClosedChunk, Effect, TableState, Workers};
 
 impl Table {
     /// Drops all rows.
@@ -29,20 +29,16 @@ impl Table {
         &mut self,
         schema: Arc<TableSchema>,
         added: &[(ColumnId, ArrayRef)],
+        workers: &dyn Workers,
         effect: &mut Effect,
     ) -> Result<()> {
         let widener = Widener::new(self.schema(), &schema, added)?;
         let before = self.applied.clone();
-        let closed: Vec<(u32, Arc<ClosedChunk>)> = self
-            .slots()
-            .iter()
-            .map(|slot| (slot.number, widener.widen(&self.closed(slot))))
-            .collect();
-        for (number, chunk) in closed {
+        for (number, chunk) in self.widened(&widener, workers) {
             self.applied.replace_chunk(number, Chunk::Closed(chunk));
         }
         self.applied.set_schema(schema);
-        if let Err(error) = self.index_new_keys(&before) {
+        if let Err(error) = self.index_new_keys(&before, workers) {
             self.applied = before;
             return Err(error);
         }
@@ -50,12 +46,24 @@ impl Table {
         Ok(())
     }
 
+    /// All chunks under their numbers, with the columns of another schema.
+    fn widened(&self, widener: &Widener, workers: &dyn Workers) -> Vec<(u32, Arc<ClosedChunk>)> {
+        let slots = self.slots();
+        let widened: Vec<OnceLock<Arc<ClosedChunk>>> =
+            slots.iter().map(|_| OnceLock::new()).collect();
+        workers.run(slots.len(), &|place| {
+            widened[place].get_or_init(|| widener.widen(&self.closed(&slots[place])));
+        });
+        let chunk = |chunk: OnceLock<_>| chunk.into_inner().expect("the workers did each piece");
+        slots.iter().map(|slot| slot.number).zip(widened.into_iter().map(chunk)).collect()
+    }
+
     /// Puts all live rows into the indexes that the state before did not have.
-    fn index_new_keys(&self, before: &TableState) -> Result<()> {
+    fn index_new_keys(&self, before: &TableState, workers: &dyn Workers) -> Result<()> {
         let is_new =
             |key: &&StateKey| !before.keys().iter().any(|old| Arc::ptr_eq(&old.index, &key.index));
         for key in self.applied.keys().iter().filter(is_new) {
-            let indexed = self.index_slots(key, self.slots(), &ThisThread);
+            let indexed = self.index_slots(key, self.slots(), workers);
             indexed.map_err(|row| not_unique(&self.applied, key, row))?;
         }
         Ok(())

@@ -52,7 +52,7 @@ impl Table {
     ) -> Result<()> {
         for slot in slots {
             let Chunk::Closed(chunk) = &slot.chunk else { unreachable!("bulk chunks are closed") };
-            self.check_chunk(chunk)?;
+            self.check_chunk(slot, chunk)?;
         }
         let mark = effect.changes.len();
         for slot in slots {
@@ -118,7 +118,8 @@ impl Table {
         self.duplicate(place, &columns, row.row() as usize)
     }
 
-    fn check_chunk(&self, chunk: &ClosedChunk) -> Result<()> {
+    /// Dead rows may be what the table does not take any more: they died before it was altered.
+    fn check_chunk(&self, slot: &Slot, chunk: &ClosedChunk) -> Result<()> {
         let fields = self.applied.arrow_schema().fields();
         if fields.len() != chunk.column_count() {
             return Err(self.wrong_columns());
@@ -127,7 +128,8 @@ impl Table {
             if field.data_type() != chunk.data_type(index) {
                 return Err(self.wrong_columns());
             }
-            if !field.is_nullable() && chunk.zone(index).null_count > 0 {
+            let may_lack = !field.is_nullable() && chunk.zone(index).null_count > 0;
+            if may_lack && slot.has_live_null(index) {
                 return Err(self.not_null(field.name()));
             }
         }

@@ -145,7 +145,7 @@ fn columns_are_added_dropped_and_moved() {
     schema.columns.insert(0, column(4, "extra", DataType::Int4, false));
     let mut effect = Effect::new();
     let value: ArrayRef = Arc::new(Int32Array::from(vec![42]));
-    all.table.alter(Arc::new(schema), &[(ColumnId(4), value)], &mut effect).unwrap();
+    all.table.alter(Arc::new(schema), &[(ColumnId(4), value)], &ThisThread, &mut effect).unwrap();
     effect.publish(&mut all.state);
     let columns = all.state.chunk(1).unwrap().columns(&[0, 2]);
     assert_eq!(columns[0].as_primitive::<Int32Type>().values(), &[42, 42]);
@@ -161,12 +161,13 @@ fn a_key_is_added_if_the_rows_allow() {
     let mut with_key = schema();
     with_key.unique.push(key("t_amount_key", &[3]));
     let with_key = Arc::new(with_key);
-    let error = all.table.alter(Arc::clone(&with_key), &[], &mut Effect::new()).unwrap_err();
+    let error =
+        all.table.alter(Arc::clone(&with_key), &[], &ThisThread, &mut Effect::new()).unwrap_err();
     assert_eq!(error.message(), "could not create unique index \"t_amount_key\"");
     assert_eq!(error.detail(), Some("Key (amount)=(6) is duplicated."));
     let mut effect = Effect::new();
     all.table.kill(&[RowId::new(1, 1)], &mut effect).unwrap();
-    all.table.alter(with_key, &[], &mut effect).unwrap();
+    all.table.alter(with_key, &[], &ThisThread, &mut effect).unwrap();
     effect.publish(&mut all.state);
     let refused = all.table.append(&batch(&[row(4, "d", 6)]), &mut Effect::new());
     assert_eq!(refused.unwrap_err().detail(), Some("Key (amount)=(6) already exists."));
@@ -289,7 +290,7 @@ fn identity_counters_go_on_through_changes_of_the_schema() {
     table.identities().raise(ColumnId(1), 5);
     assert_eq!(table.identities().next(ColumnId(1)), Some(11));
     schema.columns[2].identity = Some(thalweg_types::Identity::Always);
-    table.alter(Arc::new(schema), &[], &mut Effect::new()).unwrap();
+    table.alter(Arc::new(schema), &[], &ThisThread, &mut Effect::new()).unwrap();
     assert_eq!(state.identities().reserve(ColumnId(1), 1), Some(11));
     assert_eq!(state.identities().reserve(ColumnId(3), 1), Some(1));
     assert_eq!(state.identities().reserve(ColumnId(2), 1), None);
@@ -322,7 +323,7 @@ fn a_changed_schema_is_undone_with_rows_that_nobody_saw() {
     let mut wider = schema();
     wider.columns.push(column(4, "extra", DataType::Text { max_chars: None }, true));
     wider.unique.push(key("t_amount_key", &[3]));
-    all.table.alter(Arc::new(wider), &[], &mut effect).unwrap();
+    all.table.alter(Arc::new(wider), &[], &ThisThread, &mut effect).unwrap();
     assert_eq!(all.table.schema().columns.len(), 4);
     all.table.undo(effect);
     assert_eq!(all.table.schema().columns.len(), 3);

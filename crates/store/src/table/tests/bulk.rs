@@ -167,3 +167,22 @@ fn impossible_arrivals_are_refused() {
         assert!(effect.is_empty() && table.applied().rows() == 0);
     }
 }
+
+/// A checkpoint holds what died before its column was declared NOT NULL.
+#[test]
+fn dead_rows_may_be_what_the_table_does_not_take_any_more() {
+    let mut strict = schema();
+    strict.columns[2].nullable = false;
+    let arrival = |dead: u32| {
+        let rows = [row(1, "a", 1), (2, None, None)];
+        let mut marks = Bitmap::default();
+        marks.insert(dead);
+        vec![Arrival { number: 1, chunk: chunk(&rows), dead: Some(marks) }]
+    };
+    let (mut table, _) = Table::new(Arc::new(strict.clone()));
+    table.append_chunks_at(arrival(1), &Threads(2), &mut Effect::new()).unwrap();
+    assert_eq!(table.applied().rows(), 1);
+    let (mut table, _) = Table::new(Arc::new(strict));
+    let refused = table.append_chunks_at(arrival(0), &Threads(2), &mut Effect::new());
+    assert_eq!(refused.unwrap_err().state(), SqlState::NOT_NULL_VIOLATION);
+}

@@ -9,7 +9,9 @@ use thalweg_types::{RowId, SqlState};
 use super::support::{Row, batch, key, read, rows, schema};
 use crate::plan_compaction;
 use crate::tests::random::Random;
-use crate::{Built, ClosedChunk, CompactionPolicy, Effect, FullChunk, Table, TableState};
+use crate::{
+    Built, ClosedChunk, CompactionPolicy, Effect, FullChunk, Table, TableState, ThisThread,
+};
 
 type Rows = BTreeMap<i64, Row>;
 
@@ -167,7 +169,7 @@ impl Run {
         }
         self.has_amount_key = wanted;
         let fits = self.fits(&[], &self.rows);
-        let result = self.table.alter(Arc::new(schema), &[], effect);
+        let result = self.table.alter(Arc::new(schema), &[], &ThisThread, effect);
         assert_eq!(result.is_ok(), fits);
         self.has_amount_key = wanted && fits;
     }

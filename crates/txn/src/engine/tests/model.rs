@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thalweg_types::{Column, ColumnId, DataType, Key, SqlState, TableId, TableSchema};
 
-use crate::DEFAULT_NAMESPACE;
+use crate::{DEFAULT_NAMESPACE, RowLock};
 
 /// A row without its key: a text that is unique, and numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct TableModel {
     pub schema: TableSchema,
     /// Changes with the schema.
     pub version: u64,
+    /// Changes with the rows, too.
+    pub changed: u64,
     pub rows: BTreeMap<i64, Versioned>,
 }
 
@@ -43,6 +45,8 @@ pub struct Model {
 /// All changes of one transaction.
 #[derive(Clone, Default)]
 pub struct Changes {
+    /// Tables that must be as they were then.
+    pub relied_on: BTreeMap<TableId, u64>,
     pub catalog: Vec<CatalogStep>,
     pub tables: BTreeMap<TableId, RowChanges>,
 }
@@ -62,6 +66,8 @@ pub struct RowChanges {
     pub truncated: bool,
     /// Keys and versions of rows of the snapshot.
     pub killed: Vec<(i64, u64)>,
+    /// Keys and versions of rows of the snapshot that must be there still.
+    pub locked: Vec<(i64, u64, RowLock)>,
     pub inserted: BTreeMap<i64, Versioned>,
 }
 
@@ -109,13 +115,19 @@ impl Model {
 
     /// The database after a transaction, or how the transaction fails. `stamp` is new.
     pub fn after(&self, changes: &Changes, stamp: u64) -> Result<Model, SqlState> {
+        let moved = |(id, seen): (&TableId, &u64)| {
+            self.tables.get(id).is_some_and(|table| table.changed != *seen)
+        };
+        if changes.relied_on.iter().any(moved) {
+            return Err(SqlState::SERIALIZATION_FAILURE);
+        }
         let mut next = self.clone();
         for step in &changes.catalog {
             next.catalog_step(step, stamp)?;
         }
         for (id, changes) in &changes.tables {
             let table = next.tables.get_mut(id).ok_or(SqlState::SERIALIZATION_FAILURE)?;
-            table.change_rows(changes)?;
+            table.change_rows(changes, stamp)?;
         }
         Ok(next)
     }
@@ -126,9 +138,9 @@ impl Model {
                 if self.tables.values().any(|table| table.schema.name == schema.name) {
                     return Err(SqlState::DUPLICATE_TABLE);
                 }
-                let table =
-                    TableModel { schema: schema.clone(), version: stamp, rows: BTreeMap::new() };
-                self.tables.insert(schema.id, table);
+                let (schema, rows) = (schema.clone(), BTreeMap::new());
+                let table = TableModel { version: stamp, changed: stamp, schema, rows };
+                self.tables.insert(table.schema.id, table);
             }
             CatalogStep::Alter(schema, expected, added) => {
                 let table = self.tables.get_mut(&schema.id).ok_or(SqlState::UNDEFINED_TABLE)?;
@@ -144,7 +156,7 @@ impl Model {
                     }
                 }
                 table.schema = schema.clone();
-                table.version = stamp;
+                (table.version, table.changed) = (stamp, stamp);
             }
             CatalogStep::Drop(id) => {
                 self.tables.remove(id).ok_or(SqlState::SERIALIZATION_FAILURE)?;
@@ -164,9 +176,25 @@ impl TableModel {
         self.rows.values().any(|row| row.row.tag.as_deref() == Some(tag))
     }
 
-    fn change_rows(&mut self, changes: &RowChanges) -> Result<(), SqlState> {
-        if changes.seen.is_some_and(|seen| seen != self.version) {
+    fn change_rows(&mut self, changes: &RowChanges, stamp: u64) -> Result<(), SqlState> {
+        let is_there = |(key, version, _): &(i64, u64, RowLock)| {
+            self.rows.get(key).is_some_and(|row| row.version == *version)
+        };
+        if changes.seen.is_some_and(|seen| seen != self.version)
+            || !changes.locked.iter().all(is_there)
+        {
             return Err(SqlState::SERIALIZATION_FAILURE);
+        }
+        let killed = |key| changes.killed.iter().any(|(killed, _)| killed == key);
+        for (key, _, lock) in &changes.locked {
+            if *lock == RowLock::Update && !killed(key) {
+                // Whoever saw the row before has lost it.
+                self.rows.get_mut(key).expect("a locked row is there").version = stamp;
+                self.changed = stamp;
+            }
+        }
+        if changes.truncated || !changes.killed.is_empty() || !changes.inserted.is_empty() {
+            self.changed = stamp;
         }
         if changes.truncated {
             self.rows.clear();

@@ -10,7 +10,7 @@ use thalweg_store::{ClosedChunk, TableState, arrow_schema, codec};
 use thalweg_types::{RowId, TableId, TableSchema};
 
 use super::model::{CatalogStep, Changes, Image, Model, Row, RowChanges, TableImage, Versioned};
-use crate::{CatalogChange, Engine, Snapshot, Transaction};
+use crate::{CatalogChange, Engine, RowLock, Snapshot, Transaction};
 
 /// What a check says: nothing, or what is wrong.
 pub type Outcome<T = ()> = Result<T, String>;
@@ -27,15 +27,19 @@ pub struct Session {
     pub changes: Changes,
     /// Tables whose schema this transaction made.
     own: BTreeSet<TableId>,
+    /// When each table of the snapshot had been changed.
+    changed: BTreeMap<TableId, u64>,
 }
 
 impl Session {
     pub fn new(snapshot: Snapshot, view: Model) -> Session {
+        let changed = view.tables.iter().map(|(id, table)| (*id, table.changed)).collect();
         Session {
             transaction: Transaction::new(snapshot),
             view,
             changes: Changes::default(),
             own: BTreeSet::new(),
+            changed,
         }
     }
 
@@ -74,12 +78,32 @@ impl Session {
         Ok(())
     }
 
+    pub fn lock(&mut self, id: TableId, key: i64, lock: RowLock) -> Outcome {
+        let state = self.transaction.state(id).unwrap();
+        let row = probe(&state, key).ok_or_else(|| format!("key {key} is not found"))?;
+        self.transaction.lock(id, &[row], lock).unwrap();
+        let version = self.view.tables[&id].rows[&key].version;
+        let changes = self.row_changes(id);
+        if !changes.inserted.contains_key(&key) {
+            changes.locked.push((key, version, lock));
+        }
+        Ok(())
+    }
+
+    pub fn rely_on(&mut self, id: TableId) {
+        self.transaction.rely_on(id);
+        if let Some(changed) = self.changed.get(&id) {
+            self.changes.relied_on.insert(id, *changed);
+        }
+    }
+
     pub fn truncate(&mut self, id: TableId) {
         self.transaction.truncate(id).unwrap();
         self.table(id).rows.clear();
         let changes = self.row_changes(id);
         changes.truncated = true;
         changes.killed.clear();
+        changes.locked.clear();
         changes.inserted.clear();
     }
 
@@ -111,6 +135,7 @@ impl Session {
     pub fn drop_table(&mut self, id: TableId, stamp: u64) {
         self.transaction.change_catalog(CatalogChange::DropTable { id }).unwrap();
         self.changes.tables.remove(&id);
+        self.changes.relied_on.remove(&id);
         self.step(CatalogStep::Drop(id), stamp);
     }
 

@@ -6,7 +6,7 @@ use thalweg_types::TableId;
 use super::model::{Row, add_number, schema};
 use super::session::{Outcome, Session, check};
 use super::world::{End, World};
-use crate::Durability;
+use crate::{Durability, RowLock};
 
 const KEYS: u64 = 40;
 const TAGS: u64 = 12;
@@ -129,7 +129,13 @@ impl Steps {
         let id = *session.view.tables.keys().nth(place).expect("a place below the count");
         let stamp = world.stamp();
         match self.random.below(100) {
-            0..40 => self.insert(session, id, stamp),
+            0..35 => self.insert(session, id, stamp),
+            35..40 => {
+                if let Some(key) = self.some_key(session, id) {
+                    let lock = if self.random.coin() { RowLock::Share } else { RowLock::Update };
+                    session.lock(id, key, lock)?;
+                }
+            }
             40..60 => {
                 if let Some(key) = self.some_key(session, id) {
                     session.remove(id, key)?;
@@ -145,6 +151,7 @@ impl Steps {
             75..87 => self.bulk(world, session, id),
             87..90 => session.truncate(id),
             90..95 if !session.has_written_to(id) => self.alter(session, id, stamp),
+            97..99 => session.rely_on(id),
             95..97 if count > 1 => session.drop_table(id, stamp),
             _ => session.check()?,
         }

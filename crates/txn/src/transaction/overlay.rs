@@ -1,0 +1,196 @@
+//! What a transaction did to one table.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::BooleanArray;
+use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::record_batch::RecordBatch;
+use thalweg_store::{ClosedChunk, TableState, arrow_schema};
+use thalweg_types::{Error, Lsn, Result, RowId, TableId, TableSchema};
+
+use super::RowLock;
+use super::segments::Segments;
+use crate::staging::Staged;
+use crate::write_set::{NewRows, TableChanges};
+
+/// Batches of at least this many rows become chunks of their own.
+const BULK_ROWS: usize = 16_384;
+
+#[derive(Clone)]
+pub(super) struct Overlay {
+    /// The table's version that the changes are made for; `None` where this transaction made it.
+    version: Option<Lsn>,
+    pub state: Arc<TableState>,
+    truncated: bool,
+    /// Rows of the snapshot that are dead here.
+    kill: Segments<RowId>,
+    /// Rows of the snapshot that must be there still.
+    locked: Segments<(RowId, RowLock)>,
+    /// New rows by the number of the private chunk that holds them.
+    chunks: Segments<(u32, NewChunk)>,
+    /// New rows that nobody has looked at yet.
+    unseen: Segments<RecordBatch>,
+}
+
+#[derive(Clone)]
+enum NewChunk {
+    Rows(RecordBatch),
+    Chunk(Arc<ClosedChunk>),
+    Staged(Arc<Staged>),
+}
+
+impl Overlay {
+    pub fn new(state: Arc<TableState>, version: Option<Lsn>) -> Overlay {
+        Overlay {
+            version,
+            state,
+            truncated: false,
+            kill: Segments::default(),
+            locked: Segments::default(),
+            chunks: Segments::default(),
+            unseen: Segments::default(),
+        }
+    }
+
+    /// A copy that costs the same however much was changed.
+    pub fn share(&mut self) -> Overlay {
+        Overlay {
+            version: self.version,
+            state: Arc::clone(&self.state),
+            truncated: self.truncated,
+            kill: self.kill.share(),
+            locked: self.locked.share(),
+            chunks: self.chunks.share(),
+            unseen: self.unseen.share(),
+        }
+    }
+
+    pub fn has_changes(&self) -> bool {
+        self.truncated
+            || !self.kill.is_empty()
+            || !self.locked.is_empty()
+            || !self.chunks.is_empty()
+            || !self.unseen.is_empty()
+    }
+
+    pub fn append(&mut self, rows: RecordBatch) {
+        self.unseen.push(rows);
+    }
+
+    pub fn append_staged(&mut self, staged: Arc<Staged>) {
+        let state = Arc::make_mut(&mut self.state);
+        let number = state.add_private_chunk(Arc::clone(staged.chunk()));
+        self.chunks.push((number, NewChunk::Staged(staged)));
+    }
+
+    pub fn kill(&mut self, rows: &[RowId]) -> Result<()> {
+        self.look_at_unseen()?;
+        Arc::make_mut(&mut self.state).kill_private(rows);
+        self.kill.extend(of_the_snapshot(rows));
+        Ok(())
+    }
+
+    pub fn lock(&mut self, rows: &[RowId], lock: RowLock) {
+        self.locked.extend(of_the_snapshot(rows).map(|row| (row, lock)));
+    }
+
+    pub fn truncate(&mut self) {
+        let state = Arc::new(self.state.truncated());
+        *self = Overlay { truncated: true, ..Overlay::new(state, self.version) };
+    }
+
+    /// Turns new rows into private chunks, so that they can be read.
+    pub fn look_at_unseen(&mut self) -> Result<()> {
+        for rows in into_bulks(self.state.schema(), self.unseen.take())? {
+            let chunk = Arc::new(ClosedChunk::build(self.state.schema(), &rows));
+            let number = Arc::make_mut(&mut self.state).add_private_chunk(Arc::clone(&chunk));
+            let new = if rows.num_rows() >= BULK_ROWS {
+                NewChunk::Chunk(chunk)
+            } else {
+                NewChunk::Rows(rows)
+            };
+            self.chunks.push((number, new));
+        }
+        Ok(())
+    }
+
+    pub fn into_changes(mut self, table: TableId) -> Result<TableChanges> {
+        let mut changes = TableChanges::new(table, self.version);
+        changes.truncate = self.truncated;
+        changes.kill = self.kill.take();
+        self.write_locked_anew(&mut changes)?;
+        for (number, new) in self.chunks.take() {
+            let view = self.state.chunk(number).expect("a private chunk stays in its state");
+            match (view.live_mask(), new) {
+                (None, NewChunk::Rows(rows)) => changes.append.push(NewRows::batch(rows)),
+                (None, NewChunk::Chunk(chunk)) => changes.append.push(NewRows::chunk(chunk)),
+                (None, NewChunk::Staged(staged)) => changes.append.push(NewRows::Staged(staged)),
+                (Some(live), _) => {
+                    let schema = arrow_schema(self.state.schema());
+                    let all: Vec<usize> = (0..schema.fields().len()).collect();
+                    let rows = RecordBatch::try_new(schema, view.columns(&all)).map_err(misfit)?;
+                    let live = BooleanArray::new(live, None);
+                    let rows = filter_record_batch(&rows, &live).map_err(misfit)?;
+                    changes.append.extend(new_rows(&self.state, rows)?);
+                }
+            }
+        }
+        for rows in into_bulks(self.state.schema(), self.unseen.take())? {
+            changes.append.extend(new_rows(&self.state, rows)?);
+        }
+        Ok(changes)
+    }
+
+    /// A row that is locked against everybody is replaced by one with the same values: that is
+    /// what conflicts with any other change of it, and with any other lock on it.
+    fn write_locked_anew(&mut self, changes: &mut TableChanges) -> Result<()> {
+        let locked = self.locked.take();
+        if locked.is_empty() {
+            return Ok(());
+        }
+        let mut gone: HashSet<RowId> = changes.kill.iter().copied().collect();
+        let alone = locked.iter().filter(|(_, lock)| *lock == RowLock::Update);
+        let alone: Vec<RowId> =
+            alone.map(|(row, _)| *row).filter(|row| gone.insert(*row)).collect();
+        for some in alone.chunks(RowId::CHUNK_ROWS) {
+            changes.append.extend(new_rows(&self.state, self.state.rows_at(some)?)?);
+        }
+        changes.kill.extend(alone);
+        // What dies is looked at when it is killed.
+        let shared = locked.into_iter().map(|(row, _)| row).filter(|row| gone.insert(*row));
+        changes.hold = shared.collect();
+        Ok(())
+    }
+}
+
+/// Rows of a transaction's own are nobody else's.
+fn of_the_snapshot(rows: &[RowId]) -> impl Iterator<Item = RowId> {
+    rows.iter().copied().filter(|row| !TableState::is_private(row.chunk()))
+}
+
+fn new_rows(state: &TableState, rows: RecordBatch) -> Result<Option<NewRows>> {
+    Ok(match rows.num_rows() {
+        0 => None,
+        count if count < BULK_ROWS => Some(NewRows::batch(rows)),
+        _ => Some(NewRows::chunk(Arc::new(ClosedChunk::build(state.schema(), &rows)))),
+    })
+}
+
+/// Joins small batches and splits large ones, so that each result fits one chunk.
+fn into_bulks(schema: &TableSchema, batches: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
+    let total: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    if total == 0 {
+        return Ok(Vec::new());
+    }
+    let all = match <[RecordBatch; 1]>::try_from(batches) {
+        Ok([one]) => one,
+        Err(many) => concat_batches(&arrow_schema(schema), &many).map_err(misfit)?,
+    };
+    let step = RowId::CHUNK_ROWS;
+    Ok((0..total).step_by(step).map(|from| all.slice(from, step.min(total - from))).collect())
+}
+
+fn misfit(error: arrow::error::ArrowError) -> Error {
+    Error::internal("rows do not fit their table").with_source(error)
+}
