@@ -8,12 +8,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use thalweg_log::{CheckpointReader, CheckpointWriter, Coverage};
+use thalweg_log::{CheckpointReader, CheckpointWriter, Coverage, DataDirectory};
 use thalweg_store::{Arrival, ChunkView, Effect, Table, TableState, codec};
 use thalweg_types::{ColumnId, Error, Lsn, Result, TableId, TableSchema};
 
 use crate::catalog::Catalog;
 use crate::engine::Shared;
+use crate::log_status::{CheckpointRun, told};
 use crate::parallel::{self, Threads};
 use crate::progress::{Progress, Unit};
 use crate::published::Snapshot;
@@ -44,26 +45,47 @@ struct TableHeader {
 /// Writes a checkpoint of what is durable now, then lets older parts of the log go.
 pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
     let Some(directory) = &shared.directory else { return Ok(Lsn(0)) };
+    let (began_micros, began) = (shared.env.clock.now_micros(), shared.env.clock.monotonic());
     let log_from = first_needed(shared);
     let snapshot = shared.publisher.snapshot();
-    let lsn = snapshot.lsn();
+    let position = snapshot.lsn();
+    let mut bytes = 0;
+    let written = write_file(shared, directory, log_from, &snapshot, &mut bytes);
+    shared.checkpoints.add(CheckpointRun {
+        position,
+        bytes,
+        began_micros: Some(began_micros),
+        took: Some(shared.env.clock.monotonic().saturating_sub(began)),
+        failure: written.as_ref().err().map(told),
+    });
+    written?;
+    let _ = shared.requests.send(Request::RemoveBefore(log_from));
+    let due = shared.options.checkpoint_bytes.max(bytes / CHECKPOINT_SHARE);
+    shared.checkpoint_due.store(due, Ordering::Relaxed);
+    Ok(position)
+}
+
+/// Writes the file; `written_bytes` is how far it came.
+fn write_file(
+    shared: &Shared,
+    directory: &DataDirectory,
+    log_from: Lsn,
+    snapshot: &Snapshot,
+    written_bytes: &mut u64,
+) -> Result<()> {
     let mut writer = CheckpointWriter::create(
         &shared.env,
         &directory.checkpoints(),
-        Coverage { lsn, log_from },
+        Coverage { lsn: snapshot.lsn(), log_from },
         directory.database_id(),
     )?;
     let bytes = snapshot.tables().map(|(_, state)| state.memory_bytes() as u64).sum();
     shared.progress.begin("checkpoint", Some(bytes), Unit::Bytes);
-    let written = write_sections(shared, &snapshot, &mut writer);
-    let size = writer.bytes();
+    let written = write_sections(shared, snapshot, &mut writer);
+    *written_bytes = writer.bytes();
     let written = written.and_then(|()| writer.finish());
     shared.progress.end();
-    written?;
-    let _ = shared.requests.send(Request::RemoveBefore(log_from));
-    let due = shared.options.checkpoint_bytes.max(size / CHECKPOINT_SHARE);
-    shared.checkpoint_due.store(due, Ordering::Relaxed);
-    Ok(lsn)
+    written
 }
 
 /// From where on the log is needed besides a checkpoint whose snapshot is taken after this call.

@@ -15,6 +15,7 @@ use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 
 use crate::catalog::RoleId;
 use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
+use crate::log_status::{CheckpointRun, CheckpointRuns, LogStatus};
 use crate::maintenance::{Chore, Maintenance};
 use crate::parallel::Threads;
 use crate::progress::{Progress, Silent};
@@ -73,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) requests: Sender<Request>,
     pub(crate) log_bytes: Arc<AtomicU64>,
     pub(crate) checkpoint_due: AtomicU64,
+    pub(crate) checkpoints: CheckpointRuns,
     pub(crate) progress: Arc<dyn Progress>,
 }
 
@@ -114,8 +116,12 @@ impl Engine {
             }
             None => None,
         };
+        let checkpoints = CheckpointRuns::default();
+        if let Some(checkpoint) = &checkpoint {
+            checkpoints.add(opened_from(checkpoint));
+        }
         let restored = replay.finish();
-        Engine::start(env, options, directory, log, restored)
+        Engine::start(env, options, directory, log, checkpoints, restored)
     }
 
     fn start(
@@ -123,6 +129,7 @@ impl Engine {
         options: Options,
         directory: Option<DataDirectory>,
         log: Option<LogWriter>,
+        checkpoints: CheckpointRuns,
         restored: crate::checkpoint::Restored,
     ) -> Result<Engine> {
         let (requests, request_inbox) = channel();
@@ -144,6 +151,7 @@ impl Engine {
             requests: requests.clone(),
             log_bytes: Arc::clone(&log_bytes),
             checkpoint_due: AtomicU64::new(options.checkpoint_bytes),
+            checkpoints,
             progress: Arc::clone(&options.progress),
             env: env.clone(),
             options,
@@ -273,6 +281,22 @@ impl Engine {
         self.shared.log_bytes.load(Ordering::Relaxed)
     }
 
+    #[must_use]
+    pub fn log_status(&self) -> LogStatus {
+        let due = self.shared.checkpoint_due.load(Ordering::Relaxed);
+        LogStatus {
+            position: self.snapshot().lsn(),
+            bytes: self.log_bytes(),
+            checkpoint_due_bytes: self.shared.directory.is_some().then_some(due),
+        }
+    }
+
+    /// The newest checkpoints, the one that the database was opened from included.
+    #[must_use]
+    pub fn checkpoints(&self) -> Vec<CheckpointRun> {
+        self.shared.checkpoints.all()
+    }
+
     /// Ends all stages after what they were given, and marks the log as closed.
     ///
     /// # Errors
@@ -308,6 +332,16 @@ impl Drop for Engine {
     fn drop(&mut self) {
         // Nobody is left to tell; a log without the mark of a clean close is recovered from.
         let _ = self.close();
+    }
+}
+
+fn opened_from(checkpoint: &CheckpointReader) -> CheckpointRun {
+    CheckpointRun {
+        position: checkpoint.lsn(),
+        bytes: checkpoint.bytes(),
+        began_micros: None,
+        took: None,
+        failure: None,
     }
 }
 

@@ -10,6 +10,7 @@ mod catalog;
 mod checkpoint;
 mod disk_stage;
 mod engine;
+mod log_status;
 mod maintenance;
 mod parallel;
 mod progress;
@@ -28,6 +29,7 @@ pub use catalog::{
     Secret, Securable, TableEntry, View, access_item, name_taken, no_namespace, no_role, no_table,
 };
 pub use engine::{Durability, Engine, Options};
+pub use log_status::{CheckpointRun, LogStatus};
 pub use progress::{Progress, Silent, Unit};
 pub use published::Snapshot;
 pub use staging::Staged;

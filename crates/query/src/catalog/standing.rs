@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use thalweg_txn::{Catalog, RoleId};
+use thalweg_store::TableState;
+use thalweg_txn::{Catalog, CheckpointRun, LogStatus, RoleId};
 use thalweg_types::{Error, Result, SqlState, TableId};
 
 use super::objects::Objects;
@@ -140,16 +141,27 @@ impl Lookup {
         i64::try_from(lsn.0).unwrap_or(i64::MAX)
     }
 
-    /// How many rows a table has now; `None` where it is too new to be published.
+    /// A table as it is now; `None` where it is too new to be published.
+    pub(super) fn state_of(&self, id: TableId) -> Option<Arc<TableState>> {
+        self.standing.database.engine.snapshot().table(id).cloned()
+    }
+
+    /// How many rows a table has now.
     pub(super) fn rows_of(&self, id: TableId) -> Option<i64> {
-        let snapshot = self.standing.database.engine.snapshot();
-        Some(count(snapshot.table(id)?.rows()))
+        self.state_of(id).map(|state| count(state.rows()))
     }
 
     /// The memory that a table takes now.
     pub(super) fn bytes_of(&self, id: TableId) -> Option<i64> {
-        let snapshot = self.standing.database.engine.snapshot();
-        Some(count(snapshot.table(id)?.memory_bytes()))
+        self.state_of(id).map(|state| count(state.memory_bytes()))
+    }
+
+    pub(super) fn log(&self) -> LogStatus {
+        self.standing.database.engine.log_status()
+    }
+
+    pub(super) fn checkpoints(&self) -> Vec<CheckpointRun> {
+        self.standing.database.engine.checkpoints()
     }
 
     pub(super) fn bytes_of_all(&self) -> i64 {

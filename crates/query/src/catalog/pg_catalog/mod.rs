@@ -1,6 +1,7 @@
 //! `pg_catalog`: the catalog in the form that PostgreSQL's clients look it up in.
 //!
-//! Every table and view of PostgreSQL 15 is there with its columns ([`relations`]). Those with
+//! Every table and view of PostgreSQL 15 is there with its columns ([`relations`]), and beside them
+//! what this database tells of its own store ([`storage`]). Those with
 //! something to show have a file here, one for each family; the others are empty. A table is made
 //! when a statement names it, from the catalog that the statement sees. What never changes is made
 //! once.
@@ -17,6 +18,7 @@ pub(super) mod roles;
 pub(super) mod rows;
 mod sequences;
 mod server;
+mod storage;
 pub(super) mod types;
 
 use std::sync::Arc;
@@ -106,6 +108,9 @@ fn fill(name: &str, inputs: &Inputs<'_>, rows: &mut Rows) {
         "pg_timezone_names" => fixed::time_zones(rows),
         "pg_type" => types::of_rows(objects, rows),
         "pg_views" => listings::views(inputs, rows),
+        "thalweg_checkpoints" => storage::checkpoints(lookup, rows),
+        "thalweg_log" => storage::log(lookup, rows),
+        "thalweg_tables" => storage::tables(lookup, rows),
         _ => {}
     }
 }

@@ -1,4 +1,4 @@
-//! Which relations `pg_catalog` has, and their columns, as PostgreSQL 15 has them.
+//! Which relations `pg_catalog` has, and their columns: those of PostgreSQL 15, and a few of ours.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -12,6 +12,9 @@ use thalweg_types::DataType;
 /// with `?` behind the type of a column that may be NULL.
 const RELATIONS: &str = include_str!("relations.txt");
 
+/// What PostgreSQL has nothing like, in the same form.
+const OWN: &str = include_str!("own.txt");
+
 pub(in crate::catalog) struct Relation {
     pub(in crate::catalog) name: &'static str,
     pub(in crate::catalog) oid: i64,
@@ -22,7 +25,11 @@ pub(in crate::catalog) struct Relation {
 
 /// Every relation of `pg_catalog` by name.
 pub(in crate::catalog) static ALL: LazyLock<BTreeMap<&'static str, Relation>> =
-    LazyLock::new(|| parse(RELATIONS));
+    LazyLock::new(|| {
+        let mut all = parse(RELATIONS);
+        all.append(&mut parse(OWN));
+        all
+    });
 
 /// Reads relations in the form of [`RELATIONS`].
 pub(in crate::catalog) fn parse(text: &'static str) -> BTreeMap<&'static str, Relation> {

@@ -238,3 +238,25 @@ fn a_checkpoint_that_was_read_is_durable() {
         }
     }
 }
+
+#[test]
+fn checkpoints_are_remembered_with_what_became_of_them() {
+    let (mut world, id) = world(13);
+    add_bulk(&mut world, id, 0, 100).unwrap();
+    let written = world.engine().checkpoint().unwrap();
+    add_bulk(&mut world, id, 100, 100).unwrap();
+    world.disk.fault_at(world.disk.operations() + 1, Fault::DiskFull);
+    world.engine().checkpoint().unwrap_err();
+    let runs = world.engine().checkpoints();
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    assert!(runs[0].position == written && runs[0].bytes > 0 && runs[0].failure.is_none());
+    assert!(runs[1].position > written && runs[1].failure.is_some(), "{runs:?}");
+    assert!(runs.iter().all(|run| run.began_micros.is_some() && run.took.is_some()));
+    world.restart(End::Close).unwrap();
+    let reopened = world.engine().checkpoints();
+    assert_eq!((reopened.len(), reopened[0].position), (1, written));
+    assert_eq!((reopened[0].bytes, reopened[0].began_micros), (runs[0].bytes, None));
+    let status = world.engine().log_status();
+    assert_eq!(status.position, world.engine().snapshot().lsn());
+    assert!(status.bytes > 0 && status.checkpoint_due_bytes == Some(u64::MAX));
+}

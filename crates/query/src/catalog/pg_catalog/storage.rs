@@ -1,0 +1,53 @@
+//! `thalweg_tables`, `thalweg_log` and `thalweg_checkpoints`: what tables take in memory, and what
+//! the log and its checkpoints take on disk. They tell what is there now, whatever the
+//! transaction's snapshot is.
+
+use super::rows::{Rows, Value};
+use crate::catalog::Lookup;
+
+pub(super) fn tables(lookup: &Lookup, rows: &mut Rows) {
+    for relation in &lookup.objects.relations {
+        let Some(table) = relation.table() else { continue };
+        let Some(state) = lookup.state_of(table.id) else { continue };
+        let (mut chunks, mut shown) = (0, 0);
+        for chunk in state.chunks() {
+            chunks += 1;
+            shown += chunk.rows();
+        }
+        rows.push([
+            ("relid", relation.oid.into()),
+            ("schemaname", (&relation.namespace).into()),
+            ("tablename", (&relation.name).into()),
+            ("rows", state.rows().into()),
+            ("dead_rows", (shown - state.rows()).into()),
+            ("chunks", Value::Number(chunks)),
+            ("bytes", state.memory_bytes().into()),
+        ]);
+    }
+}
+
+pub(super) fn log(lookup: &Lookup, rows: &mut Rows) {
+    let log = lookup.log();
+    rows.push([
+        ("position", whole(log.position.0)),
+        ("bytes", whole(log.bytes)),
+        ("checkpoint_due_bytes", log.checkpoint_due_bytes.map_or(Value::Null, whole)),
+    ]);
+}
+
+pub(super) fn checkpoints(lookup: &Lookup, rows: &mut Rows) {
+    for run in lookup.checkpoints() {
+        rows.push([
+            ("position", whole(run.position.0)),
+            ("bytes", whole(run.bytes)),
+            ("began", run.began_micros.map_or(Value::Null, Value::Instant)),
+            ("seconds", run.took.map(|took| took.as_secs_f64()).into()),
+            ("failure", run.failure.into()),
+        ]);
+    }
+}
+
+/// Numbers beyond an `i64` do not happen; they would be shown as the greatest one.
+fn whole(number: u64) -> Value {
+    Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
+}
