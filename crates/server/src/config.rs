@@ -88,7 +88,9 @@ pub struct LimitsConfig {
     pub queue_timeout_ms: u64,
     /// The longest message that a client may send, in bytes.
     pub message_bytes: usize,
-    /// How long a client may take to show who it is, in milliseconds.
+    /// The largest result of one statement, in bytes as they are sent; 0 for no limit.
+    pub result_bytes: u64,
+    /// How long a client may take to show who it is, or to ask something, in milliseconds.
     pub startup_timeout_ms: u64,
     /// How long a server that is told to end lets statements run on, in milliseconds.
     pub drain_timeout_ms: u64,
@@ -101,6 +103,7 @@ impl Default for LimitsConfig {
             statements: 256,
             queue_timeout_ms: 60_000,
             message_bytes: 256 << 20,
+            result_bytes: 0,
             startup_timeout_ms: 30_000,
             drain_timeout_ms: 30_000,
         }

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use thalweg_dialect::parse::without_passwords;
 use thalweg_env::Clock;
-use thalweg_query::{Activity, ActivityState, CancelHandle, End, Surroundings, TransactionStatus};
+use thalweg_query::{
+    Activity, ActivityState, CancelHandle, End, Role, Surroundings, TransactionStatus,
+};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
 
@@ -123,17 +125,27 @@ pub(crate) struct Connections {
     open: AtomicUsize,
     next: AtomicI32,
     clock: Arc<dyn Clock>,
-    known: Mutex<HashMap<i32, Arc<Connection>>>,
+    known: Mutex<Known>,
+}
+
+/// The connections whose users are known.
+#[derive(Default)]
+struct Known {
+    by_id: HashMap<i32, Arc<Connection>>,
+    /// How many of them each user has.
+    by_user: HashMap<String, u32>,
 }
 
 /// A place among the connections, given back when it is dropped.
 pub(crate) struct Place {
     connections: Arc<Connections>,
+    /// Whether it is one of those that superusers may still take.
+    reserved: bool,
 }
 
 /// A connection in the list, until this is dropped.
 pub(crate) struct Listed {
-    connections: Arc<Connections>,
+    place: Place,
     pub(crate) connection: Arc<Connection>,
 }
 
@@ -149,21 +161,31 @@ impl Connections {
     /// Where there are too many.
     pub(crate) fn place(self: &Arc<Self>) -> Result<Place> {
         let before = self.open.fetch_add(1, Ordering::Relaxed);
-        let place = Place { connections: Arc::clone(self) };
-        if before < self.limit.saturating_add(RESERVED) {
-            return Ok(place);
-        }
-        let error = Error::new(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
-        Err(error.with_hint("Close connections, or raise limits.connections."))
+        let place = Place { connections: Arc::clone(self), reserved: before >= self.limit };
+        if before < self.limit.saturating_add(RESERVED) { Ok(place) } else { Err(too_many()) }
     }
 
-    /// Puts a connection in the list.
+    /// Puts a connection in the list, now that it is known whose it is.
+    ///
+    /// # Errors
+    /// Where the places that are left are for superusers, or the role has as many connections as it
+    /// may have.
     pub(crate) fn list(
-        self: &Arc<Self>,
+        place: Place,
         peer: SocketAddr,
-        user: &str,
+        role: &Role,
         cancel: CancelHandle,
-    ) -> Listed {
+    ) -> Result<Listed> {
+        if place.reserved && !role.superuser {
+            return Err(too_many());
+        }
+        let connections = Arc::clone(&place.connections);
+        let connection = Arc::new(connections.connection(peer, &role.name, cancel));
+        connections.known.lock().add(&connection, role)?;
+        Ok(Listed { place, connection })
+    }
+
+    fn connection(&self, peer: SocketAddr, user: &str, cancel: CancelHandle) -> Connection {
         let mut secret = [0; 4];
         getrandom::fill(&mut secret).expect("the operating system has a source of randomness");
         let now = self.clock.now_micros();
@@ -175,7 +197,7 @@ impl Connections {
             statement_started_micros: None,
             changed_micros: now,
         };
-        let connection = Arc::new(Connection {
+        Connection {
             id: self.next.fetch_add(1, Ordering::Relaxed).max(1),
             peer,
             user: user.to_owned(),
@@ -185,21 +207,19 @@ impl Connections {
             clock: Arc::clone(&self.clock),
             connected_micros: now,
             doing: Mutex::new(doing),
-        });
-        self.known.lock().insert(connection.id, Arc::clone(&connection));
-        Listed { connections: Arc::clone(self), connection }
+        }
     }
 
     /// Cancels what a connection does, if the secret is the one that it was given.
     pub(crate) fn cancel(&self, id: i32, secret: i32) {
-        let known = self.known.lock().get(&id).cloned();
+        let known = self.known.lock().by_id.get(&id).cloned();
         if let Some(connection) = known.filter(|known| known.secret == secret) {
             connection.cancel.cancel();
         }
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Connection>> {
-        self.known.lock().values().cloned().collect()
+        self.known.lock().by_id.values().cloned().collect()
     }
 
     /// How many connections are open, those included that are not in the list yet.
@@ -214,7 +234,9 @@ impl Surroundings for Connections {
     }
 
     fn end(&self, process_id: i32, what: End) -> bool {
-        let Some(connection) = self.known.lock().get(&process_id).cloned() else { return false };
+        let Some(connection) = self.known.lock().by_id.get(&process_id).cloned() else {
+            return false;
+        };
         match what {
             End::Statement => connection.cancel.cancel(),
             End::Session => connection.terminate(),
@@ -231,6 +253,87 @@ impl Drop for Place {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        self.connections.known.lock().remove(&self.connection.id);
+        self.place.connections.known.lock().remove(&self.connection);
+    }
+}
+
+impl Known {
+    fn add(&mut self, connection: &Arc<Connection>, role: &Role) -> Result<()> {
+        let count = self.by_user.get(&role.name).copied().unwrap_or(0);
+        // As in PostgreSQL, the limit is not for superusers.
+        if !role.superuser && role.connection_limit.is_some_and(|limit| count >= limit) {
+            let message = format!("too many connections for role \"{}\"", role.name);
+            return Err(Error::new(SqlState::TOO_MANY_CONNECTIONS, message)
+                .with_hint("Close some, or raise the role's CONNECTION LIMIT."));
+        }
+        self.by_user.insert(role.name.clone(), count + 1);
+        self.by_id.insert(connection.id, Arc::clone(connection));
+        Ok(())
+    }
+
+    fn remove(&mut self, connection: &Connection) {
+        self.by_id.remove(&connection.id);
+        let count = self.by_user.get_mut(&connection.user);
+        let count = count.expect("a user is counted for as long as it is connected");
+        *count -= 1;
+        if *count == 0 {
+            self.by_user.remove(&connection.user);
+        }
+    }
+}
+
+fn too_many() -> Error {
+    Error::new(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already")
+        .with_hint("Close connections, or raise limits.connections.")
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_env::SimulatedClock;
+    use thalweg_query::Database;
+
+    use super::*;
+
+    fn listed(connections: &Arc<Connections>, role: &Role) -> Result<Listed> {
+        let cancel = Database::in_memory().unwrap().session().cancel_handle();
+        Connections::list(connections.place()?, ([127, 0, 0, 1], 1).into(), role, cancel)
+    }
+
+    async fn roles() -> (Role, Role) {
+        let database = Database::in_memory().unwrap();
+        database.session().execute("CREATE ROLE eve LOGIN CONNECTION LIMIT 2").await.unwrap();
+        (database.role("eve").unwrap(), database.role("thalweg").unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_role_has_as_many_connections_as_it_may() {
+        let (eve, admin) = roles().await;
+        let connections = Connections::new(100, Arc::new(SimulatedClock::new()));
+        let mut first =
+            vec![listed(&connections, &eve).unwrap(), listed(&connections, &eve).unwrap()];
+        let refused = listed(&connections, &eve).err().unwrap();
+        assert_eq!(refused.state(), SqlState::TOO_MANY_CONNECTIONS);
+        assert_eq!(refused.message(), "too many connections for role \"eve\"");
+        let unlimited: Vec<_> = (0..5).map(|_| listed(&connections, &admin).unwrap()).collect();
+        first.pop();
+        first.push(listed(&connections, &eve).unwrap());
+        drop((first, unlimited));
+        assert_eq!((connections.open(), connections.all().len()), (0, 0));
+        assert!(connections.known.lock().by_user.is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_last_places_are_for_superusers() {
+        let (eve, admin) = roles().await;
+        let connections = Connections::new(1, Arc::new(SimulatedClock::new()));
+        let first = listed(&connections, &eve).unwrap();
+        assert!(listed(&connections, &eve).is_err());
+        let reserved: Vec<_> =
+            (0..RESERVED).map(|_| listed(&connections, &admin).unwrap()).collect();
+        assert!(listed(&connections, &admin).is_err());
+        drop(reserved);
+        assert_eq!(connections.open(), 1);
+        drop(first);
+        assert!(listed(&connections, &eve).is_ok());
     }
 }

@@ -4,12 +4,15 @@
 //! are made, in memory that does not grow with them; a client that goes away, or cancels, ends its
 //! work at once; and nobody beyond this machine comes in without showing who they are.
 
+mod accept;
 mod admission;
 pub mod auth;
 mod config;
 mod connections;
 mod credentials;
 mod flight;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod listen;
 mod metrics;
@@ -17,6 +20,7 @@ mod parameters;
 mod postgres;
 mod pump;
 mod shared;
+mod texts;
 mod tls;
 mod trace;
 mod web;

@@ -52,7 +52,7 @@ impl Server {
         let administrator_password = administrator_password(&database, policy).await?;
         let limits = &config.limits;
         let metrics = Metrics::new();
-        let observer = Observer::new(&metrics, &database, &config.log);
+        let observer = Observer::new(&metrics, &database, &config);
         let shared = Arc::new(Shared {
             users: Arc::new(Users::new(database.clone())),
             policy,

@@ -11,6 +11,8 @@ use thalweg_dialect::types::{arrow_type, from_field};
 use thalweg_query::{Prepared, ScalarValue};
 use thalweg_types::{Column, ColumnId, DataType as SqlType, Error, Result, SqlState};
 
+use crate::texts::without_zero;
+
 /// The values of one run.
 pub(crate) type Row = Vec<ScalarValue>;
 
@@ -31,16 +33,18 @@ pub(crate) fn rows(prepared: &Prepared, batch: &RecordBatch) -> Result<Vec<Row>>
     let columns: Vec<ArrayRef> = columns
         .map(|((column, field), parameter)| fitted(column, field, parameter))
         .collect::<Result<_>>()?;
-    let value = |column: &ArrayRef, row| ScalarValue::try_from_array(column, row);
-    let row = |row| columns.iter().map(|column| value(column, row)).collect::<Result<Row, _>>();
-    (0..batch.num_rows())
-        .map(|number| {
-            row(number).map_err(|error| {
-                Error::new(SqlState::PROTOCOL_VIOLATION, "a parameter cannot be read")
-                    .with_source(error)
-            })
-        })
-        .collect()
+    let row = |row| columns.iter().map(|column| value(column, row)).collect::<Result<Row>>();
+    (0..batch.num_rows()).map(row).collect()
+}
+
+fn value(column: &ArrayRef, row: usize) -> Result<ScalarValue> {
+    let value = ScalarValue::try_from_array(column, row).map_err(|error| {
+        Error::new(SqlState::PROTOCOL_VIOLATION, "a parameter cannot be read").with_source(error)
+    })?;
+    if let ScalarValue::Utf8View(Some(text)) = &value {
+        without_zero(text)?;
+    }
+    Ok(value)
 }
 
 /// One row of texts in the forms that literals have.
@@ -86,4 +90,53 @@ fn fitted(column: &ArrayRef, field: &FieldRef, parameter: &FieldRef) -> Result<A
 
 fn unread(error: ArrowError) -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, "the parameters cannot be read").with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_dialect::system_types::{SystemType, type_modifier, type_oid};
+    use thalweg_dialect::types::arrow_field;
+    use thalweg_formats::postgres::{Type, field_of_oid};
+
+    use super::*;
+
+    /// What the catalog calls a column's type is what clients are told of a result's.
+    #[test]
+    fn types_have_one_number() {
+        let plain = [
+            SqlType::Boolean,
+            SqlType::Int2,
+            SqlType::Int4,
+            SqlType::Int8,
+            SqlType::Float4,
+            SqlType::Float8,
+            SqlType::Decimal { precision: 12, scale: 2 },
+            SqlType::Text { max_chars: None },
+            SqlType::Text { max_chars: Some(40) },
+            SqlType::Bytea,
+            SqlType::Date,
+            SqlType::Time,
+            SqlType::Timestamp,
+            SqlType::Timestamptz,
+            SqlType::Interval,
+            SqlType::Uuid,
+            SqlType::Json,
+        ];
+        for data_type in plain {
+            let field = arrow_field("c", &data_type, true);
+            let told = Type::of(&field);
+            assert_eq!(told.oid, type_oid(&field), "{data_type:?}");
+            assert_eq!(told.modifier, type_modifier(&field), "{data_type:?}");
+            let parameter = field_of_oid(told.oid).expect("columns' types are parameters', too");
+            assert_eq!(parameter.data_type().is_numeric(), field.data_type().is_numeric());
+            let array = arrow_field("c", &SqlType::Array(Box::new(data_type.clone())), true);
+            assert_eq!(Type::of(&array).oid, type_oid(&array), "{data_type:?}[]");
+        }
+        for name in ["oid", "xid", "name", "char", "pg_node_tree", "regclass", "regtype", "regproc"]
+        {
+            let field =
+                SystemType::named(name).expect("it is one of the catalog's").field("c", true);
+            assert_eq!(Type::of(&field).oid, type_oid(&field), "{name}");
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! The server's log, and the hook that front ends hold around each statement: it counts the
-//! statement, and logs one that was slow, with its plan.
+//! statement, keeps its result within the limit, and logs one that was slow, with its plan.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -13,7 +14,7 @@ use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::config::LogConfig;
+use crate::config::{LogConfig, ServerConfig};
 use crate::connections::FrontEnd;
 use crate::metrics::{Metrics, Running, StatementKind, name_of};
 
@@ -52,17 +53,23 @@ pub(crate) struct Observer {
     database: Database,
     /// Statements that take at least so long are logged.
     slow_after: Option<Duration>,
+    /// How large a result may become; 0 for as large as it likes.
+    result_bytes_max: u64,
 }
 
 impl Observer {
     pub(crate) fn new(
         metrics: &Arc<Metrics>,
         database: &Database,
-        config: &LogConfig,
+        config: &ServerConfig,
     ) -> Arc<Observer> {
-        let millis = config.slow_statement_ms;
-        let slow_after = (millis > 0).then(|| Duration::from_millis(millis));
-        Arc::new(Observer { metrics: Arc::clone(metrics), database: database.clone(), slow_after })
+        let millis = config.log.slow_statement_ms;
+        Arc::new(Observer {
+            metrics: Arc::clone(metrics),
+            database: database.clone(),
+            slow_after: (millis > 0).then(|| Duration::from_millis(millis)),
+            result_bytes_max: config.limits.result_bytes,
+        })
     }
 
     /// To be called when a statement arrives.
@@ -80,6 +87,7 @@ impl Observer {
             kind,
             user: Arc::clone(user),
             sql: Arc::clone(sql),
+            sent_bytes: AtomicU64::new(0),
         }
     }
 }
@@ -92,12 +100,24 @@ pub(crate) struct Watch {
     kind: StatementKind,
     user: Arc<str>,
     sql: Arc<str>,
+    sent_bytes: AtomicU64,
 }
 
 impl Watch {
-    /// Counts rows that went to the client.
-    pub(crate) fn sent(&self, rows: usize, bytes: usize) {
+    /// Counts rows that go to the client.
+    ///
+    /// # Errors
+    /// Where the result is larger with them than a result may be.
+    pub(crate) fn sent(&self, rows: usize, bytes: usize) -> Result<()> {
         self.running.sent(rows, bytes);
+        let limit = self.observer.result_bytes_max;
+        let sent = self.sent_bytes.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        if limit == 0 || sent <= limit {
+            return Ok(());
+        }
+        let message = format!("the result is larger than the limit of {limit} bytes");
+        Err(Error::new(SqlState::LIMIT_EXCEEDED, message)
+            .with_hint("Ask for fewer rows or columns, or raise limits.result_bytes."))
     }
 
     /// To be called when the last row is on its way, or the statement failed.

@@ -15,10 +15,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
+use crate::accept;
 use crate::shared::Shared;
 
 /// What one front end speaks.
@@ -47,7 +48,8 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 impl Web {
     pub(crate) fn new(shared: Arc<Shared>, router: Router, protocols: Protocols) -> Web {
         let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new());
+        let timeout = shared.config.limits.startup_timeout();
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(timeout);
         builder
             .http2()
             .timer(TokioTimer::new())
@@ -65,48 +67,42 @@ impl Web {
 
     /// Takes connections in until the server drains, and lets their requests end.
     pub(crate) async fn serve(self, listener: TcpListener) {
-        let mut connections = JoinSet::new();
-        loop {
-            tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, peer)) => {
-                        connections.spawn(self.clone().connection(stream, peer));
-                    }
-                    // Too many open files, or a client that was gone before it was taken in.
-                    Err(error) => {
-                        tracing::warn!(%error, "a connection could not be accepted");
-                        tokio::task::yield_now().await;
-                    }
-                },
-                Some(_) = connections.join_next(), if !connections.is_empty() => {}
-                () = self.shared.drained() => break,
-            }
-        }
-        drop(listener);
-        while connections.join_next().await.is_some() {}
+        accept::serve(&self.shared, listener, |stream, peer| self.clone().connection(stream, peer))
+            .await;
     }
 
+    /// A connection on which nothing is asked in time is dropped: who opened it may be gone.
     async fn connection(self, stream: TcpStream, peer: SocketAddr) {
-        // Answers are small, or written in large pieces: nothing gains by waiting for more.
-        let _ = stream.set_nodelay(true);
-        match &self.acceptor {
-            None => self.requests(stream, peer).await,
-            Some(acceptor) => {
-                let timeout = Duration::from_millis(self.shared.config.limits.startup_timeout_ms);
-                match tokio::time::timeout(timeout, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => self.requests(stream, peer).await,
-                    Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS failed"),
-                    Err(_) => tracing::debug!(%peer, "TLS took too long"),
-                }
+        let asked = Arc::new(Notify::new());
+        let first = Arc::clone(&asked);
+        let timeout = self.shared.config.limits.startup_timeout();
+        let silent = async move {
+            if tokio::time::timeout(timeout, first.notified()).await.is_ok() {
+                std::future::pending::<()>().await;
             }
+        };
+        tokio::select! {
+            () = self.secured(stream, peer, asked) => {}
+            () = silent => tracing::debug!(%peer, "a client asked nothing in time"),
         }
     }
 
-    async fn requests<S>(&self, stream: S, peer: SocketAddr)
+    async fn secured(&self, stream: TcpStream, peer: SocketAddr, asked: Arc<Notify>) {
+        match &self.acceptor {
+            None => self.requests(stream, peer, asked).await,
+            Some(acceptor) => match acceptor.accept(stream).await {
+                Ok(stream) => self.requests(stream, peer, asked).await,
+                Err(error) => tracing::debug!(%peer, %error, "TLS failed"),
+            },
+        }
+    }
+
+    async fn requests<S>(&self, stream: S, peer: SocketAddr, asked: Arc<Notify>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let service = service_fn(|mut request: Request<Incoming>| {
+            asked.notify_one();
             request.extensions_mut().insert(ConnectInfo(peer));
             let answer = self.router.clone().oneshot(request.map(axum::body::Body::new));
             async { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }

@@ -1,5 +1,6 @@
 //! The engine: stages started, stopped and spoken to.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -138,12 +139,10 @@ impl Engine {
         let log_bytes = Arc::new(AtomicU64::new(log.as_ref().map_or(0, LogWriter::bytes_on_disk)));
         let next_table_id = restored.catalog.next_table_id();
         let next_role_id = restored.catalog.roles().next_id().0;
-        let mut writers = std::collections::HashMap::new();
-        let mut states = std::collections::HashMap::new();
-        for (id, (table, state)) in restored.tables {
-            writers.insert(id, Writer { table, changed: restored.lsn });
-            states.insert(id, state);
-        }
+        let halves = restored.tables.into_iter().map(|(id, (table, state))| {
+            ((id, Writer { table, changed: restored.lsn }), (id, state))
+        });
+        let (writers, states): (HashMap<_, _>, HashMap<_, _>) = halves.unzip();
         let catalog = Arc::clone(&restored.catalog);
         let shared = Arc::new(Shared {
             publisher: Arc::new(Publisher::new(restored.lsn, catalog, states)),

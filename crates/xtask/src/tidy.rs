@@ -4,6 +4,7 @@
 //! list of exceptions: a rule that is wrong somewhere is changed here, for everyone.
 
 mod dependencies;
+mod examples;
 mod links;
 mod rust;
 mod source;
@@ -56,6 +57,7 @@ pub fn run(root: &Path) -> Result<(), String> {
         }
         if file.has_extension(&["md"]) {
             violations.extend(links::check(file, root));
+            violations.extend(examples::check(file, root));
         }
     }
     if violations.is_empty() {

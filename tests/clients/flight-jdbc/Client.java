@@ -8,27 +8,9 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
-import java.util.Objects;
 
 public class Client {
-    interface Check {
-        void run(Connection connection) throws Exception;
-    }
-
-    static final Map<String, Check> CHECKS = new LinkedHashMap<>();
-
-    static {
-        CHECKS.put("values of every type", Client::values);
-        CHECKS.put("many rows are read", Client::manyRows);
-        CHECKS.put("changes tell how many rows they touched", Client::changes);
-        CHECKS.put("parameters are bound", Client::parameters);
-        CHECKS.put("tables and columns are listed", Client::metadata);
-        CHECKS.put("an error says what is wrong", Client::errors);
-    }
-
     static String address() {
         return "jdbc:arrow-flight-sql://127.0.0.1:" + System.getenv("THALWEG_GRPC_PORT")
             + "/?useEncryption=false&user=thalweg&password=";
@@ -36,36 +18,16 @@ public class Client {
 
     public static void main(String[] arguments) throws SQLException {
         var driver = DriverManager.getDriver(address());
-        System.out.println("# Arrow Flight SQL JDBC driver " + driver.getMajorVersion() + "."
-            + driver.getMinorVersion() + ", Java " + Runtime.version().feature());
-        int number = 0;
-        for (Map.Entry<String, Check> check : CHECKS.entrySet()) {
-            number += 1;
-            try (Connection connection = DriverManager.getConnection(address())) {
-                check.getValue().run(connection);
-                System.out.println("ok " + number + " - " + check.getKey());
-            } catch (Exception | AssertionError error) {
-                System.out.println("not ok " + number + " - " + check.getKey());
-                System.out.println(("" + error).replaceAll("(?m)^", "#   "));
-            }
-        }
-        System.out.println("1.." + number);
-        // The driver leaves threads behind.
-        System.exit(0);
-    }
-
-    static void equal(Object found, Object wanted) {
-        if (!Objects.deepEquals(found, wanted)) {
-            throw new AssertionError("found " + found + ", wanted " + wanted);
-        }
-    }
-
-    static void execute(Connection connection, String... statements) throws SQLException {
-        try (Statement statement = connection.createStatement()) {
-            for (String sql : statements) {
-                statement.executeUpdate(sql);
-            }
-        }
+        String version = "Arrow Flight SQL JDBC driver " + driver.getMajorVersion() + "."
+            + driver.getMinorVersion();
+        new Checks()
+            .add("values of every type", Client::values)
+            .add("many rows are read", Client::manyRows)
+            .add("changes tell how many rows they touched", Client::changes)
+            .add("parameters are bound", Client::parameters)
+            .add("tables and columns are listed", Client::metadata)
+            .add("an error says what is wrong", Client::errors)
+            .run(version, address());
     }
 
     static void values(Connection connection) throws Exception {
@@ -73,16 +35,16 @@ public class Client {
             + " 1.25::numeric(6, 2) AS e, 'ü' AS f, date '2026-02-28' AS g, NULL::text AS h";
         try (Statement statement = connection.createStatement();
                 ResultSet rows = statement.executeQuery(sql)) {
-            equal(rows.next(), true);
-            equal(rows.getBoolean("a"), true);
-            equal(rows.getInt("b"), 7);
-            equal(rows.getLong("c"), 9_000_000_000L);
-            equal(rows.getDouble("d"), 1.5);
-            equal(rows.getBigDecimal("e"), new BigDecimal("1.25"));
-            equal(rows.getString("f"), "ü");
-            equal(rows.getDate("g").toString(), "2026-02-28");
-            equal(rows.getString("h"), null);
-            equal(rows.next(), false);
+            Checks.equal(rows.next(), true);
+            Checks.equal(rows.getBoolean("a"), true);
+            Checks.equal(rows.getInt("b"), 7);
+            Checks.equal(rows.getLong("c"), 9_000_000_000L);
+            Checks.equal(rows.getDouble("d"), 1.5);
+            Checks.equal(rows.getBigDecimal("e"), new BigDecimal("1.25"));
+            Checks.equal(rows.getString("f"), "ü");
+            Checks.equal(rows.getDate("g").toString(), "2026-02-28");
+            Checks.equal(rows.getString("h"), null);
+            Checks.equal(rows.next(), false);
         }
     }
 
@@ -94,39 +56,36 @@ public class Client {
             while (rows.next()) {
                 sum += rows.getLong(1);
             }
-            equal(sum, 5_000_050_000L);
+            Checks.equal(sum, 5_000_050_000L);
         }
     }
 
     static void changes(Connection connection) throws Exception {
-        execute(connection, "DROP TABLE IF EXISTS counted",
-            "CREATE TABLE counted (id integer PRIMARY KEY, name text)");
+        Checks.fresh(connection, "counted", "id integer PRIMARY KEY, name text");
         try (Statement statement = connection.createStatement()) {
-            equal(statement.executeUpdate("INSERT INTO counted VALUES (1, 'a'), (2, 'b')"), 2);
+            Checks.equal(statement.executeUpdate("INSERT INTO counted VALUES (1, 'a'), (2, 'b')"), 2);
         }
     }
 
     static void parameters(Connection connection) throws Exception {
-        execute(connection, "DROP TABLE IF EXISTS bound",
-            "CREATE TABLE bound (id integer PRIMARY KEY, name text)",
-            "INSERT INTO bound VALUES (1, 'a'), (2, 'b')");
+        Checks.fresh(connection, "bound", "id integer PRIMARY KEY, name text");
+        Checks.execute(connection, "INSERT INTO bound VALUES (1, 'a'), (2, 'b')");
         try (PreparedStatement statement =
                 connection.prepareStatement("SELECT name FROM bound WHERE id = $1")) {
             statement.setInt(1, 2);
             try (ResultSet rows = statement.executeQuery()) {
-                equal(rows.next(), true);
-                equal(rows.getString(1), "b");
+                Checks.equal(rows.next(), true);
+                Checks.equal(rows.getString(1), "b");
             }
         }
     }
 
     static void metadata(Connection connection) throws Exception {
-        execute(connection, "DROP TABLE IF EXISTS described",
-            "CREATE TABLE described (id integer PRIMARY KEY, name text)");
+        Checks.fresh(connection, "described", "id integer PRIMARY KEY, name text");
         var about = connection.getMetaData();
         try (ResultSet rows = about.getTables(null, "public", "described", null)) {
-            equal(rows.next(), true);
-            equal(rows.getString("TABLE_NAME"), "described");
+            Checks.equal(rows.next(), true);
+            Checks.equal(rows.getString("TABLE_NAME"), "described");
         }
         List<String> columns = new ArrayList<>();
         try (ResultSet rows = about.getColumns(null, "public", "described", null)) {
@@ -134,7 +93,7 @@ public class Client {
                 columns.add(rows.getString("COLUMN_NAME"));
             }
         }
-        equal(columns, List.of("id", "name"));
+        Checks.equal(columns, List.of("id", "name"));
     }
 
     static void errors(Connection connection) throws Exception {
@@ -142,7 +101,7 @@ public class Client {
             statement.executeQuery("SELECT * FROM nowhere");
             throw new AssertionError("no error");
         } catch (SQLException error) {
-            equal(error.getMessage().contains("nowhere"), true);
+            Checks.equal(error.getMessage().contains("nowhere"), true);
         }
     }
 }

@@ -5,7 +5,6 @@ import java.io.StringWriter;
 import java.math.BigDecimal;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
-import java.sql.DriverManager;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.ResultSetMetaData;
@@ -22,74 +21,33 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.UUID;
 import org.postgresql.PGConnection;
 import org.postgresql.util.PGobject;
 
 public class Client {
-    interface Check {
-        void run(Connection connection) throws Exception;
-    }
-
-    static final Map<String, Check> CHECKS = new LinkedHashMap<>();
-
-    static {
-        CHECKS.put("values of every type", Client::valuesOfEveryType);
-        CHECKS.put("values stay themselves after many runs", Client::manyRuns);
-        CHECKS.put("json is sent as an object", Client::json);
-        CHECKS.put("a batch inserts many rows", Client::batch);
-        CHECKS.put("a batch that fails is one transaction", Client::failedBatch);
-        CHECKS.put("rows come in parts", Client::fetchSize);
-        CHECKS.put("keys are generated", Client::generatedKeys);
-        CHECKS.put("rows are copied both ways", Client::copy);
-        CHECKS.put("transactions and savepoints", Client::transactions);
-        CHECKS.put("columns are described", Client::columns);
-        CHECKS.put("the database is described", Client::metadata);
-        CHECKS.put("a statement takes too long", Client::timeout);
-        CHECKS.put("errors have a state", Client::states);
-        CHECKS.put("a connection is valid", Client::valid);
-    }
-
     static String address() {
         return "jdbc:postgresql://" + System.getenv("PGHOST") + ":" + System.getenv("PGPORT")
             + "/" + System.getenv("PGDATABASE") + "?user=" + System.getenv("PGUSER");
     }
 
     public static void main(String[] arguments) {
-        System.out.println("# pgjdbc " + org.postgresql.util.DriverInfo.DRIVER_VERSION
-            + ", Java " + Runtime.version().feature());
-        int number = 0;
-        for (Map.Entry<String, Check> check : CHECKS.entrySet()) {
-            number += 1;
-            try (Connection connection = DriverManager.getConnection(address())) {
-                check.getValue().run(connection);
-                System.out.println("ok " + number + " - " + check.getKey());
-            } catch (Exception | AssertionError error) {
-                System.out.println("not ok " + number + " - " + check.getKey());
-                System.out.println(("" + error).replaceAll("(?m)^", "#   "));
-            }
-        }
-        System.out.println("1.." + number);
-    }
-
-    static void equal(Object found, Object wanted) {
-        if (!Objects.deepEquals(found, wanted)) {
-            throw new AssertionError("found " + found + ", wanted " + wanted);
-        }
-    }
-
-    static void execute(Connection connection, String... statements) throws SQLException {
-        try (Statement statement = connection.createStatement()) {
-            for (String sql : statements) {
-                statement.execute(sql);
-            }
-        }
-    }
-
-    static void fresh(Connection connection, String name, String columns) throws SQLException {
-        execute(connection, "DROP TABLE IF EXISTS " + name,
-            "CREATE TABLE " + name + " (" + columns + ")");
+        new Checks()
+            .add("values of every type", Client::valuesOfEveryType)
+            .add("values stay themselves after many runs", Client::manyRuns)
+            .add("json is sent as an object", Client::json)
+            .add("a batch inserts many rows", Client::batch)
+            .add("a batch that fails is one transaction", Client::failedBatch)
+            .add("rows come in parts", Client::fetchSize)
+            .add("keys are generated", Client::generatedKeys)
+            .add("rows are copied both ways", Client::copy)
+            .add("transactions and savepoints", Client::transactions)
+            .add("columns are described", Client::columns)
+            .add("the database is described", Client::metadata)
+            .add("a statement takes too long", Client::timeout)
+            .add("errors have a state", Client::states)
+            .add("a connection is valid", Client::valid)
+            .run("pgjdbc " + org.postgresql.util.DriverInfo.DRIVER_VERSION, address());
     }
 
     static Object one(Connection connection, String sql) throws SQLException {
@@ -141,7 +99,7 @@ public class Client {
                 statement.setObject(1, value);
                 try (ResultSet rows = statement.executeQuery()) {
                     rows.next();
-                    equal(rows.getObject(1, value.getClass()), value);
+                    Checks.equal(rows.getObject(1, value.getClass()), value);
                 }
             }
         }
@@ -159,15 +117,15 @@ public class Client {
                 statement.setArray(2, connection.createArrayOf("text", new Object[] {"a", "\"q\""}));
                 try (ResultSet rows = statement.executeQuery()) {
                     rows.next();
-                    equal(rows.getArray(1).getArray(), new Integer[] {1, null, 3});
-                    equal(rows.getArray(2).getArray(), new String[] {"a", "\"q\""});
+                    Checks.equal(rows.getArray(1).getArray(), new Integer[] {1, null, 3});
+                    Checks.equal(rows.getArray(2).getArray(), new String[] {"a", "\"q\""});
                 }
             }
         }
     }
 
     static void json(Connection connection) throws Exception {
-        fresh(connection, "documents", "id integer PRIMARY KEY, body jsonb");
+        Checks.fresh(connection, "documents", "id integer PRIMARY KEY, body jsonb");
         PGobject body = new PGobject();
         body.setType("jsonb");
         body.setValue("{\"a\": [1, null]}");
@@ -175,13 +133,13 @@ public class Client {
         try (PreparedStatement statement = connection.prepareStatement(sql)) {
             statement.setInt(1, 1);
             statement.setObject(2, body);
-            equal(statement.executeUpdate(), 1);
+            Checks.equal(statement.executeUpdate(), 1);
         }
-        equal(one(connection, "SELECT body ->> 'a' FROM documents"), "[1, null]");
+        Checks.equal(one(connection, "SELECT body ->> 'a' FROM documents"), "[1, null]");
     }
 
     static void batch(Connection connection) throws Exception {
-        fresh(connection, "batched", "id integer PRIMARY KEY, name text, amount numeric(10, 2)");
+        Checks.fresh(connection, "batched", "id integer PRIMARY KEY, name text, amount numeric(10, 2)");
         String sql = "INSERT INTO batched VALUES (?, ?, ?)";
         try (PreparedStatement statement = connection.prepareStatement(sql)) {
             for (int id = 0; id < 1000; id++) {
@@ -191,13 +149,13 @@ public class Client {
                 statement.addBatch();
             }
             int[] counts = statement.executeBatch();
-            equal(Arrays.stream(counts).sum(), 1000);
+            Checks.equal(Arrays.stream(counts).sum(), 1000);
         }
-        equal(one(connection, "SELECT count(name) FROM batched"), 857L);
+        Checks.equal(one(connection, "SELECT count(name) FROM batched"), 857L);
     }
 
     static void failedBatch(Connection connection) throws Exception {
-        fresh(connection, "batched", "id integer PRIMARY KEY");
+        Checks.fresh(connection, "batched", "id integer PRIMARY KEY");
         connection.setAutoCommit(false);
         try (PreparedStatement statement =
                 connection.prepareStatement("INSERT INTO batched VALUES (?)")) {
@@ -208,10 +166,10 @@ public class Client {
             statement.executeBatch();
             throw new AssertionError("a key was taken twice");
         } catch (java.sql.BatchUpdateException error) {
-            equal(error.getSQLState(), "23505");
+            Checks.equal(error.getSQLState(), "23505");
         }
         connection.rollback();
-        equal(one(connection, "SELECT count(*) FROM batched"), 0L);
+        Checks.equal(one(connection, "SELECT count(*) FROM batched"), 0L);
     }
 
     static void fetchSize(Connection connection) throws Exception {
@@ -226,52 +184,52 @@ public class Client {
                     sum += rows.getInt(1);
                 }
             }
-            equal(sum, 1050L * 1051 / 2 - 50L * 51 / 2);
+            Checks.equal(sum, 1050L * 1051 / 2 - 50L * 51 / 2);
         }
         connection.commit();
     }
 
     static void generatedKeys(Connection connection) throws Exception {
-        fresh(connection, "keyed", "id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text");
+        Checks.fresh(connection, "keyed", "id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text");
         String sql = "INSERT INTO keyed (name) VALUES (?)";
         try (PreparedStatement statement =
                 connection.prepareStatement(sql, Statement.RETURN_GENERATED_KEYS)) {
             statement.setString(1, "a");
-            equal(statement.executeUpdate(), 1);
+            Checks.equal(statement.executeUpdate(), 1);
             try (ResultSet keys = statement.getGeneratedKeys()) {
                 keys.next();
-                equal(keys.getLong("id"), 1L);
+                Checks.equal(keys.getLong("id"), 1L);
             }
         }
     }
 
     static void copy(Connection connection) throws Exception {
-        fresh(connection, "copied", "id integer, name text");
+        Checks.fresh(connection, "copied", "id integer, name text");
         var copies = connection.unwrap(PGConnection.class).getCopyAPI();
         String lines = "1,a\n2,\"b,c\"\n";
-        equal(copies.copyIn("COPY copied FROM STDIN (FORMAT csv)", new StringReader(lines)), 2L);
+        Checks.equal(copies.copyIn("COPY copied FROM STDIN (FORMAT csv)", new StringReader(lines)), 2L);
         StringWriter out = new StringWriter();
-        equal(copies.copyOut("COPY (SELECT * FROM copied ORDER BY id) TO STDOUT CSV", out), 2L);
-        equal(out.toString(), lines);
+        Checks.equal(copies.copyOut("COPY (SELECT * FROM copied ORDER BY id) TO STDOUT CSV", out), 2L);
+        Checks.equal(out.toString(), lines);
     }
 
     static void transactions(Connection connection) throws Exception {
-        fresh(connection, "kept", "id integer PRIMARY KEY");
+        Checks.fresh(connection, "kept", "id integer PRIMARY KEY");
         connection.setAutoCommit(false);
         connection.setTransactionIsolation(Connection.TRANSACTION_REPEATABLE_READ);
-        execute(connection, "INSERT INTO kept VALUES (1)");
+        Checks.execute(connection, "INSERT INTO kept VALUES (1)");
         Savepoint before = connection.setSavepoint("before");
-        execute(connection, "INSERT INTO kept VALUES (2)");
+        Checks.execute(connection, "INSERT INTO kept VALUES (2)");
         connection.rollback(before);
         connection.commit();
-        equal(one(connection, "SELECT count(*) FROM kept"), 1L);
+        Checks.equal(one(connection, "SELECT count(*) FROM kept"), 1L);
         connection.rollback();
         connection.setAutoCommit(true);
-        equal(connection.getTransactionIsolation(), Connection.TRANSACTION_REPEATABLE_READ);
+        Checks.equal(connection.getTransactionIsolation(), Connection.TRANSACTION_REPEATABLE_READ);
     }
 
     static void columns(Connection connection) throws Exception {
-        fresh(connection, "described", "id integer, name varchar(12), amount numeric(10, 2)");
+        Checks.fresh(connection, "described", "id integer, name varchar(12), amount numeric(10, 2)");
         try (Statement statement = connection.createStatement();
                 ResultSet rows = statement.executeQuery("SELECT * FROM described")) {
             ResultSetMetaData columns = rows.getMetaData();
@@ -280,18 +238,18 @@ public class Client {
                 found.add(columns.getColumnName(at) + " " + columns.getColumnTypeName(at) + " "
                     + columns.getPrecision(at) + " " + columns.getScale(at));
             }
-            equal(found, List.of("id int4 10 0", "name varchar 12 0", "amount numeric 10 2"));
+            Checks.equal(found, List.of("id int4 10 0", "name varchar 12 0", "amount numeric 10 2"));
         }
     }
 
     static void metadata(Connection connection) throws Exception {
-        fresh(connection, "described",
+        Checks.fresh(connection, "described",
             "id integer PRIMARY KEY, name varchar(12) NOT NULL, amount numeric(10, 2)");
         DatabaseMetaData about = connection.getMetaData();
-        equal(about.getDatabaseProductName(), "PostgreSQL");
+        Checks.equal(about.getDatabaseProductName(), "PostgreSQL");
         try (ResultSet rows = about.getTables(null, "public", "desc%", new String[] {"TABLE"})) {
-            equal(rows.next(), true);
-            equal(rows.getString("TABLE_NAME"), "described");
+            Checks.equal(rows.next(), true);
+            Checks.equal(rows.getString("TABLE_NAME"), "described");
         }
         List<Object> columns = new ArrayList<>();
         try (ResultSet rows = about.getColumns(null, "public", "described", "%")) {
@@ -300,20 +258,20 @@ public class Client {
                     + rows.getInt("COLUMN_SIZE") + " " + rows.getString("IS_NULLABLE"));
             }
         }
-        equal(columns, List.of("id int4 10 NO", "name varchar 12 NO", "amount numeric 10 YES"));
+        Checks.equal(columns, List.of("id int4 10 NO", "name varchar 12 NO", "amount numeric 10 YES"));
         try (ResultSet rows = about.getPrimaryKeys(null, "public", "described")) {
-            equal(rows.next(), true);
-            equal(rows.getString("COLUMN_NAME"), "id");
+            Checks.equal(rows.next(), true);
+            Checks.equal(rows.getString("COLUMN_NAME"), "id");
         }
         try (ResultSet rows = about.getSchemas()) {
             List<String> schemas = new ArrayList<>();
             while (rows.next()) {
                 schemas.add(rows.getString(1));
             }
-            equal(schemas.contains("public"), true);
+            Checks.equal(schemas.contains("public"), true);
         }
         try (ResultSet rows = about.getTypeInfo()) {
-            equal(rows.next(), true);
+            Checks.equal(rows.next(), true);
         }
     }
 
@@ -324,9 +282,9 @@ public class Client {
                 + " generate_series(1, 300000) b");
             throw new AssertionError("it was not cancelled");
         } catch (SQLException error) {
-            equal(error.getSQLState(), "57014");
+            Checks.equal(error.getSQLState(), "57014");
         }
-        equal(one(connection, "SELECT 1::int"), 1);
+        Checks.equal(one(connection, "SELECT 1::int"), 1);
     }
 
     static void states(Connection connection) throws Exception {
@@ -337,17 +295,17 @@ public class Client {
                 one(connection, each.getKey());
                 throw new AssertionError(each.getKey() + ": no error");
             } catch (SQLException error) {
-                equal(error.getSQLState(), each.getValue());
+                Checks.equal(error.getSQLState(), each.getValue());
             }
         }
     }
 
     static void valid(Connection connection) throws Exception {
-        equal(connection.isValid(5), true);
-        equal(connection.getSchema(), "public");
-        equal(connection.getCatalog(), System.getenv("PGDATABASE"));
+        Checks.equal(connection.isValid(5), true);
+        Checks.equal(connection.getSchema(), "public");
+        Checks.equal(connection.getCatalog(), System.getenv("PGDATABASE"));
         connection.setReadOnly(true);
         connection.setClientInfo("ApplicationName", "reader");
-        equal(one(connection, "SHOW application_name"), "reader");
+        Checks.equal(one(connection, "SHOW application_name"), "reader");
     }
 }

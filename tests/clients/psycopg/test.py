@@ -3,43 +3,15 @@
 import datetime
 import decimal
 import threading
-import uuid
 
 import psycopg
 from psycopg import errors
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Json, Jsonb
+import values
 from tap import check, equal, run
 
-UTC = datetime.timezone.utc
-ID = uuid.UUID("6f1d9d5e-9a1c-4f0f-8a3c-2b1f0c9d8e7f")
-
-# What Python has for each type, beside the type's name.
-VALUES = [
-    ("boolean", True),
-    ("smallint", -7),
-    ("integer", 2_000_000_000),
-    ("bigint", 9_000_000_000_000_000_000),
-    ("real", 1.5),
-    ("double precision", -2.25e300),
-    ("numeric", decimal.Decimal("12345678901234567890.0123456789")),
-    ("text", "Grüße, 世界 🌊"),
-    ("varchar(10)", "short"),
-    ("bytea", b"\x00\x01\xff"),
-    ("date", datetime.date(2026, 2, 28)),
-    ("time", datetime.time(23, 59, 59, 123456)),
-    ("timestamp", datetime.datetime(1999, 12, 31, 23, 59, 59, 1)),
-    ("timestamptz", datetime.datetime(2026, 3, 1, 12, tzinfo=UTC)),
-    ("interval", datetime.timedelta(days=3, seconds=4, microseconds=5)),
-    ("uuid", ID),
-    ("integer[]", [1, None, 3]),
-    ("text[]", ["a", 'with "quotes"', None, "", "NULL", "back\\slash"]),
-    ("double precision[]", [0.5, -1.0]),
-    ("uuid[]", [ID]),
-    ("date[]", [datetime.date(2026, 1, 1)]),
-    ("boolean[]", [True, False]),
-    ("integer[]", []),
-]
+VALUES = values.VALUES
 
 
 def fresh(connection, name, columns):
@@ -77,7 +49,7 @@ def values_of_every_type_in_binary(connection):
 
 @check
 def values_of_every_type_through_a_table(connection):
-    columns = ", ".join(f"c{at} {kind}" for at, (kind, _) in enumerate(VALUES))
+    columns = values.columns_of_every_type(VALUES)
     fresh(connection, "every", f"id integer PRIMARY KEY, {columns}")
     marks = ", ".join(["%s"] * (len(VALUES) + 1))
     row = (1, *(value for _, value in VALUES))
@@ -239,7 +211,7 @@ def a_pipeline_that_fails_is_one_transaction(connection):
 def copy_in_and_out_as_text(connection):
     fresh(connection, "copied", "id integer PRIMARY KEY, name text, at timestamptz")
     rows = [(i, None if i % 3 else f"tab\t{i}\nline\\", datetime.datetime(2026, 1, 1, i % 24,
-             tzinfo=UTC)) for i in range(1000)]
+             tzinfo=values.UTC)) for i in range(1000)]
     with connection.cursor().copy("COPY copied FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)
@@ -253,8 +225,8 @@ def copy_in_and_out_in_binary(connection):
     kinds = ["integer", "text", "numeric", "date", "uuid", "double precision", "integer[]"]
     columns = ", ".join(f"c{at} {kind}" for at, kind in enumerate(kinds))
     fresh(connection, "copied", columns)
-    rows = [(i, f"n{i}", decimal.Decimal(i) / 8, datetime.date(2026, 1, 1 + i % 28), ID, i / 3,
-             [i, None]) for i in range(1000)]
+    rows = [(i, f"n{i}", decimal.Decimal(i) / 8, datetime.date(2026, 1, 1 + i % 28), values.ID,
+             i / 3, [i, None]) for i in range(1000)]
     types = ["int4", "text", "numeric", "date", "uuid", "float8", "int4[]"]
     with connection.cursor().copy("COPY copied FROM STDIN (FORMAT BINARY)") as copy:
         copy.set_types(types)

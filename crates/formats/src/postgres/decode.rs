@@ -122,7 +122,8 @@ fn decode_list(field: &FieldRef, item: &FieldRef, bytes: &[u8]) -> Result<ArrayR
         innermost = inner;
     }
     let mut text = String::new();
-    if sizes.is_empty() {
+    // Without items nothing bounds the other sizes.
+    if sizes.is_empty() || sizes.contains(&0) {
         text.push_str("{}");
     } else {
         list_text(innermost, &sizes, &mut rest, &mut text)?;

@@ -54,22 +54,21 @@ impl FrontDoor {
     }
 
     async fn answer(mut self, mut request: Request<Body>) -> Response<Body> {
-        if request.uri().path() == HANDSHAKE {
+        let path = request.uri().path();
+        if path == HANDSHAKE {
             return forward(&mut self.calls, request).await;
         }
-        let peer = match peer_of(request.extensions()) {
-            Ok(peer) => peer,
-            Err(error) => return status(&error).into_http(),
+        let caller = match peer_of(request.extensions()) {
+            Ok(peer) => self.flight.identify(request.headers(), peer).await,
+            Err(error) => Err(error),
         };
-        let caller = match self.flight.identify(request.headers(), peer).await {
+        let caller = match caller {
             Ok(caller) => caller,
             Err(error) => return self.flight.refused(&error).into_http(),
         };
-        let mut response = if request.uri().path() == DO_GET {
-            match self.do_get(&caller, request).await {
-                Ok(frames) => streamed(frames),
-                Err(error) => status(&error).into_http(),
-            }
+        let mut response = if path == DO_GET {
+            let frames = self.do_get(&caller, request).await;
+            frames.map_or_else(|error| status(&error).into_http(), streamed)
         } else {
             request.extensions_mut().insert(caller.clone());
             forward(&mut self.calls, request).await

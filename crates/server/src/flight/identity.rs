@@ -23,7 +23,7 @@ use crate::auth::Identity;
 use crate::credentials::{self, Credentials};
 
 /// The name that Arrow's own servers give the cookie.
-const COOKIE_NAME: &str = "arrow_flight_session_id";
+pub(super) const COOKIE_NAME: &str = "arrow_flight_session_id";
 
 #[derive(Clone)]
 pub(crate) struct Caller {
@@ -136,7 +136,7 @@ pub(super) fn peer_of(extensions: &Extensions) -> Result<SocketAddr> {
     peer.map(|ConnectInfo(peer)| *peer).ok_or_else(|| Error::internal("a client has no address"))
 }
 
-fn cookie(headers: &HeaderMap) -> Option<Handle> {
+pub(super) fn cookie(headers: &HeaderMap) -> Option<Handle> {
     let lines = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok());
     let mut cookies = lines.flat_map(|line| line.split(';'));
     let value =

@@ -67,6 +67,18 @@ struct Thing<T> {
     used: Duration,
 }
 
+/// A thing that is kept until this is dropped, however what it is kept for ends.
+pub(crate) struct KeptWhile<T> {
+    kept: Arc<Kept<T>>,
+    handle: Handle,
+}
+
+impl<T> Drop for KeptWhile<T> {
+    fn drop(&mut self) {
+        self.kept.take(self.handle);
+    }
+}
+
 impl<T> Kept<T> {
     /// `name` is the plural of what is kept, for the error when there are too many.
     pub(crate) fn new(
@@ -97,6 +109,17 @@ impl<T> Kept<T> {
         }
         things.insert(handle, Thing { value, used: self.clock.monotonic() });
         Ok(())
+    }
+
+    /// # Errors
+    /// Where there are too many.
+    pub(crate) fn keep_while(
+        self: &Arc<Self>,
+        handle: Handle,
+        value: Arc<T>,
+    ) -> Result<KeptWhile<T>> {
+        self.keep_as(handle, value)?;
+        Ok(KeptWhile { kept: Arc::clone(self), handle })
     }
 
     pub(crate) fn find(&self, handle: Handle) -> Option<Arc<T>> {
@@ -193,6 +216,16 @@ mod tests {
         assert!(kept.take_if(two, |thing| *thing == "one").is_none());
         assert!(kept.take_if(two, |thing| *thing == "two").is_some());
         kept.keep(Arc::new("three")).unwrap();
+    }
+
+    #[test]
+    fn what_is_kept_for_a_while_goes_with_it() {
+        let kept = Arc::new(kept(SimulatedClock::new()));
+        let handle = Handle::random().unwrap();
+        let listed = kept.keep_while(handle, Arc::new("sending")).unwrap();
+        assert!(kept.find(handle).is_some());
+        drop(listed);
+        assert!(kept.find(handle).is_none());
     }
 
     #[test]

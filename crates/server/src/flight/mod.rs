@@ -12,6 +12,7 @@ mod actions;
 mod encode;
 mod errors;
 mod front_door;
+pub(crate) mod fuzz;
 mod identity;
 mod ingest;
 mod kept;
@@ -67,7 +68,7 @@ pub(crate) struct Flight {
     transactions: Kept<Seat>,
     prepared: Kept<PreparedStatement>,
     waiting: Kept<Waiting>,
-    sending: Kept<Sending>,
+    sending: Arc<Kept<Sending>>,
     sql_info: SqlInfoData,
     xdbc_types: XdbcTypeInfoData,
 }
@@ -102,7 +103,7 @@ impl Flight {
             prepared: Kept::new("prepared statements", PREPARED_MAX, IDLE, clock),
             waiting: Kept::new("results", WAITING_MAX, ROWS_WAIT, clock),
             // What is being sent is in use.
-            sending: Kept::new("results", WAITING_MAX, Duration::MAX, clock),
+            sending: Arc::new(Kept::new("results", WAITING_MAX, Duration::MAX, clock)),
             sql_info: sql_info::sql_info(IDLE),
             xdbc_types: xdbc_types::xdbc_types(),
         })

@@ -27,6 +27,7 @@ use super::statements::{Answer, Done, changed_by};
 use super::wire::{wire_field, wire_schema};
 use crate::connections::FrontEnd;
 use crate::parameters::{self, Row};
+use crate::texts::without_zero;
 
 pub(crate) struct PreparedStatement {
     pub(super) user: Arc<str>,
@@ -42,6 +43,7 @@ impl Flight {
         caller: &Caller,
         request: ActionCreatePreparedStatementRequest,
     ) -> Result<ActionCreatePreparedStatementResult> {
+        without_zero(&request.query)?;
         let seat = self.seat(caller, request.transaction_id.as_deref())?;
         let prepared = seat.session().await.prepare(&request.query, &[]).await?;
         let nothing: SchemaRef = Arc::new(Schema::empty());

@@ -11,7 +11,7 @@ use thalweg_types::Result;
 use tokio::sync::MutexGuard;
 
 use crate::admission::Permit;
-use crate::connections::{FrontEnd, Listed, Place};
+use crate::connections::{FrontEnd, Listed};
 use crate::metrics::Connected;
 use crate::shared::Shared;
 
@@ -28,7 +28,6 @@ pub(crate) struct Seat {
     abandoned: AtomicBool,
     pub(super) listed: Listed,
     _connected: Connected,
-    _place: Place,
 }
 
 impl Seat {
@@ -42,16 +41,15 @@ impl Seat {
     ) -> Result<Arc<Seat>> {
         let place = shared.connections.place()?;
         let session = shared.database.session_as(user)?;
-        let cancel = session.cancel_handle();
+        let listed = shared.list(place, peer, user, &session)?;
         Ok(Arc::new(Seat {
             user: Arc::clone(user),
             lasts,
-            listed: shared.connections.list(peer, user, cancel),
+            listed,
             session: tokio::sync::Mutex::new(session),
             savepoints: Mutex::default(),
             abandoned: AtomicBool::new(false),
             _connected: shared.metrics.connected(FrontEnd::Flight),
-            _place: place,
         }))
     }
 

@@ -29,6 +29,7 @@ use super::tickets::StatementTicket;
 use super::upload::{Upload, command, protocol};
 use super::wire::wire_schema;
 use crate::pump::Pump;
+use crate::texts::without_zero;
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -173,6 +174,7 @@ impl Flight {
         }
         let prepared = match command {
             Command::CommandStatementQuery(query) => {
+                without_zero(&query.query)?;
                 let seat = self.seat(caller, query.transaction_id.as_deref())?;
                 seat.session().await.prepare(&query.query, &[]).await?
             }

@@ -142,6 +142,12 @@ impl Flight {
     }
 }
 
+/// Whether bytes are a request to set options, and each option has a value.
+pub(super) fn can_be_read(bytes: &[u8]) -> bool {
+    SetSessionOptionsRequest::decode(bytes)
+        .is_ok_and(|request| request.options.into_values().all(|value| value.into_text().is_some()))
+}
+
 fn set(session: &mut Session, name: &str, value: &str) -> Result<(), SetError> {
     session.set(name, value).map_err(|error| match error.state() {
         SqlState::UNDEFINED_OBJECT => SetError::InvalidName,

@@ -28,6 +28,7 @@ use crate::admission::Permit;
 use crate::connections::FrontEnd;
 use crate::metrics::StatementKind;
 use crate::pump::{Pieces, Pump};
+use crate::texts::without_zero;
 use crate::trace::Watch;
 
 /// What a statement gave, on its way to the client.
@@ -73,6 +74,7 @@ impl Flight {
         seat: &Arc<Seat>,
         sql: &Arc<str>,
     ) -> Result<Done> {
+        without_zero(sql)?;
         let kind = StatementKind::of(sql);
         let alone = caller.connection.is_none() && !seat.lasts;
         let watch = self.shared.observer.begin(FrontEnd::Flight, &seat.user, sql);
@@ -212,9 +214,7 @@ impl Flight {
     ) -> Result<Pump<Frame>> {
         let cancel = CancellationToken::new();
         let sending = Arc::new(Sending { user: Arc::clone(&caller.user), cancel: cancel.clone() });
-        if let Some(id) = id {
-            self.sending.keep_as(id, sending)?;
-        }
+        let listed = id.map(|id| self.sending.keep_while(id, sending)).transpose()?;
         let encoder = Encoder::new(Arc::clone(&answer.wire))?;
         let flight = Arc::clone(self);
         Ok(Pump::start(async move |pieces| {
@@ -223,10 +223,7 @@ impl Flight {
                 () = cancel.cancelled() => Err(cancelled()),
                 sent = flight.send_rows(rows, encoder, watch.as_ref(), &pieces) => sent,
             };
-            if let Some(id) = id {
-                flight.sending.take(id);
-            }
-            drop(seat);
+            drop((listed, seat));
             if let Some(watch) = watch {
                 watch.end(sent.as_ref().err());
             }
@@ -247,7 +244,7 @@ impl Flight {
         while let Some(batch) = rows.next().await {
             for frame in encoder.encode(&batch?)? {
                 if let Some(watch) = watch {
-                    watch.sent(frame.rows, frame.bytes);
+                    watch.sent(frame.rows, frame.bytes)?;
                 }
                 pieces.push(frame).await.map_err(left)?;
             }

@@ -8,6 +8,7 @@
 //! | `POST /sql` | runs a statement; rows as JSON lines, CSV or an Arrow stream ([`sql`]) |
 
 mod errors;
+pub(crate) mod fuzz;
 mod guard;
 mod request;
 mod sql;

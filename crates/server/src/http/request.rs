@@ -7,6 +7,8 @@ use serde_json::Value;
 use thalweg_formats::Format;
 use thalweg_types::{Error, Result, SqlState};
 
+use crate::texts::without_zero;
+
 /// A statement, as text or as JSON: `{"sql": "SELECT $1", "parameters": [1]}`.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -22,16 +24,19 @@ impl Request {
             headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         if kind.eq_ignore_ascii_case("application/json") {
-            return serde_json::from_slice(body).map_err(|error| {
+            let request: Request = serde_json::from_slice(body).map_err(|error| {
                 let message = format!("the request cannot be read: {error}");
                 Error::new(SqlState::PROTOCOL_VIOLATION, message).with_hint(
                     "Send {\"sql\": \"…\", \"parameters\": […]}, or the statement as text.",
                 )
-            });
+            })?;
+            without_zero(&request.sql)?;
+            return Ok(request);
         }
         let sql = str::from_utf8(body).map_err(|_| {
             Error::new(SqlState::INVALID_BYTE_SEQUENCE, "the statement is not valid UTF-8")
         })?;
+        without_zero(sql)?;
         Ok(Request { sql: sql.to_owned(), parameters: Vec::new() })
     }
 

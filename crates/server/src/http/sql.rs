@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::{ConnectInfo, Query, State};
-use axum::http::HeaderMap;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{ConnectInfo, FromRequest, Query, State};
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
@@ -22,11 +23,12 @@ use thalweg_formats::{Format, WriteOptions, Writer};
 use thalweg_query::{Copy, Outcome, Session};
 use thalweg_types::{Error, Result, SqlState};
 
+use super::REQUEST_BYTES_MAX;
 use super::errors::Refused;
 use super::guard;
 use super::request::{Request, content_type, format};
 use crate::admission::Permit;
-use crate::connections::{FrontEnd, Listed, Place};
+use crate::connections::{FrontEnd, Listed};
 use crate::metrics::StatementKind;
 use crate::parameters;
 use crate::pump::{Pieces, Pump};
@@ -42,22 +44,32 @@ pub(super) async fn run(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Query(options): Query<Options>,
-    headers: HeaderMap,
-    body: Bytes,
+    request: axum::extract::Request,
 ) -> Result<Response, Refused> {
-    let user = guard::user(&shared, &headers, peer).await.inspect_err(|error| {
+    let user = guard::user(&shared, request.headers(), peer).await.inspect_err(|error| {
         shared.metrics.failed(FrontEnd::Http, error);
     })?;
-    let format = format(options.format.as_deref(), &headers)?;
-    let request = Request::read(&headers, &body)?;
+    let format = format(options.format.as_deref(), request.headers())?;
+    // What a stranger sends is not even read, and what others send counts as a connection.
     let place = shared.connections.place()?;
+    let headers = request.headers().clone();
+    let body = Bytes::from_request(request, &()).await.map_err(|error| unread(&error))?;
+    let request = Request::read(&headers, &body)?;
     let session = shared.database.session_as(&user)?;
-    let cancel = session.cancel_handle();
-    let listed = shared.connections.list(peer, &user, cancel);
+    let listed = shared.list(place, peer, &user, &session)?;
     listed.connection.begin(&request.sql);
     let watch = shared.observer.begin(FrontEnd::Http, &user, &request.sql.as_str().into());
-    let statement = Statement { shared, session, watch, format, listed: (listed, place) };
+    let statement = Statement { shared, session, watch, format, listed };
     Ok(statement.run(&request).await?)
+}
+
+fn unread(rejection: &BytesRejection) -> Error {
+    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        let message = format!("the request is longer than the limit of {REQUEST_BYTES_MAX} bytes");
+        return Error::new(SqlState::LIMIT_EXCEEDED, message)
+            .with_hint("Load many rows with COPY, or over Flight SQL.");
+    }
+    Error::new(SqlState::CONNECTION_FAILURE, "the request broke off")
 }
 
 /// A statement under way.
@@ -67,7 +79,7 @@ struct Statement {
     watch: Watch,
     format: Format,
     /// The statement is listed among those that run until its last row is on its way.
-    listed: (Listed, Place),
+    listed: Listed,
 }
 
 impl Statement {
@@ -142,7 +154,7 @@ async fn send_rows(
 }
 
 async fn push(bytes: Vec<u8>, rows: usize, watch: &Watch, pieces: &Pieces<Bytes>) -> Result<()> {
-    watch.sent(rows, bytes.len());
+    watch.sent(rows, bytes.len())?;
     if bytes.is_empty() {
         return Ok(());
     }

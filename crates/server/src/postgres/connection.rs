@@ -15,7 +15,7 @@ use super::portal::Portal;
 use super::reply::Severity;
 use super::startup::{self, Failure, Hello, Start};
 use super::wire::{Stream, Wire};
-use crate::connections::{FrontEnd, Listed};
+use crate::connections::{FrontEnd, Listed, Place};
 use crate::metrics::Connected;
 use crate::shared::Shared;
 
@@ -66,18 +66,10 @@ impl From<io::Error> for End {
 
 /// Serves one connection. Whatever goes wrong ends it, and nothing else.
 pub(super) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
-    // Replies are sent in one piece; waiting for more to send with them only delays them.
-    let _ = stream.set_nodelay(true);
     let wire = Wire::new(Stream::Plain(stream));
-    let place = shared.connections.place();
     let starting = Box::pin(start(Arc::clone(&shared), wire, peer));
     let timeout = shared.config.limits.startup_timeout();
     let Ok(Some(mut client)) = tokio::time::timeout(timeout, starting).await else { return };
-    if let Err(error) = place {
-        client.wire.replies.bytes.clear();
-        client.say_goodbye(&error).await;
-        return;
-    }
     if let End::Told(error) = Box::pin(client.run()).await {
         client.say_goodbye(&error).await;
     }
@@ -85,6 +77,7 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAd
 
 /// A client that has shown who it is; `None` where the connection is over.
 async fn start(shared: Arc<Shared>, wire: Wire, peer: SocketAddr) -> Option<Client> {
+    let place = shared.connections.place();
     let (mut wire, start) = startup::greet(&shared, wire, peer).await;
     let begun = match start {
         Ok(Start::Gone) => return None,
@@ -92,7 +85,7 @@ async fn start(shared: Arc<Shared>, wire: Wire, peer: SocketAddr) -> Option<Clie
             shared.connections.cancel(id, secret);
             return None;
         }
-        Ok(Start::Session(hello)) => begin(&shared, &mut wire, &hello, peer).await,
+        Ok(Start::Session(hello)) => begin(&shared, &mut wire, &hello, place, peer).await,
         Err(failure) => Err(failure),
     };
     match begun {
@@ -127,6 +120,7 @@ async fn begin(
     shared: &Arc<Shared>,
     wire: &mut Wire,
     hello: &Hello,
+    place: Result<Place, Error>,
     peer: SocketAddr,
 ) -> Result<(Session, Listed, Arc<str>), Failure> {
     if shared.is_draining() {
@@ -134,6 +128,7 @@ async fn begin(
         return Err(Error::new(SqlState::CANNOT_CONNECT_NOW, message).into());
     }
     let identity = startup::authenticate(shared, wire, &hello.user, peer).await?;
+    let place = place?;
     let mut session = shared.database.session_as(&identity.user)?;
     let mut warnings = Vec::new();
     for (name, value) in &hello.settings {
@@ -149,8 +144,7 @@ async fn begin(
     for (name, value) in options(hello.settings.get("options").map_or("", String::as_str)) {
         session.set(&name, &value)?;
     }
-    let cancel = session.cancel_handle();
-    let listed = shared.connections.list(peer, &identity.user, cancel);
+    let listed = shared.list(place, peer, &identity.user, &session)?;
     session.introduce(SessionFacts {
         process_id: listed.connection.id,
         client: Some(peer),
@@ -170,7 +164,7 @@ async fn begin(
 }
 
 /// The settings in a client's `options`: `-c name=value` and `--name=value`.
-fn options(text: &str) -> Vec<(String, String)> {
+pub(super) fn options(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut words = text.split_whitespace();
     while let Some(word) = words.next() {
@@ -328,7 +322,7 @@ impl From<io::Error> for Trouble {
     }
 }
 
-fn terminated() -> Error {
+pub(super) fn terminated() -> Error {
     let message = "terminating connection due to administrator command";
     Error::new(SqlState::SHUTTING_DOWN, message)
 }

@@ -12,9 +12,10 @@ use thalweg_query::{BatchStream, CopyIn, Tag};
 use thalweg_types::{Error, Result, RowId, SqlState};
 use tokio::sync::mpsc;
 
-use super::connection::{Client, End, Trouble};
+use super::connection::{Client, End, Trouble, terminated};
 use super::message::{self, Message};
 use super::reply::Replies;
+use crate::trace::Watch;
 
 /// Pieces of a client's data that wait to be decoded.
 const PIECES_WAITING: usize = 16;
@@ -30,6 +31,7 @@ impl Client {
         schema: &SchemaRef,
         mut stream: BatchStream,
         options: &WriteOptions,
+        watch: &Watch,
     ) -> Result<(), Trouble> {
         let mut encoder = Encoder::new(schema, options)?;
         let form = encoder.form();
@@ -45,7 +47,10 @@ impl Client {
             let mut at = 0;
             while at < batch.num_rows() {
                 let until = (at + ROWS_AT_ONCE).min(batch.num_rows());
+                let bytes = self.wire.replies.bytes.len();
                 encoder.rows(&batch.slice(at, until - at), &mut self.wire.replies)?;
+                let bytes = self.wire.replies.bytes.len() - bytes;
+                watch.sent(until - at, bytes).inspect_err(|_| self.session.fail())?;
                 self.wire.flush_some().await?;
                 at = until;
             }
@@ -91,8 +96,13 @@ impl Client {
             let Some((kind, body)) = message::split(&mut self.wire.input, limit)
                 .map_err(|error| Trouble::End(End::Told(error)))?
             else {
-                if self.listed.connection.must_end() || !self.wire.read().await? {
-                    return Err(Trouble::End(End::Gone));
+                let ended = self.listed.connection.ended();
+                tokio::select! {
+                    biased;
+                    () = ended => return Err(Trouble::End(End::Told(terminated()))),
+                    read = self.wire.read() => if !read? {
+                        return Err(Trouble::End(End::Gone));
+                    },
                 }
                 continue;
             };

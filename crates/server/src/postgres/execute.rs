@@ -58,7 +58,7 @@ impl Client {
             Some(Copy::In(copy)) => return self.copy_in(*copy).await,
             Some(Copy::Out(options)) => {
                 let rows = outcome.rows.ok_or_else(|| Error::internal("a copy has no rows"))?;
-                return self.copy_out(&outcome.schema, rows, &options).await;
+                return self.copy_out(&outcome.schema, rows, &options, watch).await;
             }
             None => {}
         }
@@ -123,7 +123,8 @@ impl Client {
             }
             let bytes = self.wire.replies.bytes.len();
             let written = rows.write(&mut self.wire.replies.bytes, left, SEND_BYTES)?;
-            watch.sent(written as usize, self.wire.replies.bytes.len() - bytes);
+            let bytes = self.wire.replies.bytes.len() - bytes;
+            watch.sent(written as usize, bytes).inspect_err(|_| self.session.fail())?;
             left -= written;
             self.wire.flush_some().await?;
         }

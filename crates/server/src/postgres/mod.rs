@@ -6,6 +6,7 @@
 mod connection;
 mod copy;
 mod execute;
+pub(crate) mod fuzz;
 mod message;
 mod portal;
 mod reply;
@@ -15,30 +16,12 @@ mod wire;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
+use crate::accept;
 use crate::shared::Shared;
 
 /// Takes connections in until the server drains.
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => {
-                    let shared = Arc::clone(&shared);
-                    connections.spawn(connection::serve(shared, stream, peer));
-                }
-                // Too many open files, or a client that was gone before it was taken in.
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::task::yield_now().await;
-                }
-            },
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            () = shared.drained() => break,
-        }
-    }
-    drop(listener);
-    while connections.join_next().await.is_some() {}
+    let connection = |stream, peer| connection::serve(Arc::clone(&shared), stream, peer);
+    accept::serve(&shared, listener, connection).await;
 }

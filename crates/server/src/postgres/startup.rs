@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use pgwire::api::DefaultClient;
 use pgwire::api::auth::mechanism::{AuthMechanism, AuthMechanismFactory, AuthState};
 use pgwire::api::auth::sasl::scram::{ScramAuth, ScramSecret};
@@ -45,6 +45,39 @@ pub(super) enum Start {
 pub(super) struct Hello {
     pub(super) user: String,
     pub(super) settings: BTreeMap<String, String>,
+    /// Options of the protocol that are not known here, where the client has to be told: it asks
+    /// for some, or speaks a later version than 3.0.
+    unknown: Option<Vec<String>>,
+}
+
+impl Hello {
+    /// # Errors
+    /// Where the bytes are no start-up message, or one of another version than 3.
+    pub(super) fn parse(code: u32, body: &[u8]) -> Result<Hello> {
+        let (major, minor) = (code >> 16, code & 0xffff);
+        if major != 3 {
+            let message =
+                format!("unsupported frontend protocol {major}.{minor}: server supports 3.0");
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        let mut settings = BTreeMap::new();
+        let mut texts = body.split(|byte| *byte == 0);
+        while let Some(name) = texts.next().filter(|name| !name.is_empty()) {
+            let value =
+                texts.next().ok_or_else(|| violation("invalid startup packet".to_owned()))?;
+            settings.insert(utf8(name)?, utf8(value)?);
+        }
+        let options: Vec<String> =
+            settings.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
+        settings.retain(|name, _| !name.starts_with("_pq_."));
+        let user = settings.remove("user").filter(|user| !user.is_empty());
+        let user = user.ok_or_else(|| {
+            let message = "no PostgreSQL user name specified in startup packet";
+            Error::new(SqlState::INVALID_AUTHORIZATION, message)
+        })?;
+        let unknown = (minor > 0 || !options.is_empty()).then_some(options);
+        Ok(Hello { user, settings, unknown })
+    }
 }
 
 /// Why a connection did not begin.
@@ -106,21 +139,29 @@ pub(super) async fn greet(
 /// The first message's code, and what follows it; `None` where there is none.
 async fn first(wire: &mut Wire) -> std::result::Result<Option<(u32, Bytes)>, Failure> {
     loop {
-        if let Some(length) = wire.input.first_chunk::<4>() {
-            let length = u32::from_be_bytes(*length) as usize;
-            if !(8..=STARTUP_BYTES_MAX).contains(&length) {
-                return Err(violation("invalid length of startup packet".to_owned()).into());
-            }
-            if wire.input.len() >= length {
-                let mut message = wire.input.split_to(length).freeze();
-                message.advance(4);
-                return Ok(Some((message.get_u32(), message)));
-            }
+        if let Some(message) = split(&mut wire.input)? {
+            return Ok(Some(message));
         }
         if !wire.read().await? {
             return Ok(None);
         }
     }
+}
+
+/// Takes a message without a kind off the front of the input, if all of it is there: its code, and
+/// what follows it.
+pub(super) fn split(input: &mut BytesMut) -> Result<Option<(u32, Bytes)>> {
+    let Some(length) = input.first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_be_bytes(*length) as usize;
+    if !(8..=STARTUP_BYTES_MAX).contains(&length) {
+        return Err(violation("invalid length of startup packet".to_owned()));
+    }
+    if input.len() < length {
+        return Ok(None);
+    }
+    let mut message = input.split_to(length).freeze();
+    message.advance(4);
+    Ok(Some((message.get_u32(), message)))
 }
 
 async fn to_tls(shared: &Shared, mut wire: Wire) -> std::result::Result<Wire, (Wire, Failure)> {
@@ -162,35 +203,17 @@ fn hello(
     body: &Bytes,
     peer: SocketAddr,
 ) -> Result<Hello> {
-    let (major, minor) = (code >> 16, code & 0xffff);
-    if major != 3 {
-        let message = format!("unsupported frontend protocol {major}.{minor}: server supports 3.0");
-        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    let hello = Hello::parse(code, body)?;
+    if let Some(unknown) = &hello.unknown {
+        wire.replies.negotiate(&unknown.iter().map(String::as_str).collect::<Vec<_>>());
     }
-    let mut settings = BTreeMap::new();
-    let mut texts = body.split(|byte| *byte == 0);
-    while let Some(name) = texts.next().filter(|name| !name.is_empty()) {
-        let value = texts.next().ok_or_else(|| violation("invalid startup packet".to_owned()))?;
-        settings.insert(utf8(name)?, utf8(value)?);
-    }
-    let options: Vec<String> =
-        settings.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
-    if minor > 0 || !options.is_empty() {
-        wire.replies.negotiate(&options.iter().map(String::as_str).collect::<Vec<_>>());
-    }
-    settings.retain(|name, _| !name.starts_with("_pq_."));
-    let user = settings.remove("user").filter(|user| !user.is_empty());
-    let user = user.ok_or_else(|| {
-        let message = "no PostgreSQL user name specified in startup packet";
-        Error::new(SqlState::INVALID_AUTHORIZATION, message)
-    })?;
     let is_local = peer.ip().to_canonical().is_loopback();
     if shared.config.tls.required && !is_local && !wire.is_secure() {
         let message = "this server takes encrypted connections only";
         return Err(Error::new(SqlState::INVALID_AUTHORIZATION, message)
             .with_hint("Connect with sslmode=require."));
     }
-    Ok(Hello { user, settings })
+    Ok(hello)
 }
 
 fn utf8(bytes: &[u8]) -> Result<String> {
@@ -208,7 +231,7 @@ pub(super) async fn authenticate(
     let identity = match shared.policy.method(peer.ip()) {
         Method::Trust => shared.users.admit(user)?,
         Method::Password => {
-            shared.users.wait(user, peer.ip()).await;
+            wire.while_here(shared.users.wait(user, peer.ip())).await?;
             match scram(shared, wire, user, peer).await {
                 Ok(()) => shared.users.succeeded(user, peer.ip()),
                 Err(failure) => {
@@ -289,7 +312,7 @@ async fn password_message(wire: &mut Wire) -> std::result::Result<Bytes, Failure
 }
 
 /// The mechanism that the client chose, and its first words.
-fn initial(body: Bytes) -> Result<PasswordMessageFamily> {
+pub(super) fn initial(body: Bytes) -> Result<PasswordMessageFamily> {
     let malformed = || violation("malformed SASL response".to_owned());
     let end = body.iter().position(|byte| *byte == 0).ok_or_else(malformed)?;
     let name = utf8(&body[..end])?;

@@ -2,6 +2,7 @@
 
 mod check;
 mod configuration;
+mod documents;
 mod durable;
 mod errors;
 mod formats;

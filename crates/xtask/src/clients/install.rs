@@ -51,7 +51,7 @@ impl Toolchain {
             Toolchain::Python => &["python3"],
             Toolchain::Node => &["node", "npm"],
             Toolchain::Go => &["go"],
-            Toolchain::Java => &["java", "mvn"],
+            Toolchain::Java => &["java", "javac", "mvn"],
         }
     }
 
@@ -95,13 +95,27 @@ impl Toolchain {
         }
     }
 
+    /// The command that builds the checks, where they are built; `support` is what clients share.
+    fn build(self, support: &Path) -> Option<Vec<String>> {
+        let words: &[&str] = match self {
+            Toolchain::Go => &["go", "build", "-o", "client", "."],
+            Toolchain::Java => &["javac", "-d", "classes", "-cp", "lib/*", "Client.java"],
+            Toolchain::Shell | Toolchain::Python | Toolchain::Node => return None,
+        };
+        let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        if self == Toolchain::Java {
+            words.push(support.join("Checks.java").display().to_string());
+        }
+        Some(words)
+    }
+
     fn checks(self) -> &'static [&'static str] {
         match self {
             Toolchain::Shell => &["bash", "test.sh"],
             Toolchain::Python => &["venv/bin/python", "test.py"],
             Toolchain::Node => &["node", "test.js"],
             Toolchain::Go => &["./client"],
-            Toolchain::Java => &["java", ARROW_MEMORY, "-cp", "lib/*", "Client.java"],
+            Toolchain::Java => &["java", ARROW_MEMORY, "-cp", "classes:lib/*", "Client"],
         }
     }
 }
@@ -167,11 +181,12 @@ pub fn install(name: &str, toolchain: Toolchain, place: &Place<'_>) -> Result<In
         let written = std::fs::write(&stamp, wanted);
         written.map_err(|error| Failure::Missing(format!("{}: {error}", stamp.display())))?;
     }
-    if toolchain == Toolchain::Go {
-        let build = ["go", "build", "-o", "client", "."];
+    let support = clients.join("support");
+    if let Some(build) = toolchain.build(&support) {
+        let build: Vec<&str> = build.iter().map(String::as_str).collect();
         run_step(&build, &directory, place)?;
     }
-    Ok(Installed { directory, support: clients.join("support"), toolchain })
+    Ok(Installed { directory, support, toolchain })
 }
 
 fn run_step(words: &[&str], directory: &Path, place: &Place<'_>) -> Result<(), Failure> {
