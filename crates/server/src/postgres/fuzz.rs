@@ -124,7 +124,7 @@ pub(crate) fn parameter_seeds() -> Vec<Vec<u8>> {
         (1186, "1 year -2 mons 3 days 04:05:06"),
         (1700, "-123456789.0123456789"),
         (2950, "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
-        (1007, "{1,NULL,{3}}"),
+        (1007, "{1,NULL,3}"),
         (1009, "{\"a b\",c,NULL}"),
     ];
     // One dimension of two integers, the second NULL; two dimensions, of one and no items.
@@ -138,7 +138,7 @@ pub(crate) fn parameter_seeds() -> Vec<Vec<u8>> {
         (1082, b"\0\0\x22\x3d"),
         (1184, b"\0\x02\xa5\x0d\x7f\x2a\0\0"),
         (1186, b"\0\0\0\0\x3b\x9a\xca\0\0\0\0\x03\0\0\0\x02"),
-        // 123.45: three digits of base 10,000, one before the point, two places shown.
+        // 123.45: two digits of base 10,000, one before the point; two places are shown.
         (1700, b"\0\x02\0\0\0\0\0\x02\0\x7b\x11\x94"),
         (1007, integers),
         (1007, none),

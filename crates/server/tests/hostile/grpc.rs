@@ -1,7 +1,7 @@
 //! What gRPC's own tools ask: health and reflection.
 
 use tokio_stream::StreamExt;
-use tonic::Code;
+use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -40,28 +40,29 @@ async fn health_is_told_until_the_server_ends() {
 async fn reflect(
     client: &mut ServerReflectionClient<tonic::transport::Channel>,
     request: MessageRequest,
-) -> MessageResponse {
+) -> Result<MessageResponse, Status> {
     let request = ServerReflectionRequest { host: String::new(), message_request: Some(request) };
     let request = tokio_stream::once(request);
-    let mut answers = client.server_reflection_info(request).await.unwrap().into_inner();
-    answers.next().await.unwrap().unwrap().message_response.unwrap()
+    let mut answers = client.server_reflection_info(request).await?.into_inner();
+    let answer = answers.next().await.expect("each request is answered")?;
+    Ok(answer.message_response.unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn services_are_listed_and_described() {
     let server = server(|_| {}).await;
     let mut client = ServerReflectionClient::new(channel(&server).await);
-    let listed = reflect(&mut client, MessageRequest::ListServices(String::new())).await;
+    let listed = reflect(&mut client, MessageRequest::ListServices(String::new())).await.unwrap();
     let MessageResponse::ListServicesResponse(listed) = listed else { panic!("{listed:?}") };
     let mut names: Vec<String> = listed.service.into_iter().map(|service| service.name).collect();
     names.sort();
     assert!(names.iter().any(|name| name == FLIGHT), "{names:?}");
     assert!(names.iter().any(|name| name == HEALTH), "{names:?}");
     let symbol = MessageRequest::FileContainingSymbol(HEALTH.to_owned());
-    let described = reflect(&mut client, symbol).await;
+    let described = reflect(&mut client, symbol).await.unwrap();
     let MessageResponse::FileDescriptorResponse(files) = described else { panic!("{described:?}") };
     assert!(!files.file_descriptor_proto.is_empty());
     let unknown = MessageRequest::FileContainingSymbol("no.such.Service".to_owned());
-    let refused = reflect(&mut client, unknown).await;
-    assert!(matches!(refused, MessageResponse::ErrorResponse(_)), "{refused:?}");
+    let refused = reflect(&mut client, unknown).await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotFound);
 }
