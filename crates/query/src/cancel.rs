@@ -30,10 +30,6 @@ enum Reason {
 }
 
 impl CancelHandle {
-    pub(crate) fn new() -> CancelHandle {
-        CancelHandle { cancels: Arc::new(watch::Sender::new(Reason::default())) }
-    }
-
     /// Makes the running statement, and the stream of its rows, fail with `57014`.
     pub fn cancel(&self) {
         self.cancels.send_replace(Reason::User);
@@ -43,10 +39,34 @@ impl CancelHandle {
     pub fn shut_down(&self) {
         self.cancels.send_replace(Reason::Shutdown);
     }
+}
+
+/// The session's side: what it hears of cancels, from the beginning of a statement to the last of
+/// its rows.
+pub(crate) struct Cancels {
+    handle: CancelHandle,
+    heard: watch::Receiver<Reason>,
+}
+
+impl Cancels {
+    pub(crate) fn new() -> Cancels {
+        let cancels = watch::Sender::new(Reason::default());
+        let heard = cancels.subscribe();
+        Cancels { handle: CancelHandle { cancels: Arc::new(cancels) }, heard }
+    }
+
+    pub(crate) fn handle(&self) -> CancelHandle {
+        self.handle.clone()
+    }
+
+    /// A statement begins: cancels from before are not meant for it.
+    pub(crate) fn begin(&mut self) {
+        self.heard.mark_unchanged();
+    }
 
     /// Cancels the running statement after a while, unless what this returns is dropped before.
     pub(crate) fn after(&self, timeout: Duration) -> Timer {
-        let cancels = Arc::clone(&self.cancels);
+        let cancels = Arc::clone(&self.handle.cancels);
         #[expect(clippy::disallowed_methods, reason = "a person waits, in real time")]
         let task = tokio::spawn(async move {
             tokio::time::sleep(timeout).await;
@@ -55,14 +75,14 @@ impl CancelHandle {
         Timer(task.abort_handle())
     }
 
-    /// Resolves at the next cancel after this call, with what to say of it.
+    /// Resolves at the first cancel since the statement began, with what to say of it.
     fn cancelled(&self) -> impl Future<Output = Error> + Send + use<> {
-        let mut cancels = self.cancels.subscribe();
-        let keep_alive = Arc::clone(&self.cancels);
+        let mut heard = self.heard.clone();
+        let keep_alive = self.handle();
         async move {
             // The sender is kept alive, so this ends by a cancel only.
-            let _ = cancels.changed().await;
-            let reason = *cancels.borrow();
+            let _ = heard.changed().await;
+            let reason = *heard.borrow();
             drop(keep_alive);
             reason.error()
         }
@@ -131,5 +151,37 @@ impl Stream for Guarded {
             (self.rows, self.timer) = (None, None);
         }
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+
+    use super::*;
+
+    async fn runs(cancels: &Cancels) -> bool {
+        cancels.run(async { Ok(()) }).await.is_ok()
+    }
+
+    /// Whether a stream that never comes to its end can be waited for.
+    async fn ends_early(cancels: &Cancels) -> bool {
+        let mut rows = cancels.guard(Box::pin(futures::stream::pending()), None);
+        let next = futures::future::poll_immediate(rows.next()).await;
+        matches!(next, Some(Some(Err(_))))
+    }
+
+    #[tokio::test]
+    async fn a_cancel_is_for_the_statement_during_which_it_comes() {
+        let mut cancels = Cancels::new();
+        let handle = cancels.handle();
+        handle.cancel();
+        cancels.begin();
+        assert!(runs(&cancels).await && !ends_early(&cancels).await);
+        // Between two pieces of its work, it is for the one that comes.
+        handle.cancel();
+        assert!(!runs(&cancels).await && ends_early(&cancels).await);
+        cancels.begin();
+        assert!(runs(&cancels).await && !ends_early(&cancels).await);
     }
 }

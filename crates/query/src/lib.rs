@@ -26,6 +26,7 @@ mod database;
 mod executor;
 mod loader;
 mod outcome;
+mod panics;
 mod parameters;
 mod plan;
 mod planner;

@@ -40,11 +40,34 @@ impl Loader {
         }
     }
 
-    /// Takes rows in. Encodes and stages whole chunks on the calling thread.
+    /// Takes rows in. Encodes and stages whole chunks on the calling thread, which waits where the
+    /// disk is far behind.
     ///
     /// # Errors
     /// Where the rows do not fit a chunk, or the database is closed.
     pub(crate) fn push(&mut self, rows: RecordBatch) -> Result<()> {
+        if self.fills_chunk(&rows) {
+            self.database.shared.engine.wait_for_staging_room()?;
+        }
+        self.take_in(rows)
+    }
+
+    /// The same on a thread that must not wait.
+    ///
+    /// # Errors
+    /// As [`Loader::push`].
+    pub(crate) async fn push_later(&mut self, rows: RecordBatch) -> Result<()> {
+        if self.fills_chunk(&rows) {
+            self.database.shared.engine.staging_room().await?;
+        }
+        self.take_in(rows)
+    }
+
+    fn fills_chunk(&self, rows: &RecordBatch) -> bool {
+        self.waiting_rows + rows.num_rows() >= RowId::CHUNK_ROWS
+    }
+
+    fn take_in(&mut self, rows: RecordBatch) -> Result<()> {
         self.rows += rows.num_rows() as u64;
         let mut rest = rows;
         while self.waiting_rows + rest.num_rows() >= RowId::CHUNK_ROWS {

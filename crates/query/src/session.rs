@@ -10,12 +10,13 @@ use thalweg_txn::{Savepoint, Transaction};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use crate::appender::Appender;
-use crate::cancel::CancelHandle;
+use crate::cancel::{CancelHandle, Cancels};
 use crate::catalog::Standing;
 use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
 use crate::outcome::{Outcome, Tag};
+use crate::panics::caught;
 use crate::planner::Planner;
 use crate::point::{self, Point};
 use crate::prepared::{Prepared, PreparedStatements};
@@ -26,12 +27,14 @@ use crate::surroundings::SessionFacts;
 
 /// How often a statement that lost against another one is tried again before its user is told.
 const RETRIES_MAX: usize = 100;
+/// The same for one whose rows went to the log ahead of it, which each try writes anew.
+const STAGED_RETRIES_MAX: usize = 3;
 
 pub struct Session {
     database: Database,
     /// A planner whose own settings were changed; others are borrowed for each statement.
     planner: Option<Planner>,
-    cancel: CancelHandle,
+    cancels: Cancels,
     block: Option<Block>,
     /// Whether the block is one that nobody asked for, around the statements of one text.
     implicit: bool,
@@ -75,7 +78,7 @@ impl Session {
         Session {
             database,
             planner: None,
-            cancel: CancelHandle::new(),
+            cancels: Cancels::new(),
             block: None,
             implicit: false,
             settings,
@@ -96,7 +99,7 @@ impl Session {
 
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
-        self.cancel.clone()
+        self.cancels.handle()
     }
 
     #[must_use]
@@ -153,10 +156,9 @@ impl Session {
     /// What is wrong with the statement, or why it could not be done. Nothing of it happened then;
     /// an open transaction block has failed.
     pub async fn execute(&mut self, sql: &str) -> Result<Outcome> {
-        let outcome = match parse_single(sql) {
-            Ok(parsed) => Box::pin(self.run_timed(parsed, sql)).await,
-            Err(error) => Err(error),
-        };
+        self.cancels.begin();
+        let work = async { Box::pin(self.run_timed(parse_single(sql)?, sql)).await };
+        let outcome = caught(work).await;
         self.note_failure(outcome)
     }
 
@@ -167,10 +169,9 @@ impl Session {
     /// # Errors
     /// What is wrong with the statement; an open transaction block has failed.
     pub async fn prepare(&mut self, sql: &str, declared: &[Option<DataType>]) -> Result<Prepared> {
-        let prepared = match parse_single(sql) {
-            Ok(parsed) => Box::pin(self.describe(parsed, sql, declared)).await,
-            Err(error) => Err(error),
-        };
+        self.cancels.begin();
+        let work = async { Box::pin(self.describe(parse_single(sql)?, sql, declared)).await };
+        let prepared = caught(work).await;
         self.note_failure(prepared)
     }
 
@@ -183,7 +184,8 @@ impl Session {
         prepared: &Prepared,
         values: &[ScalarValue],
     ) -> Result<Outcome> {
-        let outcome = self.run_prepared(prepared, values).await;
+        self.cancels.begin();
+        let outcome = caught(self.run_prepared(prepared, values)).await;
         let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
         self.note_failure(outcome)
     }
@@ -271,10 +273,7 @@ impl Session {
     /// # Errors
     /// The given one, or why the rows could not be added: then none was.
     pub async fn finish_copy(&mut self, copy: Result<CopyIn>) -> Result<Outcome> {
-        let outcome = match copy {
-            Ok(copy) => self.add_copied(copy).await,
-            Err(error) => Err(error),
-        };
+        let outcome = caught(async { self.add_copied(copy?).await }).await;
         self.note_failure(outcome)
     }
 
@@ -340,9 +339,9 @@ impl Session {
 
     /// Runs a statement under the session's time-out, which also ends the stream of its rows.
     async fn run_timed(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
-        let timer = self.settings.statement_timeout().map(|timeout| self.cancel.after(timeout));
+        let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
         let mut outcome = self.run(parsed, sql).await?;
-        outcome.rows = outcome.rows.map(|rows| self.cancel.guard(rows, timer));
+        outcome.rows = outcome.rows.map(|rows| self.cancels.guard(rows, timer));
         Ok(outcome)
     }
 
@@ -410,7 +409,7 @@ impl Session {
             sql,
             in_block: self.block.is_some(),
         };
-        let done = with_room(self.cancel.run(work(&mut execution))).await;
+        let done = with_room(self.cancels.run(work(&mut execution))).await;
         let transaction = planner.names.take();
         let wishes = planner.names.take_wishes();
         if self.settings.are_the_engines() {
@@ -449,10 +448,14 @@ impl Session {
     /// A statement that is a transaction of its own; when it loses against another, it is tried
     /// again.
     async fn run_alone(&mut self, parsed: &Parsed, sql: &str) -> Result<Outcome> {
-        let mut lost = None;
-        for _ in 0..RETRIES_MAX {
+        let (mut lost, mut tries, mut most) = (None, 0, RETRIES_MAX);
+        while tries < most {
+            tries += 1;
             let transaction = Transaction::new(self.database.shared.engine.snapshot());
             let (outcome, transaction) = self.run_in(transaction, parsed, sql).await?;
+            if transaction.has_staged() {
+                most = STAGED_RETRIES_MAX;
+            }
             match self.commit(transaction).await {
                 Err(error) if statement::may_retry(parsed, &error) => lost = Some(error),
                 committed => return committed.map(|()| outcome),
@@ -515,7 +518,7 @@ impl Session {
             }
             OfSession::Fetch { name, wanted } => {
                 let cursor = self.cursors.find(&name)?;
-                self.cancel.run(cursor.fetch(wanted?)).await
+                self.cancels.run(cursor.fetch(wanted?)).await
             }
             OfSession::Close(None) => {
                 self.cursors.close_all();
@@ -544,7 +547,9 @@ impl Session {
     async fn control(&mut self, control: statement::Control) -> Result<Outcome> {
         use statement::Control;
         match control {
-            Control::Begin => Ok(self.begin()),
+            Control::Begin(notice) => {
+                Ok(notice.into_iter().fold(self.begin(), Outcome::with_notice))
+            }
             Control::Commit => self.end(true).await,
             Control::Rollback => self.end(false).await,
             Control::Savepoint(name) => {
@@ -596,26 +601,26 @@ impl Session {
     async fn end(&mut self, commit: bool) -> Result<Outcome> {
         self.implicit = false;
         let ended = self.end_block(commit).await;
-        let committed = matches!(&ended, Ok(outcome) if outcome.tag.to_string() == "COMMIT");
-        self.cursors.end_transaction(committed);
-        ended
+        self.cursors.end_transaction(matches!(ended, Ok((_, true))));
+        ended.map(|(outcome, _)| outcome)
     }
 
-    async fn end_block(&mut self, commit: bool) -> Result<Outcome> {
-        let tag = if commit { "COMMIT" } else { "ROLLBACK" };
+    /// Says whether the transaction was committed, too.
+    async fn end_block(&mut self, commit: bool) -> Result<(Outcome, bool)> {
         let Some(block) = self.block.take() else {
-            let outcome = Outcome::command(tag);
-            return Ok(outcome.with_notice("there is no transaction in progress".to_owned()));
+            let outcome = Outcome::command(if commit { "COMMIT" } else { "ROLLBACK" });
+            let notice = "there is no transaction in progress".to_owned();
+            return Ok((outcome.with_notice(notice), commit));
         };
         match block.transaction {
             Some(transaction) if commit => {
                 self.commit(transaction).await?;
-                Ok(Outcome::command("COMMIT"))
+                Ok((Outcome::command("COMMIT"), true))
             }
             // Committing a failed block rolls it back, as in PostgreSQL.
             _ => {
                 self.settings.identity = block.identity;
-                Ok(Outcome::command("ROLLBACK"))
+                Ok((Outcome::command("ROLLBACK"), false))
             }
         }
     }
@@ -647,3 +652,6 @@ fn outside(what: &str) -> Error {
     let message = format!("{what} can only be used in transaction blocks");
     Error::new(SqlState::NO_ACTIVE_TRANSACTION, message)
 }
+
+#[cfg(test)]
+mod tests;

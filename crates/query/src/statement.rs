@@ -11,6 +11,7 @@ mod drop;
 mod grant;
 mod insert;
 mod literals;
+mod locking;
 mod of_session;
 mod owner;
 mod query;
@@ -28,7 +29,8 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
-    AlterSchema, AlterSchemaOperation, Ident, ObjectType, Statement,
+    AlterSchema, AlterSchemaOperation, Ident, ObjectType, Statement, TransactionIsolationLevel,
+    TransactionMode,
 };
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::Parsed;
@@ -67,7 +69,8 @@ impl Execution<'_> {
 
 /// Statements that begin and end transactions.
 pub(crate) enum Control {
-    Begin,
+    /// With what there is to say of it.
+    Begin(Option<String>),
     Commit,
     Rollback,
     Savepoint(String),
@@ -79,7 +82,7 @@ pub(crate) enum Control {
 pub(crate) fn control(parsed: &Parsed) -> Result<Option<Control>> {
     let Tree::Statement(statement) = &parsed.statement else { return Ok(None) };
     Ok(Some(match statement.as_ref() {
-        Statement::StartTransaction { .. } => Control::Begin,
+        Statement::StartTransaction { modes, .. } => Control::Begin(less_isolated(modes)),
         Statement::Commit { chain, .. } | Statement::Rollback { chain, .. } if *chain => {
             return Err(Error::unsupported("AND CHAIN"));
         }
@@ -90,6 +93,16 @@ pub(crate) fn control(parsed: &Parsed) -> Result<Option<Control>> {
         Statement::ReleaseSavepoint { name } => Control::Release(folded(name)),
         _ => return Ok(None),
     }))
+}
+
+/// What to say to who wants more than a snapshot.
+fn less_isolated(modes: &[TransactionMode]) -> Option<String> {
+    let serializable = TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable);
+    modes.contains(&serializable).then(|| {
+        "SERIALIZABLE is REPEATABLE READ here: rows that were read and not changed may change \
+         meanwhile, unless they are locked FOR UPDATE or FOR SHARE"
+            .to_owned()
+    })
 }
 
 /// Whether a statement that is a transaction of its own may be run again after `error`.
@@ -106,6 +119,7 @@ pub(crate) fn may_retry(parsed: &Parsed, error: &Error) -> bool {
 /// Runs a statement within the transaction that `execution.names` shows.
 pub(crate) async fn execute(execution: &mut Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
     privileges::check_names(execution.names, &parsed.statement)?;
+    locking::check_subqueries(&parsed.statement)?;
     match &parsed.statement {
         Tree::Statement(statement) => plain(execution, parsed, statement).await,
         Tree::CreateExternalTable(table) => create::external_table(execution, table).await,

@@ -13,7 +13,7 @@ use thalweg_types::{Error, Lsn, Result, SqlState};
 use crate::Durability;
 use crate::published::{GroupEffects, Publisher};
 use crate::record::{GROUP_RECORD, STAGED_RECORD};
-use crate::staging::StagingArea;
+use crate::staging::{Closing, StagingArea};
 use crate::transaction_stage::Request;
 use crate::waiter::Waiter;
 
@@ -78,6 +78,7 @@ struct Batch {
 
 impl DiskStage {
     pub(crate) fn run(mut self) {
+        let _closing = Closing(Arc::clone(&self.staging));
         while let Ok(first) = self.inbox.recv() {
             let batch = self.gather(first);
             let staged_bytes = batch.staged.iter().map(|staged| total(&staged.parts)).sum();

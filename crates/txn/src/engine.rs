@@ -244,8 +244,25 @@ impl Engine {
         receiver.recv().map_err(|_| closed())?
     }
 
-    /// Encodes a bulk chunk on the caller's thread and sends it ahead to the log. Waits when the
-    /// disk is far behind.
+    /// Waits where the disk is far behind what was staged.
+    ///
+    /// # Errors
+    /// Where the database is closed.
+    pub fn wait_for_staging_room(&self) -> Result<()> {
+        self.shared.staging.wait_for_room()
+    }
+
+    /// Does not resolve while the disk is far behind what was staged.
+    ///
+    /// # Errors
+    /// Where the database is closed.
+    pub fn staging_room(&self) -> impl Future<Output = Result<()>> + Send + use<> {
+        let staging = Arc::clone(&self.shared.staging);
+        std::future::poll_fn(move |context| staging.poll_room(context))
+    }
+
+    /// Encodes a bulk chunk on the caller's thread and sends it ahead to the log. Whoever stages
+    /// many waits for room before each.
     ///
     /// # Errors
     /// Where the database is closed.

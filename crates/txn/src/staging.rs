@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::task::{Context, Poll, Waker};
 
 use parking_lot::{Condvar, Mutex};
 use thalweg_store::ClosedChunk;
-use thalweg_types::Lsn;
+use thalweg_types::{Lsn, Result};
 
 use crate::record::StageId;
+use crate::waiter::closed;
 
 /// How many bytes may wait for the disk before loaders wait too.
 const WAITING_BYTES_MAX: usize = 128 << 20;
@@ -43,8 +45,38 @@ impl Drop for Staged {
 pub(crate) struct StagingArea {
     /// For each live chunk, a sequence number at or before its record's; counted.
     floors: Mutex<BTreeMap<Lsn, usize>>,
-    waiting_bytes: Mutex<usize>,
+    queue: Mutex<Queue>,
+    /// For loaders that wait on their own threads.
     written: Condvar,
+}
+
+/// What waits for the disk.
+#[derive(Default)]
+struct Queue {
+    bytes: usize,
+    /// Loaders that wait without a thread.
+    wakers: Vec<Waker>,
+    /// Nothing is written any more.
+    closed: bool,
+}
+
+impl Queue {
+    /// Whether a loader need not wait.
+    fn has_room(&self) -> Result<bool> {
+        if self.closed {
+            return Err(closed());
+        }
+        Ok(self.bytes < WAITING_BYTES_MAX)
+    }
+}
+
+/// Closes the area when the stage that writes ends, however it ends.
+pub(crate) struct Closing(pub(crate) Arc<StagingArea>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl StagingArea {
@@ -72,17 +104,93 @@ impl StagingArea {
         self.floors.lock().keys().next().copied()
     }
 
-    /// Waits until `bytes` may be queued for the disk.
+    /// Notes bytes on their way to the disk.
     pub(crate) fn reserve(&self, bytes: usize) {
-        let mut waiting = self.waiting_bytes.lock();
-        while *waiting > 0 && *waiting + bytes > WAITING_BYTES_MAX {
-            self.written.wait(&mut waiting);
-        }
-        *waiting += bytes;
+        self.queue.lock().bytes += bytes;
     }
 
     pub(crate) fn release(&self, bytes: usize) {
-        *self.waiting_bytes.lock() -= bytes;
+        let mut queue = self.queue.lock();
+        queue.bytes -= bytes;
+        self.wake(queue);
+    }
+
+    /// Waits until the disk has caught up.
+    pub(crate) fn wait_for_room(&self) -> Result<()> {
+        let mut queue = self.queue.lock();
+        while !queue.has_room()? {
+            self.written.wait(&mut queue);
+        }
+        Ok(())
+    }
+
+    /// The same for those who must not hold up their thread.
+    pub(crate) fn poll_room(&self, context: &Context<'_>) -> Poll<Result<()>> {
+        let mut queue = self.queue.lock();
+        match queue.has_room() {
+            Ok(true) => Poll::Ready(Ok(())),
+            Err(error) => Poll::Ready(Err(error)),
+            Ok(false) => {
+                if !queue.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+                    queue.wakers.push(context.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    fn close(&self) {
+        let mut queue = self.queue.lock();
+        queue.closed = true;
+        self.wake(queue);
+    }
+
+    fn wake(&self, mut queue: parking_lot::MutexGuard<'_, Queue>) {
+        let wakers = std::mem::take(&mut queue.wakers);
+        drop(queue);
         self.written.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Calls(AtomicUsize);
+
+    impl Wake for Calls {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_loader_is_woken_when_the_disk_caught_up_and_when_it_never_will() {
+        let area = Arc::new(StagingArea::default());
+        let calls = Arc::new(Calls::default());
+        let waker = Waker::from(Arc::clone(&calls));
+        let context = Context::from_waker(&waker);
+        assert!(matches!(area.poll_room(&context), Poll::Ready(Ok(()))));
+        area.reserve(WAITING_BYTES_MAX);
+        assert!(area.poll_room(&context).is_pending());
+        assert!(area.poll_room(&context).is_pending());
+        area.release(1);
+        assert_eq!(calls.0.load(Ordering::Relaxed), 1);
+        assert!(matches!(area.poll_room(&context), Poll::Ready(Ok(()))));
+        area.reserve(1);
+        assert!(area.poll_room(&context).is_pending());
+        let waiting = std::thread::spawn({
+            let area = Arc::clone(&area);
+            move || area.wait_for_room()
+        });
+        drop(Closing(Arc::clone(&area)));
+        assert_eq!(calls.0.load(Ordering::Relaxed), 2);
+        assert!(matches!(area.poll_room(&context), Poll::Ready(Err(_))));
+        assert!(waiting.join().unwrap().is_err());
     }
 }

@@ -80,6 +80,12 @@ impl Transaction {
         self.changes.catalog_changes.is_empty() && self.changes.tables.is_empty()
     }
 
+    /// Whether some of its rows were sent ahead to the log.
+    #[must_use]
+    pub fn has_staged(&self) -> bool {
+        self.changes.tables.values().any(Overlay::has_staged)
+    }
+
     /// A table's rows as this transaction sees them.
     ///
     /// # Errors

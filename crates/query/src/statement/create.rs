@@ -90,7 +90,7 @@ async fn table_as(
     let shaper = Shaper::new(&execution.state, target.schema(), &all, counters)?;
     let mut loader = Loader::new(execution.database.clone(), target.schema().clone());
     while let Some(batch) = batches.next().await {
-        loader.push(shaper.shape(&batch?)?)?;
+        loader.push_later(shaper.shape(&batch?)?).await?;
     }
     let rows = execution.names.with(|t| loader.finish().append_to(t, target.id()))?;
     Ok(Outcome::done(Tag::Other(format!("SELECT {rows}"))))

@@ -221,7 +221,7 @@ async fn bulk(
     let mut loader = Loader::new(execution.database.clone(), target.schema().clone());
     while let Some(batch) = batches.next().await {
         let rows = shaper.shape(&batch?)?;
-        loader.push(rows)?;
+        loader.push_later(rows).await?;
     }
     let rows = execution.names.with(|t| loader.finish().append_to(t, target.id()))?;
     Ok(Outcome::done(Tag::Insert(rows)))

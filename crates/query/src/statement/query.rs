@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::ast::{Insert, Query, SetExpr, Statement, With};
 use thalweg_dialect::parse::Parsed;
 use thalweg_types::Result;
 
-use super::{Execution, delete, insert, update};
+use super::{Execution, delete, insert, locking, update};
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 
@@ -32,6 +32,7 @@ pub(super) async fn run_or_change(
         (SetExpr::Delete(Statement::Delete(change)), with) => {
             delete::run(execution, change, with).await
         }
+        _ if !query.locks.is_empty() => locking::run(execution, query).await,
         _ => run(execution, parsed).await,
     }
 }

@@ -14,7 +14,7 @@ use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::Parsed;
 use thalweg_types::{Error, Result, SqlState};
 
-use super::{Execution, folded, role};
+use super::{Execution, folded, less_isolated, role};
 use crate::Durability;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
@@ -229,7 +229,11 @@ pub(super) async fn set(
             Ok(Outcome::command("SET"))
         }
         // Every transaction is one snapshot, whatever was asked for.
-        Set::SetTransaction { .. } | Set::SetNames { .. } => Ok(Outcome::command("SET")),
+        Set::SetTransaction { modes, .. } => {
+            let outcome = Outcome::command("SET");
+            Ok(less_isolated(modes).into_iter().fold(outcome, Outcome::with_notice))
+        }
+        Set::SetNames { .. } => Ok(Outcome::command("SET")),
         other => Err(Error::unsupported(format!("{other}"))),
     }
 }

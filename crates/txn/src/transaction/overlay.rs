@@ -74,6 +74,10 @@ impl Overlay {
             || !self.unseen.is_empty()
     }
 
+    pub fn has_staged(&self) -> bool {
+        self.chunks.iter().any(|(_, new)| matches!(new, NewChunk::Staged(_)))
+    }
+
     pub fn append(&mut self, rows: RecordBatch) {
         self.unseen.push(rows);
     }

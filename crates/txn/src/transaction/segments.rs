@@ -33,6 +33,10 @@ impl<T: Clone> Segments<T> {
         self.tail.extend(items);
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.shared.iter().flat_map(|segment| segment.iter()).chain(&self.tail)
+    }
+
     /// A copy for the price of a few reference counts.
     pub fn share(&mut self) -> Segments<T> {
         let mut last = std::mem::take(&mut self.tail);
@@ -81,6 +85,7 @@ mod tests {
             copies.push((list, expected));
             for (mut copy, expected) in copies {
                 prop_assert!(copy.shared.len() <= 1 + expected.len().ilog2_or_zero());
+                prop_assert!(copy.iter().eq(&expected));
                 prop_assert_eq!(copy.take(), expected);
             }
         }

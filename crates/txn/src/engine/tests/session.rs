@@ -61,6 +61,7 @@ impl Session {
         let chunk = Arc::new(ClosedChunk::build(schema, &batch(schema, rows)));
         let staged = engine.stage(chunk).unwrap();
         self.transaction.append_staged(id, staged).unwrap();
+        assert!(self.transaction.has_staged());
         for (key, row) in rows {
             self.put(id, *key, Versioned { version, row: row.clone() });
         }

@@ -1,0 +1,20 @@
+//! Panics of statements: an error for who asked, and the end of nothing else.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
+use thalweg_types::{Error, Result};
+
+/// Does the work of a statement. If it panics, what it holds is dropped, as where it fails.
+pub(crate) async fn caught<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let done = AssertUnwindSafe(work).catch_unwind().await;
+    done.unwrap_or_else(|panic| Err(broke_down(panic.as_ref())))
+}
+
+fn broke_down(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Error::internal("the statement broke down").with_detail(text.unwrap_or("It panicked."))
+}

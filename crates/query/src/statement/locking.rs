@@ -1,0 +1,291 @@
+//! `SELECT … FOR UPDATE` and `FOR SHARE`: rows that must be as they were read when their
+//! transaction commits.
+//!
+//! Nobody waits for anybody: a transaction learns when it commits that another one changed its
+//! rows, or locked them too (`40001`). So there is nothing that `NOWAIT` or `SKIP LOCKED` could
+//! look at, and they are refused; but where a statement changes the very table that it locks, no
+//! two transactions get the same row anyhow, and the clause may say what it likes.
+
+use std::ops::ControlFlow;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::UInt64Type;
+use datafusion::sql::parser::Statement as Tree;
+use datafusion::sql::sqlparser::ast::{
+    FromTable, GroupByExpr, Ident, JoinConstraint, JoinOperator, LockClause, LockType, ObjectName,
+    Query, Select, SetExpr, Statement, TableFactor, TableWithJoins, Visit, Visitor,
+    visit_relations,
+};
+use thalweg_txn::{Privilege, RowLock};
+use thalweg_types::{Error, Result, RowId, SqlState};
+
+use super::update::with_row_ids;
+use super::{Execution, Target, ast_tools, folded};
+use crate::outcome::{Outcome, Tag};
+use crate::plan;
+use crate::scan::ROW_ID;
+
+/// The names of the columns that tell the places of locked rows begin like this.
+const LOCKED: &str = "__thalweg_locked_";
+
+/// A table of the query, and what is wanted of its rows.
+struct Locked {
+    target: Target,
+    alias: Ident,
+    lock: RowLock,
+}
+
+/// Runs a query that ends in `FOR UPDATE` or `FOR SHARE`.
+pub(super) async fn run(execution: &Execution<'_>, query: &Query) -> Result<Outcome> {
+    let mut query = query.clone();
+    let clauses = std::mem::take(&mut query.locks);
+    if let Some(clause) = clauses.iter().find(|clause| clause.nonblock.is_some()) {
+        return Err(no_locks_to_see(clause));
+    }
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return Err(not_allowed("UNION/INTERSECT/EXCEPT"));
+    };
+    check_shape(select)?;
+    let with = query.with.iter().flat_map(|with| &with.cte_tables);
+    let mut tables = Tables {
+        execution,
+        named: with.map(|table| folded(&table.alias.name)).collect(),
+        clauses: &clauses,
+        locked: Vec::new(),
+    };
+    let plain = select.clone();
+    select.from.iter_mut().try_for_each(|from| tables.joined(from))?;
+    let locked = tables.into_locked()?;
+    if !execution.in_block {
+        // The transaction ends with the statement: nobody can come in between.
+        *query.body = SetExpr::Select(plain);
+        let planned = execution.told(plan::query(&execution.state, query).await)?;
+        let (schema, rows) = plan::stream(&execution.state, planned, execution.sql).await?;
+        return Ok(Outcome::rows(schema, rows, Tag::Select));
+    }
+    for (number, table) in locked.iter().enumerate() {
+        let place = ast_tools::column(&table.alias, ROW_ID);
+        select.projection.push(ast_tools::named(place, &format!("{LOCKED}{number}")));
+    }
+    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let (schema, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
+    for (number, table) in locked.iter().enumerate() {
+        let (place, _) = schema
+            .column_with_name(&format!("{LOCKED}{number}"))
+            .ok_or_else(|| Error::internal("the places of locked rows are missing"))?;
+        let rows: Vec<RowId> = batches.iter().flat_map(|batch| places(batch, place)).collect();
+        execution.names.with(|t| t.lock(table.target.id(), &rows, table.lock))?;
+    }
+    let names = schema.fields().iter().map(|field| field.name().as_str()).enumerate();
+    let shown = names.filter(|(_, name)| *name != ROW_ID && !name.starts_with(LOCKED));
+    let shown: Vec<usize> = shown.map(|(place, _)| place).collect();
+    let project = |batch: &RecordBatch| batch.project(&shown);
+    let batches = batches.iter().map(project).collect::<Result<_, _>>();
+    let schema = schema.project(&shown);
+    match (schema, batches) {
+        (Ok(schema), Ok(batches)) => Ok(Outcome::batches(schema.into(), batches, Tag::Select)),
+        (Err(error), _) | (_, Err(error)) => {
+            Err(Error::internal("locked rows cannot be shown").with_source(error))
+        }
+    }
+}
+
+/// The rows that a column names; an outer join leaves some out.
+fn places(batch: &RecordBatch, column: usize) -> Vec<RowId> {
+    let column = batch.column(column).as_primitive::<UInt64Type>();
+    column.iter().flatten().map(RowId).collect()
+}
+
+/// Rows of a result that are not rows of a table can't be locked.
+fn check_shape(select: &Select) -> Result<()> {
+    if select.distinct.is_some() {
+        return Err(not_allowed("DISTINCT clause"));
+    }
+    let grouped = match &select.group_by {
+        GroupByExpr::All(_) => true,
+        GroupByExpr::Expressions(by, modifiers) => !by.is_empty() || !modifiers.is_empty(),
+    };
+    if grouped {
+        return Err(not_allowed("GROUP BY clause"));
+    }
+    if select.having.is_some() {
+        return Err(not_allowed("HAVING clause"));
+    }
+    Ok(())
+}
+
+/// Finds the tables of `FROM` whose rows are locked, and has them show the places of their rows.
+struct Tables<'a> {
+    execution: &'a Execution<'a>,
+    /// What `WITH` names: no tables.
+    named: Vec<String>,
+    clauses: &'a [LockClause],
+    locked: Vec<Locked>,
+}
+
+impl Tables<'_> {
+    fn joined(&mut self, tables: &mut TableWithJoins) -> Result<()> {
+        self.factor(&mut tables.relation)?;
+        for join in &mut tables.joins {
+            if is_natural(&join.join_operator) {
+                return Err(Error::unsupported("FOR UPDATE or FOR SHARE with NATURAL JOIN"));
+            }
+            self.factor(&mut join.relation)?;
+        }
+        Ok(())
+    }
+
+    fn factor(&mut self, factor: &mut TableFactor) -> Result<()> {
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, .. } => self.joined(table_with_joins),
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let own = name.0.last().and_then(|part| part.as_ident());
+                let own = own.ok_or_else(|| Error::unsupported("such a name of a table"))?;
+                let called = alias.as_ref().map_or(own, |alias| &alias.name).clone();
+                let Some(lock) = self.lock_on(&called) else { return Ok(()) };
+                if name.0.len() == 1 && self.named.contains(&folded(own)) {
+                    return Ok(());
+                }
+                let catalog = self.execution.names.catalog();
+                let target = match Target::find(&catalog, name) {
+                    Ok(target) => target,
+                    Err(error) if error.state() == SqlState::WRONG_OBJECT_TYPE => {
+                        return Err(Error::unsupported("FOR UPDATE or FOR SHARE of a view"));
+                    }
+                    // Planning says what is wrong; the system's own tables have nothing to lock.
+                    Err(_) => return Ok(()),
+                };
+                target.require(self.execution, Privilege::Select)?;
+                target.require(self.execution, Privilege::Update)?;
+                if alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
+                    return Err(Error::unsupported("FOR UPDATE or FOR SHARE of renamed columns"));
+                }
+                *factor = with_row_ids(&target, &called).relation;
+                self.locked.push(Locked { target, alias: called, lock });
+                Ok(())
+            }
+            TableFactor::Derived { alias, .. } => {
+                let called = alias.as_ref().map(|alias| alias.name.clone());
+                match called.and_then(|called| self.lock_on(&called)) {
+                    Some(_) => Err(Error::unsupported("FOR UPDATE or FOR SHARE of a subquery")),
+                    None => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the clauses want of a table by the name that it goes by.
+    fn lock_on(&self, called: &Ident) -> Option<RowLock> {
+        let is_meant = |clause: &&LockClause| clause.of.as_ref().is_none_or(|of| names(of, called));
+        let locks = self.clauses.iter().filter(is_meant).map(|clause| match clause.lock_type {
+            LockType::Share => RowLock::Share,
+            LockType::Update => RowLock::Update,
+        });
+        locks.max_by_key(|lock| *lock == RowLock::Update)
+    }
+
+    fn into_locked(self) -> Result<Vec<Locked>> {
+        for clause in self.clauses {
+            let Some(of) = &clause.of else { continue };
+            if !self.locked.iter().any(|table| names(of, &table.alias)) {
+                let kind = clause.lock_type;
+                let message =
+                    format!("relation \"{of}\" in FOR {kind} clause not found in FROM clause");
+                return Err(Error::new(SqlState::UNDEFINED_TABLE, message));
+            }
+        }
+        Ok(self.locked)
+    }
+}
+
+fn names(of: &ObjectName, called: &Ident) -> bool {
+    let last = of.0.last().and_then(|part| part.as_ident());
+    last.is_some_and(|last| folded(last) == folded(called))
+}
+
+fn is_natural(operator: &JoinOperator) -> bool {
+    use JoinOperator::{FullOuter, Inner, Join, Left, LeftOuter, Right, RightOuter};
+    match operator {
+        Join(on) | Inner(on) | Left(on) | LeftOuter(on) | Right(on) | RightOuter(on)
+        | FullOuter(on) => matches!(on, JoinConstraint::Natural),
+        _ => false,
+    }
+}
+
+/// Refuses locks in subqueries, of which nobody would know; but for those on the table whose rows
+/// the statement changes.
+pub(super) fn check_subqueries(tree: &Tree) -> Result<()> {
+    let Tree::Statement(statement) = tree else { return Ok(()) };
+    let at_the_end = matches!(statement.as_ref(), Statement::Query(_));
+    let mut subqueries = Subqueries {
+        changed: changed_by(statement),
+        // The statement's own query is looked at where it runs.
+        depth: if at_the_end { 0 } else { 1 },
+    };
+    match statement.visit(&mut subqueries) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Subqueries<'a> {
+    changed: Option<&'a ObjectName>,
+    depth: usize,
+}
+
+impl Visitor for Subqueries<'_> {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
+        self.depth += 1;
+        let Some(clause) = query.locks.first() else { return ControlFlow::Continue(()) };
+        let changed = self.changed.map(ToString::to_string);
+        let other = visit_relations(query, |name| match Some(name.to_string()) == changed {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        });
+        if self.depth == 1 || other.is_continue() {
+            return ControlFlow::Continue(());
+        }
+        ControlFlow::Break(Error::unsupported(format!("{clause} in a subquery")))
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<Error> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+}
+
+/// The table whose rows a statement updates or deletes.
+fn changed_by(statement: &Statement) -> Option<&ObjectName> {
+    let table = match statement {
+        Statement::Query(query) => match query.body.as_ref() {
+            SetExpr::Update(change) | SetExpr::Delete(change) => return changed_by(change),
+            _ => return None,
+        },
+        Statement::Update(update) => &update.table,
+        Statement::Delete(delete) => match &delete.from {
+            FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables) => {
+                tables.first()?
+            }
+        },
+        _ => return None,
+    };
+    match &table.relation {
+        TableFactor::Table { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+fn not_allowed(with: &str) -> Error {
+    let message = format!("FOR UPDATE and FOR SHARE are not allowed with {with}");
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+}
+
+fn no_locks_to_see(clause: &LockClause) -> Error {
+    Error::unsupported(clause).with_hint(
+        "Transactions do not wait for each other's rows. Change the row in the statement that \
+         finds it, as in UPDATE ... WHERE id = (SELECT id ... LIMIT 1) RETURNING.",
+    )
+}
