@@ -91,12 +91,19 @@ impl BinaryColumn {
             Values::Uuid(column) => encode_uuid(column.value(row), out),
             Values::Bytea(column) => out.extend_from_slice(column.value(row)),
             Values::Date(column) => {
-                let days = column.value(row).saturating_sub(EPOCH_DAYS);
+                // The greatest and the least number stand for the infinities at both ends.
+                let days = match column.value(row) {
+                    i32::MAX => i32::MAX,
+                    days => days.saturating_sub(EPOCH_DAYS),
+                };
                 out.extend_from_slice(&days.to_be_bytes());
             }
             Values::Time(column) => out.extend_from_slice(&column.value(row).to_be_bytes()),
             Values::Timestamp(column) => {
-                let time = column.value(row).saturating_sub(EPOCH_MICROSECONDS);
+                let time = match column.value(row) {
+                    i64::MAX => i64::MAX,
+                    time => time.saturating_sub(EPOCH_MICROSECONDS),
+                };
                 out.extend_from_slice(&time.to_be_bytes());
             }
             Values::Interval(column) => {

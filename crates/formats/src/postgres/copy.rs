@@ -10,11 +10,13 @@ use super::decode::decode;
 use super::row::{EncodedRows, RowEncoder, ValueFormat};
 
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
-/// The signature, flags, and the length of an extension that nobody uses.
-const HEADER_BYTES: usize = 19;
+/// The signature, flags, and the length of what else the header holds.
+const HEADER_BYTES: usize = SIGNATURE.len() + 8;
+/// Flags that must be understood.
+const CRITICAL: u32 = 0xffff_0000;
 const END: [u8; 2] = (-1_i16).to_be_bytes();
-/// No value is longer.
-const VALUE_BYTES_MAX: usize = 1 << 30;
+/// No row is longer.
+const ROW_BYTES_MAX: usize = 1 << 30;
 
 /// Rows to binary `COPY`.
 pub struct BinaryCopyEncoder {
@@ -51,27 +53,35 @@ impl BinaryCopyEncoder {
 /// Binary `COPY` that comes in pieces, to rows.
 pub struct BinaryCopyDecoder {
     schema: SchemaRef,
+    /// What came and is no whole row yet.
     buffer: Vec<u8>,
     /// Decoded rows that are not a batch yet: values column by column.
     columns: Vec<Vec<ArrayRef>>,
     rows: usize,
     batch_rows: usize,
-    has_begun: bool,
-    has_ended: bool,
+    expected: Expected,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    Header,
+    /// So many bytes of the header that say nothing to anybody.
+    Extension(usize),
+    Row,
+    Nothing,
 }
 
 impl BinaryCopyDecoder {
     #[must_use]
     pub fn new(schema: SchemaRef, batch_rows: usize) -> BinaryCopyDecoder {
-        let columns = vec![Vec::new(); schema.fields().len()];
         BinaryCopyDecoder {
+            columns: vec![Vec::new(); schema.fields().len()],
             schema,
             buffer: Vec::new(),
-            columns,
             rows: 0,
             batch_rows,
-            has_begun: false,
-            has_ended: false,
+            expected: Expected::Header,
         }
     }
 
@@ -83,21 +93,17 @@ impl BinaryCopyDecoder {
         self.buffer.extend_from_slice(piece);
         let buffer = std::mem::take(&mut self.buffer);
         let mut rest = buffer.as_slice();
-        if !self.has_begun {
-            let Some(after) = begin(rest)? else {
-                self.buffer = buffer;
-                return Ok(Vec::new());
-            };
-            (self.has_begun, rest) = (true, after);
-        }
         let mut batches = Vec::new();
-        while let Some(after) = self.take_row(rest)? {
+        while let Some(after) = self.take(rest)? {
             rest = after;
             if self.rows == self.batch_rows {
                 batches.push(self.flush()?);
             }
         }
-        self.buffer = rest.to_vec();
+        let taken = buffer.len() - rest.len();
+        self.buffer = buffer;
+        // Nothing moves while a value comes that is longer than many pieces.
+        self.buffer.drain(..taken);
         Ok(batches)
     }
 
@@ -106,21 +112,62 @@ impl BinaryCopyDecoder {
     /// # Errors
     /// Where the data end within a row.
     pub fn finish(&mut self) -> Result<Vec<RecordBatch>> {
-        if !self.buffer.is_empty() && !self.has_ended {
-            return Err(malformed("unexpected EOF in COPY data"));
+        match self.expected {
+            Expected::Header if self.buffer.len() < SIGNATURE.len() => return Err(no_signature()),
+            Expected::Header => return Err(malformed("invalid COPY file header (missing length)")),
+            Expected::Extension(_) => {
+                return Err(malformed("invalid COPY file header (wrong length)"));
+            }
+            Expected::Row if !self.buffer.is_empty() => {
+                return Err(malformed("unexpected EOF in COPY data"));
+            }
+            Expected::Row | Expected::Nothing => {}
         }
         Ok(if self.rows > 0 { vec![self.flush()?] } else { Vec::new() })
     }
 
-    /// Takes one row off the front; `None` where there is no whole one.
+    /// Takes what is expected off the front; `None` where it is not all there.
+    fn take<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>> {
+        match self.expected {
+            Expected::Header => self.take_header(bytes),
+            Expected::Extension(length) => {
+                let taken = length.min(bytes.len());
+                let left = length - taken;
+                self.expected = if left > 0 { Expected::Extension(left) } else { Expected::Row };
+                Ok((left == 0 || taken > 0).then_some(&bytes[taken..]))
+            }
+            Expected::Row => self.take_row(bytes),
+            Expected::Nothing if bytes.is_empty() => Ok(None),
+            Expected::Nothing => Err(malformed("received copy data after EOF marker")),
+        }
+    }
+
+    fn take_header<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>> {
+        let known = bytes.len().min(SIGNATURE.len());
+        if bytes[..known] != SIGNATURE[..known] {
+            return Err(no_signature());
+        }
+        let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+            return Ok(None);
+        };
+        let mut words = header[SIGNATURE.len()..].chunks_exact(4);
+        let mut word = || words.next().and_then(|word| word.try_into().ok()).unwrap_or([0; 4]);
+        if u32::from_be_bytes(word()) & CRITICAL != 0 {
+            return Err(malformed("unrecognized critical flags in COPY file header"));
+        }
+        let length = usize::try_from(i32::from_be_bytes(word()));
+        let length = length.map_err(|_| malformed("invalid COPY file header (missing length)"))?;
+        self.expected = Expected::Extension(length);
+        Ok(Some(rest))
+    }
+
     fn take_row<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>> {
         let Some((count, mut rest)) = bytes.split_first_chunk::<2>() else { return Ok(None) };
         let wanted = self.schema.fields().len();
         match i16::from_be_bytes(*count) {
-            _ if self.has_ended => return Err(malformed("received copy data after EOF marker")),
             -1 => {
-                self.has_ended = true;
-                return Ok((!rest.is_empty()).then_some(rest));
+                self.expected = Expected::Nothing;
+                return Ok(Some(rest));
             }
             count if usize::try_from(count) == Ok(wanted) => {}
             count => {
@@ -131,22 +178,19 @@ impl BinaryCopyDecoder {
         let mut values = Vec::with_capacity(wanted);
         for _ in 0..wanted {
             let Some((length, after)) = rest.split_first_chunk::<4>() else { return Ok(None) };
-            match i32::from_be_bytes(*length) {
-                -1 => {
-                    values.push(None);
-                    rest = after;
-                }
-                length => {
-                    let length = usize::try_from(length).ok().filter(|n| *n <= VALUE_BYTES_MAX);
-                    let length = length.ok_or_else(|| malformed("invalid field size"))?;
-                    if after.len() < length {
-                        return Ok(None);
-                    }
-                    let (value, after) = after.split_at(length);
-                    values.push(Some(value));
-                    rest = after;
-                }
+            rest = after;
+            let length = i32::from_be_bytes(*length);
+            if length == -1 {
+                values.push(None);
+                continue;
             }
+            let length = usize::try_from(length).map_err(|_| malformed("invalid field size"))?;
+            if bytes.len() - rest.len() + length > ROW_BYTES_MAX {
+                return Err(too_long());
+            }
+            let Some((value, after)) = rest.split_at_checked(length) else { return Ok(None) };
+            values.push(Some(value));
+            rest = after;
         }
         for ((field, value), column) in
             self.schema.fields().iter().zip(values).zip(&mut self.columns)
@@ -170,17 +214,13 @@ impl BinaryCopyDecoder {
     }
 }
 
-/// What follows the header; `None` where it is not all there.
-fn begin(bytes: &[u8]) -> Result<Option<&[u8]>> {
-    let known = bytes.len().min(SIGNATURE.len());
-    if bytes[..known] != SIGNATURE[..known] {
-        return Err(malformed("COPY file signature not recognized"));
-    }
-    let Some(header) = bytes.get(..HEADER_BYTES) else { return Ok(None) };
-    if header[SIGNATURE.len()..] != [0; HEADER_BYTES - SIGNATURE.len()] {
-        return Err(malformed("unrecognized critical flags in COPY file header"));
-    }
-    Ok(Some(&bytes[HEADER_BYTES..]))
+fn no_signature() -> Error {
+    malformed("COPY file signature not recognized")
+}
+
+fn too_long() -> Error {
+    let message = format!("a row of COPY data is longer than {ROW_BYTES_MAX} bytes");
+    Error::new(SqlState::LIMIT_EXCEEDED, message)
 }
 
 fn malformed(message: &str) -> Error {
@@ -189,4 +229,105 @@ fn malformed(message: &str) -> Error {
 
 fn unfit(error: arrow::error::ArrowError) -> Error {
     Error::internal("copied values do not fit their columns").with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::AsArray;
+    use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+
+    use super::*;
+
+    const FLAGS_AND_LENGTH: [u8; 8] = [0; 8];
+    const ROW: [u8; 14] = [0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 5];
+
+    fn decoder(data_type: DataType) -> BinaryCopyDecoder {
+        let schema = Schema::new(vec![Field::new("a", data_type, true)]);
+        BinaryCopyDecoder::new(Arc::new(schema), 1_000)
+    }
+
+    fn copied(parts: &[&[u8]]) -> Result<Vec<i64>, (&'static str, String)> {
+        let mut decoder = decoder(DataType::Int64);
+        let mut copied = || {
+            let mut batches = Vec::new();
+            for part in parts {
+                batches.append(&mut decoder.push(part)?);
+            }
+            batches.append(&mut decoder.finish()?);
+            Ok(batches)
+        };
+        let batches: Vec<RecordBatch> =
+            copied().map_err(|error: Error| (error.state().0, error.message().to_owned()))?;
+        let values = batches
+            .iter()
+            .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+        Ok(values.collect())
+    }
+
+    #[test]
+    fn files_are_read_as_postgres_reads_them() {
+        let head: &[u8] = &[SIGNATURE.as_slice(), &FLAGS_AND_LENGTH].concat();
+        for (parts, expected) in [
+            (&[head, &ROW, &END][..], &[5][..]),
+            (&[head, &ROW, &ROW], &[5, 5]),
+            (&[head], &[]),
+            (&[head, &END], &[]),
+            (&[SIGNATURE, &[0, 0, 0, 3, 0, 0, 0, 0], &ROW, &END], &[5]),
+            (&[SIGNATURE, &[0, 0, 0, 0, 0, 0, 0, 5], b"hello", &ROW], &[5]),
+        ] {
+            assert_eq!(copied(parts).unwrap(), expected);
+            let bytes = parts.concat();
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(copied(&single).unwrap(), expected, "byte by byte");
+        }
+    }
+
+    /// PostgreSQL 15's answers.
+    #[test]
+    fn broken_files_are_refused_as_postgres_refuses_them() {
+        let head: &[u8] = &[SIGNATURE.as_slice(), &FLAGS_AND_LENGTH].concat();
+        for (parts, state) in [
+            (&[][..], "22P04"),
+            (&[b"PGCOPX".as_slice()], "22P04"),
+            (&[SIGNATURE], "22P04"),
+            (&[SIGNATURE, &[0, 0, 0, 0, 0, 0]], "22P04"),
+            (&[SIGNATURE, &[0, 2, 0, 0, 0, 0, 0, 0], &ROW], "22P04"),
+            (&[SIGNATURE, &[0, 1, 0, 0, 0, 0, 0, 0], &ROW], "22P04"),
+            (&[SIGNATURE, &[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], &ROW], "22P04"),
+            (&[SIGNATURE, &[0, 0, 0, 0, 0, 0, 0, 50], b"x"], "22P04"),
+            (&[head, &ROW, &END, b"x"], "22P04"),
+            (&[head, &ROW, &END, &ROW], "22P04"),
+            (&[head, &ROW[..5]], "22P04"),
+            (&[head, &[0, 2]], "22P04"),
+            (&[head, &[0, 1, 0xff, 0xff, 0xff, 0xfe]], "22P04"),
+            (&[head, &[0, 1, 0, 0, 0, 4, 0xff, 0xff, 0xff, 0xff]], "08P01"),
+            (&[head, &[0, 1, 0, 0, 0, 9], &[0; 9]], "22P03"),
+            (&[head, &[0, 1, 0x40, 0, 0, 0], b"x"], "54000"),
+        ] {
+            assert_eq!(copied(parts).unwrap_err().0, state, "{parts:?}");
+            let bytes = parts.concat();
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(copied(&single).unwrap_err().0, state, "byte by byte: {parts:?}");
+        }
+    }
+
+    /// What has come of a long value stays where it is: each piece costs as much as it is long.
+    #[test]
+    fn a_long_value_is_not_moved_for_each_piece() {
+        let mut decoder = decoder(DataType::BinaryView);
+        let length = 1_usize << 20;
+        let mut head = [SIGNATURE.as_slice(), &FLAGS_AND_LENGTH, &[0, 1]].concat();
+        head.extend_from_slice(&(length as i32).to_be_bytes());
+        decoder.push(&head).unwrap();
+        decoder.buffer.reserve_exact(length);
+        let place = decoder.buffer.as_ptr();
+        for piece in vec![7; length].chunks(1 << 12) {
+            assert_eq!(decoder.buffer.as_ptr(), place);
+            decoder.push(piece).unwrap();
+        }
+        let batches = decoder.finish().unwrap();
+        assert_eq!(batches[0].column(0).as_binary_view().value(0), vec![7; length]);
+    }
 }

@@ -1,5 +1,6 @@
 //! Values that clients send, in either form.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -10,14 +11,19 @@ use arrow::array::{
 use arrow::datatypes::{DataType, FieldRef, IntervalMonthDayNano};
 use thalweg_types::{Error, Result, SqlState};
 
+use super::array::decode_array;
 use super::binary::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use super::numeric;
 use super::row::ValueFormat;
-use crate::columns::{JSON, UUID, type_tag};
+use super::types::{Type, built};
+use crate::columns::{UUID, type_tag};
 use crate::text::ColumnBuilder;
 
-/// PostgreSQL's limit of an array's dimensions.
-const DIMENSIONS_MAX: usize = 6;
+/// PostgreSQL's first day, 4714-11-24 BC, and the first that comes after all of its years: in days
+/// since 2000-01-01.
+const DAYS: Range<i32> = -2_451_545..2_145_031_949;
+/// PostgreSQL's first microsecond since 2000-01-01.
+const MICROSECONDS_MIN: i64 = -211_813_488_000_000_000;
 
 /// One value of a field's type, as an array of one row.
 ///
@@ -31,35 +37,38 @@ pub fn decode(field: &FieldRef, format: ValueFormat, bytes: Option<&[u8]>) -> Re
     }
 }
 
-fn decode_text(field: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> {
-    let mut column = ColumnBuilder::new(field)?;
+pub(super) fn decode_text(field: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> {
+    let mut column = ColumnBuilder::new(&built(field))?;
     column.append(Some(utf8(bytes)?))?;
     Ok(column.finish())
 }
 
-fn decode_binary(field: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> {
+pub(super) fn decode_binary(field: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> {
     Ok(match field.data_type() {
         DataType::Boolean => Arc::new(BooleanArray::from(vec![fixed::<1>(bytes)? != [0]])),
         DataType::Int16 => Arc::new(Int16Array::from(vec![i16::from_be_bytes(fixed(bytes)?)])),
         DataType::Int32 => Arc::new(Int32Array::from(vec![i32::from_be_bytes(fixed(bytes)?)])),
-        DataType::Int64 => Arc::new(Int64Array::from(vec![integer(bytes)?])),
+        // Object identifiers have 32 bits there, and no sign.
+        DataType::Int64 if Type::of(field).size == 4 => {
+            Arc::new(Int64Array::from(vec![i64::from(u32::from_be_bytes(fixed(bytes)?))]))
+        }
+        DataType::Int64 => Arc::new(Int64Array::from(vec![i64::from_be_bytes(fixed(bytes)?)])),
         DataType::Float32 => Arc::new(Float32Array::from(vec![f32::from_be_bytes(fixed(bytes)?)])),
         DataType::Float64 => Arc::new(Float64Array::from(vec![f64::from_be_bytes(fixed(bytes)?)])),
         DataType::BinaryView => Arc::new(BinaryViewArray::from(vec![bytes])),
         DataType::Date32 => {
-            let days = i32::from_be_bytes(fixed(bytes)?).checked_add(EPOCH_DAYS);
-            Arc::new(Date32Array::from(vec![days.ok_or_else(out_of_range)?]))
+            Arc::new(Date32Array::from(vec![date(i32::from_be_bytes(fixed(bytes)?))?]))
         }
         DataType::Time64(_) => {
             let time = i64::from_be_bytes(fixed(bytes)?);
             if !(0..=86_400_000_000).contains(&time) {
-                return Err(out_of_range());
+                return Err(out_of_range("time"));
             }
             Arc::new(Time64MicrosecondArray::from(vec![time]))
         }
         DataType::Timestamp(_, zone) => {
-            let time = i64::from_be_bytes(fixed(bytes)?).checked_add(EPOCH_MICROSECONDS);
-            let time = TimestampMicrosecondArray::from(vec![time.ok_or_else(out_of_range)?]);
+            let time = timestamp(i64::from_be_bytes(fixed(bytes)?))?;
+            let time = TimestampMicrosecondArray::from(vec![time]);
             Arc::new(time.with_timezone_opt(zone.clone()))
         }
         DataType::Interval(_) => {
@@ -70,13 +79,33 @@ fn decode_binary(field: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> {
             let interval = IntervalMonthDayNano::new(
                 i32::from_be_bytes(fixed(months)?),
                 i32::from_be_bytes(fixed(days)?),
-                nanoseconds.ok_or_else(out_of_range)?,
+                nanoseconds.ok_or_else(|| out_of_range("interval"))?,
             );
             Arc::new(IntervalMonthDayNanoArray::from(vec![interval]))
         }
-        DataType::List(item) => return decode_list(field, item, bytes),
+        DataType::List(_) => return decode_array(field, bytes),
         _ => return decode_text(field, text_of(field, bytes)?.as_bytes()),
     })
+}
+
+/// Days since 1970. The greatest and the least number stand for the infinities at both ends.
+fn date(days: i32) -> Result<i32> {
+    match days {
+        i32::MIN | i32::MAX => Ok(days),
+        days if DAYS.contains(&days) => Ok(days + EPOCH_DAYS),
+        _ => Err(out_of_range("date")),
+    }
+}
+
+/// Microseconds since 1970, as [`date`].
+fn timestamp(microseconds: i64) -> Result<i64> {
+    if matches!(microseconds, i64::MIN | i64::MAX) {
+        return Ok(microseconds);
+    }
+    let since_1970 = microseconds.checked_add(EPOCH_MICROSECONDS);
+    since_1970
+        .filter(|time| *time != i64::MAX && microseconds >= MICROSECONDS_MIN)
+        .ok_or_else(|| out_of_range("timestamp"))
 }
 
 /// The text of values that are sent in binary and kept as text or decimals.
@@ -89,101 +118,24 @@ fn text_of(field: &FieldRef, bytes: &[u8]) -> Result<String> {
             let value = u128::from_be_bytes(fixed(bytes)?);
             format!("{value:032x}")
         }
-        // `jsonb` has the number of its version before the text.
-        Some(JSON) if bytes.first() == Some(&1) => utf8(&bytes[1..])?.to_owned(),
+        // The number of its version stands before the text.
+        Some("jsonb") => match bytes.split_first() {
+            Some((1, text)) => utf8(text)?.to_owned(),
+            Some((version, _)) => {
+                return Err(malformed(&format!("unsupported jsonb version number {version}")));
+            }
+            None => return Err(cut_off()),
+        },
         _ => utf8(bytes)?.to_owned(),
     })
 }
 
-/// Integers of 64 bits, and object identifiers, which have 32.
-fn integer(bytes: &[u8]) -> Result<i64> {
-    match bytes.len() {
-        4 => Ok(i64::from(u32::from_be_bytes(fixed(bytes)?))),
-        _ => Ok(i64::from_be_bytes(fixed(bytes)?)),
+/// Exactly so many bytes.
+pub(super) fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+    match bytes.len() < N {
+        true => Err(cut_off()),
+        false => bytes.try_into().map_err(|_| malformed("incorrect binary data format")),
     }
-}
-
-/// An array, by way of its text: nesting, NULLs and checks are those of the text form.
-fn decode_list(field: &FieldRef, item: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> {
-    let mut rest = bytes;
-    let dimensions = usize::try_from(word(&mut rest)?).map_err(|_| malformed())?;
-    let _has_nulls = word(&mut rest)?;
-    let _item_oid = word(&mut rest)?;
-    if dimensions > DIMENSIONS_MAX {
-        return Err(malformed());
-    }
-    let mut sizes = Vec::with_capacity(dimensions);
-    for _ in 0..dimensions {
-        sizes.push(usize::try_from(word(&mut rest)?).map_err(|_| malformed())?);
-        let _first = word(&mut rest)?;
-    }
-    let mut innermost = item;
-    while let DataType::List(inner) = innermost.data_type() {
-        innermost = inner;
-    }
-    let mut text = String::new();
-    // Without items nothing bounds the other sizes.
-    if sizes.is_empty() || sizes.contains(&0) {
-        text.push_str("{}");
-    } else {
-        list_text(innermost, &sizes, &mut rest, &mut text)?;
-    }
-    if !rest.is_empty() {
-        return Err(malformed());
-    }
-    decode_text(field, text.as_bytes())
-}
-
-fn list_text(item: &FieldRef, sizes: &[usize], rest: &mut &[u8], out: &mut String) -> Result<()> {
-    let Some((size, inner)) = sizes.split_first() else { return item_text(item, rest, out) };
-    out.push('{');
-    for place in 0..*size {
-        if place > 0 {
-            out.push(',');
-        }
-        list_text(item, inner, rest, out)?;
-    }
-    out.push('}');
-    Ok(())
-}
-
-fn item_text(item: &FieldRef, rest: &mut &[u8], out: &mut String) -> Result<()> {
-    let length = word(rest)?;
-    if length == -1 {
-        out.push_str("NULL");
-        return Ok(());
-    }
-    let length = usize::try_from(length).map_err(|_| malformed())?;
-    if length > rest.len() {
-        return Err(malformed());
-    }
-    let (bytes, after) = rest.split_at(length);
-    *rest = after;
-    let value = decode_binary(item, bytes)?;
-    let mut text = String::new();
-    crate::text::format_value(&value, 0, &mut text)?;
-    out.push('"');
-    for character in text.chars() {
-        if matches!(character, '"' | '\\') {
-            out.push('\\');
-        }
-        out.push(character);
-    }
-    out.push('"');
-    Ok(())
-}
-
-fn word(rest: &mut &[u8]) -> Result<i32> {
-    if rest.len() < 4 {
-        return Err(malformed());
-    }
-    let (bytes, after) = rest.split_at(4);
-    *rest = after;
-    Ok(i32::from_be_bytes(fixed(bytes)?))
-}
-
-fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
-    bytes.try_into().map_err(|_| malformed())
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str> {
@@ -199,11 +151,120 @@ fn invalid_text(what: &str) -> Error {
     Error::new(SqlState::INVALID_BYTE_SEQUENCE, message).with_detail(format!("It has {what}."))
 }
 
-fn out_of_range() -> Error {
-    Error::new(SqlState::DATETIME_OVERFLOW, "date or time out of range")
+fn out_of_range(what: &str) -> Error {
+    Error::new(SqlState::DATETIME_OVERFLOW, format!("{what} out of range"))
 }
 
-fn malformed() -> Error {
-    let message = "incorrect binary data format";
+pub(super) fn malformed(message: &str) -> Error {
     Error::new(SqlState::INVALID_BINARY_REPRESENTATION, message)
+}
+
+/// There are fewer bytes than there have to be.
+pub(super) fn cut_off() -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, "insufficient data left in message")
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::record_batch::RecordBatch;
+
+    use super::*;
+    use crate::postgres::{RowEncoder, field_declared, field_of_oid};
+
+    fn read(oid: u32, bytes: &[u8]) -> Result<String, &'static str> {
+        let field = field_of_oid(oid).unwrap();
+        let value = decode(&field, ValueFormat::Binary, Some(bytes));
+        let value = value.map_err(|error| error.state().0)?;
+        let mut text = String::new();
+        crate::text::format_value(&value, 0, &mut text).unwrap();
+        Ok(text)
+    }
+
+    /// PostgreSQL 15's answers.
+    #[test]
+    fn a_value_has_the_length_of_its_type() {
+        for (oid, length) in [
+            (16, 1),
+            (20, 8),
+            (21, 2),
+            (23, 4),
+            (700, 4),
+            (701, 8),
+            (1082, 4),
+            (1083, 8),
+            (1114, 8),
+            (1184, 8),
+            (1186, 16),
+            (2950, 16),
+        ] {
+            for given in 0..20 {
+                let expected = match given {
+                    given if given < length => Err("08P01"),
+                    given if given > length => Err("22P03"),
+                    _ => Ok(()),
+                };
+                assert_eq!(read(oid, &vec![0; given]).map(drop), expected, "{oid}: {given}");
+            }
+        }
+    }
+
+    #[test]
+    fn dates_and_times_are_those_of_postgres() {
+        for (days, expected) in [
+            (i32::MAX, Ok("infinity")),
+            (i32::MIN, Ok("-infinity")),
+            (-2_451_545, Ok("4714-11-24 BC")),
+            (-2_451_546, Err("22008")),
+            (2_145_031_948, Ok("5874897-12-31")),
+            (2_145_031_949, Err("22008")),
+        ] {
+            let found = read(1082, &days.to_be_bytes());
+            assert_eq!(found.as_deref().map_err(|state| *state), expected, "{days}");
+        }
+        for (time, expected) in [
+            (i64::MAX, Ok("infinity")),
+            (i64::MIN, Ok("-infinity")),
+            (MICROSECONDS_MIN, Ok("4714-11-24 00:00:00 BC")),
+            (MICROSECONDS_MIN - 1, Err("22008")),
+            (9_223_371_331_200_000_000, Err("22008")),
+        ] {
+            let found = read(1114, &time.to_be_bytes());
+            assert_eq!(found.as_deref().map_err(|state| *state), expected, "{time}");
+        }
+    }
+
+    /// What is sent is read back, at the ends and beyond the years that PostgreSQL counts forwards.
+    #[test]
+    fn dates_and_times_come_back() {
+        for (oid, texts) in [
+            (1082, ["infinity", "-infinity", "0044-03-15 BC", "5874897-12-31"]),
+            (1114, ["infinity", "-infinity", "0044-03-15 12:00:00 BC", "1999-12-31 23:59:59"]),
+        ] {
+            for text in texts {
+                let field = field_of_oid(oid).unwrap();
+                let value = decode(&field, ValueFormat::Text, Some(text.as_bytes())).unwrap();
+                let schema = Arc::new(arrow::datatypes::Schema::new(vec![field]));
+                let encoder = RowEncoder::new(Arc::clone(&schema), vec![ValueFormat::Binary]);
+                let batch = RecordBatch::try_new(schema, vec![value]).unwrap();
+                let mut row = Vec::new();
+                encoder.batch(&batch).unwrap().data_row(0, &mut row).unwrap();
+                // Its kind, its length, how many columns, and the length of the value.
+                assert_eq!(read(oid, &row[11..]).unwrap(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn only_jsonb_has_a_version() {
+        assert_eq!(read(114, b"{}").unwrap(), "{}");
+        assert_eq!(read(114, b"\x01{}"), Err("22P02"));
+        let jsonb = |bytes: &[u8]| {
+            let field = field_declared(&field_of_oid(114).unwrap(), 3802).unwrap();
+            decode(&field, ValueFormat::Binary, Some(bytes)).map_err(|error| error.state().0)
+        };
+        assert!(jsonb(b"\x01{}").is_ok());
+        assert_eq!(jsonb(b"{}").err(), Some("22P03"));
+        assert_eq!(jsonb(b"\x01{").err(), Some("22P02"));
+        assert_eq!(jsonb(b"").err(), Some("08P01"));
+    }
 }

@@ -4,6 +4,7 @@
 //! [`decode`] reads parameters and binary `COPY`. Nothing here knows sockets: rows may be encoded
 //! wherever they lie.
 
+mod array;
 mod binary;
 mod copy;
 mod decode;
@@ -14,4 +15,4 @@ mod types;
 pub use copy::{BinaryCopyDecoder, BinaryCopyEncoder};
 pub use decode::decode;
 pub use row::{EncodedRows, RowEncoder, ValueFormat};
-pub use types::{Type, field_of_oid};
+pub use types::{Type, field_declared, field_of_oid};

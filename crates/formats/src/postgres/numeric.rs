@@ -35,9 +35,14 @@ pub(super) fn encode_128(value: i128, scale: i8, out: &mut Vec<u8>) {
 
 /// [`encode_128`] for what needs more than 38 digits.
 pub(super) fn encode_256(value: i256, scale: i8, out: &mut Vec<u8>) {
-    if let Some(value) = value.to_i128() {
-        return encode_128(value, scale, out);
+    match value.to_i128() {
+        Some(value) => encode_128(value, scale, out),
+        None => encode_wide(value, scale, out),
     }
+}
+
+/// By way of the decimal digits, as there is no quick division of so many bits.
+fn encode_wide(value: i256, scale: i8, out: &mut Vec<u8>) {
     let digits = value.to_string();
     let digits = digits.trim_start_matches('-').as_bytes();
     let padding = padding(scale) as usize;
@@ -148,9 +153,40 @@ mod tests {
             encode_128(value, scale, &mut out);
             assert_eq!(out, bytes, "{value} with scale {scale}");
             let mut wide = Vec::new();
-            let factor = i256::from_i128(1);
-            encode_256(i256::from_i128(value) * factor, scale, &mut wide);
-            assert_eq!(wide, bytes);
+            encode_wide(i256::from_i128(value), scale, &mut wide);
+            assert_eq!(wide, bytes, "{value} with scale {scale}, the wide way");
+        }
+    }
+
+    /// What PostgreSQL 15's `numeric_send` gives, in hexadecimal digits.
+    #[test]
+    fn wide_values_are_sent_as_postgres_sends_them() {
+        let power = format!("1{}", "0".repeat(50));
+        let (sevens, nines) = ("7".repeat(60), "9".repeat(76));
+        for (digits, scale, expected) in [
+            (power.as_str(), 0, "0001000c000000000064"),
+            (
+                "170141183460469231731687303715884105728",
+                0,
+                "000a00090000000000aa0583209a01d5090d0c601c871bf620da1660",
+            ),
+            (
+                "-1701411834604692317316873037158841057290",
+                1,
+                "000a00094000000100aa0583209a01d5090d0c601c871bf620da1661",
+            ),
+            (
+                "-1234567890123456789012345678901234567890123456789012345",
+                5,
+                "000f000c40000005000c0d801ed204d2162e23340d801ed204d2162e23340d801ed204d21388",
+            ),
+            (&sevens, 7, &format!("0010000d000000070007{}1e5a", "1e61".repeat(14))),
+            (&nines, 0, &format!("0013001200000000{}", "270f".repeat(19))),
+        ] {
+            let mut out = Vec::new();
+            encode_256(i256::from_string(digits).unwrap(), scale, &mut out);
+            let found: String = out.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(found, expected, "{digits} with scale {scale}");
         }
     }
 

@@ -32,7 +32,7 @@ const fn known(name: &'static str, oid: u32, array: u32, size: i16) -> Known {
     Known { name, oid, array, size }
 }
 
-const KNOWN: [Known; 30] = [
+const KNOWN: [Known; 31] = [
     known("boolean", 16, 1000, 1),
     known("bytea", 17, 1001, -1),
     known("char", 18, 1002, 1),
@@ -51,6 +51,7 @@ const KNOWN: [Known; 30] = [
     known("real", 700, 1021, 4),
     known("double precision", 701, 1022, 8),
     known("unknown", 705, 0, -2),
+    known("bpchar", 1042, 1014, -1),
     known("varchar", 1043, 1015, -1),
     known("date", 1082, 1182, 4),
     known("time", 1083, 1183, 8),
@@ -152,6 +153,69 @@ pub fn field_of_oid(oid: u32) -> Option<FieldRef> {
     Some(Arc::new(Field::new("", DataType::List(Arc::new(item)), true)))
 }
 
+/// A field of the same values that is named after the type that a client declares for them; `None`
+/// where values of that type are others.
+#[must_use]
+pub fn field_declared(field: &FieldRef, oid: u32) -> Option<FieldRef> {
+    if Type::of(field).oid == oid {
+        return Some(FieldRef::clone(field));
+    }
+    if let DataType::List(_) = field.data_type() {
+        let item = KNOWN.iter().find(|known| known.array == oid && known.array != 0)?.oid;
+        let item = field_declared(innermost(field), item)?;
+        return Some(nest(field, &item));
+    }
+    let known = KNOWN.iter().find(|known| known.oid == oid)?;
+    let declared = field_named(known.name)?;
+    let is_alike = match (field.data_type(), declared.data_type()) {
+        (DataType::Decimal128(..) | DataType::Decimal256(..), DataType::Decimal128(..)) => true,
+        (one, other) => one == other && plain_tag(field) == type_tag(&declared),
+    };
+    is_alike.then(|| Arc::new(tagged(field.as_ref().clone(), known.name)))
+}
+
+/// The field of the values that a field's columns are built of: without names of types that are
+/// no other columns, but other words for the same.
+pub(super) fn built(field: &FieldRef) -> FieldRef {
+    if let DataType::List(_) = field.data_type() {
+        return nest(field, &built(innermost(field)));
+    }
+    let plain = match (plain_tag(field), type_tag(field)) {
+        (plain, tag) if plain == tag => return FieldRef::clone(field),
+        (Some(plain), _) => tagged(field.as_ref().clone(), plain),
+        (None, _) => field.as_ref().clone().with_metadata([].into()),
+    };
+    Arc::new(plain)
+}
+
+/// A field's tag, where it says what its values are and not only what they are called.
+fn plain_tag(field: &Field) -> Option<&str> {
+    match type_tag(field)? {
+        "jsonb" => Some(JSON),
+        tag if [UUID, JSON].contains(&tag) || tag.starts_with("character varying(") => Some(tag),
+        _ => None,
+    }
+}
+
+/// The items of an array of arrays.
+pub(super) fn innermost(field: &FieldRef) -> &FieldRef {
+    match field.data_type() {
+        DataType::List(item) => innermost(item),
+        _ => field,
+    }
+}
+
+/// The same array of other innermost items.
+fn nest(field: &FieldRef, innermost: &FieldRef) -> FieldRef {
+    match field.data_type() {
+        DataType::List(item) => {
+            let list = DataType::List(nest(item, innermost));
+            Arc::new(field.as_ref().clone().with_data_type(list))
+        }
+        _ => Arc::clone(innermost),
+    }
+}
+
 fn field_named(name: &str) -> Option<Field> {
     let plain = |data_type| Field::new("", data_type, true);
     Some(match name {
@@ -170,7 +234,7 @@ fn field_named(name: &str) -> Option<Field> {
         "interval" => plain(DataType::Interval(IntervalUnit::MonthDayNano)),
         "uuid" => tagged(plain(DataType::Utf8View), UUID),
         "json" | "jsonb" => tagged(plain(DataType::Utf8View), JSON),
-        "text" | "varchar" | "char" | "name" => plain(DataType::Utf8View),
+        "text" | "bpchar" | "varchar" | "char" | "name" => plain(DataType::Utf8View),
         _ => return None,
     })
 }
@@ -200,6 +264,31 @@ mod tests {
         }
         assert!(field_of_oid(705).is_none());
         assert!(field_of_oid(600).is_none());
+    }
+
+    #[test]
+    fn parameters_are_called_what_clients_call_them() {
+        for (oid, declared) in [
+            (20, 26),
+            (20, 2205),
+            (25, 1043),
+            (25, 1042),
+            (25, 19),
+            (114, 3802),
+            (1700, 1700),
+            (1016, 1028),
+            (1009, 1015),
+            (199, 3807),
+        ] {
+            let field = field_of_oid(oid).unwrap();
+            let called = field_declared(&field, declared).unwrap();
+            assert_eq!(Type::of(&called).oid, declared);
+            assert_eq!(built(&called), built(&field));
+            assert_eq!(built(&field), field);
+        }
+        for (oid, declared) in [(20, 23), (25, 2950), (25, 114), (1016, 26), (20, 1016), (25, 9)] {
+            assert!(field_declared(&field_of_oid(oid).unwrap(), declared).is_none());
+        }
     }
 
     #[test]
