@@ -32,27 +32,33 @@ enum Reason {
 impl CancelHandle {
     /// Makes the running statement, and the stream of its rows, fail with `57014`.
     pub fn cancel(&self) {
-        self.cancels.send_replace(Reason::User);
+        send(&self.cancels, Reason::User);
     }
 
-    /// Makes the running statement fail with `57P01`: the session is about to end.
+    /// Makes the running statement fail with `57P01`, and all after it: the session is to end.
     pub fn shut_down(&self) {
-        self.cancels.send_replace(Reason::Shutdown);
+        send(&self.cancels, Reason::Shutdown);
+    }
+
+    /// Tells of cancels from now on, to whoever waits for a statement's client.
+    #[must_use]
+    pub fn watch(&self) -> Cancels {
+        Cancels { cancels: self.cancels.subscribe(), _sender: Arc::clone(&self.cancels) }
     }
 }
 
 /// The session's side: what it hears of cancels, from the beginning of a statement to the last of
 /// its rows.
-pub(crate) struct Cancels {
+pub(crate) struct SessionCancels {
     handle: CancelHandle,
-    heard: watch::Receiver<Reason>,
+    heard: Cancels,
 }
 
-impl Cancels {
-    pub(crate) fn new() -> Cancels {
-        let cancels = watch::Sender::new(Reason::default());
-        let heard = cancels.subscribe();
-        Cancels { handle: CancelHandle { cancels: Arc::new(cancels) }, heard }
+impl SessionCancels {
+    pub(crate) fn new() -> SessionCancels {
+        let handle = CancelHandle { cancels: Arc::new(watch::Sender::new(Reason::default())) };
+        let heard = handle.watch();
+        SessionCancels { handle, heard }
     }
 
     pub(crate) fn handle(&self) -> CancelHandle {
@@ -61,7 +67,7 @@ impl Cancels {
 
     /// A statement begins: cancels from before are not meant for it.
     pub(crate) fn begin(&mut self) {
-        self.heard.mark_unchanged();
+        self.heard.cancels.mark_unchanged();
     }
 
     /// Cancels the running statement after a while, unless what this returns is dropped before.
@@ -70,7 +76,7 @@ impl Cancels {
         #[expect(clippy::disallowed_methods, reason = "a person waits, in real time")]
         let task = tokio::spawn(async move {
             tokio::time::sleep(timeout).await;
-            cancels.send_replace(Reason::StatementTimeout);
+            send(&cancels, Reason::StatementTimeout);
         });
         Timer(task.abort_handle())
     }
@@ -78,14 +84,7 @@ impl Cancels {
     /// Resolves at the first cancel since the statement began, with what to say of it.
     fn cancelled(&self) -> impl Future<Output = Error> + Send + use<> {
         let mut heard = self.heard.clone();
-        let keep_alive = self.handle();
-        async move {
-            // The sender is kept alive, so this ends by a cancel only.
-            let _ = heard.changed().await;
-            let reason = *heard.borrow();
-            drop(keep_alive);
-            reason.error()
-        }
+        async move { heard.next().await }
     }
 
     /// Work that ends early when it is cancelled. What it holds is dropped then.
@@ -102,6 +101,35 @@ impl Cancels {
     pub(crate) fn guard(&self, rows: BatchStream, timer: Option<Timer>) -> BatchStream {
         let cancelled = Box::pin(self.cancelled());
         Box::pin(Guarded { rows: Some(rows), cancelled, timer })
+    }
+}
+
+/// A session that was shut down stays so.
+fn send(cancels: &watch::Sender<Reason>, reason: Reason) {
+    cancels.send_modify(|last| {
+        if *last != Reason::Shutdown {
+            *last = reason;
+        }
+    });
+}
+
+/// The cancels of a session since this was made.
+#[derive(Clone)]
+pub struct Cancels {
+    cancels: watch::Receiver<Reason>,
+    /// Kept, so that waiting ends by a cancel only.
+    _sender: Arc<watch::Sender<Reason>>,
+}
+
+impl Cancels {
+    /// Resolves at the next cancel, with what to say of it. Nothing is lost by dropping the future.
+    pub async fn next(&mut self) -> Error {
+        let is_over = *self.cancels.borrow() == Reason::Shutdown;
+        if !is_over {
+            let _ = self.cancels.changed().await;
+        }
+        let reason = *self.cancels.borrow_and_update();
+        reason.error()
     }
 }
 

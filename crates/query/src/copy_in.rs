@@ -5,6 +5,7 @@ use arrow::record_batch::RecordBatch;
 use thalweg_formats::ReadOptions;
 use thalweg_types::{Error, Result, SqlState};
 
+use crate::cancel::Timer;
 use crate::database::Database;
 use crate::loader::{Loaded, Loader};
 use crate::statement::{Shaper, Target};
@@ -17,6 +18,8 @@ pub struct CopyIn {
     options: ReadOptions,
     shaper: Shaper,
     loader: Loader,
+    /// The statement's time-out, which also counts while the rows come.
+    timer: Option<Timer>,
 }
 
 impl CopyIn {
@@ -28,7 +31,12 @@ impl CopyIn {
         shaper: Shaper,
     ) -> CopyIn {
         let loader = Loader::new(database.clone(), target.schema().clone());
-        CopyIn { target, schema, options, shaper, loader }
+        CopyIn { target, schema, options, shaper, loader, timer: None }
+    }
+
+    /// Keeps the timer that cancels the statement, for as long as rows may come.
+    pub(crate) fn keep(&mut self, timer: Option<Timer>) {
+        self.timer = timer;
     }
 
     /// The columns that the client sends, in their order.

@@ -41,7 +41,7 @@ mod statement;
 mod surroundings;
 
 pub use appender::Appender;
-pub use cancel::CancelHandle;
+pub use cancel::{CancelHandle, Cancels};
 pub use copy_in::CopyIn;
 pub use database::{Database, DatabaseBuilder};
 pub use datafusion::common::ScalarValue;

@@ -13,7 +13,8 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 use crate::outcome::Outcome;
 use crate::parameters::{bind, literal};
 use crate::point::Point;
-use crate::statement::Description;
+use crate::session::{TransactionStatus, in_failed_block};
+use crate::statement::{self, Description};
 
 /// A statement with places for values. Clones are cheap.
 #[derive(Clone)]
@@ -21,13 +22,16 @@ pub struct Prepared {
     inner: Arc<Inner>,
 }
 
+#[derive(Clone, Default)]
 struct Inner {
-    parsed: Parsed,
+    /// `None` for an empty text.
+    parsed: Option<Parsed>,
     sql: String,
     types: Vec<DataType>,
     parameters: Vec<FieldRef>,
+    declared: Option<Vec<FieldRef>>,
     schema: Option<SchemaRef>,
-    point: Option<Point>,
+    point: Option<Arc<Point>>,
 }
 
 impl Prepared {
@@ -38,21 +42,57 @@ impl Prepared {
             Arc::new(field)
         };
         let parameters = types.iter().enumerate().map(field).collect();
-        let sql = sql.to_owned();
-        let inner = Inner { parsed, sql, types, parameters, schema, point: None };
+        let (parsed, sql) = (Some(parsed), sql.to_owned());
+        let (declared, point) = (None, None);
+        let inner = Inner { parsed, sql, types, parameters, declared, schema, point };
         Prepared { inner: Arc::new(inner) }
+    }
+
+    /// A text without a statement, which may be prepared too.
+    #[must_use]
+    pub fn empty() -> Prepared {
+        Prepared { inner: Arc::default() }
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.inner.parsed.is_none()
+    }
+
+    /// Whether a session in this state takes the statement at all.
+    ///
+    /// # Errors
+    /// Where its transaction block has failed, and the statement is none that ends it.
+    pub fn check_taken(&self, status: TransactionStatus) -> Result<()> {
+        let ends_block = self.inner.parsed.as_ref().is_some_and(statement::ends_block);
+        match status == TransactionStatus::Failed && !ends_block {
+            true => Err(in_failed_block()),
+            false => Ok(()),
+        }
+    }
+
+    /// The same with what its client calls its parameters' types: fields that say more than, and
+    /// nothing else than, those of [`Prepared::parameters`].
+    #[must_use]
+    pub fn with_declared(self, declared: Vec<FieldRef>) -> Prepared {
+        let inner = Arc::unwrap_or_clone(self.inner);
+        Prepared { inner: Arc::new(Inner { declared: Some(declared), ..inner }) }
+    }
+
+    /// The parameters as the client declared them; [`Prepared::parameters`] where it did not.
+    #[must_use]
+    pub fn declared(&self) -> &[FieldRef] {
+        self.inner.declared.as_deref().unwrap_or(&self.inner.parameters)
     }
 
     /// The same, with the way around the planner that it may take.
     pub(crate) fn with_point(self, point: Option<Point>) -> Prepared {
-        match Arc::into_inner(self.inner) {
-            Some(inner) => Prepared { inner: Arc::new(Inner { point, ..inner }) },
-            None => unreachable!("it was made just now, by one owner"),
-        }
+        let (point, inner) = (point.map(Arc::new), Arc::unwrap_or_clone(self.inner));
+        Prepared { inner: Arc::new(Inner { point, ..inner }) }
     }
 
     pub(crate) fn point(&self) -> Option<&Point> {
-        self.inner.point.as_ref()
+        self.inner.point.as_deref()
     }
 
     #[must_use]
@@ -99,7 +139,7 @@ impl Prepared {
         let literals = literals
             .map(|(data_type, value)| literal(Some(value), data_type).map(Some))
             .collect::<Result<Vec<_>>>()?;
-        Ok(self.bound(&literals))
+        self.bound(&literals)
     }
 
     /// The statement with what `EXECUTE` gives in the places of its parameters.
@@ -113,13 +153,15 @@ impl Prepared {
             }
             casts.push(Some(cast));
         }
-        Ok(self.bound(&casts))
+        self.bound(&casts)
     }
 
-    fn bound(&self, values: &[Option<Expr>]) -> Parsed {
-        let mut parsed = self.inner.parsed.clone();
+    fn bound(&self, values: &[Option<Expr>]) -> Result<Parsed> {
+        let parsed = self.inner.parsed.clone();
+        let mut parsed =
+            parsed.ok_or_else(|| Error::unsupported("EXECUTE of an empty statement"))?;
         bind(&mut parsed.statement, values);
-        parsed
+        Ok(parsed)
     }
 
     fn check_count(&self, given: usize) -> Result<()> {

@@ -10,12 +10,12 @@ use thalweg_txn::{Savepoint, Transaction};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use crate::appender::Appender;
-use crate::cancel::{CancelHandle, Cancels};
+use crate::cancel::{CancelHandle, SessionCancels};
 use crate::catalog::Standing;
 use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
-use crate::outcome::{Outcome, Tag};
+use crate::outcome::{Copy, Outcome, Tag};
 use crate::panics::caught;
 use crate::planner::Planner;
 use crate::point::{self, Point};
@@ -34,7 +34,7 @@ pub struct Session {
     database: Database,
     /// A planner whose own settings were changed; others are borrowed for each statement.
     planner: Option<Planner>,
-    cancels: Cancels,
+    cancels: SessionCancels,
     block: Option<Block>,
     /// Whether the block is one that nobody asked for, around the statements of one text.
     implicit: bool,
@@ -78,7 +78,7 @@ impl Session {
         Session {
             database,
             planner: None,
-            cancels: Cancels::new(),
+            cancels: SessionCancels::new(),
             block: None,
             implicit: false,
             settings,
@@ -341,6 +341,10 @@ impl Session {
     async fn run_timed(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
         let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
         let mut outcome = self.run(parsed, sql).await?;
+        if let Some(Copy::In(copy)) = &mut outcome.copy {
+            copy.keep(timer);
+            return Ok(outcome);
+        }
         outcome.rows = outcome.rows.map(|rows| self.cancels.guard(rows, timer));
         Ok(outcome)
     }
@@ -640,7 +644,7 @@ fn is_superuser(transaction: &Transaction, identity: Identity) -> bool {
     transaction.catalog().roles().is_superuser(identity.current)
 }
 
-fn in_failed_block() -> Error {
+pub(crate) fn in_failed_block() -> Error {
     Error::new(
         SqlState::IN_FAILED_TRANSACTION,
         "current transaction is aborted, commands ignored until end of transaction block",

@@ -105,6 +105,12 @@ fn less_isolated(modes: &[TransactionMode]) -> Option<String> {
     })
 }
 
+/// Whether a statement ends a transaction block, or takes it back to where it had not failed.
+pub(crate) fn ends_block(parsed: &Parsed) -> bool {
+    let control = control(parsed);
+    matches!(control, Ok(Some(Control::Commit | Control::Rollback | Control::RollbackTo(_))))
+}
+
 /// Whether a statement that is a transaction of its own may be run again after `error`.
 pub(crate) fn may_retry(parsed: &Parsed, error: &Error) -> bool {
     if error.state() == SqlState::SERIALIZATION_FAILURE {

@@ -1,4 +1,8 @@
 //! How many statements run at once. Others wait in line, for so long and no longer.
+//!
+//! A statement holds its place while it computes. Whoever waits for a client gives the place up
+//! meanwhile, and takes another one to go on. Superusers have places of their own besides, so that
+//! a server that is full can still be put in order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +10,12 @@ use std::time::Duration;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// Places that superusers have for themselves.
+const RESERVED: usize = 3;
+
 pub(crate) struct Admission {
     places: Arc<Semaphore>,
+    reserve: Arc<Semaphore>,
     timeout: Duration,
 }
 
@@ -16,55 +24,116 @@ pub(crate) struct Permit {
     _place: OwnedSemaphorePermit,
 }
 
+/// Who asks for a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    Anybody,
+    Superuser,
+}
+
 impl Admission {
     pub(crate) fn new(statements: usize, timeout: Duration) -> Admission {
         let places = Arc::new(Semaphore::new(statements.clamp(1, Semaphore::MAX_PERMITS)));
-        Admission { places, timeout }
+        Admission { places, reserve: Arc::new(Semaphore::new(RESERVED)), timeout }
+    }
+
+    /// Waits for a place that anybody may have.
+    ///
+    /// # Errors
+    /// Where none came free in time.
+    pub(crate) async fn admit(&self) -> Result<Permit> {
+        self.admit_as(Asker::Anybody).await
     }
 
     /// Waits for a place.
     ///
     /// # Errors
     /// Where none came free in time.
-    pub(crate) async fn admit(&self) -> Result<Permit> {
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            return Ok(Permit { _place: place });
+    pub(crate) async fn admit_as(&self, asker: Asker) -> Result<Permit> {
+        if let Some(permit) = self.try_admit() {
+            return Ok(permit);
         }
-        let waiting = Arc::clone(&self.places).acquire_owned();
-        match tokio::time::timeout(self.timeout, waiting).await {
-            Ok(Ok(place)) => Ok(Permit { _place: place }),
-            _ => {
-                let message = "too many statements run at once, and none ended in time";
-                Err(Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message)
-                    .with_hint("Try again later, or raise limits.statements."))
-            }
+        let waiting = self.place(asker);
+        tokio::time::timeout(self.timeout, waiting).await.map_err(|_| {
+            let message = "too many statements run at once, and none ended in time";
+            Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message)
+                .with_hint("Try again later, or raise limits.statements.")
+        })
+    }
+
+    /// Waits for a place for a statement that has begun: it is not turned away any more.
+    pub(crate) async fn readmit_as(&self, asker: Asker) -> Permit {
+        match self.try_admit() {
+            Some(permit) => permit,
+            None => self.place(asker).await,
         }
+    }
+
+    fn try_admit(&self) -> Option<Permit> {
+        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        Some(Permit { _place: place })
+    }
+
+    async fn place(&self, asker: Asker) -> Permit {
+        let places = Arc::clone(&self.places).acquire_owned();
+        let reserve = Arc::clone(&self.reserve).acquire_owned();
+        let place = tokio::select! {
+            biased;
+            place = places => place,
+            place = reserve, if asker == Asker::Superuser => place,
+        };
+        Permit { _place: place.expect("places are never closed") }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
+
+    fn full() -> (Admission, Permit) {
+        let admission = Admission::new(1, Duration::ZERO);
+        let permit = admission.admit().now_or_never().unwrap().unwrap();
+        (admission, permit)
+    }
 
     #[tokio::test]
     async fn a_statement_waits_for_another_to_end() {
-        let admission = Arc::new(Admission::new(1, Duration::from_secs(600)));
+        let admission = Admission::new(1, Duration::from_secs(600));
         let first = admission.admit().await.unwrap();
-        let second = tokio::spawn({
-            let admission = Arc::clone(&admission);
-            async move { admission.admit().await.map(drop) }
-        });
-        tokio::task::yield_now().await;
-        assert!(!second.is_finished());
+        let mut second = Box::pin(admission.admit());
+        assert!(second.as_mut().now_or_never().is_none());
         drop(first);
-        second.await.unwrap().unwrap();
+        second.await.unwrap();
     }
 
     #[tokio::test]
     async fn waiting_has_an_end() {
-        let admission = Admission::new(1, Duration::ZERO);
-        let _first = admission.admit().await.unwrap();
+        let (admission, _permit) = full();
         let refused = admission.admit().await.err().unwrap();
         assert_eq!(refused.state(), SqlState::CONFIGURATION_LIMIT_EXCEEDED);
+    }
+
+    #[tokio::test]
+    async fn superusers_have_a_reserve_that_has_an_end_too() {
+        let (admission, _permit) = full();
+        let mut reserve = Vec::new();
+        for _ in 0..RESERVED {
+            reserve.push(admission.admit_as(Asker::Superuser).await.unwrap());
+        }
+        assert!(admission.admit_as(Asker::Superuser).await.is_err());
+        reserve.pop();
+        assert!(admission.admit().await.is_err());
+        assert!(admission.admit_as(Asker::Superuser).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_statement_that_has_begun_waits_without_an_end() {
+        let (admission, permit) = full();
+        let mut again = Box::pin(admission.readmit_as(Asker::Anybody));
+        assert!(again.as_mut().now_or_never().is_none());
+        drop(permit);
+        again.await;
     }
 }

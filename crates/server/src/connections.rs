@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use thalweg_dialect::parse::without_passwords;
@@ -123,7 +123,6 @@ impl Connection {
 pub(crate) struct Connections {
     limit: usize,
     open: AtomicUsize,
-    next: AtomicI32,
     clock: Arc<dyn Clock>,
     known: Mutex<Known>,
 }
@@ -131,6 +130,7 @@ pub(crate) struct Connections {
 /// The connections whose users are known.
 #[derive(Default)]
 struct Known {
+    last_id: i32,
     by_id: HashMap<i32, Arc<Connection>>,
     /// How many of them each user has.
     by_user: HashMap<String, u32>,
@@ -151,8 +151,7 @@ pub(crate) struct Listed {
 
 impl Connections {
     pub(crate) fn new(limit: usize, clock: Arc<dyn Clock>) -> Arc<Connections> {
-        let (open, next) = (AtomicUsize::new(0), AtomicI32::new(1));
-        Arc::new(Connections { limit, open, next, clock, known: Mutex::default() })
+        Arc::new(Connections { limit, open: AtomicUsize::new(0), clock, known: Mutex::default() })
     }
 
     /// A place for one more connection, before it is known whose it is.
@@ -180,12 +179,21 @@ impl Connections {
             return Err(too_many());
         }
         let connections = Arc::clone(&place.connections);
-        let connection = Arc::new(connections.connection(peer, &role.name, cancel));
-        connections.known.lock().add(&connection, role)?;
+        let mut known = connections.known.lock();
+        let connection = connections.connection(known.next_id(), peer, &role.name, cancel);
+        let connection = Arc::new(connection);
+        known.add(&connection, role)?;
+        drop(known);
         Ok(Listed { place, connection })
     }
 
-    fn connection(&self, peer: SocketAddr, user: &str, cancel: CancelHandle) -> Connection {
+    fn connection(
+        &self,
+        id: i32,
+        peer: SocketAddr,
+        user: &str,
+        cancel: CancelHandle,
+    ) -> Connection {
         let mut secret = [0; 4];
         getrandom::fill(&mut secret).expect("the operating system has a source of randomness");
         let now = self.clock.now_micros();
@@ -198,7 +206,7 @@ impl Connections {
             changed_micros: now,
         };
         Connection {
-            id: self.next.fetch_add(1, Ordering::Relaxed).max(1),
+            id,
             peer,
             user: user.to_owned(),
             secret: i32::from_ne_bytes(secret),
@@ -258,6 +266,16 @@ impl Drop for Listed {
 }
 
 impl Known {
+    /// A number that nobody has. Numbers are positive, and come back after two thousand million.
+    fn next_id(&mut self) -> i32 {
+        loop {
+            self.last_id = self.last_id.checked_add(1).unwrap_or(1);
+            if !self.by_id.contains_key(&self.last_id) {
+                return self.last_id;
+            }
+        }
+    }
+
     fn add(&mut self, connection: &Arc<Connection>, role: &Role) -> Result<()> {
         let count = self.by_user.get(&role.name).copied().unwrap_or(0);
         // As in PostgreSQL, the limit is not for superusers.
@@ -335,5 +353,17 @@ mod tests {
         assert_eq!(connections.open(), 1);
         drop(first);
         assert!(listed(&connections, &eve).is_ok());
+    }
+
+    #[tokio::test]
+    async fn numbers_are_positive_and_nobodys_when_they_come_back() {
+        let (eve, admin) = roles().await;
+        let connections = Connections::new(100, Arc::new(SimulatedClock::new()));
+        let kept = [listed(&connections, &eve).unwrap(), listed(&connections, &admin).unwrap()];
+        connections.known.lock().last_id = i32::MAX - 1;
+        let later = [&admin, &admin].map(|role| listed(&connections, role).unwrap());
+        assert_eq!(kept.each_ref().map(|listed| listed.connection.id), [1, 2]);
+        assert_eq!(later.each_ref().map(|listed| listed.connection.id), [i32::MAX, 3]);
+        assert_eq!(connections.all().len(), 4);
     }
 }

@@ -12,10 +12,10 @@ use thalweg_query::{BatchStream, CopyIn, Tag};
 use thalweg_types::{Error, Result, RowId, SqlState};
 use tokio::sync::mpsc;
 
-use super::connection::{Client, End, Trouble, terminated};
+use super::connection::{Client, End, Trouble};
 use super::message::{self, Message};
 use super::reply::Replies;
-use crate::trace::Watch;
+use super::work::Work;
 
 /// Pieces of a client's data that wait to be decoded.
 const PIECES_WAITING: usize = 16;
@@ -31,7 +31,7 @@ impl Client {
         schema: &SchemaRef,
         mut stream: BatchStream,
         options: &WriteOptions,
-        watch: &Watch,
+        work: &mut Work,
     ) -> Result<(), Trouble> {
         let mut encoder = Encoder::new(schema, options)?;
         let form = encoder.form();
@@ -41,17 +41,18 @@ impl Client {
             self.wire.replies.message(b'd', |out| out.extend_from_slice(&head));
         }
         let mut rows = 0;
-        while let Some(batch) = self.wire.while_here(stream.next()).await? {
-            let batch = batch.inspect_err(|_| self.session.fail())?;
+        loop {
+            self.take_place(work).await?;
+            let next = self.wire.while_here(stream.next()).await?;
+            let Some(batch) = next.transpose()? else { break };
             rows += batch.num_rows() as u64;
             let mut at = 0;
             while at < batch.num_rows() {
                 let until = (at + ROWS_AT_ONCE).min(batch.num_rows());
                 let bytes = self.wire.replies.bytes.len();
                 encoder.rows(&batch.slice(at, until - at), &mut self.wire.replies)?;
-                let bytes = self.wire.replies.bytes.len() - bytes;
-                watch.sent(until - at, bytes).inspect_err(|_| self.session.fail())?;
-                self.wire.flush_some().await?;
+                work.watch.sent(until - at, self.wire.replies.bytes.len() - bytes)?;
+                self.send_during(work).await?;
                 at = until;
             }
         }
@@ -65,49 +66,45 @@ impl Client {
     }
 
     /// Takes the client's rows in; they are decoded on a thread of their own meanwhile.
-    pub(super) async fn copy_in(&mut self, copy: CopyIn) -> Result<(), Trouble> {
+    pub(super) async fn copy_in(&mut self, copy: CopyIn, work: &mut Work) -> Result<(), Trouble> {
         let format = copy.options().format.unwrap_or(Format::Text);
         let form = if format == Format::Binary { ValueFormat::Binary } else { ValueFormat::Text };
         self.wire.replies.copy_response(b'G', form, copy.schema().fields().len());
+        work.give_up_place();
         let (pieces, waiting) = mpsc::channel(PIECES_WAITING);
         let decoding = tokio::task::spawn_blocking(move || decode(copy, waiting));
-        let received = self.receive(pieces).await;
+        let received = self.receive(pieces, work).await;
         let decoded = match decoding.await {
             Ok(decoded) => decoded,
             Err(_) => Err(Error::internal("the thread that reads a copy died")),
         };
         let copy = match (received, decoded) {
             (Err(Trouble::End(end)), _) => return Err(Trouble::End(end)),
-            // What is wrong with the rows tells more than how the data ended.
-            (_, Err(error)) | (Err(Trouble::Error(error)), Ok(_)) => Err(error),
-            (Ok(()), Ok(copy)) => Ok(copy),
+            // Rows that were wrong came before the data were cut off.
+            (_, Err(error)) => return Err(error.into()),
+            (Err(trouble), Ok(_)) => return Err(trouble),
+            (Ok(()), Ok(copy)) => copy,
         };
-        let finishing = self.session.finish_copy(copy);
+        let copy = copy.ok_or_else(|| Error::internal("a copy that was received is not whole"))?;
+        self.take_place(work).await?;
+        let finishing = self.session.finish_copy(Ok(copy));
         let outcome = self.wire.while_here(finishing).await??;
         self.wire.replies.complete(&outcome.tag.to_string());
         Ok(())
     }
 
     /// Hands the client's data on until it says that they are complete, or that they are not.
-    async fn receive(&mut self, pieces: mpsc::Sender<Bytes>) -> Result<(), Trouble> {
-        let limit = self.shared.config.limits.message_bytes;
+    async fn receive(
+        &mut self,
+        pieces: mpsc::Sender<Bytes>,
+        work: &mut Work,
+    ) -> Result<(), Trouble> {
         let mut gathered = Vec::with_capacity(PIECE_BYTES);
         loop {
-            let Some((kind, body)) = message::split(&mut self.wire.input, limit)
-                .map_err(|error| Trouble::End(End::Told(error)))?
-            else {
-                let ended = self.listed.connection.ended();
-                tokio::select! {
-                    biased;
-                    () = ended => return Err(Trouble::End(End::Told(terminated()))),
-                    read = self.wire.read() => if !read? {
-                        return Err(Trouble::End(End::Gone));
-                    },
-                }
-                continue;
-            };
-            match Message::parse(kind, body)? {
-                Message::CopyData(data) => {
+            let (kind, body) = self.next_of_copy(work).await?;
+            let message = Message::is_known(kind).then(|| Message::parse(kind, body));
+            match message.transpose()? {
+                Some(Message::CopyData(data)) => {
                     gathered.extend_from_slice(&data);
                     if gathered.len() >= PIECE_BYTES {
                         let piece = Bytes::from(std::mem::take(&mut gathered));
@@ -118,29 +115,43 @@ impl Client {
                         }
                     }
                 }
-                Message::CopyDone => {
+                Some(Message::CopyDone) => {
                     let _ = pieces.send(Bytes::from(gathered)).await;
                     let _ = pieces.send(Bytes::new()).await;
                     return Ok(());
                 }
-                Message::CopyFail(reason) => {
+                Some(Message::CopyFail(reason)) => {
                     let message = format!("COPY from stdin failed: {reason}");
                     return Err(Error::new(SqlState::QUERY_CANCELED, message).into());
                 }
                 // Clients may send them right behind the statement.
-                Message::Flush | Message::Sync => {}
-                Message::Terminate => return Err(Trouble::End(End::Gone)),
-                _ => {
-                    let message = "unexpected message type during COPY from stdin";
-                    return Err(message::violation(message.to_owned()).into());
-                }
+                Some(Message::Flush | Message::Sync) => {}
+                Some(Message::Terminate) => return Err(Trouble::End(End::Gone)),
+                _ => return Err(Trouble::End(End::Told(unexpected(kind)))),
+            }
+        }
+    }
+
+    /// The client's next message while it copies.
+    async fn next_of_copy(&mut self, work: &mut Work) -> Result<(u8, Bytes), Trouble> {
+        loop {
+            if let Some(message) = self.split().map_err(Trouble::End)? {
+                return Ok(message);
+            }
+            if !self.read_during(work).await? {
+                return Err(Trouble::End(End::Gone));
             }
         }
     }
 }
 
-/// Decodes pieces until an empty one; where none comes, the copy was given up.
-fn decode(mut copy: CopyIn, mut pieces: mpsc::Receiver<Bytes>) -> Result<CopyIn> {
+/// What the client and the server take the connection for differs now: it cannot go on.
+fn unexpected(kind: u8) -> Error {
+    message::violation(format!("unexpected message type 0x{kind:02X} during COPY from stdin"))
+}
+
+/// Decodes pieces until an empty one. Where none comes, the copy was given up: `None`.
+fn decode(mut copy: CopyIn, mut pieces: mpsc::Receiver<Bytes>) -> Result<Option<CopyIn>> {
     let mut decoder = Decoder::new(&copy)?;
     while let Some(piece) = pieces.blocking_recv() {
         let is_last = piece.is_empty();
@@ -149,10 +160,10 @@ fn decode(mut copy: CopyIn, mut pieces: mpsc::Receiver<Bytes>) -> Result<CopyIn>
             copy.push(&batch)?;
         }
         if is_last {
-            return Ok(copy);
+            return Ok(Some(copy));
         }
     }
-    Err(Error::new(SqlState::QUERY_CANCELED, "COPY from stdin was given up"))
+    Ok(None)
 }
 
 enum Decoder {

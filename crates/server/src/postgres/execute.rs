@@ -1,24 +1,29 @@
-//! Statements, in the simple and in the extended protocol.
+//! Running statements and sending what they give, and the simple protocol.
 
-use thalweg_dialect::types::from_field;
-use thalweg_formats::postgres::{RowEncoder, Type, ValueFormat, decode, field_of_oid};
-use thalweg_query::{Copy, Outcome, Prepared, ScalarValue, TransactionStatus};
-use thalweg_types::{DataType, Error, Result, SqlState};
+use thalweg_formats::postgres::{RowEncoder, ValueFormat};
+use thalweg_query::{Copy, Outcome, TransactionStatus};
+use thalweg_types::Error;
 
 use super::connection::{Client, Trouble};
-use super::message::{Bind, Named};
-use super::portal::{Portal, Rows};
+use super::portal::{Rows, tag_of};
+use super::wait::unless_cancelled;
 use super::wire::SEND_BYTES;
-use crate::connections::FrontEnd;
-use crate::trace::Watch;
+use super::work::Work;
 
-/// PostgreSQL's `unknown`, and no type at all: the server finds out.
-const NO_TYPES: [u32; 2] = [0, 705];
+/// How far a portal's rows have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// As many as were asked for; whether there are more is not known.
+    Enough,
+    /// The last of them; how many went out this time.
+    All(u64),
+}
 
 impl Client {
     /// All statements of a text. Several of them are one transaction, unless they say otherwise.
     pub(super) async fn simple_query(&mut self, sql: &str) -> Result<(), Trouble> {
         self.portals.remove("");
+        self.session.forget_prepared("");
         let statements = self.session.parse(sql)?;
         if statements.is_empty() {
             self.wire.replies.empty_query();
@@ -40,25 +45,25 @@ impl Client {
     }
 
     async fn simple_statement(&mut self, sql: &str) -> Result<(), Trouble> {
-        let permit = self.shared.admission.admit().await?;
-        let watch = self.watch(sql);
-        let outcome = self.wire.while_here(self.session.execute(sql)).await?;
-        let sent = match outcome {
-            Ok(outcome) => self.send(outcome, &watch).await,
-            Err(error) => Err(error.into()),
-        };
-        drop(permit);
-        self.over(watch, sent)
+        let mut work = self.begin(sql);
+        let done = self.run_simple(sql, &mut work).await;
+        self.over(work, done)
+    }
+
+    async fn run_simple(&mut self, sql: &str, work: &mut Work) -> Result<(), Trouble> {
+        self.take_place(work).await?;
+        let outcome = self.wire.while_here(self.session.execute(sql)).await??;
+        self.send(outcome, work).await
     }
 
     /// Sends everything that a statement gave, in text.
-    async fn send(&mut self, outcome: Outcome, watch: &Watch) -> Result<(), Trouble> {
+    pub(super) async fn send(&mut self, outcome: Outcome, work: &mut Work) -> Result<(), Trouble> {
         self.notices(&outcome);
         match outcome.copy {
-            Some(Copy::In(copy)) => return self.copy_in(*copy).await,
+            Some(Copy::In(copy)) => return self.copy_in(*copy, work).await,
             Some(Copy::Out(options)) => {
                 let rows = outcome.rows.ok_or_else(|| Error::internal("a copy has no rows"))?;
-                return self.copy_out(&outcome.schema, rows, &options, watch).await;
+                return self.copy_out(&outcome.schema, rows, &options, work).await;
             }
             None => {}
         }
@@ -67,243 +72,52 @@ impl Client {
             return Ok(());
         };
         let formats = vec![ValueFormat::Text; outcome.schema.fields().len()];
-        self.wire.replies.row_description(&outcome.schema, &formats);
-        let encoder = RowEncoder::new(outcome.schema, formats);
+        let encoder = RowEncoder::new(outcome.schema.clone(), formats.clone());
         let mut rows = Rows::new(encoder, stream, outcome.tag);
-        self.send_rows(&mut rows, u64::MAX, watch).await?;
-        self.wire.replies.complete(&rows.tag());
+        // What is wrong from the beginning is told before any columns are.
+        self.fill(&mut rows, work).await?;
+        self.wire.replies.row_description(&outcome.schema, &formats);
+        if let Sent::All(count) = self.send_rows(&mut rows, u64::MAX, work).await? {
+            self.wire.replies.complete(&tag_of(&rows.tag, count));
+        }
         Ok(())
     }
 
-    /// A statement begins.
-    fn watch(&self, sql: &str) -> Watch {
-        self.listed.connection.begin(sql);
-        self.shared.observer.begin(FrontEnd::Postgres, &self.user, &sql.into())
-    }
-
-    /// A statement is over.
-    fn over<T>(&self, watch: Watch, done: Result<T, Trouble>) -> Result<T, Trouble> {
-        self.listed.connection.finish(self.session.transaction());
-        match &done {
-            Ok(_) => watch.end(None),
-            Err(Trouble::Error(error)) => watch.end(Some(error)),
-            // Dropped, it counts as cancelled.
-            Err(Trouble::End(_)) => {}
-        }
-        done
-    }
-
-    fn notices(&mut self, outcome: &Outcome) {
+    pub(super) fn notices(&mut self, outcome: &Outcome) {
         for notice in &outcome.notices {
             self.wire.replies.notice("NOTICE", notice);
         }
     }
 
-    /// Sends rows, at most so many; whether all of them are sent.
-    async fn send_rows(
+    /// Sends rows, at most so many.
+    pub(super) async fn send_rows(
         &mut self,
         rows: &mut Rows,
         rows_max: u64,
-        watch: &Watch,
-    ) -> Result<bool, Trouble> {
-        let mut left = rows_max;
-        loop {
-            let more = match self.wire.while_here(rows.fill()).await? {
-                Ok(more) => more,
-                Err(error) => {
-                    self.session.fail();
-                    return Err(error.into());
-                }
-            };
-            if !more {
-                return Ok(true);
-            }
-            if left == 0 {
-                return Ok(false);
+        work: &mut Work,
+    ) -> Result<Sent, Trouble> {
+        let mut sent = 0;
+        while sent < rows_max {
+            if !self.fill(rows, work).await? {
+                return Ok(Sent::All(sent));
             }
             let bytes = self.wire.replies.bytes.len();
+            let left = rows_max - sent;
             let written = rows.write(&mut self.wire.replies.bytes, left, SEND_BYTES)?;
-            let bytes = self.wire.replies.bytes.len() - bytes;
-            watch.sent(written as usize, bytes).inspect_err(|_| self.session.fail())?;
-            left -= written;
-            self.wire.flush_some().await?;
+            work.watch.sent(written as usize, self.wire.replies.bytes.len() - bytes)?;
+            sent += written;
+            self.send_during(work).await?;
         }
+        Ok(Sent::Enough)
     }
 
-    pub(super) async fn parse(
-        &mut self,
-        name: &str,
-        sql: &str,
-        types: &[u32],
-    ) -> Result<(), Trouble> {
-        let statements = self.session.parse(sql)?;
-        if statements.is_empty() {
-            self.empty.insert(name.to_owned());
-        } else {
-            if statements.len() > 1 {
-                let message = "cannot insert multiple commands into a prepared statement";
-                return Err(Error::new(SqlState::SYNTAX_ERROR, message).into());
-            }
-            let declared = types.iter().map(|oid| declared(*oid)).collect::<Result<Vec<_>>>()?;
-            let prepared = self.wire.while_here(self.session.prepare(sql, &declared)).await??;
-            self.empty.remove(name);
-            if name.is_empty() {
-                self.session.forget_prepared(name);
-            }
-            self.session.keep_prepared(name, prepared)?;
+    /// Computes the next rows, where there are none to be sent; false at the end.
+    async fn fill(&mut self, rows: &mut Rows, work: &mut Work) -> Result<bool, Trouble> {
+        if rows.is_filled() {
+            return Ok(true);
         }
-        self.wire.replies.parse_complete();
-        Ok(())
-    }
-
-    /// A prepared statement; `None` for an empty one.
-    fn statement(&mut self, name: &str) -> Result<Option<Prepared>> {
-        if self.empty.contains(name) {
-            return Ok(None);
-        }
-        self.session.find_prepared(name).map(Some)
-    }
-
-    pub(super) fn bind(&mut self, bind: &Bind) -> Result<()> {
-        let portal = match self.statement(&bind.statement)? {
-            None => Portal::Empty,
-            Some(prepared) => bound(prepared, bind)?,
-        };
-        if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
-            let message = format!("cursor \"{}\" already exists", bind.portal);
-            return Err(Error::new(SqlState::DUPLICATE_CURSOR, message));
-        }
-        self.portals.insert(bind.portal.clone(), portal);
-        self.wire.replies.bind_complete();
-        Ok(())
-    }
-
-    pub(super) fn describe(&mut self, what: &Named) -> Result<()> {
-        match what {
-            Named::Statement(name) => {
-                let Some(prepared) = self.statement(name)? else {
-                    self.wire.replies.parameter_description(&[]);
-                    self.wire.replies.no_data();
-                    return Ok(());
-                };
-                let types: Vec<u32> =
-                    prepared.parameters().iter().map(|field| Type::of(field).oid).collect();
-                self.wire.replies.parameter_description(&types);
-                let columns = prepared.schema().map_or(0, |schema| schema.fields().len());
-                self.describe_rows(&prepared, &vec![ValueFormat::Text; columns]);
-            }
-            Named::Portal(name) => match self.portals.get(name) {
-                None => {
-                    // A cursor that was declared is a portal too.
-                    let schema = self.session.cursor_schema(name);
-                    let schema = schema.ok_or_else(|| no_portal(name))?;
-                    let formats = vec![ValueFormat::Text; schema.fields().len()];
-                    self.wire.replies.row_description(&schema, &formats);
-                }
-                Some(Portal::Bound { prepared, formats, .. }) => {
-                    let (prepared, formats) = (prepared.clone(), formats.clone());
-                    self.describe_rows(&prepared, &formats);
-                }
-                Some(_) => self.wire.replies.no_data(),
-            },
-        }
-        Ok(())
-    }
-
-    fn describe_rows(&mut self, prepared: &Prepared, formats: &[ValueFormat]) {
-        match prepared.schema() {
-            Some(schema) => self.wire.replies.row_description(schema, formats),
-            None => self.wire.replies.no_data(),
-        }
-    }
-
-    pub(super) async fn execute(&mut self, name: &str, rows_max: u32) -> Result<(), Trouble> {
-        let rows_max = if rows_max == 0 { u64::MAX } else { u64::from(rows_max) };
-        let portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
-        let (mut rows, watch) = match portal {
-            Portal::Empty => {
-                self.wire.replies.empty_query();
-                self.portals.insert(name.to_owned(), Portal::Empty);
-                return Ok(());
-            }
-            Portal::Done => {
-                let message = format!("portal \"{name}\" cannot be run anymore");
-                return Err(Error::new(SqlState::OBJECT_NOT_IN_STATE, message).into());
-            }
-            Portal::Open(rows, watch) => (rows, watch),
-            Portal::Bound { prepared, values, formats } => {
-                self.begin_unless_alone().await?;
-                let watch = self.watch(prepared.sql());
-                match self.open(&prepared, &values, formats, &watch).await {
-                    Ok(Some(rows)) => (Box::new(rows), watch),
-                    done => {
-                        self.over(watch, done)?;
-                        self.portals.insert(name.to_owned(), Portal::Done);
-                        return Ok(());
-                    }
-                }
-            }
-        };
-        match self.send_rows(&mut rows, rows_max, &watch).await {
-            Ok(false) => {
-                self.wire.replies.portal_suspended();
-                self.portals.insert(name.to_owned(), Portal::Open(rows, watch));
-                Ok(())
-            }
-            done => {
-                self.over(watch, done)?;
-                self.wire.replies.complete(&rows.tag());
-                self.portals.insert(name.to_owned(), Portal::Done);
-                Ok(())
-            }
-        }
-    }
-
-    /// Statements up to the next `Sync` are one transaction. One that stands alone is its own, so
-    /// that it is tried again when it loses against another: what follows it has to be known.
-    async fn begin_unless_alone(&mut self) -> Result<(), Trouble> {
-        if self.session.transaction() != TransactionStatus::Idle {
-            return Ok(());
-        }
-        // Whoever wants an answer sends `Flush` or `Sync`, so something comes.
-        while self.wire.input.is_empty() {
-            self.wait_for_more().await.map_err(Trouble::End)?;
-        }
-        if self.wire.input[0] != b'S' {
-            self.session.begin_implicit();
-        }
-        Ok(())
-    }
-
-    /// Runs a bound statement; `None` where it gave no rows and is done.
-    async fn open(
-        &mut self,
-        prepared: &Prepared,
-        values: &[ScalarValue],
-        formats: Vec<ValueFormat>,
-        watch: &Watch,
-    ) -> Result<Option<Rows>, Trouble> {
-        let _permit = self.shared.admission.admit().await?;
-        let running = self.session.execute_prepared(prepared, values);
-        let outcome = self.wire.while_here(running).await??;
-        if outcome.rows.is_none() || outcome.copy.is_some() {
-            Box::pin(self.send(outcome, watch)).await?;
-            return Ok(None);
-        }
-        self.notices(&outcome);
-        let stream = outcome.rows.ok_or_else(|| Error::internal("a query has no rows"))?;
-        Ok(Some(Rows::new(RowEncoder::new(outcome.schema, formats), stream, outcome.tag)))
-    }
-
-    pub(super) fn close(&mut self, what: &Named) {
-        match what {
-            Named::Statement(name) => {
-                self.empty.remove(name);
-                self.session.forget_prepared(name);
-            }
-            Named::Portal(name) => drop(self.portals.remove(name)),
-        }
-        self.wire.replies.close_complete();
+        self.take_place(work).await?;
+        Ok(unless_cancelled(&mut work.cancels, self.wire.while_here(rows.fill())).await??)
     }
 }
 
@@ -320,43 +134,4 @@ fn placed(trouble: Trouble, sql: &str, offset: usize) -> Trouble {
         }
         end @ Trouble::End(_) => end,
     }
-}
-
-/// The type that a client says a parameter has.
-fn declared(oid: u32) -> Result<Option<DataType>> {
-    if NO_TYPES.contains(&oid) {
-        return Ok(None);
-    }
-    // A type that is not known here may still be one whose text is understood.
-    field_of_oid(oid).map(|field| from_field(&field)).transpose()
-}
-
-fn bound(prepared: Prepared, bind: &Bind) -> Result<Portal> {
-    let wanted = prepared.parameters().len();
-    if bind.values.len() != wanted {
-        let given = bind.values.len();
-        let message = format!(
-            "bind message supplies {given} parameters, but prepared statement \"{}\" requires \
-             {wanted}",
-            bind.statement
-        );
-        return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
-    }
-    let formats = bind.formats.of(wanted)?;
-    let mut values = Vec::with_capacity(wanted);
-    for ((field, format), bytes) in prepared.parameters().iter().zip(formats).zip(&bind.values) {
-        let value = decode(field, format, bytes.as_deref())?;
-        let value = ScalarValue::try_from_array(&value, 0).map_err(|error| {
-            Error::internal("the value of a parameter cannot be read").with_source(error)
-        })?;
-        values.push(value);
-    }
-    let columns = prepared.schema().map_or(0, |schema| schema.fields().len());
-    let formats = bind.results.of(columns)?;
-    Ok(Portal::Bound { prepared, values, formats })
-}
-
-fn no_portal(name: &str) -> Error {
-    let message = format!("portal \"{name}\" does not exist");
-    Error::new(SqlState::INVALID_CURSOR_NAME, message)
 }

@@ -7,8 +7,8 @@ use arrow::record_batch::RecordBatch;
 use bytes::{Bytes, BytesMut};
 use thalweg_formats::postgres::{BinaryCopyDecoder, RowEncoder, ValueFormat, decode, field_of_oid};
 
-use super::connection::options;
 use super::message::{self, Message};
+use super::options::assignments;
 use super::startup::{self, Hello};
 
 /// A limit that inputs of a few hundred bytes can reach.
@@ -28,7 +28,8 @@ pub(crate) fn startup(bytes: &[u8]) -> usize {
     let mut taken = 0;
     while let Ok(Some((code, body))) = startup::split(&mut input) {
         if let Ok(hello) = Hello::parse(code, &body) {
-            taken += 1 + hello.settings.values().map(|value| options(value).len()).sum::<usize>();
+            let options = hello.settings.values().filter_map(|value| assignments(value).ok());
+            taken += 1 + options.map(|found| found.len()).sum::<usize>();
         }
         taken += usize::from(startup::initial(body).is_ok());
     }

@@ -11,14 +11,13 @@ pub(super) enum Message {
     Parse { name: String, sql: String, types: Vec<u32> },
     Bind(Bind),
     Describe(Named),
-    Execute { portal: String, rows: u32 },
+    Execute { portal: String, rows_max: u64 },
     Close(Named),
     Flush,
     Sync,
     CopyData(Bytes),
     CopyDone,
     CopyFail(String),
-    Password,
     Terminate,
 }
 
@@ -92,14 +91,13 @@ impl Message {
             b'P' => Message::Parse { name: body.text()?, sql: body.text()?, types: body.types()? },
             b'B' => Message::Bind(body.bind()?),
             b'D' => Message::Describe(body.named()?),
-            b'E' => Message::Execute { portal: body.text()?, rows: body.word()? },
+            b'E' => Message::Execute { portal: body.text()?, rows_max: body.rows_max()? },
             b'C' => Message::Close(body.named()?),
             b'H' => Message::Flush,
             b'S' => Message::Sync,
             b'd' => return Ok(Message::CopyData(body.0)),
             b'c' => Message::CopyDone,
             b'f' => Message::CopyFail(body.text()?),
-            b'p' => return Ok(Message::Password),
             b'X' => Message::Terminate,
             b'F' => return Err(Error::unsupported("the function call protocol")),
             other => return Err(violation(format!("invalid frontend message type {other}"))),
@@ -108,6 +106,12 @@ impl Message {
             true => Ok(message),
             false => Err(violation("invalid message format".to_owned())),
         }
+    }
+
+    /// Whether clients that have shown who they are send messages of this kind at all. After one
+    /// of another kind, nobody knows where the next begins.
+    pub(super) fn is_known(kind: u8) -> bool {
+        matches!(kind, b'B'..=b'F' | b'H' | b'P' | b'Q' | b'S' | b'X' | b'c' | b'd' | b'f')
     }
 
     /// Whether an error in this message, or in doing what it asks, leaves messages to be skipped
@@ -134,6 +138,12 @@ impl Body {
 
     fn word(&mut self) -> Result<u32> {
         self.take(4).map(|mut bytes| bytes.get_u32())
+    }
+
+    /// How many rows are wanted; 0 and less stand for all.
+    fn rows_max(&mut self) -> Result<u64> {
+        let wanted = self.word()?.cast_signed();
+        Ok(u64::try_from(wanted).ok().filter(|wanted| *wanted > 0).unwrap_or(u64::MAX))
     }
 
     /// A text that ends with a zero.

@@ -6,12 +6,18 @@
 mod connection;
 mod copy;
 mod execute;
+mod extended;
 pub(crate) mod fuzz;
 mod message;
+mod opening;
+mod options;
 mod portal;
 mod reply;
 mod startup;
+mod told;
+mod wait;
 mod wire;
+mod work;
 
 use std::sync::Arc;
 
@@ -22,6 +28,6 @@ use crate::shared::Shared;
 
 /// Takes connections in until the server drains.
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
-    let connection = |stream, peer| connection::serve(Arc::clone(&shared), stream, peer);
+    let connection = |stream, peer| opening::serve(Arc::clone(&shared), stream, peer);
     accept::serve(&shared, listener, connection).await;
 }

@@ -5,19 +5,22 @@ use thalweg_formats::postgres::{EncodedRows, RowEncoder, ValueFormat};
 use thalweg_query::{BatchStream, Prepared, ScalarValue, Tag};
 use thalweg_types::Result;
 
-use crate::trace::Watch;
+use super::work::Work;
 
-pub(super) enum Portal {
-    /// An empty text.
-    Empty,
-    Bound {
-        prepared: Prepared,
-        values: Vec<ScalarValue>,
-        formats: Vec<ValueFormat>,
-    },
+/// A prepared statement with its values, and how far it has come.
+pub(super) struct Portal {
+    pub(super) prepared: Prepared,
+    pub(super) formats: Vec<ValueFormat>,
+    pub(super) state: State,
+}
+
+pub(super) enum State {
+    Bound(Vec<ScalarValue>),
     /// Its rows are being fetched.
-    Open(Box<Rows>, Watch),
-    /// All of it was done.
+    Open(Box<Rows>, Box<Work>),
+    /// All its rows were fetched; there are none any more, however often they are asked for.
+    Fetched(Tag),
+    /// It gave no rows, and was done.
     Done,
 }
 
@@ -27,26 +30,28 @@ pub(super) struct Rows {
     stream: BatchStream,
     /// The batch that is being sent, and how many of its rows were.
     batch: Option<(EncodedRows, usize)>,
-    tag: Tag,
-    sent: u64,
+    pub(super) tag: Tag,
 }
 
 impl Rows {
     pub(super) fn new(encoder: RowEncoder, stream: BatchStream, tag: Tag) -> Rows {
-        Rows { encoder, stream, batch: None, tag, sent: 0 }
+        Rows { encoder, stream, batch: None, tag }
+    }
+
+    /// Whether there are rows to be written.
+    pub(super) fn is_filled(&self) -> bool {
+        self.batch.as_ref().is_some_and(|(rows, at)| *at < rows.rows())
     }
 
     /// Makes the next rows ready; false where there are no more.
     pub(super) async fn fill(&mut self) -> Result<bool> {
-        loop {
-            if self.batch.as_ref().is_some_and(|(rows, at)| *at < rows.rows()) {
-                return Ok(true);
-            }
+        while !self.is_filled() {
             match self.stream.next().await.transpose()? {
                 Some(batch) => self.batch = Some((self.encoder.batch(&batch)?, 0)),
                 None => return Ok(false),
             }
         }
+        Ok(true)
     }
 
     /// Writes rows that are ready: at most `rows_max`, and until there are `bytes_max` to send.
@@ -64,15 +69,17 @@ impl Rows {
             *at += 1;
             written += 1;
         }
-        self.sent += written;
         Ok(written)
     }
+}
 
-    /// The command tag, with the rows that were sent since the portal was opened or resumed.
-    pub(super) fn tag(&self) -> String {
-        match &self.tag {
-            Tag::Select | Tag::Fetch => format!("{} {}", self.tag, self.sent),
-            other => other.to_string(),
-        }
+/// The command tag for so many rows. A portal that is fetched in parts counts those of each part.
+pub(super) fn tag_of(tag: &Tag, rows: u64) -> String {
+    match tag {
+        Tag::Select | Tag::Fetch => format!("{tag} {rows}"),
+        Tag::Insert(_) => Tag::Insert(rows).to_string(),
+        Tag::Update(_) => Tag::Update(rows).to_string(),
+        Tag::Delete(_) => Tag::Delete(rows).to_string(),
+        Tag::Copy(_) | Tag::Other(_) => tag.to_string(),
     }
 }

@@ -61,11 +61,15 @@ impl Hello {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
         let mut settings = BTreeMap::new();
-        let mut texts = body.split(|byte| *byte == 0);
-        while let Some(name) = texts.next().filter(|name| !name.is_empty()) {
-            let value =
-                texts.next().ok_or_else(|| violation("invalid startup packet".to_owned()))?;
+        let mut rest = body;
+        while rest != [0] {
+            let (name, after) = text(rest)?;
+            let (value, after) = text(after)?;
+            if name.is_empty() {
+                return Err(no_terminator());
+            }
             settings.insert(utf8(name)?, utf8(value)?);
+            rest = after;
         }
         let options: Vec<String> =
             settings.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
@@ -123,10 +127,16 @@ pub(super) async fn greet(
                     return (wire, Err(error.into()));
                 }
             }
-            CANCEL_REQUEST if body.len() == 8 => {
-                let mut body = body;
-                let (id, secret) = (body.get_i32(), body.get_i32());
-                return (wire, Ok(Start::Cancel { id, secret }));
+            CANCEL_REQUEST => {
+                let start = match *body {
+                    [a, b, c, d, e, f, g, h] => Start::Cancel {
+                        id: i32::from_be_bytes([a, b, c, d]),
+                        secret: i32::from_be_bytes([e, f, g, h]),
+                    },
+                    // Nobody listens for what is wrong with it.
+                    _ => Start::Gone,
+                };
+                return (wire, Ok(start));
             }
             code => {
                 let hello = hello(shared, &mut wire, code, &body, peer);
@@ -214,6 +224,17 @@ fn hello(
             .with_hint("Connect with sslmode=require."));
     }
     Ok(hello)
+}
+
+/// A text that ends with a zero, and what follows it: the message goes on after each of them.
+fn text(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|byte| *byte == 0).filter(|end| *end + 1 < bytes.len());
+    let end = end.ok_or_else(no_terminator)?;
+    Ok((&bytes[..end], &bytes[end + 1..]))
+}
+
+fn no_terminator() -> Error {
+    violation("invalid startup packet layout: expected terminator as last byte".to_owned())
 }
 
 fn utf8(bytes: &[u8]) -> Result<String> {

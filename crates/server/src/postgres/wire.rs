@@ -1,10 +1,13 @@
 //! A socket with what came in and was not read yet, and what is to go out.
+//!
+//! Every wait here may be dropped and begun again: no byte is lost, and none is sent twice.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
+use futures::FutureExt;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -29,11 +32,16 @@ pub(super) struct Wire {
     stream: Stream,
     pub(super) input: BytesMut,
     pub(super) replies: Replies,
+    /// How much of the replies is sent.
+    sent: usize,
+    /// Whether the stream may hold back what it was given.
+    is_held_back: bool,
 }
 
 impl Wire {
     pub(super) fn new(stream: Stream) -> Wire {
-        Wire { stream, input: BytesMut::new(), replies: Replies::default() }
+        let (input, replies) = (BytesMut::new(), Replies::default());
+        Wire { stream, input, replies, sent: 0, is_held_back: false }
     }
 
     pub(super) fn is_secure(&self) -> bool {
@@ -65,18 +73,36 @@ impl Wire {
         }
     }
 
+    /// Sends everything.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
-        if !self.replies.bytes.is_empty() {
-            self.stream.write_all(&self.replies.bytes).await?;
-            self.replies.bytes.clear();
+        while self.sent < self.replies.bytes.len() {
+            let written = self.stream.write(&self.replies.bytes[self.sent..]).await?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.sent += written;
+            self.is_held_back = true;
+        }
+        self.replies.bytes.clear();
+        self.sent = 0;
+        if self.is_held_back {
             self.stream.flush().await?;
+            self.is_held_back = false;
         }
         Ok(())
     }
 
-    /// Sends once there is enough to send.
-    pub(super) async fn flush_some(&mut self) -> io::Result<()> {
-        if self.replies.bytes.len() >= SEND_BYTES { self.flush().await } else { Ok(()) }
+    /// Whether there is enough to be sent now, and not with what follows.
+    pub(super) fn has_enough(&self) -> bool {
+        self.replies.bytes.len() >= SEND_BYTES
+    }
+
+    /// Sends what the socket takes at once; whether that is everything.
+    pub(super) fn try_flush(&mut self) -> io::Result<bool> {
+        match self.flush().now_or_never() {
+            Some(flushed) => flushed.map(|()| true),
+            None => Ok(false),
+        }
     }
 
     /// Resolves when the client is gone. Reads ahead meanwhile, up to a limit: only reading tells.
@@ -152,5 +178,57 @@ impl AsyncWrite for Stream {
             Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
             Stream::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(context),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn pair() -> (Wire, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        (Wire::new(Stream::Plain(stream)), client)
+    }
+
+    /// Every wait is given up at once and begun again, as when something else happens meanwhile.
+    #[tokio::test]
+    async fn a_wait_that_is_given_up_sends_nothing_twice() {
+        let (mut wire, mut client) = pair().await;
+        let bytes: Vec<u8> = (0..16_u32 << 20).map(|at| (at >> 10) as u8).collect();
+        wire.replies.bytes.extend_from_slice(&bytes);
+        let mut received = Vec::with_capacity(bytes.len());
+        let mut waits = 0;
+        while received.len() < bytes.len() {
+            waits += usize::from(!wire.try_flush().unwrap());
+            client.read_buf(&mut received).await.unwrap();
+        }
+        assert!(waits > 1, "the socket took everything at once");
+        assert!(received == bytes, "what was sent is not what came");
+        assert!(wire.try_flush().unwrap());
+        assert!(wire.replies.bytes.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_is_added_while_some_is_sent_follows_it() {
+        let (mut wire, mut client) = pair().await;
+        let first = vec![1; 16 << 20];
+        wire.replies.bytes.extend_from_slice(&first);
+        assert!(!wire.try_flush().unwrap());
+        wire.replies.bytes.extend_from_slice(b"goodbye");
+        let reading = async {
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).await.unwrap();
+            received
+        };
+        let sending = async move {
+            wire.flush().await.unwrap();
+            drop(wire);
+        };
+        let ((), received) = tokio::join!(sending, reading);
+        assert!(received == [first.as_slice(), b"goodbye"].concat());
     }
 }

@@ -1,0 +1,107 @@
+//! How a connection begins: from its first byte to where its client may send statements.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use thalweg_query::{Session, SessionFacts, TransactionStatus};
+use thalweg_types::{Error, Result, SqlState};
+use tokio::net::TcpStream;
+
+use super::connection::Client;
+use super::options;
+use super::reply::Severity;
+use super::startup::{self, Failure, Hello, Start};
+use super::told::Told;
+use super::wire::{Stream, Wire};
+use crate::connections::{FrontEnd, Listed, Place};
+use crate::shared::Shared;
+
+/// Serves one connection. Whatever goes wrong ends it, and nothing else.
+pub(super) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+    let timeout = shared.config.limits.startup_timeout();
+    let opening = Box::pin(open(shared, Wire::new(Stream::Plain(stream)), peer));
+    let Ok(Some(mut client)) = tokio::time::timeout(timeout, opening).await else { return };
+    Box::pin(client.run()).await;
+}
+
+/// A client that has shown who it is; `None` where the connection is over.
+async fn open(shared: Arc<Shared>, wire: Wire, peer: SocketAddr) -> Option<Client> {
+    let place = shared.connections.place();
+    let (mut wire, start) = startup::greet(&shared, wire, peer).await;
+    let begun = match start {
+        Ok(Start::Gone) => return None,
+        Ok(Start::Cancel { id, secret }) => {
+            shared.connections.cancel(id, secret);
+            return None;
+        }
+        Ok(Start::Session(hello)) => begin(&shared, &mut wire, &hello, peer, place).await,
+        Err(failure) => Err(failure),
+    };
+    match begun {
+        Ok(begun) => Some(begun.into_client(shared, wire)),
+        Err(Failure::Refused(error)) => {
+            shared.metrics.failed(FrontEnd::Postgres, &error);
+            wire.replies.error(&error, Severity::Fatal);
+            let _ = wire.flush().await;
+            None
+        }
+        Err(Failure::Gone) => None,
+    }
+}
+
+/// What a connection has once it is begun.
+struct Begun {
+    session: Session,
+    listed: Listed,
+    told: Told,
+    user: Arc<str>,
+}
+
+async fn begin(
+    shared: &Shared,
+    wire: &mut Wire,
+    hello: &Hello,
+    peer: SocketAddr,
+    place: Result<Place>,
+) -> Result<Begun, Failure> {
+    if shared.is_draining() {
+        let message = "the database system is shutting down";
+        return Err(Error::new(SqlState::CANNOT_CONNECT_NOW, message).into());
+    }
+    let user = startup::authenticate(shared, wire, &hello.user, peer).await?.user;
+    let mut session = shared.database.session_as(&user)?;
+    let place = place?;
+    let remarks = options::apply(&mut session, &user, &hello.settings)?;
+    let listed = shared.list(place, peer, &user, &session)?;
+    session.introduce(SessionFacts {
+        process_id: listed.connection.id,
+        client: Some(peer),
+        server: Some(shared.config.listen.postgres()),
+    });
+    let told = Told::everything(&session, &mut wire.replies);
+    listed.connection.call(told.application_name());
+    wire.replies.key_data(listed.connection.id, listed.connection.secret);
+    for remark in remarks {
+        wire.replies.notice("WARNING", &remark);
+    }
+    wire.replies.ready(TransactionStatus::Idle);
+    Ok(Begun { session, listed, told, user: user.into() })
+}
+
+impl Begun {
+    fn into_client(self, shared: Arc<Shared>, wire: Wire) -> Client {
+        let connected = shared.metrics.connected(FrontEnd::Postgres);
+        Client {
+            shared,
+            wire,
+            session: self.session,
+            listed: self.listed,
+            user: self.user,
+            portals: HashMap::new(),
+            told: self.told,
+            skipping: false,
+            _connected: connected,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What a client wants its session to be like: the settings of its first message.
+
+use std::collections::BTreeMap;
+
+use thalweg_query::Session;
+use thalweg_types::{Error, Result, SqlState};
+
+/// The only database that there is, and what PostgreSQL's tools ask for where they need any.
+const DATABASES: [&str; 2] = ["thalweg", "postgres"];
+
+/// Makes the settings of a client's first message those of its session. Returns remarks.
+///
+/// # Errors
+/// Where one of them is unknown, or cannot have its value.
+pub(super) fn apply(
+    session: &mut Session,
+    user: &str,
+    settings: &BTreeMap<String, String>,
+) -> Result<Vec<String>> {
+    let mut remarks = Vec::new();
+    for (name, value) in settings {
+        match name.as_str() {
+            "database" => check_database(value, user)?,
+            "replication" => check_replication(value)?,
+            "options" => {
+                for (name, value) in assignments(value)? {
+                    set(session, &name, &value, &mut remarks)?;
+                }
+            }
+            name => set(session, name, value, &mut remarks)?,
+        }
+    }
+    Ok(remarks)
+}
+
+fn set(session: &mut Session, name: &str, value: &str, remarks: &mut Vec<String>) -> Result<()> {
+    match session.set(name, value) {
+        // Drivers send the time zone of the machine that they run on, whoever asked for it.
+        Err(error) if name.eq_ignore_ascii_case("timezone") => {
+            remarks.push(error.message().to_owned());
+            Ok(())
+        }
+        set => set,
+    }
+}
+
+/// Drivers fill in the user's name where they were told no database.
+fn check_database(name: &str, user: &str) -> Result<()> {
+    if name.is_empty() || name == user || DATABASES.contains(&name) {
+        return Ok(());
+    }
+    let message = format!("database \"{name}\" does not exist");
+    Err(Error::new(SqlState::INVALID_CATALOG_NAME, message)
+        .with_hint(format!("The only database is \"{}\".", DATABASES[0])))
+}
+
+fn check_replication(value: &str) -> Result<()> {
+    match value.to_lowercase().as_str() {
+        "false" | "off" | "no" | "0" => Ok(()),
+        "true" | "on" | "yes" | "1" | "database" => Err(Error::unsupported("replication")),
+        _ => {
+            let message = format!("invalid value for parameter \"replication\": \"{value}\"");
+            Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message))
+        }
+    }
+}
+
+/// The settings in a client's `options`: `-c name=value` and `--name=value`.
+pub(super) fn assignments(text: &str) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    let mut words = words(text).into_iter();
+    while let Some(word) = words.next() {
+        let (assignment, told) = if let Some(long) = word.strip_prefix("--") {
+            (long.to_owned(), word.clone())
+        } else if let Some(rest) = word.strip_prefix("-c") {
+            let value = if rest.is_empty() { words.next() } else { Some(rest.to_owned()) };
+            let value = value.ok_or_else(|| invalid_argument(&word))?;
+            (value.clone(), format!("-c {value}"))
+        } else {
+            return Err(invalid_argument(&word));
+        };
+        let Some((name, value)) = assignment.split_once('=') else {
+            let message = format!("{told} requires a value");
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        };
+        found.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(found)
+}
+
+/// Words between spaces; a backslash takes the next character for what it is.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => word.get_or_insert_default().extend(characters.next()),
+            space if space.is_ascii_whitespace() => words.extend(word.take()),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+fn invalid_argument(word: &str) -> Error {
+    let message = format!("invalid command-line argument for server process: {word}");
+    Error::new(SqlState::SYNTAX_ERROR, message)
+        .with_hint("Give settings as -c name=value or --name=value.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_taken_apart_as_postgres_does() {
+        let text = r"-c a=1 -cb=2 --c-d=3   -c e=f\ g\\h\  -c i=";
+        let found = assignments(text).unwrap();
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(found, [("a", "1"), ("b", "2"), ("c_d", "3"), ("e", r"f g\h "), ("i", "")]);
+        assert!(assignments("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_no_setting_is_refused() {
+        for (text, told) in [
+            ("nonsense", "invalid command-line argument for server process: nonsense"),
+            ("-c", "invalid command-line argument for server process: -c"),
+            ("-Z", "invalid command-line argument for server process: -Z"),
+            ("-c foo", "-c foo requires a value"),
+            ("--foo", "--foo requires a value"),
+        ] {
+            let refused = assignments(text).err().unwrap();
+            assert_eq!((refused.message(), refused.state()), (told, SqlState::SYNTAX_ERROR));
+        }
+    }
+}

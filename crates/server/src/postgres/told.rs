@@ -1,0 +1,89 @@
+//! Settings that clients are told: all when they connect, and those that changed after a statement.
+
+use thalweg_query::Session;
+
+use super::reply::Replies;
+use crate::admission::Asker;
+use crate::metrics::StatementKind;
+
+/// What sessions cannot change.
+const FIXED: [&str; 7] = [
+    "server_version",
+    "server_encoding",
+    "client_encoding",
+    "DateStyle",
+    "IntervalStyle",
+    "integer_datetimes",
+    "standard_conforming_strings",
+];
+
+/// What they can.
+const CHANGEABLE: [&str; 4] =
+    ["application_name", "is_superuser", "session_authorization", "TimeZone"];
+const APPLICATION_NAME: usize = 0;
+const IS_SUPERUSER: usize = 1;
+
+/// What a client was told last of the settings that change.
+pub(super) struct Told {
+    values: [String; CHANGEABLE.len()],
+    /// Whether a statement since then may have changed any of them.
+    may_differ: bool,
+}
+
+impl Told {
+    /// Tells a new client everything.
+    pub(super) fn everything(session: &Session, replies: &mut Replies) -> Told {
+        for name in FIXED {
+            replies.parameter_status(name, &session.setting(name).unwrap_or_default());
+        }
+        let mut told = Told { values: CHANGEABLE.map(|_| String::new()), may_differ: false };
+        for (name, value) in CHANGEABLE.iter().zip(&mut told.values) {
+            *value = session.setting(name).unwrap_or_default();
+            replies.parameter_status(name, value);
+        }
+        told
+    }
+
+    /// To be called before a statement. What reads and writes rows leaves settings alone, and comes
+    /// so often that they are not looked at after it; but for the one function that sets them.
+    pub(super) fn expect(&mut self, kind: StatementKind, sql: &str) {
+        use StatementKind::{Copy, Delete, Insert, Select, Update};
+        let is_about_rows = matches!(kind, Select | Insert | Update | Delete | Copy);
+        self.may_differ |= !is_about_rows || calls_set_config(sql);
+    }
+
+    /// Tells what has changed; whether anything has.
+    pub(super) fn changes(&mut self, session: &Session, replies: &mut Replies) -> bool {
+        if !std::mem::take(&mut self.may_differ) {
+            return false;
+        }
+        let mut has_changed = false;
+        for (name, told) in CHANGEABLE.iter().zip(&mut self.values) {
+            let value = session.setting(name).unwrap_or_default();
+            if value != *told {
+                replies.parameter_status(name, &value);
+                *told = value;
+                has_changed = true;
+            }
+        }
+        has_changed
+    }
+
+    pub(super) fn application_name(&self) -> &str {
+        &self.values[APPLICATION_NAME]
+    }
+
+    pub(super) fn is_superuser(&self) -> bool {
+        self.values[IS_SUPERUSER] == "on"
+    }
+
+    /// As whom the client asks for a place among those whose statements run.
+    pub(super) fn asker(&self) -> Asker {
+        if self.is_superuser() { Asker::Superuser } else { Asker::Anybody }
+    }
+}
+
+fn calls_set_config(sql: &str) -> bool {
+    const NAME: &[u8] = b"set_config";
+    sql.as_bytes().windows(NAME.len()).any(|text| text.eq_ignore_ascii_case(NAME))
+}

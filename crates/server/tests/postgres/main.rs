@@ -1,0 +1,10 @@
+//! The PostgreSQL port, as drivers use it and as nobody should. What is expected here is what
+//! PostgreSQL 15 answers to the same bytes, unless a test says otherwise.
+
+mod blocks;
+mod copies;
+mod opening;
+mod portals;
+mod support;
+mod values;
+mod waits;

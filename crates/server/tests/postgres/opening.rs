@@ -1,0 +1,156 @@
+//! How connections begin, and what clients are told of their settings.
+
+use std::fmt::Display;
+
+use thalweg_server::Server;
+use thalweg_server::auth::AuthConfig;
+use tokio_postgres::NoTls;
+
+use crate::support::{
+    EVE, Raw, SUPERUSER, framed, hello, message, query, server, server_with, told,
+};
+
+const PROTOCOL: [u8; 4] = (3_u32 << 16).to_be_bytes();
+const CANCEL: [u8; 4] = 80_877_102_u32.to_be_bytes();
+
+/// What a first message brings, without what is told of settings.
+async fn begin(server: &Server, settings: &[(&str, &str)]) -> String {
+    let user: &[(&str, &str)] = &[("user", EVE)];
+    let mut raw = Raw::open(server).await;
+    raw.send(&[hello(&[user, settings].concat())]).await;
+    let mut replies = raw.until_ready().await;
+    replies.retain(|reply| !b"SRK".contains(&reply.kind));
+    told(&replies)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_are_taken_or_refused() {
+    let server = server().await;
+    for (name, value, expected) in [
+        ("nope", "1", "E(42704)"),
+        ("client_encoding", "UTF8", "Z(I)"),
+        ("client_encoding", "LATIN1", "E(22023)"),
+        ("statement_timeout", "abc", "E(22023)"),
+        // Drivers tell the time zone of their machine; here, that is a remark.
+        ("TimeZone", "UTC", "Z(I)"),
+        ("replication", "false", "Z(I)"),
+        ("replication", "maybe", "E(22023)"),
+        ("replication", "true", "E(0A000)"),
+        ("replication", "database", "E(0A000)"),
+        ("database", "thalweg", "Z(I)"),
+        ("database", "postgres", "Z(I)"),
+        // What drivers tell where they were not told any.
+        ("database", EVE, "Z(I)"),
+        ("database", "nowhere", "E(3D000)"),
+        ("options", "", "Z(I)"),
+        ("options", "-c statement_timeout=5s --application-name=x", "Z(I)"),
+        ("options", "-c nope=1", "E(42704)"),
+        ("options", "-c statement_timeout=abc", "E(22023)"),
+        ("options", "nonsense", "E(42601)"),
+        ("options", "-c", "E(42601)"),
+        ("_pq_.nope", "1", "v Z(I)"),
+    ] {
+        assert_eq!(begin(&server, &[(name, value)]).await, expected, "{name}={value}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn options_may_hold_spaces() {
+    let server = server().await;
+    let mut raw = Raw::open(&server).await;
+    let options = r"-c application_name=a\ b\\c";
+    raw.send(&[hello(&[("user", EVE), ("options", options)])]).await;
+    raw.begin().await;
+    assert_eq!(raw.sql("SHOW application_name").await, r"T D(a b\c) C(SHOW) Z(I)");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_messages_that_are_none_are_refused() {
+    let server = server().await;
+    let started = |body: &[u8]| framed(&[&PROTOCOL, body].concat());
+    for (bytes, expected) in [
+        (started(b"user\0eve\0"), "E(08P01)"),
+        (started(b"user\0eve"), "E(08P01)"),
+        (started(b"user\0eve\0database\0\0"), "E(08P01)"),
+        (started(b"user\0eve\0\0x"), "E(08P01)"),
+        (started(b"\0eve\0\0"), "E(08P01)"),
+        (started(b""), "E(08P01)"),
+        (started(b"\0"), "E(28000)"),
+        (started(b"user\0\0\0"), "E(28000)"),
+        (started(b"user\0\xff\0\0"), "E(08P01)"),
+        (framed(&(2_u32 << 16).to_be_bytes()), "E(0A000)"),
+        (framed(&[CANCEL.as_slice(), &[0; 7]].concat()), ""),
+        (framed(&[CANCEL.as_slice(), &[0; 9]].concat()), ""),
+        (framed(b""), "E(08P01)"),
+        (vec![0x7f; 8].into(), "E(08P01)"),
+    ] {
+        let mut raw = Raw::open(&server).await;
+        assert_eq!(raw.ask(&[bytes.clone()]).await, expected, "{bytes:?}");
+        assert!(raw.is_over().await);
+    }
+}
+
+/// After a message of no known kind nobody knows where the next one begins.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_of_no_kind_end_the_connection() {
+    let server = server().await;
+    for kind in 0..=u8::MAX {
+        if b"BCDEFHPQSXcdf".contains(&kind) {
+            continue;
+        }
+        let mut raw = Raw::connect(&server, EVE).await;
+        assert_eq!(raw.ask(&[message(kind, b"")]).await, "E(08P01)", "{kind}");
+        assert!(raw.is_over().await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_is_told() {
+    let server = server().await;
+    let mut raw = Raw::connect(&server, SUPERUSER).await;
+    for (sql, expected) in [
+        ("SET application_name = 'z'", "C(SET) S(application_name=z) Z(I)"),
+        ("SET application_name = 'z'", "C(SET) Z(I)"),
+        ("SET ROLE eve", "C(SET) S(is_superuser=off) Z(I)"),
+        ("SELECT 1", "T D(1) C(SELECT 1) Z(I)"),
+        ("RESET ROLE", "C(RESET) S(is_superuser=on) Z(I)"),
+        (
+            "SET SESSION AUTHORIZATION eve",
+            "C(SET) S(is_superuser=off) S(session_authorization=eve) Z(I)",
+        ),
+        (
+            "RESET SESSION AUTHORIZATION",
+            "C(RESET) S(is_superuser=on) S(session_authorization=thalweg) Z(I)",
+        ),
+        (
+            "SELECT set_config('application_name', 'y', false)",
+            "T D(y) C(SELECT 1) S(application_name=y) Z(I)",
+        ),
+    ] {
+        assert_eq!(raw.ask(&[query(sql)]).await, expected, "{sql}");
+    }
+}
+
+fn state(error: &tokio_postgres::Error) -> String {
+    error.code().map_or_else(|| error.to_string(), |state| state.code().to_owned())
+}
+
+async fn log_in(server: &Server, user: &str, password: impl Display) -> Result<String, String> {
+    let port = server.addresses().postgres.port();
+    let config = format!("host=127.0.0.1 port={port} user={user} password={password}");
+    let (client, connection) =
+        tokio_postgres::connect(&config, NoTls).await.map_err(|error| state(&error))?;
+    tokio::spawn(connection);
+    let row = client.query_one("SELECT current_user", &[]).await.map_err(|error| state(&error))?;
+    Ok(row.get(0))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_knows_the_password_comes_in() {
+    let server = server_with(|config| config.auth.method = AuthConfig::Password).await;
+    assert_eq!(log_in(&server, EVE, "secret").await.unwrap(), EVE);
+    assert_eq!(log_in(&server, EVE, "Secret").await.unwrap_err(), "28P01");
+    assert_eq!(log_in(&server, "nobody", "secret").await.unwrap_err(), "28P01");
+    let password = server.administrator_password().unwrap();
+    assert_eq!(log_in(&server, SUPERUSER, password).await.unwrap(), SUPERUSER);
+}
