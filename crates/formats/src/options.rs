@@ -140,11 +140,12 @@ impl Default for WriteOptions {
 
 impl ReadOptions {
     /// From the options of a `COPY … FROM` statement, names and values. Lists of columns are
-    /// separated by commas; an option without a value has an empty one.
+    /// separated by commas; an option without a value has an empty one. What is not said to be a
+    /// header is a row, whatever stands in it.
     pub fn from_copy<'a>(
         options: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<ReadOptions> {
-        let mut read = ReadOptions::default();
+        let mut read = ReadOptions { header: Header::Absent, ..ReadOptions::default() };
         for (name, value) in options {
             match name.to_ascii_lowercase().as_str() {
                 "format" => read.format = Some(Format::named(value)?),

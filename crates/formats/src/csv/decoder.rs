@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::layout::Layout;
-use super::records::{Fault, Kind, Malformed, Records, Span, Stop, Texts};
+use super::records::{Fault, Kind, LineEnd, Malformed, Records, Span, Stop, Texts};
 use super::split::CsvSplitter;
 use super::split_text::TextSplitter;
 use crate::location::located;
@@ -68,6 +68,14 @@ impl Splitter {
                 let csv = CsvSplitter::new(delimiter, marks.quote(), marks.escape());
                 Splitter::Csv(Box::new(csv))
             }
+        }
+    }
+
+    /// From now on lines end in this way.
+    fn expect(&mut self, line_end: Option<LineEnd>) {
+        match self {
+            Splitter::Csv(csv) => csv.line_end = line_end,
+            Splitter::Text(form) => form.line_end = line_end,
         }
     }
 
@@ -137,11 +145,13 @@ impl CsvDecoder {
             return Err(Error::internal(format!("{format:?} is not a format of delimited text")));
         }
         options.checked(format)?;
+        let mut splitter = Splitter::new(format, options);
+        splitter.expect(start.layout.as_ref().and_then(|layout| layout.line_end));
         let columns = target.fields().iter().map(ColumnBuilder::new).collect::<Result<_>>()?;
         Ok(CsvDecoder {
             source: source.to_owned(),
             target: Arc::clone(target),
-            splitter: Splitter::new(format, options),
+            splitter,
             null: options.marks.null_for(format).to_owned(),
             options: options.clone(),
             layout: start.layout,
@@ -215,8 +225,10 @@ impl CsvDecoder {
         let start = if buffer.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         let text = &buffer[start..];
         let Some(first) = self.first_record(text, is_last)? else { return Ok(0) };
-        let layout = Layout::resolve(&self.target, &self.options, &first)
+        let mut layout = Layout::resolve(&self.target, &self.options, &first)
             .map_err(|error| located(error, self.source.clone()))?;
+        layout.line_end = LineEnd::of(&text[..self.records.consumed]);
+        self.splitter.expect(layout.line_end);
         let mut at = start;
         if layout.has_header {
             at += self.records.consumed;
@@ -324,6 +336,10 @@ impl CsvDecoder {
             Stop::Malformed(Malformed::BareCarriageReturn) => {
                 malformed("unquoted carriage return found in data".to_owned())
                     .with_hint("Use quotes around a field that holds a carriage return.")
+            }
+            Stop::Malformed(Malformed::BareNewline) => {
+                malformed("unquoted newline found in data".to_owned())
+                    .with_hint("Lines before this one end with a carriage return and a newline.")
             }
             Stop::Malformed(Malformed::TextBehindEnd) => {
                 malformed("data after the end-of-copy marker".to_owned())

@@ -3,6 +3,7 @@
 use arrow::datatypes::{Schema, SchemaRef};
 use thalweg_types::{Error, Result, SqlState};
 
+use super::records::LineEnd;
 use crate::{Header, ReadOptions};
 
 /// The fields of a source of delimited text.
@@ -14,6 +15,8 @@ pub(crate) struct Layout {
     pub places: Vec<usize>,
     /// Whether the first record is a header.
     pub has_header: bool,
+    /// How its lines end; `None` where the first of them is not ended.
+    pub line_end: Option<LineEnd>,
 }
 
 impl Layout {
@@ -52,12 +55,13 @@ impl Layout {
             place_of(names, field.name())
                 .ok_or_else(|| missing_column(field.name(), names.iter().map(String::as_str)))
         });
-        Ok(Layout { places: places.collect::<Result<_>>()?, names: names.to_vec(), has_header })
+        let places = places.collect::<Result<_>>()?;
+        Ok(Layout { places, names: names.to_vec(), has_header, line_end: None })
     }
 
     fn by_position(target: &Schema, has_header: bool) -> Layout {
         let names: Vec<String> = target.fields().iter().map(|field| field.name().clone()).collect();
-        Layout { places: (0..names.len()).collect(), names, has_header }
+        Layout { places: (0..names.len()).collect(), names, has_header, line_end: None }
     }
 }
 

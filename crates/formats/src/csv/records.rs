@@ -30,6 +30,25 @@ impl Span {
     }
 }
 
+/// How the lines of a text end: all in the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineEnd {
+    Newline,
+    /// With a carriage return ahead.
+    Both,
+}
+
+impl LineEnd {
+    /// How a line ends; `None` where it is the end of the text.
+    pub fn of(line: &[u8]) -> Option<LineEnd> {
+        match line {
+            [.., b'\r', b'\n'] => Some(LineEnd::Both),
+            [.., b'\n'] => Some(LineEnd::Newline),
+            _ => None,
+        }
+    }
+}
+
 /// The fields of some records, one record after the other.
 #[derive(Default)]
 pub(super) struct Records {
@@ -140,6 +159,8 @@ pub(super) enum Malformed {
     TooManyFields,
     UnterminatedQuote,
     BareCarriageReturn,
+    /// Where the lines before ended with a carriage return as well.
+    BareNewline,
     /// Text behind the mark for the end of the data.
     TextBehindEnd,
 }

@@ -3,7 +3,7 @@
 //! A quote anywhere in a field begins or ends a quoted part, in which delimiters and line ends
 //! mean themselves. Lines end with LF or CR LF.
 
-use super::records::{Kind, Malformed, Records, Span, Stop};
+use super::records::{Kind, LineEnd, Malformed, Records, Span, Stop};
 
 pub(super) struct CsvSplitter {
     delimiter: u8,
@@ -11,6 +11,8 @@ pub(super) struct CsvSplitter {
     escape: u8,
     /// For each byte, whether a field may end or a quoted part begin at it.
     special: [bool; 256],
+    /// How all lines end, once that is known.
+    pub line_end: Option<LineEnd>,
 }
 
 impl CsvSplitter {
@@ -19,7 +21,7 @@ impl CsvSplitter {
         for byte in [delimiter, quote, b'\n', b'\r'] {
             special[usize::from(byte)] = true;
         }
-        CsvSplitter { delimiter, quote, escape, special }
+        CsvSplitter { delimiter, quote, escape, special, line_end: None }
     }
 
     /// Appends the next record of the text to `records`.
@@ -64,8 +66,7 @@ impl CsvSplitter {
             records.spans.push(span);
             match text.get(end) {
                 Some(&byte) if byte == self.delimiter => at = end + 1,
-                Some(b'\n') => return Ok(end + 1),
-                Some(_) => return line_end(text, end, is_last),
+                Some(_) => return next_line(text, end, is_last, self.line_end),
                 None if is_last => return Ok(end),
                 None => return Err(Stop::Incomplete),
             }
@@ -162,13 +163,20 @@ impl CsvSplitter {
     }
 }
 
-/// Where the next line begins behind a carriage return that stands outside of quotes.
-pub(super) fn line_end(text: &[u8], at: usize, is_last: bool) -> Result<usize, Stop> {
-    debug_assert_eq!(text[at], b'\r');
-    match text.get(at + 1) {
-        Some(b'\n') => Ok(at + 2),
-        None if is_last => Ok(at + 1),
-        None => Err(Stop::Incomplete),
-        Some(_) => Err(Stop::Malformed(Malformed::BareCarriageReturn)),
+/// Where the next line begins behind a newline or carriage return that stands outside of quotes.
+/// A text in which lines end in several ways was put together wrongly, or is quoted wrongly.
+pub(super) fn next_line(
+    text: &[u8],
+    at: usize,
+    is_last: bool,
+    known: Option<LineEnd>,
+) -> Result<usize, Stop> {
+    match (text[at], text.get(at + 1)) {
+        (b'\n', _) if known == Some(LineEnd::Both) => Err(Stop::Malformed(Malformed::BareNewline)),
+        (b'\n', _) => Ok(at + 1),
+        (_, Some(b'\n')) if known != Some(LineEnd::Newline) => Ok(at + 2),
+        (_, None) if is_last => Ok(at + 1),
+        (_, None) => Err(Stop::Incomplete),
+        (_, Some(_)) => Err(Stop::Malformed(Malformed::BareCarriageReturn)),
     }
 }

@@ -3,17 +3,19 @@
 //! Backslashes stand before what is special: `\t`, `\n`, `\\`, bytes in octal or hexadecimal. The
 //! mark for NULL is compared before backslashes are taken away. A line `\.` ends the data.
 
-use super::records::{Kind, Malformed, Records, Span, Stop};
-use super::split::line_end;
+use super::records::{Kind, LineEnd, Malformed, Records, Span, Stop};
+use super::split::next_line;
 
 pub(super) struct TextSplitter {
     delimiter: u8,
     null: Vec<u8>,
+    /// How all lines end, once that is known.
+    pub line_end: Option<LineEnd>,
 }
 
 impl TextSplitter {
     pub fn new(delimiter: u8, null: &str) -> TextSplitter {
-        TextSplitter { delimiter, null: null.as_bytes().to_vec() }
+        TextSplitter { delimiter, null: null.as_bytes().to_vec(), line_end: None }
     }
 
     /// As [`CsvSplitter::split_record`](super::split::CsvSplitter::split_record).
@@ -54,8 +56,7 @@ impl TextSplitter {
             let span = self.span(text, at, end, has_escapes, &mut records.scratch);
             records.spans.push(span);
             match text.get(end) {
-                Some(b'\n') => return Ok(end + 1),
-                Some(b'\r') => return line_end(text, end, is_last),
+                Some(b'\n' | b'\r') => return next_line(text, end, is_last, self.line_end),
                 Some(_) => at = end + 1,
                 None if is_last => return Ok(end),
                 None => return Err(Stop::Incomplete),

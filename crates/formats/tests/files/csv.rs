@@ -86,6 +86,24 @@ fn options_are_followed() {
 }
 
 #[test]
+fn a_row_of_names_is_a_row_unless_it_is_said_to_be_a_header() {
+    let target = schema(&[("a", DataType::Utf8View), ("b", DataType::Utf8View)]);
+    for (pairs, count) in [
+        (&[][..], 2),
+        (&[("format", "csv")], 2),
+        (&[("format", "csv"), ("header", "false")], 2),
+        (&[("format", "text"), ("delimiter", ",")], 2),
+        (&[("format", "csv"), ("header", "true")], 1),
+    ] {
+        let mut decoder = CsvDecoder::new("t.csv", &target, &options(pairs), 100).unwrap();
+        decoder.push(b"a,b\nc,d\n").unwrap();
+        let batches = decoder.finish().unwrap();
+        let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+        assert_eq!(rows, count, "{pairs:?}");
+    }
+}
+
+#[test]
 fn mistakes_are_told_with_their_place() {
     let csv = ReadOptions::default();
     let cases: &[(&[u8], &str, &str, &str)] = &[
@@ -106,6 +124,9 @@ fn mistakes_are_told_with_their_place() {
         (b"x,1\ny,2,3\n", "22P04", "extra data after last expected column", "t.csv, line 2"),
         (b"x,1\n\"y,2\n", "22P04", "unterminated CSV quoted field", "t.csv, line 2"),
         (b"x,1\ny\rz,2\n", "22P04", "unquoted carriage return found in data", "t.csv, line 2"),
+        (b"x,1\ny,2\r\n", "22P04", "unquoted carriage return found in data", "t.csv, line 2"),
+        (b"x,1\r\ny,2\n", "22P04", "unquoted newline found in data", "t.csv, line 2"),
+        (b"a,b\r\ny,2\n", "22P04", "unquoted newline found in data", "t.csv, line 2"),
         (
             b"x,1\ny\0,2\n",
             "22021",

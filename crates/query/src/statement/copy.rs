@@ -1,12 +1,14 @@
 //! `COPY` between tables and files.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
-    CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, Query, Statement,
+    CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, Query,
+    Statement,
 };
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -30,6 +32,9 @@ pub(super) async fn run(execution: &mut Execution<'_>, statement: &Statement) ->
     let Statement::Copy { source, to, target, options, legacy_options, .. } = statement else {
         return Err(Error::internal("not a COPY"));
     };
+    if let CopySource::Table { columns, .. } = source {
+        refuse_repeated(columns)?;
+    }
     let path = match target {
         CopyTarget::File { filename } => PathBuf::from(filename),
         CopyTarget::Stdin | CopyTarget::Stdout => {
@@ -60,7 +65,6 @@ pub(super) async fn run(execution: &mut Execution<'_>, statement: &Statement) ->
 
 /// The options as names and values.
 fn texts(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Vec<(String, String)>> {
-    let list = |columns: &[Ident]| columns.iter().map(folded).collect::<Vec<_>>().join(",");
     let mut texts = Vec::with_capacity(options.len() + legacy.len());
     for option in options {
         let (name, value) = match option {
@@ -80,7 +84,10 @@ fn texts(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Vec<(Str
     }
     for option in legacy {
         let (name, value) = match option {
-            CopyLegacyOption::Csv(_) => ("format", "csv".to_owned()),
+            CopyLegacyOption::Csv(options) => {
+                texts.extend(options.iter().map(csv_text));
+                ("format", "csv".to_owned())
+            }
             CopyLegacyOption::Delimiter(mark) => ("delimiter", mark.to_string()),
             CopyLegacyOption::Null(text) => ("null", text.clone()),
             CopyLegacyOption::Header => ("header", "true".to_owned()),
@@ -90,6 +97,33 @@ fn texts(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Vec<(Str
         texts.push((name.to_owned(), value));
     }
     Ok(texts)
+}
+
+/// An option of the older form `CSV HEADER QUOTE …`.
+fn csv_text(option: &CopyLegacyCsvOption) -> (String, String) {
+    let (name, value) = match option {
+        CopyLegacyCsvOption::Header => ("header", "true".to_owned()),
+        CopyLegacyCsvOption::Quote(mark) => ("quote", mark.to_string()),
+        CopyLegacyCsvOption::Escape(mark) => ("escape", mark.to_string()),
+        CopyLegacyCsvOption::ForceQuote(columns) => ("force_quote", list(columns)),
+        CopyLegacyCsvOption::ForceNotNull(columns) => ("force_not_null", list(columns)),
+    };
+    (name.to_owned(), value)
+}
+
+fn list(columns: &[Ident]) -> String {
+    columns.iter().map(folded).collect::<Vec<_>>().join(",")
+}
+
+fn refuse_repeated(columns: &[Ident]) -> Result<()> {
+    let mut seen = HashSet::new();
+    match columns.iter().map(folded).find(|name| !seen.insert(name.clone())) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("column \"{name}\" specified more than once");
+            Err(Error::new(SqlState::DUPLICATE_COLUMN, message))
+        }
+    }
 }
 
 /// The columns that a file or a client gives, and what makes rows of the table from them.
