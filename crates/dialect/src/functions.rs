@@ -18,6 +18,7 @@ mod regexp;
 mod rounding;
 mod series;
 mod session;
+mod sized;
 mod statement_time;
 mod text;
 mod timezone;
@@ -51,6 +52,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
         regexp::functions(),
         rounding::functions(),
         series::functions(),
+        sized::functions(),
         timezone::functions(),
         truncate::functions(),
     ]

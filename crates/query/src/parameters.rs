@@ -56,6 +56,19 @@ pub(crate) fn number(name: &str) -> Result<usize> {
     }
 }
 
+/// # Errors
+/// Where a statement that is about to run has a parameter left: nobody gave a value for it.
+pub(crate) fn refuse_unbound(tree: &Tree) -> Result<()> {
+    let mut unbound = None;
+    each_expression(tree, &mut |expr| {
+        unbound = placeholder(expr).map(str::to_owned);
+        unbound.is_none()
+    });
+    let Some(name) = unbound else { return Ok(()) };
+    let message = format!("there is no parameter {name}");
+    Err(Error::new(SqlState::UNDEFINED_PARAMETER, message))
+}
+
 /// Puts expressions in the places of parameters; those without one stay.
 pub(crate) fn bind(tree: &mut Tree, values: &[Option<Expr>]) {
     match tree {

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use futures::StreamExt;
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::parse_single;
-use thalweg_dialect::rewrite::{output_name, rewrite_statement};
+use thalweg_dialect::rewrite::{check_columns, output_name, rewrite_statement};
 use thalweg_dialect::types::{arrow_field, column_type};
 use thalweg_types::Result;
 
@@ -41,6 +41,7 @@ pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanRe
     let plan = state.statement_to_plan(statement).await?;
     let plan = written(plan, state)?;
     let fields = plan.schema().fields();
+    check_columns(fields.len()).map_err(|error| DataFusionError::External(Box::new(error)))?;
     let names = fields.iter().map(|field| output_name(field.name()).to_owned()).collect();
     Ok(Planned { plan, names })
 }

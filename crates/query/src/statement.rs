@@ -39,6 +39,7 @@ use thalweg_types::{Error, Result, SqlState};
 use crate::catalog::SessionCatalog;
 use crate::database::Database;
 use crate::outcome::Outcome;
+use crate::parameters::refuse_unbound;
 use crate::privileges;
 
 pub(crate) use describe::{Description, describe};
@@ -126,6 +127,7 @@ pub(crate) fn may_retry(parsed: &Parsed, error: &Error) -> bool {
 pub(crate) async fn execute(execution: &mut Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
     privileges::check_names(execution.names, &parsed.statement)?;
     locking::check_subqueries(&parsed.statement)?;
+    refuse_unbound(&parsed.statement)?;
     match &parsed.statement {
         Tree::Statement(statement) => plain(execution, parsed, statement).await,
         Tree::CreateExternalTable(table) => create::external_table(execution, table).await,

@@ -108,6 +108,7 @@ sql_states! {
     CONFIGURATION_LIMIT_EXCEEDED = "53400" => OutOfResources,
     LIMIT_EXCEEDED = "54000" => OutOfResources,
     STATEMENT_TOO_COMPLEX = "54001" => OutOfResources,
+    TOO_MANY_COLUMNS = "54011" => InvalidRequest,
     OBJECT_NOT_IN_STATE = "55000" => InvalidRequest,
     OBJECT_IN_USE = "55006" => Unavailable,
     QUERY_CANCELED = "57014" => Unavailable,

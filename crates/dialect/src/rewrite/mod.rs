@@ -14,6 +14,7 @@ mod build;
 mod catalog;
 mod figure;
 mod integers;
+mod limits;
 mod multiset;
 mod names;
 mod operators;
@@ -39,6 +40,7 @@ use thalweg_types::{Error, Result};
 use unnest::UnnestSubqueries;
 
 pub(crate) use integers::IntegerLiterals;
+pub use limits::check_columns;
 pub use names::output_name;
 
 /// The rules over plans, in the order in which they belong behind all other analyzer rules: they
@@ -72,7 +74,7 @@ impl VisitorMut for Rewrite {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        let respelled = spelling::respell(query);
+        let respelled = limits::check_values(query).and_then(|()| spelling::respell(query));
         if let SetExpr::Values(rows) = query.body.as_mut() {
             values::agree(rows);
         }
@@ -89,6 +91,9 @@ impl VisitorMut for Rewrite {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        if let Err(error) = limits::check_columns(select.projection.len()) {
+            return ControlFlow::Break(error);
+        }
         using::expand(select);
         sources::expand_series(select);
         catalog::expand_sets(select);

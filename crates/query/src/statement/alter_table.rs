@@ -132,6 +132,7 @@ async fn add_column(
     let (table, checked) = (schema.id, schema.checks.len());
     schema.next_column_id += 1;
     schema.columns.push(column.clone());
+    check_names(&schema)?;
     let (value, each_row) = default_value(execution, &column)?;
     let nulls = !column.nullable && value.is_null(0) && !each_row;
     if nulls {

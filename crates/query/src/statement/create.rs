@@ -24,6 +24,9 @@ pub(super) use definition::{
     set_default,
 };
 
+/// How many columns a table can have, as in PostgreSQL.
+const COLUMNS_MAX: usize = 1_600;
+
 pub(super) async fn table(execution: &mut Execution<'_>, create: &CreateTable) -> Result<Outcome> {
     let name = QualifiedName::of(&create.name)?;
     let catalog = execution.names.catalog();
@@ -199,8 +202,12 @@ fn option_text(value: &Value) -> String {
     }
 }
 
-/// Refuses a table whose definition contradicts itself.
+/// Refuses a table whose definition contradicts itself, or is too wide.
 pub(super) fn check_names(schema: &TableSchema) -> Result<()> {
+    if schema.columns.len() > COLUMNS_MAX {
+        let message = format!("tables can have at most {COLUMNS_MAX} columns");
+        return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
+    }
     for (place, column) in schema.columns.iter().enumerate() {
         if schema.columns[..place].iter().any(|other| other.name == column.name) {
             let message = format!("column \"{}\" specified more than once", column.name);
