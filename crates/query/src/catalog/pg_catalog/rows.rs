@@ -107,7 +107,10 @@ impl Rows {
     }
 
     /// Adds a row. A column that is not named is NULL where it may be, and else empty, false or 0.
-    pub(in crate::catalog) fn push<const N: usize>(&mut self, values: [(&str, Value); N]) {
+    pub(in crate::catalog) fn push<'a>(
+        &mut self,
+        values: impl IntoIterator<Item = (&'a str, Value)>,
+    ) {
         for (name, value) in values {
             let index = self.schema.index_of(name);
             let index = index.expect("a row names columns that its table has");
