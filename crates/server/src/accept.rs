@@ -1,52 +1,51 @@
-//! How connections come in: the same for every port.
+//! Takes connections in, for every front end.
+//!
+//! Promises: neither a system out of descriptors nor a crowd of strangers makes a front end spin,
+//! fill the log, or hold more sockets than connections are wanted.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use crate::shared::Shared;
+use crate::shared::{Shared, Stage};
 
+/// Sockets beyond the limit of connections: whoever is one too many is to be told so.
+const SPARE: usize = 1_024;
 /// A client that is gone without a word is noticed: after so long a silence it is asked whether it
 /// is there, and some times more.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+/// How long a front end waits after the system gave it no connection.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+/// How often the log says that connections are lost.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Takes connections in until the server drains, and lets them end.
-///
-/// A port holds at most twice as many as may be open: those beyond the limit are told so, and those
-/// beyond that are dropped, whatever they would have said.
-pub(crate) async fn serve<C>(
+/// Serves each connection until the server reaches a stage, and lets those that are open end.
+pub(crate) async fn serve<F>(
     shared: &Shared,
     listener: TcpListener,
-    connection: impl Fn(TcpStream, SocketAddr) -> C,
+    until: Stage,
+    one: impl Fn(TcpStream, SocketAddr) -> F,
 ) where
-    C: Future<Output = ()> + Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
 {
-    let most = shared.config.limits.connections.saturating_mul(2).max(1);
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(_) if connections.len() >= most => {}
-                Ok((stream, peer)) => {
-                    prepare(&stream);
-                    connections.spawn(connection(stream, peer));
-                }
-                // Too many open files, or a client that was gone before it was taken in.
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::task::yield_now().await;
-                }
-            },
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            () = shared.drained() => break,
-        }
+    let limit = shared.config.limits.connections.saturating_add(SPARE);
+    let mut open = JoinSet::new();
+    let one = |stream, peer| {
+        prepare(&stream);
+        one(stream, peer)
+    };
+    tokio::select! {
+        () = take_in(&listener, limit, &mut open, one) => {}
+        () = shared.reached(until) => {}
     }
     drop(listener);
-    while connections.join_next().await.is_some() {}
+    while open.join_next().await.is_some() {}
 }
 
 /// A socket that refuses an option works without it.
@@ -55,4 +54,137 @@ fn prepare(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_EVERY);
     let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
+}
+
+/// Where connections come from.
+trait Source {
+    type Stream;
+
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, SocketAddr)>> + Send;
+}
+
+impl Source for TcpListener {
+    type Stream = TcpStream;
+
+    fn accept(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send {
+        TcpListener::accept(self)
+    }
+}
+
+/// Takes in what comes, at most `limit` at once, for ever.
+async fn take_in<S: Source, F>(
+    source: &S,
+    limit: usize,
+    open: &mut JoinSet<()>,
+    one: impl Fn(S::Stream, SocketAddr) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut losses = Losses::default();
+    loop {
+        let accepted = tokio::select! {
+            accepted = source.accept() => accepted,
+            Some(_) = open.join_next(), if !open.is_empty() => continue,
+        };
+        match accepted {
+            Ok((stream, peer)) if open.len() < limit => {
+                open.spawn(one(stream, peer));
+            }
+            Ok((_, peer)) => losses.tell(&format!("{peer} is one too many")),
+            // The client was gone before it was taken in.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            // Too many open files: there is no connection to wait for until one of them closes.
+            Err(error) => {
+                losses.tell(&error.to_string());
+                pause().await;
+            }
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the system recovers in real time")]
+async fn pause() {
+    tokio::time::sleep(RETRY_AFTER).await;
+}
+
+/// Connections that were lost, told in the log once in a while.
+#[derive(Default)]
+struct Losses {
+    untold: u64,
+    told: Option<Instant>,
+}
+
+impl Losses {
+    fn tell(&mut self, why: &str) {
+        if let Some(lost) = self.due(Instant::now()) {
+            tracing::warn!(lost, why, "connections could not be accepted");
+        }
+    }
+
+    /// Counts a loss; where it is time to tell, how many there were since the last time.
+    fn due(&mut self, now: Instant) -> Option<u64> {
+        self.untold += 1;
+        if self.told.is_some_and(|told| now - told < TELL_EVERY) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(std::mem::take(&mut self.untold))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use parking_lot::Mutex;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+
+    const PEER: SocketAddr =
+        SocketAddr::V4(std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1));
+
+    /// Connections by number, and errors by the system's.
+    struct Script(Mutex<VecDeque<Result<i32, i32>>>);
+
+    impl Source for Script {
+        type Stream = i32;
+
+        async fn accept(&self) -> io::Result<(i32, SocketAddr)> {
+            let next = self.0.lock().pop_front();
+            match next {
+                Some(Ok(number)) => Ok((number, PEER)),
+                Some(Err(code)) => Err(io::Error::from_raw_os_error(code)),
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn errors_end_nothing_and_no_more_than_the_limit_are_served() {
+        let source = Script(Mutex::new([Err(24), Ok(1), Err(103), Ok(2), Ok(3)].into()));
+        let (served, mut seen) = unbounded_channel();
+        let one = |number: i32, _| {
+            let served = served.clone();
+            async move {
+                served.send(number).unwrap();
+                std::future::pending().await
+            }
+        };
+        let mut open = JoinSet::new();
+        let first_two = async { (seen.recv().await.unwrap(), seen.recv().await.unwrap()) };
+        tokio::select! {
+            () = take_in(&source, 2, &mut open, one) => {}
+            numbers = first_two => assert_eq!(numbers, (1, 2)),
+        }
+        assert_eq!(open.len(), 2);
+    }
+
+    #[test]
+    fn losses_are_told_once_in_a_while_and_all_are_counted() {
+        let (mut losses, now) = (Losses::default(), Instant::now());
+        assert_eq!(losses.due(now), Some(1));
+        assert!((0..1000).all(|_| losses.due(now).is_none()));
+        assert_eq!(losses.due(now + TELL_EVERY), Some(1001));
+    }
 }

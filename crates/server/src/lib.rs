@@ -13,6 +13,7 @@ mod credentials;
 mod flight;
 #[doc(hidden)]
 pub mod fuzzing;
+mod guard;
 mod http;
 mod listen;
 mod metrics;

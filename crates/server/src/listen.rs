@@ -9,6 +9,7 @@ use thalweg_types::{Error, Result, SqlState};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::admission::Admission;
 use crate::auth::{Policy, Users, administrator_password};
@@ -16,7 +17,7 @@ use crate::config::ServerConfig;
 use crate::connections::Connections;
 use crate::metrics::Metrics;
 use crate::postgres;
-use crate::shared::Shared;
+use crate::shared::{Shared, Stage};
 use crate::tls::Tls;
 use crate::trace::Observer;
 use crate::{flight, http};
@@ -54,14 +55,14 @@ impl Server {
         let metrics = Metrics::new();
         let observer = Observer::new(&metrics, &database, &config);
         let shared = Arc::new(Shared {
-            users: Arc::new(Users::new(database.clone())),
+            users: Arc::new(Users::new(database.clone(), limits.startup_timeout())),
             policy,
             tls,
             connections: Connections::new(limits.connections, Arc::clone(&database.env().clock)),
             admission: Admission::new(limits.statements, limits.queue_timeout()),
             metrics,
             observer,
-            draining: watch::Sender::new(false),
+            stage: watch::Sender::new(Stage::Serving),
             database,
             config,
         });
@@ -92,20 +93,23 @@ impl Server {
 
     /// Takes nobody in any more, lets running statements end, and then ends.
     pub async fn shut_down(mut self) {
-        self.shared.draining.send_replace(true);
+        self.shared.stage.send_replace(Stage::Draining);
+        let deadline = Instant::now() + self.shared.config.limits.drain_timeout();
         let gone = async {
             while self.shared.connections.open() > 0 {
                 pause().await;
             }
         };
-        let timeout = self.shared.config.limits.drain_timeout();
-        if tokio::time::timeout(timeout, gone).await.is_err() {
+        if tokio::time::timeout_at(deadline, gone).await.is_err() {
             for connection in self.shared.connections.all() {
                 connection.terminate();
             }
             // What was cancelled gets the time to say so.
             pause().await;
         }
+        self.shared.stage.send_replace(Stage::Closing);
+        let arrived = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout_at(deadline, arrived).await;
         self.tasks.shutdown().await;
     }
 }
@@ -128,3 +132,6 @@ fn local(listener: &TcpListener) -> Result<SocketAddr> {
         .local_addr()
         .map_err(|error| Error::internal(format!("a port has no address: {error}")))
 }
+
+#[cfg(test)]
+mod tests;

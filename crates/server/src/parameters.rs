@@ -11,7 +11,7 @@ use thalweg_dialect::types::{arrow_type, from_field};
 use thalweg_query::{Prepared, ScalarValue};
 use thalweg_types::{Column, ColumnId, DataType as SqlType, Error, Result, SqlState};
 
-use crate::texts::without_zero;
+use crate::texts::column_without_zero;
 
 /// The values of one run.
 pub(crate) type Row = Vec<ScalarValue>;
@@ -38,13 +38,9 @@ pub(crate) fn rows(prepared: &Prepared, batch: &RecordBatch) -> Result<Vec<Row>>
 }
 
 fn value(column: &ArrayRef, row: usize) -> Result<ScalarValue> {
-    let value = ScalarValue::try_from_array(column, row).map_err(|error| {
+    ScalarValue::try_from_array(column, row).map_err(|error| {
         Error::new(SqlState::PROTOCOL_VIOLATION, "a parameter cannot be read").with_source(error)
-    })?;
-    if let ScalarValue::Utf8View(Some(text)) = &value {
-        without_zero(text)?;
-    }
-    Ok(value)
+    })
 }
 
 /// One row of texts in the forms that literals have.
@@ -72,6 +68,7 @@ fn fitted(column: &ArrayRef, field: &FieldRef, parameter: &FieldRef) -> Result<A
         }
         _ => (Arc::clone(column), Arc::clone(field)),
     };
+    column_without_zero(&column)?;
     let is_text =
         matches!(column.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     if matches!(data_type, SqlType::Text { .. }) && !is_text {

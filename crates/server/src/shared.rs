@@ -25,8 +25,17 @@ pub(crate) struct Shared {
     pub(crate) admission: Admission,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) observer: Arc<Observer>,
-    /// True once the server was told to end.
-    pub(crate) draining: watch::Sender<bool>,
+    pub(crate) stage: watch::Sender<Stage>,
+}
+
+/// How far a server is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Serving,
+    /// No statement is taken any more; those that run may end.
+    Draining,
+    /// All statements have ended; what is on its way to clients may arrive.
+    Closing,
 }
 
 impl Shared {
@@ -48,15 +57,20 @@ impl Shared {
         Connections::list(place, peer, &role, session.cancel_handle())
     }
 
-    /// Resolves when the server is told to end.
-    pub(crate) fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut draining = self.draining.subscribe();
+    /// Resolves when the server has reached a stage.
+    pub(crate) fn reached(&self, wanted: Stage) -> impl Future<Output = ()> + Send + use<> {
+        let mut stage = self.stage.subscribe();
         async move {
-            let _ = draining.wait_for(|draining| *draining).await;
+            let _ = stage.wait_for(|stage| *stage >= wanted).await;
         }
     }
 
+    /// Resolves when the server is told to end.
+    pub(crate) fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.reached(Stage::Draining)
+    }
+
     pub(crate) fn is_draining(&self) -> bool {
-        *self.draining.borrow()
+        *self.stage.borrow() >= Stage::Draining
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pgwire::api::auth::sasl::scram::ScramServerAuth;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -16,6 +17,10 @@ use crate::config::TlsConfig;
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
     pub(crate) config: Arc<ServerConfig>,
+    /// The certificates' text.
+    pub(crate) certificate_pem: Arc<[u8]>,
+    /// Whether passwords can be bound to the certificate: SCRAM knows some kinds of signatures.
+    pub(crate) binds: bool,
 }
 
 impl Tls {
@@ -29,8 +34,10 @@ impl Tls {
             (Some(certificate), Some(key)) => (certificate, key),
             _ => return Err(invalid("tls.certificate and tls.key belong together".to_owned())),
         };
-        let chain = CertificateDer::pem_file_iter(certificate)
-            .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
+        #[expect(clippy::disallowed_methods, reason = "it is no file of the database")]
+        let pem = std::fs::read(certificate).map_err(|error| unreadable(certificate, &error))?;
+        let chain = CertificateDer::pem_slice_iter(&pem)
+            .collect::<std::result::Result<Vec<_>, _>>()
             .map_err(|error| unreadable(certificate, &error))?;
         if chain.is_empty() {
             return Err(invalid(format!("{} holds no certificate", certificate.display())));
@@ -42,7 +49,12 @@ impl Tls {
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
             .map_err(|error| invalid(format!("TLS cannot be set up: {error}")))?;
         let config = Arc::new(config);
-        Ok(Some(Tls { acceptor: TlsAcceptor::from(Arc::clone(&config)), config }))
+        Ok(Some(Tls {
+            acceptor: TlsAcceptor::from(Arc::clone(&config)),
+            config,
+            binds: ScramServerAuth::new().configure_certificate(&pem).is_ok(),
+            certificate_pem: pem.into(),
+        }))
     }
 }
 

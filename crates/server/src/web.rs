@@ -1,9 +1,12 @@
 //! What the front ends on HTTP have in common: gRPC is HTTP, too. Connections come in, with TLS
 //! where the server has a certificate, and end gracefully when the server does.
+//!
+//! Each front end speaks one version of HTTP. A client that asks nothing is not kept.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -15,27 +18,48 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use crate::accept;
-use crate::shared::Shared;
+use crate::shared::{Shared, Stage};
 
 /// What one front end speaks.
 #[derive(Clone)]
 pub(crate) struct Web {
     shared: Arc<Shared>,
     router: Router,
+    kind: Kind,
     builder: Builder<TokioExecutor>,
     acceptor: Option<TlsAcceptor>,
 }
 
-/// The protocols that TLS clients are offered.
-pub(crate) type Protocols = &'static [&'static [u8]];
+/// Which front end it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// HTTP/2, which no browser speaks unencrypted.
+    Grpc,
+    /// HTTP/1, open until everybody else is gone: it tells whether the server is ready.
+    Http,
+}
 
-pub(crate) const GRPC: Protocols = &[b"h2"];
-pub(crate) const HTTP: Protocols = &[b"http/1.1"];
+impl Kind {
+    /// What TLS clients are offered.
+    fn protocol(self) -> &'static [u8] {
+        match self {
+            Kind::Grpc => b"h2",
+            Kind::Http => b"http/1.1",
+        }
+    }
+
+    /// How far the server gets with this front end open.
+    fn lasts_until(self) -> Stage {
+        match self {
+            Kind::Grpc => Stage::Draining,
+            Kind::Http => Stage::Closing,
+        }
+    }
+}
 
 /// How much a client may send ahead: enough that a fast network never waits for the server.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
@@ -46,8 +70,11 @@ const SEND_BUFFER_BYTES: usize = 2 << 20;
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 impl Web {
-    pub(crate) fn new(shared: Arc<Shared>, router: Router, protocols: Protocols) -> Web {
-        let mut builder = Builder::new(TokioExecutor::new());
+    pub(crate) fn new(shared: Arc<Shared>, router: Router, kind: Kind) -> Web {
+        let mut builder = match kind {
+            Kind::Grpc => Builder::new(TokioExecutor::new()).http2_only(),
+            Kind::Http => Builder::new(TokioExecutor::new()).http1_only(),
+        };
         let timeout = shared.config.limits.startup_timeout();
         builder.http1().timer(TokioTimer::new()).header_read_timeout(timeout);
         builder
@@ -59,50 +86,40 @@ impl Web {
             .keep_alive_interval(KEEPALIVE);
         let acceptor = shared.tls.as_ref().map(|tls| {
             let mut config = tls.config.as_ref().clone();
-            config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+            config.alpn_protocols = vec![kind.protocol().to_vec()];
             TlsAcceptor::from(Arc::new(config))
         });
-        Web { shared, router, builder, acceptor }
+        Web { shared, router, kind, builder, acceptor }
     }
 
-    /// Takes connections in until the server drains, and lets their requests end.
+    /// Takes connections in as long as this front end lasts, and lets their requests end.
     pub(crate) async fn serve(self, listener: TcpListener) {
-        accept::serve(&self.shared, listener, |stream, peer| self.clone().connection(stream, peer))
-            .await;
+        let one = |stream, peer| self.clone().connection(stream, peer);
+        accept::serve(&self.shared, listener, self.kind.lasts_until(), one).await;
     }
 
     /// A connection on which nothing is asked in time is dropped: who opened it may be gone.
     async fn connection(self, stream: TcpStream, peer: SocketAddr) {
-        let asked = Arc::new(Notify::new());
-        let first = Arc::clone(&asked);
-        let timeout = self.shared.config.limits.startup_timeout();
-        let silent = async move {
-            if tokio::time::timeout(timeout, first.notified()).await.is_ok() {
-                std::future::pending::<()>().await;
-            }
-        };
-        tokio::select! {
-            () = self.secured(stream, peer, asked) => {}
-            () = silent => tracing::debug!(%peer, "a client asked nothing in time"),
-        }
-    }
-
-    async fn secured(&self, stream: TcpStream, peer: SocketAddr, asked: Arc<Notify>) {
         match &self.acceptor {
-            None => self.requests(stream, peer, asked).await,
-            Some(acceptor) => match acceptor.accept(stream).await {
-                Ok(stream) => self.requests(stream, peer, asked).await,
-                Err(error) => tracing::debug!(%peer, %error, "TLS failed"),
-            },
+            None => self.requests(stream, peer).await,
+            Some(acceptor) => {
+                let timeout = self.shared.config.limits.startup_timeout();
+                match tokio::time::timeout(timeout, acceptor.accept(stream)).await {
+                    Ok(Ok(stream)) => self.requests(stream, peer).await,
+                    Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS failed"),
+                    Err(_) => tracing::debug!(%peer, "TLS took too long"),
+                }
+            }
         }
     }
 
-    async fn requests<S>(&self, stream: S, peer: SocketAddr, asked: Arc<Notify>)
+    async fn requests<S>(&self, stream: S, peer: SocketAddr)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let asked = AtomicBool::new(false);
         let service = service_fn(|mut request: Request<Incoming>| {
-            asked.notify_one();
+            asked.store(true, Ordering::Relaxed);
             request.extensions_mut().insert(ConnectInfo(peer));
             let answer = self.router.clone().oneshot(request.map(axum::body::Body::new));
             async { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
@@ -111,13 +128,27 @@ impl Web {
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = self.shared.drained() => {
+            () = self.shared.reached(self.kind.lasts_until()) => {
                 connection.as_mut().graceful_shutdown();
-                connection.await
+                match asked.load(Ordering::Relaxed) {
+                    true => connection.await,
+                    // Nothing is on its way, in either direction.
+                    false => Ok(()),
+                }
             }
+            () = silence(&asked, self.shared.config.limits.startup_timeout()) => Ok(()),
         };
         if let Err(error) = ended {
             tracing::debug!(%peer, error, "a connection broke");
         }
+    }
+}
+
+/// Resolves after a time in which nothing was asked.
+#[expect(clippy::disallowed_methods, reason = "it is a client that is waited for")]
+async fn silence(asked: &AtomicBool, time: Duration) {
+    tokio::time::sleep(time).await;
+    if asked.load(Ordering::Relaxed) {
+        std::future::pending().await
     }
 }

@@ -10,12 +10,18 @@ use thalweg_server::{Server, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+const JSON: &str = "Content-Type: application/json\r\n";
+
 async fn server(method: AuthConfig) -> Server {
     let mut config = ServerConfig::default();
+    config.auth.method = method;
+    started(config).await
+}
+
+async fn started(mut config: ServerConfig) -> Server {
     config.listen.grpc_port = 0;
     config.listen.postgres_port = 0;
     config.listen.http_port = 0;
-    config.auth.method = method;
     let database = Database::in_memory().unwrap();
     let mut session = database.session();
     session.execute("CREATE ROLE eve LOGIN PASSWORD 'secret'").await.unwrap();
@@ -41,8 +47,12 @@ impl Answer {
 }
 
 async fn call(address: SocketAddr, head: &str, body: &str) -> Answer {
+    promise(address, head, body, body.len()).await
+}
+
+/// Sends a body and says that it has so many bytes.
+async fn promise(address: SocketAddr, head: &str, body: &str, length: usize) -> Answer {
     let mut socket = TcpStream::connect(address).await.unwrap();
-    let length = body.len();
     let request = format!("{head}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}");
     socket.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
@@ -124,12 +134,11 @@ async fn statements_take_parameters_and_tell_what_they_did() {
         sql(&server, "CREATE TABLE t (n bigint PRIMARY KEY, name text)").await.json()["tag"],
         "CREATE TABLE"
     );
-    let json_type = "Content-Type: application/json\r\n";
     let insert = r#"{"sql": "INSERT INTO t VALUES ($1, $2)", "parameters": [7, null]}"#;
-    let told = post(&server, "/sql", json_type, insert).await;
+    let told = post(&server, "/sql", JSON, insert).await;
     assert_eq!((told.status, &told.json()["tag"]), (200, &json!("INSERT 0 1")));
     let select = r#"{"sql": "SELECT n, name FROM t WHERE n = $1", "parameters": ["7"]}"#;
-    let rows = post(&server, "/sql", json_type, select).await;
+    let rows = post(&server, "/sql", JSON, select).await;
     assert_eq!(rows.json(), json!({"n": 7, "name": null}));
 }
 
@@ -173,4 +182,120 @@ async fn strangers_and_web_pages_are_kept_out() {
     let basic = "Authorization: Basic ZXZlOnNlY3JldA==\r\n";
     let eve = post(&guarded, "/sql", basic, "SELECT current_user AS me").await;
     assert_eq!((eve.status, eve.json()), (200, json!({"me": "eve"})));
+}
+
+/// The SQLSTATE that an answer tells, which has to be in the form of all errors.
+fn sqlstate(answer: &Answer) -> String {
+    assert!(answer.headers.contains("content-type: application/json"), "{}", answer.headers);
+    answer.json()["error"]["sqlstate"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_refusal_of_a_statement_has_one_form() {
+    let server = server(AuthConfig::Auto).await;
+    let wide = |count: usize| vec!["1"; count].join(", ");
+    let table: Vec<String> = (0..1_601).map(|number| format!("c{number} int")).collect();
+    let long = " ".repeat((16 << 20) + 1);
+    for (path, headers, body, status, state) in [
+        ("/sql?format=csv&format=json", "", "SELECT 1", 400, "22023"),
+        ("/sql?fromat=csv", "", "SELECT 1", 400, "22023"),
+        ("/sql?format=xml", "", "SELECT 1", 400, "22023"),
+        ("/sql", "", long.as_str(), 413, "54000"),
+        ("/sql", "", "SELECT 'a\0b'", 400, "22021"),
+        ("/sql", JSON, r#"{"sql": "SELECT 'a\u0000b'"}"#, 400, "22021"),
+        ("/sql", JSON, r#"{"sql": "SELECT $1::text", "parameters": ["\u0000"]}"#, 400, "22021"),
+        ("/sql", JSON, r#"{"sql": "SELECT $1::text[]", "parameters": ["{\u0000}"]}"#, 400, "22021"),
+        ("/sql", JSON, r#"{"sql": "SELECT $1", "parameters": [1, 2]}"#, 400, "08P01"),
+        ("/sql", "", "SELECT $1", 400, "42P02"),
+        ("/sql", "", "SELECT 1 WHERE 1 IN ($2)", 400, "42P02"),
+        ("/sql", "", "CREATE VIEW v AS SELECT $1", 400, "42P02"),
+        ("/sql", "", &format!("SELECT {}", wide(70_000)), 413, "54011"),
+        ("/sql", "", &format!("SELECT * FROM (SELECT {}) a", wide(1_665)), 413, "54011"),
+        ("/sql", "", &format!("VALUES ({})", wide(1_665)), 413, "54011"),
+        ("/sql", "", &format!("CREATE TABLE wide ({})", table.join(", ")), 413, "54011"),
+        ("/sql", "", "SELECT repeat('x', 2000000000)", 413, "54000"),
+        ("/sql", "", "SELECT lpad('x', 2000000000)", 413, "54000"),
+        ("/sql", "", "COPY (SELECT 1) TO STDOUT (FORMAT binary)", 501, "0A000"),
+    ] {
+        let answer = post(&server, path, headers, body).await;
+        let told = format!("{path} {}", &body[..body.len().min(80)]);
+        assert_eq!((answer.status, sqlstate(&answer).as_str()), (status, state), "{told}");
+    }
+    let widest = format!("SELECT {}", wide(1_664));
+    assert_eq!(sql(&server, &widest).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_keep_their_digits() {
+    let server = server(AuthConfig::Auto).await;
+    let body = r#"{"sql":
+        "SELECT $1::numeric(30, 2)::text AS a, $2::bigint::text AS b, $3::text AS c",
+        "parameters": [12345678901234567890.10, 9007199254740993, 1.50]}"#;
+    let answer = post(&server, "/sql", JSON, body).await;
+    let expected = json!({"a": "12345678901234567890.10", "b": "9007199254740993", "c": "1.50"});
+    assert_eq!(answer.json(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_says_itself_how_its_rows_look() {
+    let server = server(AuthConfig::Auto).await;
+    let rows = "COPY (SELECT 1 AS a, NULL AS b, 'x' AS c) TO STDOUT";
+    for (options, kind, body) in [
+        ("", "text/plain", "1\t\\N\tx\n"),
+        (" (DELIMITER ';', NULL '-')", "text/plain", "1;-;x\n"),
+        (" (FORMAT csv)", "text/csv", "1,,x\n"),
+        (" DELIMITER '|' CSV HEADER QUOTE '*' FORCE QUOTE c", "text/csv", "a|b|c\n1||*x*\n"),
+    ] {
+        let answer = post(&server, "/sql?format=json", "", &format!("{rows}{options}")).await;
+        assert_eq!((answer.status, answer.text()), (200, body), "{options}");
+        assert!(answer.headers.contains(&format!("content-type: {kind}")), "{}", answer.headers);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_is_refused_ahead_of_what_they_send() {
+    let guarded = server(AuthConfig::Password).await;
+    let head = "POST /sql HTTP/1.1\r\nHost: localhost\r\n";
+    // The statement never comes.
+    let stranger = promise(guarded.addresses().http, head, "", 1 << 20).await;
+    assert_eq!((stranger.status, sqlstate(&stranger).as_str()), (401, "28000"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_never_comes_is_not_waited_for() {
+    let mut config = ServerConfig::default();
+    config.limits.startup_timeout_ms = 50;
+    let server = started(config).await;
+    let head = "POST /sql HTTP/1.1\r\nHost: localhost\r\n";
+    let late = promise(server.addresses().http, head, "SELECT", 8).await;
+    assert_eq!(sqlstate(&late), "08006");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_ends_says_so_until_everybody_is_gone() {
+    let server = server(AuthConfig::Auto).await;
+    let address = server.addresses().http;
+    let mut reader = TcpStream::connect(address).await.unwrap();
+    let endless = "SELECT a.i FROM generate_series(1, 1000000) AS a(i), \
+                   generate_series(1, 1000000) AS b(i)";
+    let length = endless.len();
+    let request = format!(
+        "POST /sql HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{endless}"
+    );
+    reader.write_all(request.as_bytes()).await.unwrap();
+    reader.read_exact(&mut [0; 100]).await.unwrap();
+    let ending = tokio::spawn(server.shut_down());
+    let ready = "GET /health/ready HTTP/1.1\r\nHost: localhost\r\n";
+    while call(address, ready, "").await.status == 200 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(call(address, ready, "").await.text(), "shutting down\n");
+    let live = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n";
+    assert_eq!(call(address, live, "").await.status, 200);
+    let head = "POST /sql HTTP/1.1\r\nHost: localhost\r\n";
+    let late = call(address, head, "SELECT 1").await;
+    assert_eq!((late.status, sqlstate(&late).as_str()), (503, "57P03"));
+    drop(reader);
+    ending.await.unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
 }

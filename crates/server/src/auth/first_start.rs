@@ -45,7 +45,7 @@ mod tests {
         let password = administrator_password(&database, open).await.unwrap().unwrap();
         assert_eq!(password.len(), LENGTH);
         assert_eq!(administrator_password(&database, open).await.unwrap(), None);
-        let users = Users::new(database);
+        let users = Users::new(database, std::time::Duration::from_secs(30));
         let peer = std::net::IpAddr::from([10, 0, 0, 1]);
         assert!(users.check_password(BOOTSTRAP_ROLE, &password, peer).await.is_ok());
         assert!(users.check_password(BOOTSTRAP_ROLE, "guess", peer).await.is_err());

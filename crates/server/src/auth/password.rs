@@ -4,12 +4,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use ring::digest;
 use thalweg_query::{Database, Role, ScramVerifier};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::remembered::Remembered;
 use super::throttle::Throttle;
-use super::tokens::Tokens;
+use super::tokens::{Grounds, Tokens};
 use super::{refused, secret};
 
 /// Somebody who showed who they are.
@@ -30,13 +31,14 @@ pub struct Users {
 }
 
 impl Users {
+    /// The users of a database, where clients have so much time to show who they are.
     #[must_use]
-    pub fn new(database: Database) -> Users {
+    pub fn new(database: Database, time: Duration) -> Users {
         Users {
             database,
             seed: secret(),
             remembered: Mutex::new(Remembered::new(&secret())),
-            throttle: Mutex::default(),
+            throttle: Mutex::new(Throttle::within(time)),
             tokens: Mutex::default(),
         }
     }
@@ -106,7 +108,7 @@ impl Users {
         }
     }
 
-    /// An exchange of a front end's own failed.
+    /// An exchange of a front end's own came to its end, and the password was wrong.
     pub fn failed(&self, user: &str, peer: IpAddr) {
         self.throttle.lock().failed(user, peer, self.now());
     }
@@ -116,23 +118,40 @@ impl Users {
         self.throttle.lock().succeeded(user, peer);
     }
 
-    /// A token that stands for somebody who was let in.
+    /// A token that stands for somebody who was let in, for as long as nothing of that changes.
     #[must_use]
     pub fn issue_token(&self, identity: &Identity) -> String {
-        self.tokens.lock().issue(&identity.user, self.now())
+        let grounds = self.grounds(&identity.user);
+        self.tokens.lock().issue(&identity.user, grounds, self.now())
     }
 
     /// Whom a token stands for.
     ///
     /// # Errors
-    /// Where it is none, or spent, or its user may no longer log in.
+    /// Where it is none, or spent, or its user may no longer log in; has another password since, or
+    /// a password whose time is over; or is another user of the same name.
     pub fn check_token(&self, token: &str) -> Result<Identity> {
-        let user = self.tokens.lock().user_of(token, self.now()).map(str::to_owned);
-        let user = user.ok_or_else(|| {
+        let tokens = self.tokens.lock();
+        let found = tokens.user_of(token, self.now());
+        let user = found.map(|(user, grounds)| (user.to_owned(), grounds));
+        drop(tokens);
+        let good = user.filter(|(user, grounds)| *grounds == self.grounds(user));
+        let (user, _) = good.ok_or_else(|| {
             Error::new(SqlState::INVALID_AUTHORIZATION, "the token is not valid")
                 .with_hint("Log in again for a new one.")
         })?;
         self.admit(&user)
+    }
+
+    /// What a user is let in by now: changes with the role, its password, and whether that is good.
+    fn grounds(&self, user: &str) -> Grounds {
+        let Some(role) = self.database.role(user) else { return Grounds::default() };
+        let password = role.password.as_ref().map_or("", |password| password.0.as_str());
+        let mut digest = digest::Context::new(&digest::SHA256);
+        digest.update(&role.id.0.to_le_bytes());
+        digest.update(&[u8::from(self.is_good(&role))]);
+        digest.update(password.as_bytes());
+        digest.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
     pub fn revoke_token(&self, token: &str) {

@@ -7,8 +7,9 @@ use std::time::Duration;
 /// The wait after the first failure; it doubles with each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const STEP_MAX: Duration = Duration::from_secs(10);
-/// However many attempts are made at once, none waits longer.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+/// However many attempts are made at once, none waits longer: a client has to live to hear that its
+/// password is wrong, or right.
+const WAIT_MAX: Duration = STEP_MAX;
 /// After this long without a failure all is forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 /// How many pairs of user and peer are remembered.
@@ -18,9 +19,9 @@ type Key = (String, IpAddr);
 
 /// Failures by user and peer. Another peer is not slowed down: nobody can lock a user out from
 /// elsewhere.
-#[derive(Default)]
 pub(super) struct Throttle {
     failures: HashMap<Key, Failures>,
+    wait_max: Duration,
 }
 
 #[derive(Clone, Copy)]
@@ -31,7 +32,18 @@ struct Failures {
     next: Duration,
 }
 
+impl Default for Throttle {
+    fn default() -> Throttle {
+        Throttle { failures: HashMap::new(), wait_max: WAIT_MAX }
+    }
+}
+
 impl Throttle {
+    /// For a server that gives clients so much time to show who they are.
+    pub(super) fn within(time: Duration) -> Throttle {
+        Throttle { wait_max: WAIT_MAX.min(time / 2), ..Throttle::default() }
+    }
+
     /// How long an attempt has to wait. Attempts that are made at once wait for each other, so that
     /// guessing on many connections is no faster.
     pub(super) fn wait(&mut self, user: &str, peer: IpAddr, now: Duration) -> Duration {
@@ -40,7 +52,7 @@ impl Throttle {
             return Duration::ZERO;
         };
         let step = failures.step();
-        let turn = failures.next.max(now + step).min(now + WAIT_MAX);
+        let turn = failures.next.max(now + step).min(now + self.wait_max);
         failures.next = turn + step;
         turn - now
     }
@@ -119,6 +131,16 @@ mod tests {
         let waits: Vec<Duration> = (0..1000).map(|_| throttle.wait("ann", PEER, NOW)).collect();
         assert_eq!(waits[..3], [100, 200, 300].map(Duration::from_millis));
         assert_eq!(waits[999], WAIT_MAX);
+    }
+
+    #[test]
+    fn no_wait_outlasts_the_time_to_log_in() {
+        let limits = crate::LimitsConfig::default();
+        for time in [limits.startup_timeout(), Duration::from_secs(2)] {
+            let mut throttle = Throttle::within(time);
+            (0..40).for_each(|_| throttle.failed("ann", PEER, NOW));
+            assert!((0..100).all(|_| throttle.wait("ann", PEER, NOW) <= time / 2));
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Bearer tokens: 256 random bits that stand for a user until they expire.
+//! Bearer tokens: 256 random bits that stand for a user until they expire, or until the user is no
+//! longer who the token was given to.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -9,6 +10,8 @@ use super::secret;
 
 /// How many tokens are good at once; the oldest goes first.
 const TOKENS_MAX: usize = 10_000;
+/// How many of them are one user's: who logs in again and again only loses tokens of their own.
+const OF_USER_MAX: usize = 1_000;
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 
 /// Kept by their hashes, so that what is in memory lets nobody in.
@@ -22,28 +25,48 @@ type Hash = [u8; 32];
 
 struct Token {
     user: String,
+    /// What the user was let in by.
+    grounds: Grounds,
     expires: Duration,
 }
 
+/// What stands for a role's number and its password.
+pub(super) type Grounds = [u8; 32];
+
 impl Tokens {
     /// A new token, as text.
-    pub(super) fn issue(&mut self, user: &str, now: Duration) -> String {
+    pub(super) fn issue(&mut self, user: &str, grounds: Grounds, now: Duration) -> String {
         let text: String = secret().iter().map(|byte| format!("{byte:02x}")).collect();
+        self.make_room_of(user);
         self.make_room(now);
         let hash = hash_of(&text);
         self.order.push_back(hash);
-        self.by_hash.insert(hash, Token { user: user.to_owned(), expires: now + LIFETIME });
+        let token = Token { user: user.to_owned(), grounds, expires: now + LIFETIME };
+        self.by_hash.insert(hash, token);
         text
     }
 
-    /// Whose token it is, if it is good.
-    pub(super) fn user_of(&self, text: &str, now: Duration) -> Option<&str> {
+    /// Whose token it is, and on what grounds, if it is good.
+    pub(super) fn user_of(&self, text: &str, now: Duration) -> Option<(&str, Grounds)> {
         let token = self.by_hash.get(&hash_of(text))?;
-        (now < token.expires).then_some(token.user.as_str())
+        (now < token.expires).then_some((token.user.as_str(), token.grounds))
     }
 
     pub(super) fn revoke(&mut self, text: &str) {
-        self.by_hash.remove(&hash_of(text));
+        let hash = hash_of(text);
+        if self.by_hash.remove(&hash).is_some() {
+            self.order.retain(|other| *other != hash);
+        }
+    }
+
+    /// Takes the oldest token of a user who has as many as one may have.
+    fn make_room_of(&mut self, user: &str) {
+        let is_users = |hash: &Hash| self.by_hash.get(hash).is_some_and(|token| token.user == user);
+        let mut places = (0..self.order.len()).filter(|place| is_users(&self.order[*place]));
+        let oldest = places.next().filter(|_| places.count() + 1 >= OF_USER_MAX);
+        if let Some(hash) = oldest.and_then(|place| self.order.remove(place)) {
+            self.by_hash.remove(&hash);
+        }
     }
 
     /// All tokens live equally long: the oldest are the first to expire.
@@ -75,10 +98,10 @@ mod tests {
     #[test]
     fn a_token_is_good_until_it_expires_or_is_revoked() {
         let mut tokens = Tokens::default();
-        let (ann, bob) = (tokens.issue("ann", NOW), tokens.issue("bob", NOW));
+        let (ann, bob) = (tokens.issue("ann", [1; 32], NOW), tokens.issue("bob", [2; 32], NOW));
         assert_eq!(ann.len(), 64);
         assert_ne!(ann, bob);
-        assert_eq!(tokens.user_of(&ann, NOW), Some("ann"));
+        assert_eq!(tokens.user_of(&ann, NOW), Some(("ann", [1; 32])));
         assert_eq!(tokens.user_of(&ann, NOW + LIFETIME), None);
         assert_eq!(tokens.user_of("", NOW), None);
         tokens.revoke(&bob);
@@ -88,12 +111,25 @@ mod tests {
     #[test]
     fn the_table_is_bounded() {
         let mut tokens = Tokens::default();
-        let first = tokens.issue("ann", NOW);
-        let all: Vec<String> = (0..TOKENS_MAX).map(|_| tokens.issue("ann", NOW)).collect();
+        let mut issue = |number: usize, now| tokens.issue(&format!("user {number}"), [1; 32], now);
+        let first = issue(0, NOW);
+        let all: Vec<String> = (1..=TOKENS_MAX).map(|number| issue(number, NOW)).collect();
         assert_eq!((tokens.by_hash.len(), tokens.order.len()), (TOKENS_MAX, TOKENS_MAX));
         assert_eq!(tokens.user_of(&first, NOW), None);
-        assert_eq!(tokens.user_of(&all[0], NOW), Some("ann"));
-        tokens.issue("ann", NOW + LIFETIME);
+        assert_eq!(tokens.user_of(&all[0], NOW), Some(("user 1", [1; 32])));
+        tokens.issue("ann", [1; 32], NOW + LIFETIME);
         assert_eq!(tokens.by_hash.len(), 1, "what is spent is removed");
+    }
+
+    #[test]
+    fn nobody_crowds_others_out() {
+        let mut tokens = Tokens::default();
+        let bob = tokens.issue("bob", [2; 32], NOW);
+        let all: Vec<String> =
+            (0..=TOKENS_MAX).map(|_| tokens.issue("ann", [1; 32], NOW)).collect();
+        assert!(tokens.user_of(&bob, NOW).is_some());
+        let good = all.iter().filter(|token| tokens.user_of(token, NOW).is_some()).count();
+        assert_eq!(good, OF_USER_MAX);
+        assert!(tokens.user_of(&all[all.len() - 1], NOW).is_some());
     }
 }

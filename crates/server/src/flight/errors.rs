@@ -38,11 +38,13 @@ pub(crate) fn status(error: &Error) -> Status {
 /// gRPC's code for a SQLSTATE.
 fn code(sqlstate: &str) -> Code {
     match sqlstate {
-        "42P01" | "42703" | "42704" | "42883" | "3F000" | "58P01" | "26000" => Code::NotFound,
+        "42P01" | "42703" | "42704" | "42883" | "3D000" | "3F000" | "58P01" | "26000" | "34000" => {
+            Code::NotFound
+        }
         "42P06" | "42P07" | "42710" | "23505" => Code::AlreadyExists,
-        "42501" => Code::PermissionDenied,
-        "54000" | "54001" => Code::ResourceExhausted,
+        "42501" | "0LP01" => Code::PermissionDenied,
         "57014" => Code::Cancelled,
+        "08P01" => Code::InvalidArgument,
         "58030" => Code::Unavailable,
         "XX001" => Code::DataLoss,
         _ => match sqlstate.get(..2).unwrap_or_default() {
@@ -52,7 +54,7 @@ fn code(sqlstate: &str) -> Code {
             "21" | "22" | "42" => Code::InvalidArgument,
             "28" => Code::Unauthenticated,
             "40" => Code::Aborted,
-            "53" => Code::ResourceExhausted,
+            "53" | "54" => Code::ResourceExhausted,
             "57" => Code::Unavailable,
             _ => Code::Internal,
         },
@@ -80,6 +82,8 @@ mod tests {
     fn codes_follow_from_sqlstates() {
         for (state, code) in [
             (SqlState::SYNTAX_ERROR, Code::InvalidArgument),
+            (SqlState::PROTOCOL_VIOLATION, Code::InvalidArgument),
+            (SqlState::CONNECTION_FAILURE, Code::Unavailable),
             (SqlState::UNDEFINED_TABLE, Code::NotFound),
             (SqlState::DUPLICATE_TABLE, Code::AlreadyExists),
             (SqlState::UNIQUE_VIOLATION, Code::AlreadyExists),
@@ -96,6 +100,17 @@ mod tests {
             (SqlState::DATA_CORRUPTED, Code::DataLoss),
         ] {
             assert_eq!(status(&Error::new(state, "x")).code(), code, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_servers_own_mistakes_are_internal() {
+        for state in [
+            "08006", "08P01", "0A000", "0LP01", "21000", "22P02", "23502", "25P02", "26000",
+            "28000", "2BP01", "34000", "3B001", "3D000", "3F000", "40001", "42601", "53200",
+            "54000", "54001", "54011", "55000", "55006", "57P03", "58030", "58P01",
+        ] {
+            assert_ne!(code(state), Code::Internal, "{state}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! The Flight service as gRPC sees it: who calls is found out here, ahead of everything else, and
 //! `DoGet` is answered here, with frames that no layer below copies.
+//!
+//! Promises: no web page gets in, and whoever has not shown who they are sends a few bytes at most.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,7 +17,7 @@ use bytes::Bytes;
 use futures::Stream;
 use hyper::body::Frame as BodyFrame;
 use hyper::header::{CONTENT_TYPE, HeaderValue, SET_COOKIE};
-use hyper::{HeaderMap, Request, Response};
+use hyper::{HeaderMap, Request, Response, StatusCode};
 use prost::Message;
 use thalweg_types::Result;
 use tonic::body::Body;
@@ -29,6 +31,7 @@ use super::errors::status;
 use super::identity::{Caller, peer_of};
 use super::service::FlightCalls;
 use super::upload::protocol;
+use crate::guard::keep_pages_out;
 use crate::pump::Pump;
 
 const HANDSHAKE: &str = "/arrow.flight.protocol.FlightService/Handshake";
@@ -40,33 +43,63 @@ const TICKET_BYTES_MAX: usize = 16 << 20;
 /// Uploads come in messages as large as their clients make them.
 const UPLOAD_BYTES_MAX: usize = 256 << 20;
 
+/// A user and a password.
+const HANDSHAKE_BYTES_MAX: usize = 16 << 10;
+
 #[derive(Clone)]
 pub(crate) struct FrontDoor {
     flight: Arc<Flight>,
+    /// For those who have shown who they are.
     calls: FlightServiceServer<FlightCalls>,
+    /// For those who are about to.
+    handshakes: FlightServiceServer<FlightCalls>,
 }
 
 impl FrontDoor {
     pub(crate) fn new(flight: Arc<Flight>) -> FrontDoor {
-        let calls = FlightServiceServer::new(FlightCalls(Arc::clone(&flight)))
-            .max_decoding_message_size(UPLOAD_BYTES_MAX);
-        FrontDoor { flight, calls }
+        let calls = |bytes_max| {
+            FlightServiceServer::new(FlightCalls(Arc::clone(&flight)))
+                .max_decoding_message_size(bytes_max)
+        };
+        let (calls, handshakes) = (calls(UPLOAD_BYTES_MAX), calls(HANDSHAKE_BYTES_MAX));
+        FrontDoor { flight, calls, handshakes }
     }
 
-    async fn answer(mut self, mut request: Request<Body>) -> Response<Body> {
-        let path = request.uri().path();
-        if path == HANDSHAKE {
-            return forward(&mut self.calls, request).await;
+    async fn answer(mut self, request: Request<Body>) -> Response<Body> {
+        if !is_grpc(request.headers()) {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return response;
         }
-        let caller = match peer_of(request.extensions()) {
-            Ok(peer) => self.flight.identify(request.headers(), peer).await,
-            Err(error) => Err(error),
-        };
-        let caller = match caller {
-            Ok(caller) => caller,
+        let policy = self.flight.shared.policy;
+        let peer = peer_of(request.extensions()).and_then(|peer| {
+            keep_pages_out(policy, request.headers(), request.uri(), peer)?;
+            Ok(peer)
+        });
+        let peer = match peer {
+            Ok(peer) => peer,
             Err(error) => return self.flight.refused(&error).into_http(),
         };
-        let mut response = if path == DO_GET {
+        if request.uri().path() == HANDSHAKE {
+            return self.shake_hands(request).await;
+        }
+        match self.flight.identify(request.headers(), peer).await {
+            Ok(caller) => self.call(caller, request).await,
+            Err(error) => self.flight.refused(&error).into_http(),
+        }
+    }
+
+    async fn shake_hands(&mut self, request: Request<Body>) -> Response<Body> {
+        let time = self.flight.shared.config.limits.startup_timeout();
+        let shaken = tokio::time::timeout(time, forward(&mut self.handshakes, request)).await;
+        shaken.unwrap_or_else(|_| {
+            Status::deadline_exceeded("the handshake did not come in time").into_http()
+        })
+    }
+
+    /// Answers somebody who is known.
+    async fn call(&mut self, caller: Caller, mut request: Request<Body>) -> Response<Body> {
+        let mut response = if request.uri().path() == DO_GET {
             let frames = self.do_get(&caller, request).await;
             frames.map_or_else(|error| status(&error).into_http(), streamed)
         } else {
@@ -95,6 +128,13 @@ impl FrontDoor {
             ticket.map_err(|error| protocol("the ticket cannot be read").with_source(error))?;
         self.flight.do_get(caller, &ticket).await
     }
+}
+
+/// Whether a request says to be one of gRPC's. What a page may send without asking does not.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let rest = kind.and_then(|kind| kind.strip_prefix("application/grpc"));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['+', ';']))
 }
 
 async fn forward(

@@ -14,11 +14,12 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE};
 use hyper::http::Extensions;
 use prost::Message;
-use thalweg_types::{Error, Result};
+use thalweg_types::{Error, Result, SqlState};
 
 use super::Flight;
 use super::kept::Handle;
 use super::seats::Seat;
+use super::statements::leaves_something;
 use crate::auth::Identity;
 use crate::credentials::{self, Credentials};
 
@@ -29,13 +30,17 @@ pub(super) const COOKIE_NAME: &str = "arrow_flight_session_id";
 pub(crate) struct Caller {
     pub(super) user: Arc<str>,
     peer: SocketAddr,
-    pub(super) connection: Option<(Handle, Arc<Seat>)>,
+    /// Names the caller's connection. There is a session behind it only when something that lasts
+    /// was left in it: to log in and forget it costs the server nothing.
+    pub(super) connection: Option<Handle>,
+    /// What the caller is known by, where it is a token.
+    pub(super) token: Option<Arc<str>>,
     issued: Arc<OnceLock<Handle>>,
 }
 
 impl Caller {
     fn new(user: Arc<str>, peer: SocketAddr) -> Caller {
-        Caller { user, peer, connection: None, issued: Arc::default() }
+        Caller { user, peer, connection: None, token: None, issued: Arc::default() }
     }
 
     /// What the response has to say where a connection was made.
@@ -54,22 +59,22 @@ impl Flight {
             Some(Credentials::Bearer(token)) => {
                 let user = self.shared.users.check_token(&token)?.user.into();
                 let mut caller = Caller::new(user, peer);
-                caller.connection = Some(self.connection_of_token(&caller, &token)?);
+                caller.connection = Some(handle_of(&token)?);
+                caller.token = Some(token.into());
                 caller
             }
             basic => Caller::new(credentials::user(&self.shared, basic, peer).await?, peer),
         };
-        if caller.connection.is_none()
-            && let Some(handle) = cookie(headers)
-            && let Some(seat) = self.connections.find(handle)
-            && seat.user == caller.user
-        {
-            caller.connection = Some((handle, seat));
+        if caller.connection.is_none() {
+            let named = Caller { connection: cookie(headers), ..caller.clone() };
+            if self.kept_seat(&named).is_some() {
+                caller = named;
+            }
         }
         Ok(caller)
     }
 
-    /// Makes a connection; its token names it from now on.
+    /// Makes a token, which names a connection from now on.
     pub(super) async fn shake_hands(
         &self,
         headers: &HeaderMap,
@@ -87,47 +92,86 @@ impl Flight {
             _ => self.identify(headers, peer).await?,
         };
         let token = self.shared.users.issue_token(&Identity { user: caller.user.to_string() });
-        self.connection_of_token(&caller, &token)?;
         let response =
             HandshakeResponse { protocol_version: 0, payload: token.clone().into_bytes().into() };
         Ok((token, response))
     }
 
-    /// A token's connection; a new one where the token was not used for so long that its connection
-    /// was forgotten.
-    fn connection_of_token(&self, caller: &Caller, token: &str) -> Result<(Handle, Arc<Seat>)> {
-        let handle = token.get(..Handle::HEX_DIGITS).and_then(Handle::of_hex);
-        let handle = handle.ok_or_else(|| Error::internal("a token is too short"))?;
-        if let Some(seat) = self.connections.find(handle) {
-            return Ok((handle, seat));
+    /// Where the caller's statement runs, if nothing of it lasts.
+    pub(super) fn seat(&self, caller: &Caller, transaction: Option<&[u8]>) -> Result<Arc<Seat>> {
+        match transaction {
+            Some(id) if !id.is_empty() => self.find_transaction(caller, id),
+            _ => self.kept_seat(caller).map_or_else(|| self.new_seat(caller, false), Ok),
         }
-        let seat = self.new_seat(caller, true)?;
-        self.connections.keep_as(handle, Arc::clone(&seat))?;
-        Ok((handle, seat))
     }
 
     /// Where the caller's statement runs.
-    pub(super) fn seat(&self, caller: &Caller, transaction: Option<&[u8]>) -> Result<Arc<Seat>> {
-        match (transaction, &caller.connection) {
-            (Some(id), _) if !id.is_empty() => self.find_transaction(caller, id),
-            (_, Some((_, seat))) => Ok(Arc::clone(seat)),
-            (_, None) => self.new_seat(caller, false),
+    pub(super) fn seat_for(
+        &self,
+        caller: &Caller,
+        transaction: Option<&[u8]>,
+        sql: &str,
+    ) -> Result<Arc<Seat>> {
+        match transaction {
+            None | Some([]) if leaves_something(sql) => self.lasting_seat(caller),
+            _ => self.seat(caller, transaction),
         }
     }
 
+    /// The session of the caller's connection, opened if it is not yet. A caller without a
+    /// connection gets one with [`Flight::connect`], when all went well.
+    pub(super) fn lasting_seat(&self, caller: &Caller) -> Result<Arc<Seat>> {
+        match (self.kept_seat(caller), caller.connection) {
+            (Some(seat), _) => Ok(seat),
+            (None, None) => self.new_seat(caller, false),
+            (None, Some(handle)) => {
+                let seat = self.new_seat(caller, true)?;
+                self.connections.keep_first(handle, seat)
+            }
+        }
+    }
+
+    fn kept_seat(&self, caller: &Caller) -> Option<Arc<Seat>> {
+        let seat = self.connections.find(caller.connection?)?;
+        (seat.user == caller.user).then_some(seat)
+    }
+
     pub(super) fn new_seat(&self, caller: &Caller, lasts: bool) -> Result<Arc<Seat>> {
+        if lasts {
+            self.leave_some_for_others(caller)?;
+        }
         Seat::open(&self.shared, &caller.user, caller.peer, lasts)
     }
 
     /// Makes the session of a call on its own the caller's connection.
     pub(super) fn connect(&self, caller: &Caller, seat: &Arc<Seat>) -> Result<()> {
         if caller.connection.is_none() {
+            self.leave_some_for_others(caller)?;
             let handle = self.connections.keep(Arc::clone(seat))?;
             // Two statements in one call would be two connections: there is one.
             let _ = caller.issued.set(handle);
         }
         Ok(())
     }
+
+    /// Sessions last for as long as somebody may come back to them: one user has half of all
+    /// connections at most in those.
+    fn leave_some_for_others(&self, caller: &Caller) -> Result<()> {
+        let limit = (self.shared.config.limits.connections / 2).max(1);
+        let of_caller = |seat: &Seat| seat.user == caller.user;
+        if self.connections.count(of_caller) + self.transactions.count(of_caller) < limit {
+            return Ok(());
+        }
+        let message = format!("too many connections for role \"{}\"", caller.user);
+        Err(Error::new(SqlState::TOO_MANY_CONNECTIONS, message)
+            .with_hint("End sessions and transactions; idle ones are forgotten after a while."))
+    }
+}
+
+/// The name of a token's connection.
+fn handle_of(token: &str) -> Result<Handle> {
+    let handle = token.get(..Handle::HEX_DIGITS).and_then(Handle::of_hex);
+    handle.ok_or_else(|| Error::internal("a token is too short"))
 }
 
 /// The address of the other end.

@@ -54,13 +54,15 @@ impl Handle {
 
 /// Things of one kind.
 pub(crate) struct Kept<T> {
-    things: Mutex<HashMap<Handle, Thing<T>>>,
+    things: Mutex<Things<T>>,
     /// How long a thing is kept that nobody asks for.
     idle: Duration,
     most: usize,
     name: &'static str,
     clock: Arc<dyn Clock>,
 }
+
+type Things<T> = HashMap<Handle, Thing<T>>;
 
 struct Thing<T> {
     value: Arc<T>,
@@ -71,11 +73,13 @@ struct Thing<T> {
 pub(crate) struct KeptWhile<T> {
     kept: Arc<Kept<T>>,
     handle: Handle,
+    value: Arc<T>,
 }
 
 impl<T> Drop for KeptWhile<T> {
     fn drop(&mut self) {
-        self.kept.take(self.handle);
+        // Another one may have come in its place.
+        self.kept.take_if(self.handle, |found| std::ptr::eq(found, &*self.value));
     }
 }
 
@@ -101,7 +105,24 @@ impl<T> Kept<T> {
     /// # Errors
     /// Where there are too many.
     pub(crate) fn keep_as(&self, handle: Handle, value: Arc<T>) -> Result<()> {
+        self.insert(&mut self.things.lock(), handle, value)
+    }
+
+    /// Keeps a thing unless there is one by that handle; returns the one that is there.
+    ///
+    /// # Errors
+    /// Where there are too many.
+    pub(crate) fn keep_first(&self, handle: Handle, value: Arc<T>) -> Result<Arc<T>> {
         let mut things = self.things.lock();
+        if let Some(thing) = things.get_mut(&handle) {
+            thing.used = self.clock.monotonic();
+            return Ok(Arc::clone(&thing.value));
+        }
+        self.insert(&mut things, handle, Arc::clone(&value))?;
+        Ok(value)
+    }
+
+    fn insert(&self, things: &mut Things<T>, handle: Handle, value: Arc<T>) -> Result<()> {
         if things.len() >= self.most {
             let message = format!("there are {} open {} already", things.len(), self.name);
             return Err(Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message)
@@ -118,8 +139,13 @@ impl<T> Kept<T> {
         handle: Handle,
         value: Arc<T>,
     ) -> Result<KeptWhile<T>> {
-        self.keep_as(handle, value)?;
-        Ok(KeptWhile { kept: Arc::clone(self), handle })
+        self.keep_as(handle, Arc::clone(&value))?;
+        Ok(KeptWhile { kept: Arc::clone(self), handle, value })
+    }
+
+    /// How many things there are that `is` true of.
+    pub(crate) fn count(&self, is: impl Fn(&T) -> bool) -> usize {
+        self.things.lock().values().filter(|thing| is(&thing.value)).count()
     }
 
     pub(crate) fn find(&self, handle: Handle) -> Option<Arc<T>> {
@@ -224,8 +250,22 @@ mod tests {
         let handle = Handle::random().unwrap();
         let listed = kept.keep_while(handle, Arc::new("sending")).unwrap();
         assert!(kept.find(handle).is_some());
+        let again = kept.keep_while(handle, Arc::new("sending again")).unwrap();
         drop(listed);
+        assert!(kept.find(handle).is_some());
+        drop(again);
         assert!(kept.find(handle).is_none());
+    }
+
+    #[test]
+    fn the_first_of_a_name_stays() {
+        let kept = kept(SimulatedClock::new());
+        let handle = Handle::random().unwrap();
+        assert_eq!(*kept.keep_first(handle, Arc::new("one")).unwrap(), "one");
+        assert_eq!(*kept.keep_first(handle, Arc::new("two")).unwrap(), "one");
+        assert_eq!((kept.count(|thing| *thing == "one"), kept.count(|_| true)), (1, 1));
+        kept.keep(Arc::new("three")).unwrap();
+        assert!(kept.keep_first(Handle::random().unwrap(), Arc::new("four")).is_err());
     }
 
     #[test]

@@ -46,7 +46,7 @@ use self::seats::Seat;
 use self::statements::{Sending, Waiting};
 use crate::connections::FrontEnd;
 use crate::shared::Shared;
-use crate::web::{self, Web};
+use crate::web::{Kind, Web};
 
 /// How long rows wait to be fetched.
 const ROWS_WAIT: Duration = Duration::from_secs(60);
@@ -90,7 +90,7 @@ pub(crate) async fn web(shared: Arc<Shared>) -> Result<Web> {
         .add_service(health_service)
         .add_service(reflection().build_v1().map_err(unreflected)?)
         .add_service(reflection().build_v1alpha().map_err(unreflected)?);
-    Ok(Web::new(shared, routes.into_axum_router(), web::GRPC))
+    Ok(Web::new(shared, routes.into_axum_router(), Kind::Grpc))
 }
 
 impl Flight {

@@ -94,7 +94,7 @@ impl Flight {
     ) -> Result<Done> {
         let seat = match &statement.seat {
             Some(seat) => Arc::clone(seat),
-            None => self.seat(caller, None)?,
+            None => self.seat_for(caller, None, statement.prepared.sql())?,
         };
         let bound = Arc::clone(&statement.bound.lock());
         match bound.as_slice() {

@@ -65,16 +65,8 @@ impl Seat {
 
     /// Runs a statement that is among those admitted. The permit is for as long as its rows are
     /// computed.
-    ///
-    /// The session is taken before the permit: who holds a permit never waits for a session.
     pub(super) async fn execute(&self, shared: &Shared, sql: &str) -> Result<(Outcome, Permit)> {
-        let mut session = self.session().await;
-        let permit = shared.admission.admit().await?;
-        let connection = &self.listed.connection;
-        connection.begin(sql);
-        let outcome = session.execute(sql).await;
-        connection.finish(session.transaction());
-        Ok((outcome?, permit))
+        self.admitted(shared, sql, async |session| session.execute(sql).await).await
     }
 
     pub(super) async fn execute_prepared(
@@ -83,11 +75,22 @@ impl Seat {
         prepared: &Prepared,
         values: &[ScalarValue],
     ) -> Result<(Outcome, Permit)> {
+        let run = async |session: &mut Session| session.execute_prepared(prepared, values).await;
+        self.admitted(shared, prepared.sql(), run).await
+    }
+
+    /// The session is taken before the permit: who holds a permit never waits for a session.
+    async fn admitted(
+        &self,
+        shared: &Shared,
+        sql: &str,
+        run: impl AsyncFnOnce(&mut Session) -> Result<Outcome>,
+    ) -> Result<(Outcome, Permit)> {
         let mut session = self.session().await;
         let permit = shared.admission.admit().await?;
         let connection = &self.listed.connection;
-        connection.begin(prepared.sql());
-        let outcome = session.execute_prepared(prepared, values).await;
+        connection.begin(sql);
+        let outcome = run(&mut session).await;
         connection.finish(session.transaction());
         Ok((outcome?, permit))
     }

@@ -150,7 +150,7 @@ impl Flight {
         match command {
             Command::CommandStatementQuery(query) => {
                 let sql: Arc<str> = query.query.into();
-                let seat = self.seat(caller, query.transaction_id.as_deref())?;
+                let seat = self.seat_for(caller, query.transaction_id.as_deref(), &sql)?;
                 let done = self.run(caller, &seat, &sql).await?;
                 let asked = Asked::Query { sql, transaction: query.transaction_id };
                 self.promise(done, asked, descriptor, &caller.user)
@@ -226,7 +226,8 @@ impl Flight {
         let upload = Upload::receive(stream).await?;
         let record_count = match upload.command.clone() {
             Command::CommandStatementUpdate(update) => {
-                let seat = self.seat(caller, update.transaction_id.as_deref())?;
+                let transaction = update.transaction_id.as_deref();
+                let seat = self.seat_for(caller, transaction, &update.query)?;
                 let done = self.run(caller, &seat, &update.query.into()).await?;
                 self.run_to_end(done).await?
             }

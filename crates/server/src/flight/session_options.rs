@@ -100,7 +100,7 @@ impl Flight {
     pub(super) async fn set_options(&self, caller: &Caller, body: &Bytes) -> Result<Bytes> {
         let request = SetSessionOptionsRequest::decode(body.clone());
         let request = request.map_err(|_| protocol("the options cannot be read"))?;
-        let seat = self.seat(caller, None)?;
+        let seat = self.lasting_seat(caller)?;
         let mut session = seat.session().await;
         let mut errors = HashMap::new();
         for (name, value) in request.options {
@@ -135,9 +135,13 @@ impl Flight {
 
     /// Calls that are each on their own have nothing to close.
     pub(super) fn close_session(&self, caller: &Caller) -> Bytes {
-        let closed =
-            caller.connection.as_ref().and_then(|(handle, _)| self.connections.take(*handle));
-        let status = if closed.is_some() { CLOSED } else { NOT_CLOSEABLE };
+        if let Some(handle) = caller.connection {
+            self.connections.take_if(handle, |seat| seat.user == caller.user);
+        }
+        if let Some(token) = &caller.token {
+            self.shared.users.revoke_token(token);
+        }
+        let status = if caller.connection.is_some() { CLOSED } else { NOT_CLOSEABLE };
         CloseSessionResult { status }.encode_to_vec().into()
     }
 }

@@ -186,7 +186,7 @@ impl Flight {
             return Ok(Some(answer));
         }
         let done = if let Some(query) = &ticket.query {
-            let seat = self.seat(caller, ticket.transaction.as_deref())?;
+            let seat = self.seat_for(caller, ticket.transaction.as_deref(), query)?;
             self.run(caller, &seat, &query.as_str().into()).await?
         } else if let Some(prepared) = &ticket.prepared {
             let statement = self.find_prepared(caller, prepared)?;
@@ -212,10 +212,10 @@ impl Flight {
         id: Option<Handle>,
         answer: Answer,
     ) -> Result<Pump<Frame>> {
+        let encoder = Encoder::new(Arc::clone(&answer.wire))?;
         let cancel = CancellationToken::new();
         let sending = Arc::new(Sending { user: Arc::clone(&caller.user), cancel: cancel.clone() });
         let listed = id.map(|id| self.sending.keep_while(id, sending)).transpose()?;
-        let encoder = Encoder::new(Arc::clone(&answer.wire))?;
         let flight = Arc::clone(self);
         Ok(Pump::start(async move |pieces| {
             let Answer { rows, watch, seat, .. } = answer;
@@ -304,6 +304,14 @@ pub(super) fn changed_by(tag: &Tag) -> i64 {
     }
 }
 
+/// Whether a statement leaves something in its session for later ones.
+pub(super) fn leaves_something(sql: &str) -> bool {
+    match StatementKind::of(sql) {
+        StatementKind::Transaction | StatementKind::Other => true,
+        _ => words_of(sql).any(|word| word.eq_ignore_ascii_case("set_config")),
+    }
+}
+
 /// What `GetFlightInfo` says of anything with one ticket.
 pub(super) fn flight_info(
     schema: &Schema,
@@ -325,8 +333,11 @@ fn repeatable(sql: &str) -> bool {
             .iter()
             .any(|known| word.eq_ignore_ascii_case(known))
     };
-    StatementKind::of(sql) == StatementKind::Select
-        && !sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(changes)
+    StatementKind::of(sql) == StatementKind::Select && !words_of(sql).any(changes)
+}
+
+fn words_of(sql: &str) -> impl Iterator<Item = &str> {
+    sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
 }
 
 fn fingerprint(schema: &Schema) -> u64 {
@@ -353,6 +364,22 @@ fn cancelled() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_changes_its_session_leaves_something() {
+        for (sql, expected) in [
+            ("SELECT 1", false),
+            ("INSERT INTO t VALUES (1)", false),
+            ("CREATE TABLE t (n int)", false),
+            ("SELECT pg_catalog.set_config('a.b', 'c', false)", true),
+            ("SET timezone = 'UTC'", true),
+            ("BEGIN", true),
+            ("PREPARE p AS SELECT 1", true),
+            ("DECLARE c CURSOR FOR SELECT 1", true),
+        ] {
+            assert_eq!(leaves_something(sql), expected, "{sql}");
+        }
+    }
 
     #[test]
     fn only_what_reads_is_repeatable() {

@@ -9,24 +9,20 @@
 
 mod errors;
 pub(crate) mod fuzz;
-mod guard;
 mod request;
 mod sql;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 use crate::shared::Shared;
-use crate::web::{self, Web};
-
-/// A statement's text and its parameters.
-const REQUEST_BYTES_MAX: usize = 16 << 20;
+use crate::web::{Kind, Web};
 
 /// The form of Prometheus' page.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -37,9 +33,8 @@ pub(crate) fn web(shared: Arc<Shared>) -> Web {
         .route("/health/ready", get(ready))
         .route("/metrics", get(metrics))
         .route("/sql", post(sql::run))
-        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(Arc::clone(&shared));
-    Web::new(shared, router, web::HTTP)
+    Web::new(shared, router, Kind::Http)
 }
 
 async fn ready(State(shared): State<Arc<Shared>>) -> Response {

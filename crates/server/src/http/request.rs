@@ -1,9 +1,10 @@
 //! What a client asks for: the statement, its parameters, and the form of its rows.
 
-use axum::http::HeaderMap;
+use axum::extract::Query;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, Uri};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use thalweg_formats::Format;
 use thalweg_types::{Error, Result, SqlState};
 
@@ -15,11 +16,36 @@ use crate::texts::without_zero;
 pub(super) struct Request {
     pub(super) sql: String,
     #[serde(default)]
-    pub(super) parameters: Vec<Value>,
+    pub(super) parameters: Vec<Parameter>,
+}
+
+/// A value as a text in the form that literals have; `None` for NULL.
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(try_from = "Box<RawValue>")]
+pub(super) struct Parameter(Option<String>);
+
+impl TryFrom<Box<RawValue>> for Parameter {
+    type Error = serde_json::Error;
+
+    /// Numbers keep the digits that they came with: a `bigint` or a `numeric` has more of them than
+    /// a floating-point number can hold.
+    fn try_from(value: Box<RawValue>) -> Result<Parameter, serde_json::Error> {
+        Ok(Parameter(match value.get() {
+            "null" => None,
+            text if text.starts_with('"') => Some(serde_json::from_str(text)?),
+            other => Some(other.to_owned()),
+        }))
+    }
 }
 
 impl Request {
     pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<Request> {
+        let request = Request::parse(headers, body)?;
+        without_zero(&request.sql)?;
+        Ok(request)
+    }
+
+    fn parse(headers: &HeaderMap, body: &[u8]) -> Result<Request> {
         let kind =
             headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -40,14 +66,26 @@ impl Request {
         Ok(Request { sql: sql.to_owned(), parameters: Vec::new() })
     }
 
-    /// The parameters as texts in the forms that literals have.
-    pub(super) fn texts(&self) -> Vec<Option<String>> {
-        let text = |value: &Value| match value {
-            Value::Null => None,
-            Value::String(text) => Some(text.clone()),
-            other => Some(other.to_string()),
-        };
-        self.parameters.iter().map(text).collect()
+    pub(super) fn texts(self) -> Vec<Option<String>> {
+        self.parameters.into_iter().map(|Parameter(text)| text).collect()
+    }
+}
+
+/// What stands behind the question mark.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Options {
+    pub(super) format: Option<String>,
+}
+
+impl Options {
+    pub(super) fn read(uri: &Uri) -> Result<Options> {
+        let options = Query::try_from_uri(uri).map(|Query(options)| options);
+        options.map_err(|error| {
+            let message = format!("the address cannot be read: {}", error.body_text());
+            Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                .with_hint("The one option of a statement is format.")
+        })
     }
 }
 
@@ -82,6 +120,7 @@ pub(super) fn content_type(format: Format) -> &'static str {
     match format {
         Format::Csv => "text/csv; charset=utf-8; header=present",
         Format::ArrowStream => "application/vnd.apache.arrow.stream",
+        Format::Tsv | Format::Text => "text/plain; charset=utf-8",
         _ => "application/x-ndjson",
     }
 }
@@ -103,13 +142,36 @@ mod tests {
         let text = Request::read(&HeaderMap::new(), b"SELECT 1").unwrap();
         assert_eq!(text, Request { sql: "SELECT 1".to_owned(), parameters: Vec::new() });
         let json = header(CONTENT_TYPE, "application/json; charset=utf-8");
-        let body = br#"{"sql": "SELECT $1", "parameters": [1, "a", null, true, 1.50, [1]]}"#;
+        let body = br#"{"sql": "SELECT $1", "parameters": [1, "a\u00e9", null, true, 1.50, [1 ],
+            -12345678901234567890123456789.0, 1e400, {"b": 1, "a": 1.0}]}"#;
         let texts = Request::read(&json, body).unwrap().texts();
-        // A number's last zeros are not kept.
-        let expected = [Some("1"), Some("a"), None, Some("true"), Some("1.5"), Some("[1]")];
+        let expected = [
+            Some("1"),
+            Some("aé"),
+            None,
+            Some("true"),
+            Some("1.50"),
+            Some("[1 ]"),
+            Some("-12345678901234567890123456789.0"),
+            Some("1e400"),
+            Some(r#"{"b": 1, "a": 1.0}"#),
+        ];
         assert_eq!(texts, expected.map(|text| text.map(str::to_owned)));
         assert_eq!(Request::read(&json, b"{}").unwrap_err().state().0, "08P01");
-        assert_eq!(Request::read(&HeaderMap::new(), b"\xff").unwrap_err().state().0, "22021");
+        for refused in [&b"\xff"[..], b"SELECT 'a\0b'"] {
+            let error = Request::read(&HeaderMap::new(), refused).unwrap_err();
+            assert_eq!(error.state().0, "22021");
+        }
+    }
+
+    #[test]
+    fn options_are_known_ones() {
+        let read = |uri: &'static str| Options::read(&Uri::from_static(uri));
+        assert_eq!(read("/sql").unwrap().format, None);
+        assert_eq!(read("/sql?format=csv").unwrap().format.as_deref(), Some("csv"));
+        for refused in ["/sql?format=csv&format=json", "/sql?form=csv"] {
+            assert_eq!(read(refused).err().unwrap().state().0, "22023", "{refused}");
+        }
     }
 
     #[test]

@@ -10,66 +10,97 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{ConnectInfo, FromRequest, Query, State};
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::extract::{ConnectInfo, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use parking_lot::Mutex;
-use serde::Deserialize;
 use serde_json::json;
 use thalweg_formats::{Format, WriteOptions, Writer};
 use thalweg_query::{Copy, Outcome, Session};
 use thalweg_types::{Error, Result, SqlState};
 
-use super::REQUEST_BYTES_MAX;
 use super::errors::Refused;
-use super::guard;
-use super::request::{Request, content_type, format};
+use super::request::{Options, Request, content_type, format};
 use crate::admission::Permit;
 use crate::connections::{FrontEnd, Listed};
+use crate::credentials::{self, Credentials};
+use crate::guard::keep_pages_out;
 use crate::metrics::StatementKind;
 use crate::parameters;
 use crate::pump::{Pieces, Pump};
 use crate::shared::Shared;
 use crate::trace::Watch;
 
-#[derive(Deserialize)]
-pub(super) struct Options {
-    format: Option<String>,
-}
+/// A statement's text and its parameters.
+const REQUEST_BYTES_MAX: usize = 16 << 20;
 
 pub(super) async fn run(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    Query(options): Query<Options>,
     request: axum::extract::Request,
 ) -> Result<Response, Refused> {
-    let user = guard::user(&shared, request.headers(), peer).await.inspect_err(|error| {
+    let begun = begin(Arc::clone(&shared), peer, request).await;
+    let (statement, request) = begun.inspect_err(|error| {
         shared.metrics.failed(FrontEnd::Http, error);
     })?;
-    let format = format(options.format.as_deref(), request.headers())?;
-    // What a stranger sends is not even read, and what others send counts as a connection.
+    Ok(statement.run(request).await?)
+}
+
+/// Lets a request in. What a stranger sends is not even read, and what others send counts as a
+/// connection.
+async fn begin(
+    shared: Arc<Shared>,
+    peer: SocketAddr,
+    request: axum::extract::Request,
+) -> Result<(Statement, Request)> {
+    let (head, body) = request.into_parts();
+    let user = user(&shared, &head, peer).await?;
+    let options = Options::read(&head.uri)?;
+    let format = format(options.format.as_deref(), &head.headers)?;
+    if shared.is_draining() {
+        let message = "the database system is shutting down";
+        return Err(Error::new(SqlState::CANNOT_CONNECT_NOW, message));
+    }
     let place = shared.connections.place()?;
-    let headers = request.headers().clone();
-    let body = Bytes::from_request(request, &()).await.map_err(|error| unread(&error))?;
-    let request = Request::read(&headers, &body)?;
+    let body = tokio::time::timeout(shared.config.limits.startup_timeout(), receive(body)).await;
+    let body = body.unwrap_or_else(|_| Err(broken("it took too long")))?;
+    let request = Request::read(&head.headers, &body)?;
     let session = shared.database.session_as(&user)?;
     let listed = shared.list(place, peer, &user, &session)?;
     listed.connection.begin(&request.sql);
     let watch = shared.observer.begin(FrontEnd::Http, &user, &request.sql.as_str().into());
     let statement = Statement { shared, session, watch, format, listed };
-    Ok(statement.run(&request).await?)
+    Ok((statement, request))
 }
 
-fn unread(rejection: &BytesRejection) -> Error {
-    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        let message = format!("the request is longer than the limit of {REQUEST_BYTES_MAX} bytes");
-        return Error::new(SqlState::LIMIT_EXCEEDED, message)
-            .with_hint("Load many rows with COPY, or over Flight SQL.");
+/// # Errors
+/// Where the caller is nobody, not who they say, or a web page.
+async fn user(shared: &Shared, head: &Parts, peer: SocketAddr) -> Result<Arc<str>> {
+    keep_pages_out(shared.policy, &head.headers, &head.uri, peer)?;
+    let given = head.headers.get(AUTHORIZATION).map(|value| value.as_bytes());
+    credentials::user(shared, given.map(Credentials::read).transpose()?, peer).await
+}
+
+async fn receive(body: Body) -> Result<Vec<u8>> {
+    let mut pieces = body.into_data_stream();
+    let mut received = Vec::new();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| broken(&error.to_string()))?;
+        if received.len() + piece.len() > REQUEST_BYTES_MAX {
+            let limit = REQUEST_BYTES_MAX;
+            let message = format!("the request is longer than the limit of {limit} bytes");
+            return Err(Error::new(SqlState::LIMIT_EXCEEDED, message)
+                .with_hint("Load many rows with COPY, or over Flight SQL."));
+        }
+        received.extend_from_slice(&piece);
     }
-    Error::new(SqlState::CONNECTION_FAILURE, "the request broke off")
+    Ok(received)
+}
+
+fn broken(why: &str) -> Error {
+    Error::new(SqlState::CONNECTION_FAILURE, format!("the request did not arrive: {why}"))
 }
 
 /// A statement under way.
@@ -83,7 +114,7 @@ struct Statement {
 }
 
 impl Statement {
-    async fn run(mut self, request: &Request) -> Result<Response> {
+    async fn run(mut self, request: Request) -> Result<Response> {
         let (outcome, permit) = match self.execute(request).await {
             Ok(executed) => executed,
             Err(error) => {
@@ -96,10 +127,15 @@ impl Statement {
             let tag = outcome.tag.to_string();
             return Ok(Json(json!({ "tag": tag, "notices": outcome.notices })).into_response());
         }
-        let kind = content_type(self.format);
         let Statement { session, watch, format, listed, .. } = self;
+        let options = match &outcome.copy {
+            // The statement says itself how its rows are to look.
+            Some(Copy::Out(options)) => options.clone(),
+            _ => WriteOptions { format: Some(format), header: true, ..Default::default() },
+        };
+        let kind = content_type(options.format.unwrap_or(format));
         let mut pieces = Pump::start(async move |pieces| {
-            let sent = send_rows(outcome, format, &watch, &pieces).await;
+            let sent = send_rows(outcome, &options, &watch, &pieces).await;
             drop((session, permit, listed));
             watch.end(sent.as_ref().err());
             sent
@@ -114,7 +150,7 @@ impl Statement {
         Ok(([(CONTENT_TYPE, kind)], Body::from_stream(all)).into_response())
     }
 
-    async fn execute(&mut self, request: &Request) -> Result<(Outcome, Permit)> {
+    async fn execute(&mut self, request: Request) -> Result<(Outcome, Permit)> {
         if StatementKind::of(&request.sql) == StatementKind::Transaction {
             let message = "a transaction needs a connection, and each request is on its own";
             return Err(Error::new(SqlState::NO_ACTIVE_TRANSACTION, message));
@@ -136,13 +172,12 @@ impl Statement {
 
 async fn send_rows(
     outcome: Outcome,
-    format: Format,
+    options: &WriteOptions,
     watch: &Watch,
     pieces: &Pieces<Bytes>,
 ) -> Result<()> {
     let written = Written::default();
-    let options = WriteOptions { format: Some(format), header: true, ..Default::default() };
-    let mut writer = Writer::new(Box::new(written.clone()), &outcome.schema, &options)?;
+    let mut writer = Writer::new(Box::new(written.clone()), &outcome.schema, options)?;
     let mut rows = outcome.rows.ok_or_else(|| Error::internal("a query gives rows"))?;
     while let Some(batch) = rows.next().await {
         let batch = batch?;

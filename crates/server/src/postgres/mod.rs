@@ -24,10 +24,10 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use crate::accept;
-use crate::shared::Shared;
+use crate::shared::{Shared, Stage};
 
 /// Takes connections in until the server drains.
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
-    let connection = |stream, peer| opening::serve(Arc::clone(&shared), stream, peer);
-    accept::serve(&shared, listener, connection).await;
+    let one = |stream, peer| opening::serve(Arc::clone(&shared), stream, peer);
+    accept::serve(&shared, listener, Stage::Draining, one).await;
 }

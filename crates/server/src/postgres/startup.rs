@@ -253,13 +253,8 @@ pub(super) async fn authenticate(
         Method::Trust => shared.users.admit(user)?,
         Method::Password => {
             wire.while_here(shared.users.wait(user, peer.ip())).await?;
-            match scram(shared, wire, user, peer).await {
-                Ok(()) => shared.users.succeeded(user, peer.ip()),
-                Err(failure) => {
-                    shared.users.failed(user, peer.ip());
-                    return Err(failure);
-                }
-            }
+            scram(shared, wire, user, peer).await?;
+            shared.users.succeeded(user, peer.ip());
             shared.users.admit(user)?
         }
     };
@@ -267,7 +262,8 @@ pub(super) async fn authenticate(
     Ok(identity)
 }
 
-/// SCRAM-SHA-256, by `pgwire`.
+/// SCRAM-SHA-256, by `pgwire`. Only who came to the end of it has guessed: whoever goes before, or
+/// speaks otherwise, has learnt nothing, and must not make its user wait.
 async fn scram(
     shared: &Shared,
     wire: &mut Wire,
@@ -275,19 +271,23 @@ async fn scram(
     peer: SocketAddr,
 ) -> std::result::Result<(), Failure> {
     let verifiers = Verifiers { users: Arc::clone(&shared.users) };
-    let auth: ScramAuth = ScramAuth::new(Arc::new(verifiers));
+    let mut auth: ScramAuth = ScramAuth::new(Arc::new(verifiers));
+    if let Some(tls) = shared.tls.as_ref().filter(|tls| tls.binds && wire.is_secure()) {
+        let bound = auth.configure_certificate(&tls.certificate_pem);
+        bound.map_err(|error| Error::internal(format!("TLS cannot be bound to: {error}")))?;
+    }
     let mut client = DefaultClient::<()>::new(peer, wire.is_secure());
     client.metadata.insert("user".to_owned(), user.to_owned());
     let mut mechanism: Box<dyn AuthMechanism> = auth.create();
     let mut state = mechanism.begin(&client).await;
-    let mut is_first = true;
+    let mut answers = 0;
     loop {
         match state {
             Ok(AuthState::InProgress(request)) => {
                 ask(wire, &request);
                 let answer = password_message(wire).await?;
-                let answer = if is_first { initial(answer)? } else { following(answer) };
-                is_first = false;
+                let answer = if answers == 0 { initial(answer)? } else { following(answer) };
+                answers += 1;
                 state = mechanism.next(&client, answer).await;
             }
             Ok(AuthState::Ok { final_message, .. }) => {
@@ -296,7 +296,12 @@ async fn scram(
                 }
                 return Ok(());
             }
-            Ok(AuthState::Failed(_)) | Err(_) => return Err(refused(user).into()),
+            Ok(AuthState::Failed(_)) | Err(_) => {
+                if answers > 1 {
+                    shared.users.failed(user, peer.ip());
+                }
+                return Err(refused(user).into());
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Flight SQL over a real socket, with Arrow's own client.
 
 mod authentication;
+mod front_door;
 mod ingestion;
 mod metadata;
 mod prepared;

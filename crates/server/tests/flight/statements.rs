@@ -146,6 +146,25 @@ async fn a_client_that_leaves_ends_its_statement() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_kept_of_clients_that_leave() {
+    const NOT_CANCELLABLE: i32 = 3;
+    let mut config = crate::support::config();
+    config.limits.statements = 1;
+    let database = thalweg_query::Database::in_memory().unwrap();
+    let server = thalweg_server::Server::start(config, database).await.unwrap();
+    let mut client = client(&server).await;
+    for _ in 0..20 {
+        let info = client.execute(ENDLESS.to_owned(), None).await.unwrap();
+        let mut stream = client.do_get(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
+        assert!(stream.next().await.unwrap().is_ok());
+        drop(stream);
+        // There is a place for one statement: this one comes when nothing of the other is left.
+        assert_eq!(rows(&mut client, "SELECT 1 AS one").await, ["1"]);
+        assert_eq!(cancel(&client, info).await, NOT_CANCELLABLE);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn settings_last_in_a_connection() {
     let server = server().await;
     let mut connected = connected(&server).await;

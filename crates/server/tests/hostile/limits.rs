@@ -17,7 +17,9 @@ async fn a_role_has_as_many_connections_as_it_may_on_all_ports_together() {
     assert_eq!(state(&refused), "53300");
     let message = refused.as_db_error().unwrap().message().to_owned();
     assert_eq!(message, "too many connections for role \"eve\"");
-    assert!(flight(&server).await.handshake("eve", "secret").await.is_err());
+    let mut flight = flight(&server).await;
+    flight.handshake("eve", "secret").await.unwrap();
+    assert!(flight_rows(&mut flight, "SELECT 1").await.is_err());
     let answer = post(&server, EVE, b"SELECT 1").await;
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("53300"), "{answer}");
     // The limit is eve's alone.

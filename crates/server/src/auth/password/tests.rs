@@ -14,7 +14,7 @@ async fn users() -> (Users, SimulatedClock) {
     run(&database, "CREATE USER ann PASSWORD 'pencil'").await;
     run(&database, "CREATE USER silent").await;
     run(&database, "CREATE ROLE team NOLOGIN PASSWORD 'pencil'").await;
-    (Users::new(database), clock)
+    (Users::new(database, Duration::from_secs(30)), clock)
 }
 
 #[tokio::test]
@@ -76,11 +76,35 @@ async fn failures_are_counted_and_a_success_clears_them() {
 }
 
 #[tokio::test]
-async fn a_token_stands_for_its_user_as_long_as_there_is_one() {
-    let (users, _) = users().await;
+async fn a_token_stands_for_its_user_as_long_as_nothing_changes() {
+    for (change, is_good) in [
+        ("ALTER USER ann CREATEDB", true),
+        ("CREATE USER another", true),
+        ("ALTER USER ann VALID UNTIL '2026-01-03'", true),
+        ("ALTER USER ann NOLOGIN", false),
+        ("ALTER USER ann PASSWORD 'pencil'", false),
+        ("ALTER USER ann PASSWORD NULL", false),
+        ("ALTER USER ann VALID UNTIL '2025-12-31'", false),
+        ("DROP USER ann", false),
+        ("DROP USER ann; CREATE USER ann PASSWORD 'pencil'", false),
+    ] {
+        let (users, _) = users().await;
+        let token = users.issue_token(&users.admit("ann").unwrap());
+        assert_eq!(users.check_token(&token).unwrap().user, "ann");
+        for statement in change.split(';') {
+            run(&users.database, statement).await;
+        }
+        assert_eq!(users.check_token(&token).is_ok(), is_good, "{change}");
+        assert!(users.check_token("0123").is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_token_ends_with_its_users_password() {
+    let (users, clock) = users().await;
+    run(&users.database, "ALTER USER ann VALID UNTIL '2026-01-02'").await;
     let token = users.issue_token(&users.admit("ann").unwrap());
-    assert_eq!(users.check_token(&token).unwrap().user, "ann");
-    assert!(users.check_token("0123").is_err());
-    run(&users.database, "ALTER USER ann NOLOGIN").await;
+    assert!(users.check_token(&token).is_ok());
+    clock.advance(Duration::from_secs(24 * 3600));
     assert!(users.check_token(&token).is_err());
 }
