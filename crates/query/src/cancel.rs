@@ -188,12 +188,12 @@ mod tests {
 
     use super::*;
 
-    async fn runs(cancels: &Cancels) -> bool {
+    async fn runs(cancels: &SessionCancels) -> bool {
         cancels.run(async { Ok(()) }).await.is_ok()
     }
 
     /// Whether a stream that never comes to its end can be waited for.
-    async fn ends_early(cancels: &Cancels) -> bool {
+    async fn ends_early(cancels: &SessionCancels) -> bool {
         let mut rows = cancels.guard(Box::pin(futures::stream::pending()), None);
         let next = futures::future::poll_immediate(rows.next()).await;
         matches!(next, Some(Some(Err(_))))
@@ -201,7 +201,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_cancel_is_for_the_statement_during_which_it_comes() {
-        let mut cancels = Cancels::new();
+        let mut cancels = SessionCancels::new();
         let handle = cancels.handle();
         handle.cancel();
         cancels.begin();

@@ -202,7 +202,7 @@ impl Session {
             return Ok(outcome);
         }
         let parsed = prepared.with_values(values)?;
-        // Planning takes a future of many kilobytes, which would be moved for every point statement.
+        // Planning takes a future of many kilobytes, too many to move for each point statement.
         Box::pin(self.run_timed(parsed, prepared.sql())).await
     }
 

@@ -170,6 +170,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a loader on a thread of its own")]
     fn a_loader_is_woken_when_the_disk_caught_up_and_when_it_never_will() {
         let area = Arc::new(StagingArea::default());
         let calls = Arc::new(Calls::default());

@@ -116,9 +116,9 @@ async fn a_byte_zero_is_no_text() {
         let error = flight_rows(&mut client, sql).await.unwrap_err();
         assert_eq!(flight_state(error), "22021", "{sql:?}");
         let error = client.execute_update(sql.to_owned(), None).await.unwrap_err();
-        assert_eq!(flight_state(error.into()), "22021", "{sql:?}");
+        assert_eq!(flight_state(error), "22021", "{sql:?}");
         let error = client.prepare(sql.to_owned(), None).await.err().unwrap();
-        assert_eq!(flight_state(error.into()), "22021", "{sql:?}");
+        assert_eq!(flight_state(error), "22021", "{sql:?}");
         let answer = post(&server, "", sql.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("22021"), "{answer}");
     }

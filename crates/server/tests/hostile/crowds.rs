@@ -31,7 +31,7 @@ async fn pass_by(address: SocketAddr, number: usize) {
     ];
     // The server may have closed what it did not understand.
     let _ = socket.write_all(words[number % words.len()]).await;
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         let _ = socket.read(&mut [0; 64]).await;
     }
 }

@@ -85,7 +85,7 @@ async fn first_messages_that_are_none_are_refused() {
         (vec![0x7f; 8].into(), "E(08P01)"),
     ] {
         let mut raw = Raw::open(&server).await;
-        assert_eq!(raw.ask(&[bytes.clone()]).await, expected, "{bytes:?}");
+        assert_eq!(raw.ask(std::slice::from_ref(&bytes)).await, expected, "{bytes:?}");
         assert!(raw.is_over().await);
     }
 }

@@ -70,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_copy_keeps_what_it_was_made_of(steps in prop::collection::vec(0..9_usize, 0..200)) {
+        fn every_copy_keeps_what_it_had(steps in prop::collection::vec(0..9_usize, 0..200)) {
             let (mut list, mut expected) = (Segments::default(), Vec::new());
             let mut copies = Vec::new();
             for step in steps {

@@ -51,8 +51,8 @@ const ARROWS: &[Arrow] = &[
     Arrow {
         from: "thalweg-dialect",
         never: &["thalweg", "tonic"],
-        except: &["thalweg-types", "thalweg-features"],
-        why: "it knows the language, not the tables",
+        except: &["thalweg-types", "thalweg-features", "thalweg-formats"],
+        why: "it knows the language and how values are written, not the tables",
     },
     Arrow {
         from: "thalweg-formats",
