@@ -99,7 +99,7 @@ fn text() {
             "select lpad('äbc', 2), rpad('äb', 4, 'ö-'), lpad('a', 3, ''), rpad('a', -1)",
             "äb|äbö-|a|",
         ),
-        ("select lpad('a', null), rpad(null, 3), repeat(null, 2)", "NULL|NULL|NULL"),
+        ("select lpad('a', null), rpad(null, 3), repeat(null, 2)", "||"),
         ("select repeat('ab', 0), repeat('ab', -1), repeat('é', 2)", "||éé"),
         ("select format('%s %I %L %%', 'a', 'B c', 'd''e')", "a \"B c\" 'd''e' %"),
         ("select format('%2$s %1$s', 'a', 'b')", "b a"),
