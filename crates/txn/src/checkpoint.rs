@@ -85,7 +85,8 @@ fn write_file(
     *written_bytes = writer.bytes();
     let written = written.and_then(|()| writer.finish());
     shared.progress.end();
-    written
+    *written_bytes = written?;
+    Ok(())
 }
 
 /// From where on the log is needed besides a checkpoint whose snapshot is taken after this call.

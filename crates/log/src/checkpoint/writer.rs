@@ -89,9 +89,11 @@ impl CheckpointWriter {
         self.written + self.buffer.len() as u64
     }
 
-    /// Makes the checkpoint durable under its name and removes the older ones.
-    pub fn finish(mut self) -> Result<()> {
+    /// Makes the checkpoint durable under its name and removes the older ones; tells how many bytes
+    /// it has.
+    pub fn finish(mut self) -> Result<u64> {
         self.put_table()?;
+        let bytes = self.bytes();
         self.flush(&[])?;
         let path = self.directory.join(file_name(self.lsn));
         self.file.sync_all().map_err(|error| file_error("sync", &self.temporary, error))?;
@@ -102,7 +104,8 @@ impl CheckpointWriter {
         self.files
             .sync_dir(&self.directory)
             .map_err(|error| file_error("sync", &self.directory, error))?;
-        self.remove_older()
+        self.remove_older()?;
+        Ok(bytes)
     }
 
     fn put_table(&mut self) -> Result<()> {
