@@ -79,8 +79,7 @@ const FIXED: [(&str, &str); 18] = [
 ];
 
 /// Other spellings of what some settings are fixed to.
-const SPELLINGS: [(&str, &[&str]); 5] = [
-    ("client_encoding", &["utf-8", "unicode"]),
+const SPELLINGS: [(&str, &[&str]); 4] = [
     ("datestyle", &["iso", "iso, ymd", "iso, dmy"]),
     ("default_transaction_isolation", &["read committed", "serializable", "read uncommitted"]),
     ("search_path", &["public", "\"$user\",public", "$user, public", "public, pg_catalog"]),
@@ -182,6 +181,13 @@ impl Settings {
 
 /// Whether a value is the only one that a setting has here.
 fn means(name: &str, value: &str, only: &str) -> bool {
+    if name == "client_encoding" {
+        // Of an encoding's name PostgreSQL reads letters and digits alone: asyncpg sends `'utf-8'`,
+        // quotes included.
+        let letters = value.chars().filter(char::is_ascii_alphanumeric);
+        let encoding = letters.collect::<String>().to_lowercase();
+        return encoding == "utf8" || encoding == "unicode";
+    }
     let others = SPELLINGS.iter().find(|(known, _)| *known == name);
     value.eq_ignore_ascii_case(only)
         || others.is_some_and(|(_, others)| others.contains(&value.to_lowercase().as_str()))

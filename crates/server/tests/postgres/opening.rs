@@ -29,6 +29,8 @@ async fn settings_are_taken_or_refused() {
     for (name, value, expected) in [
         ("nope", "1", "E(42704)"),
         ("client_encoding", "UTF8", "Z(I)"),
+        // asyncpg's, quotes included.
+        ("client_encoding", "'utf-8'", "Z(I)"),
         ("client_encoding", "LATIN1", "E(22023)"),
         ("statement_timeout", "abc", "E(22023)"),
         // Drivers tell the time zone of their machine; here, that is a remark.
