@@ -6,6 +6,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use crate::TableSchema;
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What the user must do about an error.
@@ -124,12 +126,35 @@ sql_states! {
 /// What went wrong, where, and what to do about it.
 pub struct Error(Box<Inner>);
 
+/// What of the catalog an error is about, for the errors where PostgreSQL names it apart from the
+/// message: programs read it from there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    pub schema: String,
+    pub table: String,
+    pub part: Part,
+}
+
+/// What of a table an error is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    Column(String),
+    Constraint(String),
+}
+
+impl Subject {
+    fn of(table: &TableSchema, part: Part) -> Subject {
+        Subject { schema: table.namespace.clone(), table: table.name.clone(), part }
+    }
+}
+
 struct Inner {
     state: SqlState,
     message: String,
     detail: Option<String>,
     hint: Option<String>,
     position: Option<usize>,
+    subject: Option<Subject>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -142,6 +167,7 @@ impl Error {
             detail: None,
             hint: None,
             position: None,
+            subject: None,
             source: None,
         }))
     }
@@ -183,6 +209,24 @@ impl Error {
         self
     }
 
+    /// Names the constraint of a table that was violated.
+    #[must_use]
+    pub fn with_constraint(self, table: &TableSchema, constraint: &str) -> Error {
+        self.with_subject(Subject::of(table, Part::Constraint(constraint.to_owned())))
+    }
+
+    /// Names the column of a table that the error is about.
+    #[must_use]
+    pub fn with_column(self, table: &TableSchema, column: &str) -> Error {
+        self.with_subject(Subject::of(table, Part::Column(column.to_owned())))
+    }
+
+    #[must_use]
+    pub fn with_subject(mut self, subject: Subject) -> Error {
+        self.0.subject = Some(subject);
+        self
+    }
+
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
         self.0.source = Some(source.into());
@@ -217,6 +261,11 @@ impl Error {
     #[must_use]
     pub fn position(&self) -> Option<usize> {
         self.0.position
+    }
+
+    #[must_use]
+    pub fn subject(&self) -> Option<&Subject> {
+        self.0.subject.as_ref()
     }
 }
 
@@ -254,6 +303,7 @@ impl Clone for Error {
             detail: self.0.detail.clone(),
             hint: self.0.hint.clone(),
             position: self.0.position,
+            subject: self.0.subject.clone(),
             source: None,
         }))
     }

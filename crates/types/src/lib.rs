@@ -8,6 +8,6 @@ mod ids;
 mod schema;
 
 pub use bucket::{BUCKETS, Bucket, bucket_of};
-pub use error::{Error, ErrorKind, Result, SqlState};
+pub use error::{Error, ErrorKind, Part, Result, SqlState, Subject};
 pub use ids::{ColumnId, Lsn, RowId, TableId};
 pub use schema::{Check, Column, DataType, Identity, Key, TableSchema};

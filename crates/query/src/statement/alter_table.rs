@@ -138,7 +138,7 @@ async fn add_column(
     if nulls {
         rely_on(execution, table)?;
         if execution.names.with(|t| Ok(t.state(table)?.rows()))? > 0 {
-            return Err(nulls_in(&column.name, &schema.name));
+            return Err(nulls_in(&column.name, &schema));
         }
     }
     for option in &definition.options {
@@ -274,7 +274,7 @@ async fn alter_column(
             let condition = format!("{} IS NULL", quoted(&column.name));
             let name = column.name.clone();
             if any_row(execution, target, &condition).await? {
-                return Err(nulls_in(&name, &schema.name));
+                return Err(nulls_in(&name, &schema));
             }
         }
         AlterColumnOperation::DropNotNull => {
@@ -352,7 +352,7 @@ async fn add_constraint(
             for name in &columns {
                 let condition = format!("{} IS NULL", quoted(name));
                 if any_row(execution, &target, &condition).await? {
-                    return Err(nulls_in(name, &schema.name));
+                    return Err(nulls_in(name, &schema));
                 }
             }
             if schema.shard_key.is_none() {
@@ -401,7 +401,8 @@ async fn verify_checks(execution: &Execution<'_>, id: TableId, checked: usize) -
             let message = format!(
                 "check constraint \"{name}\" of relation \"{table}\" is violated by some row"
             );
-            return Err(Error::new(SqlState::CHECK_VIOLATION, message));
+            let error = Error::new(SqlState::CHECK_VIOLATION, message);
+            return Err(error.with_constraint(target.schema(), name));
         }
     }
     Ok(())
@@ -430,7 +431,8 @@ fn quoted(name: &str) -> String {
     Ident::with_quote('"', name).to_string()
 }
 
-fn nulls_in(column: &str, table: &str) -> Error {
-    let message = format!("column \"{column}\" of relation \"{table}\" contains null values");
-    Error::new(SqlState::NOT_NULL_VIOLATION, message)
+fn nulls_in(column: &str, table: &TableSchema) -> Error {
+    let message =
+        format!("column \"{column}\" of relation \"{}\" contains null values", table.name);
+    Error::new(SqlState::NOT_NULL_VIOLATION, message).with_column(table, column)
 }

@@ -254,6 +254,7 @@ fn duplicate(target: &Target, key: &Key, rows: &RecordBatch, row: usize) -> Erro
     let message = format!("duplicate key value violates unique constraint \"{}\"", key.name);
     Error::new(SqlState::UNIQUE_VIOLATION, message)
         .with_detail(format!("Key ({})=({values}) already exists.", names.join(", ")))
+        .with_constraint(target.schema(), &key.name)
 }
 
 fn key_columns(target: &Target, key: &Key, rows: &RecordBatch) -> Vec<ArrayRef> {

@@ -116,7 +116,8 @@ impl Shaper {
                     "new row for relation \"{table}\" violates check constraint \"{name}\""
                 );
                 return Err(Error::new(SqlState::CHECK_VIOLATION, message)
-                    .with_detail(failing_row(batch.columns(), row)));
+                    .with_detail(failing_row(batch.columns(), row))
+                    .with_constraint(&self.table, name));
             }
         }
         Ok(())
@@ -128,7 +129,9 @@ impl Shaper {
         let message = format!(
             "null value in column \"{column}\" of relation \"{table}\" violates not-null constraint"
         );
-        Error::new(SqlState::NOT_NULL_VIOLATION, message).with_detail(failing_row(columns, row))
+        Error::new(SqlState::NOT_NULL_VIOLATION, message)
+            .with_detail(failing_row(columns, row))
+            .with_column(&self.table, column)
     }
 }
 

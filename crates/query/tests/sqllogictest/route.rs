@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqllogictest::{AsyncDB, DefaultColumnType};
-use thalweg_types::Error;
+use thalweg_types::{Error, Part, Subject};
 
 /// A database and how it is reached: embedded, or over a wire.
 #[async_trait]
@@ -24,7 +24,7 @@ pub trait Route: Send + Sync + 'static {
 }
 
 /// What the database refused, as files expect it: `22012: division by zero`, followed by
-/// `DETAIL: …` and `HINT: …` on the same line.
+/// `DETAIL: …`, `HINT: …` and `ABOUT: schema.table column …` on the same line.
 #[derive(Debug)]
 pub struct Refusal(pub Error);
 
@@ -48,6 +48,13 @@ impl fmt::Display for Refusal {
         }
         if let Some(hint) = self.0.hint() {
             write!(f, " HINT: {hint}")?;
+        }
+        if let Some(Subject { schema, table, part }) = self.0.subject() {
+            let (kind, name) = match part {
+                Part::Column(name) => ("column", name),
+                Part::Constraint(name) => ("constraint", name),
+            };
+            write!(f, " ABOUT: {schema}.{table} {kind} {name}")?;
         }
         Ok(())
     }

@@ -2,11 +2,12 @@
 //!
 //! The message that people see says everything: what happened, the SQLSTATE, the detail, the hint.
 //! Programs find the same in the trailers: `sqlstate` and `error-position` as text, and as UTF-8
-//! bytes `error-message-bin`, `error-detail-bin` and `error-hint-bin`.
+//! bytes `error-message-bin`, `error-detail-bin` and `error-hint-bin`; for violations also
+//! `error-schema-bin`, `error-table-bin`, and `error-column-bin` or `error-constraint-bin`.
 
 use std::fmt::Write as _;
 
-use thalweg_types::Error;
+use thalweg_types::{Error, Part};
 use tonic::metadata::{Ascii, BinaryMetadataValue, MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
@@ -21,6 +22,15 @@ pub(crate) fn status(error: &Error) -> Status {
     put_bytes(&mut metadata, "error-message-bin", Some(error.message()));
     put_bytes(&mut metadata, "error-detail-bin", error.detail());
     put_bytes(&mut metadata, "error-hint-bin", error.hint());
+    if let Some(subject) = error.subject() {
+        let (key, name) = match &subject.part {
+            Part::Column(name) => ("error-column-bin", name),
+            Part::Constraint(name) => ("error-constraint-bin", name),
+        };
+        put_bytes(&mut metadata, "error-schema-bin", Some(&subject.schema));
+        put_bytes(&mut metadata, "error-table-bin", Some(&subject.table));
+        put_bytes(&mut metadata, key, Some(name));
+    }
     let mut text = format!("{} (SQLSTATE {})", cut(error.message()), error.state().0);
     if let Some(position) = error.position() {
         metadata.insert("error-position", MetadataValue::<Ascii>::from(position));
@@ -74,7 +84,7 @@ fn cut(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_types::SqlState;
+    use thalweg_types::{SqlState, Subject};
 
     use super::*;
 
@@ -132,6 +142,24 @@ mod tests {
         assert_eq!(bytes("error-message-bin"), "relation \"é\" does not exist".as_bytes());
         assert_eq!(bytes("error-detail-bin"), "It was dropped.".as_bytes());
         assert_eq!(bytes("error-hint-bin"), "Create it.".as_bytes());
+    }
+
+    #[test]
+    fn what_was_violated_is_said_to_programs() {
+        let subject = |part| Subject { schema: "public".into(), table: "t".into(), part };
+        for (part, key) in [
+            (Part::Column("a".into()), "error-column-bin"),
+            (Part::Constraint("a".into()), "error-constraint-bin"),
+        ] {
+            let error = Error::new(SqlState::CHECK_VIOLATION, "x").with_subject(subject(part));
+            let status = status(&error);
+            let bytes = |key| status.metadata().get_bin(key).unwrap().to_bytes().unwrap();
+            let told = (bytes("error-schema-bin"), bytes("error-table-bin"), bytes(key));
+            assert_eq!(
+                (&told.0[..], &told.1[..], &told.2[..]),
+                (&b"public"[..], &b"t"[..], &b"a"[..])
+            );
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use arrow::datatypes::Schema;
 use thalweg_formats::postgres::{Type, ValueFormat};
 use thalweg_query::TransactionStatus;
-use thalweg_types::Error;
+use thalweg_types::{Error, Part};
 
 /// Messages on their way to a client.
 #[derive(Default)]
@@ -154,6 +154,14 @@ impl Replies {
                 let mut digits = String::new();
                 let _ = write!(digits, "{position}");
                 field(out, b'P', &digits);
+            }
+            if let Some(subject) = error.subject() {
+                field(out, b's', &subject.schema);
+                field(out, b't', &subject.table);
+                match &subject.part {
+                    Part::Column(name) => field(out, b'c', name),
+                    Part::Constraint(name) => field(out, b'n', name),
+                }
             }
             if let Some(routine) = routine(error) {
                 field(out, b'R', routine);

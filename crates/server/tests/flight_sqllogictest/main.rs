@@ -19,7 +19,7 @@ use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType};
 use thalweg_formats::text::ValueFormatter;
 use thalweg_query::Database;
 use thalweg_server::{Server, ServerConfig};
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_types::{Error, Part, Result, SqlState, Subject};
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
@@ -151,7 +151,17 @@ fn refusal(error: &FlightError) -> Error {
     if let Some(hint) = field(status, "hint") {
         error = error.with_hint(hint);
     }
-    error
+    match subject(status) {
+        Some(subject) => error.with_subject(subject),
+        None => error,
+    }
+}
+
+/// What the error is about, out of fields of their own.
+fn subject(status: &Status) -> Option<Subject> {
+    let constraint = field(status, "constraint").map(Part::Constraint);
+    let part = constraint.or_else(|| field(status, "column").map(Part::Column))?;
+    Some(Subject { schema: field(status, "schema")?, table: field(status, "table")?, part })
 }
 
 fn field(status: &Status, name: &str) -> Option<String> {

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType};
 use thalweg_query::Database;
 use thalweg_server::{Server, ServerConfig};
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_types::{Error, Part, Result, SqlState, Subject};
+use tokio_postgres::error::DbError;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage, SimpleQueryRow};
 
@@ -142,5 +143,16 @@ fn refusal(error: &tokio_postgres::Error) -> Refusal {
     if let Some(hint) = told.hint() {
         refused = refused.with_hint(hint);
     }
+    if let Some(subject) = subject(told) {
+        refused = refused.with_subject(subject);
+    }
     Refusal(refused)
+}
+
+/// What the error is about, out of fields of their own.
+fn subject(told: &DbError) -> Option<Subject> {
+    let constraint = told.constraint().map(|name| Part::Constraint(name.to_owned()));
+    let column = told.column().map(|name| Part::Column(name.to_owned()));
+    let (schema, table) = (told.schema()?.to_owned(), told.table()?.to_owned());
+    Some(Subject { schema, table, part: constraint.or(column)? })
 }

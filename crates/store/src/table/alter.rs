@@ -102,4 +102,5 @@ fn not_unique(state: &TableState, key: &StateKey, row: RowId) -> Error {
     let detail = key_text(schema, &key.positions, &columns, row.row() as usize);
     Error::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
         .with_detail(format!("Key {detail} is duplicated."))
+        .with_constraint(schema, name)
 }

@@ -146,6 +146,7 @@ impl Table {
         let detail = key_text(schema, &schema.key_positions(key), columns, row);
         Error::new(SqlState::UNIQUE_VIOLATION, message)
             .with_detail(format!("Key {detail} already exists."))
+            .with_constraint(schema, &key.name)
     }
 
     pub(super) fn check_rows(&self, rows: &RecordBatch) -> Result<()> {
@@ -178,7 +179,7 @@ impl Table {
             "null value in column \"{column}\" of relation \"{}\" violates not-null constraint",
             self.schema().name
         );
-        Error::new(SqlState::NOT_NULL_VIOLATION, message)
+        Error::new(SqlState::NOT_NULL_VIOLATION, message).with_column(self.schema(), column)
     }
 }
 
