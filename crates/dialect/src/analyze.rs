@@ -58,7 +58,7 @@ fn visible_columns(plan: &LogicalPlan) -> PlanResult<DFSchema> {
 }
 
 /// Rewrites the expressions of a node, which keep the names that they have for those above it.
-fn rewrite_expressions(
+pub(crate) fn rewrite_expressions(
     plan: LogicalPlan,
     rewrite: impl Fn(Expr) -> PlanResult<Transformed<Expr>>,
 ) -> PlanResult<Transformed<LogicalPlan>> {
@@ -108,7 +108,7 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
         (given, DataType::Text { max_chars: None }) => {
             !is_text(given) && !given.is_integer() && *given != ArrowType::Boolean
         }
-        (_, DataType::Uuid | DataType::Json | DataType::Text { .. }) => true,
+        (_, DataType::Uuid | DataType::Json | DataType::Jsonb | DataType::Text { .. }) => true,
         (given, _) if is_text(given) => true,
         (given, DataType::Int2 | DataType::Int4 | DataType::Int8) => !given.is_integer(),
         // Neither is a value of the other kind, whatever Arrow makes of it.
@@ -122,7 +122,7 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
     if !differs {
         return None;
     }
-    let function = ScalarUDF::from(CastFunction::new(to, target.clone()));
+    let function = ScalarUDF::from(CastFunction::new(to, Arc::clone(&cast.field)));
     Some(Arc::new(function).call(vec![(*cast.expr).clone()]))
 }
 

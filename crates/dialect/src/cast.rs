@@ -52,7 +52,7 @@ pub(crate) fn convert(
         }
         _ => {}
     }
-    if let DataType::Text { .. } | DataType::Uuid | DataType::Json = to {
+    if let DataType::Text { .. } | DataType::Uuid | DataType::Json | DataType::Jsonb = to {
         return text::to_textual(array, to, manner);
     }
     if is_text(array.data_type()) {
@@ -70,14 +70,16 @@ pub(crate) fn convert(
         }
         DataType::Interval => time::to_interval(array, &target),
         DataType::Array(item) => list::convert(array, item, manner),
-        DataType::Text { .. } | DataType::Uuid | DataType::Json => Ok(None),
+        DataType::Text { .. } | DataType::Uuid | DataType::Json | DataType::Jsonb => Ok(None),
     }
 }
 
 /// Whether values of the right Arrow type may still be wrong for the SQL type.
 fn needs_check(from: &Field, to: &DataType) -> bool {
-    let checked =
-        matches!(to, DataType::Text { max_chars: Some(_) } | DataType::Uuid | DataType::Json);
+    let checked = matches!(
+        to,
+        DataType::Text { max_chars: Some(_) } | DataType::Uuid | DataType::Json | DataType::Jsonb
+    );
     checked && types::from_field(from).ok().as_ref() != Some(to)
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::{Result as PlanResult, ScalarValue, exec_err};
@@ -18,13 +19,14 @@ use crate::types::{self, arrow_field};
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CastFunction {
     to: DataType,
-    /// The type for Arrow, where the plan asks for another kind of string than columns have.
-    target: ArrowType,
+    /// What the plan asks for: it may be another kind of string than columns have, or one of the
+    /// types that only the catalog has.
+    target: FieldRef,
     signature: Signature,
 }
 
 impl CastFunction {
-    pub(crate) fn new(to: DataType, target: ArrowType) -> CastFunction {
+    pub(crate) fn new(to: DataType, target: FieldRef) -> CastFunction {
         CastFunction { to, target, signature: Signature::any(1, Volatility::Immutable) }
     }
 }
@@ -46,13 +48,16 @@ impl ScalarUDFImpl for CastFunction {
     }
 
     fn return_type(&self, _arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
-        Ok(self.target.clone())
+        Ok(self.target.data_type().clone())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
         let nullable = args.arg_fields[0].is_nullable();
-        let field = arrow_field(self.name(), &self.to, nullable);
-        Ok(Arc::new(field.with_data_type(self.target.clone())))
+        let field = match self.target.metadata().is_empty() {
+            true => arrow_field(self.name(), &self.to, nullable),
+            false => self.target.as_ref().clone().with_name(self.name()).with_nullable(nullable),
+        };
+        Ok(Arc::new(field.with_data_type(self.target.data_type().clone())))
     }
 
     fn is_strict(&self) -> bool {
@@ -69,16 +74,23 @@ impl ScalarUDFImpl for CastFunction {
             .transpose()
             .unwrap_or_else(|| Err(self.impossible(from)))
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let converted = match converted.data_type() == &self.target {
+        let target = self.target.data_type();
+        let converted = match converted.data_type() == target {
             true => converted,
-            false => cast(&converted, &self.target)?,
+            false => cast(&converted, target)?,
         };
         match &args.args[0] {
             ColumnarValue::Array(_) => Ok(ColumnarValue::Array(converted)),
-            ColumnarValue::Scalar(_) => {
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&converted, 0)?))
-            }
+            ColumnarValue::Scalar(_) => Ok(ColumnarValue::Scalar(scalar(&converted)?)),
         }
+    }
+}
+
+/// The one value of an array. DataFusion's own way forgets what a list's field says of its items.
+fn scalar(array: &ArrayRef) -> PlanResult<ScalarValue> {
+    match array.as_list_opt::<i32>() {
+        Some(list) => Ok(ScalarValue::List(Arc::new(list.clone()))),
+        None => ScalarValue::try_from_array(array, 0),
     }
 }
 

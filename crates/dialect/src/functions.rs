@@ -5,6 +5,7 @@
 mod array;
 mod average;
 mod catalog;
+mod coalesce;
 mod datetime;
 mod define;
 mod extract;
@@ -13,6 +14,7 @@ mod make;
 mod math;
 mod number_pattern;
 mod ordered_set;
+mod overlaps;
 mod pattern;
 mod regexp;
 mod rounding;
@@ -42,6 +44,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     [
         array::functions(),
         catalog::functions(),
+        vec![Arc::new(ScalarUDF::from(coalesce::Coalesce::default()))],
         session::functions(),
         math::functions(),
         text::functions(),
@@ -49,6 +52,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
         extract::functions(),
         json::functions(),
         make::functions(),
+        overlaps::functions(),
         regexp::functions(),
         rounding::functions(),
         series::functions(),

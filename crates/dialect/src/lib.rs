@@ -12,6 +12,7 @@ mod cast;
 mod cast_function;
 pub mod errors;
 mod functions;
+pub mod item_types;
 pub mod parse;
 pub mod rewrite;
 pub mod system_types;

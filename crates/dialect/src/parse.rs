@@ -4,12 +4,15 @@
 //! keeps the places of the whole text, so that errors found later can point into what was written.
 //! No text, however long or deep, exhausts the stack: see [`depth`].
 
+mod balance;
+mod cursors;
 mod depth;
 mod dialect;
 mod literal;
 mod place;
 mod redact;
 mod roles;
+mod transactions;
 
 use datafusion::error::DataFusionError;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
@@ -20,6 +23,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use self::dialect::ThalwegDialect;
 use crate::errors;
+pub use cursors::is_move;
 pub(crate) use place::{Places, character_at};
 pub(crate) use redact::may_hold_password;
 pub use redact::without_passwords;
@@ -111,7 +115,8 @@ fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Resul
         .collect();
     tokens.push(end_of_statement(last));
     let tokens = literal::expand_table(literal::readable(tokens));
-    if let Some(parsed) = roles::parse(&tokens) {
+    let tokens = transactions::without_waiting(tokens);
+    if let Some(parsed) = cursors::parse(&tokens).or_else(|| roles::parse(&tokens)) {
         return parsed.map_err(|error| errors::from_datafusion(error, sql));
     }
     let leads_with = |keyword: Keyword| {
@@ -121,7 +126,11 @@ fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Resul
         )
     };
     let parsed = if leads_with(Keyword::COPY) { parse_copy(tokens) } else { parse_other(tokens) };
-    parsed.map_err(|error| errors::from_datafusion(error, sql))
+    let balanced = parsed.map(|mut parsed| {
+        balance::balance(&mut parsed);
+        parsed
+    });
+    balanced.map_err(|error| errors::from_datafusion(error, sql))
 }
 
 fn parse_other(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {

@@ -20,7 +20,7 @@ use arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType as SqlType, ObjectName};
 use thalweg_types::DataType;
 
-use crate::types::{TYPE_KEY, column_type, from_field, sql_type};
+use crate::types::{TYPE_KEY, column_type, from_field, respelled, sql_type};
 
 /// A type of `pg_catalog`'s columns that no table can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -143,6 +143,17 @@ impl SystemType {
         }
     }
 
+    /// Whether values are in Arrow, all the way to their readers, what a client sends and reads:
+    /// numbers and texts, neither of which stands for something else.
+    #[must_use]
+    pub fn is_plain(self) -> bool {
+        !self.is_vector()
+            && !matches!(
+                self,
+                SystemType::Registered(_) | SystemType::AnyArray | SystemType::NodeTree
+            )
+    }
+
     /// Whether the type is an array that counts from 0 and is written without braces.
     #[must_use]
     pub fn is_vector(self) -> bool {
@@ -165,7 +176,11 @@ fn from_name(name: &ObjectName) -> Option<SystemType> {
 }
 
 /// The field that a cast to one of these types, or to an array of one, is planned with.
-pub(crate) fn planned_field(sql: &SqlType) -> Option<Field> {
+#[must_use]
+pub fn planned_field(sql: &SqlType) -> Option<Field> {
+    if let Some(plain) = respelled(sql) {
+        return planned_field(&plain);
+    }
     if let Some(system) = SystemType::from_sql(sql) {
         return Some(system.field("", true));
     }
@@ -253,6 +268,7 @@ fn numbers(data_type: &DataType) -> (u32, u32) {
         DataType::Interval => (1186, 1187),
         DataType::Uuid => (2950, 2951),
         DataType::Json => (114, 199),
+        DataType::Jsonb => (3802, 3807),
         DataType::Array(item) => {
             let array = column_type_oid(&DataType::Array(item.clone()));
             (array, array)

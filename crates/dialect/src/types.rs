@@ -12,14 +12,15 @@ use datafusion::common::Result as PlanResult;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CharacterLength, DataType as SqlType, ExactNumberInfo, TimezoneInfo,
+    ArrayElemTypeDef, CharacterLength, DataType as SqlType, ExactNumberInfo, ObjectName,
+    TimezoneInfo,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use thalweg_types::{Column, DataType, Error, Result, SqlState};
 
-use crate::system_types;
+use crate::system_types::{self, SystemType};
 
 /// The key of a field's metadata under which the SQL type is named where Arrow's type says less.
 pub const TYPE_KEY: &str = "thalweg.type";
@@ -32,7 +33,7 @@ const VARCHAR_CHARS_MAX: u64 = 10_485_760;
 
 /// The column type that an SQL type name stands for.
 pub fn column_type(sql: &SqlType) -> Result<DataType> {
-    if let Some(plain) = unqualified(sql) {
+    if let Some(plain) = respelled(sql) {
         return column_type(&plain);
     }
     if let Some(data_type) = number_type(sql)? {
@@ -56,29 +57,71 @@ pub fn column_type(sql: &SqlType) -> Result<DataType> {
         SqlType::Timestamp(_, _) => Ok(DataType::Timestamptz),
         SqlType::Interval { .. } => Ok(DataType::Interval),
         SqlType::Uuid => Ok(DataType::Uuid),
-        SqlType::JSON | SqlType::JSONB => Ok(DataType::Json),
+        SqlType::JSON => Ok(DataType::Json),
+        SqlType::JSONB => Ok(DataType::Jsonb),
         SqlType::Array(
             ArrayElemTypeDef::SquareBracket(item, _)
             | ArrayElemTypeDef::AngleBracket(item)
             | ArrayElemTypeDef::Parenthesis(item),
         ) => Ok(DataType::Array(Box::new(column_type(item)?))),
-        SqlType::Custom(name, _) => Err(unknown_type(&name.to_string())),
-        other => Err(unknown_type(&other.to_string())),
+        SqlType::Custom(name, _) => Err(unknown_type(&shown(name))),
+        other => Err(unknown_type(&other.to_string().to_ascii_lowercase())),
     }
 }
 
-/// `pg_catalog.int4`, and every other type that is named with its namespace, without it.
-fn unqualified(sql: &SqlType) -> Option<SqlType> {
+/// The names of `pg_type` that SQL spells without quotes too. What is quoted, the parser takes for
+/// the name of a type that it has no variant for.
+const TYPE_NAMES: [&str; 21] = [
+    "bool",
+    "bpchar",
+    "bytea",
+    "date",
+    "float4",
+    "float8",
+    "int2",
+    "int4",
+    "int8",
+    "interval",
+    "json",
+    "jsonb",
+    "name",
+    "numeric",
+    "oid",
+    "text",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "uuid",
+    "varchar",
+];
+
+/// Names as `pg_type` has them in SQL's spelling: `pg_catalog.int4` and `"int4"` are `int4`, and
+/// `_int4` is `int4[]`.
+pub(crate) fn respelled(sql: &SqlType) -> Option<SqlType> {
     let SqlType::Custom(name, modifiers) = sql else { return None };
-    let [namespace, last] = name.0.as_slice() else { return None };
-    if !namespace.as_ident()?.value.eq_ignore_ascii_case("pg_catalog") {
-        return None;
-    }
     let modifiers = match modifiers.as_slice() {
         [] => String::new(),
         given => format!("({})", given.join(",")),
     };
-    sql_type(&format!("{last}{modifiers}"))
+    let last = name.0.last()?.as_ident()?;
+    let is_known = |name: &str| TYPE_NAMES.contains(&name);
+    let plain = match last.quote_style {
+        Some(_) => last.value.clone(),
+        None => last.value.to_ascii_lowercase(),
+    };
+    if let Some(item) = plain.strip_prefix('_').filter(|item| is_known(item)) {
+        return sql_type(&format!("{item}{modifiers}[]"));
+    }
+    match name.0.as_slice() {
+        [_] if last.quote_style.is_some() && is_known(&plain) => {
+            sql_type(&format!("{plain}{modifiers}"))
+        }
+        [namespace, _] if namespace.as_ident()?.value.eq_ignore_ascii_case("pg_catalog") => {
+            let bare = if is_known(&plain) { plain } else { last.to_string() };
+            sql_type(&format!("{bare}{modifiers}"))
+        }
+        _ => None,
+    }
 }
 
 /// The parser's tree of a type's name; `None` where it is none.
@@ -217,10 +260,17 @@ fn chars_of(length: Option<&CharacterLength>) -> Option<u64> {
 }
 
 fn unknown_type(name: &str) -> Error {
-    Error::new(
-        SqlState::UNDEFINED_OBJECT,
-        format!("type \"{}\" does not exist", name.to_ascii_lowercase()),
-    )
+    Error::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
+}
+
+/// A name as it would be looked up.
+fn shown(name: &ObjectName) -> String {
+    let parts = name.0.iter().filter_map(|part| part.as_ident());
+    let parts = parts.map(|part| match part.quote_style {
+        Some(_) => part.value.clone(),
+        None => part.value.to_ascii_lowercase(),
+    });
+    parts.collect::<Vec<_>>().join(".")
 }
 
 /// Arrow's type for the values of a column.
@@ -237,7 +287,9 @@ pub fn arrow_type(data_type: &DataType) -> ArrowType {
             ArrowType::Decimal128(*precision, *scale)
         }
         DataType::Decimal { precision, scale } => ArrowType::Decimal256(*precision, *scale),
-        DataType::Text { .. } | DataType::Uuid | DataType::Json => ArrowType::Utf8View,
+        DataType::Text { .. } | DataType::Uuid | DataType::Json | DataType::Jsonb => {
+            ArrowType::Utf8View
+        }
         DataType::Bytea => ArrowType::BinaryView,
         DataType::Date => ArrowType::Date32,
         DataType::Time => ArrowType::Time64(TimeUnit::Microsecond),
@@ -253,7 +305,10 @@ pub fn arrow_type(data_type: &DataType) -> ArrowType {
 pub fn arrow_field(name: &str, data_type: &DataType, nullable: bool) -> Field {
     let field = Field::new(name, arrow_type(data_type), nullable);
     match data_type {
-        DataType::Uuid | DataType::Json | DataType::Text { max_chars: Some(_) } => {
+        DataType::Uuid
+        | DataType::Json
+        | DataType::Jsonb
+        | DataType::Text { max_chars: Some(_) } => {
             field.with_metadata([(TYPE_KEY.to_string(), data_type.to_string())].into())
         }
         _ => field,
@@ -282,6 +337,7 @@ pub fn named_type(name: &str) -> Option<DataType> {
     match name {
         "uuid" => Some(DataType::Uuid),
         "json" => Some(DataType::Json),
+        "jsonb" => Some(DataType::Jsonb),
         _ => {
             let chars = name.strip_prefix("character varying(")?.strip_suffix(')')?;
             Some(DataType::Text { max_chars: Some(chars.parse().ok()?) })
@@ -330,11 +386,42 @@ pub fn from_arrow(data_type: &ArrowType) -> Result<DataType> {
     })
 }
 
+/// The field of the values that a client gives for a parameter of the type; `None` for types that
+/// no parameter has.
+#[must_use]
+pub fn parameter_field(sql: &SqlType) -> Option<Field> {
+    let Some(field) = system_types::planned_field(sql) else {
+        return column_type(sql).ok().map(|data_type| arrow_field("", &data_type, true));
+    };
+    let item = match field.data_type() {
+        ArrowType::List(item) if SystemType::of(&field).is_none() => item.as_ref(),
+        _ => &field,
+    };
+    SystemType::of(item).is_some_and(SystemType::is_plain).then_some(field)
+}
+
+/// The type of a field as SQL spells it in a cast.
+pub fn sql_name(field: &Field) -> Result<String> {
+    if let Some(system) = SystemType::of(field) {
+        return Ok(system.display_name().to_owned());
+    }
+    match field.data_type() {
+        ArrowType::List(item) => Ok(format!("{}[]", sql_name(item)?)),
+        _ => from_field(field).map(|data_type| data_type.to_string()),
+    }
+}
+
 /// How PostgreSQL calls the type of a field, for messages and for `pg_typeof`.
 #[must_use]
 pub fn display_name(field: &Field) -> String {
-    if let Some(system) = system_types::SystemType::of(field) {
+    if let Some(system) = SystemType::of(field) {
         return system.display_name().to_string();
+    }
+    if let ArrowType::List(item) = field.data_type() {
+        return match item.data_type() {
+            ArrowType::List(_) => display_name(item),
+            _ => format!("{}[]", display_name(item)),
+        };
     }
     match from_field(field) {
         Ok(_) if field.data_type() == &ArrowType::Null => "unknown".to_string(),
@@ -415,11 +502,18 @@ mod tests {
             ("interval", "interval"),
             ("uuid", "uuid"),
             ("json", "json"),
-            ("jsonb", "json"),
+            ("jsonb", "jsonb"),
             ("int[]", "integer[]"),
             ("text[][]", "text[][]"),
             ("bool", "boolean"),
             ("boolean", "boolean"),
+            ("\"int4\"", "integer"),
+            ("pg_catalog.\"int8\"", "bigint"),
+            ("pg_catalog.varchar(3)", "character varying(3)"),
+            ("\"varchar\"(3)", "character varying(3)"),
+            ("_int4", "integer[]"),
+            ("pg_catalog._text", "text[]"),
+            ("\"_uuid\"", "uuid[]"),
         ] {
             assert_eq!(named(name).unwrap().to_string(), expected, "{name}");
         }
@@ -429,6 +523,7 @@ mod tests {
     fn unknown_and_impossible_types_are_refused() {
         for (name, state, message) in [
             ("wibble", "42704", "type \"wibble\" does not exist"),
+            ("\"INT4\"", "42704", "type \"INT4\" does not exist"),
             ("varchar(0)", "22023", "length for type varchar must be at least 1"),
             ("numeric(77)", "22023", "NUMERIC precision 77 must be between 1 and 76"),
             ("numeric(5, 6)", "22023", "NUMERIC scale 6 must be between 0 and 5"),
@@ -440,10 +535,38 @@ mod tests {
     }
 
     #[test]
+    fn a_parameter_is_spelled_as_the_type_that_it_has() {
+        for (name, spelled) in [
+            ("oid[]", Some("oid[]")),
+            ("name", Some("name")),
+            ("\"char\"[]", Some("\"char\"[]")),
+            ("uuid[]", Some("uuid[]")),
+            ("varchar(3)", Some("character varying(3)")),
+            ("int4[]", Some("integer[]")),
+            // What is sent for these is text, or nothing that anybody sends.
+            ("regclass", None),
+            ("oidvector", None),
+            ("regtype[]", None),
+        ] {
+            let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(name).unwrap();
+            let field = parameter_field(&parser.parse_data_type().unwrap());
+            let found = field.map(|field| sql_name(&field).unwrap());
+            assert_eq!(found.as_deref(), spelled, "{name}");
+        }
+    }
+
+    #[test]
     fn types_survive_the_way_through_arrow() {
-        for name in
-            ["uuid", "json", "varchar(7)", "numeric(50,3)", "uuid[]", "timestamptz", "bytea"]
-        {
+        for name in [
+            "uuid",
+            "json",
+            "jsonb",
+            "varchar(7)",
+            "numeric(50,3)",
+            "uuid[]",
+            "timestamptz",
+            "bytea",
+        ] {
             let data_type = named(name).unwrap();
             assert_eq!(from_field(&arrow_field("c", &data_type, true)).unwrap(), data_type);
         }

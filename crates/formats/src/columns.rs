@@ -10,6 +10,8 @@ pub const TYPE_KEY: &str = "thalweg.type";
 pub const UUID: &str = "uuid";
 /// Under [`TYPE_KEY`]: text that holds JSON.
 pub const JSON: &str = "json";
+/// Under [`TYPE_KEY`]: JSON in the one text that the value has.
+pub const JSONB: &str = "jsonb";
 
 pub(crate) fn type_tag(field: &Field) -> Option<&str> {
     field.metadata().get(TYPE_KEY).map(String::as_str)

@@ -35,7 +35,7 @@ use objects::Objects;
 use registered::RegisteredNames;
 
 pub(crate) use registered::written;
-pub(crate) use standing::{Lookup, Standing, Wishes};
+pub(crate) use standing::{Lookup, Standing, Wish, Wishes};
 pub(crate) use table::ShardTable;
 
 /// The name of the one database.

@@ -1,88 +1,141 @@
 //! Cursors: queries whose rows are fetched bit by bit, of the snapshot at which they were declared.
+//!
+//! A cursor runs forwards as its rows are asked for. One that was declared with `SCROLL` keeps the
+//! rows that it has been at, and so gives them again.
+
+mod motion;
+mod scroll;
 
 use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::sql::sqlparser::ast::{FetchDirection, Value};
 use futures::StreamExt;
+use thalweg_dialect::parse::parse_single;
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::outcome::{BatchStream, Outcome, Tag};
+use crate::statement::{OfSession, of_session};
+pub(crate) use motion::{Motion, Rows};
+use scroll::Scroll;
 
 /// A query that waits for its next `FETCH`.
 pub(crate) struct Cursor {
     pub(crate) schema: SchemaRef,
-    /// `None` once all rows were taken.
-    rows: Option<BatchStream>,
-    /// What the last fetch left of a batch.
-    rest: Option<RecordBatch>,
+    source: Source,
+    /// `None` for a cursor that only runs forwards.
+    scroll: Option<Scroll>,
+    /// How many rows a cursor without scroll has passed.
+    passed: u64,
     /// Whether it outlives the transaction that declared it, once that commits.
     hold: bool,
     is_held: bool,
 }
 
-/// How many rows a `FETCH` asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    Rows(usize),
-    All,
+/// The cursor and the number of rows, or all, where a text is a `MOVE` forwards: cursors may be
+/// somebody else's than the session's.
+#[must_use]
+pub fn forward_move(sql: &str) -> Option<(String, Option<u64>)> {
+    let is_move = sql.trim_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case("move"));
+    let parsed = if is_move { parse_single(sql).ok()? } else { return None };
+    match of_session(&parsed)? {
+        OfSession::Fetch { name, motion: Ok(Motion::Forward(rows)), gives_rows: false } => {
+            Some((name, rows.count()))
+        }
+        _ => None,
+    }
 }
 
-impl Wanted {
-    /// # Errors
-    /// Where the direction is not forwards.
-    pub(crate) fn of(direction: &FetchDirection) -> Result<Wanted> {
-        let number = |limit: &Value| match limit {
-            Value::Number(digits, _) => digits.to_string().parse::<usize>().ok(),
-            _ => None,
-        };
-        let rows = match direction {
-            FetchDirection::Next | FetchDirection::Forward { limit: None } => Some(1),
-            FetchDirection::Count { limit } | FetchDirection::Forward { limit: Some(limit) } => {
-                number(&limit.value)
-            }
-            FetchDirection::All | FetchDirection::ForwardAll => return Ok(Wanted::All),
-            _ => None,
-        };
-        rows.map(Wanted::Rows).ok_or_else(|| {
-            Error::new(SqlState::OBJECT_NOT_IN_STATE, "cursor can only scan forward")
-                .with_hint("Fetch a number of rows, NEXT or ALL.")
-        })
-    }
+/// Where the next rows come from.
+struct Source {
+    /// `None` once all rows were taken.
+    rows: Option<BatchStream>,
+    /// What the last fetch left of a batch.
+    rest: Option<RecordBatch>,
+}
+
+/// What a cursor is declared to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Manner {
+    pub(crate) hold: bool,
+    pub(crate) scroll: bool,
 }
 
 impl Cursor {
-    pub(crate) fn new(schema: SchemaRef, rows: BatchStream, hold: bool) -> Cursor {
-        Cursor { schema, rows: Some(rows), rest: None, hold, is_held: false }
-    }
-
-    /// The next rows. All that are left come as a stream of their own, a number of them at once.
-    pub(crate) async fn fetch(&mut self, wanted: Wanted) -> Result<Outcome> {
-        match wanted {
-            Wanted::Rows(rows) => self.next_rows(rows).await,
-            Wanted::All => {
-                let rest = futures::stream::iter(self.rest.take().map(Ok));
-                let rows = self.rows.take().unwrap_or_else(|| futures::stream::empty().boxed());
-                Ok(Outcome::rows(self.schema.clone(), rest.chain(rows).boxed(), Tag::Fetch))
-            }
+    pub(crate) fn new(schema: SchemaRef, rows: BatchStream, manner: Manner) -> Cursor {
+        Cursor {
+            schema,
+            source: Source { rows: Some(rows), rest: None },
+            scroll: manner.scroll.then(Scroll::default),
+            passed: 0,
+            hold: manner.hold,
+            is_held: false,
         }
     }
 
-    async fn next_rows(&mut self, wanted: usize) -> Result<Outcome> {
+    /// Moves, and gives the rows that were passed.
+    ///
+    /// # Errors
+    /// Where the way leads backwards and the cursor can't; and those of the query.
+    pub(crate) async fn fetch(&mut self, motion: Motion) -> Result<Outcome> {
+        if self.scroll.is_none() && motion == Motion::Forward(Rows::All) {
+            return Ok(self.all_that_are_left());
+        }
+        let batches = self.go(motion).await?;
+        Ok(Outcome::batches(self.schema.clone(), batches, Tag::Fetch))
+    }
+
+    /// Moves, and tells how many rows were passed.
+    ///
+    /// # Errors
+    /// As [`Cursor::fetch`].
+    pub(crate) async fn pass(&mut self, motion: Motion) -> Result<Outcome> {
+        let passed: usize = self.go(motion).await?.iter().map(RecordBatch::num_rows).sum();
+        Ok(Outcome::done(Tag::Other(format!("MOVE {passed}"))))
+    }
+
+    async fn go(&mut self, motion: Motion) -> Result<Vec<RecordBatch>> {
+        match &mut self.scroll {
+            Some(scroll) => scroll.go(motion, &mut self.source).await,
+            None => self.go_forwards(motion).await,
+        }
+    }
+
+    /// The rows that are left come as a stream of their own.
+    fn all_that_are_left(&mut self) -> Outcome {
+        let rest = futures::stream::iter(self.source.rest.take().map(Ok));
+        let rows = self.source.rows.take().unwrap_or_else(|| futures::stream::empty().boxed());
+        Outcome::rows(self.schema.clone(), rest.chain(rows).boxed(), Tag::Fetch)
+    }
+
+    async fn go_forwards(&mut self, motion: Motion) -> Result<Vec<RecordBatch>> {
+        let (skipped, wanted) = motion.forwards_from(self.passed).ok_or_else(only_forward)?;
+        let skipped = self.source.take(skipped).await?;
+        let batches = self.source.take(wanted).await?;
+        let rows = skipped.iter().chain(&batches).map(|batch| batch.num_rows() as u64);
+        self.passed += rows.sum::<u64>();
+        Ok(batches)
+    }
+}
+
+impl Source {
+    /// The next rows: fewer than are wanted at the end only.
+    async fn take(&mut self, wanted: Rows) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
-        let mut missing = wanted;
+        let mut missing = wanted.count().unwrap_or(u64::MAX);
         while missing > 0 {
             let Some(batch) = self.next_batch().await? else { break };
-            if batch.num_rows() > missing {
-                self.rest = Some(batch.slice(missing, batch.num_rows() - missing));
-                batches.push(batch.slice(0, missing));
+            let rows = batch.num_rows() as u64;
+            if rows > missing {
+                let taken = missing as usize;
+                self.rest = Some(batch.slice(taken, batch.num_rows() - taken));
+                batches.push(batch.slice(0, taken));
                 break;
             }
-            missing -= batch.num_rows();
+            missing -= rows;
             batches.push(batch);
         }
-        Ok(Outcome::batches(self.schema.clone(), batches, Tag::Fetch))
+        Ok(batches)
     }
 
     async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
@@ -96,6 +149,11 @@ impl Cursor {
         }
         next
     }
+}
+
+fn only_forward() -> Error {
+    Error::new(SqlState::OBJECT_NOT_IN_STATE, "cursor can only scan forward")
+        .with_hint("Declare it with SCROLL option to enable backward scan.")
 }
 
 /// The cursors of a session, by name.

@@ -5,13 +5,15 @@
 
 use std::ops::ControlFlow;
 
+use arrow::datatypes::Field;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
     Expr, Value, VisitMut, visit_expressions, visit_expressions_mut,
 };
+use thalweg_dialect::types::sql_name;
 use thalweg_formats::text::format_value;
-use thalweg_types::{DataType, Error, Result, SqlState};
+use thalweg_types::{Error, Result, SqlState};
 
 use crate::statement::ast_tools;
 
@@ -102,12 +104,12 @@ fn each_expression(tree: &Tree, visit: &mut impl FnMut(&Expr) -> bool) {
     }
 }
 
-/// `CAST(value AS data_type)`; NULL where there is no value.
+/// `CAST(value AS the field's type)`; NULL where there is no value.
 ///
 /// # Errors
 /// Where the value has no text.
-pub(crate) fn literal(value: Option<&ScalarValue>, data_type: &DataType) -> Result<Expr> {
-    let mut cast = ast_tools::expression(&format!("CAST(NULL AS {data_type})"))?;
+pub(crate) fn literal(value: Option<&ScalarValue>, field: &Field) -> Result<Expr> {
+    let mut cast = ast_tools::expression(&format!("CAST(NULL AS {})", sql_name(field)?))?;
     if let (Some(value), Expr::Cast { expr, .. }) = (value, &mut cast)
         && !value.is_null()
     {

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
-use arrow::record_batch::RecordBatch;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::DFSchemaRef;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -14,6 +17,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use futures::StreamExt;
 use thalweg_dialect::errors::from_datafusion;
+use thalweg_dialect::item_types::with_item_types;
 use thalweg_dialect::parse::parse_single;
 use thalweg_dialect::rewrite::{check_columns, output_name, rewrite_statement};
 use thalweg_dialect::types::{arrow_field, column_type};
@@ -27,6 +31,8 @@ use crate::outcome::BatchStream;
 pub(crate) struct Planned {
     pub(crate) plan: LogicalPlan,
     pub(crate) names: Vec<String>,
+    /// The columns with all that is known of their types.
+    told: DFSchemaRef,
 }
 
 /// Plans a query against what its names mean now.
@@ -40,10 +46,11 @@ pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanRe
     rewrite(&mut statement).map_err(|error| DataFusionError::External(Box::new(error)))?;
     let plan = state.statement_to_plan(statement).await?;
     let plan = written(plan, state)?;
+    let told = with_item_types(&plan)?;
     let fields = plan.schema().fields();
     check_columns(fields.len()).map_err(|error| DataFusionError::External(Box::new(error)))?;
     let names = fields.iter().map(|field| output_name(field.name()).to_owned()).collect();
-    Ok(Planned { plan, names })
+    Ok(Planned { plan, names, told })
 }
 
 /// Spells a statement in the way that DataFusion's planner takes.
@@ -103,16 +110,22 @@ pub(crate) async fn stream(
     let sql = sql.to_owned();
     let output = Arc::clone(&schema);
     let rows = rows.map(move |batch| {
-        let batch = batch.map_err(|error| from_datafusion(error, &sql))?;
-        // Names differ, and a batch says of each column whether it may be NULL as it pleases.
-        RecordBatch::try_new_with_options(
-            Arc::clone(&output),
-            batch.columns().to_vec(),
-            &arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
-        )
-        .map_err(|error| from_datafusion(error.into(), &sql))
+        batch.and_then(|batch| shown(&batch, &output)).map_err(|error| from_datafusion(error, &sql))
     });
     Ok((schema, Box::pin(rows)))
+}
+
+/// The rows under other names. A batch says of each column whether it may be NULL as it pleases,
+/// and of lists not always what their items are.
+fn shown(batch: &RecordBatch, schema: &SchemaRef) -> PlanResult<RecordBatch> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| match column.data_type() == field.data_type() {
+        true => Ok(Arc::clone(column)),
+        false => cast(column, field.data_type()),
+    });
+    let columns = columns.collect::<Result<Vec<_>, ArrowError>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
 /// Runs a plan and gathers its rows.
@@ -132,15 +145,28 @@ pub(crate) async fn collect(
 /// The columns under the names that people read. What a field says beside its type, DataFusion
 /// forgets for some expressions on the way to the executable plan.
 fn renamed(schema: &Schema, planned: &Planned) -> SchemaRef {
-    let fields = schema.fields().iter().zip(planned.plan.schema().fields()).zip(&planned.names);
+    let fields = schema.fields().iter().zip(planned.told.fields()).zip(&planned.names);
     let fields: Vec<_> = fields
         .map(|((field, told), name)| {
             let field = field.as_ref().clone().with_name(name).with_nullable(true);
-            let forgotten = field.metadata().is_empty() && field.data_type() == told.data_type();
-            if forgotten { field.with_metadata(told.metadata().clone()) } else { field }
+            match forgets(&field, told) {
+                true => field
+                    .with_data_type(told.data_type().clone())
+                    .with_metadata(told.metadata().clone()),
+                false => field,
+            }
         })
         .collect();
     Arc::new(Schema::new(fields))
+}
+
+/// Whether a field says of values no more than their type in Arrow, where another says more.
+fn forgets(field: &Field, told: &Field) -> bool {
+    let says_nothing = field.metadata().is_empty();
+    match (field.data_type(), told.data_type()) {
+        (DataType::List(item), DataType::List(told)) => says_nothing && forgets(item, told),
+        (data_type, told) => says_nothing && data_type == told,
+    }
 }
 
 /// The Arrow schema of columns that were declared as `name type`.

@@ -13,7 +13,7 @@ use thalweg_types::Result;
 
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
 use crate::executor::{Executor, JoinsGiveWay};
-use crate::privileges;
+use crate::{privileges, sleep};
 
 /// How many idle planners are kept.
 const IDLE_MAX: usize = 64;
@@ -45,7 +45,9 @@ impl Planner {
             builder = builder.with_analyzer_rule(rule);
         }
         builder = builder.with_analyzer_rule(names.analyzer_rule());
-        builder.scalar_functions().get_or_insert_default().extend(names.functions());
+        let functions = builder.scalar_functions().get_or_insert_default();
+        functions.extend(names.functions());
+        functions.push(sleep::function());
         let context = SessionContext::new_with_state(builder.build());
         names.bind(Arc::downgrade(&context.state_ref()));
         privileges::functions(&names).into_iter().for_each(|who| context.register_udf(who));

@@ -70,6 +70,10 @@ enum Conflict {
 }
 
 impl Point {
+    pub(crate) fn writes(&self) -> bool {
+        !matches!(self.action, Action::Select { .. })
+    }
+
     /// Does what the statement says to the transaction; `None` where the ordinary way must.
     ///
     /// # Errors

@@ -7,8 +7,7 @@ use arrow::datatypes::{Field, FieldRef, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::Expr;
 use thalweg_dialect::parse::Parsed;
-use thalweg_dialect::types::arrow_field;
-use thalweg_types::{DataType, Error, Result, SqlState};
+use thalweg_types::{Error, Result, SqlState};
 
 use crate::outcome::Outcome;
 use crate::parameters::{bind, literal};
@@ -27,7 +26,6 @@ struct Inner {
     /// `None` for an empty text.
     parsed: Option<Parsed>,
     sql: String,
-    types: Vec<DataType>,
     parameters: Vec<FieldRef>,
     declared: Option<Vec<FieldRef>>,
     schema: Option<SchemaRef>,
@@ -36,15 +34,14 @@ struct Inner {
 
 impl Prepared {
     pub(crate) fn new(parsed: Parsed, sql: &str, description: Description) -> Prepared {
-        let Description { parameters: types, schema } = description;
-        let field = |(place, data_type): (usize, &DataType)| -> FieldRef {
-            let field: Field = arrow_field(&format!("${}", place + 1), data_type, true);
-            Arc::new(field)
+        let Description { parameters, schema } = description;
+        let field = |(place, field): (usize, Field)| -> FieldRef {
+            Arc::new(field.with_name(format!("${}", place + 1)))
         };
-        let parameters = types.iter().enumerate().map(field).collect();
+        let parameters = parameters.into_iter().enumerate().map(field).collect();
         let (parsed, sql) = (Some(parsed), sql.to_owned());
         let (declared, point) = (None, None);
-        let inner = Inner { parsed, sql, types, parameters, declared, schema, point };
+        let inner = Inner { parsed, sql, parameters, declared, schema, point };
         Prepared { inner: Arc::new(inner) }
     }
 
@@ -135,9 +132,9 @@ impl Prepared {
     /// The statement with values in the places of its parameters.
     pub(crate) fn with_values(&self, values: &[ScalarValue]) -> Result<Parsed> {
         self.check_count(values.len())?;
-        let literals = self.inner.types.iter().zip(values);
+        let literals = self.inner.parameters.iter().zip(values);
         let literals = literals
-            .map(|(data_type, value)| literal(Some(value), data_type).map(Some))
+            .map(|(field, value)| literal(Some(value), field).map(Some))
             .collect::<Result<Vec<_>>>()?;
         self.bound(&literals)
     }
@@ -146,8 +143,8 @@ impl Prepared {
     pub(crate) fn with_expressions(&self, values: &[Expr]) -> Result<Parsed> {
         self.check_count(values.len())?;
         let mut casts = Vec::with_capacity(values.len());
-        for (data_type, value) in self.inner.types.iter().zip(values) {
-            let mut cast = literal(None, data_type)?;
+        for (field, value) in self.inner.parameters.iter().zip(values) {
+            let mut cast = literal(None, field)?;
             if let Expr::Cast { expr, .. } = &mut cast {
                 **expr = value.clone();
             }
@@ -165,7 +162,7 @@ impl Prepared {
     }
 
     fn check_count(&self, given: usize) -> Result<()> {
-        let wanted = self.inner.types.len();
+        let wanted = self.inner.parameters.len();
         if given == wanted {
             return Ok(());
         }

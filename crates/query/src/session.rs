@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast::TransactionMode;
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_txn::{Savepoint, Transaction};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use crate::appender::Appender;
 use crate::cancel::{CancelHandle, SessionCancels};
-use crate::catalog::Standing;
+use crate::catalog::{Standing, Wish};
 use crate::copy_in::CopyIn;
-use crate::cursor::{Cursor, Cursors};
+use crate::cursor::{Cursor, Cursors, Motion, Rows};
 use crate::database::Database;
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::panics::caught;
@@ -22,7 +23,7 @@ use crate::point::{self, Point};
 use crate::prepared::{Prepared, PreparedStatements};
 use crate::privileges::Identity;
 use crate::stack::with_room;
-use crate::statement::{self, Description, Execution, OfSession, Settings};
+use crate::statement::{self, Description, Execution, Modes, OfSession, Scope, Settings};
 use crate::surroundings::SessionFacts;
 
 /// How often a statement that lost against another one is tried again before its user is told.
@@ -48,11 +49,20 @@ pub struct Session {
 struct Block {
     /// `None` after a statement failed: then nothing but the end of the block is taken.
     transaction: Option<Transaction>,
-    savepoints: Vec<(String, Savepoint)>,
+    savepoints: Vec<Saved>,
     /// The snapshot that rolling back to a savepoint returns to.
     beginning: Transaction,
-    /// Whom the session acts for again where the block is rolled back.
-    identity: Identity,
+    /// What rolling back makes of the settings.
+    settings: Settings,
+    /// Whether a statement has looked at the snapshot.
+    has_looked: bool,
+}
+
+/// What rolling back to a savepoint returns to.
+struct Saved {
+    name: String,
+    savepoint: Savepoint,
+    settings: Settings,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,11 +223,16 @@ impl Session {
         point: &Point,
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
+        // The ordinary way says why not.
+        if point.writes() && self.settings.modes().read_only {
+            return Ok(None);
+        }
         if let Some(block) = &mut self.block {
             let Some(transaction) = &mut block.transaction else { return Ok(None) };
             if !is_superuser(transaction, self.settings.identity) {
                 return Ok(None);
             }
+            block.has_looked = true;
             return point.run(transaction, prepared.parameters(), values);
         }
         for _ in 0..RETRIES_MAX {
@@ -263,6 +278,28 @@ impl Session {
         self.cursors.find(name).ok().map(|cursor| SchemaRef::clone(&cursor.schema))
     }
 
+    /// The next rows of a cursor that was declared; all that are left where no number is given.
+    ///
+    /// # Errors
+    /// Where there is no such cursor, and those of its query; an open block has failed.
+    pub async fn fetch(&mut self, name: &str, rows: Option<u64>) -> Result<Outcome> {
+        self.cancels.begin();
+        let fetched = caught(self.fetch_timed(name, rows)).await;
+        self.note_failure(fetched)
+    }
+
+    async fn fetch_timed(&mut self, name: &str, rows: Option<u64>) -> Result<Outcome> {
+        if self.transaction() == TransactionStatus::Failed {
+            return Err(in_failed_block());
+        }
+        let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
+        let motion = Motion::Forward(rows.map_or(Rows::All, Rows::Count));
+        let cursor = self.cursors.find(name)?;
+        let mut outcome = self.cancels.run(cursor.fetch(motion)).await?;
+        outcome.rows = outcome.rows.map(|rows| self.cancels.guard(rows, timer));
+        Ok(outcome)
+    }
+
     /// Forgets a prepared statement; does nothing where there is none.
     pub fn forget_prepared(&mut self, name: &str) {
         let _ = self.prepared.remove(name);
@@ -288,7 +325,7 @@ impl Session {
     /// holds several. Statements that begin or end transactions themselves do so all the same.
     pub fn begin_implicit(&mut self) {
         if self.block.is_none() {
-            self.begin();
+            self.open_block(self.settings.modes());
             self.implicit = true;
         }
     }
@@ -355,7 +392,7 @@ impl Session {
         sql: &str,
         declared: &[Option<DataType>],
     ) -> Result<Prepared> {
-        if statement::control(&parsed)?.is_some() {
+        if statement::control(&parsed).is_some() {
             return Ok(Prepared::new(parsed, sql, Description::default()));
         }
         let transaction = match &mut self.block {
@@ -363,7 +400,7 @@ impl Session {
             None => Transaction::new(self.database.shared.engine.snapshot()),
         };
         let description = match statement::of_session(&parsed) {
-            Some(OfSession::Fetch { name, .. }) => {
+            Some(OfSession::Fetch { name, gives_rows: true, .. }) => {
                 let schema = self.cursors.find(&name)?.schema.clone();
                 Description { parameters: Vec::new(), schema: Some(schema) }
             }
@@ -412,6 +449,7 @@ impl Session {
             settings: &mut self.settings,
             sql,
             in_block: self.block.is_some(),
+            has_looked: self.block.as_ref().is_some_and(|block| block.has_looked),
         };
         let done = with_room(self.cancels.run(work(&mut execution))).await;
         let transaction = planner.names.take();
@@ -423,29 +461,40 @@ impl Session {
             self.database.shared.planners.give_back(planner);
         }
         let done = done?;
-        for (name, value) in wishes {
-            self.settings.set(&name, &value)?;
+        for Wish { name, value, scope } in wishes {
+            if scope == Scope::Session || self.block.is_some() {
+                self.settings.set_for(scope, &name, &value)?;
+            }
         }
         Ok((done, transaction.expect("a statement leaves its transaction in place")))
     }
 
     async fn run(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
-        if let Some(control) = statement::control(&parsed)? {
+        if let Some(control) = statement::control(&parsed) {
             return self.control(control).await;
         }
         if let Some(wanted) = statement::of_session(&parsed) {
             return self.run_of_session(wanted, sql).await;
         }
+        let check_modes = || match self.settings.modes().read_only {
+            true => statement::check_writable(&parsed.statement),
+            false => Ok(()),
+        };
         match &mut self.block {
             Some(block) => {
                 let transaction = block.transaction.take().ok_or_else(in_failed_block)?;
+                check_modes()?;
                 let (outcome, transaction) = self.run_in(transaction, &parsed, sql).await?;
                 if let Some(block) = &mut self.block {
                     block.transaction = Some(transaction);
+                    block.has_looked |= !statement::is_about_settings(&parsed.statement);
                 }
                 Ok(outcome)
             }
-            None => self.run_alone(&parsed, sql).await,
+            None => {
+                check_modes()?;
+                self.run_alone(&parsed, sql).await
+            }
         }
     }
 
@@ -511,18 +560,21 @@ impl Session {
             OfSession::Deallocate(Some(name)) => {
                 self.prepared.remove(&name).map(|()| Outcome::command("DEALLOCATE"))
             }
-            OfSession::Declare { name, hold, query } => {
-                if self.block.is_none() && !hold {
+            OfSession::Declare { name, manner, query } => {
+                if self.block.is_none() && !manner.hold {
                     return Err(outside("DECLARE CURSOR"));
                 }
                 let outcome = Box::pin(self.run(*query, sql)).await?;
                 let rows = outcome.rows.ok_or_else(|| Error::internal("a query gives rows"))?;
-                self.cursors.declare(&name, Cursor::new(outcome.schema, rows, hold))?;
+                self.cursors.declare(&name, Cursor::new(outcome.schema, rows, manner))?;
                 Ok(Outcome::command("DECLARE CURSOR"))
             }
-            OfSession::Fetch { name, wanted } => {
+            OfSession::Fetch { name, motion, gives_rows } => {
                 let cursor = self.cursors.find(&name)?;
-                self.cancels.run(cursor.fetch(wanted?)).await
+                match gives_rows {
+                    true => self.cancels.run(cursor.fetch(motion?)).await,
+                    false => self.cancels.run(cursor.pass(motion?)).await,
+                }
             }
             OfSession::Close(None) => {
                 self.cursors.close_all();
@@ -530,6 +582,10 @@ impl Session {
             }
             OfSession::Close(Some(name)) => {
                 self.cursors.close(&name).map(|()| Outcome::command("CLOSE CURSOR"))
+            }
+            OfSession::DiscardAll if self.block.is_some() => {
+                let message = "DISCARD ALL cannot run inside a transaction block";
+                Err(Error::new(SqlState::ACTIVE_TRANSACTION, message))
             }
             OfSession::DiscardAll => {
                 self.prepared.clear();
@@ -551,15 +607,14 @@ impl Session {
     async fn control(&mut self, control: statement::Control) -> Result<Outcome> {
         use statement::Control;
         match control {
-            Control::Begin(notice) => {
-                Ok(notice.into_iter().fold(self.begin(), Outcome::with_notice))
-            }
-            Control::Commit => self.end(true).await,
-            Control::Rollback => self.end(false).await,
+            Control::Begin(modes) => self.begin(&modes),
+            Control::Commit { chain } => self.end_and_chain(true, chain).await,
+            Control::Rollback { chain } => self.end_and_chain(false, chain).await,
             Control::Savepoint(name) => {
                 let block = self.block.as_mut().ok_or_else(|| outside("SAVEPOINT"))?;
                 let transaction = block.transaction.as_mut().ok_or_else(in_failed_block)?;
-                block.savepoints.push((name, transaction.savepoint()));
+                let (savepoint, settings) = (transaction.savepoint(), self.settings.clone());
+                block.savepoints.push(Saved { name, savepoint, settings });
                 Ok(Outcome::command("SAVEPOINT"))
             }
             Control::RollbackTo(name) => {
@@ -567,7 +622,9 @@ impl Session {
                 let index = block.find(&name)?;
                 block.savepoints.truncate(index + 1);
                 let mut transaction = block.beginning.clone();
-                transaction.roll_back_to(&block.savepoints[index].1);
+                let saved = &block.savepoints[index];
+                transaction.roll_back_to(&saved.savepoint);
+                self.settings = saved.settings.clone();
                 block.transaction = Some(transaction);
                 Ok(Outcome::command("ROLLBACK"))
             }
@@ -583,23 +640,44 @@ impl Session {
         }
     }
 
-    fn begin(&mut self) -> Outcome {
-        let outcome = Outcome::command("BEGIN");
+    fn begin(&mut self, modes: &[TransactionMode]) -> Result<Outcome> {
+        let notice = statement::less_isolated(modes);
+        let outcome = notice.into_iter().fold(Outcome::command("BEGIN"), Outcome::with_notice);
         if std::mem::take(&mut self.implicit) {
             // What came before in the text belongs to the block, as in PostgreSQL.
-            return outcome;
+            self.settings.set_modes(self.settings.modes().with(modes)?);
+            return Ok(outcome);
         }
         if self.block.is_some() {
-            return outcome.with_notice("there is already a transaction in progress".to_owned());
+            return Ok(outcome.with_notice("there is already a transaction in progress".to_owned()));
         }
+        self.open_block(self.settings.modes().with(modes)?);
+        Ok(outcome)
+    }
+
+    fn open_block(&mut self, modes: Modes) {
         let transaction = Transaction::new(self.database.shared.engine.snapshot());
         self.block = Some(Block {
             beginning: transaction.clone(),
             transaction: Some(transaction),
             savepoints: Vec::new(),
-            identity: self.settings.identity,
+            settings: self.settings.clone(),
+            has_looked: false,
         });
-        outcome
+        self.settings.set_modes(modes);
+    }
+
+    /// Ends the block, and begins another one in the same modes where that is asked for.
+    async fn end_and_chain(&mut self, commit: bool, chain: bool) -> Result<Outcome> {
+        let modes = self.settings.modes();
+        if chain && self.block.is_none() {
+            return Err(outside(if commit { "COMMIT AND CHAIN" } else { "ROLLBACK AND CHAIN" }));
+        }
+        let ended = self.end(commit).await?;
+        if chain {
+            self.open_block(modes);
+        }
+        Ok(ended)
     }
 
     async fn end(&mut self, commit: bool) -> Result<Outcome> {
@@ -612,31 +690,33 @@ impl Session {
     /// Says whether the transaction was committed, too.
     async fn end_block(&mut self, commit: bool) -> Result<(Outcome, bool)> {
         let Some(block) = self.block.take() else {
-            let outcome = Outcome::command(if commit { "COMMIT" } else { "ROLLBACK" });
             let notice = "there is no transaction in progress".to_owned();
-            return Ok((outcome.with_notice(notice), commit));
+            return Ok((ended_as(commit).with_notice(notice), commit));
         };
-        match block.transaction {
-            Some(transaction) if commit => {
-                self.commit(transaction).await?;
-                Ok((Outcome::command("COMMIT"), true))
-            }
+        let ended = match block.transaction {
+            Some(transaction) if commit => self.commit(transaction).await.map(|()| true),
             // Committing a failed block rolls it back, as in PostgreSQL.
-            _ => {
-                self.settings.identity = block.identity;
-                Ok((Outcome::command("ROLLBACK"), false))
-            }
+            _ => Ok(false),
+        };
+        match ended {
+            Ok(true) => self.settings.end_transaction(),
+            _ => self.settings = block.settings,
         }
+        ended.map(|committed| (ended_as(committed), committed))
     }
 }
 
 impl Block {
     fn find(&self, name: &str) -> Result<usize> {
-        self.savepoints.iter().rposition(|(saved, _)| saved == name).ok_or_else(|| {
+        self.savepoints.iter().rposition(|saved| saved.name == name).ok_or_else(|| {
             let message = format!("savepoint \"{name}\" does not exist");
             Error::new(SqlState::INVALID_SAVEPOINT, message)
         })
     }
+}
+
+fn ended_as(committed: bool) -> Outcome {
+    Outcome::command(if committed { "COMMIT" } else { "ROLLBACK" })
 }
 
 /// Others are looked up by their rights.

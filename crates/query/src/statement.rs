@@ -21,6 +21,7 @@ mod rows;
 mod settings;
 mod target;
 mod update;
+mod writes;
 
 use std::sync::Arc;
 
@@ -46,8 +47,9 @@ pub(crate) use describe::{Description, describe};
 pub(crate) use of_session::{OfSession, of_session};
 pub(crate) use role::session::setting as role_setting;
 pub(crate) use rows::Shaper;
-pub(crate) use settings::{Settings, unrecognized};
+pub(crate) use settings::{Modes, Scope, Settings, unrecognized};
 pub(crate) use target::Target;
+pub(crate) use writes::{check_writable, is_about_settings};
 
 /// What one statement works with.
 pub(crate) struct Execution<'a> {
@@ -59,6 +61,8 @@ pub(crate) struct Execution<'a> {
     pub(crate) sql: &'a str,
     /// Whether the statement is one of a transaction block.
     pub(crate) in_block: bool,
+    /// Whether the block has looked at its snapshot before.
+    pub(crate) has_looked: bool,
 }
 
 impl Execution<'_> {
@@ -66,38 +70,46 @@ impl Execution<'_> {
     pub(crate) fn told<T>(&self, result: Result<T, DataFusionError>) -> Result<T> {
         result.map_err(|error| from_datafusion(error, self.sql))
     }
+
+    /// The open transaction goes on with other modes.
+    ///
+    /// # Errors
+    /// Where it is too late for them.
+    pub(crate) fn change_modes(&mut self, modes: Modes) -> Result<()> {
+        if self.has_looked {
+            self.settings.modes().check_change(modes)?;
+        }
+        self.settings.set_modes(modes);
+        Ok(())
+    }
 }
 
 /// Statements that begin and end transactions.
 pub(crate) enum Control {
-    /// With what there is to say of it.
-    Begin(Option<String>),
-    Commit,
-    Rollback,
+    Begin(Vec<TransactionMode>),
+    Commit { chain: bool },
+    Rollback { chain: bool },
     Savepoint(String),
     RollbackTo(String),
     Release(String),
 }
 
 /// Whether a statement controls transactions.
-pub(crate) fn control(parsed: &Parsed) -> Result<Option<Control>> {
-    let Tree::Statement(statement) = &parsed.statement else { return Ok(None) };
-    Ok(Some(match statement.as_ref() {
-        Statement::StartTransaction { modes, .. } => Control::Begin(less_isolated(modes)),
-        Statement::Commit { chain, .. } | Statement::Rollback { chain, .. } if *chain => {
-            return Err(Error::unsupported("AND CHAIN"));
-        }
-        Statement::Commit { .. } => Control::Commit,
-        Statement::Rollback { savepoint: None, .. } => Control::Rollback,
+pub(crate) fn control(parsed: &Parsed) -> Option<Control> {
+    let Tree::Statement(statement) = &parsed.statement else { return None };
+    Some(match statement.as_ref() {
+        Statement::StartTransaction { modes, .. } => Control::Begin(modes.clone()),
+        Statement::Commit { chain, .. } => Control::Commit { chain: *chain },
+        Statement::Rollback { savepoint: None, chain } => Control::Rollback { chain: *chain },
         Statement::Rollback { savepoint: Some(name), .. } => Control::RollbackTo(folded(name)),
         Statement::Savepoint { name } => Control::Savepoint(folded(name)),
         Statement::ReleaseSavepoint { name } => Control::Release(folded(name)),
-        _ => return Ok(None),
-    }))
+        _ => return None,
+    })
 }
 
 /// What to say to who wants more than a snapshot.
-fn less_isolated(modes: &[TransactionMode]) -> Option<String> {
+pub(crate) fn less_isolated(modes: &[TransactionMode]) -> Option<String> {
     let serializable = TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable);
     modes.contains(&serializable).then(|| {
         "SERIALIZABLE is REPEATABLE READ here: rows that were read and not changed may change \
@@ -109,7 +121,10 @@ fn less_isolated(modes: &[TransactionMode]) -> Option<String> {
 /// Whether a statement ends a transaction block, or takes it back to where it had not failed.
 pub(crate) fn ends_block(parsed: &Parsed) -> bool {
     let control = control(parsed);
-    matches!(control, Ok(Some(Control::Commit | Control::Rollback | Control::RollbackTo(_))))
+    matches!(
+        control,
+        Some(Control::Commit { .. } | Control::Rollback { .. } | Control::RollbackTo(_))
+    )
 }
 
 /// Whether a statement that is a transaction of its own may be run again after `error`.

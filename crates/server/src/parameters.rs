@@ -118,6 +118,7 @@ mod tests {
             SqlType::Interval,
             SqlType::Uuid,
             SqlType::Json,
+            SqlType::Jsonb,
         ];
         for data_type in plain {
             let field = arrow_field("c", &data_type, true);

@@ -26,7 +26,9 @@ pub fn arrow_type(data_type: &DataType) -> ArrowType {
             ArrowType::Decimal128(*precision, *scale)
         }
         DataType::Decimal { precision, scale } => ArrowType::Decimal256(*precision, *scale),
-        DataType::Text { .. } | DataType::Uuid | DataType::Json => ArrowType::Utf8View,
+        DataType::Text { .. } | DataType::Uuid | DataType::Json | DataType::Jsonb => {
+            ArrowType::Utf8View
+        }
         DataType::Bytea => ArrowType::BinaryView,
         DataType::Date => ArrowType::Date32,
         DataType::Time => ArrowType::Time64(TimeUnit::Microsecond),
@@ -51,7 +53,10 @@ pub fn arrow_schema(schema: &TableSchema) -> SchemaRef {
 fn field(name: &str, data_type: &DataType, nullable: bool) -> Field {
     let field = Field::new(name, arrow_type(data_type), nullable);
     match data_type {
-        DataType::Uuid | DataType::Json | DataType::Text { max_chars: Some(_) } => {
+        DataType::Uuid
+        | DataType::Json
+        | DataType::Jsonb
+        | DataType::Text { max_chars: Some(_) } => {
             let metadata = HashMap::from([(TYPE_METADATA.to_owned(), data_type.to_string())]);
             field.with_metadata(metadata)
         }

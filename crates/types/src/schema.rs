@@ -38,6 +38,8 @@ pub enum DataType {
     /// Kept as the text that was given, checked to be well-formed.
     Json,
     Array(Box<DataType>),
+    /// Kept as the one text that the value has.
+    Jsonb,
 }
 
 impl fmt::Display for DataType {
@@ -60,6 +62,7 @@ impl fmt::Display for DataType {
             DataType::Interval => f.write_str("interval"),
             DataType::Uuid => f.write_str("uuid"),
             DataType::Json => f.write_str("json"),
+            DataType::Jsonb => f.write_str("jsonb"),
             DataType::Array(item) => write!(f, "{item}[]"),
         }
     }

@@ -12,6 +12,7 @@ use arrow::datatypes::{
     Int16Type, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
     Time64MicrosecondType, TimestampMicrosecondType,
 };
+use thalweg_formats::text::jsonb;
 use thalweg_formats::text::parse;
 use thalweg_types::{DataType, Error, Result, SqlState};
 
@@ -40,6 +41,10 @@ pub(super) fn to_textual(
         DataType::Json => {
             values.iter().flatten().try_for_each(check_json)?;
             Ok(Some(text))
+        }
+        DataType::Jsonb => {
+            let values = values.iter().map(|text| text.map(jsonb).transpose());
+            Ok(Some(Arc::new(values.collect::<Result<StringViewArray>>()?)))
         }
         DataType::Text { max_chars: Some(most) } => {
             limited(values, *most as usize, manner).map(Some)
@@ -146,7 +151,7 @@ pub(super) fn parse_into(array: &ArrayRef, to: &DataType, target: &ArrowType) ->
             parse::interval(text).map(whole_micros)
         })?,
         DataType::Array(item) => list::parse(values, item)?,
-        DataType::Text { .. } | DataType::Uuid | DataType::Json => {
+        DataType::Text { .. } | DataType::Uuid | DataType::Json | DataType::Jsonb => {
             unreachable!("kept as text, and converted before")
         }
     })

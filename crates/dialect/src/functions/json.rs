@@ -4,6 +4,7 @@
 //! are a union of kinds by default; here they are text or JSON, as PostgreSQL's are.
 
 mod build;
+mod change;
 mod items;
 
 use std::sync::Arc;
@@ -49,6 +50,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         contains_udf(),
     ];
     functions.extend(build::functions());
+    functions.extend(change::functions());
     functions.extend(items::functions());
     functions
 }
@@ -170,10 +172,7 @@ impl ExprPlanner for JsonOperators {
         RawBinaryExpr { op, left, right }: RawBinaryExpr,
         schema: &DFSchema,
     ) -> PlanResult<PlannerResult<RawBinaryExpr>> {
-        let is_json = |expr: &Expr| {
-            expr.to_field(schema)
-                .is_ok_and(|(_, field)| types::from_field(&field).ok() == Some(DataType::Json))
-        };
+        let is_json = |expr: &Expr| expr.to_field(schema).is_ok_and(|(_, field)| is_json(&field));
         let function = match op {
             BinaryOperator::Arrow | BinaryOperator::HashArrow => udfs::json_get_json_udf(),
             BinaryOperator::LongArrow | BinaryOperator::HashLongArrow => udfs::json_as_text_udf(),
@@ -217,7 +216,12 @@ fn path_of(path: Expr) -> Vec<Expr> {
     steps.split(',').map(step).collect()
 }
 
-/// The type that JSON results are shown as.
+/// The type that JSON results are shown as: functions say by their names which of the two it is.
 fn json_field(name: &str) -> Field {
-    arrow_field(name, &DataType::Json, true)
+    let is_binary = name.starts_with("jsonb") || name == "to_jsonb";
+    arrow_field(name, if is_binary { &DataType::Jsonb } else { &DataType::Json }, true)
+}
+
+fn is_json(field: &Field) -> bool {
+    matches!(types::from_field(field), Ok(DataType::Json | DataType::Jsonb))
 }

@@ -8,11 +8,17 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use thalweg_types::{Error, Result, SqlState};
 
+use super::balance::UNBALANCED_MAX;
+
 /// How deep parentheses and brackets may nest.
 const BRACKETS_MAX: usize = 128;
 
 /// How many operators may lie on one path of the tree, weighed by [`ARITHMETIC_WEIGHT`].
 const CHAIN_MAX: usize = 1_000;
+
+/// How many signs of sums and products a statement may have between one pair of brackets: they are
+/// balanced, but the parser has to build their tree before.
+const SIGNS_MAX: usize = 5_000;
 
 /// What an arithmetic operator counts: each is a call with a name of its own, and planning takes
 /// time that grows with the cube of their number.
@@ -27,14 +33,15 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
             Token::LParen | Token::LBracket | Token::LBrace => {
                 levels.push(Level::default());
                 if levels.len() > BRACKETS_MAX {
-                    return Err(too_complex("parentheses", BRACKETS_MAX));
+                    return Err(too_complex(&format!("parentheses (the limit is {BRACKETS_MAX})")));
                 }
                 continue;
             }
             Token::Word(word) if word.keyword == Keyword::CASE => {
                 levels.push(Level { is_case: true, ..Level::default() });
                 if levels.len() > BRACKETS_MAX {
-                    return Err(too_complex("CASE expressions", BRACKETS_MAX));
+                    let what = format!("CASE expressions (the limit is {BRACKETS_MAX})");
+                    return Err(too_complex(&what));
                 }
                 continue;
             }
@@ -62,7 +69,13 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
         level.take(token);
         chain += level.length();
         if chain > CHAIN_MAX {
-            return Err(too_complex("operators", CHAIN_MAX));
+            return Err(too_complex(&format!(
+                "operators (the limit is {CHAIN_MAX}, where one of arithmetic counts for \
+                 {ARITHMETIC_WEIGHT})"
+            )));
+        }
+        if level.signs > SIGNS_MAX {
+            return Err(too_complex(&format!("signs in a row (the limit is {SIGNS_MAX})")));
         }
     }
     Ok(())
@@ -75,18 +88,25 @@ struct Level {
     is_case: bool,
     /// Operators since the expression began.
     operators: usize,
+    /// Those of them that are signs of sums and products.
+    signs: usize,
     /// Joins and set operations since the query began.
     relations: usize,
 }
 
 impl Level {
     fn length(&self) -> usize {
-        self.operators + self.relations
+        // More signs than that are balanced.
+        self.operators + self.relations + self.signs.min(UNBALANCED_MAX) * ARITHMETIC_WEIGHT
+    }
+
+    fn begin_expression(&mut self) {
+        (self.operators, self.signs) = (0, 0);
     }
 
     fn take(&mut self, token: &Token) {
         match token {
-            Token::Comma => self.operators = 0,
+            Token::Comma => self.begin_expression(),
             Token::Word(word) => match word.keyword {
                 Keyword::SELECT
                 | Keyword::FROM
@@ -99,9 +119,9 @@ impl Level {
                 | Keyword::VALUES
                 | Keyword::WHEN
                 | Keyword::THEN
-                | Keyword::ELSE => self.operators = 0,
+                | Keyword::ELSE => self.begin_expression(),
                 Keyword::JOIN | Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT => {
-                    self.operators = 0;
+                    self.begin_expression();
                     self.relations += 1;
                 }
                 Keyword::AND
@@ -129,7 +149,8 @@ impl Level {
             | Token::Period
             | Token::Whitespace(_)
             | Token::EOF => {}
-            Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::Mod | Token::Caret => {
+            Token::Plus | Token::Minus | Token::Mul => self.signs += 1,
+            Token::Div | Token::Mod | Token::Caret => {
                 self.operators += ARITHMETIC_WEIGHT;
             }
             _ => self.operators += 1,
@@ -137,8 +158,8 @@ impl Level {
     }
 }
 
-fn too_complex(what: &str, most: usize) -> Error {
+fn too_complex(what: &str) -> Error {
     Error::new(SqlState::STATEMENT_TOO_COMPLEX, "statement is too complex")
-        .with_detail(format!("It nests too many {what} (the limit is {most})."))
+        .with_detail(format!("It nests too many {what}."))
         .with_hint("Split the statement, or use IN (…) or = ANY (…) in place of long chains.")
 }

@@ -1,16 +1,18 @@
-//! The dialect that statements are parsed in: the parser's PostgreSQL, but for three things.
+//! The dialect that statements are parsed in: the parser's PostgreSQL, but for five things.
 //!
 //! - The parser lets a function's named argument have an expression for a name, which is nothing
 //!   that PostgreSQL knows. To find out, it parses every argument twice, and a call nested in
 //!   twenty others a million times.
 //! - A sign binds tighter than `^`: `-2 ^ 2` is 4.
 //! - Literals on lines of their own are one literal.
+//! - `BETWEEN SYMMETRIC` is unknown to it.
+//! - Behind `TO PUBLIC` the parser takes every other role for everybody, too.
 //!
 //! Everything else is passed on.
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, GranteesType, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -40,6 +42,11 @@ impl Dialect for ThalwegDialect {
         false
     }
 
+    /// Everybody is read as a role's name, which tells as much.
+    fn get_reserved_grantees_types(&self) -> &[GranteesType] {
+        &[GranteesType::Public]
+    }
+
     fn supports_string_literal_concatenation_with_newline(&self) -> bool {
         true
     }
@@ -54,6 +61,18 @@ impl Dialect for ThalwegDialect {
         parser.advance_token();
         let operand = parser.parse_subexpr(self.prec_value(Precedence::AtTz));
         Some(operand.map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }))
+    }
+
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        expr: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        match symmetric_between(parser) {
+            Some(negated) => Some(between(parser, expr, negated)),
+            None => POSTGRES.parse_infix(parser, expr, precedence),
+        }
     }
 
     fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
@@ -119,4 +138,33 @@ impl Dialect for ThalwegDialect {
         supports_xml_expressions,
         supports_comment_optimizer_hint,
     }
+}
+
+/// Reads `[NOT] BETWEEN SYMMETRIC`, if that comes next: whether it is negated.
+fn symmetric_between(parser: &mut Parser) -> Option<bool> {
+    [
+        (&[Keyword::NOT, Keyword::BETWEEN, Keyword::SYMMETRIC][..], true),
+        (&[Keyword::BETWEEN, Keyword::SYMMETRIC][..], false),
+    ]
+    .into_iter()
+    .find_map(|(words, negated)| parser.parse_keywords(words).then_some(negated))
+}
+
+/// A value between two others, whichever of them is the greater one.
+fn between(parser: &mut Parser, expr: &Expr, negated: bool) -> Result<Expr, ParserError> {
+    let precedence = POSTGRES.prec_value(Precedence::Between);
+    let one = parser.parse_subexpr(precedence)?;
+    parser.expect_keyword_is(Keyword::AND)?;
+    let other = parser.parse_subexpr(precedence)?;
+    let ordered = |low: &Expr, high: &Expr| {
+        Box::new(Expr::Between {
+            expr: Box::new(expr.clone()),
+            negated,
+            low: Box::new(low.clone()),
+            high: Box::new(high.clone()),
+        })
+    };
+    let op = if negated { BinaryOperator::And } else { BinaryOperator::Or };
+    let (left, right) = (ordered(&one, &other), ordered(&other, &one));
+    Ok(Expr::Nested(Box::new(Expr::BinaryOp { left, op, right })))
 }

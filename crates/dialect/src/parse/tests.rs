@@ -114,7 +114,8 @@ fn long_and_deep_statements_within_the_limits_pass() {
         ),
         format!("select * from t where a in ({})", vec!["1"; 100_000].join(", ")),
         format!("select {}1{}", "(".repeat(100), ")".repeat(100)),
-        format!("select 1{}", " + 1".repeat(240)),
+        format!("select 1{}", " + 1".repeat(5_000)),
+        format!("select 1{}", " * a - 2".repeat(2_500)),
         "select 1;".repeat(10_000),
     ] {
         parse(&sql).unwrap_or_else(|error| panic!("{}: {error:?}", &sql[..40]));
@@ -125,6 +126,8 @@ fn long_and_deep_statements_within_the_limits_pass() {
 fn what_the_parser_lets_through_runs_on_a_small_stack() {
     for sql in [
         format!("select 1{}", " + 1".repeat(200)),
+        format!("select 1{}", " + 1 - 1".repeat(2_500)),
+        format!("select a{} from (values (1)) as v(a)", " * a".repeat(5_000)),
         format!("select 1 where true{}", " and 1 < 2".repeat(490)),
         format!("select 'a'{}", " || 'b'".repeat(990)),
         format!("select {}1{}", "(".repeat(120), ")".repeat(120)),

@@ -23,6 +23,7 @@ mod results;
 mod rows;
 mod sources;
 mod spelling;
+mod system_columns;
 #[cfg(test)]
 mod tests;
 mod unnest;
@@ -94,6 +95,7 @@ impl VisitorMut for Rewrite {
         if let Err(error) = limits::check_columns(select.projection.len()) {
             return ControlFlow::Break(error);
         }
+        system_columns::number_tables(select);
         using::expand(select);
         sources::expand_series(select);
         catalog::expand_sets(select);

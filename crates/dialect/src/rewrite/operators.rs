@@ -37,10 +37,9 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
         Expr::Function(function) if function.args == FunctionArguments::None => {
             keyword(&function.name.to_string().to_lowercase())
         }
-        Expr::Function(function) if is_json_aggregate(&function.name) => {
-            Some(call("json_agg_items", vec![array_of_json(function.clone())]))
-        }
-        Expr::Function(function) => interval_parts(function),
+        Expr::Function(function) => list_aggregate(function)
+            .or_else(|| object_aggregate(function))
+            .or_else(|| interval_parts(function)),
         Expr::Interval(interval) => interval_with_fields(interval),
         _ => None,
     };
@@ -48,20 +47,6 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
         *expr = respelled;
     }
     Ok(())
-}
-
-/// `json_agg(value)` as `array_agg(to_json(value))`: an array forgets which of its items are JSON
-/// already, so they all are.
-fn array_of_json(mut aggregate: Function) -> Expr {
-    aggregate.name = ObjectName::from(vec![Ident::new("array_agg")]);
-    if let FunctionArguments::List(list) = &mut aggregate.args {
-        for argument in &mut list.args {
-            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) = argument {
-                *value = call("to_json", vec![value.clone()]);
-            }
-        }
-    }
-    Expr::Function(aggregate)
 }
 
 /// Whether a name is a function that is called without parentheses.
@@ -79,9 +64,48 @@ fn keyword(name: &str) -> Option<Expr> {
     }
 }
 
-fn is_json_aggregate(name: &ObjectName) -> bool {
-    let name = name.0.last().and_then(|part| part.as_ident()).map(normalized);
-    matches!(name.as_deref(), Some("json_agg" | "jsonb_agg"))
+/// `json_agg(value)`: the items of `array_agg(to_json(value))`. An array forgets which of its items
+/// are JSON already, so they all are.
+fn list_aggregate(function: &Function) -> Option<Expr> {
+    let (written, item) = match normalized(function.name.0.last()?.as_ident()?).as_str() {
+        "json_agg" => ("json_agg_items", "to_json"),
+        "jsonb_agg" => ("jsonb_agg_items", "to_jsonb"),
+        _ => return None,
+    };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = list.args.as_slice() else {
+        return None;
+    };
+    Some(call(written, vec![gathered(function, call(item, vec![value.clone()]))?]))
+}
+
+/// `json_object_agg(key, value)`: an object of two lists.
+fn object_aggregate(function: &Function) -> Option<Expr> {
+    let (written, item) = match normalized(function.name.0.last()?.as_ident()?).as_str() {
+        "json_object_agg" => ("json_object_items", "to_json"),
+        "jsonb_object_agg" => ("jsonb_object_items", "to_jsonb"),
+        _ => return None,
+    };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(key)),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)),
+    ] = list.args.as_slice()
+    else {
+        return None;
+    };
+    let keys = gathered(function, key.clone())?;
+    let values = gathered(function, call(item, vec![value.clone()]))?;
+    Some(call(written, vec![keys, values]))
+}
+
+/// The aggregate as `array_agg` of one value, with the order and the filter that it has.
+fn gathered(aggregate: &Function, value: Expr) -> Option<Expr> {
+    let mut gathered = aggregate.clone();
+    gathered.name = ObjectName::from(vec![Ident::new("array_agg")]);
+    let FunctionArguments::List(list) = &mut gathered.args else { return None };
+    list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(value))];
+    Some(Expr::Function(gathered))
 }
 
 fn unary(op: UnaryOperator, operand: &Expr) -> Option<Expr> {

@@ -8,9 +8,19 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use thalweg_types::{Error, Result, SqlState};
 
+use super::build::call;
+
 /// Rewrites `expr` if it is a comparison of rows; what is inside it is rewritten separately.
 pub(super) fn compare_rows(expr: &mut Expr) -> Result<()> {
     let rewritten = match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::Overlaps, right } => {
+            match (row(left), row(right)) {
+                (Some(left), Some(right)) if left.len() == 2 && right.len() == 2 => {
+                    Some(call("overlaps", left.into_iter().chain(right).collect()))
+                }
+                _ => None,
+            }
+        }
         Expr::BinaryOp { left, op, right } => match (row(left), row(right)) {
             (Some(left), Some(right)) => comparison(&left, op, &right)?,
             _ => None,

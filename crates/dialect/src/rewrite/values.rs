@@ -1,7 +1,8 @@
 //! VALUES whose literals differ from row to row: `(1), ('2')`.
 //!
 //! DataFusion refuses a column that has numbers in one row and quotes in the next. The quoted
-//! literals get the type that the column's other rows show.
+//! literals get the type that the column's other rows show; so do NULLs beside a type that is
+//! named, which DataFusion would take for values of no such type.
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, UnaryOperator, Value, Values};
 
@@ -21,18 +22,23 @@ pub(super) fn agree(values: &mut Values) {
     let width = values.rows.first().map_or(0, |row| row.content.len());
     for place in 0..width {
         let column = || values.rows.iter().filter_map(move |row| row.content.get(place));
-        if !column().any(|value| literal_text(value).is_some()) {
+        if !column().any(|value| literal_text(value).is_some() || is_null(value)) {
             continue;
         }
         let Some(shown) = column().filter_map(shown).reduce(wider) else { continue };
+        let is_named = matches!(shown, Shown::Named(_));
         for row in &mut values.rows {
             if let Some(value) = row.content.get_mut(place)
-                && literal_text(value).is_some()
+                && (literal_text(value).is_some() || (is_named && is_null(value)))
             {
                 *value = typed(value.clone(), &shown);
             }
         }
     }
+}
+
+fn is_null(value: &Expr) -> bool {
+    matches!(value, Expr::Value(value) if value.value == Value::Null)
 }
 
 fn shown(value: &Expr) -> Option<Shown> {

@@ -9,7 +9,7 @@ use arrow::record_batch::RecordBatch;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::object;
-use crate::columns::{JSON, type_name, type_tag};
+use crate::columns::{JSON, JSONB, type_name, type_tag};
 use crate::csv::invalid_bytes;
 use crate::location::located;
 use crate::text::ColumnBuilder;
@@ -154,7 +154,7 @@ fn append(column: &mut ColumnBuilder, raw: &str) -> Result<()> {
     if raw == "null" {
         return column.append(None);
     }
-    if type_tag(column.field()) == Some(JSON) {
+    if let Some(JSON | JSONB) = type_tag(column.field()) {
         return column.append(Some(raw));
     }
     match raw.as_bytes().first() {

@@ -4,7 +4,7 @@ use arrow::datatypes::{DataType, Field, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use thalweg_types::Result;
 
-use crate::columns::{JSON, type_tag};
+use crate::columns::{JSON, JSONB, type_tag};
 use crate::text::{DateStyle, ValueFormatter};
 
 /// Renders batches as objects, one a line.
@@ -71,7 +71,7 @@ impl Form {
             number if number.is_numeric() => Form::Integer,
             DataType::List(item) | DataType::LargeList(item) => Form::of(item),
             DataType::Dictionary(_, value) => Form::of(&Field::new("", (**value).clone(), true)),
-            _ if type_tag(field) == Some(JSON) => Form::Embedded,
+            _ if matches!(type_tag(field), Some(JSON | JSONB)) => Form::Embedded,
             _ => Form::String,
         }
     }

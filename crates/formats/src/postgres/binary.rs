@@ -12,12 +12,15 @@ use thalweg_types::{Error, Result};
 
 use super::numeric;
 use super::types::Type;
-use crate::columns::{UUID, storable_type, type_tag};
+use crate::columns::{JSONB, UUID, storable_type, type_tag};
 use crate::text::ValueFormatter;
 
 /// Days from 1970-01-01, where Arrow counts from, to 2000-01-01, where PostgreSQL does.
 pub(super) const EPOCH_DAYS: i32 = 10_957;
 pub(super) const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
+
+/// Stands before the text of `jsonb` in binary form.
+const JSONB_VERSION: u8 = 1;
 
 /// Writes the values of one column in binary form.
 pub(super) struct BinaryColumn {
@@ -38,6 +41,7 @@ enum Values {
     Decimal256(Decimal256Array, i8),
     Text(StringViewArray),
     Uuid(StringViewArray),
+    Jsonb(StringViewArray),
     Bytea(BinaryViewArray),
     Date(Date32Array),
     Time(Time64MicrosecondArray),
@@ -89,6 +93,10 @@ impl BinaryColumn {
             }
             Values::Text(column) => out.extend_from_slice(column.value(row).as_bytes()),
             Values::Uuid(column) => encode_uuid(column.value(row), out),
+            Values::Jsonb(column) => {
+                out.push(JSONB_VERSION);
+                out.extend_from_slice(column.value(row).as_bytes());
+            }
             Values::Bytea(column) => out.extend_from_slice(column.value(row)),
             Values::Date(column) => {
                 // The greatest and the least number stand for the infinities at both ends.
@@ -136,6 +144,9 @@ fn values(field: &Field, array: &ArrayRef) -> Result<Values> {
         DataType::Decimal256(_, scale) => Values::Decimal256(array.as_primitive().clone(), *scale),
         DataType::Utf8View if type_tag(field) == Some(UUID) => {
             Values::Uuid(array.as_string_view().clone())
+        }
+        DataType::Utf8View if type_tag(field) == Some(JSONB) => {
+            Values::Jsonb(array.as_string_view().clone())
         }
         DataType::Utf8View => Values::Text(array.as_string_view().clone()),
         DataType::BinaryView => Values::Bytea(array.as_binary_view().clone()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 
-use crate::columns::{JSON, UUID, storable, tagged, type_tag};
+use crate::columns::{JSON, JSONB, UUID, storable, tagged, type_tag};
 
 /// A type as `RowDescription` tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,11 +190,9 @@ pub(super) fn built(field: &FieldRef) -> FieldRef {
 
 /// A field's tag, where it says what its values are and not only what they are called.
 fn plain_tag(field: &Field) -> Option<&str> {
-    match type_tag(field)? {
-        "jsonb" => Some(JSON),
-        tag if [UUID, JSON].contains(&tag) || tag.starts_with("character varying(") => Some(tag),
-        _ => None,
-    }
+    let tag = type_tag(field)?;
+    let is_kept = [UUID, JSON, JSONB].contains(&tag) || tag.starts_with("character varying(");
+    is_kept.then_some(tag)
 }
 
 /// The items of an array of arrays.
@@ -233,7 +231,8 @@ fn field_named(name: &str) -> Option<Field> {
         "timestamptz" => plain(DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
         "interval" => plain(DataType::Interval(IntervalUnit::MonthDayNano)),
         "uuid" => tagged(plain(DataType::Utf8View), UUID),
-        "json" | "jsonb" => tagged(plain(DataType::Utf8View), JSON),
+        "json" => tagged(plain(DataType::Utf8View), JSON),
+        "jsonb" => tagged(plain(DataType::Utf8View), JSONB),
         "text" | "bpchar" | "varchar" | "char" | "name" => plain(DataType::Utf8View),
         _ => return None,
     })
@@ -254,7 +253,9 @@ mod tests {
             (1043, 25),
             (1700, 1700),
             (2950, 2950),
-            (3802, 114),
+            (114, 114),
+            (3802, 3802),
+            (3807, 3807),
             (1007, 1007),
             (2951, 2951),
             (1184, 1184),
@@ -274,11 +275,11 @@ mod tests {
             (25, 1043),
             (25, 1042),
             (25, 19),
-            (114, 3802),
+            (3802, 3802),
             (1700, 1700),
             (1016, 1028),
             (1009, 1015),
-            (199, 3807),
+            (3807, 3807),
         ] {
             let field = field_of_oid(oid).unwrap();
             let called = field_declared(&field, declared).unwrap();
@@ -286,7 +287,16 @@ mod tests {
             assert_eq!(built(&called), built(&field));
             assert_eq!(built(&field), field);
         }
-        for (oid, declared) in [(20, 23), (25, 2950), (25, 114), (1016, 26), (20, 1016), (25, 9)] {
+        for (oid, declared) in [
+            (20, 23),
+            (25, 2950),
+            (25, 114),
+            (114, 3802),
+            (3807, 199),
+            (1016, 26),
+            (20, 1016),
+            (25, 9),
+        ] {
             assert!(field_declared(&field_of_oid(oid).unwrap(), declared).is_none());
         }
     }

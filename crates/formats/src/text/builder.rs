@@ -14,8 +14,9 @@ use arrow::datatypes::{
 };
 use thalweg_types::{Error, Result, SqlState};
 
+use super::jsonb::jsonb;
 use super::{array, parse};
-use crate::columns::{JSON, UUID, type_tag};
+use crate::columns::{JSON, JSONB, UUID, type_tag};
 
 /// A column under construction. Values come as text and are checked as the column's type asks.
 pub struct ColumnBuilder {
@@ -35,6 +36,7 @@ enum Values {
     Text(StringViewBuilder),
     Uuid(StringViewBuilder),
     Json(StringViewBuilder),
+    Jsonb(StringViewBuilder),
     Bytea(BinaryViewBuilder),
     Date(PrimitiveBuilder<Date32Type>),
     Time(PrimitiveBuilder<Time64MicrosecondType>),
@@ -75,6 +77,7 @@ impl ColumnBuilder {
             DataType::Utf8View => match type_tag(field) {
                 Some(UUID) => Values::Uuid(StringViewBuilder::new()),
                 Some(JSON) => Values::Json(StringViewBuilder::new()),
+                Some(JSONB) => Values::Jsonb(StringViewBuilder::new()),
                 _ => Values::Text(StringViewBuilder::new()),
             },
             DataType::BinaryView => Values::Bytea(BinaryViewBuilder::new()),
@@ -132,6 +135,9 @@ impl ColumnBuilder {
             Values::Json(column) => fill(texts, field, |text| {
                 text.map(parse::json).transpose().map(|_| column.append_option(text))
             }),
+            Values::Jsonb(column) => fill(texts, field, |text| {
+                text.map(jsonb).transpose().map(|value| column.append_option(value))
+            }),
             Values::Bytea(column) => fill(texts, field, |text| {
                 text.map(parse::bytea).transpose().map(|value| column.append_option(value))
             }),
@@ -170,9 +176,10 @@ impl ColumnBuilder {
             Values::Float8(column) => Arc::new(column.finish()),
             Values::Decimal128(column, ..) => Arc::new(column.finish()),
             Values::Decimal256(column, ..) => Arc::new(column.finish()),
-            Values::Text(column) | Values::Uuid(column) | Values::Json(column) => {
-                Arc::new(column.finish())
-            }
+            Values::Text(column)
+            | Values::Uuid(column)
+            | Values::Json(column)
+            | Values::Jsonb(column) => Arc::new(column.finish()),
             Values::Bytea(column) => Arc::new(column.finish()),
             Values::Date(column) => Arc::new(column.finish()),
             Values::Time(column) => Arc::new(column.finish()),
@@ -272,7 +279,10 @@ impl ColumnBuilder {
             Values::Float8(column) => column.len(),
             Values::Decimal128(column, ..) => column.len(),
             Values::Decimal256(column, ..) => column.len(),
-            Values::Text(column) | Values::Uuid(column) | Values::Json(column) => column.len(),
+            Values::Text(column)
+            | Values::Uuid(column)
+            | Values::Json(column)
+            | Values::Jsonb(column) => column.len(),
             Values::Bytea(column) => column.len(),
             Values::Date(column) => column.len(),
             Values::Time(column) => column.len(),

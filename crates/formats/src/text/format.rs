@@ -52,7 +52,9 @@ enum Values {
     Timestamptz(TimestampMicrosecondArray),
     Interval(IntervalMonthDayNanoArray),
     List(ListArray, Box<ValueFormatter>),
-    /// Types that no table has, such as structs: as Arrow shows them.
+    /// The columns of rows within a row: PostgreSQL's records.
+    Record(Vec<ValueFormatter>),
+    /// Other types that no table has: as Arrow shows them.
     Other,
 }
 
@@ -119,6 +121,7 @@ impl ValueFormatter {
             }
             Values::Interval(column) => interval::format(column.value(row), out),
             Values::List(column, items) => format_list(column, items, row, out),
+            Values::Record(columns) => format_record(columns, row, out),
             Values::Other => self.format_other(row, out),
         }
     }
@@ -175,9 +178,44 @@ impl Values {
                 let items = ValueFormatter::with_style(lists.values(), style)?;
                 Values::List(lists, Box::new(items))
             }
+            DataType::Struct(_) => {
+                let columns = array.as_struct().columns().iter();
+                let columns = columns.map(|column| ValueFormatter::with_style(column, style));
+                Values::Record(columns.collect::<Result<_>>()?)
+            }
             _ => return Ok(None),
         }))
     }
+}
+
+/// `(1,"a b",)`: a NULL is nothing, an empty text is quoted.
+fn format_record(columns: &[ValueFormatter], row: usize, out: &mut String) {
+    let is_special = |c: char| matches!(c, '"' | '\\' | '(' | ')' | ',') || c.is_ascii_whitespace();
+    let mut text = String::new();
+    out.push('(');
+    for (place, column) in columns.iter().enumerate() {
+        if place > 0 {
+            out.push(',');
+        }
+        if column.is_null(row) {
+            continue;
+        }
+        text.clear();
+        column.format(row, &mut text);
+        if !text.is_empty() && !text.contains(is_special) {
+            out.push_str(&text);
+            continue;
+        }
+        out.push('"');
+        for c in text.chars() {
+            if matches!(c, '"' | '\\') {
+                out.push(c);
+            }
+            out.push(c);
+        }
+        out.push('"');
+    }
+    out.push(')');
 }
 
 fn format_list(column: &ListArray, items: &ValueFormatter, row: usize, out: &mut String) {

@@ -11,6 +11,7 @@ mod decimal;
 mod float;
 mod format;
 mod interval;
+mod jsonb;
 pub mod parse;
 mod scanner;
 mod uuid;
@@ -18,6 +19,7 @@ mod uuid;
 pub(crate) use builder::null_refused;
 pub use builder::{ColumnBuilder, Refused};
 pub use format::{DateStyle, ValueFormatter, format_value};
+pub use jsonb::jsonb;
 pub(crate) use uuid::format_bytes as format_uuid;
 
 #[cfg(test)]

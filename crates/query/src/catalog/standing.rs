@@ -12,7 +12,7 @@ use super::objects::Objects;
 use super::{DATABASE, SessionCatalog};
 use crate::database::DatabaseShared;
 use crate::privileges::Identity;
-use crate::statement::{Settings, role_setting, unrecognized};
+use crate::statement::{Scope, Settings, role_setting, unrecognized};
 use crate::surroundings::{Activity, End, SessionFacts};
 
 /// What a session tells of itself for the length of a statement.
@@ -23,8 +23,14 @@ pub(crate) struct Standing {
     pub(crate) facts: Arc<SessionFacts>,
 }
 
-/// Settings that functions were asked to change: the session does it when the statement ends.
-pub(crate) type Wishes = Arc<Mutex<Vec<(String, String)>>>;
+/// A setting that a function was asked to change: the session does it when the statement ends.
+pub(crate) struct Wish {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) scope: Scope,
+}
+
+pub(crate) type Wishes = Arc<Mutex<Vec<Wish>>>;
 
 /// One statement's view of everything that is no row. It stays what it is while the statement's
 /// rows are fetched, whatever the planner that it came from serves meanwhile.
@@ -56,7 +62,7 @@ impl SessionCatalog {
     }
 
     /// The settings that functions were asked to change since this was called last.
-    pub(crate) fn take_wishes(&self) -> Vec<(String, String)> {
+    pub(crate) fn take_wishes(&self) -> Vec<Wish> {
         std::mem::take(&mut self.wishes.lock())
     }
 }
@@ -96,11 +102,12 @@ impl Lookup {
     }
 
     /// Asks for another value of a setting, and gives it back.
-    pub(super) fn set(&self, name: &str, value: &str) -> Result<String> {
+    pub(super) fn set(&self, name: &str, value: &str, scope: Scope) -> Result<String> {
         if !self.standing.settings.clone().set(name, value)? {
             return Err(unrecognized(name));
         }
-        self.wishes.lock().push((name.to_owned(), value.to_owned()));
+        let wish = Wish { name: name.to_owned(), value: value.to_owned(), scope };
+        self.wishes.lock().push(wish);
         Ok(value.to_owned())
     }
 

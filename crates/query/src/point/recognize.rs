@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, SchemaRef};
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, BinaryOperator, ConflictTarget, Delete, Expr, FromTable, Insert,
@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     TableObject, TableWithJoins, Update,
 };
 use thalweg_dialect::types::arrow_type;
-use thalweg_types::{DataType, Key};
+use thalweg_types::Key;
 
 use super::{Action, Conflict, NewRow, Point};
 use crate::parameters::{number, placeholder};
@@ -38,7 +38,7 @@ pub(crate) fn recognize(
 
 struct Shape<'a> {
     execution: &'a Execution<'a>,
-    types: &'a [DataType],
+    types: &'a [Field],
 }
 
 impl Shape<'_> {
@@ -202,7 +202,7 @@ impl Shape<'_> {
         let parameter = |position: &usize| {
             let (_, parameter) = equal.iter().find(|(column, _)| column == position)?;
             let column = &target.schema().columns[*position].data_type;
-            let same = arrow_type(column) == arrow_type(self.types.get(*parameter)?);
+            let same = &arrow_type(column) == self.types.get(*parameter)?.data_type();
             same.then_some(*parameter)
         };
         positions.iter().map(parameter).collect()

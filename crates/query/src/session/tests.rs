@@ -64,7 +64,7 @@ async fn a_panic_fails_its_statement_only() {
 #[tokio::test]
 async fn a_panic_fails_the_block_around_it() {
     let mut session = session();
-    session.begin();
+    session.begin(&[]).unwrap();
     assert_broke_down(session.execute("SELECT 1 WHERE broken() = 1").await);
     assert_eq!(session.transaction(), TransactionStatus::Failed);
     session.execute("ROLLBACK").await.unwrap();

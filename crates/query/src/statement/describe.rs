@@ -2,8 +2,9 @@
 //! columns of its result.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType as ArrowType, Field, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan};
 use datafusion::sql::parser::Statement as Tree;
@@ -12,7 +13,8 @@ use datafusion::sql::sqlparser::ast::{
     OnConflictAction, OnInsert, Query, SelectItem, SetExpr, Statement, TableObject, TableWithJoins,
     Update, UpdateTableFromKind, Visit, VisitMut, Visitor, VisitorMut,
 };
-use thalweg_dialect::types::{column_type, from_field};
+use thalweg_dialect::system_types::SystemType;
+use thalweg_dialect::types::{NUMERIC_DEFAULT, arrow_field, from_field, parameter_field};
 use thalweg_types::{DataType, Result};
 
 use super::delete::target_table;
@@ -26,7 +28,8 @@ use crate::privileges;
 /// What a statement takes and gives.
 #[derive(Default)]
 pub(crate) struct Description {
-    pub(crate) parameters: Vec<DataType>,
+    /// Fields, since some types have a name there and nowhere else.
+    pub(crate) parameters: Vec<Field>,
     /// `None` for a statement that gives no rows.
     pub(crate) schema: Option<SchemaRef>,
 }
@@ -42,34 +45,44 @@ pub(crate) async fn describe(
 ) -> Result<Description> {
     privileges::check_names(execution.names, tree)?;
     execution.names.only_describe();
-    let mut types = declared.to_vec();
-    types.resize(count(tree)?.max(declared.len()), None);
+    let declared = declared.iter().map(|known| known.as_ref().map(field_of));
+    let mut types: Vec<Option<Field>> = declared.collect();
+    types.resize(count(tree)?.max(types.len()), None);
     if types.iter().any(Option::is_none) {
         infer(execution, tree, &mut types).await?;
     }
-    let text = DataType::Text { max_chars: None };
-    let parameters: Vec<DataType> =
+    let text = field_of(&DataType::Text { max_chars: None });
+    let parameters: Vec<Field> =
         types.into_iter().map(|found| widened(found.unwrap_or(text.clone()))).collect();
     let schema = result(execution, tree, &parameters).await?;
     Ok(Description { parameters, schema })
 }
 
+fn field_of(data_type: &DataType) -> Field {
+    arrow_field("", data_type, true)
+}
+
 /// The type without what a column's declaration limits it to: a value that is compared with
 /// `numeric(5,2)` may have more digits.
-fn widened(data_type: DataType) -> DataType {
-    match data_type {
-        DataType::Text { .. } => DataType::Text { max_chars: None },
-        DataType::Decimal { .. } => DataType::Decimal { precision: 38, scale: 10 },
-        DataType::Array(item) => DataType::Array(Box::new(widened(*item))),
-        other => other,
+fn widened(field: Field) -> Field {
+    if SystemType::of(&field).is_some() {
+        return field;
+    }
+    if let ArrowType::List(item) = field.data_type() {
+        let item = widened(item.as_ref().clone()).with_name(Field::LIST_FIELD_DEFAULT_NAME);
+        return field.with_data_type(ArrowType::List(Arc::new(item)));
+    }
+    match from_field(&field) {
+        Ok(DataType::Text { .. }) => field_of(&DataType::Text { max_chars: None }),
+        Ok(DataType::Decimal { .. }) => {
+            let (precision, scale) = NUMERIC_DEFAULT;
+            field_of(&DataType::Decimal { precision, scale })
+        }
+        _ => field,
     }
 }
 
-async fn infer(
-    execution: &Execution<'_>,
-    tree: &Tree,
-    types: &mut [Option<DataType>],
-) -> Result<()> {
+async fn infer(execution: &Execution<'_>, tree: &Tree, types: &mut [Option<Field>]) -> Result<()> {
     let Tree::Statement(statement) = tree else { return Ok(()) };
     let _ = statement.visit(&mut Spelled { types });
     let questions = questions(execution, statement, types)?;
@@ -86,36 +99,33 @@ async fn infer(
         for (number, found) in parameters_of(&planned.plan) {
             let Some(place @ None) = types.get_mut(number - 1) else { continue };
             let is_array = arrays.numbers.contains(&number);
-            *place = Some(if is_array { DataType::Array(Box::new(found)) } else { found });
+            *place = Some(if is_array { list_of(found) } else { found });
         }
     }
     Ok(())
 }
 
+fn list_of(item: Field) -> Field {
+    let item = item.with_name(Field::LIST_FIELD_DEFAULT_NAME);
+    Field::new("", ArrowType::List(Arc::new(item)), true)
+}
+
 /// A typed NULL for each parameter whose type is known.
-fn nulls(types: &[Option<DataType>]) -> Result<Vec<Option<Expr>>> {
+fn nulls(types: &[Option<Field>]) -> Result<Vec<Option<Expr>>> {
     types.iter().map(|known| known.as_ref().map(|known| literal(None, known)).transpose()).collect()
 }
 
 /// Finds the types that the text itself tells: casts, and `LIMIT` and `OFFSET`.
 struct Spelled<'a> {
-    types: &'a mut [Option<DataType>],
-}
-
-impl Spelled<'_> {
-    fn note(&mut self, expr: &Expr, data_type: DataType) {
-        note(self.types, expr, || Some(data_type));
-    }
+    types: &'a mut [Option<Field>],
 }
 
 impl Visitor for Spelled<'_> {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if let Expr::Cast { expr, data_type, .. } = expr
-            && let Ok(data_type) = column_type(data_type)
-        {
-            self.note(expr, data_type);
+        if let Expr::Cast { expr, data_type, .. } = expr {
+            note(self.types, expr, || parameter_field(data_type));
         }
         ControlFlow::Continue(())
     }
@@ -123,18 +133,18 @@ impl Visitor for Spelled<'_> {
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &query.limit_clause {
             for count in limit.iter().chain(offset.iter().map(|offset| &offset.value)) {
-                self.note(count, DataType::Int8);
+                note(self.types, count, || Some(field_of(&DataType::Int8)));
             }
         }
         if let Some(quantity) = query.fetch.as_ref().and_then(|fetch| fetch.quantity.as_ref()) {
-            self.note(quantity, DataType::Int8);
+            note(self.types, quantity, || Some(field_of(&DataType::Int8)));
         }
         ControlFlow::Continue(())
     }
 }
 
 /// Notes the type of a parameter that has none yet.
-fn note(types: &mut [Option<DataType>], expr: &Expr, found: impl FnOnce() -> Option<DataType>) {
+fn note(types: &mut [Option<Field>], expr: &Expr, found: impl FnOnce() -> Option<Field>) {
     let at = placeholder(expr).and_then(|name| number(name).ok());
     if let Some(place @ None) = at.and_then(|at| types.get_mut(at - 1)) {
         *place = found();
@@ -168,16 +178,16 @@ impl VisitorMut for Arrays {
 }
 
 /// The parameters of a plan whose types DataFusion found.
-fn parameters_of(plan: &LogicalPlan) -> Vec<(usize, DataType)> {
+fn parameters_of(plan: &LogicalPlan) -> Vec<(usize, Field)> {
     let mut found = Vec::new();
     let visited = plan.apply_with_subqueries(|plan| {
         plan.apply_expressions(|expr| {
             expr.apply(|expr| {
                 if let PlanExpr::Placeholder(parameter) = expr
                     && let Some(field) = &parameter.field
-                    && let (Ok(number), Ok(data_type)) = (number(&parameter.id), from_field(field))
+                    && let (Ok(number), Some(field)) = (number(&parameter.id), of_parameter(field))
                 {
-                    found.push((number, data_type));
+                    found.push((number, field));
                 }
                 Ok(TreeNodeRecursion::Continue)
             })
@@ -187,12 +197,20 @@ fn parameters_of(plan: &LogicalPlan) -> Vec<(usize, DataType)> {
     found
 }
 
+/// The field of a parameter that is compared with a value like this.
+fn of_parameter(field: &Field) -> Option<Field> {
+    if SystemType::of(field).is_some_and(SystemType::is_plain) {
+        return Some(field.clone());
+    }
+    from_field(field).ok().map(|data_type| field_of(&data_type))
+}
+
 /// The queries that hold a statement's expressions. Parameters that are stored into a column as
 /// they come get its type on the way.
 fn questions(
     execution: &Execution<'_>,
     statement: &Statement,
-    types: &mut [Option<DataType>],
+    types: &mut [Option<Field>],
 ) -> Result<Vec<Query>> {
     match statement {
         Statement::Query(query) => match query.body.as_ref() {
@@ -222,7 +240,7 @@ fn one() -> Result<SelectItem> {
 fn of_insert(
     execution: &Execution<'_>,
     insert: &Insert,
-    types: &mut [Option<DataType>],
+    types: &mut [Option<Field>],
 ) -> Result<Vec<Query>> {
     let TableObject::TableName(name) = &insert.table else { return Ok(Vec::new()) };
     let target = Target::find(&execution.names.catalog(), name)?;
@@ -235,7 +253,7 @@ fn of_insert(
         .collect::<Result<_>>()?;
     let at =
         |place: usize| if listed.is_empty() { Some(place) } else { listed.get(place).copied() };
-    let type_at = |place| Some(columns.get(at(place)?)?.data_type.clone());
+    let type_at = |place| Some(field_of(&columns.get(at(place)?)?.data_type));
     let mut found = Vec::new();
     if let Some(source) = &insert.source {
         let mut source = source.as_ref().clone();
@@ -274,7 +292,7 @@ fn of_insert(
 fn of_update(
     execution: &Execution<'_>,
     update: &Update,
-    types: &mut [Option<DataType>],
+    types: &mut [Option<Field>],
 ) -> Result<Vec<Query>> {
     let (target, _) = target_of(&execution.names.catalog(), &update.table)?;
     note_assignments(&target, &update.assignments, types);
@@ -293,10 +311,10 @@ fn of_update(
     Ok(vec![ast_tools::select(items, from, update.selection.clone())])
 }
 
-fn note_assignments(target: &Target, assignments: &[Assignment], types: &mut [Option<DataType>]) {
+fn note_assignments(target: &Target, assignments: &[Assignment], types: &mut [Option<Field>]) {
     let type_of = |name: &ObjectName| {
         let position = target.position(&folded(name.0.last()?.as_ident()?)).ok()?;
-        Some(target.schema().columns[position].data_type.clone())
+        Some(field_of(&target.schema().columns[position].data_type))
     };
     for assignment in assignments {
         match (&assignment.target, &assignment.value) {
@@ -315,7 +333,7 @@ fn note_assignments(target: &Target, assignments: &[Assignment], types: &mut [Op
 async fn result(
     execution: &Execution<'_>,
     tree: &Tree,
-    parameters: &[DataType],
+    parameters: &[Field],
 ) -> Result<Option<SchemaRef>> {
     let mut tree = tree.clone();
     let known: Vec<_> = parameters.iter().cloned().map(Some).collect();

@@ -2,12 +2,12 @@
 
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, DiscardObject, Expr, Statement};
-use thalweg_dialect::parse::Parsed;
+use thalweg_dialect::parse::{Parsed, is_move};
 use thalweg_dialect::types::column_type;
 use thalweg_types::{DataType, Result};
 
 use super::folded;
-use crate::cursor::Wanted;
+use crate::cursor::{Manner, Motion};
 
 pub(crate) enum OfSession {
     Prepare {
@@ -23,12 +23,14 @@ pub(crate) enum OfSession {
     Deallocate(Option<String>),
     Declare {
         name: String,
-        hold: bool,
+        manner: Manner,
         query: Box<Parsed>,
     },
     Fetch {
         name: String,
-        wanted: Result<Wanted>,
+        motion: Result<Motion>,
+        /// Whether the rows are given, and not only counted.
+        gives_rows: bool,
     },
     /// One, or all.
     Close(Option<String>),
@@ -57,18 +59,21 @@ pub(crate) fn of_session(parsed: &Parsed) -> Option<OfSession> {
             OfSession::Deallocate((!all).then(|| folded(name)))
         }
         Statement::Declare { stmts } => {
-            let [Declare { names, hold, for_query: Some(query), .. }] = stmts.as_slice() else {
+            let [Declare { names, hold, scroll, for_query: Some(query), .. }] = stmts.as_slice()
+            else {
                 return None;
             };
             OfSession::Declare {
                 name: folded(names.first()?),
-                hold: *hold == Some(true),
+                manner: Manner { hold: *hold == Some(true), scroll: *scroll == Some(true) },
                 query: inner(Statement::Query(query.clone())),
             }
         }
-        Statement::Fetch { name, direction, into: None, .. } => {
-            OfSession::Fetch { name: folded(name), wanted: Wanted::of(direction) }
-        }
+        Statement::Fetch { name, direction, into, .. } => OfSession::Fetch {
+            name: folded(name),
+            motion: Motion::of(direction),
+            gives_rows: !is_move(into.as_ref()),
+        },
         Statement::Close { cursor: CloseCursor::All } => OfSession::Close(None),
         Statement::Close { cursor: CloseCursor::Specific { name } } => {
             OfSession::Close(Some(folded(name)))

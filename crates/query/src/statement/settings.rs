@@ -1,5 +1,6 @@
 //! `SET` and `SHOW`.
 
+mod modes;
 mod units;
 
 use std::sync::Arc;
@@ -8,12 +9,14 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::sql::parser::ResetStatement;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Set, Value};
+use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Ident, ObjectName, Set, Value};
 use futures::StreamExt;
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::Parsed;
 use thalweg_types::{Error, Result, SqlState};
 
+use self::modes::LEVELS;
+pub(crate) use self::modes::Modes;
 use super::{Execution, folded, less_isolated, role};
 use crate::Durability;
 use crate::outcome::{Outcome, Tag};
@@ -29,8 +32,21 @@ pub(crate) struct Settings {
     times: [u64; TIMES.len()],
     /// Texts that are only remembered, in the order of [`REMEMBERED`].
     remembered: Arc<[String; REMEMBERED.len()]>,
+    /// How transactions begin.
+    default_modes: Modes,
+    /// Those of the open transaction block.
+    modes: Option<Modes>,
+    /// What `SET LOCAL` hides until the transaction ends, by name.
+    hidden: Vec<(String, String)>,
     /// Whether a setting of DataFusion's was changed.
     are_the_engines: bool,
+}
+
+/// How long a setting keeps a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Session,
+    Transaction,
 }
 
 /// Limits of time; PostgreSQL's names.
@@ -42,11 +58,10 @@ const TIMES: [&str; 4] = [
 ];
 
 /// Settings that clients make and that change nothing here, with what they are at first.
-const REMEMBERED: [(&str, &str); 11] = [
+const REMEMBERED: [(&str, &str); 10] = [
     ("application_name", ""),
     ("bytea_output", "hex"),
     ("client_min_messages", "notice"),
-    ("default_transaction_read_only", "off"),
     ("extra_float_digits", "1"),
     ("lc_messages", "C"),
     ("lc_monetary", "C"),
@@ -57,12 +72,10 @@ const REMEMBERED: [(&str, &str); 11] = [
 ];
 
 /// Settings that clients send when they connect, and that have one answer here.
-const FIXED: [(&str, &str); 18] = [
+const FIXED: [(&str, &str); 14] = [
     ("client_encoding", "UTF8"),
     ("datestyle", "ISO, MDY"),
     ("default_table_access_method", "heap"),
-    ("default_transaction_deferrable", "off"),
-    ("default_transaction_isolation", "repeatable read"),
     ("integer_datetimes", "on"),
     ("intervalstyle", "postgres"),
     ("lc_collate", "C"),
@@ -74,16 +87,22 @@ const FIXED: [(&str, &str); 18] = [
     ("server_version", "15.0"),
     ("server_version_num", "150000"),
     ("standard_conforming_strings", "on"),
-    ("transaction_isolation", "repeatable read"),
-    ("transaction_read_only", "off"),
 ];
 
 /// Other spellings of what some settings are fixed to.
-const SPELLINGS: [(&str, &[&str]); 4] = [
+const SPELLINGS: [(&str, &[&str]); 2] = [
     ("datestyle", &["iso", "iso, ymd", "iso, dmy"]),
-    ("default_transaction_isolation", &["read committed", "serializable", "read uncommitted"]),
     ("search_path", &["public", "\"$user\",public", "$user, public", "public, pg_catalog"]),
-    ("transaction_isolation", &["read committed", "serializable", "read uncommitted"]),
+];
+
+/// Settings of [`Modes`], for the transactions to come and for the one that is open.
+const MODES: [&str; 6] = [
+    "default_transaction_deferrable",
+    "default_transaction_isolation",
+    "default_transaction_read_only",
+    "transaction_deferrable",
+    "transaction_isolation",
+    "transaction_read_only",
 ];
 
 const UTC_NAMES: [&str; 7] = ["utc", "etc/utc", "gmt", "etc/gmt", "zulu", "uct", "z"];
@@ -95,6 +114,9 @@ impl Settings {
             durability,
             times: [0; TIMES.len()],
             remembered: Arc::new(REMEMBERED.map(|(_, value)| value.to_owned())),
+            default_modes: Modes::default(),
+            modes: None,
+            hidden: Vec::new(),
             are_the_engines: false,
         }
     }
@@ -109,6 +131,41 @@ impl Settings {
         (self.times[at] > 0).then(|| Duration::from_millis(self.times[at]))
     }
 
+    /// The modes of the open transaction, or of the next one.
+    pub(crate) fn modes(&self) -> Modes {
+        self.modes.unwrap_or(self.default_modes)
+    }
+
+    /// A transaction begins with these modes, or goes on with them.
+    pub(crate) fn set_modes(&mut self, modes: Modes) {
+        self.modes = Some(modes);
+    }
+
+    /// What stays when the transaction commits: not what was set for it alone.
+    pub(crate) fn end_transaction(&mut self) {
+        self.modes = None;
+        for (name, value) in std::mem::take(&mut self.hidden) {
+            let kept = self.set(&name, &value);
+            debug_assert!(matches!(kept, Ok(true)), "a setting takes the value that it had");
+        }
+    }
+
+    /// [`set`](Settings::set) for as long as the open transaction lasts, or for good.
+    pub(crate) fn set_for(&mut self, scope: Scope, name: &str, value: &str) -> Result<bool> {
+        let name = name.to_lowercase();
+        let hidden = self.hidden.iter().position(|(known, _)| *known == name);
+        let before = self.get(&name);
+        if !self.set(&name, value)? {
+            return Ok(false);
+        }
+        match (scope, hidden, before) {
+            (Scope::Session, Some(at), _) => drop(self.hidden.remove(at)),
+            (Scope::Transaction, None, Some(before)) => self.hidden.push((name, before)),
+            _ => {}
+        }
+        Ok(true)
+    }
+
     pub(crate) fn are_the_engines(&self) -> bool {
         self.are_the_engines
     }
@@ -120,6 +177,12 @@ impl Settings {
         }
         if let Some(at) = REMEMBERED.iter().position(|(known, _)| *known == name) {
             return Some(self.remembered[at].clone());
+        }
+        if let Some(mode) = name.strip_prefix("default_transaction_") {
+            return self.default_modes.get(mode);
+        }
+        if let Some(mode) = name.strip_prefix("transaction_") {
+            return self.modes().get(mode);
         }
         Some(match name.as_str() {
             "durability" => match self.durability {
@@ -150,6 +213,9 @@ impl Settings {
             value.clone_into(&mut Arc::make_mut(&mut self.remembered)[at]);
             return Ok(true);
         }
+        if MODES.contains(&name.as_str()) {
+            return self.set_mode(&name, value).map(|()| true);
+        }
         match name.as_str() {
             "durability" => {
                 self.durability = match value.to_lowercase().as_str() {
@@ -170,9 +236,31 @@ impl Settings {
         Ok(true)
     }
 
+    fn set_mode(&mut self, name: &str, value: &str) -> Result<()> {
+        let (mode, modes) = match name.strip_prefix("default_transaction_") {
+            Some(mode) => (mode, &mut self.default_modes),
+            // Outside of a block the setting is that of a transaction which ends at once.
+            None => match &mut self.modes {
+                Some(modes) => (name.trim_start_matches("transaction_"), modes),
+                None => return Ok(()),
+            },
+        };
+        if modes.set(mode, value) {
+            return Ok(());
+        }
+        Err(match mode {
+            "isolation" => invalid(name, value, &LEVELS.join(", ")),
+            _ => {
+                let message = format!("parameter \"{name}\" requires a Boolean value");
+                Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+            }
+        })
+    }
+
     pub(crate) fn names() -> Vec<&'static str> {
         let mut names = vec!["durability", "timezone"];
         names.extend(TIMES);
+        names.extend(MODES);
         names.extend(REMEMBERED.iter().chain(&FIXED).map(|(name, _)| *name));
         names.sort_unstable();
         names
@@ -209,38 +297,82 @@ pub(super) async fn set(
     set: &Set,
     parsed: &Parsed,
 ) -> Result<Outcome> {
+    let outcome = Outcome::command("SET");
+    let is_local = match set {
+        Set::SingleAssignment { scope, .. } => *scope == Some(ContextModifier::Local),
+        Set::SetTimeZone { local, .. } => *local,
+        Set::SetTransaction { session, .. } => !session,
+        _ => false,
+    };
+    if is_local && !execution.in_block {
+        let what = if matches!(set, Set::SetTransaction { .. }) { "TRANSACTION" } else { "LOCAL" };
+        let notice = format!("SET {what} can only be used in transaction blocks");
+        return Ok(outcome.with_notice(notice));
+    }
+    let scope = if is_local { Scope::Transaction } else { Scope::Session };
     match set {
         Set::SingleAssignment { variable, values, .. } => {
-            let name = dotted(variable);
             let value = values.iter().map(value_text).collect::<Vec<_>>().join(", ");
-            if name.contains('.') {
-                execution.names.rights().set_engine(&name)?;
-                execution.settings.are_the_engines = true;
-                return pass_on(execution, parsed).await;
-            }
-            if let Some(outcome) = role::session::assign(execution, &name, &value)? {
-                return Ok(outcome);
-            }
-            if !execution.settings.set(&name, &value)? {
-                return Err(unrecognized(&name));
-            }
-            Ok(Outcome::command("SET"))
+            return assign(execution, parsed, scope, &dotted(variable), &value).await;
         }
         Set::SetRole { context_modifier, role_name } => {
-            role::session::set_role(execution, *context_modifier, role_name.as_ref())
+            return role::session::set_role(execution, *context_modifier, role_name.as_ref());
         }
-        Set::SetSessionAuthorization(to) => role::session::set_authorization(execution, to),
+        Set::SetSessionAuthorization(to) => {
+            return role::session::set_authorization(execution, to);
+        }
         Set::SetTimeZone { value, .. } => {
-            execution.settings.set("timezone", &value_text(value))?;
-            Ok(Outcome::command("SET"))
+            execution.settings.set_for(scope, "timezone", &value_text(value))?;
         }
-        // Every transaction is one snapshot, whatever was asked for.
+        Set::SetTransaction { snapshot: Some(_), .. } => {
+            return Err(Error::unsupported("SET TRANSACTION SNAPSHOT"));
+        }
+        Set::SetTransaction { modes, session: true, .. } => {
+            execution.settings.default_modes = execution.settings.default_modes.with(modes)?;
+            return Ok(less_isolated(modes).into_iter().fold(outcome, Outcome::with_notice));
+        }
         Set::SetTransaction { modes, .. } => {
-            let outcome = Outcome::command("SET");
-            Ok(less_isolated(modes).into_iter().fold(outcome, Outcome::with_notice))
+            let changed = execution.settings.modes().with(modes)?;
+            execution.change_modes(changed)?;
+            return Ok(less_isolated(modes).into_iter().fold(outcome, Outcome::with_notice));
         }
-        Set::SetNames { .. } => Ok(Outcome::command("SET")),
-        other => Err(Error::unsupported(format!("{other}"))),
+        Set::SetNames { .. } => {}
+        other => return Err(Error::unsupported(format!("{other}"))),
+    }
+    Ok(outcome)
+}
+
+/// `SET name = value`
+async fn assign(
+    execution: &mut Execution<'_>,
+    parsed: &Parsed,
+    scope: Scope,
+    name: &str,
+    value: &str,
+) -> Result<Outcome> {
+    let outcome = Outcome::command("SET");
+    if name.contains('.') {
+        execution.names.rights().set_engine(name)?;
+        execution.settings.are_the_engines = true;
+        return pass_on(execution, parsed).await;
+    }
+    if let Some(outcome) = role::session::assign(execution, name, value)? {
+        return Ok(outcome);
+    }
+    if let Some(mode) = name.strip_prefix("transaction_") {
+        let mut settings = execution.settings.clone();
+        settings.set_modes(execution.settings.modes());
+        if !settings.set(&format!("transaction_{mode}"), value)? {
+            return Err(unrecognized(name));
+        }
+        if execution.in_block {
+            execution.change_modes(settings.modes())?;
+        }
+        return Ok(outcome);
+    }
+    match execution.settings.set_for(scope, name, value)? {
+        true => Ok(outcome),
+        false => Err(unrecognized(name)),
     }
 }
 
@@ -262,12 +394,12 @@ pub(super) async fn reset(
     let identity = execution.settings.identity;
     let fresh = Settings::new(execution.database.shared.durability, identity);
     if name == "all" {
-        let are_the_engines = execution.settings.are_the_engines;
-        *execution.settings = Settings { are_the_engines, ..fresh };
+        let Settings { are_the_engines, modes, .. } = *execution.settings;
+        *execution.settings = Settings { are_the_engines, modes, ..fresh };
         return Ok(Outcome::command("RESET"));
     }
     let value = fresh.get(&name).ok_or_else(|| unrecognized(&name))?;
-    execution.settings.set(&name, &value)?;
+    execution.settings.set_for(Scope::Session, &name, &value)?;
     Ok(Outcome::command("RESET"))
 }
 

@@ -1,7 +1,7 @@
 //! Running statements and sending what they give, and the simple protocol.
 
 use thalweg_formats::postgres::{RowEncoder, ValueFormat};
-use thalweg_query::{Copy, Outcome, TransactionStatus};
+use thalweg_query::{Copy, Outcome, TransactionStatus, forward_move};
 use thalweg_types::Error;
 
 use super::connection::{Client, Trouble};
@@ -45,6 +45,11 @@ impl Client {
     }
 
     async fn simple_statement(&mut self, sql: &str) -> Result<(), Trouble> {
+        if let Some((name, rows)) = forward_move(sql)
+            && self.portals.contains_key(&name)
+        {
+            return self.move_portal(&name, rows).await;
+        }
         let mut work = self.begin(sql);
         let done = self.run_simple(sql, &mut work).await;
         self.over(work, done)
@@ -112,7 +117,7 @@ impl Client {
     }
 
     /// Computes the next rows, where there are none to be sent; false at the end.
-    async fn fill(&mut self, rows: &mut Rows, work: &mut Work) -> Result<bool, Trouble> {
+    pub(super) async fn fill(&mut self, rows: &mut Rows, work: &mut Work) -> Result<bool, Trouble> {
         if rows.is_filled() {
             return Ok(true);
         }

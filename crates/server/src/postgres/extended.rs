@@ -111,17 +111,17 @@ impl Client {
 
     /// Runs a portal, or goes on with it. It stays where it is only when nothing goes wrong.
     pub(super) async fn execute(&mut self, name: &str, rows_max: u64) -> Result<(), Trouble> {
-        let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        let Some(mut portal) = self.portals.remove(name) else {
+            // A cursor that was declared is a portal too.
+            return Box::pin(self.execute_declared(name, rows_max)).await;
+        };
         let prepared = &portal.prepared;
         portal.state = match portal.state {
             State::Bound(values) if prepared.is_empty() => {
                 self.wire.replies.empty_query();
                 State::Bound(values)
             }
-            State::Done => {
-                let message = format!("portal \"{name}\" cannot be run");
-                return Err(Error::new(SqlState::OBJECT_NOT_IN_STATE, message).into());
-            }
+            State::Done => return Err(cannot_be_run(name).into()),
             State::Fetched(tag) => {
                 prepared.check_taken(self.session.transaction())?;
                 self.wire.replies.complete(&tag_of(&tag, 0));
@@ -188,7 +188,7 @@ impl Client {
     }
 
     /// Runs a bound statement; `None` where it gave no rows and is done.
-    async fn open(
+    pub(super) async fn open(
         &mut self,
         prepared: &Prepared,
         values: &[ScalarValue],
@@ -266,7 +266,12 @@ fn bound(prepared: Prepared, bind: &Bind) -> Result<Portal> {
     Ok(Portal { prepared, formats, state: State::Bound(values) })
 }
 
-fn no_portal(name: &str) -> Error {
+pub(super) fn no_portal(name: &str) -> Error {
     let message = format!("portal \"{name}\" does not exist");
     Error::new(SqlState::INVALID_CURSOR_NAME, message)
+}
+
+pub(super) fn cannot_be_run(name: &str) -> Error {
+    let message = format!("portal \"{name}\" cannot be run");
+    Error::new(SqlState::OBJECT_NOT_IN_STATE, message)
 }

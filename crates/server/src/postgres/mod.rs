@@ -5,6 +5,7 @@
 
 mod connection;
 mod copy;
+mod cursors;
 mod execute;
 mod extended;
 pub(crate) mod fuzz;

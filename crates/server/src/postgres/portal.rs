@@ -54,6 +54,14 @@ impl Rows {
         Ok(true)
     }
 
+    /// Passes by rows that are ready, at most so many. Returns how many.
+    pub(super) fn skip(&mut self, rows_max: u64) -> u64 {
+        let Some((rows, at)) = &mut self.batch else { return 0 };
+        let skipped = rows_max.min((rows.rows() - *at) as u64);
+        *at += skipped as usize;
+        skipped
+    }
+
     /// Writes rows that are ready: at most `rows_max`, and until there are `bytes_max` to send.
     /// Returns how many.
     pub(super) fn write(

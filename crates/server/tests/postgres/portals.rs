@@ -66,3 +66,41 @@ async fn columns_are_told_once_there_is_something_to_tell() {
     assert_eq!(raw.sql("SELECT 1/0").await, "E(22012) Z(I)");
     assert_eq!(raw.sql("SELECT 1 WHERE false").await, "T C(SELECT 0) Z(I)");
 }
+
+/// As asyncpg does it: with a statement of the simple protocol.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_a_portal_are_passed_by() {
+    let server = server().await;
+    let mut raw = Raw::connect(&server, SUPERUSER).await;
+    assert_eq!(raw.sql("BEGIN").await, "C(BEGIN) Z(T)");
+    let series = "SELECT x FROM generate_series(1, 7) x";
+    let bound = [parse("s", series), bind("p", "s"), bind("whole", "s"), execute("p", 1), sync()];
+    assert_eq!(raw.ask(&bound).await, "1 2 2 D(1) s Z(T)");
+    assert_eq!(raw.sql("MOVE FORWARD 2 FROM p").await, "C(MOVE 2) Z(T)");
+    assert_eq!(raw.ask(&[execute("p", 1), sync()]).await, "D(4) s Z(T)");
+    assert_eq!(raw.sql("MOVE ALL IN p").await, "C(MOVE 3) Z(T)");
+    assert_eq!(raw.sql("MOVE p").await, "C(MOVE 0) Z(T)");
+    assert_eq!(raw.ask(&[execute("p", 1), sync()]).await, "C(SELECT 0) Z(T)");
+    // One that has not been executed begins.
+    assert_eq!(raw.sql("MOVE 6 IN whole").await, "C(MOVE 6) Z(T)");
+    assert_eq!(raw.ask(&[execute("whole", 0), sync()]).await, "D(7) C(SELECT 1) Z(T)");
+    // What gives no rows is not run for it.
+    let insert = [parse("", "INSERT INTO t VALUES (1, 'x')"), bind("w", ""), sync()];
+    assert_eq!(raw.ask(&insert).await, "1 2 Z(T)");
+    assert_eq!(raw.sql("MOVE w").await, "E(55000) Z(E)");
+    assert_eq!(raw.sql("MOVE whole").await, "E(25P02) Z(E)");
+}
+
+/// As psycopg does it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_declared_cursor_is_executed_as_a_portal() {
+    let server = server().await;
+    let mut raw = Raw::connect(&server, SUPERUSER).await;
+    assert_eq!(raw.sql("BEGIN").await, "C(BEGIN) Z(T)");
+    let declare = "DECLARE c CURSOR FOR SELECT x FROM generate_series(1, 3) x";
+    assert_eq!(raw.sql(declare).await, "C(DECLARE CURSOR) Z(T)");
+    let steps = [describe('P', "c"), execute("c", 2), execute("c", 2), execute("c", 0), sync()];
+    assert_eq!(raw.ask(&steps).await, "T D(1) D(2) s D(3) C(SELECT 1) C(SELECT 0) Z(T)");
+    assert_eq!(raw.ask(&[execute("nothing", 0), sync()]).await, "E(34000) Z(E)");
+    assert_eq!(raw.ask(&[execute("c", 0), sync()]).await, "E(25P02) Z(E)");
+}

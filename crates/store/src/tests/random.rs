@@ -67,6 +67,7 @@ pub(crate) fn all_types() -> TableSchema {
         DataType::Interval,
         DataType::Uuid,
         DataType::Json,
+        DataType::Jsonb,
         DataType::Array(Box::new(DataType::Text { max_chars: None })),
     ];
     let column = |(index, data_type): (usize, DataType)| Column {
@@ -132,7 +133,7 @@ fn array(data_type: &DataType, rows: usize, nulls: u64, random: &mut Random) -> 
             });
             Arc::new(array.with_precision_and_scale(*precision, *scale).unwrap())
         }
-        DataType::Text { .. } | DataType::Uuid | DataType::Json => {
+        DataType::Text { .. } | DataType::Uuid | DataType::Json | DataType::Jsonb => {
             Arc::new(some!(StringViewArray, |r| r.text()))
         }
         DataType::Bytea => Arc::new(some!(BinaryViewArray, |r| r.text().into_bytes())),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, new_null_array};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::error::DataFusionError;
@@ -11,10 +11,10 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
-use thalweg_types::{DataType, Error, Result, SqlState};
+use thalweg_formats::text::jsonb;
+use thalweg_types::{Error, Result, SqlState};
 
 use crate::cast::{is_text, to_text};
-use crate::types;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     [
@@ -25,6 +25,9 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         ("to_json", Shape::Value, ""),
         ("to_jsonb", Shape::Value, ""),
         ("json_agg_items", Shape::Items, ""),
+        ("jsonb_agg_items", Shape::Items, ""),
+        ("json_object_items", Shape::Pairs, " : "),
+        ("jsonb_object_items", Shape::Pairs, ": "),
     ]
     .into_iter()
     .map(|(name, shape, colon)| Arc::new(ScalarUDF::from(Build::new(name, shape, colon))))
@@ -38,6 +41,8 @@ enum Shape {
     Value,
     /// The items of one array, each of them JSON, as `json_agg` writes them.
     Items,
+    /// The items of two arrays, keys and values, as `json_object_agg` writes them.
+    Pairs,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -52,9 +57,15 @@ impl Build {
     fn new(name: &'static str, shape: Shape, colon: &'static str) -> Build {
         let signature = match shape {
             Shape::Value | Shape::Items => TypeSignature::Any(1),
+            Shape::Pairs => TypeSignature::Any(2),
             _ => TypeSignature::OneOf(vec![TypeSignature::Nullary, TypeSignature::VariadicAny]),
         };
         Build { name, shape, colon, signature: Signature::new(signature, Volatility::Immutable) }
+    }
+
+    /// Whether it makes `jsonb`.
+    fn is_binary(&self) -> bool {
+        self.name.starts_with("jsonb") || self.name == "to_jsonb"
     }
 
     fn build(&self, columns: &[ArrayRef], fields: &[FieldRef], rows: usize) -> Result<ArrayRef> {
@@ -69,6 +80,9 @@ impl Build {
         {
             let items = to_text(column.as_list::<i32>().values())?;
             return Ok(Arc::new(joined(column, items.as_string_view(), ", ")));
+        }
+        if let (Shape::Pairs, [keys, values]) = (self.shape, columns) {
+            return self.pairs(keys, values);
         }
         let values = columns
             .iter()
@@ -89,19 +103,60 @@ impl Build {
         Ok(Arc::new(built.map(|row| row.map(Some)).collect::<Result<StringViewArray>>()?))
     }
 
+    /// Objects of keys and values that lie in two lists, the values as JSON.
+    fn pairs(&self, keys: &ArrayRef, values: &ArrayRef) -> Result<ArrayRef> {
+        let (Some(key_lists), Some(value_lists)) =
+            (keys.as_list_opt::<i32>(), values.as_list_opt::<i32>())
+        else {
+            return Ok(new_null_array(&ArrowType::Utf8View, keys.len()));
+        };
+        let keys = to_text(key_lists.values())?;
+        let values = to_text(value_lists.values())?;
+        let values = values.as_string_view();
+        let written = (0..key_lists.len()).map(|row| {
+            if key_lists.is_null(row) {
+                return Ok(None);
+            }
+            let (from, to) = (key_lists.value_offsets()[row], key_lists.value_offsets()[row + 1]);
+            let first = value_lists.value_offsets()[row] as usize;
+            let mut members = Vec::new();
+            for (place, key) in (from as usize..to as usize).enumerate() {
+                let key =
+                    key_of(&keys, key).ok_or_else(|| null_key("field name must not be null"))?;
+                members.push((key, shown(values, first + place)));
+            }
+            let members = members.iter();
+            let written =
+                members.map(|(key, value)| format!("{}{}{value}", quoted(key), self.colon));
+            // The blanks are PostgreSQL's.
+            Ok(Some(format!("{{ {} }}", written.collect::<Vec<_>>().join(", "))))
+        });
+        Ok(Arc::new(written.collect::<Result<StringViewArray>>()?))
+    }
+
     fn object(&self, keys: &[ArrayRef], values: &[StringViewArray], row: usize) -> Result<String> {
         let members = keys.iter().zip(values.iter().skip(1).step_by(2)).map(|(key, value)| {
-            let key = key.as_string_view();
-            if key.is_null(row) {
-                return Err(Error::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    "null value not allowed for object key",
-                ));
-            }
-            Ok(format!("{}{}{}", quoted(key.value(row)), self.colon, shown(value, row)))
+            let key = key_of(key, row)
+                .ok_or_else(|| null_key("null value not allowed for object key"))?;
+            Ok(format!("{}{}{}", quoted(key), self.colon, shown(value, row)))
         });
         Ok(format!("{{{}}}", members.collect::<Result<Vec<_>>>()?.join(", ")))
     }
+}
+
+/// The values in the text that `jsonb` has of each.
+fn in_one_text(values: &ArrayRef) -> Result<ArrayRef> {
+    let values = values.as_string_view().iter().map(|text| text.map(jsonb).transpose());
+    Ok(Arc::new(values.collect::<Result<StringViewArray>>()?))
+}
+
+fn key_of(keys: &ArrayRef, row: usize) -> Option<&str> {
+    let keys = keys.as_string_view();
+    keys.is_valid(row).then(|| keys.value(row))
+}
+
+fn null_key(message: &str) -> Error {
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
 fn shown(values: &StringViewArray, row: usize) -> &str {
@@ -117,7 +172,7 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<StringViewArray> {
     let texts = to_text(column)?;
     let texts = texts.as_string_view();
     let data_type = column.data_type();
-    let is_json = is_text(data_type) && types::from_field(field).ok() == Some(DataType::Json);
+    let is_json = is_text(data_type) && super::is_json(field);
     if is_json || data_type.is_integer() || *data_type == ArrowType::Boolean {
         return Ok(texts.clone());
     }
@@ -175,6 +230,7 @@ impl ScalarUDFImpl for Build {
             .collect::<PlanResult<Vec<ArrayRef>>>()?;
         let built = self
             .build(&columns, &args.arg_fields, rows)
+            .and_then(|built| if self.is_binary() { in_one_text(&built) } else { Ok(built) })
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
         if one_value {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&built, 0)?));

@@ -6,7 +6,7 @@ use thalweg_types::{Error, Result, SqlState};
 use super::define::{Answer, Call, Definition, Returns};
 use crate::catalog::objects::PG_CATALOG;
 use crate::catalog::pg_catalog::rows::Value;
-use crate::statement::unrecognized;
+use crate::statement::{Scope, unrecognized};
 use crate::surroundings::End;
 
 /// Encodings of texts by PostgreSQL's numbers: there is one.
@@ -90,5 +90,6 @@ fn set_config(call: &Call<'_>) -> Result<Value> {
         return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
     };
     let value = call.text(1).unwrap_or_default();
-    Ok(call.lookup.set(&name.to_lowercase(), value)?.into())
+    let scope = if call.flag(2) == Some(true) { Scope::Transaction } else { Scope::Session };
+    Ok(call.lookup.set(&name.to_lowercase(), value, scope)?.into())
 }

@@ -77,7 +77,7 @@ const ARRAY_CLASS: i64 = 10_000;
 pub(super) fn operator_class(data_type: &DataType) -> i64 {
     let type_oid = match data_type {
         DataType::Array(_) => return ARRAY_CLASS,
-        DataType::Text { .. } | DataType::Json => {
+        DataType::Text { .. } | DataType::Json | DataType::Jsonb => {
             i64::from(column_type_oid(&DataType::Text { max_chars: None }))
         }
         other => i64::from(column_type_oid(other)),

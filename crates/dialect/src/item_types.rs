@@ -1,0 +1,117 @@
+//! What the items of arrays are, where Arrow holds them as something else: `uuid[]`, `oid[]`.
+//!
+//! The field of a list's items says it. DataFusion finds the type of `array_agg(x)` and of
+//! `ARRAY[x, y]` from Arrow's types alone, and forgets what a field says besides; so do many of its
+//! operators while a query runs. Here the types of a query's columns are found once more, from a
+//! copy of its plan where casts say what the items are. That copy is never run.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, Result as PlanResult};
+use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+
+use crate::analyze::rewrite_expressions;
+
+/// The columns of a plan, arrays with items that are what they were made of.
+///
+/// # Errors
+/// None that the plan itself does not have.
+pub fn with_item_types(plan: &LogicalPlan) -> PlanResult<DFSchemaRef> {
+    if !forgets_items(plan)? {
+        return Ok(Arc::clone(plan.schema()));
+    }
+    let named = plan.clone().transform_up_with_subqueries(rewrite_plan)?;
+    Ok(Arc::clone(named.data.schema()))
+}
+
+fn forgets_items(plan: &LogicalPlan) -> PlanResult<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                found |= gathered_value(expr).is_some();
+                Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })
+        })
+    })?;
+    Ok(found)
+}
+
+/// The first of the values that an expression makes an array of.
+fn gathered_value(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::AggregateFunction(call) if call.func.name() == "array_agg" => {
+            call.params.args.first()
+        }
+        Expr::ScalarFunction(call) if call.func.name() == "make_array" => call.args.first(),
+        _ => None,
+    }
+}
+
+/// The list type of an array whose items say more than their type in Arrow.
+fn list_of_values(expr: &Expr, schema: &DFSchema) -> Option<ArrowType> {
+    let (_, value) = gathered_value(expr)?.to_field(schema).ok()?;
+    let is_list = matches!(value.data_type(), ArrowType::List(_));
+    if value.metadata().is_empty() && !is_list {
+        return None;
+    }
+    let item = value.as_ref().clone().with_name(Field::LIST_FIELD_DEFAULT_NAME);
+    let list = ArrowType::List(Arc::new(item.with_nullable(true)));
+    // Values of several types are brought to one, which is nothing that one of them names.
+    let (_, made) = expr.to_field(schema).ok()?;
+    (is_alike(made.data_type(), &list) && *made.data_type() != list).then_some(list)
+}
+
+/// Whether types are the same but for what fields say besides.
+fn is_alike(left: &ArrowType, right: &ArrowType) -> bool {
+    match (left, right) {
+        (ArrowType::List(left), ArrowType::List(right)) => {
+            is_alike(left.data_type(), right.data_type())
+        }
+        (left, right) => left == right,
+    }
+}
+
+fn named(expr: Expr, list: ArrowType) -> Expr {
+    let field: FieldRef = Arc::new(Field::new("", list, true));
+    Expr::Cast(Cast { expr: Box::new(expr), field })
+}
+
+fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
+    if let LogicalPlan::Aggregate(aggregate) = plan {
+        return name_gathered(aggregate);
+    }
+    let schema = merge_schema(&plan.inputs());
+    rewrite_expressions(plan, |expr| {
+        Ok(match list_of_values(&expr, &schema) {
+            Some(list) => Transformed::yes(named(expr, list)),
+            None => Transformed::no(expr),
+        })
+    })
+}
+
+/// Gathered arrays get their casts in a projection above, under the names that they had.
+fn name_gathered(aggregate: Aggregate) -> PlanResult<Transformed<LogicalPlan>> {
+    let schema = Arc::clone(aggregate.input.schema());
+    let lists: Vec<Option<ArrowType>> =
+        aggregate.aggr_expr.iter().map(|expr| list_of_values(expr, &schema)).collect();
+    let plan = LogicalPlan::Aggregate(aggregate).recompute_schema()?;
+    if lists.iter().all(Option::is_none) {
+        return Ok(Transformed::no(plan));
+    }
+    let groups = plan.schema().fields().len() - lists.len();
+    let columns = plan.schema().iter().enumerate().map(|(place, (qualifier, field))| {
+        let column = Expr::Column(Column::from((qualifier, field)));
+        let list = place.checked_sub(groups).and_then(|place| lists[place].clone());
+        match list {
+            Some(list) => named(column, list).alias_qualified(qualifier.cloned(), field.name()),
+            None => column,
+        }
+    });
+    let columns: Vec<Expr> = columns.collect();
+    Ok(Transformed::yes(LogicalPlanBuilder::from(plan).project(columns)?.build()?))
+}

@@ -1,0 +1,111 @@
+//! How transactions behave: what `BEGIN`, `SET TRANSACTION` and the settings that follow say.
+//!
+//! Every transaction is one snapshot, so that `read committed` reads as `repeatable read` does,
+//! and `serializable` is no more than that: two transactions that read what the other one writes
+//! may both commit, unless they lock it. Who asks for it is told. Levels are remembered, for
+//! clients that look whether they got what they asked for.
+
+use datafusion::sql::sqlparser::ast::{
+    TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
+};
+use thalweg_types::{Error, Result, SqlState};
+
+/// Of one transaction, or of those to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Modes {
+    pub(crate) isolation: &'static str,
+    pub(crate) read_only: bool,
+    /// Remembered only: no transaction waits for another one to begin.
+    pub(crate) deferrable: bool,
+}
+
+/// PostgreSQL's levels.
+pub(super) const LEVELS: [&str; 4] =
+    ["read committed", "read uncommitted", "repeatable read", "serializable"];
+
+/// The level of a transaction that asked for none: what it gets.
+const SNAPSHOT: &str = "repeatable read";
+
+impl Default for Modes {
+    fn default() -> Modes {
+        Modes { isolation: SNAPSHOT, read_only: false, deferrable: false }
+    }
+}
+
+impl Modes {
+    /// These, but for what a statement says.
+    pub(crate) fn with(mut self, said: &[TransactionMode]) -> Result<Modes> {
+        for mode in said {
+            match mode {
+                TransactionMode::AccessMode(access) => {
+                    self.read_only = *access == TransactionAccessMode::ReadOnly;
+                }
+                TransactionMode::IsolationLevel(level) => self.isolation = name_of(*level)?,
+            }
+        }
+        Ok(self)
+    }
+
+    /// What a setting without the `default_` or `transaction_` before it is at.
+    pub(super) fn get(self, name: &str) -> Option<String> {
+        let flag = |on: bool| if on { "on" } else { "off" };
+        let value = match name {
+            "isolation" => self.isolation,
+            "read_only" => flag(self.read_only),
+            "deferrable" => flag(self.deferrable),
+            _ => return None,
+        };
+        Some(value.to_owned())
+    }
+
+    /// Returns whether the value is one that the setting can have.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> bool {
+        let level = || LEVELS.iter().find(|level| level.eq_ignore_ascii_case(value));
+        match (name, flag(value)) {
+            ("isolation", _) => match level() {
+                Some(level) => self.isolation = level,
+                None => return false,
+            },
+            ("read_only", Some(on)) => self.read_only = on,
+            ("deferrable", Some(on)) => self.deferrable = on,
+            _ => return false,
+        }
+        true
+    }
+
+    /// Lets a transaction that has looked at its snapshot go on with other modes.
+    ///
+    /// # Errors
+    /// Where it is too late for them.
+    pub(crate) fn check_change(self, to: Modes) -> Result<()> {
+        let message = if self.isolation != to.isolation {
+            "SET TRANSACTION ISOLATION LEVEL must be called before any query"
+        } else if self.read_only && !to.read_only {
+            "transaction read-write mode must be set before any query"
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(SqlState::ACTIVE_TRANSACTION, message))
+    }
+}
+
+fn name_of(level: TransactionIsolationLevel) -> Result<&'static str> {
+    Ok(match level {
+        TransactionIsolationLevel::ReadUncommitted => "read uncommitted",
+        TransactionIsolationLevel::ReadCommitted => "read committed",
+        TransactionIsolationLevel::RepeatableRead => "repeatable read",
+        TransactionIsolationLevel::Serializable => "serializable",
+        TransactionIsolationLevel::Snapshot => {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"SNAPSHOT\""));
+        }
+    })
+}
+
+/// A truth as PostgreSQL's settings spell it.
+fn flag(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" | "t" | "yes" | "y" | "1" => Some(true),
+        "off" | "false" | "f" | "no" | "n" | "0" => Some(false),
+        _ => None,
+    }
+}

@@ -1,0 +1,82 @@
+//! Which statements write: what a transaction that reads only refuses.
+
+use datafusion::sql::parser::Statement as Tree;
+use datafusion::sql::sqlparser::ast::{Query, SetExpr, Statement};
+use thalweg_types::{Error, Result, SqlState};
+
+/// Lets statements pass that write nothing.
+///
+/// # Errors
+/// What a transaction that reads only says about the others.
+pub(crate) fn check_writable(tree: &Tree) -> Result<()> {
+    let Some(command) = command_that_writes(tree) else { return Ok(()) };
+    let message = format!("cannot execute {command} in a read-only transaction");
+    Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message))
+}
+
+/// Whether a statement leaves the transaction's snapshot alone: its modes may change after it.
+pub(crate) fn is_about_settings(tree: &Tree) -> bool {
+    match tree {
+        Tree::Statement(statement) => {
+            matches!(statement.as_ref(), Statement::Set(_) | Statement::ShowVariable { .. })
+        }
+        Tree::Reset(_) => true,
+        _ => false,
+    }
+}
+
+/// What a statement is called, if it writes.
+fn command_that_writes(tree: &Tree) -> Option<String> {
+    match tree {
+        Tree::Statement(statement) => named(statement),
+        Tree::CreateExternalTable(_) => Some("CREATE EXTERNAL TABLE".to_owned()),
+        Tree::Explain(explain) if explain.options.analyze => {
+            command_that_writes(&explain.statement)
+        }
+        _ => None,
+    }
+}
+
+fn named(statement: &Statement) -> Option<String> {
+    let command = match statement {
+        Statement::Query(query) => return changed_by(query),
+        Statement::Explain { analyze: true, statement, .. } => return named(statement),
+        Statement::Drop { object_type, .. } => return Some(format!("DROP {object_type}")),
+        Statement::Insert(_) => "INSERT",
+        Statement::Update(_) => "UPDATE",
+        Statement::Delete(_) => "DELETE",
+        Statement::Truncate(_) => "TRUNCATE TABLE",
+        Statement::Copy { to: false, .. } => "COPY FROM",
+        Statement::CreateTable(_) => "CREATE TABLE",
+        Statement::CreateView(_) => "CREATE VIEW",
+        Statement::CreateSchema { .. } => "CREATE SCHEMA",
+        Statement::CreateRole(_) => "CREATE ROLE",
+        Statement::AlterTable(_) => "ALTER TABLE",
+        Statement::AlterSchema(_) => "ALTER SCHEMA",
+        Statement::AlterRole { .. } => "ALTER ROLE",
+        Statement::Grant(_) => "GRANT",
+        Statement::Revoke(_) => "REVOKE",
+        _ => return None,
+    };
+    Some(command.to_owned())
+}
+
+/// `WITH … INSERT …` is a query to the parser. Rows are locked by who is to change them.
+fn changed_by(query: &Query) -> Option<String> {
+    if let Some(clause) = query.locks.first() {
+        return Some(format!("SELECT FOR {}", clause.lock_type));
+    }
+    match query.body.as_ref() {
+        SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change) => {
+            return named(change);
+        }
+        SetExpr::Query(inner) => {
+            if let Some(command) = changed_by(inner) {
+                return Some(command);
+            }
+        }
+        _ => {}
+    }
+    let tables = query.with.iter().flat_map(|with| &with.cte_tables);
+    tables.map(|table| changed_by(&table.query)).find(Option::is_some).flatten()
+}

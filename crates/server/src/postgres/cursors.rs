@@ -1,0 +1,111 @@
+//! Where portals and cursors are the same to a client: `MOVE` in a portal that a message made, and
+//! `Execute` of a cursor that `DECLARE` made.
+
+use thalweg_formats::postgres::{RowEncoder, ValueFormat};
+use thalweg_query::Tag;
+use thalweg_types::Error;
+
+use super::connection::{Client, Trouble};
+use super::execute::Sent;
+use super::extended::{cannot_be_run, no_portal};
+use super::portal::{Rows, State, tag_of};
+use super::work::Work;
+
+impl Client {
+    /// Passes rows of a portal by, all of them where no number is given. As with `Execute`, the
+    /// portal stays where it is only when nothing goes wrong.
+    pub(super) async fn move_portal(
+        &mut self,
+        name: &str,
+        rows_max: Option<u64>,
+    ) -> Result<(), Trouble> {
+        let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        let prepared = &portal.prepared;
+        prepared.check_taken(self.session.transaction())?;
+        let rows_max = rows_max.unwrap_or(u64::MAX);
+        portal.state = match portal.state {
+            State::Bound(values) if prepared.schema().is_some() => {
+                let mut work = Box::new(self.begin(prepared.sql()));
+                match self.open(prepared, &values, &portal.formats, &mut work).await {
+                    Ok(Some(rows)) => self.pass(Box::new(rows), rows_max, work).await?,
+                    done => {
+                        self.over(*work, done)?;
+                        State::Done
+                    }
+                }
+            }
+            State::Open(rows, mut work) => {
+                self.resume(&mut work, prepared.sql());
+                self.pass(rows, rows_max, work).await?
+            }
+            State::Fetched(tag) => {
+                self.wire.replies.complete("MOVE 0");
+                State::Fetched(tag)
+            }
+            // There are no rows to pass by.
+            State::Bound(_) | State::Done => return Err(cannot_be_run(name).into()),
+        };
+        self.portals.insert(name.to_owned(), portal);
+        Ok(())
+    }
+
+    /// Passes rows of an open portal by.
+    async fn pass(
+        &mut self,
+        mut rows: Box<Rows>,
+        rows_max: u64,
+        mut work: Box<Work>,
+    ) -> Result<State, Trouble> {
+        let (mut passed, mut are_left) = (0, true);
+        while are_left && passed < rows_max {
+            are_left = match self.fill(&mut rows, &mut work).await {
+                Ok(are_left) => are_left,
+                Err(trouble) => return self.over(*work, Err(trouble)),
+            };
+            passed += rows.skip(rows_max - passed);
+        }
+        self.wire.replies.complete(&format!("MOVE {passed}"));
+        if are_left {
+            self.suspend(&mut work);
+            return Ok(State::Open(rows, work));
+        }
+        self.over(*work, Ok(()))?;
+        Ok(State::Fetched(rows.tag))
+    }
+
+    /// Sends the next rows of a cursor that was declared, in text.
+    pub(super) async fn execute_declared(
+        &mut self,
+        name: &str,
+        rows_max: u64,
+    ) -> Result<(), Trouble> {
+        if self.session.cursor_schema(name).is_none() {
+            return Err(no_portal(name).into());
+        }
+        let mut work = self.begin(&format!("FETCH FROM {name}"));
+        let done = self.send_declared(name, rows_max, &mut work).await;
+        self.over(work, done)
+    }
+
+    async fn send_declared(
+        &mut self,
+        name: &str,
+        rows_max: u64,
+        work: &mut Work,
+    ) -> Result<(), Trouble> {
+        self.take_place(work).await?;
+        let wanted = (rows_max < u64::MAX).then_some(rows_max);
+        let outcome = self.wire.while_here(self.session.fetch(name, wanted)).await??;
+        let stream = outcome.rows.ok_or_else(|| Error::internal("a cursor has no rows"))?;
+        let formats = vec![ValueFormat::Text; outcome.schema.fields().len()];
+        let mut rows = Rows::new(RowEncoder::new(outcome.schema, formats), stream, Tag::Select);
+        match self.send_rows(&mut rows, u64::MAX, work).await? {
+            Sent::All(count) if count < rows_max => {
+                self.wire.replies.complete(&tag_of(&rows.tag, count));
+            }
+            // The cursor has given what was asked for, and may have more.
+            Sent::All(_) | Sent::Enough => self.wire.replies.portal_suspended(),
+        }
+        Ok(())
+    }
+}
