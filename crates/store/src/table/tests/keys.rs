@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, RecordBatch,
+    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Decimal128Array, RecordBatch,
     TimestampMicrosecondArray, UInt32Array,
 };
 use arrow::compute::take_record_batch;
+use arrow::datatypes::{DataType as ArrowType, IntervalMonthDayNanoType};
 use thalweg_types::{RowId, TableSchema};
 
 use super::support::key;
@@ -23,10 +24,20 @@ fn shown(rows: &RecordBatch, columns: &[u32], row: usize) -> Option<String> {
         if array.is_null(row) {
             return None;
         }
-        // As encoded: times that no calendar has can't be shown otherwise.
-        text += &format!("{:?}|", encode_value(array, row));
+        text += &match array.data_type() {
+            ArrowType::Interval(_) => format!("{}|", length(array, row)),
+            // As encoded: times that no calendar has can't be shown otherwise.
+            _ => format!("{:?}|", encode_value(array, row)),
+        };
     }
     Some(text)
+}
+
+/// An interval's nanoseconds: as keys, a month and thirty days are the same.
+fn length(array: &dyn Array, row: usize) -> i128 {
+    const DAY: i128 = 86_400_000_000_000;
+    let value = array.as_primitive::<IntervalMonthDayNanoType>().value(row);
+    (i128::from(value.months) * 30 + i128::from(value.days)) * DAY + i128::from(value.nanoseconds)
 }
 
 /// Every row's key is found where the first row with it lies.
