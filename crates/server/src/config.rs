@@ -17,6 +17,7 @@ pub struct ServerConfig {
     pub tls: TlsConfig,
     pub limits: LimitsConfig,
     pub log: LogConfig,
+    pub otlp: OtlpConfig,
 }
 
 /// Where clients find the server. A port of 0 is one that the system chooses.
@@ -140,4 +141,13 @@ impl Default for LogConfig {
     fn default() -> LogConfig {
         LogConfig { json: false, filter: "info".to_owned(), slow_statement_ms: 1_000 }
     }
+}
+
+/// Where statements are told as spans, for traces that go on from an application to its database.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OtlpConfig {
+    /// A collector's address for OTLP over gRPC, as `http://localhost:4317`; none, and nothing is
+    /// sent.
+    pub endpoint: Option<String>,
 }

@@ -26,6 +26,8 @@ mod tls;
 mod trace;
 mod web;
 
-pub use config::{AuthSection, LimitsConfig, ListenConfig, LogConfig, ServerConfig, TlsConfig};
+pub use config::{
+    AuthSection, LimitsConfig, ListenConfig, LogConfig, OtlpConfig, ServerConfig, TlsConfig,
+};
 pub use listen::{Addresses, Server};
 pub use trace::install as install_log;

@@ -1,12 +1,13 @@
 //! A server's life: its ports open, it serves, it drains, it ends.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_query::Database;
 use thalweg_types::{Error, Result, SqlState};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -24,6 +25,9 @@ use crate::{flight, http};
 
 /// How often a server that drains looks whether everybody is gone.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
+/// Connections that may wait to be taken in, as far as the system lets them: one more is lost by it
+/// without a word, and its client waits in vain.
+const BACKLOG: u32 = 4_096;
 
 /// Where the server listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +57,7 @@ impl Server {
         let administrator_password = administrator_password(&database, policy).await?;
         let limits = &config.limits;
         let metrics = Metrics::new();
-        let observer = Observer::new(&metrics, &database, &config);
+        let observer = Observer::new(&metrics, &database, &config)?;
         let shared = Arc::new(Shared {
             users: Arc::new(Users::new(database.clone(), limits.startup_timeout())),
             policy,
@@ -67,9 +71,9 @@ impl Server {
             config,
         });
         shared.database.surround(Arc::clone(&shared.connections) as _);
-        let postgres = bind(shared.config.listen.postgres()).await?;
-        let grpc = bind(shared.config.listen.grpc()).await?;
-        let http = bind(shared.config.listen.http()).await?;
+        let postgres = bind(shared.config.listen.postgres())?;
+        let grpc = bind(shared.config.listen.grpc())?;
+        let http = bind(shared.config.listen.http())?;
         let addresses =
             Addresses { postgres: local(&postgres)?, grpc: local(&grpc)?, http: local(&http)? };
         let flight = flight::web(Arc::clone(&shared)).await?;
@@ -111,6 +115,7 @@ impl Server {
         let arrived = async { while self.tasks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout_at(deadline, arrived).await;
         self.tasks.shutdown().await;
+        self.shared.observer.flush().await;
     }
 }
 
@@ -119,12 +124,20 @@ async fn pause() {
     tokio::time::sleep(DRAIN_POLL).await;
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| {
+fn bind(address: SocketAddr) -> Result<TcpListener> {
+    listener(address).map_err(|error| {
         let message = format!("cannot listen on {address}: {error}");
         Error::new(SqlState::OBJECT_IN_USE, message)
             .with_hint("Choose another address or port, or stop what uses it.")
     })
+}
+
+fn listener(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // What a server left behind that used the port a moment ago is in nobody's way.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 fn local(listener: &TcpListener) -> Result<SocketAddr> {

@@ -66,7 +66,7 @@ impl StatementKind {
         StatementKind::Other,
     ];
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             StatementKind::Select => "select",
             StatementKind::Insert => "insert",

@@ -1,5 +1,8 @@
 //! The server's log, and the hook that front ends hold around each statement: it counts the
-//! statement, keeps its result within the limit, and logs one that was slow, with its plan.
+//! statement, keeps its result within the limit, tells it as a span, and logs one that was slow, with
+//! its plan.
+
+mod spans;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +11,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use futures::StreamExt;
 use thalweg_formats::text::ValueFormatter;
-use thalweg_query::Database;
+use thalweg_query::{Database, without_passwords};
 use thalweg_types::{Error, Result, SqlState};
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
@@ -17,6 +20,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::config::{LogConfig, ServerConfig};
 use crate::connections::FrontEnd;
 use crate::metrics::{Metrics, Running, StatementKind, name_of};
+use spans::{Spans, StatementSpan};
 
 /// How much of a statement's text is logged.
 const SQL_BYTES_MAX: usize = 16 << 10;
@@ -55,21 +59,33 @@ pub(crate) struct Observer {
     slow_after: Option<Duration>,
     /// How large a result may become; 0 for as large as it likes.
     result_bytes_max: u64,
+    spans: Option<Spans>,
 }
 
 impl Observer {
+    /// # Errors
+    /// Where the collector's address is none.
     pub(crate) fn new(
         metrics: &Arc<Metrics>,
         database: &Database,
         config: &ServerConfig,
-    ) -> Arc<Observer> {
+    ) -> Result<Arc<Observer>> {
         let millis = config.log.slow_statement_ms;
-        Arc::new(Observer {
+        let endpoint = config.otlp.endpoint.as_deref();
+        Ok(Arc::new(Observer {
             metrics: Arc::clone(metrics),
             database: database.clone(),
             slow_after: (millis > 0).then(|| Duration::from_millis(millis)),
             result_bytes_max: config.limits.result_bytes,
-        })
+            spans: endpoint.map(Spans::to).transpose()?,
+        }))
+    }
+
+    /// Sends what is not sent yet, at the end of a server.
+    pub(crate) async fn flush(&self) {
+        if let Some(spans) = &self.spans {
+            spans.flush().await;
+        }
     }
 
     /// To be called when a statement arrives.
@@ -82,6 +98,7 @@ impl Observer {
         let kind = StatementKind::of(sql);
         Watch {
             running: self.metrics.statement(front_end, kind),
+            span: self.spans.as_ref().map(|spans| spans.statement(front_end, kind, user, sql)),
             observer: Arc::clone(self),
             front_end,
             kind,
@@ -95,6 +112,7 @@ impl Observer {
 /// Held around one statement. Dropped before its end, the statement counts as cancelled.
 pub(crate) struct Watch {
     running: Running,
+    span: Option<StatementSpan>,
     observer: Arc<Observer>,
     front_end: FrontEnd,
     kind: StatementKind,
@@ -123,6 +141,9 @@ impl Watch {
     /// To be called when the last row is on its way, or the statement failed.
     pub(crate) fn end(self, error: Option<&Error>) {
         let elapsed = self.running.end(error);
+        if let Some(span) = self.span {
+            span.end(error.map(Error::state));
+        }
         if self.observer.slow_after.is_none_or(|slow_after| elapsed < slow_after) {
             return;
         }
@@ -152,6 +173,7 @@ struct Slow {
 
 impl Slow {
     async fn log(self, database: &Database) {
+        let text = &self.sql[..self.sql.floor_char_boundary(SQL_BYTES_MAX)];
         let plan = match self.kind {
             StatementKind::Select
             | StatementKind::Insert
@@ -164,7 +186,7 @@ impl Slow {
             user = &*self.user,
             milliseconds = self.elapsed.as_secs_f64() * 1e3,
             sqlstate = self.state.map_or("00000", |state| state.0),
-            sql = &self.sql[..self.sql.floor_char_boundary(SQL_BYTES_MAX)],
+            sql = &*without_passwords(text),
             plan = plan.as_deref().unwrap_or("none"),
             "slow statement"
         );

@@ -85,6 +85,7 @@ async fn serve(settings: &Settings, database: Database) -> Result<(), Error> {
         tls: settings.tls.clone(),
         limits: settings.limits.clone(),
         log: settings.log.clone(),
+        otlp: settings.otlp.clone(),
     };
     let mut signals = Signals::new()?;
     let server = Server::start(config, database).await?;

@@ -36,6 +36,17 @@ async fn pass_by(address: SocketAddr, number: usize) {
     }
 }
 
+/// More than the usual queue of a listening socket holds: whoever finds no room in it is lost by
+/// the system, which tells neither side.
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_of_a_crowd_is_answered() {
+    let server = server(impatient).await;
+    for address in ports(&server) {
+        let crowd = (0..CROWD).map(|_| left(address, b""));
+        futures::future::join_all(crowd).await;
+    }
+}
+
 /// A client that waits for an answer to nothing is left waiting: such clients go after a while.
 fn impatient(config: &mut ServerConfig) {
     config.limits.startup_timeout_ms = 2_000;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use thalweg_server::{AuthSection, LimitsConfig, ListenConfig, LogConfig, TlsConfig};
+use thalweg_server::{AuthSection, LimitsConfig, ListenConfig, LogConfig, OtlpConfig, TlsConfig};
 
 use crate::config::units::{Size, Span};
 
@@ -19,6 +19,7 @@ pub struct Settings {
     pub tls: TlsConfig,
     pub limits: LimitsConfig,
     pub log: LogConfig,
+    pub otlp: OtlpConfig,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,124 @@
+//! Statements as spans, for a collector that speaks OTLP over gRPC. Names are those of
+//! OpenTelemetry's semantic conventions for databases.
+//!
+//! Promises: a collector that is slow or away costs a statement nothing. Spans are sent in batches by a
+//! thread of their own; what does not fit the queue ahead of it is dropped.
+
+use std::time::Duration;
+
+use opentelemetry::trace::{Span as _, SpanBuilder, SpanKind, Status, TracerProvider};
+use opentelemetry::{KeyValue, StringValue};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
+use thalweg_query::without_passwords;
+use thalweg_types::{Error, Result, SqlState};
+
+use super::SQL_BYTES_MAX;
+use crate::connections::FrontEnd;
+use crate::metrics::{StatementKind, name_of};
+
+const SYSTEM: &str = "thalweg";
+/// How long the end of a server waits for a collector.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Where spans go.
+pub(super) struct Spans {
+    provider: SdkTracerProvider,
+    tracer: SdkTracer,
+}
+
+impl Spans {
+    /// Spans for the collector at an address; whether anybody is there shows when they are sent. To
+    /// be called within a runtime.
+    ///
+    /// # Errors
+    /// Where the address is none.
+    pub(super) fn to(endpoint: &str) -> Result<Spans> {
+        let refused = |why: String| {
+            let message = format!("otlp.endpoint \"{endpoint}\" cannot be used: {why}");
+            Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                .with_hint("Give the address of a collector for gRPC, as http://localhost:4317.")
+        };
+        if !endpoint.starts_with("http://") {
+            return Err(refused("it does not begin with http://".to_owned()));
+        }
+        let exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint);
+        let exporter = exporter.build().map_err(|error| refused(error.to_string()))?;
+        let resource = Resource::builder().with_service_name(SYSTEM);
+        let resource = resource
+            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+            .build();
+        let provider = SdkTracerProvider::builder().with_batch_exporter(exporter);
+        let provider = provider.with_resource(resource).build();
+        let tracer = provider.tracer(SYSTEM);
+        Ok(Spans { provider, tracer })
+    }
+
+    /// A statement begins.
+    pub(super) fn statement(
+        &self,
+        front_end: FrontEnd,
+        kind: StatementKind,
+        user: &str,
+        sql: &str,
+    ) -> StatementSpan {
+        let text = without_passwords(&sql[..sql.floor_char_boundary(SQL_BYTES_MAX)]);
+        let attributes = [
+            KeyValue::new("db.system.name", SYSTEM),
+            KeyValue::new("db.operation.name", kind.name()),
+            KeyValue::new("db.query.text", StringValue::from(text.into_owned())),
+            KeyValue::new("db.user", StringValue::from(user.to_owned())),
+            KeyValue::new("thalweg.front_end", name_of(front_end)),
+        ];
+        let span = SpanBuilder::from_name(kind.name())
+            .with_kind(SpanKind::Server)
+            .with_attributes(attributes)
+            .start(&self.tracer);
+        StatementSpan { span, ended: false }
+    }
+
+    /// Sends what is not sent yet, if the collector takes it soon.
+    pub(super) async fn flush(&self) {
+        let provider = self.provider.clone();
+        let flushing = tokio::task::spawn_blocking(move || provider.force_flush());
+        match tokio::time::timeout(FLUSH_TIMEOUT, flushing).await {
+            Ok(Ok(Ok(()))) => {}
+            _ => tracing::warn!("the last spans could not be sent"),
+        }
+    }
+}
+
+/// The span of a statement. Dropped before its end, the statement was cancelled.
+pub(super) struct StatementSpan {
+    span: Span,
+    ended: bool,
+}
+
+impl StatementSpan {
+    /// The statement ends, with the error that it is told to have.
+    pub(super) fn end(mut self, error: Option<SqlState>) {
+        self.finish(error);
+    }
+
+    fn finish(&mut self, error: Option<SqlState>) {
+        self.ended = true;
+        if let Some(state) = error {
+            self.span.set_attribute(KeyValue::new("db.response.status_code", state.0));
+            self.span.set_attribute(KeyValue::new("error.type", state.0));
+            self.span.set_status(Status::error(state.0));
+        }
+        self.span.end();
+    }
+}
+
+impl Drop for StatementSpan {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.finish(Some(SqlState::QUERY_CANCELED));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
