@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use thalweg_query::Session;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -31,25 +32,25 @@ pub(crate) enum Asker {
     Superuser,
 }
 
+impl Asker {
+    /// As whom a session asks.
+    pub(crate) fn of(session: &Session) -> Asker {
+        let is_superuser = session.setting("is_superuser").is_some_and(|setting| setting == "on");
+        if is_superuser { Asker::Superuser } else { Asker::Anybody }
+    }
+}
+
 impl Admission {
     pub(crate) fn new(statements: usize, timeout: Duration) -> Admission {
         let places = Arc::new(Semaphore::new(statements.clamp(1, Semaphore::MAX_PERMITS)));
         Admission { places, reserve: Arc::new(Semaphore::new(RESERVED)), timeout }
     }
 
-    /// Waits for a place that anybody may have.
-    ///
-    /// # Errors
-    /// Where none came free in time.
-    pub(crate) async fn admit(&self) -> Result<Permit> {
-        self.admit_as(Asker::Anybody).await
-    }
-
     /// Waits for a place.
     ///
     /// # Errors
     /// Where none came free in time.
-    pub(crate) async fn admit_as(&self, asker: Asker) -> Result<Permit> {
+    pub(crate) async fn admit(&self, asker: Asker) -> Result<Permit> {
         if let Some(permit) = self.try_admit() {
             return Ok(permit);
         }
@@ -62,7 +63,7 @@ impl Admission {
     }
 
     /// Waits for a place for a statement that has begun: it is not turned away any more.
-    pub(crate) async fn readmit_as(&self, asker: Asker) -> Permit {
+    pub(crate) async fn readmit(&self, asker: Asker) -> Permit {
         match self.try_admit() {
             Some(permit) => permit,
             None => self.place(asker).await,
@@ -94,15 +95,15 @@ mod tests {
 
     fn full() -> (Admission, Permit) {
         let admission = Admission::new(1, Duration::ZERO);
-        let permit = admission.admit().now_or_never().unwrap().unwrap();
+        let permit = admission.admit(Asker::Anybody).now_or_never().unwrap().unwrap();
         (admission, permit)
     }
 
     #[tokio::test]
     async fn a_statement_waits_for_another_to_end() {
         let admission = Admission::new(1, Duration::from_secs(600));
-        let first = admission.admit().await.unwrap();
-        let mut second = Box::pin(admission.admit());
+        let first = admission.admit(Asker::Anybody).await.unwrap();
+        let mut second = Box::pin(admission.admit(Asker::Anybody));
         assert!(second.as_mut().now_or_never().is_none());
         drop(first);
         second.await.unwrap();
@@ -111,7 +112,7 @@ mod tests {
     #[tokio::test]
     async fn waiting_has_an_end() {
         let (admission, _permit) = full();
-        let refused = admission.admit().await.err().unwrap();
+        let refused = admission.admit(Asker::Anybody).await.err().unwrap();
         assert_eq!(refused.state(), SqlState::CONFIGURATION_LIMIT_EXCEEDED);
     }
 
@@ -120,18 +121,18 @@ mod tests {
         let (admission, _permit) = full();
         let mut reserve = Vec::new();
         for _ in 0..RESERVED {
-            reserve.push(admission.admit_as(Asker::Superuser).await.unwrap());
+            reserve.push(admission.admit(Asker::Superuser).await.unwrap());
         }
-        assert!(admission.admit_as(Asker::Superuser).await.is_err());
+        assert!(admission.admit(Asker::Superuser).await.is_err());
         reserve.pop();
-        assert!(admission.admit().await.is_err());
-        assert!(admission.admit_as(Asker::Superuser).await.is_ok());
+        assert!(admission.admit(Asker::Anybody).await.is_err());
+        assert!(admission.admit(Asker::Superuser).await.is_ok());
     }
 
     #[tokio::test]
     async fn a_statement_that_has_begun_waits_without_an_end() {
         let (admission, permit) = full();
-        let mut again = Box::pin(admission.readmit_as(Asker::Anybody));
+        let mut again = Box::pin(admission.readmit(Asker::Anybody));
         assert!(again.as_mut().now_or_never().is_none());
         drop(permit);
         again.await;

@@ -10,7 +10,7 @@ use thalweg_query::{Outcome, Prepared, ScalarValue, Session, TransactionStatus};
 use thalweg_types::Result;
 use tokio::sync::MutexGuard;
 
-use crate::admission::Permit;
+use crate::admission::{Asker, Permit};
 use crate::connections::{FrontEnd, Listed};
 use crate::metrics::Connected;
 use crate::shared::Shared;
@@ -24,6 +24,8 @@ pub(crate) struct Seat {
     session: tokio::sync::Mutex<Session>,
     /// Savepoints that were begun by calls, so that each has a name of its own.
     savepoints: Mutex<HashSet<String>>,
+    /// As whom the session asked for its last place. Its rows are sent after the statement.
+    asker: Mutex<Asker>,
     /// A client left in the midst of changes that were to be made all or none.
     abandoned: AtomicBool,
     pub(super) listed: Listed,
@@ -42,12 +44,14 @@ impl Seat {
         let place = shared.connections.place()?;
         let session = shared.database.session_as(user)?;
         let listed = shared.list(place, peer, user, &session)?;
+        let asker = Mutex::new(Asker::of(&session));
         Ok(Arc::new(Seat {
             user: Arc::clone(user),
             lasts,
             listed,
             session: tokio::sync::Mutex::new(session),
             savepoints: Mutex::default(),
+            asker,
             abandoned: AtomicBool::new(false),
             _connected: shared.metrics.connected(FrontEnd::Flight),
         }))
@@ -61,6 +65,17 @@ impl Seat {
             let _ = session.execute("ROLLBACK").await;
         }
         session
+    }
+
+    fn ask(&self, session: &Session) -> Asker {
+        let asker = Asker::of(session);
+        *self.asker.lock() = asker;
+        asker
+    }
+
+    /// As whom rows ask for a place to be computed.
+    pub(super) fn asker(&self) -> Asker {
+        *self.asker.lock()
     }
 
     /// Runs a statement that is among those admitted. The permit is for as long as its rows are
@@ -87,7 +102,7 @@ impl Seat {
         run: impl AsyncFnOnce(&mut Session) -> Result<Outcome>,
     ) -> Result<(Outcome, Permit)> {
         let mut session = self.session().await;
-        let permit = shared.admission.admit().await?;
+        let permit = shared.admission.admit(self.ask(&session)).await?;
         let connection = &self.listed.connection;
         connection.begin(sql);
         let outcome = run(&mut session).await;
@@ -111,7 +126,7 @@ impl Seat {
         work: impl AsyncFnOnce(&mut Session) -> Result<T>,
     ) -> Result<T> {
         let mut session = self.session().await;
-        let _permit = shared.admission.admit().await?;
+        let _permit = shared.admission.admit(self.ask(&session)).await?;
         if session.transaction() != TransactionStatus::Idle {
             return work(&mut session).await;
         }

@@ -24,7 +24,7 @@ use super::prepared::PreparedStatement;
 use super::seats::Seat;
 use super::tickets::StatementTicket;
 use super::wire::wire_schema;
-use crate::admission::Permit;
+use crate::admission::{Asker, Permit};
 use crate::connections::FrontEnd;
 use crate::metrics::StatementKind;
 use crate::pump::{Pieces, Pump};
@@ -219,9 +219,14 @@ impl Flight {
         let flight = Arc::clone(self);
         Ok(Pump::start(async move |pieces| {
             let Answer { rows, watch, seat, .. } = answer;
+            let asker = seat.as_ref().map_or(Asker::Anybody, |seat| seat.asker());
+            let sending = async {
+                let _permit = flight.shared.admission.admit(asker).await?;
+                send_rows(rows, encoder, watch.as_ref(), &pieces).await
+            };
             let sent = tokio::select! {
                 () = cancel.cancelled() => Err(cancelled()),
-                sent = flight.send_rows(rows, encoder, watch.as_ref(), &pieces) => sent,
+                sent = sending => sent,
             };
             drop((listed, seat));
             if let Some(watch) = watch {
@@ -230,27 +235,25 @@ impl Flight {
             sent
         }))
     }
+}
 
-    async fn send_rows(
-        &self,
-        mut rows: BatchStream,
-        mut encoder: Encoder,
-        watch: Option<&Watch>,
-        pieces: &Pieces<Frame>,
-    ) -> Result<()> {
-        let _permit = self.shared.admission.admit().await?;
-        let left = |_| cancelled();
-        pieces.push(encoder.schema_frame()).await.map_err(left)?;
-        while let Some(batch) = rows.next().await {
-            for frame in encoder.encode(&batch?)? {
-                if let Some(watch) = watch {
-                    watch.sent(frame.rows, frame.bytes)?;
-                }
-                pieces.push(frame).await.map_err(left)?;
+async fn send_rows(
+    mut rows: BatchStream,
+    mut encoder: Encoder,
+    watch: Option<&Watch>,
+    pieces: &Pieces<Frame>,
+) -> Result<()> {
+    let left = |_| cancelled();
+    pieces.push(encoder.schema_frame()).await.map_err(left)?;
+    while let Some(batch) = rows.next().await {
+        for frame in encoder.encode(&batch?)? {
+            if let Some(watch) = watch {
+                watch.sent(frame.rows, frame.bytes)?;
             }
+            pieces.push(frame).await.map_err(left)?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 impl Answer {

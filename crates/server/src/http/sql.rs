@@ -23,7 +23,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::errors::Refused;
 use super::request::{Options, Request, content_type, format};
-use crate::admission::Permit;
+use crate::admission::{Asker, Permit};
 use crate::connections::{FrontEnd, Listed};
 use crate::credentials::{self, Credentials};
 use crate::guard::keep_pages_out;
@@ -155,7 +155,7 @@ impl Statement {
             let message = "a transaction needs a connection, and each request is on its own";
             return Err(Error::new(SqlState::NO_ACTIVE_TRANSACTION, message));
         }
-        let permit = self.shared.admission.admit().await?;
+        let permit = self.shared.admission.admit(Asker::of(&self.session)).await?;
         let outcome = if request.parameters.is_empty() {
             self.session.execute(&request.sql).await?
         } else {

@@ -88,11 +88,11 @@ impl Client {
         let permit = match work.place {
             Place::NotNeeded | Place::Held { .. } => return Ok(()),
             Place::Wanted => {
-                let waiting = self.wire.while_here(admission.admit_as(asker));
+                let waiting = self.wire.while_here(admission.admit(asker));
                 unless_cancelled(&mut work.cancels, waiting).await??
             }
             Place::GivenUp => {
-                let waiting = self.wire.while_here(admission.readmit_as(asker));
+                let waiting = self.wire.while_here(admission.readmit(asker));
                 unless_cancelled(&mut work.cancels, waiting).await?
             }
         };

@@ -95,3 +95,18 @@ async fn a_result_over_the_limit_ends_with_an_error_over_flight_and_http() {
     serves(&server).await;
     quiet(&server).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_full_can_still_be_put_in_order_on_every_port() {
+    let server = server(|config| {
+        config.limits.statements = 1;
+        config.limits.queue_timeout_ms = 200;
+    })
+    .await;
+    let busy = connect(&server, "user=eve").await.unwrap();
+    let toil = tokio::spawn(async move { busy.query(TOIL, &[]).await });
+    let other = connect(&server, "user=eve").await.unwrap();
+    eventually("the server is full", async || other.query("SELECT 1", &[]).await.is_err()).await;
+    serves(&server).await;
+    toil.abort();
+}
