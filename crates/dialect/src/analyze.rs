@@ -25,6 +25,7 @@ pub(crate) use self::unions::UnionTypes;
 pub(crate) use self::unknown::UnknownLiterals;
 use crate::cast::is_text;
 use crate::cast_function::CastFunction;
+use crate::types::TYPE_KEY;
 use crate::{arithmetic, types};
 
 #[derive(Debug, Default)]
@@ -103,6 +104,11 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
     if !types::arrow_type(&to).equals_datatype(target) && !is_text(target) {
         return None;
     }
+    // Arrow's cast would go on to say what its argument was, as that its text is JSON. Numbers that
+    // are shown as names get their text elsewhere.
+    let says_less = from.metadata().contains_key(TYPE_KEY)
+        && cast.field.metadata().is_empty()
+        && is_text(given) == is_text(target);
     let differs = match (given, &to) {
         (ArrowType::Null | ArrowType::Dictionary(_, _), _) => false,
         (given, DataType::Text { max_chars: None }) => {
@@ -119,7 +125,7 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
         (ArrowType::Decimal128(_, scale), DataType::Float4 | DataType::Float8) => *scale < 0,
         (given, _) => given.is_temporal() && given != target,
     };
-    if !differs {
+    if !differs && !says_less {
         return None;
     }
     let function = ScalarUDF::from(CastFunction::new(to, Arc::clone(&cast.field)));

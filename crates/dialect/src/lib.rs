@@ -12,12 +12,12 @@ mod cast;
 mod cast_function;
 pub mod errors;
 mod functions;
-pub mod item_types;
 pub mod parse;
 pub mod rewrite;
 pub mod system_types;
 #[cfg(test)]
 mod testing;
+pub mod told_types;
 pub mod types;
 mod zone;
 

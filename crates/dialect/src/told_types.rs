@@ -1,9 +1,11 @@
-//! What the items of arrays are, where Arrow holds them as something else: `uuid[]`, `oid[]`.
+//! What a query's columns are, where Arrow holds their values as something else: `uuid[]`, `oid[]`,
+//! and the text that a cast made of `json`.
 //!
-//! The field of a list's items says it. DataFusion finds the type of `array_agg(x)` and of
-//! `ARRAY[x, y]` from Arrow's types alone, and forgets what a field says besides; so do many of its
-//! operators while a query runs. Here the types of a query's columns are found once more, from a
-//! copy of its plan where casts say what the items are. That copy is never run.
+//! Fields say it, those of a list's items included. DataFusion finds the type of `array_agg(x)` and
+//! of `ARRAY[x, y]` from Arrow's types alone, and forgets what a field says besides; so do many of
+//! its operators while a query runs. Of a cast it goes on to say what its argument was. Here the
+//! types of a query's columns are found once more, from a copy of its plan where casts say what they
+//! make. That copy is never run.
 
 use std::sync::Arc;
 
@@ -16,24 +18,25 @@ use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, Logi
 
 use crate::analyze::rewrite_expressions;
 
-/// The columns of a plan, arrays with items that are what they were made of.
+/// The columns of a plan: what was cast is what it was cast to, and arrays have items that are what
+/// they were made of.
 ///
 /// # Errors
 /// None that the plan itself does not have.
-pub fn with_item_types(plan: &LogicalPlan) -> PlanResult<DFSchemaRef> {
-    if !forgets_items(plan)? {
+pub fn told_columns(plan: &LogicalPlan) -> PlanResult<DFSchemaRef> {
+    if !may_say_otherwise(plan)? {
         return Ok(Arc::clone(plan.schema()));
     }
     let named = plan.clone().transform_up_with_subqueries(rewrite_plan)?;
     Ok(Arc::clone(named.data.schema()))
 }
 
-fn forgets_items(plan: &LogicalPlan) -> PlanResult<bool> {
+fn may_say_otherwise(plan: &LogicalPlan) -> PlanResult<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                found |= gathered_value(expr).is_some();
+                found |= gathered_value(expr).is_some() || matches!(expr, Expr::Cast(_));
                 Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
             })
         })
@@ -81,11 +84,28 @@ fn named(expr: Expr, list: ArrowType) -> Expr {
     Expr::Cast(Cast { expr: Box::new(expr), field })
 }
 
+/// A cast to a type that says nothing besides, as one that says so: to DataFusion, a field that has a
+/// name says everything.
+fn explicit(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let Expr::Cast(Cast { expr, field }) = expr else { return None };
+    let (_, from) = expr.to_field(schema).ok()?;
+    if !field.metadata().is_empty() || from.metadata().is_empty() {
+        return None;
+    }
+    let field = Arc::new(Field::new("cast", field.data_type().clone(), from.is_nullable()));
+    Some(Expr::Cast(Cast { expr: expr.clone(), field }))
+}
+
 fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
+    let schema = merge_schema(&plan.inputs());
+    let plan = rewrite_expressions(plan, |expr| {
+        let explicit = explicit(&expr, &schema);
+        Ok(explicit.map_or_else(|| Transformed::no(expr), Transformed::yes))
+    })?
+    .data;
     if let LogicalPlan::Aggregate(aggregate) = plan {
         return name_gathered(aggregate);
     }
-    let schema = merge_schema(&plan.inputs());
     rewrite_expressions(plan, |expr| {
         Ok(match list_of_values(&expr, &schema) {
             Some(list) => Transformed::yes(named(expr, list)),

@@ -10,6 +10,7 @@ mod information_schema;
 mod objects;
 mod pg_catalog;
 mod registered;
+mod remembered;
 mod standing;
 mod table;
 mod view;

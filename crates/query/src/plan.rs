@@ -17,9 +17,9 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use futures::StreamExt;
 use thalweg_dialect::errors::from_datafusion;
-use thalweg_dialect::item_types::with_item_types;
 use thalweg_dialect::parse::parse_single;
 use thalweg_dialect::rewrite::{check_columns, output_name, rewrite_statement};
+use thalweg_dialect::told_types::told_columns;
 use thalweg_dialect::types::{arrow_field, column_type};
 use thalweg_types::Result;
 
@@ -46,7 +46,7 @@ pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanRe
     rewrite(&mut statement).map_err(|error| DataFusionError::External(Box::new(error)))?;
     let plan = state.statement_to_plan(statement).await?;
     let plan = written(plan, state)?;
-    let told = with_item_types(&plan)?;
+    let told = told_columns(&plan)?;
     let fields = plan.schema().fields();
     check_columns(fields.len()).map_err(|error| DataFusionError::External(Box::new(error)))?;
     let names = fields.iter().map(|field| output_name(field.name()).to_owned()).collect();

@@ -157,9 +157,9 @@ impl Point {
         if !row.shaper.counts_with(state.identities()) {
             return Ok(None);
         }
-        let fields: Vec<_> = row.parameters.iter().map(|at| parameters[*at].clone()).collect();
-        let given = row.parameters.iter().map(|at| array(&values[*at])).collect::<Result<_>>()?;
-        let new = row.shaper.shape(&batch(&Arc::new(Schema::new(fields)), given)?)?;
+        let fields = row.parameters.iter().map(|at| &parameters[*at]);
+        let columns = row.parameters.iter().map(|at| array(&values[*at])).collect::<Result<_>>()?;
+        let new = row.shaper.shape(&given(fields, columns)?)?;
         let positions = self.table.key_positions(&self.key);
         let key: Vec<ArrayRef> = positions.iter().map(|at| Arc::clone(new.column(*at))).collect();
         let holder = state.probe(&self.key, &key).into_iter().next().flatten();
@@ -231,9 +231,7 @@ impl Point {
         for (column, field) in other {
             fields[column] = Arc::clone(field);
         }
-        // What may not be NULL is checked when the row is shaped.
-        let fields = fields.iter().map(|field| field.as_ref().clone().with_nullable(true));
-        batch(&Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)
+        given(fields.iter(), columns)
     }
 }
 
@@ -252,6 +250,18 @@ fn array(value: &ScalarValue) -> Result<ArrayRef> {
     value.to_array().map_err(|error| {
         Error::internal("the value of a parameter cannot be read").with_source(error)
     })
+}
+
+/// A row of given values. A field may name the type of an array's items where its value does not.
+fn given<'a>(
+    fields: impl Iterator<Item = &'a FieldRef>,
+    columns: Vec<ArrayRef>,
+) -> Result<RecordBatch> {
+    let fields = fields.zip(&columns).map(|(field, column)| {
+        // What may not be NULL is checked when the row is shaped.
+        field.as_ref().clone().with_data_type(column.data_type().clone()).with_nullable(true)
+    });
+    batch(&Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)
 }
 
 fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::execution::session_state::SessionState;
@@ -20,6 +19,7 @@ use thalweg_dialect::system_types::SystemType;
 use thalweg_dialect::types::TYPE_KEY;
 
 use super::functions::SHOWN;
+use super::remembered::remembering;
 
 /// The pass that writes names where numbers that have them are cast to text.
 #[derive(Debug)]
@@ -87,42 +87,6 @@ fn registered(expr: &Expr, schema: &DFSchema) -> Option<SystemType> {
 fn name_of(shown: &Arc<ScalarUDF>, number: Expr, system: SystemType) -> Expr {
     let kind = ScalarValue::Utf8View(Some(system.name().to_owned()));
     shown.call(vec![number, Expr::Literal(kind, None)])
-}
-
-/// What the field of a subquery's one column says beside its type, where `expr` is a subquery with
-/// a name: DataFusion forgets it, and `json` would be text.
-fn forgotten(expr: &Expr) -> Option<FieldMetadata> {
-    let Expr::Alias(alias) = expr else { return None };
-    let Expr::ScalarSubquery(subquery) = alias.expr.as_ref() else { return None };
-    let field = subquery.subquery.schema().fields().first()?;
-    let is_forgotten = alias.metadata.is_none() && !field.metadata().is_empty();
-    is_forgotten.then(|| FieldMetadata::from(field.as_ref()))
-}
-
-fn forgets(plan: &LogicalPlan) -> Result<bool> {
-    plan.exists(|node| match node {
-        LogicalPlan::Projection(projection) => {
-            Ok(projection.expr.iter().any(|expr| forgotten(expr).is_some()))
-        }
-        _ => Ok(false),
-    })
-}
-
-/// The plan with scalar subqueries whose fields say what their values are.
-fn remembering(plan: LogicalPlan) -> Result<LogicalPlan> {
-    if !forgets(&plan)? {
-        return Ok(plan);
-    }
-    let remembered = plan.transform_up(|node| {
-        let node = node.map_expressions(|expr| match (forgotten(&expr), expr) {
-            (Some(metadata), Expr::Alias(alias)) => {
-                Ok(Transformed::yes(Expr::Alias(alias.with_metadata(Some(metadata)))))
-            }
-            (_, expr) => Ok(Transformed::no(expr)),
-        })?;
-        node.map_data(LogicalPlan::recompute_schema)
-    });
-    remembered.map(|transformed| transformed.data)
 }
 
 /// A query's plan with the columns that readers take as text written as text.

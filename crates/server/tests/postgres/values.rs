@@ -79,3 +79,84 @@ async fn no_array_keeps_the_server_busy() {
         assert_eq!(told, expected, "{words:?}");
     }
 }
+
+/// The type that is told of a query's first column.
+async fn column_type(raw: &mut Raw, sql: &str) -> u32 {
+    raw.send(&[parse_as("", sql, &[]), describe('S', ""), sync()]).await;
+    let replies = raw.until_ready().await;
+    let row = replies.iter().find(|reply| reply.kind == b'T');
+    let row = row.unwrap_or_else(|| panic!("{sql}: {}", told(&replies)));
+    let name = row.body[2..].iter().position(|byte| *byte == 0).unwrap();
+    let oid = 2 + name + 1 + 4 + 2;
+    u32::from_be_bytes(row.body[oid..oid + 4].try_into().unwrap())
+}
+
+/// However a subquery is planned, its value is of the type of its column; and a case of that of its
+/// branches.
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_subqueries_and_cases_keep_their_types() {
+    let server = server().await;
+    let mut raw = Raw::connect(&server, SUPERUSER).await;
+    let column = "json_build_object('n', s.n)";
+    let (from, outer) = ("FROM (VALUES (1)) AS s(n)", "FROM (VALUES (1)) AS t(n)");
+    for sql in [
+        format!("SELECT {column} {from}"),
+        format!("SELECT (SELECT {column} {from})"),
+        format!("SELECT (SELECT {column} {from} WHERE s.n = t.n) AS x {outer}"),
+        format!("SELECT (SELECT {column} {from} WHERE s.n < t.n + s.n) {outer}"),
+        format!("SELECT (SELECT {column} {from} WHERE s.n < t.n + s.n LIMIT 1) AS x {outer}"),
+        format!("SELECT (SELECT {column} {from} WHERE s.n < t.n + s.n) {outer} GROUP BY t.n"),
+        format!("SELECT CASE WHEN n > 0 THEN {column} ELSE NULL END {from}"),
+        format!("SELECT CASE WHEN n > 0 THEN (SELECT {column} {from} WHERE s.n = t.n) END {outer}"),
+        format!("SELECT (SELECT CASE n WHEN 1 THEN {column} ELSE {column} END {from})"),
+    ] {
+        assert_eq!(column_type(&mut raw, &sql).await, 114, "{sql}");
+    }
+    // What only one branch says is not said of all.
+    let sql = "SELECT CASE WHEN true THEN 'a'::varchar(3) ELSE 'b'::text END";
+    assert_eq!(column_type(&mut raw, sql).await, 25);
+}
+
+/// A cast says what its value is, and nothing that was said of its argument.
+#[tokio::test(flavor = "multi_thread")]
+async fn casts_have_the_types_that_they_name() {
+    let server = server().await;
+    let mut raw = Raw::connect(&server, SUPERUSER).await;
+    let row = "FROM (VALUES ('{}'::json, 'a'::name, 7::oid, 'b'::varchar(3))) AS v(j, n, o, v)";
+    for (value, oid) in [
+        ("j::text", 25),
+        ("n::text", 25),
+        ("v::text", 25),
+        ("CAST(o AS bigint)", 20),
+        ("o::int", 23),
+        ("array_agg(n::text)", 1009),
+        ("array_agg(n)", 1003),
+        ("ARRAY[j::text]", 1009),
+        ("CASE WHEN true THEN j::text END", 25),
+        ("CASE WHEN true THEN j END", 114),
+        ("n", 19),
+        ("o", 26),
+    ] {
+        assert_eq!(column_type(&mut raw, &format!("SELECT {value} {row}")).await, oid, "{value}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arrays_of_named_types_are_inserted_and_changed() {
+    let server = server().await;
+    let mut raw = Raw::connect(&server, SUPERUSER).await;
+    raw.sql("CREATE TABLE tags (id int PRIMARY KEY, ids uuid[])").await;
+    let words = [1, 0, 2950, 1, 1, 16].map(i32::to_be_bytes).concat();
+    let array = [words, vec![0x11; 16]].concat();
+    for sql in [
+        "INSERT INTO tags VALUES (1, $1)",
+        "UPDATE tags SET ids = $1 WHERE id = 1",
+        "INSERT INTO tags VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET ids = excluded.ids",
+    ] {
+        let (oid, told) = run(&mut raw, sql, &[], &array).await;
+        assert!(told.ends_with("1) Z(I)"), "{sql}: {told}");
+        assert_eq!(oid, Some(2951));
+    }
+    let shown = "11111111-1111-1111-1111-111111111111";
+    assert_eq!(raw.sql("SELECT ids FROM tags").await, format!("D({{{shown}}}) C(SELECT 1) Z(I)"));
+}

@@ -3,11 +3,12 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow::compute::max;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::cast::as_int64_array;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use thalweg_types::{Error, SqlState};
 
@@ -43,6 +44,12 @@ impl ScalarUDFImpl for SingleRow {
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         Ok(arguments[0].clone())
+    }
+
+    // What the field says beside its type, as that its texts are JSON, is said of the value too.
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        let value = arguments.arg_fields[0].as_ref().clone();
+        Ok(Arc::new(value.with_name(self.name()).with_nullable(true)))
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -1,0 +1,77 @@
+//! What the fields of expressions say beside their types in Arrow: that a text is `json`, a number an
+//! `oid`. DataFusion forgets it of subqueries and of `CASE`.
+
+use datafusion::common::metadata::FieldMetadata;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::Case;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+
+/// The plan with subqueries and cases whose fields say what their values are.
+pub(super) fn remembering(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut is_forgetful = false;
+    plan.apply_with_subqueries(|node| {
+        is_forgetful |= forgets(node);
+        Ok(if is_forgetful { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !is_forgetful {
+        return Ok(plan);
+    }
+    let remembered = plan.transform_up_with_subqueries(|node| {
+        let schema = merge_schema(&node.inputs());
+        let node = node.map_expressions(|expr| match (forgotten(&expr, &schema), expr) {
+            (Some(metadata), Expr::Alias(alias)) => {
+                Ok(Transformed::yes(Expr::Alias(alias.with_metadata(Some(metadata)))))
+            }
+            (_, expr) => Ok(Transformed::no(expr)),
+        })?;
+        node.map_data(LogicalPlan::recompute_schema)
+    });
+    remembered.map(|transformed| transformed.data)
+}
+
+fn forgets(node: &LogicalPlan) -> bool {
+    let LogicalPlan::Projection(projection) = node else { return false };
+    let schema = projection.input.schema();
+    projection.expr.iter().any(|expr| forgotten(expr, schema).is_some())
+}
+
+/// What is to be said of an expression that has a name and forgets it.
+fn forgotten(expr: &Expr, schema: &DFSchema) -> Option<FieldMetadata> {
+    let Expr::Alias(alias) = expr else { return None };
+    let is_forgetful = matches!(*alias.expr, Expr::ScalarSubquery(_) | Expr::Case(_));
+    let metadata = match is_forgetful && alias.metadata.is_none() {
+        true => said(&alias.expr, schema)?,
+        false => return None,
+    };
+    (!metadata.is_empty()).then_some(metadata)
+}
+
+/// What an expression says of its values; `None` where that is not known.
+fn said(expr: &Expr, schema: &DFSchema) -> Option<FieldMetadata> {
+    match expr {
+        Expr::ScalarSubquery(subquery) => {
+            Some(FieldMetadata::from(subquery.subquery.schema().fields().first()?.as_ref()))
+        }
+        Expr::Case(case) => said_by_branches(case, schema),
+        other => Some(FieldMetadata::from(other.to_field(schema).ok()?.1.as_ref())),
+    }
+}
+
+/// What all branches of a case say; one that is NULL says nothing.
+fn said_by_branches(case: &Case, schema: &DFSchema) -> Option<FieldMetadata> {
+    let then = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
+    let branches = then.chain(case.else_expr.as_deref()).filter(|branch| !is_null(branch));
+    let mut said = branches.map(|branch| said(branch, schema));
+    let first = said.next()??;
+    said.all(|other| other.as_ref() == Some(&first)).then_some(first)
+}
+
+fn is_null(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, _) => value.is_null(),
+        Expr::Cast(cast) => is_null(&cast.expr),
+        _ => false,
+    }
+}
