@@ -4,8 +4,8 @@
 //! Fields say it, those of a list's items included. DataFusion finds the type of `array_agg(x)` and
 //! of `ARRAY[x, y]` from Arrow's types alone, and forgets what a field says besides; so do many of
 //! its operators while a query runs. Of a cast it goes on to say what its argument was. Here the
-//! types of a query's columns are found once more, from a copy of its plan where casts say what they
-//! make. That copy is never run.
+//! types of a query's columns are found once more, from a copy of its plan where casts say what
+//! they make. That copy is never run.
 
 use std::sync::Arc;
 
@@ -84,8 +84,8 @@ fn named(expr: Expr, list: ArrowType) -> Expr {
     Expr::Cast(Cast { expr: Box::new(expr), field })
 }
 
-/// A cast to a type that says nothing besides, as one that says so: to DataFusion, a field that has a
-/// name says everything.
+/// A cast to a type that says nothing besides, as one that says so: to DataFusion, a field that has
+/// a name says everything.
 fn explicit(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let Expr::Cast(Cast { expr, field }) = expr else { return None };
     let (_, from) = expr.to_field(schema).ok()?;

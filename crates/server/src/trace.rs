@@ -1,6 +1,6 @@
 //! The server's log, and the hook that front ends hold around each statement: it counts the
-//! statement, keeps its result within the limit, tells it as a span, and logs one that was slow, with
-//! its plan.
+//! statement, keeps its result within the limit, tells it as a span, and logs one that was slow,
+//! with its plan.
 
 mod spans;
 
@@ -98,7 +98,10 @@ impl Observer {
         let kind = StatementKind::of(sql);
         Watch {
             running: self.metrics.statement(front_end, kind),
-            span: self.spans.as_ref().map(|spans| spans.statement(front_end, kind, user, sql)),
+            span: self
+                .spans
+                .as_ref()
+                .map(|spans| Box::new(spans.statement(front_end, kind, user, sql))),
             observer: Arc::clone(self),
             front_end,
             kind,
@@ -112,7 +115,8 @@ impl Observer {
 /// Held around one statement. Dropped before its end, the statement counts as cancelled.
 pub(crate) struct Watch {
     running: Running,
-    span: Option<StatementSpan>,
+    /// Boxed, since few servers have a collector.
+    span: Option<Box<StatementSpan>>,
     observer: Arc<Observer>,
     front_end: FrontEnd,
     kind: StatementKind,

@@ -1,5 +1,5 @@
-//! What the fields of expressions say beside their types in Arrow: that a text is `json`, a number an
-//! `oid`. DataFusion forgets it of subqueries and of `CASE`.
+//! What the fields of expressions say beside their types in Arrow: that a text is `json`, a number
+//! an `oid`. DataFusion forgets it of subqueries and of `CASE`.
 
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
@@ -55,6 +55,7 @@ fn said(expr: &Expr, schema: &DFSchema) -> Option<FieldMetadata> {
             Some(FieldMetadata::from(subquery.subquery.schema().fields().first()?.as_ref()))
         }
         Expr::Case(case) => said_by_branches(case, schema),
+        Expr::Cast(cast) => Some(FieldMetadata::from(cast.field.as_ref())),
         other => Some(FieldMetadata::from(other.to_field(schema).ok()?.1.as_ref())),
     }
 }

@@ -1,8 +1,8 @@
 //! Statements as spans, for a collector that speaks OTLP over gRPC. Names are those of
 //! OpenTelemetry's semantic conventions for databases.
 //!
-//! Promises: a collector that is slow or away costs a statement nothing. Spans are sent in batches by a
-//! thread of their own; what does not fit the queue ahead of it is dropped.
+//! Promises: a collector that is slow or away costs a statement nothing. Spans are sent in batches
+//! by a thread of their own; what does not fit the queue ahead of it is dropped.
 
 use std::time::Duration;
 
