@@ -258,8 +258,12 @@ fn given<'a>(
     columns: Vec<ArrayRef>,
 ) -> Result<RecordBatch> {
     let fields = fields.zip(&columns).map(|(field, column)| {
+        if field.is_nullable() && field.data_type() == column.data_type() {
+            return Arc::clone(field);
+        }
         // What may not be NULL is checked when the row is shaped.
-        field.as_ref().clone().with_data_type(column.data_type().clone()).with_nullable(true)
+        let field = field.as_ref().clone().with_data_type(column.data_type().clone());
+        Arc::new(field.with_nullable(true))
     });
     batch(&Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)
 }
