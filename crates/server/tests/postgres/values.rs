@@ -158,5 +158,5 @@ async fn arrays_of_named_types_are_inserted_and_changed() {
         assert_eq!(oid, Some(2951));
     }
     let shown = "11111111-1111-1111-1111-111111111111";
-    assert_eq!(raw.sql("SELECT ids FROM tags").await, format!("D({{{shown}}}) C(SELECT 1) Z(I)"));
+    assert_eq!(raw.sql("SELECT ids FROM tags").await, format!("T D({{{shown}}}) C(SELECT 1) Z(I)"));
 }
