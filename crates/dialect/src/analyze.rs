@@ -3,7 +3,7 @@
 //! It runs behind DataFusion's type coercion and before any optimisation, so that constants are
 //! folded with PostgreSQL's results. A fold that fails stays in the plan and fails when it is run.
 
-mod interval_order;
+pub(crate) mod interval_order;
 mod unions;
 mod unknown;
 mod uuid_literal;
@@ -17,14 +17,16 @@ use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
 use thalweg_types::DataType;
 
+pub(crate) use self::interval_order::IntervalWindows;
 pub(crate) use self::unions::UnionTypes;
 pub(crate) use self::unknown::UnknownLiterals;
 use crate::cast::is_text;
 use crate::cast_function::CastFunction;
+use crate::functions::concatenation;
 use crate::types::TYPE_KEY;
 use crate::{arithmetic, types};
 
@@ -43,8 +45,8 @@ impl AnalyzerRule for PostgresOperators {
 
 fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
     let schema = visible_columns(&plan)?;
-    let plan = interval_order::sorted(plan, &schema)?;
-    rewrite_expressions(plan, |expr| rewrite(expr, &schema))
+    let rewritten = rewrite_expressions(plan, |expr| rewrite(expr, &schema))?;
+    rewritten.map_data(|plan| interval_order::keyed(plan, &schema))
 }
 
 /// What a node's expressions may name: the columns of its inputs, and of the table that it scans.
@@ -78,6 +80,9 @@ pub(crate) fn rewrite_expressions(
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     let replacement = match &expr {
+        Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
+            concatenated(binary, schema)
+        }
         Expr::BinaryExpr(binary) if binary.op.is_numerical_operators() => {
             match (binary.left.get_type(schema), binary.right.get_type(schema)) {
                 (Ok(left), Ok(right)) => arithmetic::checked(binary, &left, &right),
@@ -89,10 +94,28 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             Err(_) => None,
         },
         Expr::Cast(cast) => postgres_cast(cast, schema),
-        other => interval_order::compared(other, schema)
+        other => interval_order::compared(other, schema)?
             .or_else(|| uuid_literal::canonical(other, schema)),
     };
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
+}
+
+/// `text || text`, which has limits as a function.
+fn concatenated(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let (left, right) = (binary.left.get_type(schema).ok()?, binary.right.get_type(schema).ok()?);
+    if !is_text(&left) || !is_text(&right) {
+        return None;
+    }
+    let view = |operand: &Expr, given: &ArrowType| match given {
+        ArrowType::Utf8View => operand.clone(),
+        _ => datafusion::logical_expr::cast(operand.clone(), ArrowType::Utf8View),
+    };
+    let both = concatenation(view(&binary.left, &left), view(&binary.right, &right));
+    let wanted = Expr::BinaryExpr(binary.clone()).get_type(schema).ok()?;
+    Some(match wanted {
+        ArrowType::Utf8View => both,
+        wanted => datafusion::logical_expr::cast(both, wanted),
+    })
 }
 
 /// A cast that Arrow would make in another way than PostgreSQL, as a function.

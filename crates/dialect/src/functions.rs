@@ -4,12 +4,17 @@
 
 mod array;
 mod average;
+mod cast_marker;
 mod catalog;
 mod coalesce;
 mod datetime;
 mod define;
 mod extract;
+mod guarded;
+mod identifiers;
+mod joined;
 mod json;
+mod made;
 mod make;
 mod math;
 mod number_pattern;
@@ -38,11 +43,13 @@ use crate::arithmetic::sum::CheckedSum;
 use crate::rewrite::IntegerLiterals;
 
 pub(crate) use define::{Compute, Function};
+pub(crate) use joined::concatenation;
 
 /// All scalar functions; registered after DataFusion's, so that they replace those of their name.
 pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     [
         array::functions(),
+        vec![cast_marker::function()],
         catalog::functions(),
         vec![Arc::new(ScalarUDF::from(coalesce::Coalesce::default()))],
         session::functions(),
@@ -50,6 +57,9 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
         text::functions(),
         datetime::functions(),
         extract::functions(),
+        guarded::functions(),
+        identifiers::functions(),
+        joined::functions(),
         json::functions(),
         make::functions(),
         overlaps::functions(),

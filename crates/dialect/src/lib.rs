@@ -46,8 +46,11 @@ pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     planners.splice(0..0, functions::expr_planners());
     builder.aggregate_functions().get_or_insert_default().extend(functions::aggregate());
     // What has no type yet gets one before DataFusion's coercion gives it another.
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(analyze::UnknownLiterals), Arc::new(analyze::UnionTypes)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(analyze::UnknownLiterals),
+        Arc::new(analyze::UnionTypes),
+        Arc::new(analyze::IntervalWindows),
+    ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(analyze::PostgresOperators));
     builder

@@ -8,6 +8,7 @@ mod balance;
 mod cursors;
 mod depth;
 mod dialect;
+mod explain;
 mod literal;
 mod place;
 mod redact;
@@ -115,7 +116,7 @@ fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Resul
         .collect();
     tokens.push(end_of_statement(last));
     let tokens = literal::expand_table(literal::readable(tokens));
-    let tokens = transactions::without_waiting(tokens);
+    let tokens = explain::known_formats(transactions::without_waiting(tokens));
     if let Some(parsed) = cursors::parse(&tokens).or_else(|| roles::parse(&tokens)) {
         return parsed.map_err(|error| errors::from_datafusion(error, sql));
     }

@@ -6,7 +6,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use datafusion::common::DFSchemaRef;
+use datafusion::common::{DFSchemaRef, TableReference};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use futures::StreamExt;
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::parse_single;
-use thalweg_dialect::rewrite::{check_columns, output_name, rewrite_statement};
+use thalweg_dialect::rewrite::{Tables, check_columns, output_name, rewrite_statement, tables_of};
 use thalweg_dialect::told_types::told_columns;
 use thalweg_dialect::types::{arrow_field, column_type};
 use thalweg_types::Result;
@@ -26,6 +26,7 @@ use thalweg_types::Result;
 use crate::catalog::written;
 use crate::executor::Executor;
 use crate::outcome::BatchStream;
+use crate::statement::folded;
 
 /// A query's plan, and the names that its columns have for those who look at them.
 pub(crate) struct Planned {
@@ -43,7 +44,8 @@ pub(crate) async fn query(state: &SessionState, query: ast::Query) -> PlanResult
 /// Plans any statement that DataFusion knows.
 pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanResult<Planned> {
     let mut statement = statement;
-    rewrite(&mut statement).map_err(|error| DataFusionError::External(Box::new(error)))?;
+    let tables = tables(state, &statement).await;
+    rewrite(&mut statement, &tables).map_err(|error| DataFusionError::External(Box::new(error)))?;
     let plan = state.statement_to_plan(statement).await?;
     let plan = written(plan, state)?;
     let told = told_columns(&plan)?;
@@ -54,12 +56,39 @@ pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanRe
 }
 
 /// Spells a statement in the way that DataFusion's planner takes.
-fn rewrite(statement: &mut Parsed) -> Result<()> {
+fn rewrite(statement: &mut Parsed, tables: &Tables) -> Result<()> {
     match statement {
-        Parsed::Statement(statement) => rewrite_statement(statement),
-        Parsed::Explain(explain) => rewrite(&mut explain.statement),
+        Parsed::Statement(statement) => rewrite_statement(statement, tables),
+        Parsed::Explain(explain) => rewrite(&mut explain.statement, tables),
         _ => Ok(()),
     }
+}
+
+/// The columns that rewriting has to know. What is wrong with a table is told when it is planned.
+async fn tables(state: &SessionState, statement: &Parsed) -> Tables {
+    let mut tables = Tables::default();
+    let mut inner = statement;
+    while let Parsed::Explain(explain) = inner {
+        inner = &explain.statement;
+    }
+    let Parsed::Statement(inner) = inner else { return tables };
+    for name in tables_of(inner) {
+        let parts = name.0.iter().map(|part| Some(folded(part.as_ident()?)));
+        let reference = match parts.collect::<Option<Vec<String>>>().as_deref() {
+            Some([table]) => TableReference::bare(table.as_str()),
+            Some([schema, table]) => TableReference::partial(schema.as_str(), table.as_str()),
+            Some([catalog, schema, table]) => {
+                TableReference::full(catalog.as_str(), schema.as_str(), table.as_str())
+            }
+            _ => continue,
+        };
+        let Ok(schema) = state.schema_for_ref(reference.clone()) else { continue };
+        if let Ok(Some(table)) = schema.table(reference.table()).await {
+            let schema = table.schema();
+            tables.add(&name, schema.fields().iter().map(|field| field.name().clone()).collect());
+        }
+    }
+    tables
 }
 
 /// Plans a query from its text.

@@ -2,6 +2,7 @@
 
 mod alter_table;
 pub(crate) mod ast_tools;
+mod changing_with;
 mod conflict;
 mod copy;
 mod create;
@@ -15,6 +16,7 @@ mod locking;
 mod of_session;
 mod owner;
 mod query;
+mod remarks;
 mod returning;
 mod role;
 mod rows;
@@ -189,6 +191,10 @@ async fn plain(
         Statement::ShowVariable { variable } => settings::show(execution, variable).await,
         Statement::ShowTables { .. } => settings::show_tables(execution).await,
         Statement::Vacuum(_) | Statement::Analyze(_) => Ok(nothing_to_do(statement)),
+        Statement::Comment { object_type, object_name, .. } => {
+            remarks::comment(execution, object_type, object_name)
+        }
+        Statement::Lock(lock) => remarks::lock(execution, lock),
         // Nobody listens: there is nothing to listen to.
         Statement::UNLISTEN { .. } => Ok(Outcome::command("UNLISTEN")),
         other => Err(Error::unsupported(kind_of(other))),

@@ -1,19 +1,33 @@
 //! The order of intervals: a month is 30 days and a day 24 hours, whatever they are written as.
 //!
-//! Arrow orders intervals field by field. Comparisons and sorts go by the length in microseconds.
+//! Arrow orders intervals field by field, and tells `1 mon` from `30 days`. Comparisons, sorts,
+//! groups and joins go by the length in microseconds instead; a group shows one of its intervals.
+
+mod extremes;
+mod keys;
 
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, AsArray, Decimal128Array};
-use arrow::datatypes::{DataType as ArrowType, IntervalMonthDayNanoType};
-use datafusion::common::{DFSchema, Result as PlanResult};
-use datafusion::logical_expr::expr::{Between, InList};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, ScalarUDF, Sort};
+use arrow::datatypes::{DataType as ArrowType, IntervalMonthDayNano, IntervalMonthDayNanoType};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Between, InList, InSubquery, Sort as SortExpr, WindowFunction,
+};
+use datafusion::logical_expr::{
+    BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ScalarUDF, Subquery,
+    WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
+};
+use datafusion::optimizer::AnalyzerRule;
 use thalweg_types::{DataType, Result};
 
+use super::{rewrite_expressions, visible_columns};
 use crate::calendar::MICROS_PER_DAY;
 use crate::functions::Function;
 use crate::types::arrow_type;
+pub(super) use keys::keyed;
 
 const LENGTH: ArrowType = ArrowType::Decimal128(30, 0);
 
@@ -23,13 +37,19 @@ static LENGTH_OF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
 });
 
 fn length(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let intervals = columns[0].as_primitive::<IntervalMonthDayNanoType>();
-    let lengths = intervals.iter().map(|interval| {
-        let interval = interval?;
-        let days = i128::from(interval.months) * 30 + i128::from(interval.days);
-        Some(days * i128::from(MICROS_PER_DAY) + i128::from(interval.nanoseconds / 1_000))
-    });
-    Ok(Arc::new(lengths.collect::<Decimal128Array>().with_data_type(LENGTH)))
+    Ok(lengths(&columns[0]))
+}
+
+/// The lengths of a column of intervals.
+pub(crate) fn lengths(column: &ArrayRef) -> ArrayRef {
+    let intervals = column.as_primitive::<IntervalMonthDayNanoType>();
+    let lengths = intervals.iter().map(|interval| interval.map(micros_of));
+    Arc::new(lengths.collect::<Decimal128Array>().with_data_type(LENGTH))
+}
+
+fn micros_of(interval: IntervalMonthDayNano) -> i128 {
+    let days = i128::from(interval.months) * 30 + i128::from(interval.days);
+    days * i128::from(MICROS_PER_DAY) + i128::from(interval.nanoseconds / 1_000)
 }
 
 fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
@@ -40,9 +60,12 @@ fn length_of(expr: &Expr) -> Expr {
     LENGTH_OF.call(vec![expr.clone()])
 }
 
-/// The comparison of lengths, if `expr` compares intervals.
-pub(super) fn compared(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
-    Some(match expr {
+/// What compares intervals as the comparison of their lengths.
+///
+/// # Errors
+/// Where a subquery's plan cannot be extended.
+pub(super) fn compared(expr: &Expr, schema: &DFSchema) -> PlanResult<Option<Expr>> {
+    Ok(Some(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
             if op.supports_propagation()
                 && is_interval(left, schema)
@@ -59,17 +82,122 @@ pub(super) fn compared(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
             let list = list.iter().map(length_of).collect();
             Expr::InList(InList::new(Box::new(length_of(expr)), list, *negated))
         }
-        _ => return None,
-    })
+        Expr::InSubquery(tested) if is_interval(&tested.expr, schema) => {
+            let subquery = lengths_of_rows(&tested.subquery)?;
+            let expr = Box::new(length_of(&tested.expr));
+            Expr::InSubquery(InSubquery::new(expr, subquery, tested.negated))
+        }
+        Expr::Case(Case { expr: Some(expr), when_then_expr, else_expr })
+            if is_interval(expr, schema) =>
+        {
+            let whens = when_then_expr.iter();
+            let whens = whens.map(|(when, then)| (Box::new(length_of(when)), then.clone()));
+            let expr = Some(Box::new(length_of(expr)));
+            Expr::Case(Case::new(expr, whens.collect(), else_expr.clone()))
+        }
+        Expr::ScalarFunction(call) if call.args.iter().all(|arg| is_interval(arg, schema)) => {
+            match (call.name(), call.args.as_slice()) {
+                ("nullif", [value, other]) => {
+                    let equal = length_of(value).eq(length_of(other));
+                    let none = Expr::Literal(ScalarValue::IntervalMonthDayNano(None), None);
+                    let whens = vec![(Box::new(equal), Box::new(none))];
+                    Expr::Case(Case::new(None, whens, Some(Box::new(value.clone()))))
+                }
+                ("greatest", arguments) => extremes::greatest(arguments.to_vec()),
+                ("least", arguments) => extremes::least(arguments.to_vec()),
+                _ => return Ok(None),
+            }
+        }
+        Expr::AggregateFunction(call) => return Ok(aggregated(call, schema)),
+        Expr::WindowFunction(call) => return Ok(windowed(call, schema)),
+        _ => return Ok(None),
+    }))
 }
 
-/// A sort by intervals as a sort by their lengths.
-pub(super) fn sorted(plan: LogicalPlan, schema: &DFSchema) -> PlanResult<LogicalPlan> {
-    let LogicalPlan::Sort(Sort { mut expr, input, fetch }) = plan else { return Ok(plan) };
-    for order in &mut expr {
-        if is_interval(&order.expr, schema) {
-            order.expr = length_of(&order.expr);
+fn lengths_of_rows(subquery: &Subquery) -> PlanResult<Subquery> {
+    let column = Expr::Column(subquery.subquery.schema().columns()[0].clone());
+    let plan = LogicalPlanBuilder::new_from_arc(Arc::clone(&subquery.subquery))
+        .project([length_of(&column)])?
+        .build()?;
+    Ok(subquery.with_plan(Arc::new(plan)))
+}
+
+fn aggregated(call: &AggregateFunction, schema: &DFSchema) -> Option<Expr> {
+    let mut call = call.clone();
+    let mut changed = sort_by_length(&mut call.params.order_by, schema);
+    if let [argument] = call.params.args.as_slice()
+        && is_interval(argument, schema)
+    {
+        if let Some(extreme) = extremes::of_name(call.func.name()) {
+            (call.func, changed) = (extreme, true);
+        } else if call.params.distinct && call.func.name() == "count" {
+            (call.params.args, changed) = (vec![length_of(argument)], true);
         }
     }
-    Ok(LogicalPlan::Sort(Sort { expr, input, fetch }))
+    changed.then(|| Expr::AggregateFunction(call))
+}
+
+fn windowed(call: &WindowFunction, schema: &DFSchema) -> Option<Expr> {
+    let mut call = call.clone();
+    let mut changed = false;
+    for key in &mut call.params.partition_by {
+        if is_interval(key, schema) {
+            (*key, changed) = (length_of(key), true);
+        }
+    }
+    let frame = &call.params.window_frame;
+    let is_offset = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(distance) | WindowFrameBound::Following(distance) => {
+            !distance.is_null()
+        }
+        WindowFrameBound::CurrentRow => false,
+    };
+    // Distances between intervals are intervals, which lengths have none of.
+    let has_distance = frame.units == WindowFrameUnits::Range
+        && (is_offset(&frame.start_bound) || is_offset(&frame.end_bound));
+    changed |= !has_distance && sort_by_length(&mut call.params.order_by, schema);
+    if let (WindowFunctionDefinition::AggregateUDF(function), [argument]) =
+        (&call.fun, call.params.args.as_slice())
+        && is_interval(argument, schema)
+        && let Some(extreme) = extremes::of_name(function.name())
+    {
+        (call.fun, changed) = (WindowFunctionDefinition::AggregateUDF(extreme), true);
+    }
+    changed.then(|| Expr::WindowFunction(Box::new(call)))
+}
+
+/// Windows in the order of intervals, which DataFusion's coercion would refuse: for before it.
+#[derive(Debug, Default)]
+pub(crate) struct IntervalWindows;
+
+impl AnalyzerRule for IntervalWindows {
+    fn name(&self) -> &str {
+        "interval_windows"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> PlanResult<LogicalPlan> {
+        let rewritten = plan.transform_up_with_subqueries(|plan| {
+            let LogicalPlan::Window(_) = &plan else { return Ok(Transformed::no(plan)) };
+            let schema = visible_columns(&plan)?;
+            rewrite_expressions(plan, |expr| {
+                let by_length = match &expr {
+                    Expr::WindowFunction(call) => windowed(call, &schema),
+                    _ => None,
+                };
+                Ok(by_length.map_or_else(|| Transformed::no(expr), Transformed::yes))
+            })
+        })?;
+        Ok(rewritten.data)
+    }
+}
+
+/// Whether there was an interval among what is sorted by.
+fn sort_by_length(orders: &mut [SortExpr], schema: &DFSchema) -> bool {
+    let mut changed = false;
+    for order in orders {
+        if is_interval(&order.expr, schema) {
+            (order.expr, changed) = (length_of(&order.expr), true);
+        }
+    }
+    changed
 }

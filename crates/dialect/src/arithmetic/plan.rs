@@ -67,6 +67,7 @@ impl ExprPlanner for TypedOperators {
         if let Some(compared) = compared_interval(&raw, schema) {
             return Ok(PlannerResult::Original(compared));
         }
+        let raw = in_double_precision(raw, schema);
         let operator = match raw.op {
             BinaryOperator::Plus => Operator::Plus,
             BinaryOperator::Minus => Operator::Minus,
@@ -111,6 +112,26 @@ fn compared_interval(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<RawBinary
         _ => return None,
     };
     Some(RawBinaryExpr { op: raw.op.clone(), left, right })
+}
+
+/// `real` beside a number of another kind: PostgreSQL takes both as `double precision`.
+fn in_double_precision(raw: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
+    use BinaryOperator::{Divide, Eq, Gt, GtEq, Lt, LtEq, Minus, Multiply, NotEq, Plus};
+    let takes_numbers =
+        matches!(raw.op, Eq | NotEq | Lt | LtEq | Gt | GtEq | Plus | Minus | Multiply | Divide);
+    let (Ok(left), Ok(right)) = (raw.left.get_type(schema), raw.right.get_type(schema)) else {
+        return raw;
+    };
+    let is_other = |given: &ArrowType| given.is_integer() || given.is_decimal();
+    match (&left, &right) {
+        (ArrowType::Float32, other) | (other, ArrowType::Float32)
+            if takes_numbers && is_other(other) =>
+        {
+            let double = |operand| cast(operand, ArrowType::Float64);
+            RawBinaryExpr { op: raw.op, left: double(raw.left), right: double(raw.right) }
+        }
+        _ => raw,
+    }
 }
 
 struct Operand {

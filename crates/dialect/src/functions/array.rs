@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, ListArray, UInt32Array};
 use arrow::array::{StringViewArray, new_null_array};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType as ArrowType, Int64Type};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{cast, take};
+use arrow::datatypes::{DataType as ArrowType, Field, Int64Type};
 use datafusion::common::{DFSchema, Result as PlanResult};
+use datafusion::error::DataFusionError;
 use datafusion::functions_nested::array_has::array_has_any_udf;
 use datafusion::functions_nested::remove::array_remove_all_udf;
 use datafusion::functions_nested::replace::array_replace_all_udf;
@@ -42,6 +44,9 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         }),
         of_any("array_dims", 1, ArrowType::Utf8View, dimensions),
         of_any("array_has_unknown", 1, ArrowType::Boolean, has_unknown),
+        Function::signed("array_part", TypeSignature::Any(3), ArrowType::Null, part)
+            .returning(list_of)
+            .into_udf(),
     ]
 }
 
@@ -123,6 +128,54 @@ fn has_unknown(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let known = |row: usize| lists.is_valid(row) && lists.value(row).null_count() == 0;
     let found = (0..lists.len()).map(|row| known(row).then_some(false));
     Ok(Arc::new(found.collect::<BooleanArray>()))
+}
+
+fn list_of(types: &[ArrowType]) -> PlanResult<ArrowType> {
+    match &types[0] {
+        ArrowType::List(item) | ArrowType::LargeList(item) | ArrowType::FixedSizeList(item, _) => {
+            Ok(ArrowType::List(Arc::clone(item)))
+        }
+        other => {
+            let other = crate::types::display_name(&Field::new("", other.clone(), true));
+            let told =
+                format!("cannot subscript type {other} because it does not support subscripting");
+            Err(DataFusionError::External(Box::new(Error::new(SqlState::DATATYPE_MISMATCH, told))))
+        }
+    }
+}
+
+/// `array[from:to]`: the items between two places, both of them included.
+fn part(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let told = |error| crate::errors::from_arrow_error(&error);
+    let lists = list_of(&[columns[0].data_type().clone()])
+        .map_err(|error| crate::errors::from_datafusion(error, ""))?;
+    let ArrowType::List(item) = &lists else { return Ok(Arc::clone(&columns[0])) };
+    let lists = cast(&columns[0], &lists).map_err(told)?;
+    let lists = lists.as_list::<i32>();
+    let [lower, upper] = [1, 2].map(|place: usize| cast(&columns[place], &ArrowType::Int64));
+    let (lower, upper) = (lower.map_err(told)?, upper.map_err(told)?);
+    let ends = lower.as_primitive::<Int64Type>().iter().zip(upper.as_primitive::<Int64Type>());
+    let mut taken: Vec<u32> = Vec::new();
+    let (mut lengths, mut known) = (Vec::new(), Vec::new());
+    for (row, ends) in ends.enumerate() {
+        let before = taken.len();
+        known.push(lists.is_valid(row));
+        match ends {
+            (Some(lower), Some(upper)) if lists.is_valid(row) => {
+                let first = i64::from(lists.value_offsets()[row]);
+                let length = i64::from(lists.value_length(row));
+                let places = lower.max(1)..=upper.min(length);
+                taken.extend(places.map(|place| (first + place - 1) as u32));
+            }
+            (Some(_), Some(_)) => {}
+            _ => known[row] = false,
+        }
+        lengths.push(taken.len() - before);
+    }
+    let items = take(lists.values(), &UInt32Array::from(taken), None).map_err(told)?;
+    let nulls = NullBuffer::from(known);
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Ok(Arc::new(ListArray::new(Arc::clone(item), offsets, items, Some(nulls))))
 }
 
 /// `a && b`: whether two arrays share an item.

@@ -10,7 +10,7 @@ use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, take};
 use arrow::datatypes::DataType::Utf8View;
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Fields, Int32Type};
-use datafusion::common::{DFSchema, Result as PlanResult};
+use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{
@@ -18,10 +18,10 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, GetFieldAccess, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility, lit,
+    ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility, lit, when,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::array::along;
 use super::define::Function;
@@ -218,7 +218,7 @@ fn used_items(list: &ListArray) -> ArrayRef {
 
 /// `vector[0]` is the first item of a vector; the planner counts from 1.
 ///
-/// And a literal beside an array or a truth value is one of those, written as text.
+/// And a literal beside an array, a truth value or JSON is one of those, written as text.
 #[derive(Debug)]
 pub(super) struct CatalogOperators;
 
@@ -230,9 +230,12 @@ impl ExprPlanner for CatalogOperators {
     ) -> PlanResult<PlannerResult<RawFieldAccessExpr>> {
         if let GetFieldAccess::ListIndex { key } = &mut access.field_access
             && let Ok((_, field)) = access.expr.to_field(schema)
-            && SystemType::of(&field).is_some_and(SystemType::is_vector)
         {
-            **key = key.as_ref().clone() + lit(1_i64);
+            if SystemType::of(&field).is_some_and(SystemType::is_vector) {
+                **key = key.as_ref().clone() + lit(1_i64);
+            } else if let ArrowType::List(_) = field.data_type() {
+                **key = never_negative(key)?;
+            }
         }
         Ok(PlannerResult::Original(access))
     }
@@ -254,6 +257,17 @@ impl ExprPlanner for CatalogOperators {
     }
 }
 
+/// Nothing lies before the first item; the planner counts back from the last one.
+fn never_negative(key: &Expr) -> PlanResult<Expr> {
+    if let Expr::Literal(value, _) = key
+        && value.cast_to(&ArrowType::Int64).is_ok_and(|value| value >= ScalarValue::Int64(Some(0)))
+    {
+        return Ok(key.clone());
+    }
+    let key = datafusion::logical_expr::cast(key.clone(), ArrowType::Int64);
+    when(key.clone().lt(lit(0_i64)), lit(0_i64)).otherwise(key)
+}
+
 /// The literal in the type of what it is compared to.
 fn typed_literal(literal: &Expr, beside: &Expr, schema: &DFSchema) -> Option<Expr> {
     let Expr::Literal(value, _) = literal else { return None };
@@ -261,9 +275,9 @@ fn typed_literal(literal: &Expr, beside: &Expr, schema: &DFSchema) -> Option<Exp
         return None;
     }
     let (_, field) = beside.to_field(schema).ok()?;
-    match field.data_type() {
-        ArrowType::List(_) | ArrowType::Boolean => {
-            let data_type = from_field(&field).ok()?;
+    let data_type = from_field(&field).ok()?;
+    match data_type {
+        DataType::Array(_) | DataType::Boolean | DataType::Jsonb => {
             let field = Arc::new(arrow_field("", &data_type, true));
             Some(Expr::Cast(Cast { expr: Box::new(literal.clone()), field }))
         }

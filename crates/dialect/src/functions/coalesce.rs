@@ -1,5 +1,7 @@
 //! `coalesce`, which takes a literal beside arrays: `coalesce(tags, '{}')`.
 
+use std::sync::Arc;
+
 use arrow::datatypes::{DataType as ArrowType, FieldRef};
 use datafusion::common::Result as PlanResult;
 use datafusion::functions::core::coalesce::CoalesceFunc;
@@ -7,6 +9,9 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature,
 };
+use thalweg_types::DataType;
+
+use crate::types::from_field;
 
 /// DataFusion's own in everything but the types that it takes.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
@@ -27,8 +32,17 @@ impl ScalarUDFImpl for Coalesce {
         self.inner.return_type(arg_types)
     }
 
+    /// JSON is text to DataFusion, which is told otherwise by one of the arguments.
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
-        self.inner.return_field_from_args(args)
+        let is_json =
+            |field: &&FieldRef| matches!(from_field(field), Ok(DataType::Json | DataType::Jsonb));
+        let json = args.arg_fields.iter().find(is_json).cloned();
+        let field = self.inner.return_field_from_args(args)?;
+        let json = json.filter(|json| json.data_type() == field.data_type());
+        Ok(match json {
+            Some(json) => Arc::new(field.as_ref().clone().with_metadata(json.metadata().clone())),
+            None => field,
+        })
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> PlanResult<ExprSimplifyResult> {

@@ -6,6 +6,7 @@
 mod build;
 mod change;
 mod items;
+mod merge;
 
 use std::sync::Arc;
 
@@ -52,6 +53,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     functions.extend(build::functions());
     functions.extend(change::functions());
     functions.extend(items::functions());
+    functions.extend(merge::functions());
     functions
 }
 
@@ -173,6 +175,13 @@ impl ExprPlanner for JsonOperators {
         schema: &DFSchema,
     ) -> PlanResult<PlannerResult<RawBinaryExpr>> {
         let is_json = |expr: &Expr| expr.to_field(schema).is_ok_and(|(_, field)| is_json(&field));
+        if let Some(name) = of_jsonb(&op, &left, &right, schema) {
+            let functions = merge::functions();
+            let function = functions.iter().find(|function| function.name() == name);
+            if let Some(function) = function {
+                return Ok(PlannerResult::Planned(function.call(vec![left, right])));
+            }
+        }
         let function = match op {
             BinaryOperator::Arrow | BinaryOperator::HashArrow => udfs::json_get_json_udf(),
             BinaryOperator::LongArrow | BinaryOperator::HashLongArrow => udfs::json_as_text_udf(),
@@ -196,6 +205,37 @@ impl ExprPlanner for JsonOperators {
         }
         Ok(PlannerResult::Planned(function.call(arguments)))
     }
+}
+
+/// The function that an operator of `jsonb` is, by the types of its operands.
+fn of_jsonb(
+    op: &BinaryOperator,
+    left: &Expr,
+    right: &Expr,
+    schema: &DFSchema,
+) -> Option<&'static str> {
+    let is_jsonb = |expr: &Expr| {
+        let field = expr.to_field(schema);
+        field.is_ok_and(|(_, field)| matches!(types::from_field(&field), Ok(DataType::Jsonb)))
+    };
+    let is_literal = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Utf8(_), _));
+    let (first, second) = (is_jsonb(left), is_jsonb(right));
+    if let BinaryOperator::StringConcat = op {
+        let fits = (first || is_literal(left)) && (second || is_literal(right));
+        return ((first || second) && fits).then_some("jsonb_concat");
+    }
+    if !first {
+        return None;
+    }
+    Some(match (op, right.get_type(schema).ok()?) {
+        (BinaryOperator::Minus, ArrowType::List(_)) => "jsonb_delete_keys",
+        (BinaryOperator::Minus, given) if given.is_integer() => "jsonb_delete_item",
+        (BinaryOperator::Minus, _) => "jsonb_delete",
+        (BinaryOperator::HashMinus, _) => "jsonb_delete_path",
+        (BinaryOperator::QuestionPipe, _) => "jsonb_exists_any",
+        (BinaryOperator::QuestionAnd, _) => "jsonb_exists_all",
+        _ => return None,
+    })
 }
 
 /// The steps of a path `'{a,0,b}'`; what is no literal is taken as an array of steps.

@@ -4,10 +4,13 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int32Array, Int64Array,
+    StringViewArray,
 };
 use arrow::compute::cast;
 use arrow::compute::kernels::numeric;
-use arrow::datatypes::{DataType as ArrowType, Decimal128Type, Field, Float64Type, Int64Type};
+use arrow::datatypes::{
+    DataType as ArrowType, Decimal128Type, Field, Float64Type, Int32Type, Int64Type,
+};
 use datafusion::common::{DFSchema, Result as PlanResult, exec_err};
 use datafusion::error::DataFusionError;
 use datafusion::functions::math;
@@ -25,6 +28,19 @@ const PRECISION_MAX: u8 = 38;
 
 /// How many digits behind the point `to_number` reads at most.
 const READ_SCALE: i8 = 15;
+
+/// As many bits as the type has: those of negative numbers are ones at the front.
+fn to_hex(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let column = &columns[0];
+    let texts: StringViewArray = match column.as_primitive_opt::<Int32Type>() {
+        Some(numbers) => numbers.iter().map(|number| Some(format!("{:x}", number?))).collect(),
+        None => {
+            let numbers = column.as_primitive::<Int64Type>().iter();
+            numbers.map(|number| Some(format!("{:x}", number?))).collect()
+        }
+    };
+    Ok(Arc::new(texts))
+}
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let (float, int) = (ArrowType::Float64, ArrowType::Int32);
@@ -46,6 +62,13 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         .into_udf(),
         float_function("sqrt", square_root),
         POWER.clone(),
+        Function::new(
+            "to_hex",
+            &[std::slice::from_ref(&int), &[ArrowType::Int64]],
+            ArrowType::Utf8View,
+            to_hex,
+        )
+        .into_udf(),
         Function::signed("bitwise_not", TypeSignature::Any(1), ArrowType::Int64, complement)
             .returning_argument(0)
             .into_udf(),

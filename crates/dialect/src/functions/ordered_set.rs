@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, new_empty_array};
 use arrow::buffer::OffsetBuffer;
-use arrow::compute::{SortOptions, concat, filter, is_not_null, sort};
+use arrow::compute::{SortOptions, concat, filter, is_not_null, sort_to_indices, take};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Float64Type};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{Result as PlanResult, ScalarValue};
@@ -14,6 +14,8 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
 };
 use thalweg_types::{Error, SqlState};
+
+use crate::analyze::interval_order::lengths;
 
 pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
     [Kind::Mode, Kind::PercentileDisc]
@@ -147,17 +149,23 @@ impl Accumulator for Values {
 
     fn evaluate(&mut self) -> PlanResult<ScalarValue> {
         let options = SortOptions { descending: self.descending, nulls_first: false };
-        let sorted = sort(&self.all()?, Some(options))?;
-        if sorted.is_empty() {
+        let values = self.all()?;
+        if values.is_empty() {
             return ScalarValue::try_from(&self.data_type);
         }
+        let keys = match self.data_type {
+            ArrowType::Interval(_) => lengths(&values),
+            _ => Arc::clone(&values),
+        };
+        let order = sort_to_indices(&keys, Some(options), None)?;
+        let (sorted, keys) = (take(&values, &order, None)?, take(&keys, &order, None)?);
         let place = match self.kind {
             // The first value whose share of the rows reaches the fraction.
             Kind::PercentileDisc => {
                 let place = (self.fraction * sorted.len() as f64).ceil() as usize;
                 place.clamp(1, sorted.len()) - 1
             }
-            Kind::Mode => start_of_longest_run(&sorted)?,
+            Kind::Mode => start_of_longest_run(&keys)?,
         };
         ScalarValue::try_from_array(&sorted, place)
     }

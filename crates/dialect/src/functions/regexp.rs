@@ -1,5 +1,7 @@
 //! Regular expressions: taking text apart by them, and `SIMILAR TO`.
 
+mod replace;
+
 use std::sync::Arc;
 
 use arrow::array::{
@@ -36,6 +38,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         of_texts("substring_pattern", &[2], text.clone(), substring),
         of_texts("similar_to", &[2, 3], ArrowType::Boolean, similar_to),
         Function::new("regexp_substr", &substr, text.clone(), regexp_substr).into_udf(),
+        replace::function(),
     ]
 }
 

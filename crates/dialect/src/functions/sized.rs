@@ -1,19 +1,15 @@
-//! Functions that make long texts out of short ones. How long a text gets is known, and checked,
-//! before it is made: a few characters of SQL must not take all of a machine's memory.
+//! Functions that make texts of a length that they are told.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::datatypes::{DataType as ArrowType, Int64Type};
 use datafusion::logical_expr::ScalarUDF;
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_types::Result;
 
 use super::define::Function;
+use super::made::Made;
 
-/// PostgreSQL's limit of one value.
-const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
-/// What the values of one column, which are in memory together, may take.
-const COLUMN_BYTES_MAX: usize = 4 << 30;
 /// PostgreSQL counts so many for a character that it does not know yet.
 const CHARACTER_BYTES_MAX: usize = 4;
 
@@ -79,42 +75,6 @@ fn padded(text: &str, length: usize, fill: &str, side: Side) -> String {
     }
 }
 
-/// The texts that are made, and what they take.
-#[derive(Default)]
-struct Made {
-    texts: StringViewBuilder,
-    bytes: usize,
-}
-
-impl Made {
-    /// # Errors
-    /// Where a text of so many bytes is too long, or one too many.
-    fn allow(&self, bytes: usize) -> Result<()> {
-        if bytes > VALUE_BYTES_MAX {
-            return Err(Error::new(SqlState::LIMIT_EXCEEDED, "requested length too large"));
-        }
-        if self.bytes.saturating_add(bytes) > COLUMN_BYTES_MAX {
-            let message = "the texts of several rows are too long to be made together";
-            return Err(Error::new(SqlState::OUT_OF_MEMORY, message)
-                .with_hint("Ask for shorter texts, or for fewer rows."));
-        }
-        Ok(())
-    }
-
-    fn value(&mut self, text: &str) {
-        self.bytes += text.len();
-        self.texts.append_value(text);
-    }
-
-    fn null(&mut self) {
-        self.texts.append_null();
-    }
-
-    fn finish(mut self) -> ArrayRef {
-        Arc::new(self.texts.finish())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use arrow::array::Int64Array;
@@ -134,12 +94,5 @@ mod tests {
                 assert_eq!(refused.unwrap_err().state().0, "54000");
             }
         }
-    }
-
-    #[test]
-    fn values_that_are_made_together_have_a_limit() {
-        let made = Made { bytes: COLUMN_BYTES_MAX - 10, ..Made::default() };
-        assert!(made.allow(10).is_ok());
-        assert_eq!(made.allow(11).unwrap_err().state().0, "53200");
     }
 }

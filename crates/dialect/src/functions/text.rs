@@ -10,6 +10,7 @@ use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::define::{Compute, Function};
+use super::made::{Made, Text};
 use crate::cast::{is_text, to_text};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -20,8 +21,6 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         of_any("quote_literal", quote_literal).into_udf(),
         of_any("quote_nullable", quote_nullable).into_udf(),
         Function::signed("format", TypeSignature::VariadicAny, text(), format).into_udf(),
-        Function::signed("concat", TypeSignature::VariadicAny, text(), concat).into_udf(),
-        Function::signed("concat_ws", TypeSignature::VariadicAny, text(), concat_with).into_udf(),
         of_text_or_bytes("length", length)
             .alias("char_length")
             .alias("character_length")
@@ -92,7 +91,7 @@ fn measure(name: &str, columns: &[ArrayRef], of_text: fn(&str) -> usize) -> Resu
 }
 
 /// Values as a client sees them: `t` and `f`, where a cast to text gives `true` and `false`.
-fn shown(column: &ArrayRef) -> Result<ArrayRef> {
+pub(super) fn shown(column: &ArrayRef) -> Result<ArrayRef> {
     match column.data_type() {
         ArrowType::Boolean => {
             let values = column.as_boolean().iter();
@@ -102,34 +101,6 @@ fn shown(column: &ArrayRef) -> Result<ArrayRef> {
         ArrowType::Null => Ok(arrow::array::new_null_array(&ArrowType::Utf8View, column.len())),
         _ => to_text(column),
     }
-}
-
-/// NULLs are left out.
-fn concat(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let texts = columns.iter().map(shown).collect::<Result<Vec<_>>>()?;
-    let rows = columns.first().map_or(0, |column| column.len());
-    let joined = (0..rows).map(|row| {
-        let texts = texts.iter().map(|text| text.as_string_view());
-        Some(
-            texts.filter(|text| text.is_valid(row)).map(|text| text.value(row)).collect::<String>(),
-        )
-    });
-    Ok(Arc::new(joined.collect::<StringViewArray>()))
-}
-
-/// `concat_ws(separator, …)`, NULL only where the separator is.
-fn concat_with(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let texts = columns.iter().map(shown).collect::<Result<Vec<_>>>()?;
-    let Some((separators, texts)) = texts.split_first() else {
-        return Err(Error::new(SqlState::UNDEFINED_FUNCTION, "concat_ws takes a separator"));
-    };
-    let separators = separators.as_string_view();
-    let joined = separators.iter().enumerate().map(|(row, separator)| {
-        let texts = texts.iter().map(|text| text.as_string_view());
-        let texts = texts.filter(|text| text.is_valid(row)).map(|text| text.value(row));
-        Some(texts.collect::<Vec<_>>().join(separator?))
-    });
-    Ok(Arc::new(joined.collect::<StringViewArray>()))
 }
 
 fn character(columns: &[ArrayRef]) -> Result<ArrayRef> {
@@ -150,8 +121,14 @@ fn character(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn each(column: &ArrayRef, write: impl Fn(&str) -> String) -> Result<ArrayRef> {
     let values = to_text(column)?;
-    let written = values.as_string_view().iter().map(|value| value.map(&write));
-    Ok(Arc::new(written.collect::<StringViewArray>()))
+    let mut made = Made::default();
+    for value in values.as_string_view() {
+        match value {
+            Some(value) => made.write(|text| text.push(&write(value)))?,
+            None => made.null(),
+        }
+    }
+    Ok(made.finish())
 }
 
 fn quote_ident(columns: &[ArrayRef]) -> Result<ArrayRef> {
@@ -164,9 +141,11 @@ fn quote_literal(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn quote_nullable(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let values = to_text(&columns[0])?;
-    let written =
-        values.as_string_view().iter().map(|value| Some(value.map_or("NULL".into(), literal)));
-    Ok(Arc::new(written.collect::<StringViewArray>()))
+    let mut made = Made::default();
+    for value in values.as_string_view() {
+        made.write(|text| text.push(&value.map_or("NULL".into(), literal)))?;
+    }
+    Ok(made.finish())
 }
 
 /// The name as it must be written in a statement.
@@ -206,27 +185,31 @@ fn format(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let patterns = to_text(patterns)?;
     let values = values.iter().map(shown).collect::<Result<Vec<_>>>()?;
     let values: Vec<&StringViewArray> = values.iter().map(|text| text.as_string_view()).collect();
-    let written = patterns.as_string_view().iter().enumerate().map(|(row, pattern)| {
+    let mut made = Made::default();
+    for (row, pattern) in patterns.as_string_view().iter().enumerate() {
         let value = |place: usize| -> Option<Option<&str>> {
             let column = values.get(place)?;
             Some(column.is_valid(row).then(|| column.value(row)))
         };
-        pattern.map(|pattern| format_row(pattern, value)).transpose()
-    });
-    Ok(Arc::new(written.collect::<Result<StringViewArray>>()?))
+        match pattern {
+            Some(pattern) => made.write(|text| format_row(pattern, value, text))?,
+            None => made.null(),
+        }
+    }
+    Ok(made.finish())
 }
 
 /// `value` gives the argument at a place: nothing beyond the last, or NULL, or text.
 fn format_row<'a>(
     pattern: &str,
     value: impl Fn(usize) -> Option<Option<&'a str>>,
-) -> Result<String> {
+    text: &mut Text,
+) -> Result<()> {
     let invalid = |message: &str| Error::new(SqlState::INVALID_PARAMETER_VALUE, message);
-    let mut text = String::with_capacity(pattern.len());
     let mut next = 0;
     let mut rest = pattern;
     while let Some((before, behind)) = rest.split_once('%') {
-        text.push_str(before);
+        text.push(before)?;
         let digits = behind.len() - behind.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (number, tail) = behind.split_at(digits);
         let (place, tail) = match tail.strip_prefix('$') {
@@ -246,7 +229,7 @@ fn format_row<'a>(
             tail.chars().next().ok_or_else(|| invalid("unterminated format() type specifier"))?;
         rest = &tail[kind.len_utf8()..];
         if kind == '%' {
-            text.push('%');
+            text.push("%")?;
             continue;
         }
         let argument = value(place).ok_or_else(|| invalid("too few arguments for format()"))?;
@@ -263,10 +246,9 @@ fn format_row<'a>(
                 return Err(invalid(&format!("unrecognized format() type specifier \"{other}\"")));
             }
         };
-        pad(&shown, width, &mut text);
+        pad(&shown, width, text)?;
     }
-    text.push_str(rest);
-    Ok(text)
+    text.push(rest)
 }
 
 /// A width in front of a kind, negative where the text goes to the left, and what is behind it.
@@ -279,11 +261,10 @@ fn width_of(text: &str) -> (i64, &str) {
     }
 }
 
-fn pad(shown: &str, width: i64, text: &mut String) {
+fn pad(shown: &str, width: i64, text: &mut Text) -> Result<()> {
     let missing = width.unsigned_abs() as usize;
     let blanks = " ".repeat(missing.min(1 << 20).saturating_sub(shown.chars().count()));
-    match width < 0 {
-        true => text.extend([shown, &blanks]),
-        false => text.extend([blanks.as_str(), shown]),
-    }
+    let (first, second) = if width < 0 { (shown, &*blanks) } else { (&*blanks, shown) };
+    text.push(first)?;
+    text.push(second)
 }

@@ -11,6 +11,7 @@
 //! Whoever shows the columns of a result to people calls [`output_name`] for each.
 
 mod build;
+mod casts;
 mod catalog;
 mod figure;
 mod integers;
@@ -19,6 +20,8 @@ mod multiset;
 mod names;
 mod operators;
 mod quantified;
+mod records;
+mod relations;
 mod results;
 mod rows;
 mod sources;
@@ -43,6 +46,8 @@ use unnest::UnnestSubqueries;
 pub(crate) use integers::IntegerLiterals;
 pub use limits::check_columns;
 pub use names::output_name;
+use relations::Relations;
+pub use relations::{Tables, tables_of};
 
 /// The rules over plans, in the order in which they belong behind all other analyzer rules: they
 /// rely on the coercions of those before, and leave behind plans that need none.
@@ -53,25 +58,28 @@ pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 
 /// Rewrites a statement and every query inside it into what DataFusion's planner takes.
 ///
+/// `tables` holds the columns of those that [`tables_of`] asks for, as far as they exist.
+///
 /// # Errors
 ///
 /// Where the statement is wrong in a way that only this pass would see, and where it asks for
 /// something that isn't supported.
-pub fn rewrite_statement(statement: &mut Statement) -> Result<()> {
-    match statement.visit(&mut Rewrite::default()) {
+pub fn rewrite_statement(statement: &mut Statement, tables: &Tables) -> Result<()> {
+    let relations = Relations::new(tables);
+    match statement.visit(&mut Rewrite { marks: names::Marks::default(), depth: 0, relations }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
-#[derive(Default)]
-struct Rewrite {
+struct Rewrite<'t> {
     marks: names::Marks,
     /// How many queries are around the one that is being visited.
     depth: usize,
+    relations: Relations<'t>,
 }
 
-impl VisitorMut for Rewrite {
+impl VisitorMut for Rewrite<'_> {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
@@ -80,13 +88,16 @@ impl VisitorMut for Rewrite {
             values::agree(rows);
         }
         // Names come from the expressions as they were written: before anything inside changes.
-        self.marks.name_columns(query, self.depth > 0);
+        self.relations.enter(query);
+        self.marks.name_columns(query, self.depth > 0, &self.relations);
+        casts::tell_apart(query);
         self.depth += 1;
         flow(respelled)
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         integers::unmark_query(query);
+        self.relations.leave();
         self.depth -= 1;
         ControlFlow::Continue(())
     }
@@ -95,8 +106,10 @@ impl VisitorMut for Rewrite {
         if let Err(error) = limits::check_columns(select.projection.len()) {
             return ControlFlow::Break(error);
         }
+        spelling::group_once(select);
         system_columns::number_tables(select);
-        using::expand(select);
+        records::spell_out(select, &self.relations);
+        using::expand(select, &self.relations);
         sources::expand_series(select);
         catalog::expand_sets(select);
         flow(spelling::check_windows(select))

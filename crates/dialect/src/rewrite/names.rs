@@ -16,6 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::figure::column_name;
 use super::operators::is_call_without_parentheses;
+use super::relations::{Relations, repeats};
 use super::using;
 
 /// Stands between a name and the number that makes it unique. No identifier holds it in practice.
@@ -42,18 +43,42 @@ impl Marks {
 
     /// Names the output columns of one query, not of those inside it. A name that is there twice
     /// can't be referred to: inside another query none of the columns keeps it.
-    pub(super) fn name_columns(&mut self, query: &mut Query, is_nested: bool) {
+    pub(super) fn name_columns(
+        &mut self,
+        query: &mut Query,
+        is_nested: bool,
+        relations: &Relations,
+    ) {
         let Query { body, order_by, .. } = query;
         match body.as_mut() {
             SetExpr::Select(select) => {
                 let orders = order_by_expressions(order_by);
-                using::resolve_names(select, orders);
+                using::resolve_names(select, orders, relations);
+                self.spell_repeated(select, relations);
                 if is_nested {
                     self.mark_doubled(select);
                 }
                 SelectNames::new(select, orders, self).name(select, orders);
             }
-            other => self.name_operands(other),
+            other => self.name_operands(other, relations),
+        }
+    }
+
+    /// `SELECT *, *`: the columns that were shown before, under names of their own.
+    fn spell_repeated(&mut self, select: &mut Select, relations: &Relations) {
+        let items = std::mem::take(&mut select.projection);
+        for place in 0..items.len() {
+            let item = &items[place];
+            let shown = match repeats(item, &items[..place]) {
+                true => relations.shown_by(select, item),
+                false => None,
+            };
+            match shown {
+                Some(shown) => select.projection.extend(shown.into_iter().map(|(name, expr)| {
+                    SelectItem::ExprWithAlias { expr, alias: self.mark(&name) }
+                })),
+                None => select.projection.push(item.clone()),
+            }
         }
     }
 
@@ -76,15 +101,16 @@ impl Marks {
     }
 
     /// Names the columns of the SELECTs that a set operation is made of.
-    fn name_operands(&mut self, operation: &mut SetExpr) {
+    fn name_operands(&mut self, operation: &mut SetExpr, relations: &Relations) {
         match operation {
             SetExpr::Select(select) => {
-                using::resolve_names(select, &mut []);
+                using::resolve_names(select, &mut [], relations);
+                self.spell_repeated(select, relations);
                 SelectNames::new(select, &[], self).name(select, &mut []);
             }
             SetExpr::SetOperation { left, right, .. } => {
-                self.name_operands(left);
-                self.name_operands(right);
+                self.name_operands(left, relations);
+                self.name_operands(right, relations);
             }
             // Queries in parentheses are visited by themselves; the rest has names of its own.
             _ => {}

@@ -1,14 +1,16 @@
 //! Operators and casts that DataFusion has no plan for, or another meaning, spelled as functions.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, Interval, ObjectName, UnaryOperator, Value,
+    AccessExpr, BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, Ident, Interval, ObjectName, Subscript, UnaryOperator,
+    Value,
 };
 use thalweg_formats::text::parse;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::build::{call, cast, negate_if, text};
 use super::names::normalized;
+use super::records::ROW_OF_LIST;
 
 /// Rewrites `expr` itself; what is inside it is rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
@@ -17,6 +19,9 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
             Some(call("timezone", vec![*time_zone.clone(), *timestamp.clone()]))
         }
         Expr::UnaryOp { op, expr } => unary(*op, expr),
+        Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
+            Some(call("starts_with", vec![*left.clone(), *right.clone()]))
+        }
         Expr::Collate { expr, collation } => Some(collated(expr, collation)?),
         Expr::SimilarTo { negated, expr, pattern, escape_char } => {
             let mut arguments = vec![*expr.clone(), *pattern.clone()];
@@ -38,9 +43,11 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
             keyword(&function.name.to_string().to_lowercase())
         }
         Expr::Function(function) => list_aggregate(function)
+            .or_else(|| text_aggregate(function))
             .or_else(|| object_aggregate(function))
             .or_else(|| interval_parts(function)),
         Expr::Interval(interval) => interval_with_fields(interval),
+        Expr::CompoundFieldAccess { root, access_chain } => slice(root, access_chain),
         _ => None,
     };
     if let Some(respelled) = respelled {
@@ -76,7 +83,36 @@ fn list_aggregate(function: &Function) -> Option<Expr> {
     let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = list.args.as_slice() else {
         return None;
     };
+    let is_row = matches!(value, Expr::Function(row) if row.name.to_string() == ROW_OF_LIST);
+    let written = if is_row { "json_agg_rows" } else { written };
     Some(call(written, vec![gathered(function, call(item, vec![value.clone()]))?]))
+}
+
+/// `string_agg(text, separator)`: the items of an array, which may be in an order of its own. As an
+/// aggregate it would be in one order with all others of its query, and have no limit.
+fn text_aggregate(function: &Function) -> Option<Expr> {
+    if normalized(function.name.0.last()?.as_ident()?) != "string_agg" {
+        return None;
+    }
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(separator)),
+    ] = list.args.as_slice()
+    else {
+        return None;
+    };
+    literal_text(separator)?;
+    let mut known = function.clone();
+    let is_known = Expr::IsNotNull(Box::new(Expr::Nested(Box::new(value.clone()))));
+    known.filter = Some(Box::new(match known.filter.take() {
+        Some(filter) => {
+            binary(Expr::Nested(filter), BinaryOperator::And, Expr::Nested(Box::new(is_known)))
+        }
+        None => is_known,
+    }));
+    let items = gathered(&known, value.clone())?;
+    Some(call("array_to_string", vec![items, separator.clone()]))
 }
 
 /// `json_object_agg(key, value)`: an object of two lists.
@@ -182,6 +218,19 @@ pub(super) fn literal_text(expr: &Expr) -> Option<&str> {
         Value::DollarQuotedString(quoted) => Some(&quoted.value),
         _ => None,
     }
+}
+
+/// `array[from:to]`, of which either end may be open.
+fn slice(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
+    let [AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None })] =
+        chain
+    else {
+        return None;
+    };
+    let open = |end: i64| Expr::value(Value::Number(end.to_string(), false));
+    let lower = lower_bound.clone().unwrap_or_else(|| open(1));
+    let upper = upper_bound.clone().unwrap_or_else(|| open(i64::from(i32::MAX)));
+    Some(call("array_part", vec![root.clone(), lower, upper]))
 }
 
 /// `make_interval(days => 10)` with every part in its place.

@@ -4,12 +4,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, Ident, ObjectName, Select, SelectItem,
-    TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, Visit, Visitor,
+    DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr, Ident, ObjectName, Select,
+    SelectItem, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, Visit, Visitor,
 };
 use thalweg_types::{Error, Result, SqlState};
 
-use super::build::call;
+use super::build::{call, text};
 use super::figure::quoted;
 use super::names::normalized;
 use super::rows::parse_query;
@@ -21,14 +21,25 @@ const SET_FUNCTIONS: [(&str, &str); 12] = [
     ("json_array_elements", "json_elements"),
     ("json_array_elements_text", "json_elements_text"),
     ("json_object_keys", "json_keys"),
-    ("jsonb_array_elements", "json_elements"),
+    ("jsonb_array_elements", "jsonb_elements"),
     ("jsonb_array_elements_text", "json_elements_text"),
-    ("jsonb_object_keys", "json_keys"),
+    ("jsonb_object_keys", "jsonb_keys"),
     ("regexp_matches", "regexp_all_matches"),
     ("regexp_split_to_table", "regexp_split_to_array"),
     ("string_to_table", "string_to_array"),
     ("unnest", ""),
 ];
+
+/// Functions that give rows of keys and values, and those that give either as an array.
+const MEMBER_FUNCTIONS: [(&str, [&str; 2]); 4] = [
+    ("json_each", ["json_keys", "json_members"]),
+    ("json_each_text", ["json_keys", "json_members_text"]),
+    ("jsonb_each", ["jsonb_keys", "jsonb_members"]),
+    ("jsonb_each_text", ["jsonb_keys", "jsonb_members_text"]),
+];
+
+/// Functions that give rows to the planner itself.
+const OF_PLANNER: [&str; 2] = ["generate_series", "range"];
 
 /// Names a series that has been seen already.
 const COUNTED: &str = "__counted";
@@ -67,7 +78,9 @@ impl Source {
             _ => return None,
         };
         let function = normalized(name.0.last()?.as_ident()?);
-        array_function(&function)?;
+        if array_function(&function).is_none() && member_functions(&function).is_none() {
+            return None;
+        }
         if alias.as_ref().is_some_and(|alias| alias.name.value == COUNTED) {
             return None;
         }
@@ -83,9 +96,13 @@ impl Source {
 
     /// The arrays whose items are the rows.
     fn arrays(&self) -> Vec<String> {
+        let arguments = self.arguments.join(", ");
+        if let Some(arrays) = member_functions(&self.function) {
+            return arrays.map(|array| format!("{array}({arguments})")).to_vec();
+        }
         match array_function(&self.function) {
             Some("") | None => self.arguments.clone(),
-            Some(array) => vec![format!("{array}({})", self.arguments.join(", "))],
+            Some(array) => vec![format!("{array}({arguments})")],
         }
     }
 
@@ -109,6 +126,10 @@ fn array_function(name: &str) -> Option<&'static str> {
     SET_FUNCTIONS.iter().find(|(function, _)| *function == name).map(|(_, array)| *array)
 }
 
+fn member_functions(name: &str) -> Option<[&'static str; 2]> {
+    MEMBER_FUNCTIONS.iter().find(|(function, _)| *function == name).map(|(_, arrays)| *arrays)
+}
+
 /// Gives a function in FROM the column names that PostgreSQL gives it. All but the plainest become
 /// subqueries, lateral ones where the arguments are columns.
 pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
@@ -125,7 +146,7 @@ pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
             | TableFactor::Function { with_ordinality: true, .. } => {
                 Err(Error::unsupported("WITH ORDINALITY for this function"))
             }
-            _ => Ok(()),
+            factor => single_row(factor),
         };
     };
     let arrays = source.arrays();
@@ -161,6 +182,65 @@ pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
     Ok(())
 }
 
+/// A function of values as a source of rows gives one; one of JSON, rows of the columns listed.
+fn single_row(factor: &mut TableFactor) -> Result<()> {
+    let (name, arguments, alias) = match &*factor {
+        TableFactor::Table { name, alias, args: Some(args), .. } => (name, &args.args, alias),
+        TableFactor::Function { name, alias, args, .. } => (name, args, alias),
+        _ => return Ok(()),
+    };
+    let Some(function) = name.0.last().and_then(|part| part.as_ident()).map(normalized) else {
+        return Ok(());
+    };
+    let Some(values) = expressions(arguments) else { return Ok(()) };
+    if OF_PLANNER.contains(&function.as_str()) {
+        return Ok(());
+    }
+    let depends = values.iter().any(|value| has_column(value));
+    let values = values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let rows = match function.as_str() {
+        "json_to_record" | "jsonb_to_record" => format!("SELECT {values} AS \"__row\""),
+        "json_to_recordset" | "jsonb_to_recordset" => {
+            format!("SELECT unnest(json_elements({values})) AS \"__row\"")
+        }
+        _ => {
+            let mut alias = alias.clone().unwrap_or_else(|| named(quoted(function.clone())));
+            if alias.columns.is_empty() {
+                alias.columns.push(column(alias.name.clone()));
+            }
+            *factor = derived(&format!("SELECT {name}({values})"), alias, depends)?;
+            return Ok(());
+        }
+    };
+    let listed = alias.as_ref().map(|alias| &alias.columns).filter(|columns| !columns.is_empty());
+    let (Some(alias), Some(listed)) = (alias, listed) else {
+        let told = "a column definition list is required for functions returning \"record\"";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, told));
+    };
+    let member = |column: &TableAliasColumnDef| {
+        let data_type = column.data_type.as_ref()?;
+        let key = text(normalized(&column.name));
+        let arrow = match data_type {
+            SqlType::JSON | SqlType::JSONB => "->",
+            _ => "->>",
+        };
+        Some(format!("CAST((\"__row\" {arrow} {key}) AS {data_type})"))
+    };
+    let Some(members) = listed.iter().map(member).collect::<Option<Vec<_>>>() else {
+        let told = "a column definition list is required for functions returning \"record\"";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, told));
+    };
+    let members = members.join(", ");
+    let mut plain = named(alias.name.clone());
+    plain.columns = listed.iter().map(|listed| column(listed.name.clone())).collect();
+    *factor = derived(&format!("SELECT {members} FROM ({rows}) AS \"__rows\""), plain, depends)?;
+    Ok(())
+}
+
+fn named(name: Ident) -> TableAlias {
+    TableAlias { explicit: true, name, columns: vec![], at: None }
+}
+
 /// `SELECT generate_series(1, 3)` gives three rows, not one array.
 pub(super) fn expand_series(select: &mut Select) {
     for item in &mut select.projection {
@@ -192,12 +272,10 @@ fn derived(rows: &str, alias: TableAlias, lateral: bool) -> Result<TableFactor> 
 /// A function with one column calls that column as it calls itself.
 fn named_columns(alias: Option<TableAlias>, source: &Source, width: usize) -> TableAlias {
     let is_named = alias.is_some();
-    let mut alias = alias.unwrap_or_else(|| TableAlias {
-        explicit: true,
-        name: quoted(source.function.clone()),
-        columns: vec![],
-        at: None,
-    });
+    let mut alias = alias.unwrap_or_else(|| named(quoted(source.function.clone())));
+    if alias.columns.is_empty() && member_functions(&source.function).is_some() {
+        alias.columns.extend(["key", "value"].map(|name| column(quoted(name))));
+    }
     if alias.columns.is_empty() && width == 1 {
         let name = match is_named && source.column() == source.function {
             true => alias.name.clone(),

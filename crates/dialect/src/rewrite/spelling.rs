@@ -3,13 +3,14 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, LimitClause, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
-    Visit, Visitor,
+    BinaryOperator, Distinct, Expr, GroupByExpr, LimitClause, OrderBy, OrderByKind, Query, Select,
+    SelectItem, SetExpr, Value, Visit, Visitor,
 };
 use thalweg_types::{Error, Result, SqlState};
 
+use super::build::call;
 use super::figure::quoted;
-use super::operators::literal_text;
+use super::operators::{binary, literal_text};
 use super::rows::parse_query;
 
 /// Rewrites the clauses of one query, not of those inside it.
@@ -65,6 +66,23 @@ pub(super) fn check_windows(select: &Select) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// `GROUP BY ()` makes one group of all rows, also where there are none.
+pub(super) fn group_once(select: &mut Select) {
+    let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by else { return };
+    let before = keys.len();
+    keys.retain(|key| !matches!(key, Expr::Tuple(members) if members.is_empty()));
+    if before == keys.len() || !keys.is_empty() || !modifiers.is_empty() {
+        return;
+    }
+    let rows = call("count", vec![Expr::value(Value::Number("1".to_owned(), false))]);
+    let zero = Expr::value(Value::Number("0".to_owned(), false));
+    let always = binary(rows, BinaryOperator::GtEq, zero);
+    select.having = Some(match select.having.take() {
+        Some(having) => binary(Expr::Nested(Box::new(having)), BinaryOperator::And, always),
+        None => always,
+    });
 }
 
 /// `DISTINCT ON (1)` means the first output column.

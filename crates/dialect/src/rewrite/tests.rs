@@ -9,13 +9,13 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use insta::assert_snapshot;
 
-use super::{analyzer_rules, output_name, rewrite_statement};
+use super::{Tables, analyzer_rules, output_name, rewrite_statement};
 
 /// The statement after the passes; the mark shows as `~`, and integers as the numbers they are.
 fn rewritten(sql: &str) -> String {
     let integer = regex::Regex::new(r"\{integer: (-?\d+)\}").unwrap();
     let mut statement = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap().remove(0);
-    match rewrite_statement(&mut statement) {
+    match rewrite_statement(&mut statement, &Tables::default()) {
         Ok(()) => integer.replace_all(&statement.to_string(), "$1").replace('\u{1f}', "~"),
         Err(error) => format!("{error:?}"),
     }
@@ -39,7 +39,7 @@ async fn answer(sql: &str) -> String {
         context.sql(&sql).await.unwrap().collect().await.unwrap();
     }
     let mut statement = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap().remove(0);
-    rewrite_statement(&mut statement).unwrap();
+    rewrite_statement(&mut statement, &Tables::default()).unwrap();
     let statement = parser::Statement::Statement(Box::new(statement));
     let plan = context.state().statement_to_plan(statement).await.unwrap();
     let frame = context.execute_logical_plan(plan).await.unwrap();
@@ -182,7 +182,7 @@ fn numbers_that_count_stay_what_they_are() {
     )
     .unwrap()
     .remove(0);
-    rewrite_statement(&mut statement).unwrap();
+    rewrite_statement(&mut statement, &Tables::default()).unwrap();
     let written = statement.to_string().replace('\u{1f}', "~");
     assert_snapshot!(in_lines(&written).replace(", ", ",\n  "), @r#"
     SELECT {integer: -1} AS "?column?~1",

@@ -1,163 +1,59 @@
-//! `JOIN … USING (k)`: the one column that stands for both keys.
+//! `JOIN … USING (k)` and `NATURAL JOIN`: the one column that stands for both keys.
 //!
 //! DataFusion takes a bare `k` for the left side's key. That is NULL for rows which only the right
 //! side of a RIGHT or FULL join has, and ambiguous in the conditions of later joins. Here a bare
 //! `k` becomes the key that PostgreSQL means: the left one, the right one of RIGHT joins, and
 //! `coalesce` of both for FULL joins. `*` shows merged columns first, as PostgreSQL does.
 //!
-//! The statement alone has to tell which relation a key belongs to. Where it does not (NATURAL, or
-//! a key of one of several joined relations), DataFusion's reading stays.
+//! Which relation has a key, and what NATURAL joins by, takes the columns of all relations
+//! ([`Relations`]). Where they are not known, and the statement does not tell, DataFusion's reading
+//! stays.
+
+mod scope;
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, ExcludeSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint,
-    JoinOperator, ObjectName, OrderByExpr, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, VisitMut, VisitorMut,
-    WildcardAdditionalOptions,
+    BinaryOperator, ExcludeSelectItem, Expr, GroupByExpr, Join, JoinConstraint, JoinOperator,
+    ObjectName, OrderByExpr, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    TableFactor, TableWithJoins, Value, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 
-use super::build::{call, column_of};
 use super::figure::quoted;
 use super::names::normalized;
+use super::relations::Relations;
+use scope::{Merged, Shown, Side};
+pub(super) use scope::{Scope, constraint_of};
 
-/// A key that stands for several.
-#[derive(Clone)]
-struct Merged {
-    name: String,
-    value: Expr,
-    /// The relations that have a key of this name.
-    relations: Vec<Ident>,
-}
-
-impl Merged {
-    /// Whether DataFusion would read the bare name in the same way.
-    fn is_plain(&self) -> bool {
-        matches!(self.value, Expr::CompoundIdentifier(_))
-    }
-}
-
-/// What the relations of one item of FROM are called, and which keys they share.
-#[derive(Default)]
-struct Scope {
-    relations: Vec<Ident>,
-    /// In the order in which `*` shows them.
-    merged: Vec<Merged>,
-}
-
-impl Scope {
-    /// The key `name` of the relations so far, where it is clear which one has it.
-    fn key(&self, name: &str) -> Option<Merged> {
-        if let Some(merged) = self.merged.iter().find(|merged| merged.name == name) {
-            return Some(merged.clone());
-        }
-        match self.relations.as_slice() {
-            [only] => Some(Merged {
-                name: name.to_owned(),
-                value: column_of(only, name),
-                relations: vec![only.clone()],
-            }),
-            _ => None,
-        }
-    }
-
-    /// Takes the keys of one more join.
-    fn merge(&mut self, keys: &[String], right: &Ident, side: Side) -> Option<()> {
-        let mut merged = Vec::with_capacity(keys.len());
-        for name in keys {
-            let mut key = self.key(name)?;
-            key.value = match side {
-                Side::Left => key.value,
-                Side::Right => column_of(right, name),
-                Side::Both => call("coalesce", vec![key.value, column_of(right, name)]),
-            };
-            key.relations.push(right.clone());
-            merged.push(key);
-        }
-        self.merged.retain(|old| !keys.contains(&old.name));
-        merged.append(&mut self.merged);
-        self.merged = merged;
-        Some(())
-    }
-}
-
-/// Which side of a join has the keys of all rows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Left,
-    Right,
-    Both,
-}
-
-fn side_of(operator: &JoinOperator) -> Option<(Side, &JoinConstraint)> {
-    match operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint) => Some((Side::Left, constraint)),
-        JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
-            Some((Side::Right, constraint))
-        }
-        JoinOperator::FullOuter(constraint) => Some((Side::Both, constraint)),
-        JoinOperator::CrossJoin(constraint) => Some((Side::Left, constraint)),
-        _ => None,
-    }
-}
-
-fn using_keys(constraint: &JoinConstraint) -> Option<Vec<String>> {
-    let JoinConstraint::Using(names) = constraint else { return None };
-    names.iter().map(|name| Some(normalized(name.0.last()?.as_ident()?))).collect()
-}
-
-/// What a relation is called in its query.
-fn label(factor: &TableFactor) -> Option<Ident> {
-    match factor {
-        TableFactor::Table { alias: Some(alias), .. }
-        | TableFactor::Derived { alias: Some(alias), .. }
-        | TableFactor::Function { alias: Some(alias), .. }
-        | TableFactor::UNNEST { alias: Some(alias), .. } => Some(alias.name.clone()),
-        TableFactor::Table { name, alias: None, args: None, .. } => {
-            name.0.last()?.as_ident().cloned()
-        }
-        _ => None,
-    }
-}
-
-/// The relations and shared keys of an item of FROM; `each` sees every join, and what is to the
-/// left of it.
-fn scope_of(from: &TableWithJoins, mut each: impl FnMut(usize, &Scope, &Ident)) -> Option<Scope> {
-    let mut scope = Scope { relations: vec![label(&from.relation)?], merged: Vec::new() };
-    for (place, join) in from.joins.iter().enumerate() {
-        let right = label(&join.relation)?;
-        let (side, constraint) = side_of(&join.join_operator)?;
-        each(place, &scope, &right);
-        match constraint {
-            JoinConstraint::Natural => return None,
-            constraint => {
-                if let Some(keys) = using_keys(constraint) {
-                    scope.merge(&keys, &right, side)?;
-                }
-            }
-        }
-        scope.relations.push(right);
-    }
-    Some(scope)
-}
-
-fn scopes_of(select: &Select) -> Option<Vec<Scope>> {
-    let joins_using = |join: &Join| {
-        side_of(&join.join_operator).is_some_and(|(_, on)| matches!(on, JoinConstraint::Using(_)))
-    };
-    if !select.from.iter().any(|from| from.joins.iter().any(joins_using)) {
+/// The scopes of a FROM in which keys are merged.
+fn scopes_of(select: &Select, relations: &Relations) -> Option<Vec<Scope>> {
+    if !select.from.iter().any(merges_keys) {
         return None;
     }
-    select.from.iter().map(|from| scope_of(from, |_, _, _| {})).collect()
+    select.from.iter().map(|from| Scope::of(from, relations)).collect()
+}
+
+fn merges_keys(from: &TableWithJoins) -> bool {
+    let inside = |factor: &TableFactor| match factor {
+        TableFactor::NestedJoin { table_with_joins, alias: None } => merges_keys(table_with_joins),
+        _ => false,
+    };
+    let merges = |join: &Join| {
+        let constraint = constraint_of(&join.join_operator);
+        matches!(constraint, Some(JoinConstraint::Using(_) | JoinConstraint::Natural))
+            || inside(&join.relation)
+    };
+    inside(&from.relation) || from.joins.iter().any(merges)
 }
 
 /// Gives bare names of shared keys their meaning, in everything but FROM.
-pub(super) fn resolve_names(select: &mut Select, orders: &mut [OrderByExpr]) {
-    let Some(scopes) = scopes_of(select) else { return };
-    let merged: Vec<Merged> = scopes.into_iter().flat_map(|scope| scope.merged).collect();
+pub(super) fn resolve_names(
+    select: &mut Select,
+    orders: &mut [OrderByExpr],
+    relations: &Relations,
+) {
+    let Some(scopes) = scopes_of(select, relations) else { return };
+    let merged: Vec<Merged> = scopes.iter().flat_map(Scope::merged).cloned().collect();
     let mut output = Vec::new();
     let mut has_wildcard = false;
     for item in &mut select.projection {
@@ -195,8 +91,8 @@ pub(super) fn resolve_names(select: &mut Select, orders: &mut [OrderByExpr]) {
 }
 
 /// Spells out `*` and the conditions of joins; after the output columns have got their names.
-pub(super) fn expand(select: &mut Select) {
-    let Some(scopes) = scopes_of(select) else { return };
+pub(super) fn expand(select: &mut Select, relations: &Relations) {
+    let Some(scopes) = scopes_of(select, relations) else { return };
     let projection = std::mem::take(&mut select.projection);
     for item in projection {
         match item {
@@ -207,48 +103,66 @@ pub(super) fn expand(select: &mut Select) {
         }
     }
     for from in &mut select.from {
-        let mut conditions = Vec::new();
-        // Names in `ON` mean what is to the left of them.
-        let _ = scope_of(from, |place, left, right| {
-            conditions.push((
-                place,
-                left.merged.clone(),
-                condition(left, &from.joins[place], right),
-            ));
-        });
-        for (place, merged, condition) in conditions {
-            let Some(on) = constraint_of(&mut from.joins[place].join_operator) else { continue };
-            match (&mut *on, condition) {
-                (_, Some(condition)) => *on = JoinConstraint::On(condition),
-                (JoinConstraint::On(given), None) => replace(given, &merged),
+        spell_conditions(from, relations);
+    }
+}
+
+/// Names in conditions mean what is to the left of them.
+fn spell_conditions(from: &mut TableWithJoins, relations: &Relations) {
+    let inside = |factor: &mut TableFactor| {
+        if let TableFactor::NestedJoin { table_with_joins, alias: None } = factor {
+            spell_conditions(table_with_joins, relations);
+        }
+    };
+    let Some(mut left) = Scope::of_factor(&from.relation, relations) else { return };
+    inside(&mut from.relation);
+    for join in &mut from.joins {
+        let Some(right) = Scope::of_factor(&join.relation, relations) else { return };
+        let Some(joined) = left.joined(join, &right) else { return };
+        let condition = condition(&left, join, &right);
+        inside(&mut join.relation);
+        if let Some(constraint) = constraint_mut(&mut join.join_operator) {
+            match (&mut *constraint, condition) {
+                (_, Some(condition)) => *constraint = JoinConstraint::On(condition),
+                (JoinConstraint::On(given), None) => {
+                    let merged: Vec<Merged> =
+                        left.merged().chain(right.merged()).cloned().collect();
+                    replace(given, &merged);
+                }
                 _ => {}
             }
         }
+        left = joined;
     }
 }
 
-/// `left.k = right.k AND …`, where DataFusion's USING would look at another key than it should.
-fn condition(left: &Scope, join: &Join, right: &Ident) -> Option<Expr> {
-    let (side, constraint) = side_of(&join.join_operator)?;
-    let keys = using_keys(constraint)?;
-    let is_plain =
-        |name: &String| left.merged.iter().all(|merged| merged.name != *name || merged.is_plain());
-    if side == Side::Left && left.relations.len() == 1 && keys.iter().all(is_plain) {
+/// `left.k = right.k AND …`, where DataFusion's own reading would look at other keys.
+fn condition(left: &Scope, join: &Join, right: &Scope) -> Option<Expr> {
+    let constraint = constraint_of(&join.join_operator)?;
+    let is_natural = matches!(constraint, JoinConstraint::Natural);
+    if !is_natural && !matches!(constraint, JoinConstraint::Using(_)) {
+        return None;
+    }
+    let is_plain = |scope: &Scope| matches!(scope.shown.as_slice(), [Shown::Rest(_)]);
+    let side = Side::of(&join.join_operator)?;
+    if !is_natural && side == Side::Left && is_plain(left) && is_plain(right) {
         return None;
     }
     let equal = |name: &String| {
-        let (left, right) = (Box::new(left.key(name)?.value), Box::new(column_of(right, name)));
+        let (left, right) = (Box::new(left.key(name)?.value), Box::new(right.key(name)?.value));
         Some(Expr::BinaryOp { left, op: BinaryOperator::Eq, right })
     };
-    let equal: Vec<Expr> = keys.iter().map(equal).collect::<Option<_>>()?;
-    equal.into_iter().reduce(|left, right| Expr::BinaryOp {
+    let equal: Vec<Expr> = left.keys(join, right)?.iter().map(equal).collect::<Option<_>>()?;
+    let all = equal.into_iter().reduce(|left, right| Expr::BinaryOp {
         left: Box::new(left),
         op: BinaryOperator::And,
         right: Box::new(right),
-    })
+    });
+    // Without a common column every row meets every other one.
+    Some(all.unwrap_or_else(|| Expr::value(Value::Boolean(true))))
 }
 
-fn constraint_of(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     match operator {
         JoinOperator::Join(constraint)
         | JoinOperator::Inner(constraint)
@@ -263,20 +177,29 @@ fn constraint_of(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
 
 /// Merged columns, then what else each relation has.
 fn show_all(scope: &Scope, options: &WildcardAdditionalOptions, items: &mut Vec<SelectItem>) {
-    for Merged { name, value, .. } in &scope.merged {
-        items.push(match value {
-            Expr::CompoundIdentifier(_) => SelectItem::UnnamedExpr(value.clone()),
-            value => SelectItem::ExprWithAlias { expr: value.clone(), alias: quoted(name.clone()) },
+    for shown in &scope.shown {
+        items.push(match shown {
+            Shown::Key(Merged { name, value, .. }) => match value {
+                Expr::CompoundIdentifier(_) => SelectItem::UnnamedExpr(value.clone()),
+                value => {
+                    SelectItem::ExprWithAlias { expr: value.clone(), alias: quoted(name.clone()) }
+                }
+            },
+            Shown::Rest(relation) => {
+                let keys = scope.keys_of(relation).into_iter();
+                let keys: Vec<ObjectName> =
+                    keys.map(|key| ObjectName::from(vec![quoted(key)])).collect();
+                if relation.columns.as_ref().is_some_and(|own| own.len() == keys.len()) {
+                    // Nothing is left of it, which DataFusion would take for a mistake.
+                    continue;
+                }
+                let exclude = (!keys.is_empty()).then_some(ExcludeSelectItem::Multiple(keys));
+                let name = vec![relation.name.clone()].into();
+                let kind = SelectItemQualifiedWildcardKind::ObjectName(name);
+                let options = WildcardAdditionalOptions { opt_exclude: exclude, ..options.clone() };
+                SelectItem::QualifiedWildcard(kind, options)
+            }
         });
-    }
-    for relation in &scope.relations {
-        let keys = scope.merged.iter().filter(|merged| merged.relations.contains(relation));
-        let keys: Vec<ObjectName> =
-            keys.map(|merged| ObjectName::from(vec![quoted(merged.name.clone())])).collect();
-        let exclude = (!keys.is_empty()).then_some(ExcludeSelectItem::Multiple(keys));
-        let kind = SelectItemQualifiedWildcardKind::ObjectName(vec![relation.clone()].into());
-        let options = WildcardAdditionalOptions { opt_exclude: exclude, ..options.clone() };
-        items.push(SelectItem::QualifiedWildcard(kind, options));
     }
 }
 

@@ -17,6 +17,53 @@ pub fn jsonb(text: &str) -> Result<String> {
     Ok(out)
 }
 
+/// What a JSON value is made of, in texts as they were written.
+pub enum JsonParts<'t> {
+    Object(Vec<(String, &'t str)>),
+    Array(Vec<&'t str>),
+    /// Neither an object nor an array.
+    Scalar,
+}
+
+/// Takes a JSON value apart, one level deep.
+///
+/// # Errors
+/// Where the text is no JSON.
+pub fn json_parts(text: &str) -> Result<JsonParts<'_>> {
+    parse::json(text)?;
+    let mut reader = Reader { rest: text };
+    let mut unused = String::new();
+    Ok(match reader.next() {
+        b'{' => {
+            reader.take(1);
+            let mut members = Vec::new();
+            while reader.next() != b'}' {
+                if reader.next() == b',' {
+                    reader.take(1);
+                    reader.next();
+                }
+                let key = reader.string();
+                reader.next();
+                reader.take(1);
+                members.push((key, reader.raw(&mut unused)));
+            }
+            JsonParts::Object(members)
+        }
+        b'[' => {
+            reader.take(1);
+            let mut items = Vec::new();
+            while reader.next() != b']' {
+                if reader.next() == b',' {
+                    reader.take(1);
+                }
+                items.push(reader.raw(&mut unused));
+            }
+            JsonParts::Array(items)
+        }
+        _ => JsonParts::Scalar,
+    })
+}
+
 /// Walks a text that is known to be JSON, and not too deep for recursion.
 struct Reader<'t> {
     rest: &'t str,
@@ -32,6 +79,15 @@ impl<'t> Reader<'t> {
         let (taken, rest) = self.rest.split_at(bytes);
         self.rest = rest;
         taken
+    }
+
+    /// The next value as it was written.
+    fn raw(&mut self, unused: &mut String) -> &'t str {
+        self.next();
+        let from = self.rest;
+        self.value(unused);
+        unused.clear();
+        &from[..from.len() - self.rest.len()]
     }
 
     fn value(&mut self, out: &mut String) {
@@ -151,7 +207,7 @@ fn shifted(digits: &str, exponent: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::jsonb;
+    use super::{JsonParts, json_parts, jsonb};
 
     #[test]
     fn values_have_one_text() {
@@ -179,6 +235,23 @@ mod tests {
             assert_eq!(found, kept, "{given}");
             assert_eq!(jsonb(&found).unwrap(), kept, "{given}");
         }
+    }
+
+    #[test]
+    fn parts_are_as_they_were_written() {
+        let JsonParts::Object(members) =
+            json_parts(" {\"b\" : 1.50, \"a\":[1,  2],\"b\":{}} ").unwrap()
+        else {
+            panic!("an object was taken for something else")
+        };
+        let expected = [("b", "1.50"), ("a", "[1,  2]"), ("b", "{}")];
+        assert_eq!(members, expected.map(|(key, value)| (key.to_owned(), value)));
+        let JsonParts::Array(items) = json_parts("[ \"x, y\" ,null, [] ]").unwrap() else {
+            panic!("an array was taken for something else")
+        };
+        assert_eq!(items, ["\"x, y\"", "null", "[]"]);
+        assert!(matches!(json_parts("\"[]\"").unwrap(), JsonParts::Scalar));
+        assert!(matches!(json_parts("[]").unwrap(), JsonParts::Array(items) if items.is_empty()));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Queries built from pieces of other statements, as trees, so that places in the text are kept.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor,
-    TableWithJoins,
+    CreateTable, Expr, Ident, ObjectName, Query, SelectItem, SetExpr, Statement, TableAlias,
+    TableFactor, TableWithJoins,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -64,6 +64,16 @@ pub(crate) fn query(text: &str) -> Result<Query> {
     match statements.map(|mut statements| statements.pop()) {
         Ok(Some(Statement::Query(query))) => Ok(*query),
         _ => Err(Error::internal(format!("cannot read the query {text}"))),
+    }
+}
+
+/// `CREATE TABLE t AS SELECT 1`, for others to fill in.
+pub(crate) fn create_table_as() -> Result<CreateTable> {
+    let text = "CREATE TABLE t AS SELECT 1";
+    let statements = Parser::parse_sql(&PostgreSqlDialect {}, text);
+    match statements.map(|mut statements| statements.pop()) {
+        Ok(Some(Statement::CreateTable(create))) => Ok(create),
+        _ => Err(Error::internal(format!("cannot read the statement {text}"))),
     }
 }
 

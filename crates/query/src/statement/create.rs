@@ -5,14 +5,14 @@ mod definition;
 use std::collections::BTreeMap;
 
 use datafusion::sql::parser::CreateExternalTable;
-use datafusion::sql::sqlparser::ast::{CreateTable, CreateView, Query, SchemaName, Value};
+use datafusion::sql::sqlparser::ast::{CreateTable, CreateView, Query, SchemaName, SetExpr, Value};
 use futures::StreamExt;
 use thalweg_dialect::types::from_field;
 use thalweg_txn::{CatalogChange, ExternalTable, Object, View, name_taken};
 use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableSchema};
 
 use super::target::QualifiedName;
-use super::{Execution, Shaper, Target, folded};
+use super::{Execution, Shaper, Target, ast_tools, folded};
 use crate::loader::Loader;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
@@ -53,6 +53,20 @@ pub(super) async fn table(execution: &mut Execution<'_>, create: &CreateTable) -
             Ok(Outcome::command("CREATE TABLE"))
         }
     }
+}
+
+/// `SELECT … INTO name` as the `CREATE TABLE name AS` that it is.
+pub(super) fn of_select_into(query: &Query) -> Result<CreateTable> {
+    let mut create = ast_tools::create_table_as()?;
+    let mut query = query.clone();
+    if let SetExpr::Select(select) = query.body.as_mut()
+        && let Some(into) = select.into.take()
+    {
+        create.temporary = into.temporary;
+        create.name = into.name;
+    }
+    create.query = Some(Box::new(query));
+    Ok(create)
 }
 
 async fn table_as(

@@ -20,7 +20,7 @@ use thalweg_types::{DataType, Result};
 use super::delete::target_table;
 use super::insert::is_default;
 use super::update::target_of;
-use super::{Execution, Target, ast_tools, folded, settings};
+use super::{Execution, Target, ast_tools, changing_with, folded, settings};
 use crate::parameters::{bind, bind_in, count, literal, number, placeholder};
 use crate::plan;
 use crate::privileges;
@@ -213,12 +213,23 @@ fn questions(
     types: &mut [Option<Field>],
 ) -> Result<Vec<Query>> {
     match statement {
-        Statement::Query(query) => match query.body.as_ref() {
-            SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) => {
-                questions(execution, inner, types)
+        Statement::Query(query) => {
+            let mut found = Vec::new();
+            for table in query.with.iter().flat_map(|with| &with.cte_tables) {
+                if let SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) =
+                    table.query.body.as_ref()
+                {
+                    found.extend(questions(execution, inner, types)?);
+                }
             }
-            _ => Ok(vec![query.as_ref().clone()]),
-        },
+            match query.body.as_ref() {
+                SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) => {
+                    found.extend(questions(execution, inner, types)?);
+                }
+                _ => found.push(query.as_ref().clone()),
+            }
+            Ok(found)
+        }
         Statement::Insert(insert) => of_insert(execution, insert, types),
         Statement::Update(update) => of_update(execution, update, types),
         Statement::Delete(delete) => {
@@ -349,6 +360,12 @@ async fn result(
             SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change) => {
                 returned(execution, change).await
             }
+            SetExpr::Select(select) if select.into.is_some() => Ok(None),
+            _ if changing_with::changes(query) => {
+                let query = changing_with::part(execution, query).await?.query;
+                let planned = execution.told(plan::query(&execution.state, query).await)?;
+                execution.told(plan::schema(&execution.state, &planned).await).map(Some)
+            }
             _ => of_plan(execution, tree).await.map(Some),
         },
         Statement::Explain { .. } => of_plan(execution, tree).await.map(Some),
@@ -366,7 +383,10 @@ async fn of_plan(execution: &Execution<'_>, tree: Tree) -> Result<SchemaRef> {
 }
 
 /// The columns of `RETURNING`.
-async fn returned(execution: &Execution<'_>, change: &Statement) -> Result<Option<SchemaRef>> {
+pub(super) async fn returned(
+    execution: &Execution<'_>,
+    change: &Statement,
+) -> Result<Option<SchemaRef>> {
     let catalog = execution.names.catalog();
     let (items, target, alias) = match change {
         Statement::Insert(insert) => {

@@ -33,6 +33,7 @@ pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Resul
     }
     reject_repeated(&target, &columns)?;
     let source = Rows::of(execution, insert, &target, columns)?;
+    let source = source.planned(execution).await?;
     reject_given_identity(&target, &source.columns)?;
 
     let id = target.id();
@@ -68,6 +69,14 @@ pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Resul
 struct Rows {
     query: Option<Query>,
     columns: Vec<usize>,
+    /// Whether the statement says which columns it gives: then it gives them all.
+    listed: bool,
+}
+
+/// The same, planned.
+struct PlannedRows {
+    plan: plan::Planned,
+    columns: Vec<usize>,
 }
 
 impl Rows {
@@ -79,7 +88,7 @@ impl Rows {
     ) -> Result<Rows> {
         let Some(query) = insert.source.as_deref() else {
             // DEFAULT VALUES
-            return Ok(Rows { query: None, columns: Vec::new() });
+            return Ok(Rows { query: None, columns: Vec::new(), listed: true });
         };
         let mut query = query.clone();
         let listed = !columns.is_empty();
@@ -111,7 +120,21 @@ impl Rows {
                 }
             }
         }
-        Ok(Rows { query: Some(query), columns })
+        Ok(Rows { query: Some(query), columns, listed })
+    }
+
+    /// Plans the source: a query gives the first columns, if the statement does not say which.
+    async fn planned(self, execution: &Execution<'_>) -> Result<PlannedRows> {
+        let Some(query) = self.query else {
+            let plan = execution.told(plan::query_text(&execution.state, "SELECT NULL").await)?;
+            return Ok(PlannedRows { plan, columns: self.columns });
+        };
+        let plan = execution.told(plan::query(&execution.state, query).await)?;
+        let columns = match self.columns.is_empty() {
+            true => self.columns,
+            false => fit(self.columns, plan.names.len(), self.listed)?,
+        };
+        Ok(PlannedRows { plan, columns })
     }
 }
 
@@ -191,33 +214,14 @@ fn reject_given_identity(target: &Target, columns: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Plans the source and checks that it gives as many columns as are wanted.
-async fn planned(execution: &Execution<'_>, source: Rows) -> Result<plan::Planned> {
-    let Some(query) = source.query else {
-        return execution.told(plan::query_text(&execution.state, "SELECT NULL").await);
-    };
-    let planned = execution.told(plan::query(&execution.state, query).await)?;
-    let given = planned.names.len();
-    if !source.columns.is_empty() && given != source.columns.len() {
-        let message = if given > source.columns.len() {
-            "INSERT has more expressions than target columns"
-        } else {
-            "INSERT has more target columns than expressions"
-        };
-        return Err(Error::new(SqlState::SYNTAX_ERROR, message));
-    }
-    Ok(planned)
-}
-
 /// The common case: rows go straight to the table, in bulk where they are many.
 async fn bulk(
     execution: &Execution<'_>,
     target: &Target,
-    source: Rows,
+    source: PlannedRows,
     shaper: Shaper,
 ) -> Result<Outcome> {
-    let planned = planned(execution, source).await?;
-    let (_, mut batches) = plan::stream(&execution.state, planned, execution.sql).await?;
+    let (_, mut batches) = plan::stream(&execution.state, source.plan, execution.sql).await?;
     let mut loader = Loader::new(execution.database.clone(), target.schema().clone());
     while let Some(batch) = batches.next().await {
         let rows = shaper.shape(&batch?)?;
@@ -231,11 +235,10 @@ async fn bulk(
 async fn gather(
     execution: &Execution<'_>,
     target: &Target,
-    source: Rows,
+    source: PlannedRows,
     shaper: &Shaper,
 ) -> Result<RecordBatch> {
-    let planned = planned(execution, source).await?;
-    let (_, mut batches) = plan::stream(&execution.state, planned, execution.sql).await?;
+    let (_, mut batches) = plan::stream(&execution.state, source.plan, execution.sql).await?;
     let mut shaped = Vec::new();
     while let Some(batch) = batches.next().await {
         shaped.push(shaper.shape(&batch?)?);

@@ -3,9 +3,9 @@
 
 use datafusion::sql::sqlparser::ast::{Insert, Query, SetExpr, Statement, With};
 use thalweg_dialect::parse::Parsed;
-use thalweg_types::Result;
+use thalweg_types::{Error, Result};
 
-use super::{Execution, delete, insert, locking, update};
+use super::{Execution, changing_with, create, delete, insert, locking, update};
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 
@@ -22,6 +22,24 @@ pub(super) async fn run_or_change(
     query: &Query,
     parsed: &Parsed,
 ) -> Result<Outcome> {
+    if changing_with::changes(query) {
+        return changing_with::run(execution, query).await;
+    }
+    match query.body.as_ref() {
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) => {
+            change(execution, query).await
+        }
+        SetExpr::Select(select) if select.into.is_some() => {
+            let create = create::of_select_into(query)?;
+            create::table(execution, &create).await
+        }
+        _ if !query.locks.is_empty() => locking::run(execution, query).await,
+        _ => run(execution, parsed).await,
+    }
+}
+
+/// `INSERT`, `UPDATE` or `DELETE`, with what the `WITH` ahead of it names.
+pub(super) async fn change(execution: &mut Execution<'_>, query: &Query) -> Result<Outcome> {
     match (query.body.as_ref(), query.with.as_ref()) {
         (SetExpr::Insert(Statement::Insert(change)), with) => {
             insert::run(execution, &insert_with(change, with)).await
@@ -32,8 +50,7 @@ pub(super) async fn run_or_change(
         (SetExpr::Delete(Statement::Delete(change)), with) => {
             delete::run(execution, change, with).await
         }
-        _ if !query.locks.is_empty() => locking::run(execution, query).await,
-        _ => run(execution, parsed).await,
+        _ => Err(Error::internal("a query was taken for a change of rows")),
     }
 }
 

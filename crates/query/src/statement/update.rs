@@ -8,8 +8,8 @@ use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Expr, Ident, SelectItem, TableFactor, TableWithJoins, Update,
-    UpdateTableFromKind, With,
+    Assignment, AssignmentTarget, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    Query, SelectItem, SetExpr, TableFactor, TableWithJoins, Update, UpdateTableFromKind, With,
 };
 use thalweg_store::arrow_schema;
 use thalweg_types::{Error, Identity, Result, RowId, SqlState, TableSchema};
@@ -130,8 +130,66 @@ fn pairs(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
         (AssignmentTarget::Tuple(names), Expr::Nested(value)) if names.len() == 1 => {
             Ok(vec![(last(&names[0])?, value.as_ref().clone())])
         }
-        _ => Err(unsupported()),
+        (AssignmentTarget::Tuple(names), Expr::Subquery(query)) => {
+            let values = (0..names.len()).map(|place| one_column(query, place, names.len()));
+            let names = names.iter().map(last);
+            names.zip(values).map(|(name, value)| Ok((name?, value?))).collect()
+        }
+        (AssignmentTarget::Tuple(names), value) => {
+            let values = row_of(value).ok_or_else(unsupported)?;
+            if values.len() != names.len() {
+                return Err(wrong_width());
+            }
+            names.iter().zip(values).map(|(name, value)| Ok((last(name)?, value))).collect()
+        }
     }
+}
+
+fn wrong_width() -> Error {
+    Error::new(SqlState::SYNTAX_ERROR, "number of columns does not match number of values")
+}
+
+/// The members of `ROW(…)`.
+fn row_of(value: &Expr) -> Option<Vec<Expr>> {
+    let Expr::Function(function) = value else { return None };
+    if !function.name.to_string().eq_ignore_ascii_case("row") {
+        return None;
+    }
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let members = list.args.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(member)) => Some(member.clone()),
+        _ => None,
+    });
+    members.collect()
+}
+
+/// One column of a subquery's row, as a subquery of its own.
+fn one_column(query: &Query, place: usize, width: usize) -> Result<Expr> {
+    let mut query = query.clone();
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        let is_wildcard = |item: &SelectItem| {
+            matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+        };
+        let is_listed = !select.projection.iter().any(is_wildcard);
+        if is_listed && select.projection.len() != width {
+            return Err(wrong_width());
+        }
+        // Without an order or DISTINCT, the other columns decide nothing.
+        if is_listed && query.order_by.is_none() && select.distinct.is_none() {
+            select.projection = vec![select.projection.swap_remove(place)];
+            return Ok(Expr::Subquery(Box::new(query)));
+        }
+    }
+    let names: Vec<String> = (0..width).map(|place| format!("\"__{place}\"")).collect();
+    let columns = names.join(", ");
+    let text = format!("SELECT {} FROM (SELECT 1) AS \"__row\"({columns})", names[place]);
+    let mut outer = ast_tools::query(&text)?;
+    if let SetExpr::Select(select) = outer.body.as_mut()
+        && let TableFactor::Derived { subquery, .. } = &mut select.from[0].relation
+    {
+        **subquery = query;
+    }
+    Ok(Expr::Subquery(Box::new(outer)))
 }
 
 fn value_for(target: &Target, position: usize, value: Expr) -> Result<Expr> {

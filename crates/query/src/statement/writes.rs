@@ -70,6 +70,7 @@ fn changed_by(query: &Query) -> Option<String> {
         SetExpr::Insert(change) | SetExpr::Update(change) | SetExpr::Delete(change) => {
             return named(change);
         }
+        SetExpr::Select(select) if select.into.is_some() => return Some("SELECT INTO".to_owned()),
         SetExpr::Query(inner) => {
             if let Some(command) = changed_by(inner) {
                 return Some(command);

@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 use thalweg_formats::text::jsonb;
 use thalweg_types::{Error, Result, SqlState};
 
+use super::super::made::{Made, Text};
 use crate::cast::{is_text, to_text};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -24,19 +25,24 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         ("jsonb_build_array", Shape::Array, ""),
         ("to_json", Shape::Value, ""),
         ("to_jsonb", Shape::Value, ""),
-        ("json_agg_items", Shape::Items, ""),
-        ("jsonb_agg_items", Shape::Items, ""),
+        ("json_row", Shape::Row, ":"),
+        ("json_row_of_list", Shape::Row, ":"),
+        ("json_agg_items", Shape::Items, ", "),
+        ("json_agg_rows", Shape::Items, ", \n "),
+        ("jsonb_agg_items", Shape::Items, ", "),
         ("json_object_items", Shape::Pairs, " : "),
         ("jsonb_object_items", Shape::Pairs, ": "),
     ]
     .into_iter()
-    .map(|(name, shape, colon)| Arc::new(ScalarUDF::from(Build::new(name, shape, colon))))
+    .map(|(name, shape, mark)| Arc::new(ScalarUDF::from(Build::new(name, shape, mark))))
     .collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Shape {
     Object,
+    /// An object without a blank in it.
+    Row,
     Array,
     Value,
     /// The items of one array, each of them JSON, as `json_agg` writes them.
@@ -49,18 +55,19 @@ enum Shape {
 struct Build {
     name: &'static str,
     shape: Shape,
-    colon: &'static str,
+    /// What stands between the name and the value of a member, or between items.
+    mark: &'static str,
     signature: Signature,
 }
 
 impl Build {
-    fn new(name: &'static str, shape: Shape, colon: &'static str) -> Build {
+    fn new(name: &'static str, shape: Shape, mark: &'static str) -> Build {
         let signature = match shape {
             Shape::Value | Shape::Items => TypeSignature::Any(1),
             Shape::Pairs => TypeSignature::Any(2),
             _ => TypeSignature::OneOf(vec![TypeSignature::Nullary, TypeSignature::VariadicAny]),
         };
-        Build { name, shape, colon, signature: Signature::new(signature, Volatility::Immutable) }
+        Build { name, shape, mark, signature: Signature::new(signature, Volatility::Immutable) }
     }
 
     /// Whether it makes `jsonb`.
@@ -79,7 +86,7 @@ impl Build {
             && let ArrowType::List(_) = column.data_type()
         {
             let items = to_text(column.as_list::<i32>().values())?;
-            return Ok(Arc::new(joined(column, items.as_string_view(), ", ")));
+            return joined(column, items.as_string_view(), self.mark);
         }
         if let (Shape::Pairs, [keys, values]) = (self.shape, columns) {
             return self.pairs(keys, values);
@@ -90,17 +97,22 @@ impl Build {
             .map(|(column, field)| json_of(column, field))
             .collect::<Result<Vec<_>>>()?;
         if let (Shape::Value, Some(value)) = (self.shape, values.first()) {
-            return Ok(Arc::new(value.clone()));
+            return Ok(Arc::clone(value));
         }
+        let values: Vec<&StringViewArray> =
+            values.iter().map(|value| value.as_string_view()).collect();
         let keys = columns.iter().step_by(2).map(to_text).collect::<Result<Vec<_>>>()?;
-        let built = (0..rows).map(|row| match self.shape {
-            Shape::Object => self.object(&keys, &values, row),
-            _ => {
-                let items: Vec<&str> = values.iter().map(|value| shown(value, row)).collect();
-                Ok(format!("[{}]", items.join(", ")))
-            }
-        });
-        Ok(Arc::new(built.map(|row| row.map(Some)).collect::<Result<StringViewArray>>()?))
+        let mut made = Made::default();
+        for row in 0..rows {
+            made.write(|text| match self.shape {
+                Shape::Object | Shape::Row => self.object(&keys, &values, row, text),
+                _ => {
+                    let items = values.iter().map(|value| shown(value, row));
+                    write_array(items, ", ", text)
+                }
+            })?;
+        }
+        Ok(made.finish())
     }
 
     /// Objects of keys and values that lie in two lists, the values as JSON.
@@ -113,41 +125,78 @@ impl Build {
         let keys = to_text(key_lists.values())?;
         let values = to_text(value_lists.values())?;
         let values = values.as_string_view();
-        let written = (0..key_lists.len()).map(|row| {
+        let mut made = Made::default();
+        for row in 0..key_lists.len() {
             if key_lists.is_null(row) {
-                return Ok(None);
+                made.null();
+                continue;
             }
             let (from, to) = (key_lists.value_offsets()[row], key_lists.value_offsets()[row + 1]);
             let first = value_lists.value_offsets()[row] as usize;
-            let mut members = Vec::new();
-            for (place, key) in (from as usize..to as usize).enumerate() {
-                let key =
-                    key_of(&keys, key).ok_or_else(|| null_key("field name must not be null"))?;
-                members.push((key, shown(values, first + place)));
-            }
-            let members = members.iter();
-            let written =
-                members.map(|(key, value)| format!("{}{}{value}", quoted(key), self.colon));
-            // The blanks are PostgreSQL's.
-            Ok(Some(format!("{{ {} }}", written.collect::<Vec<_>>().join(", "))))
-        });
-        Ok(Arc::new(written.collect::<Result<StringViewArray>>()?))
+            made.write(|text| {
+                // The blanks are PostgreSQL's.
+                text.push("{ ")?;
+                for (place, key) in (from as usize..to as usize).enumerate() {
+                    let key = key_of(&keys, key)
+                        .ok_or_else(|| null_key("field name must not be null"))?;
+                    let comma = if place > 0 { ", " } else { "" };
+                    self.member(comma, key, shown(values, first + place), text)?;
+                }
+                text.push(" }")
+            })?;
+        }
+        Ok(made.finish())
     }
 
-    fn object(&self, keys: &[ArrayRef], values: &[StringViewArray], row: usize) -> Result<String> {
-        let members = keys.iter().zip(values.iter().skip(1).step_by(2)).map(|(key, value)| {
+    fn object(
+        &self,
+        keys: &[ArrayRef],
+        values: &[&StringViewArray],
+        row: usize,
+        text: &mut Text,
+    ) -> Result<()> {
+        let between = if self.shape == Shape::Row { "," } else { ", " };
+        text.push("{")?;
+        for (place, (key, value)) in keys.iter().zip(values.iter().skip(1).step_by(2)).enumerate() {
             let key = key_of(key, row)
                 .ok_or_else(|| null_key("null value not allowed for object key"))?;
-            Ok(format!("{}{}{}", quoted(key), self.colon, shown(value, row)))
-        });
-        Ok(format!("{{{}}}", members.collect::<Result<Vec<_>>>()?.join(", ")))
+            let comma = if place > 0 { between } else { "" };
+            self.member(comma, key, shown(value, row), text)?;
+        }
+        text.push("}")
     }
+
+    fn member(&self, comma: &str, key: &str, value: &str, text: &mut Text) -> Result<()> {
+        let key = quoted(key);
+        [comma, &key, self.mark, value].into_iter().try_for_each(|piece| text.push(piece))
+    }
+}
+
+fn write_array<'t>(
+    items: impl Iterator<Item = &'t str>,
+    comma: &str,
+    text: &mut Text,
+) -> Result<()> {
+    text.push("[")?;
+    for (place, item) in items.enumerate() {
+        if place > 0 {
+            text.push(comma)?;
+        }
+        text.push(item)?;
+    }
+    text.push("]")
 }
 
 /// The values in the text that `jsonb` has of each.
 fn in_one_text(values: &ArrayRef) -> Result<ArrayRef> {
-    let values = values.as_string_view().iter().map(|text| text.map(jsonb).transpose());
-    Ok(Arc::new(values.collect::<Result<StringViewArray>>()?))
+    let mut made = Made::default();
+    for text in values.as_string_view() {
+        match text {
+            Some(text) => made.write(|made| made.push(&jsonb(text)?))?,
+            None => made.null(),
+        }
+    }
+    Ok(made.finish())
 }
 
 fn key_of(keys: &ArrayRef, row: usize) -> Option<&str> {
@@ -168,39 +217,46 @@ fn quoted(text: &str) -> String {
 }
 
 /// Each value as JSON; NULL stays NULL.
-fn json_of(column: &ArrayRef, field: &Field) -> Result<StringViewArray> {
+fn json_of(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     let texts = to_text(column)?;
-    let texts = texts.as_string_view();
     let data_type = column.data_type();
     let is_json = is_text(data_type) && super::is_json(field);
     if is_json || data_type.is_integer() || *data_type == ArrowType::Boolean {
-        return Ok(texts.clone());
+        return Ok(texts);
     }
     if let ArrowType::List(item) = data_type {
         let items = json_of(column.as_list::<i32>().values(), item)?;
-        return Ok(joined(column, &items, ","));
+        return joined(column, items.as_string_view(), ",");
     }
     let is_number = data_type.is_numeric();
     let is_moment = matches!(data_type, ArrowType::Timestamp(_, _));
-    let write = |text: &str| match text {
-        "NaN" | "Infinity" | "-Infinity" => quoted(text),
-        text if is_number => text.to_string(),
-        text if is_moment => quoted(&text.replacen(' ', "T", 1)),
-        text => quoted(text),
-    };
-    Ok(texts.iter().map(|text| text.map(write)).collect())
+    let mut made = Made::default();
+    for text in texts.as_string_view() {
+        match text {
+            Some(text @ ("NaN" | "Infinity" | "-Infinity")) => made.value(&quoted(text)),
+            Some(text) if is_number => made.value(text),
+            Some(text) if is_moment => made.value(&quoted(&text.replacen(' ', "T", 1))),
+            Some(text) => made.write(|made| made.push(&quoted(text)))?,
+            None => made.null(),
+        }
+    }
+    Ok(made.finish())
 }
 
 /// The lists of a column, of whose items the JSON is given.
-fn joined(column: &ArrayRef, items: &StringViewArray, comma: &str) -> StringViewArray {
+fn joined(column: &ArrayRef, items: &StringViewArray, comma: &str) -> Result<ArrayRef> {
     let lists = column.as_list::<i32>();
     let offsets = lists.value_offsets();
-    let written = (0..lists.len()).map(|row| {
+    let mut made = Made::default();
+    for row in 0..lists.len() {
+        if lists.is_null(row) {
+            made.null();
+            continue;
+        }
         let range = offsets[row] as usize..offsets[row + 1] as usize;
-        let items: Vec<&str> = range.map(|at| shown(items, at)).collect();
-        lists.is_valid(row).then(|| format!("[{}]", items.join(comma)))
-    });
-    written.collect()
+        made.write(|text| write_array(range.map(|at| shown(items, at)), comma, text))?;
+    }
+    Ok(made.finish())
 }
 
 impl ScalarUDFImpl for Build {

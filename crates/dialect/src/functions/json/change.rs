@@ -75,7 +75,7 @@ fn converted(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 }
 
 /// The steps of each path, which may be written as an array's text.
-fn paths(column: &ArrayRef) -> Result<Vec<Option<Vec<String>>>> {
+pub(super) fn paths(column: &ArrayRef) -> Result<Vec<Option<Vec<String>>>> {
     let text = DataType::Text { max_chars: None };
     let lists = converted(column, &DataType::Array(Box::new(text)))?;
     let lists = lists.as_list::<i32>();

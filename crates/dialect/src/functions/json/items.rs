@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, ListBuilder, StringViewBuilder};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::logical_expr::ScalarUDF;
-use serde_json::Value;
+use thalweg_formats::text::{JsonParts, json_parts, jsonb};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::super::define::{Compute, Function};
@@ -18,17 +18,41 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     };
     vec![
         list_of("json_elements", json_item(), |columns| {
-            lists(&columns[0], json_item(), |value| Ok(elements(value)?.map(to_json).collect()))
+            lists(&columns[0], json_item(), |text| Ok(as_written(elements(text)?)))
+        }),
+        list_of("jsonb_elements", jsonb_item(), |columns| {
+            lists(&columns[0], jsonb_item(), |text| Ok(as_written(elements(&jsonb(text)?)?)))
         }),
         list_of("json_elements_text", text_item(), |columns| {
-            lists(&columns[0], text_item(), |value| Ok(elements(value)?.map(to_text).collect()))
+            lists(&columns[0], text_item(), |text| Ok(as_text(elements(text)?)))
         }),
-        list_of("json_keys", text_item(), |columns| lists(&columns[0], text_item(), keys)),
+        list_of("json_keys", text_item(), |columns| {
+            lists(&columns[0], text_item(), |text| keys("json_object_keys", text))
+        }),
+        list_of("jsonb_keys", text_item(), |columns| {
+            lists(&columns[0], text_item(), |text| keys("jsonb_object_keys", &jsonb(text)?))
+        }),
+        list_of("json_members", json_item(), |columns| {
+            lists(&columns[0], json_item(), |text| Ok(as_written(values(text)?)))
+        }),
+        list_of("jsonb_members", jsonb_item(), |columns| {
+            lists(&columns[0], jsonb_item(), |text| Ok(as_written(values(&jsonb(text)?)?)))
+        }),
+        list_of("json_members_text", text_item(), |columns| {
+            lists(&columns[0], text_item(), |text| Ok(as_text(values(text)?)))
+        }),
+        list_of("jsonb_members_text", text_item(), |columns| {
+            lists(&columns[0], text_item(), |text| Ok(as_text(values(&jsonb(text)?)?)))
+        }),
     ]
 }
 
 fn json_item() -> FieldRef {
     Arc::new(arrow_field("item", &DataType::Json, true))
+}
+
+fn jsonb_item() -> FieldRef {
+    Arc::new(arrow_field("item", &DataType::Jsonb, true))
 }
 
 fn text_item() -> FieldRef {
@@ -38,7 +62,7 @@ fn text_item() -> FieldRef {
 fn lists(
     column: &ArrayRef,
     item: FieldRef,
-    members: impl Fn(Value) -> Result<Vec<Option<String>>>,
+    members: impl Fn(&str) -> Result<Vec<Option<String>>>,
 ) -> Result<ArrayRef> {
     let mut lists = ListBuilder::new(StringViewBuilder::new()).with_field(item);
     for text in column.as_string_view() {
@@ -46,51 +70,50 @@ fn lists(
             lists.append_null();
             continue;
         };
-        let value = serde_json::from_str(text).map_err(|error| {
-            let told = "invalid input syntax for type json";
-            Error::new(SqlState::INVALID_TEXT_REPRESENTATION, told).with_detail(error.to_string())
-        })?;
-        members(value)?.into_iter().for_each(|member| lists.values().append_option(member));
+        members(text)?.into_iter().for_each(|member| lists.values().append_option(member));
         lists.append(true);
     }
     Ok(Arc::new(lists.finish()))
 }
 
-fn elements(value: Value) -> Result<impl Iterator<Item = Value>> {
-    let refused = |what: &str| {
-        let told = format!("cannot extract elements from {what}");
-        Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told))
-    };
-    match value {
-        Value::Array(items) => Ok(items.into_iter()),
-        Value::Object(_) => refused("an object"),
-        _ => refused("a scalar"),
+fn refused(message: String) -> Error {
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+fn elements(text: &str) -> Result<Vec<&str>> {
+    match json_parts(text)? {
+        JsonParts::Array(items) => Ok(items),
+        JsonParts::Object(_) => Err(refused("cannot extract elements from an object".to_owned())),
+        JsonParts::Scalar => Err(refused("cannot extract elements from a scalar".to_owned())),
     }
 }
 
-fn to_json(value: Value) -> Option<String> {
-    Some(value.to_string())
+fn values(text: &str) -> Result<Vec<&str>> {
+    match json_parts(text)? {
+        JsonParts::Object(members) => Ok(members.into_iter().map(|(_, value)| value).collect()),
+        JsonParts::Array(_) => Err(refused("cannot deconstruct an array as an object".to_owned())),
+        JsonParts::Scalar => Err(refused("cannot deconstruct a scalar".to_owned())),
+    }
+}
+
+fn keys(function: &str, text: &str) -> Result<Vec<Option<String>>> {
+    match json_parts(text)? {
+        JsonParts::Object(members) => Ok(members.into_iter().map(|(key, _)| Some(key)).collect()),
+        JsonParts::Array(_) => Err(refused(format!("cannot call {function} on an array"))),
+        JsonParts::Scalar => Err(refused(format!("cannot call {function} on a scalar"))),
+    }
+}
+
+fn as_written(parts: Vec<&str>) -> Vec<Option<String>> {
+    parts.into_iter().map(|part| Some(part.to_owned())).collect()
 }
 
 /// Strings without their quotes, and null as NULL.
-fn to_text(value: Value) -> Option<String> {
-    match value {
-        Value::Null => None,
-        Value::String(text) => Some(text),
-        other => Some(other.to_string()),
-    }
-}
-
-fn keys(value: Value) -> Result<Vec<Option<String>>> {
-    match value {
-        Value::Object(members) => Ok(members.into_iter().map(|(key, _)| Some(key)).collect()),
-        Value::Array(_) => {
-            let told = "cannot call json_object_keys on an array";
-            Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told))
-        }
-        _ => {
-            let told = "cannot call json_object_keys on a scalar";
-            Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told))
-        }
-    }
+fn as_text(parts: Vec<&str>) -> Vec<Option<String>> {
+    let text = |part: &str| match part {
+        "null" => None,
+        quoted if quoted.starts_with('"') => serde_json::from_str(quoted).ok(),
+        other => Some(other.to_owned()),
+    };
+    parts.into_iter().map(text).collect()
 }

@@ -4,17 +4,19 @@ use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::ExprSchemable;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Expr, GeneratedAs, IndexColumn,
-    SqlOption, TableConstraint, Value,
+    ColumnDef, ColumnOption, CreateTable, CreateTableLike, CreateTableLikeDefaults,
+    CreateTableLikeKind, CreateTableOptions, Expr, GeneratedAs, IndexColumn, SqlOption,
+    TableConstraint, Value,
 };
 use thalweg_dialect::types::{column_type, is_serial};
 use thalweg_store::arrow_schema;
+use thalweg_txn::Privilege;
 use thalweg_types::{
     Check, Column, ColumnId, DataType, Error, Identity, Key, Result, SqlState, TableId, TableSchema,
 };
 
 use super::super::rows::{compile, evaluate_default};
-use super::super::{Execution, folded};
+use super::super::{Execution, Target, folded};
 use super::check_names;
 use crate::statement::target::QualifiedName;
 
@@ -30,8 +32,6 @@ pub(in crate::statement) struct Definition {
 pub(super) fn reject_unsupported(create: &CreateTable) -> Result<()> {
     let what = if create.temporary {
         "CREATE TEMPORARY TABLE"
-    } else if create.like.is_some() {
-        "CREATE TABLE ... LIKE"
     } else if create.inherits.is_some() {
         "INHERITS"
     } else if create.partition_by.is_some() || create.partition_of.is_some() {
@@ -40,6 +40,21 @@ pub(super) fn reject_unsupported(create: &CreateTable) -> Result<()> {
         return Ok(());
     };
     Err(Error::unsupported(what))
+}
+
+/// The columns of another table, without what numbers its rows; with defaults where asked for.
+fn columns_like(like: &CreateTableLike, execution: &Execution<'_>) -> Result<Vec<Column>> {
+    let model = Target::find(&execution.names.catalog(), &like.name)?;
+    model.require(execution, Privilege::Select)?;
+    let with_defaults = matches!(like.defaults, Some(CreateTableLikeDefaults::Including));
+    let columns = model.schema().columns.iter().enumerate();
+    let columns = columns.map(|(index, column)| Column {
+        id: ColumnId(index as u32),
+        default: column.default.clone().filter(|_| with_defaults),
+        identity: None,
+        ..column.clone()
+    });
+    Ok(columns.collect())
 }
 
 impl Definition {
@@ -54,7 +69,11 @@ impl Definition {
             checks: Vec::new(),
             shard_key: shard_key(&create.table_options)?,
         };
-        if create.query.is_none() {
+        if let Some(CreateTableLikeKind::Parenthesized(like) | CreateTableLikeKind::Plain(like)) =
+            &create.like
+        {
+            definition.columns = columns_like(like, execution)?;
+        } else if create.query.is_none() {
             for (index, column) in create.columns.iter().enumerate() {
                 let column = column_of(column, ColumnId(index as u32), execution)?;
                 definition.columns.push(column);

@@ -1,0 +1,71 @@
+//! DataFusion's functions of texts, which are asked first whether there is room for what they make.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType as ArrowType, FieldRef};
+use datafusion::common::Result as PlanResult;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+
+use super::made::allow_all;
+
+/// The functions, and how much longer than what they are given their results may be.
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    use datafusion::functions::{core, encoding, string, unicode};
+    [
+        (string::upper(), 3),
+        (string::lower(), 3),
+        (unicode::initcap(), 3),
+        (unicode::reverse(), 1),
+        (unicode::translate(), 4),
+        (core::overlay(), 2),
+        (encoding::encode(), 2),
+    ]
+    .into_iter()
+    .map(|(inner, times)| Arc::new(ScalarUDF::from(Guarded { inner, times })))
+    .collect()
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Guarded {
+    inner: Arc<ScalarUDF>,
+    times: usize,
+}
+
+impl ScalarUDFImpl for Guarded {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
+        self.inner.return_type(arg_types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+
+    fn coerce_types(&self, arg_types: &[ArrowType]) -> PlanResult<Vec<ArrowType>> {
+        self.inner.coerce_types(arg_types)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        for argument in &args.args {
+            if let ColumnarValue::Array(column) = argument {
+                allow_all(column, self.times)
+                    .map_err(|error| DataFusionError::External(Box::new(error)))?;
+            }
+        }
+        self.inner.invoke_with_args(args)
+    }
+}

@@ -1,0 +1,180 @@
+//! Texts put together from others: `||`, `concat`, `replace`, `array_to_string`.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use arrow::compute::cast;
+use arrow::datatypes::DataType as ArrowType;
+use datafusion::logical_expr::{Expr, ScalarUDF, TypeSignature};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::define::Function;
+use super::made::Made;
+use super::text::shown;
+use crate::cast::to_text;
+
+const TEXT: ArrowType = ArrowType::Utf8View;
+
+static CONCATENATION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    Function::new("text_concatenation", &[&[TEXT, TEXT]], TEXT, concatenate).into_udf()
+});
+
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    let lists = TypeSignature::OneOf(vec![TypeSignature::Any(2), TypeSignature::Any(3)]);
+    vec![
+        Function::signed("concat", TypeSignature::VariadicAny, TEXT, concat).into_udf(),
+        Function::signed("concat_ws", TypeSignature::VariadicAny, TEXT, concat_with).into_udf(),
+        Function::new("replace", &[&[TEXT, TEXT, TEXT]], TEXT, replace).into_udf(),
+        Function::signed("array_to_string", lists, TEXT, array_to_string).into_udf(),
+        Arc::clone(&CONCATENATION),
+    ]
+}
+
+/// `left || right`
+pub(crate) fn concatenation(left: Expr, right: Expr) -> Expr {
+    CONCATENATION.call(vec![left, right])
+}
+
+fn concatenate(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let (left, right) = (columns[0].as_string_view(), columns[1].as_string_view());
+    let mut made = Made::default();
+    let mut both = String::new();
+    for pair in left.iter().zip(right) {
+        let (Some(left), Some(right)) = pair else {
+            made.null();
+            continue;
+        };
+        made.allow(left.len() + right.len())?;
+        both.clear();
+        both.push_str(left);
+        both.push_str(right);
+        made.value(&both);
+    }
+    Ok(made.finish())
+}
+
+/// NULLs are left out.
+fn concat(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let texts = columns.iter().map(shown).collect::<Result<Vec<_>>>()?;
+    let rows = columns.first().map_or(0, |column| column.len());
+    let mut made = Made::default();
+    for row in 0..rows {
+        let texts = texts.iter().map(|text| text.as_string_view());
+        let mut texts = texts.filter(|text| text.is_valid(row)).map(|text| text.value(row));
+        made.write(|joined| texts.try_for_each(|text| joined.push(text)))?;
+    }
+    Ok(made.finish())
+}
+
+/// `concat_ws(separator, …)`, NULL only where the separator is.
+fn concat_with(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let texts = columns.iter().map(shown).collect::<Result<Vec<_>>>()?;
+    let Some((separators, texts)) = texts.split_first() else {
+        return Err(Error::new(SqlState::UNDEFINED_FUNCTION, "concat_ws takes a separator"));
+    };
+    let mut made = Made::default();
+    for (row, separator) in separators.as_string_view().iter().enumerate() {
+        let Some(separator) = separator else {
+            made.null();
+            continue;
+        };
+        let texts = texts.iter().map(|text| text.as_string_view());
+        let texts = texts.filter(|text| text.is_valid(row)).map(|text| text.value(row));
+        join(&mut made, texts, separator)?;
+    }
+    Ok(made.finish())
+}
+
+fn join<'t>(made: &mut Made, texts: impl Iterator<Item = &'t str>, separator: &str) -> Result<()> {
+    made.write(|joined| {
+        for (place, text) in texts.enumerate() {
+            if place > 0 {
+                joined.push(separator)?;
+            }
+            joined.push(text)?;
+        }
+        Ok(())
+    })
+}
+
+fn replace(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let [texts, olds, news] = columns else {
+        return Err(Error::internal("replace takes three texts"));
+    };
+    let rows = texts.as_string_view().iter().zip(olds.as_string_view()).zip(news.as_string_view());
+    let mut made = Made::default();
+    for row in rows {
+        let ((Some(text), Some(old)), Some(new)) = row else {
+            made.null();
+            continue;
+        };
+        if old.is_empty() {
+            made.allow(text.len())?;
+            made.value(text);
+            continue;
+        }
+        let found = text.matches(old).count();
+        made.allow(
+            (text.len() - found * old.len()).saturating_add(found.saturating_mul(new.len())),
+        )?;
+        made.value(&text.replace(old, new));
+    }
+    Ok(made.finish())
+}
+
+/// `array_to_string(array, separator, what NULL is called)`; NULLs without a name are left out.
+fn array_to_string(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let lists = as_list(&columns[0])?;
+    let Some(lists) = lists else {
+        return Ok(arrow::array::new_null_array(&TEXT, columns[0].len()));
+    };
+    let separators = to_text(&columns[1])?;
+    let names = columns.get(2).map(to_text).transpose()?;
+    let names: Option<&StringViewArray> = names.as_ref().map(|names| names.as_string_view());
+    let (items, bounds) = items_of(&lists);
+    let items = shown(&items)?;
+    let items = items.as_string_view();
+    let mut made = Made::default();
+    for (row, separator) in separators.as_string_view().iter().enumerate() {
+        let (Some(separator), true) = (separator, lists.is_valid(row)) else {
+            made.null();
+            continue;
+        };
+        let name = names.filter(|names| names.is_valid(row)).map(|names| names.value(row));
+        let texts = (bounds[row]..bounds[row + 1]).filter_map(|at| match items.is_valid(at) {
+            true => Some(items.value(at)),
+            false => name,
+        });
+        join(&mut made, texts, separator)?;
+    }
+    Ok(made.finish())
+}
+
+/// The column as lists of one kind; nothing for a column of NULLs.
+fn as_list(column: &ArrayRef) -> Result<Option<ArrayRef>> {
+    let item = match column.data_type() {
+        ArrowType::Null => return Ok(None),
+        ArrowType::List(_) => return Ok(Some(Arc::clone(column))),
+        ArrowType::LargeList(item) | ArrowType::FixedSizeList(item, _) => Arc::clone(item),
+        _ => {
+            let told = "function array_to_string does not exist for the given argument types";
+            return Err(Error::new(SqlState::UNDEFINED_FUNCTION, told));
+        }
+    };
+    let lists = cast(column, &ArrowType::List(item));
+    lists.map(Some).map_err(|error| crate::errors::from_arrow_error(&error))
+}
+
+/// The items of all lists, of lists in them too, and where those of each row begin.
+fn items_of(lists: &ArrayRef) -> (ArrayRef, Vec<usize>) {
+    let lists = lists.as_list::<i32>();
+    let mut bounds: Vec<usize> = lists.value_offsets().iter().map(|at| *at as usize).collect();
+    let mut items = Arc::clone(lists.values());
+    while let Some(inner) = items.clone().as_list_opt::<i32>() {
+        for bound in &mut bounds {
+            *bound = inner.value_offsets()[*bound] as usize;
+        }
+        items = Arc::clone(inner.values());
+    }
+    (items, bounds)
+}

@@ -1,0 +1,220 @@
+//! Operators of `jsonb` that make other documents: `||`, `-` and `#-`; and those that look for
+//! several keys, `?|` and `?&`.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::datatypes::{DataType as ArrowType, Int64Type};
+use datafusion::logical_expr::ScalarUDF;
+use thalweg_formats::text::{JsonParts, json_parts, jsonb};
+use thalweg_types::{DataType, Error, Result, SqlState};
+
+use super::super::define::{Compute, Function};
+use super::super::made::Made;
+use super::change::paths;
+use super::json_field;
+use crate::types::arrow_type;
+
+const TEXT: ArrowType = ArrowType::Utf8View;
+
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    let texts = arrow_type(&DataType::Array(Box::new(DataType::Text { max_chars: None })));
+    let makes = |name, second: &ArrowType, compute: Compute| {
+        let arguments: &[&[ArrowType]] = &[&[TEXT, second.clone()]];
+        Function::new(name, arguments, TEXT, compute).returning_field(json_field(name)).into_udf()
+    };
+    let asks = |name, compute: Compute| {
+        Function::new(name, &[&[TEXT, texts.clone()]], ArrowType::Boolean, compute).into_udf()
+    };
+    vec![
+        makes("jsonb_concat", &TEXT, |columns| {
+            let right = columns[1].as_string_view();
+            each(columns, |left, row| both(left, right.value(row)))
+        }),
+        makes("jsonb_delete", &TEXT, |columns| {
+            let keys = columns[1].as_string_view();
+            each(columns, |document, row| without(document, &[keys.value(row)]))
+        }),
+        makes("jsonb_delete_item", &ArrowType::Int64, |columns| {
+            let places = columns[1].as_primitive::<Int64Type>();
+            each(columns, |document, row| without_item(document, places.value(row)))
+        }),
+        makes("jsonb_delete_keys", &texts, |columns| {
+            let keys = columns[1].as_list::<i32>();
+            each(columns, |document, row| {
+                let keys = keys.value(row);
+                without(document, &keys.as_string_view().iter().flatten().collect::<Vec<_>>())
+            })
+        }),
+        Function::new(
+            "jsonb_delete_path",
+            &[&[TEXT, texts.clone()], &[TEXT, TEXT]],
+            TEXT,
+            |columns| {
+                let paths = paths(&columns[1])?;
+                each(columns, |document, row| match &paths[row] {
+                    Some(path) => without_path(document, path),
+                    None => Ok(document.to_owned()),
+                })
+            },
+        )
+        .returning_field(json_field("jsonb_delete_path"))
+        .into_udf(),
+        asks("jsonb_exists_any", |columns| keys(columns, |found, _| found > 0)),
+        asks("jsonb_exists_all", |columns| keys(columns, |found, wanted| found == wanted)),
+    ]
+}
+
+/// What becomes of each document; NULL beside it makes it NULL.
+fn each(columns: &[ArrayRef], change: impl Fn(&str, usize) -> Result<String>) -> Result<ArrayRef> {
+    let documents = columns[0].as_string_view();
+    let mut made = Made::default();
+    for row in 0..documents.len() {
+        match columns.iter().all(|column| column.is_valid(row)) {
+            true => made.write(|text| text.push(&jsonb(&change(documents.value(row), row)?)?))?,
+            false => made.null(),
+        }
+    }
+    Ok(made.finish())
+}
+
+fn object(members: Vec<(String, &str)>) -> String {
+    let written = members
+        .into_iter()
+        .map(|(key, value)| format!("{}: {value}", serde_json::Value::from(key)));
+    format!("{{{}}}", written.collect::<Vec<_>>().join(", "))
+}
+
+fn array(items: &[&str]) -> String {
+    format!("[{}]", items.join(", "))
+}
+
+/// Two objects become one, in which the second one's members count; all else becomes an array.
+fn both(left: &str, right: &str) -> Result<String> {
+    let items = |parts, whole| match parts {
+        JsonParts::Array(items) => items,
+        _ => vec![whole],
+    };
+    Ok(match (json_parts(left)?, json_parts(right)?) {
+        (JsonParts::Object(mut members), JsonParts::Object(others)) => {
+            members.extend(others);
+            object(members)
+        }
+        (first, second) => {
+            let mut all = items(first, left);
+            all.extend(items(second, right));
+            array(&all)
+        }
+    })
+}
+
+fn refused(message: &str) -> Error {
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+/// Without the members of these names; of an array, without the texts.
+fn without(document: &str, keys: &[&str]) -> Result<String> {
+    match json_parts(document)? {
+        JsonParts::Object(mut members) => {
+            members.retain(|(key, _)| !keys.contains(&key.as_str()));
+            Ok(object(members))
+        }
+        JsonParts::Array(mut items) => {
+            items.retain(|item| !text_of(item).is_some_and(|text| keys.contains(&text.as_str())));
+            Ok(array(&items))
+        }
+        JsonParts::Scalar => Err(refused("cannot delete from scalar")),
+    }
+}
+
+/// The text that an item is, if it is one.
+fn text_of(item: &str) -> Option<String> {
+    serde_json::from_str(item).ok()
+}
+
+fn without_item(document: &str, place: i64) -> Result<String> {
+    match json_parts(document)? {
+        JsonParts::Array(mut items) => {
+            if let Some(place) = place_in(&items, place) {
+                items.remove(place);
+            }
+            Ok(array(&items))
+        }
+        JsonParts::Object(_) => Err(refused("cannot delete from object using integer index")),
+        JsonParts::Scalar => Err(refused("cannot delete from scalar")),
+    }
+}
+
+/// Places below 0 count from the end.
+fn place_in(items: &[&str], place: i64) -> Option<usize> {
+    let length = items.len() as i64;
+    let place = if place < 0 { place.checked_add(length)? } else { place };
+    (0..length).contains(&place).then_some(place as usize)
+}
+
+/// Without what lies at the end of a path; one that leads nowhere takes nothing away.
+fn without_path(document: &str, path: &[String]) -> Result<String> {
+    let parts = json_parts(document)?;
+    let Some((step, rest)) = path.split_first() else {
+        return match parts {
+            JsonParts::Scalar => Err(refused("cannot delete path in scalar")),
+            _ => Ok(document.to_owned()),
+        };
+    };
+    Ok(match parts {
+        JsonParts::Object(mut members) => {
+            let Some(place) = members.iter().position(|(key, _)| key == step) else {
+                return Ok(document.to_owned());
+            };
+            if rest.is_empty() {
+                members.remove(place);
+                return Ok(object(members));
+            }
+            let inner = deeper(members[place].1, rest)?;
+            members[place].1 = &inner;
+            object(members)
+        }
+        JsonParts::Array(mut items) => {
+            let place = step.parse().map_err(|_| {
+                let told = format!("path element at position 1 is not an integer: \"{step}\"");
+                Error::new(SqlState::INVALID_TEXT_REPRESENTATION, told)
+            })?;
+            let Some(place) = place_in(&items, place) else { return Ok(document.to_owned()) };
+            if rest.is_empty() {
+                items.remove(place);
+                return Ok(array(&items));
+            }
+            let inner = deeper(items[place], rest)?;
+            items[place] = &inner;
+            array(&items)
+        }
+        JsonParts::Scalar => return Err(refused("cannot delete path in scalar")),
+    })
+}
+
+fn deeper(document: &str, path: &[String]) -> Result<String> {
+    match json_parts(document)? {
+        JsonParts::Scalar => Ok(document.to_owned()),
+        _ => without_path(document, path),
+    }
+}
+
+/// Asks each document for keys, which are members, texts of an array, or the text that it is.
+fn keys(columns: &[ArrayRef], enough: fn(usize, usize) -> bool) -> Result<ArrayRef> {
+    let (documents, lists) = (columns[0].as_string_view(), columns[1].as_list::<i32>());
+    let found = (0..documents.len()).map(|row| {
+        if documents.is_null(row) || lists.is_null(row) {
+            return Ok(None);
+        }
+        let held: Vec<String> = match json_parts(documents.value(row))? {
+            JsonParts::Object(members) => members.into_iter().map(|(key, _)| key).collect(),
+            JsonParts::Array(items) => items.into_iter().filter_map(text_of).collect(),
+            JsonParts::Scalar => text_of(documents.value(row)).into_iter().collect(),
+        };
+        let wanted = lists.value(row);
+        let wanted: Vec<&str> = wanted.as_string_view().iter().flatten().collect();
+        let found = wanted.iter().filter(|key| held.iter().any(|held| held == *key)).count();
+        Ok(Some(enough(found, wanted.len())))
+    });
+    Ok(Arc::new(found.collect::<Result<BooleanArray>>()?))
+}

@@ -1,0 +1,142 @@
+//! Texts that functions make, and the limits that they have: a few characters of SQL must not take
+//! all of a machine's memory. How long a text gets is known, and checked, before it is there.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder};
+use arrow::datatypes::DataType as ArrowType;
+use thalweg_types::{Error, Result, SqlState};
+
+/// PostgreSQL's limit of one value.
+const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
+/// What the values of one column, which are in memory together, may take.
+const COLUMN_BYTES_MAX: usize = 4 << 30;
+
+/// The texts of one column, and what they take.
+#[derive(Default)]
+pub(super) struct Made {
+    texts: StringViewBuilder,
+    bytes: usize,
+}
+
+impl Made {
+    /// # Errors
+    /// Where a text of so many bytes is too long, or one too many.
+    pub(super) fn allow(&self, bytes: usize) -> Result<()> {
+        if bytes > VALUE_BYTES_MAX {
+            return Err(Error::new(SqlState::LIMIT_EXCEEDED, "requested length too large"));
+        }
+        allow_together(self.bytes.saturating_add(bytes))
+    }
+
+    pub(super) fn value(&mut self, text: &str) {
+        self.bytes += text.len();
+        self.texts.append_value(text);
+    }
+
+    pub(super) fn null(&mut self) {
+        self.texts.append_null();
+    }
+
+    /// One more text, which `write` puts together.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub(super) fn write(&mut self, write: impl FnOnce(&mut Text) -> Result<()>) -> Result<()> {
+        let mut text = Text { made: self, text: String::new() };
+        write(&mut text)?;
+        let text = text.text;
+        self.value(&text);
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> ArrayRef {
+        Arc::new(self.texts.finish())
+    }
+}
+
+/// A text that grows as far as it may.
+pub(super) struct Text<'m> {
+    made: &'m Made,
+    text: String,
+}
+
+impl Text<'_> {
+    /// # Errors
+    /// Where it becomes too long.
+    pub(super) fn push(&mut self, piece: &str) -> Result<()> {
+        self.made.allow(self.text.len().saturating_add(piece.len()))?;
+        self.text.push_str(piece);
+        Ok(())
+    }
+}
+
+/// # Errors
+/// Where so many bytes are too many for the values of one column.
+fn allow_together(bytes: usize) -> Result<()> {
+    if bytes <= COLUMN_BYTES_MAX {
+        return Ok(());
+    }
+    let message = "the texts of several rows are too long to be made together";
+    Err(Error::new(SqlState::OUT_OF_MEMORY, message)
+        .with_hint("Ask for shorter texts, or for fewer rows."))
+}
+
+/// Whether what is made of each text of a column, `times` as long at most, may be there together.
+/// Many rows may share one long text, what is made of them does not.
+///
+/// # Errors
+/// Where it would be too much.
+pub(super) fn allow_all(column: &ArrayRef, times: usize) -> Result<()> {
+    let bytes = match column.data_type() {
+        ArrowType::Utf8View => {
+            let lengths = column.as_string_view().lengths();
+            lengths.map(|length| length as usize).sum()
+        }
+        ArrowType::BinaryView => {
+            let lengths = column.as_binary_view().lengths();
+            lengths.map(|length| length as usize).sum()
+        }
+        // Others hold each text by itself.
+        _ => 0,
+    };
+    allow_together(usize::saturating_mul(bytes, times))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringViewArray;
+
+    use super::*;
+
+    #[test]
+    fn values_that_are_made_together_have_a_limit() {
+        let made = Made { bytes: COLUMN_BYTES_MAX - 10, ..Made::default() };
+        assert!(made.allow(10).is_ok());
+        assert_eq!(made.allow(11).unwrap_err().state().0, "53200");
+    }
+
+    #[test]
+    fn a_text_grows_to_the_limit_of_a_value() {
+        let mut made = Made::default();
+        let half = "x".repeat(VALUE_BYTES_MAX / 2);
+        let written = made.write(|text| {
+            text.push(&half)?;
+            text.push(&half)?;
+            text.push("xx")
+        });
+        assert_eq!(written.unwrap_err().state().0, "54000");
+        made.write(|text| text.push("short")).unwrap();
+        assert_eq!(made.finish().as_string_view().value(0), "short");
+    }
+
+    #[test]
+    fn rows_that_share_a_text_are_counted_each() {
+        let long = "x".repeat(1 << 20);
+        let shared = StringViewArray::from(vec![long.as_str()]);
+        let rows = arrow::array::UInt32Array::from(vec![0; 4_096]);
+        let column = arrow::compute::take(&shared, &rows, None).unwrap();
+        assert!(allow_all(&column, 1).is_ok());
+        assert_eq!(allow_all(&column, 2).unwrap_err().state().0, "53200");
+    }
+}

@@ -1,0 +1,264 @@
+//! Which columns the relations of a statement have.
+//!
+//! Most of what is written can be understood without: only some spellings need it, and only where
+//! [`tables_of`] finds one of them are the columns of tables looked up before planning. Derived
+//! tables and `WITH` are read off the statement. Where columns are not known, nobody guesses.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Join, JoinConstraint, ObjectName, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, Visit, Visitor,
+};
+
+use super::build::column_of;
+use super::figure::column_name;
+use super::names::normalized;
+use super::records;
+use super::using::{Scope, constraint_of};
+
+/// What a column without a name is called.
+const UNNAMED: &str = "?column?";
+
+/// The columns of tables and views, by the names that a statement calls them.
+#[derive(Default)]
+pub struct Tables(HashMap<String, Vec<String>>);
+
+impl Tables {
+    /// `name` is what the statement says, as [`tables_of`] gives it.
+    pub fn add(&mut self, name: &ObjectName, columns: Vec<String>) {
+        self.0.extend(key_of(name).map(|key| (key, columns)));
+    }
+}
+
+fn key_of(name: &ObjectName) -> Option<String> {
+    let parts = name.0.iter().map(|part| part.as_ident().map(normalized));
+    parts.collect::<Option<Vec<_>>>().map(|parts| parts.join("."))
+}
+
+/// The tables whose columns have to be known to understand a statement; mostly none.
+#[must_use]
+pub fn tables_of(statement: &Statement) -> Vec<ObjectName> {
+    struct Needs;
+    impl Visitor for Needs {
+        type Break = ();
+        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+            if needs_columns(select) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match records::takes_record(expr) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    #[derive(Default)]
+    struct Named(Vec<ObjectName>);
+    impl Visitor for Named {
+        type Break = ();
+        fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<()> {
+            if !self.0.contains(name) {
+                self.0.push(name.clone());
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut named = Named::default();
+    if statement.visit(&mut Needs).is_break() {
+        let _ = statement.visit(&mut named);
+    }
+    named.0
+}
+
+fn needs_columns(select: &Select) -> bool {
+    let merges = |join: &Join| {
+        let constraint = constraint_of(&join.join_operator);
+        matches!(constraint, Some(JoinConstraint::Using(_) | JoinConstraint::Natural))
+    };
+    let items = &select.projection;
+    (1..items.len()).any(|place| repeats(&items[place], &items[..place]))
+        || select.from.iter().any(|from| {
+            // Joins in parentheses are not looked into: they are rare.
+            from.joins.iter().any(merges) || matches!(from.relation, TableFactor::NestedJoin { .. })
+        })
+}
+
+/// What is known of relations at one place of a statement.
+#[derive(Default)]
+pub(super) struct Relations<'t> {
+    tables: Option<&'t Tables>,
+    /// What `WITH` names, the innermost last.
+    named: Vec<(String, Option<Vec<String>>)>,
+    /// How many of them each query around has.
+    counts: Vec<usize>,
+}
+
+impl<'t> Relations<'t> {
+    pub(super) fn new(tables: &'t Tables) -> Relations<'t> {
+        Relations { tables: Some(tables), ..Relations::default() }
+    }
+
+    /// Takes what a query's `WITH` names; to be followed by [`leave`](Relations::leave).
+    pub(super) fn enter(&mut self, query: &Query) {
+        let before = self.named.len();
+        for table in query.with.iter().flat_map(|with| &with.cte_tables) {
+            let columns = self.columns_of_query(&table.query);
+            let columns = columns.and_then(|columns| renamed(columns, Some(&table.alias)));
+            self.named.push((normalized(&table.alias.name), columns));
+        }
+        self.counts.push(self.named.len() - before);
+    }
+
+    pub(super) fn leave(&mut self) {
+        let count = self.counts.pop().unwrap_or(0);
+        self.named.truncate(self.named.len() - count);
+    }
+
+    fn table(&self, name: &ObjectName) -> Option<Vec<String>> {
+        if let [part] = name.0.as_slice() {
+            let name = normalized(part.as_ident()?);
+            if let Some((_, columns)) = self.named.iter().rev().find(|(named, _)| *named == name) {
+                return columns.clone();
+            }
+        }
+        self.tables?.0.get(&key_of(name)?).cloned()
+    }
+
+    /// The columns of one item of FROM, in order.
+    pub(super) fn columns_of(&self, factor: &TableFactor) -> Option<Vec<String>> {
+        match factor {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                renamed(self.table(name)?, alias.as_ref())
+            }
+            TableFactor::Derived { subquery, alias, .. } => {
+                renamed(self.columns_of_query(subquery)?, alias.as_ref())
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: Some(alias) } => {
+                renamed(Scope::of(table_with_joins, self)?.columns()?, Some(alias))
+            }
+            TableFactor::Table { alias: Some(alias), with_ordinality: false, .. }
+            | TableFactor::Function { alias: Some(alias), with_ordinality: false, .. }
+            | TableFactor::UNNEST { alias: Some(alias), with_ordinality: false, .. } => {
+                let columns = alias.columns.iter().map(|column| normalized(&column.name));
+                (!alias.columns.is_empty()).then(|| columns.collect())
+            }
+            _ => None,
+        }
+    }
+
+    fn columns_of_query(&self, query: &Query) -> Option<Vec<String>> {
+        if query.with.is_some() {
+            let mut inside =
+                Relations { tables: self.tables, named: self.named.clone(), counts: Vec::new() };
+            inside.enter(query);
+            return inside.columns_of_body(&query.body);
+        }
+        self.columns_of_body(&query.body)
+    }
+
+    fn columns_of_body(&self, body: &SetExpr) -> Option<Vec<String>> {
+        match body {
+            SetExpr::Select(select) => self.columns_of_select(select),
+            SetExpr::Query(query) => self.columns_of_query(query),
+            SetExpr::SetOperation { left, .. } => self.columns_of_body(left),
+            SetExpr::Values(values) => {
+                let width = values.rows.first()?.content.len();
+                Some((1..=width).map(|place| format!("column{place}")).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// The names and values of what `*` or `t.*` shows.
+    pub(super) fn shown_by(
+        &self,
+        select: &Select,
+        item: &SelectItem,
+    ) -> Option<Vec<(String, Expr)>> {
+        let scopes = || select.from.iter().map(|from| Scope::of(from, self));
+        match item {
+            SelectItem::Wildcard(options) if options.opt_exclude.is_none() => {
+                let mut shown = Vec::new();
+                for scope in scopes() {
+                    shown.append(&mut scope?.items()?);
+                }
+                Some(shown)
+            }
+            SelectItem::QualifiedWildcard(kind, options) if options.opt_exclude.is_none() => {
+                let wanted = qualifier(kind)?;
+                let scopes = scopes().collect::<Option<Vec<Scope>>>()?;
+                let mut relations = scopes.iter().flat_map(Scope::relations);
+                let relation = relations.find(|other| normalized(&other.name) == wanted)?;
+                let columns = relation.columns.as_ref()?.iter();
+                Some(columns.map(|name| (name.clone(), column_of(&relation.name, name))).collect())
+            }
+            _ => None,
+        }
+    }
+
+    fn columns_of_select(&self, select: &Select) -> Option<Vec<String>> {
+        let mut columns = Vec::new();
+        for item in &select.projection {
+            match item {
+                SelectItem::UnnamedExpr(expr) => {
+                    columns.push(column_name(expr).unwrap_or_else(|| UNNAMED.to_owned()));
+                }
+                SelectItem::ExprWithAlias { alias, .. } => columns.push(normalized(alias)),
+                wildcard => {
+                    let shown = self.shown_by(select, wildcard)?;
+                    columns.extend(shown.into_iter().map(|(name, _)| name));
+                }
+            }
+        }
+        Some(columns)
+    }
+}
+
+/// The columns under the names that an alias lists.
+fn renamed(mut columns: Vec<String>, alias: Option<&TableAlias>) -> Option<Vec<String>> {
+    let listed = alias.map_or(&[][..], |alias| &alias.columns);
+    if listed.len() > columns.len() {
+        return None;
+    }
+    for (column, given) in columns.iter_mut().zip(listed) {
+        *column = normalized(&given.name);
+    }
+    Some(columns)
+}
+
+/// The relation of `t.*`.
+fn qualifier(kind: &SelectItemQualifiedWildcardKind) -> Option<String> {
+    let SelectItemQualifiedWildcardKind::ObjectName(name) = kind else { return None };
+    name.0.last()?.as_ident().map(normalized)
+}
+
+/// Whether `*` or `t.*` shows what another one before it has shown.
+pub(super) fn repeats(item: &SelectItem, before: &[SelectItem]) -> bool {
+    match item {
+        SelectItem::Wildcard(_) => before.iter().any(|other| {
+            matches!(other, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+        }),
+        SelectItem::QualifiedWildcard(kind, _) => before.iter().any(|other| match other {
+            SelectItem::Wildcard(_) => true,
+            SelectItem::QualifiedWildcard(other, _) => qualifier(other) == qualifier(kind),
+            _ => false,
+        }),
+        _ => false,
+    }
+}
+
+/// What a relation is called in its query.
+pub(super) fn label(factor: &TableFactor) -> Option<Ident> {
+    match factor {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. }
+        | TableFactor::NestedJoin { alias: Some(alias), .. }
+        | TableFactor::UNNEST { alias: Some(alias), .. } => Some(alias.name.clone()),
+        TableFactor::Table { name, alias: None, args: None, .. } => {
+            name.0.last()?.as_ident().cloned()
+        }
+        _ => None,
+    }
+}
