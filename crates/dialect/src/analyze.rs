@@ -26,7 +26,7 @@ pub(crate) use self::unions::UnionTypes;
 pub(crate) use self::unknown::UnknownLiterals;
 use crate::cast::is_text;
 use crate::cast_function::CastFunction;
-use crate::functions::concatenation;
+use crate::functions::{concatenation, is_concatenation};
 use crate::types::TYPE_KEY;
 use crate::{arithmetic, types};
 
@@ -100,22 +100,32 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
 }
 
-/// `text || text`, which has limits as a function.
+/// `text || text`, which has limits as a function. Both operands are of one type by now; that of a
+/// long chain to the left is not asked for again and again.
 fn concatenated(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
-    let (left, right) = (binary.left.get_type(schema).ok()?, binary.right.get_type(schema).ok()?);
-    if !is_text(&left) || !is_text(&right) {
+    let wanted = binary.right.get_type(schema).ok()?;
+    if !is_text(&wanted) {
         return None;
     }
-    let view = |operand: &Expr, given: &ArrowType| match given {
+    let view = |operand: &Expr| match wanted {
         ArrowType::Utf8View => operand.clone(),
         _ => datafusion::logical_expr::cast(operand.clone(), ArrowType::Utf8View),
     };
-    let both = concatenation(view(&binary.left, &left), view(&binary.right, &right));
-    let wanted = Expr::BinaryExpr(binary.clone()).get_type(schema).ok()?;
+    let left = match binary.left.as_ref() {
+        Expr::Cast(cast) if is_chain(&cast.expr) => cast.expr.as_ref().clone(),
+        left if is_chain(left) => left.clone(),
+        left if is_text(&left.get_type(schema).ok()?) => view(left),
+        _ => return None,
+    };
+    let both = concatenation(left, view(&binary.right));
     Some(match wanted {
         ArrowType::Utf8View => both,
         wanted => datafusion::logical_expr::cast(both, wanted),
     })
+}
+
+fn is_chain(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if is_concatenation(&call.func))
 }
 
 /// A cast that Arrow would make in another way than PostgreSQL, as a function.

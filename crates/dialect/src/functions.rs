@@ -43,7 +43,7 @@ use crate::arithmetic::sum::CheckedSum;
 use crate::rewrite::IntegerLiterals;
 
 pub(crate) use define::{Compute, Function};
-pub(crate) use joined::concatenation;
+pub(crate) use joined::{concatenation, is_concatenation};
 
 /// All scalar functions; registered after DataFusion's, so that they replace those of their name.
 pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {

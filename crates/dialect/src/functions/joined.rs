@@ -16,7 +16,7 @@ use crate::cast::to_text;
 const TEXT: ArrowType = ArrowType::Utf8View;
 
 static CONCATENATION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-    Function::new("text_concatenation", &[&[TEXT, TEXT]], TEXT, concatenate).into_udf()
+    Function::signed("text_concatenation", TypeSignature::VariadicAny, TEXT, concatenate).into_udf()
 });
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -30,25 +30,34 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// `left || right`
+/// `left || right`; a chain becomes one call, however long it is.
 pub(crate) fn concatenation(left: Expr, right: Expr) -> Expr {
-    CONCATENATION.call(vec![left, right])
+    let mut texts = match left {
+        Expr::ScalarFunction(call) if is_concatenation(&call.func) => call.args,
+        other => vec![other],
+    };
+    texts.push(right);
+    CONCATENATION.call(texts)
+}
+
+pub(crate) fn is_concatenation(function: &Arc<ScalarUDF>) -> bool {
+    Arc::ptr_eq(function, &CONCATENATION)
 }
 
 fn concatenate(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let (left, right) = (columns[0].as_string_view(), columns[1].as_string_view());
+    let texts: Vec<&StringViewArray> = columns.iter().map(|text| text.as_string_view()).collect();
+    let rows = texts.first().map_or(0, |text| text.len());
     let mut made = Made::default();
-    let mut both = String::new();
-    for pair in left.iter().zip(right) {
-        let (Some(left), Some(right)) = pair else {
+    let mut all = String::new();
+    for row in 0..rows {
+        if texts.iter().any(|text| text.is_null(row)) {
             made.null();
             continue;
-        };
-        made.allow(left.len() + right.len())?;
-        both.clear();
-        both.push_str(left);
-        both.push_str(right);
-        made.value(&both);
+        }
+        made.allow(texts.iter().map(|text| text.value(row).len()).sum())?;
+        all.clear();
+        texts.iter().for_each(|text| all.push_str(text.value(row)));
+        made.value(&all);
     }
     Ok(made.finish())
 }
