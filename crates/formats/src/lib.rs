@@ -27,6 +27,7 @@ pub mod postgres;
 mod projection;
 mod ranges;
 mod reader;
+pub mod rows;
 pub mod text;
 mod writer;
 

@@ -33,6 +33,7 @@ mod planner;
 mod point;
 mod prepared;
 mod privileges;
+mod records;
 mod scan;
 mod scram;
 mod session;
@@ -49,8 +50,12 @@ pub use database::{Database, DatabaseBuilder};
 pub use datafusion::common::ScalarValue;
 pub use outcome::{BatchStream, Copy, Outcome, Tag};
 pub use prepared::Prepared;
+pub use records::{Found, RecordBatcher, RecordChange, RecordTable, RecordWrite, Records};
 pub use scram::ScramVerifier;
 pub use session::{Session, Statement, TransactionStatus};
 pub use surroundings::{Activity, ActivityState, End, SessionFacts, Surroundings};
 pub use thalweg_dialect::parse::without_passwords;
-pub use thalweg_txn::{BOOTSTRAP_ROLE, Durability, Progress, Role, Secret, Unit};
+pub use thalweg_txn::{
+    AcknowledgeRows, BOOTSTRAP_ROLE, Durability, Failing, Progress, Role, RowFailure, Secret, Unit,
+    Written,
+};

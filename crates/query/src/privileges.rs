@@ -74,6 +74,20 @@ impl Rights {
         Err(self.denied(&object))
     }
 
+    /// What the role may do with the rows of a relation.
+    ///
+    /// # Errors
+    /// Where that is nothing.
+    pub(crate) fn on_rows(&self, namespace: &str, name: &str) -> Result<Privileges> {
+        let object = Securable::relation(namespace, name);
+        if self.superuser {
+            return Ok(object.all_privileges());
+        }
+        self.on_namespace(namespace, Privilege::Usage)?;
+        let held = self.catalog.privileges(self.role, &object);
+        if held == Privileges::NONE { Err(self.denied(&object)) } else { Ok(held) }
+    }
+
     pub(crate) fn on_namespace(&self, name: &str, wanted: Privilege) -> Result<()> {
         let object = Securable::Namespace(name.to_owned());
         if self.superuser || self.catalog.privileges(self.role, &object).contains(wanted.into()) {

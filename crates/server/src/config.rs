@@ -91,6 +91,10 @@ pub struct LimitsConfig {
     pub message_bytes: usize,
     /// The largest result of one statement, in bytes as they are sent; 0 for no limit.
     pub result_bytes: u64,
+    /// What all streams of records together may hold in memory, in bytes; at most 4 GiB.
+    pub record_bytes: usize,
+    /// The longest message of a stream of records, in bytes.
+    pub record_message_bytes: usize,
     /// How long a client may take to show who it is, or to ask something, in milliseconds.
     pub startup_timeout_ms: u64,
     /// How long a server that is told to end lets statements run on, in milliseconds.
@@ -105,6 +109,8 @@ impl Default for LimitsConfig {
             queue_timeout_ms: 60_000,
             message_bytes: 256 << 20,
             result_bytes: 0,
+            record_bytes: 256 << 20,
+            record_message_bytes: 16 << 20,
             startup_timeout_ms: 30_000,
             drain_timeout_ms: 30_000,
         }

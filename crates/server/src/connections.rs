@@ -24,6 +24,7 @@ pub(crate) enum FrontEnd {
     Postgres,
     Flight,
     Http,
+    Records,
 }
 
 /// What is known of one connection.

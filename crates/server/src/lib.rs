@@ -1,4 +1,5 @@
-//! The front ends of a database: PostgreSQL's protocol, Arrow Flight SQL over gRPC, and HTTP.
+//! The front ends of a database: PostgreSQL's protocol, Arrow Flight SQL and records over
+//! gRPC, and HTTP.
 //!
 //! Promises: whatever bytes come in, they hurt nobody but who sent them; results go out as they
 //! are made, in memory that does not grow with them; a client that goes away, or cancels, ends its
@@ -13,6 +14,7 @@ mod credentials;
 mod flight;
 #[doc(hidden)]
 pub mod fuzzing;
+mod grpc;
 mod guard;
 mod http;
 mod listen;
@@ -20,6 +22,7 @@ mod metrics;
 mod parameters;
 mod postgres;
 mod pump;
+mod records;
 mod shared;
 mod texts;
 mod tls;

@@ -15,9 +15,13 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use thalweg_types::{Error, SqlState};
 use tokio::time::Instant;
 
-use crate::connections::FrontEnd;
+mod records;
 
-const FRONT_ENDS: [FrontEnd; 3] = [FrontEnd::Postgres, FrontEnd::Flight, FrontEnd::Http];
+use crate::connections::FrontEnd;
+pub(crate) use records::RecordMetrics;
+
+const FRONT_ENDS: [FrontEnd; 4] =
+    [FrontEnd::Postgres, FrontEnd::Flight, FrontEnd::Http, FrontEnd::Records];
 
 /// Upper bounds of the classes of run times, in seconds.
 const SECONDS: [f64; 12] =
@@ -36,6 +40,7 @@ pub(crate) fn name_of(front_end: FrontEnd) -> &'static str {
         FrontEnd::Postgres => "postgres",
         FrontEnd::Flight => "flight",
         FrontEnd::Http => "http",
+        FrontEnd::Records => "records",
     }
 }
 
@@ -119,6 +124,7 @@ pub(crate) struct Metrics {
     page: PrometheusHandle,
     /// In the order of [`FRONT_ENDS`].
     front_ends: Vec<FrontEndMetrics>,
+    records: RecordMetrics,
     memory_bytes: Gauge,
     log_bytes: Gauge,
 }
@@ -140,12 +146,18 @@ impl Metrics {
         let builder = PrometheusBuilder::new();
         let builder = builder.set_buckets(&SECONDS).expect("there are classes of run times");
         let recorder = builder.build_recorder();
-        let (front_ends, memory_bytes, log_bytes) = with_local_recorder(&recorder, || {
+        let page = recorder.handle();
+        let metrics = with_local_recorder(&recorder, || {
             describe();
-            let front_ends = FRONT_ENDS.iter().map(|front| FrontEndMetrics::new(*front)).collect();
-            (front_ends, gauge!("thalweg_tables_memory_bytes"), gauge!("thalweg_log_bytes"))
+            Metrics {
+                page,
+                front_ends: FRONT_ENDS.iter().map(|front| FrontEndMetrics::new(*front)).collect(),
+                records: RecordMetrics::new(),
+                memory_bytes: gauge!("thalweg_tables_memory_bytes"),
+                log_bytes: gauge!("thalweg_log_bytes"),
+            }
         });
-        Arc::new(Metrics { page: recorder.handle(), front_ends, memory_bytes, log_bytes })
+        Arc::new(metrics)
     }
 
     /// The page that Prometheus reads.
@@ -181,6 +193,10 @@ impl Metrics {
         self.of(front_end).running.increment(1.0);
         let metrics = Arc::clone(self);
         Running { metrics, front_end, kind, began: Instant::now(), ended: false }
+    }
+
+    pub(crate) fn records(&self) -> &RecordMetrics {
+        &self.records
     }
 
     /// Counts an error outside of a statement: a password that is wrong, a limit of connections.

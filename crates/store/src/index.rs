@@ -151,6 +151,23 @@ impl IndexInner {
         true
     }
 
+    /// The entry of a key, or the place where it would be.
+    #[inline]
+    pub fn find_slot(&mut self, hash: u32, same_key: impl Fn(RowId) -> bool) -> Slotted<'_> {
+        let same = |entry: &Entry| entry.hash == hash && same_key(entry.row());
+        let shard = &mut self.shards[(hash >> SHARD_SHIFT) as usize];
+        let entry = shard.entry(spread(hash), same, |entry| spread(entry.hash));
+        Slotted { hash, entry, previous: &mut self.previous }
+    }
+
+    /// The row that has the entry of a key, dead or alive.
+    #[inline]
+    pub fn find(&self, hash: u32, same_key: impl Fn(RowId) -> bool) -> Option<RowId> {
+        let same = |entry: &Entry| entry.hash == hash && same_key(entry.row());
+        let shard = &self.shards[(hash >> SHARD_SHIFT) as usize];
+        shard.find(spread(hash), same).map(|entry| entry.row())
+    }
+
     fn shard(&mut self, hash: u32) -> &mut HashTable<Entry> {
         &mut self.shards[(hash >> SHARD_SHIFT) as usize]
     }
@@ -238,6 +255,38 @@ impl IndexInner {
             }
         }
         complete
+    }
+}
+
+/// A key's place in an index, with or without an entry.
+pub(crate) struct Slotted<'a> {
+    hash: u32,
+    entry: TableEntry<'a, Entry>,
+    previous: &'a mut Previous,
+}
+
+impl Slotted<'_> {
+    /// The row that has the entry, dead or alive.
+    #[inline]
+    pub fn row(&self) -> Option<RowId> {
+        match &self.entry {
+            TableEntry::Occupied(entry) => Some(entry.get().row()),
+            TableEntry::Vacant(_) => None,
+        }
+    }
+
+    /// Gives a row the entry.
+    #[inline]
+    pub fn fill(self, row: RowId) {
+        match self.entry {
+            TableEntry::Occupied(mut entry) => {
+                self.previous.note(row, entry.get().row());
+                *entry.get_mut() = Entry::new(self.hash, row);
+            }
+            TableEntry::Vacant(entry) => {
+                entry.insert(Entry::new(self.hash, row));
+            }
+        }
     }
 }
 

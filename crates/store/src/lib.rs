@@ -55,5 +55,7 @@ pub use effect::Effect;
 pub use identity::Identities;
 pub use open::OpenChunk;
 pub use state::{ChunkView, PRIVATE_CHUNKS, TableState};
-pub use table::{Arrival, FullChunk, Placed, Table};
+pub use table::{
+    Arrival, Demands, FullChunk, Piece, Placed, Put, Refusal, Refused, Table, key_text,
+};
 pub use workers::{ThisThread, Workers};

@@ -3,6 +3,7 @@
 mod alter;
 mod append;
 mod arrive;
+mod by_key;
 mod compact;
 mod kill;
 mod replay;
@@ -19,7 +20,8 @@ use crate::forward::Forwards;
 use crate::open::Appender;
 use crate::state::{PRIVATE_CHUNKS, Slot, StateKey};
 use crate::{Chunk, Effect, Identities, TableState};
-pub use append::Placed;
+pub use append::{Placed, key_text};
+pub use by_key::{Demands, Piece, Put, Refusal, Refused};
 pub use replay::Arrival;
 pub use seal::FullChunk;
 

@@ -16,6 +16,7 @@ use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 
 use crate::catalog::RoleId;
 use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
+use crate::keyed::{AcknowledgeRows, RowGroup};
 use crate::log_status::{CheckpointRun, CheckpointRuns, LogStatus};
 use crate::maintenance::{Chore, Maintenance};
 use crate::parallel::Threads;
@@ -225,6 +226,20 @@ impl Engine {
         let acknowledge = Waiter::new(acknowledge);
         // A request that can't be sent is dropped, and its waiter told.
         let _ = self.shared.requests.send(Request::Commit { write_set, durability, acknowledge });
+    }
+
+    /// Hands over rows that change by their keys. `acknowledge` is called once, from one of the
+    /// engine's threads: when all that could be written is as durable as asked and visible, with
+    /// the rows that could not; or with why none of them was.
+    pub fn write_rows(
+        &self,
+        group: RowGroup,
+        durability: Durability,
+        acknowledge: AcknowledgeRows,
+    ) {
+        let acknowledge = Waiter::new(acknowledge);
+        // A request that can't be sent is dropped, and its waiter told.
+        let _ = self.shared.requests.send(Request::Rows { group, durability, acknowledge });
     }
 
     /// Commits and waits.

@@ -10,6 +10,7 @@ mod catalog;
 mod checkpoint;
 mod disk_stage;
 mod engine;
+mod keyed;
 mod log_status;
 mod maintenance;
 mod parallel;
@@ -29,10 +30,12 @@ pub use catalog::{
     Secret, Securable, TableEntry, View, access_item, name_taken, no_namespace, no_role, no_table,
 };
 pub use engine::{Durability, Engine, Options};
+pub use keyed::{AcknowledgeRows, Failing, KeyedChange, KeyedRows, RowFailure, RowGroup, Written};
 pub use log_status::{CheckpointRun, LogStatus};
 pub use progress::{Progress, Silent, Unit};
 pub use published::Snapshot;
 pub use staging::Staged;
 pub use transaction::{RowLock, Savepoint, Transaction};
 pub use waiter::Acknowledge;
+pub use thalweg_store::Put;
 pub use write_set::{NewRows, TableChanges, WriteSet};

@@ -15,6 +15,7 @@ use crate::Durability;
 use crate::apply;
 use crate::catalog::Catalog;
 use crate::disk_stage::{DiskCommand, PendingGroup, refused};
+use crate::keyed::{self, RowGroup, Written};
 use crate::maintenance::Chore;
 use crate::parallel::Threads;
 use crate::published::{GroupEffects, Step};
@@ -27,6 +28,11 @@ pub(crate) enum Request {
         write_set: WriteSet,
         durability: Durability,
         acknowledge: Waiter,
+    },
+    Rows {
+        group: RowGroup,
+        durability: Durability,
+        acknowledge: Waiter<Written>,
     },
     /// A full chunk was rebuilt as a closed one: same rows, same number.
     Swap {
@@ -76,6 +82,9 @@ impl TransactionStage {
                 Request::Commit { write_set, durability, acknowledge } => {
                     self.commit(write_set, durability, acknowledge);
                 }
+                Request::Rows { group, durability, acknowledge } => {
+                    self.write_rows(group, durability, acknowledge);
+                }
                 Request::Swap { table, number, chunk } => self.swap(table, number, chunk),
                 Request::Compact { table, built } => self.compact(table, built),
                 Request::RemoveBefore(lsn) => self.send(DiskCommand::RemoveBefore(lsn)),
@@ -103,6 +112,32 @@ impl TransactionStage {
             self.undo(effects);
             return acknowledge.tell(Err(error));
         }
+        self.hand_on(lsn, effects, encoder, durability, acknowledge);
+    }
+
+    fn write_rows(&mut self, group: RowGroup, durability: Durability, waiting: Waiter<Written>) {
+        if let Some(error) = &self.stopped {
+            return waiting.tell(Err(error.clone()));
+        }
+        let mut effects = GroupEffects::default();
+        let mut encoder = GroupEncoder::default();
+        let (rows, failures) = keyed::apply(self, &group, &mut effects, &mut encoder);
+        let told = move |result: Result<Lsn>| {
+            waiting.tell(result.map(|lsn| Written { lsn, rows, failures }));
+        };
+        let acknowledge = Waiter::new(Box::new(told));
+        self.hand_on(self.lsn.next(), effects, encoder, durability, acknowledge);
+    }
+
+    /// Sends a group that was applied on its way to the disk.
+    fn hand_on(
+        &mut self,
+        lsn: Lsn,
+        mut effects: GroupEffects,
+        encoder: GroupEncoder,
+        durability: Durability,
+        acknowledge: Waiter,
+    ) {
         let payload = encoder.finish();
         // A group of which the log need not know takes no number.
         if !payload.is_empty() {
@@ -217,7 +252,7 @@ impl TransactionStage {
     }
 
     /// Takes back what a group did to the writing halves, newest first.
-    fn undo(&mut self, effects: GroupEffects) {
+    pub(crate) fn undo(&mut self, effects: GroupEffects) {
         if let Some((before, _)) = effects.catalog {
             self.catalog = before;
         }

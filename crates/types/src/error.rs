@@ -51,6 +51,7 @@ macro_rules! sql_states {
 sql_states! {
     CONNECTION_FAILURE = "08006" => Unavailable,
     PROTOCOL_VIOLATION = "08P01" => InvalidRequest,
+    NO_DATA_FOUND = "P0002" => NotFound,
     INVALID_GRANT_OPERATION = "0LP01" => InvalidRequest,
     FEATURE_NOT_SUPPORTED = "0A000" => InvalidRequest,
     CARDINALITY_VIOLATION = "21000" => InvalidRequest,

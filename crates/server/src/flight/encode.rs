@@ -18,6 +18,7 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use thalweg_types::{Error, Result, SqlState};
 
+use crate::grpc::Pieces;
 use super::wire::{laid_out, weight, without_exotic};
 
 /// What a message aims at. Rows differ in size: the larger half of a batch may be well above.
@@ -42,6 +43,12 @@ pub(crate) struct Frame {
     pub(crate) pieces: VecDeque<Bytes>,
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
+}
+
+impl Pieces for Frame {
+    fn pieces(self) -> VecDeque<Bytes> {
+        self.pieces
+    }
 }
 
 /// Makes messages of the batches of one result.

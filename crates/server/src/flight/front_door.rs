@@ -3,7 +3,6 @@
 //!
 //! Promises: no web page gets in, and whoever has not shown who they are sends a few bytes at most.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -13,24 +12,22 @@ use std::task::{Context, Poll};
 use arrow_flight::Ticket;
 use arrow_flight::flight_service_server::FlightServiceServer;
 use axum::body::to_bytes;
-use bytes::Bytes;
-use futures::Stream;
-use hyper::body::Frame as BodyFrame;
-use hyper::header::{CONTENT_TYPE, HeaderValue, SET_COOKIE};
-use hyper::{HeaderMap, Request, Response, StatusCode};
+use hyper::header::{HeaderValue, SET_COOKIE};
+use hyper::{Request, Response, StatusCode};
 use prost::Message;
 use thalweg_types::Result;
 use tonic::body::Body;
 use tonic::server::NamedService;
-use tonic::{Code, Status};
+use tonic::Status;
 use tower::Service;
 
 use super::Flight;
 use super::encode::Frame;
-use super::errors::status;
 use super::identity::{Caller, peer_of};
 use super::service::FlightCalls;
 use super::upload::protocol;
+use crate::grpc::errors::status;
+use crate::grpc::{Upload, is_grpc, streamed};
 use crate::guard::keep_pages_out;
 use crate::pump::Pump;
 
@@ -130,13 +127,6 @@ impl FrontDoor {
     }
 }
 
-/// Whether a request says to be one of gRPC's. What a page may send without asking does not.
-fn is_grpc(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let rest = kind.and_then(|kind| kind.strip_prefix("application/grpc"));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['+', ';']))
-}
-
 async fn forward(
     calls: &mut FlightServiceServer<FlightCalls>,
     request: Request<Body>,
@@ -161,88 +151,5 @@ impl Service<Request<Body>> for FrontDoor {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let door = self.clone();
         Box::pin(async move { Ok(door.answer(request).await) })
-    }
-}
-
-/// What a client sends. tonic takes an upload that was cancelled for one that has come to its end:
-/// half of the rows would be taken for all of them.
-struct Upload(Body);
-
-impl hyper::body::Body for Upload {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<BodyFrame<Bytes>, Status>>> {
-        let told = |broken: Status| match broken.code() {
-            Code::Cancelled => Status::aborted("the client has left"),
-            _ => broken,
-        };
-        Pin::new(&mut self.0).poll_frame(context).map(|frame| frame.map(|f| f.map_err(told)))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
-    }
-}
-
-/// A gRPC response of frames; its trailers say how it ended.
-fn streamed(frames: Pump<Frame>) -> Response<Body> {
-    let state = Sent { frames, pieces: VecDeque::new(), ended: false };
-    let pieces = futures::stream::unfold(state, Sent::next);
-    let mut response = Response::new(Body::new(Pieces(Box::pin(pieces))));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    response
-}
-
-struct Sent {
-    frames: Pump<Frame>,
-    pieces: VecDeque<Bytes>,
-    ended: bool,
-}
-
-impl Sent {
-    async fn next(mut self) -> Option<(BodyFrame<Bytes>, Sent)> {
-        while self.pieces.is_empty() && !self.ended {
-            let end = match self.frames.next().await {
-                Some(Ok(frame)) => {
-                    self.pieces = frame.pieces;
-                    continue;
-                }
-                Some(Err(error)) => status(&error),
-                None => Status::ok(""),
-            };
-            self.ended = true;
-            return Some((BodyFrame::trailers(trailers(&end)), self));
-        }
-        let piece = self.pieces.pop_front()?;
-        Some((BodyFrame::data(piece), self))
-    }
-}
-
-fn trailers(end: &Status) -> HeaderMap {
-    let mut trailers = HeaderMap::new();
-    if let Err(unsaid) = end.add_header(&mut trailers) {
-        // Only a message that is no header: the code is told.
-        trailers.insert("grpc-status", HeaderValue::from(unsaid.code() as i32));
-    }
-    trailers
-}
-
-type PieceStream = Pin<Box<dyn Stream<Item = BodyFrame<Bytes>> + Send>>;
-
-struct Pieces(PieceStream);
-
-impl hyper::body::Body for Pieces {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<BodyFrame<Bytes>, Status>>> {
-        self.0.as_mut().poll_next(context).map(|frame| frame.map(Ok))
     }
 }

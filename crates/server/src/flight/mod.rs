@@ -10,7 +10,6 @@
 
 mod actions;
 mod encode;
-mod errors;
 mod front_door;
 pub(crate) mod fuzz;
 mod identity;
@@ -45,6 +44,8 @@ use self::prepared::PreparedStatement;
 use self::seats::Seat;
 use self::statements::{Sending, Waiting};
 use crate::connections::FrontEnd;
+use crate::grpc::errors;
+use crate::records;
 use crate::shared::Shared;
 use crate::web::{Kind, Web};
 
@@ -73,20 +74,24 @@ pub(crate) struct Flight {
     xdbc_types: XdbcTypeInfoData,
 }
 
-/// Flight SQL, health checks and reflection.
+/// Flight SQL, the record API, health checks and reflection.
 pub(crate) async fn web(shared: Arc<Shared>) -> Result<Web> {
     let flight = Flight::new(Arc::clone(&shared));
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<FrontDoor>().await;
+    health.set_serving::<records::Door>().await;
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(thalweg_protocol::DESCRIPTORS)
             .with_service_name(FrontDoor::NAME)
+            .with_service_name(thalweg_protocol::SERVICE)
             .with_service_name("grpc.health.v1.Health")
     };
     let unreflected = |error| Error::internal("reflection cannot be set up").with_source(error);
     tokio::spawn(sweep(Arc::downgrade(&flight), health, shared.drained()));
     let routes = Routes::new(FrontDoor::new(flight))
+        .add_service(records::Door::new(&shared))
         .add_service(health_service)
         .add_service(reflection().build_v1().map_err(unreflected)?)
         .add_service(reflection().build_v1alpha().map_err(unreflected)?);
@@ -143,6 +148,7 @@ async fn sweep(flight: Weak<Flight>, health: HealthReporter, drained: impl Futur
         flight.forget_idle();
     }
     health.set_not_serving::<FrontDoor>().await;
+    health.set_not_serving::<records::Door>().await;
     let mut ticks = tokio::time::interval(DRAIN_EVERY);
     while let Some(flight) = flight.upgrade() {
         flight.forget_unused();

@@ -68,7 +68,7 @@ impl Table {
     }
 
     /// The open chunk with room for more rows, a new one if there is none.
-    fn open_number(&mut self) -> u32 {
+    pub(super) fn open_number(&mut self) -> u32 {
         if let Some(number) = self.open
             && self.opened(number).is_some_and(|opened| opened.appender.room() > 0)
         {
@@ -138,8 +138,10 @@ impl Table {
         }
     }
 
-    /// PostgreSQL's words for a key that is there already.
-    pub(super) fn duplicate(&self, key: usize, columns: &[ArrayRef], row: usize) -> Error {
+    /// PostgreSQL's words for a key that is there already. `columns` are those of the table's key of
+    /// this number, among [`TableSchema::keys`].
+    #[must_use]
+    pub fn duplicate(&self, key: usize, columns: &[ArrayRef], row: usize) -> Error {
         let schema = self.schema();
         let key = schema.keys().nth(key).expect("an index for each of the schema's keys");
         let message = format!("duplicate key value violates unique constraint \"{}\"", key.name);
@@ -184,7 +186,8 @@ impl Table {
 }
 
 /// A key as errors show it: `(a, b)=(1, x)`.
-pub(super) fn key_text(
+#[must_use]
+pub fn key_text(
     schema: &TableSchema,
     positions: &[usize],
     columns: &[ArrayRef],

@@ -1,0 +1,61 @@
+//! What can go wrong, for a row or for a whole stream.
+
+use std::fmt;
+
+use thalweg_protocol::v1::Failure;
+use tonic::Status;
+
+/// Why a row, a look-up or a call failed.
+#[derive(Clone, Debug)]
+pub enum Error {
+    /// The server refused this one; others go on.
+    Refused(Box<Failure>),
+    /// The call is over.
+    Ended(Box<Status>),
+    /// The server could not be reached.
+    Unreachable(String),
+}
+
+impl Error {
+    /// PostgreSQL's code for it, where the server gave one.
+    #[must_use]
+    pub fn sqlstate(&self) -> Option<&str> {
+        match self {
+            Error::Refused(failure) => Some(&failure.sqlstate),
+            Error::Ended(status) => status.metadata().get("sqlstate")?.to_str().ok(),
+            Error::Unreachable(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Refused(failure) if failure.detail.is_empty() => f.write_str(&failure.message),
+            Error::Refused(failure) => write!(f, "{}: {}", failure.message, failure.detail),
+            Error::Ended(status) => f.write_str(status.message()),
+            Error::Unreachable(why) => write!(f, "the server cannot be reached: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Status> for Error {
+    fn from(status: Status) -> Error {
+        Error::Ended(Box::new(status))
+    }
+}
+
+impl From<tonic::transport::Error> for Error {
+    fn from(error: tonic::transport::Error) -> Error {
+        use std::error::Error as _;
+        let source = error.source().map(ToString::to_string);
+        Error::Unreachable(source.unwrap_or_else(|| error.to_string()))
+    }
+}
+
+/// The call has ended, and nobody said why.
+pub(crate) fn ended() -> Error {
+    Status::unavailable("the stream has ended").into()
+}

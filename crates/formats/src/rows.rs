@@ -1,0 +1,43 @@
+//! Rows as clients of the record API send and get them: packed into bytes, or as single values.
+//!
+//! Many rows become columns without an object for any of them. A row that does not fit is refused
+//! on its own: it leaves nothing behind, and the others go on.
+
+mod builder;
+mod pack;
+
+pub use builder::RowsBuilder;
+pub use pack::RowPacker;
+
+use arrow::datatypes::Field;
+use thalweg_types::{Error, SqlState};
+
+/// A value as it came, not yet one of its column's type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+}
+
+/// How many bytes the marks of NULLs take at the beginning of a packed row.
+fn marks(fields: &[arrow::datatypes::FieldRef]) -> usize {
+    let nullable = fields.iter().any(|field| field.is_nullable());
+    if nullable { fields.len().div_ceil(8) } else { 0 }
+}
+
+fn cut_off() -> Error {
+    Error::new(SqlState::INVALID_BINARY_REPRESENTATION, "a packed row is cut off")
+}
+
+fn wrong_type(field: &Field, given: &str) -> Error {
+    let (column, wanted) = (field.name(), crate::columns::type_name(field));
+    let message = format!("column \"{column}\" is of type {wanted} but the value is {given}");
+    Error::new(SqlState::DATATYPE_MISMATCH, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Rows written and looked up by their primary keys, without SQL.
+//!
+//! A [`Records`] is one client's: it knows what the client may do, and finds tables. A
+//! [`RecordBatcher`] gathers rows of any tables into one group, which is written as one while each
+//! row succeeds or fails by itself.
+//!
+//! Promises: what may not be NULL, checks, defaults, types and privileges hold as they do for SQL; a
+//! table that is altered, or whose privileges change, is noticed with the next group.
+
+mod batcher;
+mod search;
+mod table;
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use thalweg_txn::{Catalog, RoleId};
+use thalweg_types::{Error, Lsn, Result, SqlState};
+
+pub use batcher::{RecordBatcher, RecordWrite};
+pub use search::Found;
+pub use table::{RecordChange, RecordTable};
+
+use crate::database::Database;
+use crate::privileges::{self, Rights};
+use crate::statement::Target;
+
+/// A client's way to the rows of tables.
+pub struct Records {
+    database: Database,
+    role: RoleId,
+    /// The catalog's version by which tables were found.
+    version: Lsn,
+}
+
+impl Database {
+    /// Rows by key, for what a role may do.
+    ///
+    /// # Errors
+    /// Where there is no such role, or it may not log in here.
+    pub fn records_as(&self, role: &str) -> Result<Records> {
+        let snapshot = self.shared.engine.snapshot();
+        let role = privileges::may_log_in(snapshot.catalog(), role)?;
+        let version = snapshot.catalog().version();
+        Ok(Records { database: self.clone(), role, version })
+    }
+}
+
+impl Records {
+    /// The database's clock, and all else that it lives in.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Whether tables must be looked for again: the catalog changed. Says so once.
+    pub fn must_look_again(&mut self) -> bool {
+        let version = self.database.shared.engine.snapshot().catalog().version();
+        std::mem::replace(&mut self.version, version) != version
+    }
+
+    /// Finds a table by `name` or `schema.name`, and the columns that rows have values for: those
+    /// that are named, or all.
+    ///
+    /// # Errors
+    /// Where there is no such table or column, the table has no primary key, or the role may do
+    /// nothing with it.
+    pub fn table(&self, name: &str, columns: &[String]) -> Result<RecordTable> {
+        let snapshot = self.database.shared.engine.snapshot();
+        let target = find(snapshot.catalog(), name)?;
+        let rights = Rights::new(Arc::clone(snapshot.catalog()), self.role);
+        RecordTable::new(&self.database, &snapshot, &rights, target, columns)
+    }
+}
+
+fn find(catalog: &Catalog, name: &str) -> Result<Target> {
+    if name.is_empty() {
+        let message = "a table is announced without its name";
+        return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
+    }
+    let parts = name.split('.').map(|part| Ident::with_quote('"', part)).collect::<Vec<_>>();
+    Target::find(catalog, &ObjectName::from(parts))
+}

@@ -1,0 +1,256 @@
+//! A table as one client writes and reads it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use thalweg_formats::rows::RowsBuilder;
+use thalweg_store::arrow_schema;
+use thalweg_txn::{Privilege, Privileges, Put, Securable, Snapshot};
+use thalweg_types::{DataType, Error, Identity, Key, Lsn, Result, SqlState, TableSchema};
+
+use crate::database::Database;
+use crate::privileges::Rights;
+use crate::statement::{Shaper, Target};
+
+/// What happens to a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordChange {
+    /// It comes in; none with its key may be there.
+    Create,
+    /// It takes the place of the one with its key, which must be there.
+    Update,
+    Upsert,
+    /// The row with this key goes; it must be there.
+    Remove,
+}
+
+impl RecordChange {
+    fn needs(self) -> Privileges {
+        match self {
+            RecordChange::Create => Privilege::Insert.into(),
+            // The key is looked up, as in a WHERE.
+            RecordChange::Update => [Privilege::Update, Privilege::Select].into_iter().collect(),
+            RecordChange::Upsert => {
+                [Privilege::Insert, Privilege::Update, Privilege::Select].into_iter().collect()
+            }
+            RecordChange::Remove => [Privilege::Delete, Privilege::Select].into_iter().collect(),
+        }
+    }
+
+    pub(super) fn put(self) -> Option<Put> {
+        match self {
+            RecordChange::Create => Some(Put::Create),
+            RecordChange::Update => Some(Put::Update),
+            RecordChange::Upsert => Some(Put::Upsert),
+            RecordChange::Remove => None,
+        }
+    }
+}
+
+/// A table, and the columns of it that rows have values for.
+pub struct RecordTable {
+    pub(super) schema: Arc<TableSchema>,
+    pub(super) version: Lsn,
+    pub(super) key: Key,
+    /// The places of the columns that rows have values for.
+    pub(super) columns: Vec<usize>,
+    /// The table's row.
+    pub(super) whole: SchemaRef,
+    /// A row as it is given.
+    pub(super) given: SchemaRef,
+    pub(super) key_row: SchemaRef,
+    allowed: Privileges,
+    denied: Error,
+    /// Makes whole rows of given ones; `None` where they are whole as they come.
+    shaper: Option<Shaper>,
+}
+
+impl RecordTable {
+    pub(super) fn new(
+        database: &Database,
+        snapshot: &Snapshot,
+        rights: &Rights,
+        target: Target,
+        names: &[String],
+    ) -> Result<RecordTable> {
+        let schema = Arc::clone(target.schema());
+        let allowed = rights.on_rows(&schema.namespace, &schema.name)?;
+        let denied = rights.denied(&Securable::relation(&schema.namespace, &schema.name));
+        let key = schema.primary_key.clone().ok_or_else(|| no_key(&schema))?;
+        let columns = columns(&target, names)?;
+        let whole = arrow_schema(&schema);
+        let pick = |places: &[usize]| {
+            let fields = places.iter().map(|place| given_field(&schema, &whole, *place));
+            Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()))
+        };
+        let (given, key_row) = (pick(&columns), pick(&schema.key_positions(&key)));
+        let shaper = match is_whole(&schema, &columns) {
+            true => None,
+            false => Some(shaper(database, snapshot, &schema, &columns)?),
+        };
+        let version = target.entry.version;
+        Ok(RecordTable {
+            schema,
+            version,
+            key,
+            columns,
+            whole,
+            given,
+            key_row,
+            allowed,
+            denied,
+            shaper,
+        })
+    }
+
+    /// The columns that rows have values for.
+    #[must_use]
+    pub fn row(&self) -> &SchemaRef {
+        &self.given
+    }
+
+    /// The columns of the primary key, in its order.
+    #[must_use]
+    pub fn key(&self) -> &SchemaRef {
+        &self.key_row
+    }
+
+    #[must_use]
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// What a row of such a change consists of.
+    pub(super) fn builder(&self, change: RecordChange) -> Result<RowsBuilder> {
+        let schema = if change == RecordChange::Remove { &self.key_row } else { &self.given };
+        RowsBuilder::new(schema.fields().to_vec())
+    }
+
+    /// # Errors
+    /// Where the client may not do this to rows, or it needs more columns than are given.
+    pub fn permit(&self, change: RecordChange) -> Result<()> {
+        if !self.allowed.contains(change.needs()) {
+            return Err(self.denied.clone());
+        }
+        let replaces = matches!(change, RecordChange::Update | RecordChange::Upsert);
+        if replaces && self.columns.len() < self.schema.columns.len() {
+            let what = "updating or upserting some of the columns of a row";
+            return Err(Error::unsupported(what).with_hint("Give values for all columns."));
+        }
+        if change != RecordChange::Create {
+            return Ok(());
+        }
+        let always = |place: &&usize| {
+            self.schema.columns[**place].identity == Some(Identity::Always)
+        };
+        match self.columns.iter().find(always) {
+            None => Ok(()),
+            Some(place) => Err(generated(&self.schema.columns[*place].name)),
+        }
+    }
+
+    /// # Errors
+    /// Where the client may not look at rows.
+    pub fn permit_search(&self) -> Result<()> {
+        if self.allowed.contains(Privilege::Select.into()) { Ok(()) } else { Err(self.denied.clone()) }
+    }
+
+    /// Whole rows of given ones. Those that can't be are left out: the first of the pair says which
+    /// came through, and the second why others did not.
+    pub(super) fn shape(&self, given: RecordBatch) -> (RecordBatch, Vec<(usize, Error)>) {
+        let Some(shaper) = &self.shaper else { return (given, Vec::new()) };
+        if let Ok(whole) = shaper.shape(&given) {
+            return (whole, Vec::new());
+        }
+        let (mut whole, mut failed) = (Vec::new(), Vec::new());
+        for row in 0..given.num_rows() {
+            match shaper.shape(&given.slice(row, 1)) {
+                Ok(one) => whole.push(one),
+                Err(error) => failed.push((row, error)),
+            }
+        }
+        let rows = concat_batches(&self.whole, &whole);
+        (rows.expect("rows of one table have the same columns"), failed)
+    }
+
+    /// Columns as the rows of a change.
+    pub(super) fn batch(
+        &self,
+        change: RecordChange,
+        columns: Vec<arrow::array::ArrayRef>,
+        rows: usize,
+    ) -> Result<RecordBatch> {
+        let schema = if change == RecordChange::Remove { &self.key_row } else { &self.given };
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+            .map_err(|error| Error::internal("rows do not fit their table").with_source(error))
+    }
+}
+
+/// The places of named columns, or of all.
+fn columns(target: &Target, names: &[String]) -> Result<Vec<usize>> {
+    if names.is_empty() {
+        return Ok((0..target.schema().columns.len()).collect());
+    }
+    let mut places = Vec::with_capacity(names.len());
+    for name in names {
+        let place = target.position(name)?;
+        if places.contains(&place) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        places.push(place);
+    }
+    Ok(places)
+}
+
+/// A column as it is given. A text of limited length is any text, until it is assigned.
+fn given_field(schema: &TableSchema, whole: &SchemaRef, place: usize) -> FieldRef {
+    let field = &whole.fields()[place];
+    match limited(&schema.columns[place].data_type) {
+        true => Arc::new(field.as_ref().clone().with_metadata(HashMap::new())),
+        false => Arc::clone(field),
+    }
+}
+
+fn limited(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Text { max_chars: Some(_) })
+}
+
+/// Whether given rows are whole as they come.
+fn is_whole(schema: &TableSchema, columns: &[usize]) -> bool {
+    columns.iter().copied().eq(0..schema.columns.len())
+        && schema.checks.is_empty()
+        && !schema.columns.iter().any(|column| limited(&column.data_type))
+}
+
+fn shaper(
+    database: &Database,
+    snapshot: &Snapshot,
+    schema: &Arc<TableSchema>,
+    columns: &[usize],
+) -> Result<Shaper> {
+    let gone = || Error::internal("a table of the catalog has no rows");
+    let counters = Arc::clone(snapshot.table(schema.id).ok_or_else(gone)?.identities());
+    let planners = &database.shared.planners;
+    let planner = planners.take();
+    let shaper = Shaper::new(&planner.context.state(), schema, columns, counters);
+    planners.give_back(planner);
+    shaper
+}
+
+fn no_key(schema: &TableSchema) -> Error {
+    let message = format!("table \"{}\" has no primary key", schema.name);
+    Error::new(SqlState::OBJECT_NOT_IN_STATE, message)
+        .with_hint("Records are written and found by their primary key: add one, or use SQL.")
+}
+
+fn generated(column: &str) -> Error {
+    let message = format!("cannot insert a non-DEFAULT value into column \"{column}\"");
+    Error::new(SqlState::GENERATED_ALWAYS, message)
+        .with_detail(format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS."))
+        .with_hint("Announce the table without it.")
+}

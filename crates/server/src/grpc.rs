@@ -1,0 +1,130 @@
+//! What the services on gRPC have in common: how a call is known, how an upload that broke off is
+//! told from one that ended, and answers whose frames no layer below copies.
+
+pub(crate) mod errors;
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::Stream;
+use hyper::body::Frame as BodyFrame;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{HeaderMap, Response};
+use tonic::body::Body;
+use tonic::{Code, Status};
+
+use self::errors::status;
+use crate::pump::Pump;
+
+/// Whether a request says to be one of gRPC's. What a page may send without asking does not.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let rest = kind.and_then(|kind| kind.strip_prefix("application/grpc"));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['+', ';']))
+}
+
+/// What a client sends. tonic takes an upload that was cancelled for one that has come to its end:
+/// half of the rows would be taken for all of them.
+pub(crate) struct Upload(pub(crate) Body);
+
+impl hyper::body::Body for Upload {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<BodyFrame<Bytes>, Status>>> {
+        let told = |broken: Status| match broken.code() {
+            Code::Cancelled => Status::aborted("the client has left"),
+            _ => broken,
+        };
+        Pin::new(&mut self.0).poll_frame(context).map(|frame| frame.map(|f| f.map_err(told)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+}
+
+/// What an answer is made of: bytes that go out as they lie.
+pub(crate) trait Pieces: Send + 'static {
+    fn pieces(self) -> VecDeque<Bytes>;
+}
+
+impl Pieces for Bytes {
+    fn pieces(self) -> VecDeque<Bytes> {
+        [self].into()
+    }
+}
+
+/// A gRPC response of frames; its trailers say how it ended.
+pub(crate) fn streamed<F: Pieces>(frames: Pump<F>) -> Response<Body> {
+    let state = Sent { frames, pieces: VecDeque::new(), ended: false };
+    response(futures::stream::unfold(state, Sent::next))
+}
+
+/// A gRPC response of one message, with its prefix.
+pub(crate) fn answered(message: Bytes) -> Response<Body> {
+    let end = BodyFrame::trailers(trailers(&Status::ok("")));
+    response(futures::stream::iter([BodyFrame::data(message), end]))
+}
+
+fn response(pieces: impl Stream<Item = BodyFrame<Bytes>> + Send + 'static) -> Response<Body> {
+    let mut response = Response::new(Body::new(Frames(Box::pin(pieces))));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response
+}
+
+struct Sent<F> {
+    frames: Pump<F>,
+    pieces: VecDeque<Bytes>,
+    ended: bool,
+}
+
+impl<F: Pieces> Sent<F> {
+    async fn next(mut self) -> Option<(BodyFrame<Bytes>, Sent<F>)> {
+        while self.pieces.is_empty() && !self.ended {
+            let end = match self.frames.next().await {
+                Some(Ok(frame)) => {
+                    self.pieces = frame.pieces();
+                    continue;
+                }
+                Some(Err(error)) => status(&error),
+                None => Status::ok(""),
+            };
+            self.ended = true;
+            return Some((BodyFrame::trailers(trailers(&end)), self));
+        }
+        let piece = self.pieces.pop_front()?;
+        Some((BodyFrame::data(piece), self))
+    }
+}
+
+fn trailers(end: &Status) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    if let Err(unsaid) = end.add_header(&mut trailers) {
+        // Only a message that is no header: the code is told.
+        trailers.insert("grpc-status", HeaderValue::from(unsaid.code() as i32));
+    }
+    trailers
+}
+
+type FrameStream = Pin<Box<dyn Stream<Item = BodyFrame<Bytes>> + Send>>;
+
+struct Frames(FrameStream);
+
+impl hyper::body::Body for Frames {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<BodyFrame<Bytes>, Infallible>>> {
+        self.0.as_mut().poll_next(context).map(|frame| frame.map(Ok))
+    }
+}

@@ -1,0 +1,52 @@
+//! What the record API counts.
+
+use metrics::{
+    Counter, Histogram, Unit, counter, describe_counter, describe_histogram, histogram,
+};
+use thalweg_query::Written;
+use tokio::time::Instant;
+
+pub(crate) struct RecordMetrics {
+    groups: Counter,
+    rows: Counter,
+    failures: Counter,
+    acknowledged_seconds: Histogram,
+    look_ups: Counter,
+    found: Counter,
+}
+
+impl RecordMetrics {
+    pub(super) fn new() -> RecordMetrics {
+        describe_counter!("thalweg_record_groups_total", "Groups in which records were written.");
+        describe_counter!("thalweg_record_rows_total", "Records that were written.");
+        describe_counter!("thalweg_record_failures_total", "Records that could not be written.");
+        describe_histogram!(
+            "thalweg_record_acknowledged_seconds",
+            Unit::Seconds,
+            "Time from a group of records being read to its acknowledgement."
+        );
+        describe_counter!("thalweg_record_lookups_total", "Keys that were looked up.");
+        describe_counter!("thalweg_record_found_total", "Keys that were found.");
+        RecordMetrics {
+            groups: counter!("thalweg_record_groups_total"),
+            rows: counter!("thalweg_record_rows_total"),
+            failures: counter!("thalweg_record_failures_total"),
+            acknowledged_seconds: histogram!("thalweg_record_acknowledged_seconds"),
+            look_ups: counter!("thalweg_record_lookups_total"),
+            found: counter!("thalweg_record_found_total"),
+        }
+    }
+
+    /// Counts a group of so many rows that was read so long ago.
+    pub(crate) fn acknowledged(&self, rows: u32, written: &Written, since: Instant) {
+        self.groups.increment(1);
+        self.rows.increment(written.rows);
+        self.failures.increment(u64::from(rows).saturating_sub(written.rows));
+        self.acknowledged_seconds.record(since.elapsed().as_secs_f64());
+    }
+
+    pub(crate) fn looked_up(&self, keys: usize, found: usize) {
+        self.look_ups.increment(keys as u64);
+        self.found.increment(found as u64);
+    }
+}

@@ -1,0 +1,81 @@
+//! Who calls, for as long as the call lasts.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use thalweg_query::{Records, Session};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::calls::Call;
+use crate::connections::{FrontEnd, Listed};
+use crate::metrics::{Connected, RecordMetrics};
+use crate::shared::Shared;
+
+pub(super) struct Guest {
+    pub(super) records: Records,
+    pub(super) session: Session,
+    pub(super) seat: Seat,
+}
+
+/// A call under way. It is listed among the connections, and counts as one.
+pub(super) struct Seat {
+    pub(super) shared: Arc<Shared>,
+    listed: Listed,
+    _connected: Connected,
+}
+
+impl Guest {
+    /// # Errors
+    /// Where there are too many, or the user may not come in.
+    pub(super) fn enter(
+        shared: &Arc<Shared>,
+        user: &Arc<str>,
+        peer: SocketAddr,
+        call: Call,
+    ) -> Result<Guest> {
+        if shared.is_draining() {
+            return Err(shutting_down());
+        }
+        let place = shared.connections.place()?;
+        let records = shared.database.records_as(user)?;
+        let session = shared.database.session_as(user)?;
+        let listed = shared.list(place, peer, user, &session)?;
+        listed.connection.begin(&format!("{}/{}", thalweg_protocol::SERVICE, call.name()));
+        let connected = shared.metrics.connected(FrontEnd::Records);
+        let seat = Seat { shared: Arc::clone(shared), listed, _connected: connected };
+        Ok(Guest { records, session, seat })
+    }
+}
+
+impl Seat {
+    pub(super) fn metrics(&self) -> &RecordMetrics {
+        self.shared.metrics.records()
+    }
+
+    /// Counts an error that ended the call, if one did.
+    pub(super) fn count_end(&self, error: Option<&Error>) {
+        if let Some(error) = error {
+            self.shared.metrics.failed(FrontEnd::Records, error);
+        }
+    }
+
+    /// Resolves when the call must end, whatever it has not done yet.
+    pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.listed.connection.ended()
+    }
+
+    /// Resolves when no more requests are to be read.
+    pub(super) fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.shared.drained()
+    }
+}
+
+pub(super) fn shutting_down() -> Error {
+    Error::new(SqlState::SHUTTING_DOWN, "the server is shutting down")
+        .with_hint("What was acknowledged is written. Send the rest again, when it is back.")
+}
+
+pub(super) fn terminated() -> Error {
+    let message = "terminating connection due to administrator command";
+    Error::new(SqlState::SHUTTING_DOWN, message)
+}

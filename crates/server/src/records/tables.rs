@@ -1,0 +1,68 @@
+//! The tables that a stream has announced.
+
+use std::sync::Arc;
+
+use prost::Message as _;
+use thalweg_protocol::{Malformed, TABLE_NUMBERS, v1};
+use thalweg_query::{RecordTable, Records};
+use thalweg_types::{Error, Result, SqlState};
+
+/// Tables by the numbers that stand for them.
+#[derive(Default)]
+pub(super) struct Tables(Vec<Option<Announced>>);
+
+struct Announced {
+    name: String,
+    columns: Vec<String>,
+    /// Or why it can't be used, which every row is told that names it.
+    found: Result<Arc<RecordTable>>,
+}
+
+impl Announced {
+    fn look(&mut self, records: &Records) {
+        self.found = records.table(&self.name, &self.columns).map(Arc::new);
+    }
+}
+
+impl Tables {
+    /// Takes an announcement in.
+    ///
+    /// # Errors
+    /// Where it cannot be read. That there is no such table is told to who uses it.
+    pub(super) fn announce(&mut self, records: &Records, bytes: &[u8]) -> Result<(), Malformed> {
+        let table = v1::Table::decode(bytes).map_err(|_| Malformed("a table cannot be read"))?;
+        if table.number >= TABLE_NUMBERS {
+            return Err(Malformed("a table's number is not below 1024"));
+        }
+        let number = table.number as usize;
+        if number >= self.0.len() {
+            self.0.resize_with(number + 1, || None);
+        }
+        let found = Err(unannounced(table.number));
+        let mut announced = Announced { name: table.name, columns: table.columns, found };
+        announced.look(records);
+        self.0[number] = Some(announced);
+        Ok(())
+    }
+
+    /// Looks for all tables anew: the catalog has changed.
+    pub(super) fn look_again(&mut self, records: &Records) {
+        self.0.iter_mut().flatten().for_each(|announced| announced.look(records));
+    }
+
+    /// # Errors
+    /// Where no table has this number, or it can't be used.
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> Result<&Arc<RecordTable>> {
+        match self.0.get(number as usize) {
+            Some(Some(announced)) => announced.found.as_ref().map_err(Error::clone),
+            _ => Err(unannounced(number)),
+        }
+    }
+}
+
+fn unannounced(number: u32) -> Error {
+    let message = format!("no table was announced as number {number}");
+    Error::new(SqlState::PROTOCOL_VIOLATION, message)
+        .with_hint("Announce a table before rows name it.")
+}

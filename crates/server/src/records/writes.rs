@@ -1,0 +1,217 @@
+//! Streams that write.
+//!
+//! Two things go on at a time, in one task: rows are read and handed to the database in groups, and
+//! what the database acknowledged is told. Neither waits for the other, until a stream has as much
+//! under way as it may.
+
+mod progress;
+mod reader;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use bytes::Bytes;
+use hyper::Response;
+use prost::Message;
+use thalweg_protocol::{PREFIX_BYTES, put_prefix, v1};
+use thalweg_query::{Failing, RecordChange, Written};
+use thalweg_types::{Error, Result};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::Instant;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::metadata::MetadataValue;
+
+use super::calls::Call;
+use super::door::Hall;
+use super::guest::{Guest, Seat, shutting_down, terminated};
+use super::incoming::Incoming;
+use super::memory::{Held, Memory};
+use crate::grpc::errors::status;
+use crate::grpc::{Upload, answered, streamed};
+use crate::pump::{Pieces, Pump};
+use progress::Progress;
+use reader::{Group, RowReader};
+
+/// A `Write`: replies as rows become durable.
+pub(super) fn two_way(hall: Arc<Hall>, guest: Guest, body: Upload) -> Response<Body> {
+    streamed(Pump::start(async move |pieces| {
+        let mut stream = WriteStream::new(guest, Call::Write, body);
+        let ended = stream.run(&hall.memory, Some(&pieces)).await;
+        stream.seat.count_end(ended.as_ref().err());
+        ended
+    }))
+}
+
+/// A `Create`, `Update`, `Upsert` or `Remove`: one reply, at the end or at the first failure.
+pub(super) async fn one_way(
+    hall: Arc<Hall>,
+    guest: Guest,
+    change: RecordChange,
+    body: Upload,
+) -> Response<Body> {
+    let mut stream = WriteStream::new(guest, Call::Change(change), body);
+    let ended = stream.run(&hall.memory, None).await;
+    let failure = stream.progress.first_failure();
+    stream.seat.count_end(ended.as_ref().err().or(failure.map(|(_, error)| error)));
+    match (failure, ended) {
+        (Some((index, error)), _) => failed_row(index, error).into_http(),
+        (None, Err(error)) => {
+            let mut status = status(&error);
+            tell_number(&mut status, "record-written", stream.progress.written());
+            status.into_http()
+        }
+        (None, Ok(())) => {
+            answered(framed(&v1::WriteSummary { rows: stream.progress.written() }))
+        }
+    }
+}
+
+/// How a stream ends at a row that failed. All rows before it are written.
+fn failed_row(index: u64, error: &Error) -> Status {
+    let mut status = status(error);
+    tell_number(&mut status, "record-index", index);
+    tell_number(&mut status, "record-written", index);
+    let message = format!(
+        "row {index}, counted from 0, was not written: {}\nThe {index} rows before it are written, none behind it.",
+        status.message()
+    );
+    Status::with_metadata(status.code(), message, status.metadata().clone())
+}
+
+fn tell_number(status: &mut Status, name: &'static str, number: u64) {
+    status.metadata_mut().insert(name, MetadataValue::from(number));
+}
+
+/// A message with its prefix.
+pub(super) fn framed(message: &impl Message) -> Bytes {
+    let length = message.encoded_len();
+    let mut bytes = Vec::with_capacity(PREFIX_BYTES + length);
+    bytes.extend_from_slice(&put_prefix(length));
+    message.encode(&mut bytes).expect("a vector grows as it is written to");
+    bytes.into()
+}
+
+struct WriteStream {
+    seat: Seat,
+    incoming: Incoming<RowReader>,
+    /// Set at the first row that fails, where that ends the stream.
+    stopped: Option<Arc<AtomicBool>>,
+    acknowledged: UnboundedReceiver<Acknowledged>,
+    acknowledge: UnboundedSender<Acknowledged>,
+    progress: Progress,
+    /// Groups, and their bytes, that the database has and has not acknowledged.
+    waiting_groups: usize,
+    waiting_bytes: usize,
+    /// Whether the next group may only be handed over when all before it are acknowledged.
+    alone: bool,
+}
+
+/// What became of a group.
+struct Acknowledged {
+    rows: u32,
+    bytes: usize,
+    atomic: bool,
+    /// When the group was handed over.
+    since: Instant,
+    written: Result<Written>,
+    _held: Held,
+}
+
+impl WriteStream {
+    fn new(guest: Guest, call: Call, body: Upload) -> WriteStream {
+        let Guest { records, seat, .. } = guest;
+        let message_bytes_max = seat.shared.config.limits.record_message_bytes;
+        let reader = RowReader::new(call, records);
+        let (acknowledge, acknowledged) = unbounded_channel();
+        WriteStream {
+            incoming: Incoming::new(body, message_bytes_max, reader),
+            seat,
+            stopped: (call != Call::Write).then(Arc::default),
+            acknowledged,
+            acknowledge,
+            progress: Progress::default(),
+            waiting_groups: 0,
+            waiting_bytes: 0,
+            alone: false,
+        }
+    }
+
+    /// Reads and writes until both have an end.
+    ///
+    /// # Errors
+    /// Why the stream ended before its client did.
+    async fn run(&mut self, memory: &Memory, replies: Option<&Pieces<Bytes>>) -> Result<()> {
+        let (ended, drained) = (self.seat.ended(), self.seat.drained());
+        let (mut ended, mut drained) = (std::pin::pin!(ended), std::pin::pin!(drained));
+        while self.waiting_groups > 0 || !self.incoming.has_ended() {
+            let reads = !self.incoming.has_ended()
+                && memory.may_read(self.waiting_bytes)
+                && !(self.alone && self.waiting_groups > 0);
+            tokio::select! {
+                biased;
+                () = &mut ended => return Err(terminated()),
+                Some(done) = self.acknowledged.recv() => self.take_acknowledged(done, replies).await?,
+                () = &mut drained, if !self.incoming.has_ended() => {
+                    self.incoming.stop(shutting_down());
+                }
+                () = self.incoming.read(), if reads => self.hand_over(memory).await?,
+            }
+            if self.stopped.is_some() && self.progress.first_failure().is_some() {
+                return Ok(());
+            }
+        }
+        self.incoming.end()
+    }
+
+    /// Hands what was read to the database.
+    async fn hand_over(&mut self, memory: &Memory) -> Result<()> {
+        let bytes = self.incoming.take_read_bytes();
+        let groups = self.incoming.reader.finish()?;
+        for Group { write, atomic } in groups {
+            let held = memory.hold(bytes).await;
+            let (rows, acknowledge) = (write.rows(), self.acknowledge.clone());
+            let failing = match (&self.stopped, atomic) {
+                (_, true) => Failing::Undo,
+                (Some(stopped), false) => Failing::Stop(Arc::clone(stopped)),
+                (None, false) => Failing::LeaveOut,
+            };
+            // What is atomic leaves no mark for the groups behind it.
+            self.alone |= atomic && self.stopped.is_some();
+            self.waiting_groups += 1;
+            self.waiting_bytes += bytes;
+            let since = Instant::now();
+            let durability = self.incoming.reader.durability();
+            let told = move |written| {
+                // Whoever waited may be gone; the group is written all the same.
+                let _ = acknowledge
+                    .send(Acknowledged { rows, bytes, atomic, since, written, _held: held });
+            };
+            self.incoming.reader.records().write(write, failing, durability, Box::new(told));
+        }
+        Ok(())
+    }
+
+    /// Notes what the database acknowledged, all of it that is there, and tells the client.
+    async fn take_acknowledged(
+        &mut self,
+        first: Acknowledged,
+        replies: Option<&Pieces<Bytes>>,
+    ) -> Result<()> {
+        let mut next = Some(first);
+        while let Some(done) = next {
+            self.waiting_groups -= 1;
+            self.waiting_bytes -= done.bytes;
+            let written = done.written?;
+            self.seat.metrics().acknowledged(done.rows, &written, done.since);
+            self.progress.note(done.rows, done.atomic, written, replies.is_none());
+            next = self.acknowledged.try_recv().ok();
+        }
+        let Some(replies) = replies else { return Ok(()) };
+        for reply in self.progress.replies() {
+            let left = |_| Error::internal("the client has left");
+            replies.push(framed(&reply)).await.map_err(left)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! How far the rows of a stream are written, and which failed.
+
+use thalweg_protocol::v1;
+use thalweg_query::{RowFailure, Written};
+use thalweg_types::{Error, SqlState};
+
+use crate::records::values::failure;
+
+/// Failures that one reply tells, so that it stays below what clients take.
+const REPLY_FAILURES: usize = 1_000;
+
+#[derive(Default)]
+pub(super) struct Progress {
+    /// All rows before this one are written, or failed.
+    rows: u64,
+    failed: u64,
+    first: Option<(u64, Error)>,
+    untold: Vec<v1::Failure>,
+}
+
+impl Progress {
+    /// Takes in what became of a group of so many rows. Groups come in their order.
+    pub(super) fn note(&mut self, rows: u32, atomic: bool, written: Written, stops: bool) {
+        let failures = match atomic && !written.failures.is_empty() {
+            true => all_failed(rows, written.failures),
+            false => written.failures,
+        };
+        for RowFailure { place, error } in failures {
+            let index = self.rows + u64::from(place);
+            self.failed += 1;
+            if stops {
+                self.first.get_or_insert((index, error));
+            } else {
+                self.untold.push(failure(index, &error));
+            }
+        }
+        self.rows += u64::from(rows);
+    }
+
+    /// The first row that failed.
+    pub(super) fn first_failure(&self) -> Option<(u64, &Error)> {
+        self.first.as_ref().map(|(index, error)| (*index, error))
+    }
+
+    /// How many rows are written.
+    pub(super) fn written(&self) -> u64 {
+        self.rows - self.failed
+    }
+
+    /// What there is to be told. No reply counts a row that a later one says has failed.
+    pub(super) fn replies(&mut self) -> Vec<v1::WriteResponse> {
+        let mut replies = Vec::with_capacity(1);
+        while self.untold.len() > REPLY_FAILURES {
+            let failures: Vec<_> = self.untold.drain(..REPLY_FAILURES).collect();
+            let durable = failures.last().map_or(self.rows, |failure| failure.index + 1);
+            replies.push(v1::WriteResponse { durable, failures });
+        }
+        let failures = std::mem::take(&mut self.untold);
+        replies.push(v1::WriteResponse { durable: self.rows, failures });
+        replies
+    }
+}
+
+/// Of a group that is written whole or not at all, the rows that would not have failed alone fail
+/// with the others.
+fn all_failed(rows: u32, failures: Vec<RowFailure>) -> Vec<RowFailure> {
+    let message = "another row of the same atomic message failed";
+    let with_others = Error::new(SqlState::IN_FAILED_TRANSACTION, message);
+    let mut failures = failures.into_iter().peekable();
+    (0..rows)
+        .map(|place| match failures.next_if(|failure| failure.place == place) {
+            Some(failure) => failure,
+            None => RowFailure { place, error: with_others.clone() },
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_types::Lsn;
+
+    use super::*;
+
+    fn written(failed: &[u32]) -> Written {
+        let failure = |place: &u32| RowFailure { place: *place, error: Error::internal("x") };
+        Written { lsn: Lsn(1), rows: 0, failures: failed.iter().map(failure).collect() }
+    }
+
+    fn indexes(reply: &v1::WriteResponse) -> Vec<u64> {
+        reply.failures.iter().map(|failure| failure.index).collect()
+    }
+
+    #[test]
+    fn rows_count_from_the_streams_first() {
+        let mut progress = Progress::default();
+        progress.note(10, false, written(&[]), false);
+        progress.note(5, false, written(&[0, 4]), false);
+        let replies = progress.replies();
+        assert_eq!(replies.len(), 1);
+        assert_eq!((replies[0].durable, indexes(&replies[0])), (15, vec![10, 14]));
+        assert_eq!((progress.written(), progress.first_failure().is_none()), (13, true));
+    }
+
+    #[test]
+    fn one_row_fails_all_of_an_atomic_message() {
+        let mut progress = Progress::default();
+        progress.note(3, true, written(&[1]), false);
+        let replies = progress.replies();
+        let states: Vec<_> = replies[0].failures.iter().map(|f| f.sqlstate.as_str()).collect();
+        assert_eq!((states, indexes(&replies[0])), (vec!["25P02", "XX000", "25P02"], vec![0, 1, 2]));
+    }
+
+    #[test]
+    fn many_failures_are_told_in_parts_none_of_which_counts_ahead() {
+        let mut progress = Progress::default();
+        let failed: Vec<u32> = (0..2 * REPLY_FAILURES as u32 + 500).map(|n| n * 2).collect();
+        progress.note(10_000, false, written(&failed), false);
+        let replies = progress.replies();
+        assert_eq!(replies.len(), 3);
+        for (reply, next) in replies.iter().zip(&replies[1..]) {
+            assert!(indexes(next)[0] >= reply.durable);
+        }
+        assert_eq!(replies[2].durable, 10_000);
+    }
+}

@@ -1,0 +1,8 @@
+//! The record API over a real socket.
+
+mod bad_input;
+mod calls;
+mod front_door;
+mod search;
+mod support;
+mod writing;

@@ -1,0 +1,346 @@
+//! Rows that are written and removed by their primary keys, many at a time, each on its own: one
+//! that can't be is left out and told of, and the others go on.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute::take_record_batch;
+use thalweg_types::{Error, Result, RowId};
+
+use super::Table;
+use crate::Effect;
+use crate::cell::{KeyHashes, cell, same_key};
+use crate::effect::Change;
+use crate::index::IndexInner;
+use crate::state::StateKey;
+
+/// How a row comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// No live row may have its key.
+    Create,
+    /// A live row must have its key, whose place it takes.
+    Update,
+    Upsert,
+}
+
+/// Why a row was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A live row has the key, of these in the order of the table's.
+    Exists { key: usize },
+    Missing,
+    /// The row is not the one that was expected.
+    Changed,
+}
+
+/// A row that was left out, by its place in the batch.
+pub type Refused = (usize, Refusal);
+
+/// What is asked of all rows of a batch.
+#[derive(Clone, Copy, Default)]
+pub struct Demands<'a> {
+    /// For each row the id that the row with its key must have; 0 stands for no row.
+    pub expected: Option<&'a [u64]>,
+    /// Whether the first row that is left out ends the batch.
+    pub stop: bool,
+}
+
+/// Rows that came in together, in the order of what happened.
+pub struct Piece {
+    /// Rows whose place others took.
+    pub killed: Vec<RowId>,
+    pub chunk: u32,
+    pub row: u32,
+    pub rows: RecordBatch,
+}
+
+/// A part of a batch, as far as the open chunk has room.
+struct Part<'a> {
+    put: Put,
+    demands: Demands<'a>,
+    columns: &'a [ArrayRef],
+    hashes: &'a KeyHashes,
+    /// Where the part's first row goes.
+    base: RowId,
+    /// The batch's row for each place from `base` on.
+    kept: Vec<u32>,
+    killed: Vec<RowId>,
+    refused: &'a mut Vec<Refused>,
+}
+
+impl Table {
+    /// Brings rows in by their primary key. Of several with one key the last counts.
+    ///
+    /// # Errors
+    /// Where the rows are of another form than the table's; then nothing has changed.
+    pub fn put(
+        &mut self,
+        rows: &RecordBatch,
+        put: Put,
+        demands: Demands<'_>,
+        effect: &mut Effect,
+    ) -> Result<(Vec<Piece>, Vec<Refused>)> {
+        self.check_rows(rows)?;
+        let keys = Arc::clone(self.applied.keys());
+        let primary = self.primary_key(&keys)?;
+        if keys.len() > 1 {
+            return self.put_singly(rows, put, demands, effect);
+        }
+        let columns = key_columns(primary, rows.columns());
+        let hashes = KeyHashes::new(&columns);
+        let (mut pieces, mut refused) = (Vec::with_capacity(1), Vec::new());
+        let mut next = 0;
+        while next < rows.num_rows() {
+            let number = self.open_number();
+            let opened = self.opened(number).expect("the open chunk has a writer");
+            let (room, length) = (opened.appender.room(), opened.appender.rows() as u32);
+            let mut part = Part {
+                put,
+                demands,
+                columns: &columns,
+                hashes: &hashes,
+                base: RowId::new(number, length),
+                kept: Vec::with_capacity(room.min(rows.num_rows() - next)),
+                killed: Vec::new(),
+                refused: &mut refused,
+            };
+            next = self.place(primary, &mut part, next, room);
+            let Part { kept, killed, .. } = part;
+            pieces.extend(self.append_kept(rows, kept, killed, (number, length), effect));
+            if demands.stop && !refused.is_empty() {
+                break;
+            }
+        }
+        Ok((pieces, refused))
+    }
+
+    /// Finds places for rows from `next` on, in the index; returns the first that has none.
+    fn place(&mut self, key: &StateKey, part: &mut Part<'_>, next: usize, room: usize) -> usize {
+        let mut index = key.index.write();
+        for row in next..part.hashes.hashes.len() {
+            if part.kept.len() == room {
+                return row;
+            }
+            if let Err(refusal) = self.place_row(key, &mut index, part, row) {
+                part.refused.push((row, refusal));
+                if part.demands.stop {
+                    break;
+                }
+            }
+        }
+        part.hashes.hashes.len()
+    }
+
+    #[inline]
+    fn place_row(
+        &mut self,
+        key: &StateKey,
+        index: &mut IndexInner,
+        part: &mut Part<'_>,
+        row: usize,
+    ) -> Result<(), Refusal> {
+        let (columns, kept, base) = (part.columns, &part.kept, part.base);
+        let is_here = |stored: RowId| {
+            let here = stored.chunk() == base.chunk() && stored.row() >= base.row();
+            here.then(|| (stored.row() - base.row()) as usize)
+        };
+        let same = |stored: RowId| match is_here(stored) {
+            Some(place) => {
+                let other = kept[place] as usize;
+                same_key(columns, row, |column| cell(&columns[column], other))
+            }
+            None => same_key(columns, row, |column| self.cell(stored, key.positions[column])),
+        };
+        let slotted = index.find_slot(part.hashes.hashes[row], same);
+        let id = RowId(base.0 + kept.len() as u64);
+        let holder = slotted.row();
+        let here = holder.and_then(is_here);
+        let living = holder.filter(|holder| here.is_some() || !self.applied.is_dead(*holder));
+        if let Some(expected) = part.demands.expected {
+            self.expect(expected[row], living)?;
+        }
+        match (part.put, living) {
+            (Put::Create, Some(_)) => return Err(Refusal::Exists { key: 0 }),
+            (Put::Update, None) => return Err(Refusal::Missing),
+            _ => {}
+        }
+        if let Some(place) = here {
+            part.kept[place] = row as u32;
+            return Ok(());
+        }
+        slotted.fill(id);
+        if let Some(living) = living {
+            let killed = self.applied.kill(living);
+            debug_assert!(killed, "it was alive just now");
+            part.killed.push(living);
+        }
+        part.kept.push(row as u32);
+        Ok(())
+    }
+
+    /// Whether the row with a key is the one that was expected.
+    fn expect(&self, expected: u64, living: Option<RowId>) -> Result<(), Refusal> {
+        let expected = match expected {
+            0 => None,
+            id => Some(self.locate(RowId(id)).ok_or(Refusal::Changed)?),
+        };
+        if expected == living { Ok(()) } else { Err(Refusal::Changed) }
+    }
+
+    /// Appends the rows that got places, and notes what that did.
+    fn append_kept(
+        &mut self,
+        rows: &RecordBatch,
+        kept: Vec<u32>,
+        killed: Vec<RowId>,
+        (chunk, row): (u32, u32),
+        effect: &mut Effect,
+    ) -> Option<Piece> {
+        let first = *kept.first()?;
+        let in_order = kept.iter().zip(first..).all(|(kept, row)| *kept == row);
+        let rows = if in_order {
+            rows.slice(first as usize, kept.len())
+        } else {
+            take_record_batch(rows, &UInt32Array::from(kept)).expect("places of the batch")
+        };
+        if !killed.is_empty() {
+            effect.changes.push(Change::Killed { rows: killed.clone() });
+        }
+        self.extend(chunk, &rows, None, effect);
+        Some(Piece { killed, chunk, row, rows })
+    }
+
+    /// Rows of tables with further keys, one after the other: each must fit them all.
+    fn put_singly(
+        &mut self,
+        rows: &RecordBatch,
+        put: Put,
+        demands: Demands<'_>,
+        effect: &mut Effect,
+    ) -> Result<(Vec<Piece>, Vec<Refused>)> {
+        let (mut pieces, mut refused) = (Vec::new(), Vec::new());
+        for row in 0..rows.num_rows() {
+            let one = rows.slice(row, 1);
+            let expected = demands.expected.map(|expected| expected[row]);
+            match self.put_one(&one, put, expected, effect)? {
+                Ok(piece) => pieces.push(piece),
+                Err(refusal) => refused.push((row, refusal)),
+            }
+            if demands.stop && !refused.is_empty() {
+                break;
+            }
+        }
+        Ok((pieces, refused))
+    }
+
+    fn put_one(
+        &mut self,
+        row: &RecordBatch,
+        put: Put,
+        expected: Option<u64>,
+        effect: &mut Effect,
+    ) -> Result<Result<Piece, Refusal>> {
+        let keys = Arc::clone(self.applied.keys());
+        let mut holders = keys.iter().map(|key| self.holder(key, &key_columns(key, row.columns())));
+        let living = holders.next().flatten();
+        let taken = holders.position(|holder| holder.is_some() && holder != living);
+        let wanted = match expected {
+            Some(expected) => self.expect(expected, living),
+            None => Ok(()),
+        };
+        let refusal = match (wanted, put, living, taken) {
+            (Err(refusal), ..) => Some(refusal),
+            (_, Put::Create, Some(_), _) => Some(Refusal::Exists { key: 0 }),
+            (_, Put::Update, None, _) => Some(Refusal::Missing),
+            (.., Some(other)) => Some(Refusal::Exists { key: other + 1 }),
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            return Ok(Err(refusal));
+        }
+        let killed: Vec<RowId> = living.into_iter().collect();
+        let killed = self.kill(&killed, effect)?;
+        let placed = self.append(row, effect)?;
+        let place = placed.first().ok_or_else(|| Error::internal("a row found no place"))?;
+        Ok(Ok(Piece { killed, chunk: place.chunk, row: place.row, rows: row.clone() }))
+    }
+
+    /// The live row with the first key of `columns`, published or not.
+    fn holder(&self, key: &StateKey, columns: &[ArrayRef]) -> Option<RowId> {
+        let hashes = KeyHashes::new(columns);
+        if hashes.is_null(0) {
+            return None;
+        }
+        let same = |stored: RowId| {
+            same_key(columns, 0, |column| self.cell(stored, key.positions[column]))
+        };
+        let found = key.index.read().find(hashes.hashes[0], same);
+        found.filter(|row| !self.applied.is_dead(*row))
+    }
+
+    /// Removes the rows of primary keys, given as the key's columns in its order. Returns the rows
+    /// that went, and the keys that were left out.
+    ///
+    /// # Errors
+    /// Where the columns are not the key's; then nothing has changed.
+    pub fn remove(
+        &mut self,
+        columns: &[ArrayRef],
+        demands: Demands<'_>,
+        effect: &mut Effect,
+    ) -> Result<(Vec<RowId>, Vec<Refused>)> {
+        let keys = Arc::clone(self.applied.keys());
+        let primary = self.primary_key(&keys)?;
+        self.check_key(primary, columns)?;
+        let hashes = KeyHashes::new(columns);
+        let (mut killed, mut refused) = (Vec::with_capacity(hashes.hashes.len()), Vec::new());
+        let index = primary.index.read();
+        for (row, hash) in hashes.hashes.iter().enumerate() {
+            let same = |stored: RowId| {
+                same_key(columns, row, |column| self.cell(stored, primary.positions[column]))
+            };
+            let found = if hashes.is_null(row) { None } else { index.find(*hash, same) };
+            let living = found.filter(|found| !self.applied.is_dead(*found));
+            let wanted = match demands.expected {
+                Some(expected) => self.expect(expected[row], living),
+                None => Ok(()),
+            };
+            match wanted.and_then(|()| living.ok_or(Refusal::Missing)) {
+                Ok(living) => {
+                    self.applied.kill(living);
+                    killed.push(living);
+                }
+                Err(refusal) => refused.push((row, refusal)),
+            }
+            if demands.stop && !refused.is_empty() {
+                break;
+            }
+        }
+        drop(index);
+        if !killed.is_empty() {
+            effect.changes.push(Change::Killed { rows: killed.clone() });
+            self.note(effect);
+        }
+        Ok((killed, refused))
+    }
+
+    fn primary_key<'k>(&self, keys: &'k [StateKey]) -> Result<&'k StateKey> {
+        let there = self.schema().primary_key.is_some();
+        let first = keys.first().filter(|_| there);
+        first.ok_or_else(|| Error::internal("rows by key for a table without a primary key"))
+    }
+
+    fn check_key(&self, key: &StateKey, columns: &[ArrayRef]) -> Result<()> {
+        let fields = self.applied.arrow_schema().fields();
+        let of_key = key.positions.iter().map(|position| fields[*position].data_type());
+        if columns.iter().map(|column| column.data_type()).eq(of_key) {
+            return Ok(());
+        }
+        Err(self.wrong_columns())
+    }
+}
+
+fn key_columns(key: &StateKey, columns: &[ArrayRef]) -> Vec<ArrayRef> {
+    key.positions.iter().map(|position| Arc::clone(&columns[*position])).collect()
+}

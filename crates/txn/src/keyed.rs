@@ -1,0 +1,266 @@
+//! Rows that change by their primary keys, each on its own: the write sets of clients that send
+//! rows and no statements.
+//!
+//! A group is what one read from the network brought. It is applied, logged, made durable and
+//! published as one, while each of its rows is written or left out by itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::{ArrayRef, RecordBatch};
+use thalweg_store::{Demands, Effect, Put, Refusal, Refused, Table, codec, key_text};
+use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
+
+use crate::catalog::{altered_meanwhile, table_is_gone};
+use crate::published::{GroupEffects, Step};
+use crate::record::{GroupEncoder, Placement};
+use crate::transaction_stage::TransactionStage;
+
+/// Rows of some tables. Those of one table change in their order.
+pub struct RowGroup {
+    pub rows: Vec<KeyedRows>,
+    pub failing: Failing,
+}
+
+/// What becomes of a group when a row cannot be written.
+#[derive(Clone)]
+pub enum Failing {
+    /// That row is left out.
+    LeaveOut,
+    /// That row and all behind it are left out, also those of later groups with the same mark.
+    Stop(Arc<AtomicBool>),
+    /// No row is written.
+    Undo,
+}
+
+/// What happens to rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyedChange {
+    Put(Put),
+    Remove,
+}
+
+/// Rows of one table that change alike.
+pub struct KeyedRows {
+    pub table: TableId,
+    /// The table's version that the rows were made for.
+    pub version: Lsn,
+    pub change: KeyedChange,
+    /// Whole rows; for a removal, the columns of the primary key in its order.
+    pub rows: RecordBatch,
+    /// Where each row stands in its group, ascending.
+    pub places: Vec<u32>,
+    /// For each row the number of the [`RowId`](thalweg_types::RowId) that it must replace; 0 for
+    /// none.
+    pub expected: Option<Vec<u64>>,
+}
+
+/// A row that was not written.
+#[derive(Debug)]
+pub struct RowFailure {
+    /// Where it stands in its group.
+    pub place: u32,
+    pub error: Error,
+}
+
+/// What became of a group's rows.
+#[derive(Debug)]
+pub struct Written {
+    pub lsn: Lsn,
+    /// How many were written.
+    pub rows: u64,
+    /// The others, by their places; of those behind the first that stopped the group, none.
+    pub failures: Vec<RowFailure>,
+}
+
+/// Told once what became of a group.
+pub type AcknowledgeRows = Box<dyn FnOnce(Result<Written>) + Send>;
+
+/// Applies a group; returns how many rows were written, and the others.
+pub(crate) fn apply(
+    stage: &mut TransactionStage,
+    group: &RowGroup,
+    effects: &mut GroupEffects,
+    encoder: &mut GroupEncoder,
+) -> (u64, Vec<RowFailure>) {
+    if let Failing::Stop(stopped) = &group.failing
+        && stopped.load(Ordering::Relaxed)
+    {
+        return (0, Vec::new());
+    }
+    let mut limit = u32::MAX;
+    let mut refused: Option<RowFailure> = None;
+    loop {
+        let (rows, mut failures) = apply_below(stage, group, limit, effects, encoder);
+        let first = failures.iter().map(|failure| failure.place).min();
+        // Below the row that was refused before, there may be no other.
+        let Some(first) = first else { return (rows, refused.into_iter().collect()) };
+        match &group.failing {
+            Failing::LeaveOut => {
+                failures.sort_by_key(|failure| failure.place);
+                return (rows, failures);
+            }
+            Failing::Undo => {
+                take_back(stage, effects, encoder);
+                failures.sort_by_key(|failure| failure.place);
+                return (0, failures);
+            }
+            Failing::Stop(stopped) => stopped.store(true, Ordering::Relaxed),
+        }
+        failures.retain(|failure| failure.place == first);
+        refused = failures.pop();
+        if let [_] = group.rows.as_slice() {
+            return (rows, refused.into_iter().collect());
+        }
+        // Other tables' rows behind it may be in.
+        take_back(stage, effects, encoder);
+        limit = first;
+    }
+}
+
+fn take_back(stage: &mut TransactionStage, effects: &mut GroupEffects, encoder: &mut GroupEncoder) {
+    stage.undo(std::mem::take(effects));
+    *encoder = GroupEncoder::default();
+}
+
+/// Applies the rows whose places are below a limit.
+fn apply_below(
+    stage: &mut TransactionStage,
+    group: &RowGroup,
+    limit: u32,
+    effects: &mut GroupEffects,
+    encoder: &mut GroupEncoder,
+) -> (u64, Vec<RowFailure>) {
+    let stop = !matches!(group.failing, Failing::LeaveOut);
+    let (mut written, mut failures) = (0, Vec::new());
+    for rows in &group.rows {
+        let count = rows.places.partition_point(|place| *place < limit);
+        let places = &rows.places[..count];
+        match apply_rows(stage, rows, count, stop, effects, encoder) {
+            Ok((done, refused)) => {
+                written += done;
+                let failed = |(row, error)| RowFailure { place: places[row], error };
+                failures.extend(refused.into_iter().map(failed));
+            }
+            Err(error) => failures.extend(
+                places.iter().map(|place| RowFailure { place: *place, error: error.clone() }),
+            ),
+        }
+    }
+    (written, failures)
+}
+
+/// Applies the first `count` rows; returns how many were written, and the others with why.
+///
+/// # Errors
+/// Where the table is not what it was when the rows were made.
+fn apply_rows(
+    stage: &mut TransactionStage,
+    rows: &KeyedRows,
+    count: usize,
+    stop: bool,
+    effects: &mut GroupEffects,
+    encoder: &mut GroupEncoder,
+) -> Result<(u64, Vec<(usize, Error)>)> {
+    let entry = stage.catalog.table(rows.table).ok_or_else(table_is_gone)?;
+    if rows.version != entry.version {
+        return Err(altered_meanwhile(&entry.schema.name));
+    }
+    let table = &mut stage.tables.get_mut(&rows.table).ok_or_else(table_is_gone)?.table;
+    let batch = rows.rows.slice(0, count);
+    let expected = rows.expected.as_ref().map(|expected| &expected[..count]);
+    let demands = Demands { expected, stop };
+    let mut effect = Effect::default();
+    let applied = match rows.change {
+        KeyedChange::Put(put) => {
+            put_rows(table, rows.table, &batch, put, demands, &mut effect, encoder)
+        }
+        KeyedChange::Remove => {
+            remove_rows(table, rows.table, &batch, demands, &mut effect, encoder)
+        }
+    };
+    let told = applied.map(|(written, refused)| {
+        let tell = |(row, refusal)| (row, told(table, rows.change, &batch, row, refusal));
+        (written, refused.into_iter().map(tell).collect())
+    });
+    effects.steps.push(Step::Changed(rows.table, effect));
+    told
+}
+
+fn put_rows(
+    table: &mut Table,
+    id: TableId,
+    rows: &RecordBatch,
+    put: Put,
+    demands: Demands<'_>,
+    effect: &mut Effect,
+    encoder: &mut GroupEncoder,
+) -> Result<(u64, Vec<Refused>)> {
+    let (pieces, refused) = table.put(rows, put, demands, effect)?;
+    let mut written = rows.num_rows() as u64;
+    if demands.stop && let Some((first, _)) = refused.first() {
+        written = *first as u64;
+    } else {
+        written -= refused.len() as u64;
+    }
+    for piece in &pieces {
+        if !piece.killed.is_empty() {
+            encoder.kill(id, &piece.killed);
+        }
+        let length = piece.rows.num_rows() as u32;
+        let placement = Placement { chunk: piece.chunk, row: piece.row, length };
+        encoder.append(id, &[placement], &codec::encode_batch(&piece.rows));
+    }
+    Ok((written, refused))
+}
+
+fn remove_rows(
+    table: &mut Table,
+    id: TableId,
+    keys: &RecordBatch,
+    demands: Demands<'_>,
+    effect: &mut Effect,
+    encoder: &mut GroupEncoder,
+) -> Result<(u64, Vec<Refused>)> {
+    let (killed, refused) = table.remove(keys.columns(), demands, effect)?;
+    if !killed.is_empty() {
+        encoder.kill(id, &killed);
+    }
+    Ok((killed.len() as u64, refused))
+}
+
+/// Why a row was left out, in words.
+fn told(
+    table: &Table,
+    change: KeyedChange,
+    rows: &RecordBatch,
+    row: usize,
+    refusal: Refusal,
+) -> Error {
+    let schema = table.schema();
+    let number = if let Refusal::Exists { key } = refusal { key } else { 0 };
+    let key = schema.keys().nth(number).expect("rows are refused for one of the table's keys");
+    let positions = schema.key_positions(key);
+    let columns: Vec<ArrayRef> = match change {
+        KeyedChange::Put(_) => positions.iter().map(|at| Arc::clone(rows.column(*at))).collect(),
+        KeyedChange::Remove => rows.columns().to_vec(),
+    };
+    let text = || key_text(schema, &positions, &columns, row);
+    match refusal {
+        Refusal::Exists { .. } => table.duplicate(number, &columns, row),
+        Refusal::Missing => {
+            let message = format!("no row of relation \"{}\" has this key", schema.name);
+            Error::new(SqlState::NO_DATA_FOUND, message)
+                .with_detail(format!("Key {} is not there.", text()))
+        }
+        Refusal::Changed => {
+            let message = format!(
+                "a row of relation \"{}\" does not have the version that was expected",
+                schema.name
+            );
+            Error::new(SqlState::SERIALIZATION_FAILURE, message)
+                .with_detail(format!("Key {} has another one, or is not there.", text()))
+                .with_hint("Look the row up again.")
+        }
+    }
+}
