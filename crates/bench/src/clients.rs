@@ -3,6 +3,7 @@
 mod flight;
 mod http;
 mod postgres;
+pub mod records;
 
 use std::ops::ControlFlow;
 

@@ -52,7 +52,17 @@ impl Context {
 
     /// Our server on a new database.
     pub async fn server(&self, scratch: &Scratch) -> Result<Server> {
-        Server::start(&self.server, scratch.path()).await
+        Server::start(&self.server, scratch.path(), None).await
+    }
+
+    /// The same on the first core, with this process kept away from it. On a machine of one core they
+    /// share it.
+    pub async fn server_on_one_core(&self, scratch: &Scratch) -> Result<Server> {
+        if machine::cores() < 2 {
+            return self.server(scratch).await;
+        }
+        machine::pin(std::process::id(), 1)?;
+        Server::start(&self.server, scratch.path(), Some(0)).await
     }
 
     /// PostgreSQL's programs; nothing where they are not installed.

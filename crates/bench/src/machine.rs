@@ -2,10 +2,11 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use thalweg_env::{Clock, RealClock};
-use thalweg_types::Result;
+use thalweg_types::{Error, Result};
 
 use crate::errors::while_doing;
 
@@ -60,6 +61,30 @@ pub fn peak_bytes_of(process: u32) -> Result<u64> {
 pub fn forget_peak_of(process: u32) -> Result<()> {
     let switch = format!("/proc/{process}/clear_refs");
     std::fs::write(&switch, "5").map_err(while_doing(switch))
+}
+
+/// The processor time that a process has used, in seconds.
+pub fn cpu_seconds_of(process: u32) -> Result<f64> {
+    let path = format!("/proc/{process}/stat");
+    let stat = std::fs::read_to_string(&path).map_err(while_doing(path))?;
+    // Behind the name, which may hold anything.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    // The kernel counts in hundredths, whatever its clock.
+    Ok(ticks.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0)
+}
+
+/// Keeps a process, and all that it starts from now on, on one core.
+pub fn pin(process: u32, core: usize) -> Result<()> {
+    let process = process.to_string();
+    let output = Command::new("taskset")
+        .args(["-a", "-c", "-p", &core.to_string(), &process])
+        .output()
+        .map_err(while_doing("taskset"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Error::internal(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
 }
 
 fn status_bytes(process: u32, line: &str) -> Result<u64> {

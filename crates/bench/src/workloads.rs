@@ -8,6 +8,7 @@ mod results;
 mod statements;
 mod tpch;
 mod updates;
+mod write;
 
 use futures::future::LocalBoxFuture;
 use thalweg_types::Result;
@@ -23,7 +24,7 @@ pub struct Workload {
     pub(crate) run: for<'a> fn(&'a Context) -> LocalBoxFuture<'a, Result<Findings>>,
 }
 
-pub static WORKLOADS: [Workload; 8] = [
+pub static WORKLOADS: [Workload; 9] = [
     load::WORKLOAD,
     tpch::WORKLOAD,
     memory::WORKLOAD,
@@ -32,6 +33,7 @@ pub static WORKLOADS: [Workload; 8] = [
     results::WORKLOAD,
     statements::WORKLOAD,
     copy_in::WORKLOAD,
+    write::WORKLOAD,
 ];
 
 #[must_use]

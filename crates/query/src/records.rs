@@ -13,6 +13,7 @@ mod table;
 
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use thalweg_txn::{Catalog, RoleId};
 use thalweg_types::{Error, Lsn, Result, SqlState};
@@ -24,6 +25,7 @@ pub use table::{RecordChange, RecordTable};
 use crate::database::Database;
 use crate::privileges::{self, Rights};
 use crate::statement::Target;
+use table::Form;
 
 /// A client's way to the rows of tables.
 pub struct Records {
@@ -69,7 +71,24 @@ impl Records {
         let snapshot = self.database.shared.engine.snapshot();
         let target = find(snapshot.catalog(), name)?;
         let rights = Rights::new(Arc::clone(snapshot.catalog()), self.role);
-        RecordTable::new(&self.database, &snapshot, &rights, target, columns)
+        RecordTable::new(&self.database, &snapshot, &rights, target, columns, Form::Packed)
+    }
+
+    /// Finds a table for record batches, whose columns have the names of its own.
+    ///
+    /// # Errors
+    /// As [`Records::table`].
+    pub fn table_for(&self, name: &str, batches: &Schema) -> Result<RecordTable> {
+        let snapshot = self.database.shared.engine.snapshot();
+        let target = find(snapshot.catalog(), name)?;
+        let rights = Rights::new(Arc::clone(snapshot.catalog()), self.role);
+        let columns: Vec<String> =
+            batches.fields().iter().map(|field| field.name().clone()).collect();
+        if columns.is_empty() {
+            let message = "rows without columns cannot be written";
+            return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
+        }
+        RecordTable::new(&self.database, &snapshot, &rights, target, &columns, Form::Arrow)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The record API over gRPC: rows written and looked up by their primary keys, a million a second.
+//! The record API over gRPC: rows written and looked up by their primary keys.
 //!
 //! Requests are not made into objects: the bytes of a body are cut into messages and those into
 //! columns where they lie ([`incoming`], `thalweg-protocol`). All that one read brought is one group

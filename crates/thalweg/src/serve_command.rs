@@ -107,7 +107,7 @@ fn announce(server: &Server) {
     }
     let Addresses { postgres, grpc, http } = addresses;
     eprintln!("PostgreSQL clients  {postgres}");
-    eprintln!("Flight SQL clients  {grpc}");
+    eprintln!("Flight SQL, records {grpc}");
     eprintln!("HTTP                http://{http}/sql");
     let (host, port) = (postgres.ip(), postgres.port());
     eprintln!("Ready. Try: psql -h {host} -p {port} -U thalweg thalweg");

@@ -20,6 +20,8 @@ use crate::transaction_stage::TransactionStage;
 pub struct RowGroup {
     pub rows: Vec<KeyedRows>,
     pub failing: Failing,
+    /// Whether a row that is not here, behind all that are, has failed already.
+    pub has_failed: bool,
 }
 
 /// What becomes of a group when a row cannot be written.
@@ -27,10 +29,20 @@ pub struct RowGroup {
 pub enum Failing {
     /// That row is left out.
     LeaveOut,
-    /// That row and all behind it are left out, also those of later groups with the same mark.
+    /// That row and all behind it are left out, also later groups with the same mark.
     Stop(Arc<AtomicBool>),
-    /// No row is written.
-    Undo,
+    /// No row is written, nor one of later groups with the same mark, if there is one.
+    Undo(Option<Arc<AtomicBool>>),
+}
+
+impl Failing {
+    fn mark(&self) -> Option<&AtomicBool> {
+        match self {
+            Failing::LeaveOut => None,
+            Failing::Stop(mark) => Some(mark),
+            Failing::Undo(mark) => mark.as_deref(),
+        }
+    }
 }
 
 /// What happens to rows.
@@ -83,38 +95,53 @@ pub(crate) fn apply(
     effects: &mut GroupEffects,
     encoder: &mut GroupEncoder,
 ) -> (u64, Vec<RowFailure>) {
-    if let Failing::Stop(stopped) = &group.failing
-        && stopped.load(Ordering::Relaxed)
-    {
+    let mark = group.failing.mark();
+    let whole = matches!(group.failing, Failing::Undo(_));
+    if mark.is_some_and(|mark| mark.load(Ordering::Relaxed)) {
         return (0, Vec::new());
     }
+    let (rows, failures) = match whole && group.has_failed {
+        true => (0, Vec::new()),
+        false => apply_rows_of(stage, group, effects, encoder),
+    };
+    if let Some(mark) = mark
+        && (group.has_failed || !failures.is_empty())
+    {
+        mark.store(true, Ordering::Relaxed);
+    }
+    (rows, failures)
+}
+
+fn apply_rows_of(
+    stage: &mut TransactionStage,
+    group: &RowGroup,
+    effects: &mut GroupEffects,
+    encoder: &mut GroupEncoder,
+) -> (u64, Vec<RowFailure>) {
     let mut limit = u32::MAX;
     let mut refused: Option<RowFailure> = None;
     loop {
         let (rows, mut failures) = apply_below(stage, group, limit, effects, encoder);
-        let first = failures.iter().map(|failure| failure.place).min();
-        // Below the row that was refused before, there may be no other.
-        let Some(first) = first else { return (rows, refused.into_iter().collect()) };
-        match &group.failing {
-            Failing::LeaveOut => {
-                failures.sort_by_key(|failure| failure.place);
-                return (rows, failures);
-            }
-            Failing::Undo => {
+        failures.sort_by_key(|failure| failure.place);
+        if failures.is_empty() {
+            // What is left of a group below the row that stopped it.
+            return (rows, refused.into_iter().collect());
+        }
+        match group.failing {
+            Failing::LeaveOut => return (rows, failures),
+            Failing::Undo(_) => {
                 take_back(stage, effects, encoder);
-                failures.sort_by_key(|failure| failure.place);
                 return (0, failures);
             }
-            Failing::Stop(stopped) => stopped.store(true, Ordering::Relaxed),
+            Failing::Stop(_) => failures.truncate(1),
         }
-        failures.retain(|failure| failure.place == first);
-        refused = failures.pop();
         if let [_] = group.rows.as_slice() {
-            return (rows, refused.into_iter().collect());
+            return (rows, failures);
         }
         // Other tables' rows behind it may be in.
         take_back(stage, effects, encoder);
-        limit = first;
+        limit = failures[0].place;
+        refused = failures.pop();
     }
 }
 

@@ -15,14 +15,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the program on a new database in a directory.
-    pub async fn start(program: &Path, directory: &Path) -> Result<Server> {
+    /// Starts the program on a new database in a directory, on one core or on all.
+    pub async fn start(program: &Path, directory: &Path, core: Option<usize>) -> Result<Server> {
         let endpoint = Endpoint { name: "Thalweg".to_owned(), port: free_port().await? };
         let (grpc_port, http_port) = (free_port().await?, free_port().await?);
         // The shell raises the limit of open files as far as it may, and becomes the server.
         let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -n $(ulimit -H -n); exec \"$@\"", "sh"]);
+        if let Some(core) = core {
+            command.args(["taskset", "-c", &core.to_string()]);
+        }
         command
-            .args(["-c", "ulimit -n $(ulimit -H -n); exec \"$@\"", "sh"])
             .arg(program)
             .args(["serve", "--data"])
             .arg(directory.join("thalweg"))

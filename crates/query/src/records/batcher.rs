@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use thalweg_formats::rows::{RowsBuilder, Value};
 use thalweg_txn::{
     AcknowledgeRows, Durability, Failing, KeyedChange, KeyedRows, RowFailure, RowGroup,
@@ -25,10 +26,17 @@ pub struct RecordBatcher {
 struct Run {
     table: Arc<RecordTable>,
     change: RecordChange,
-    builder: RowsBuilder,
+    source: Source,
     places: Vec<u32>,
-    /// As many as places, once a version was expected.
+    /// Whether each row has a version that is expected.
+    expects: bool,
     expected: Vec<u64>,
+}
+
+/// What a run's rows are made of.
+enum Source {
+    Rows(RowsBuilder),
+    Batch(RecordBatch),
 }
 
 /// A group that is ready to be written, and what of it failed already.
@@ -61,7 +69,8 @@ impl RecordBatcher {
         row: &[u8],
         expected: Option<u64>,
     ) {
-        let pushed = self.run(number, table, change).and_then(|run| run.builder.push_packed(row));
+        let rows = self.rows(number, table, change, expected.is_some());
+        let pushed = rows.and_then(|rows| rows.push_packed(row));
         self.note(number, expected, pushed);
     }
 
@@ -74,9 +83,29 @@ impl RecordBatcher {
         values: impl Iterator<Item = Result<Value<'v>>>,
         expected: Option<u64>,
     ) {
-        let run = self.run(number, table, change);
-        let pushed = run.and_then(|run| run.builder.push_values(values));
+        let rows = self.rows(number, table, change, expected.is_some());
+        let pushed = rows.and_then(|rows| rows.push_values(values));
         self.note(number, expected, pushed);
+    }
+
+    /// Adds the rows of a batch, whose columns are those of [`Records::table_for`].
+    pub fn push_batch(
+        &mut self,
+        number: u32,
+        table: &Arc<RecordTable>,
+        change: RecordChange,
+        batch: RecordBatch,
+        expected: Vec<u64>,
+    ) {
+        let count = batch.num_rows() as u32;
+        if let Err(error) = table.permit(change) {
+            return (0..count).for_each(|_| self.refuse(error.clone()));
+        }
+        let places = (self.rows..self.rows + count).collect();
+        self.rows += count;
+        let (table, expects) = (Arc::clone(table), !expected.is_empty());
+        let source = Source::Batch(batch);
+        self.begin(number, Run { table, change, source, places, expects, expected });
     }
 
     /// Counts a row that was refused before it could be added.
@@ -85,36 +114,52 @@ impl RecordBatcher {
         self.rows += 1;
     }
 
-    /// The run that takes the table's next row.
+    /// What takes the table's next row.
     #[inline]
-    fn run(
+    fn rows(
         &mut self,
         number: u32,
         table: &Arc<RecordTable>,
         change: RecordChange,
-    ) -> Result<&mut Run> {
+        expects: bool,
+    ) -> Result<&mut RowsBuilder> {
+        if !self.goes_on(number, table, change, expects) {
+            table.permit(change)?;
+            let (table, source) = (Arc::clone(table), Source::Rows(table.builder(change)?));
+            let (places, expected) = (Vec::new(), Vec::new());
+            self.begin(number, Run { table, change, source, places, expects, expected });
+        }
+        let last = self.last_runs[number as usize] as usize;
+        match &mut self.runs[last - 1].source {
+            Source::Rows(rows) => Ok(rows),
+            Source::Batch(_) => Err(Error::internal("a batch takes no further rows")),
+        }
+    }
+
+    /// Whether the table's last run takes further rows of this change.
+    #[inline]
+    fn goes_on(
+        &self,
+        number: u32,
+        table: &Arc<RecordTable>,
+        change: RecordChange,
+        expects: bool,
+    ) -> bool {
+        let last = self.last_runs.get(number as usize).copied().unwrap_or(0) as usize;
+        let Some(run) = last.checked_sub(1).map(|last| &self.runs[last]) else { return false };
+        run.change == change
+            && run.expects == expects
+            && Arc::ptr_eq(&run.table, table)
+            && matches!(run.source, Source::Rows(_))
+    }
+
+    fn begin(&mut self, number: u32, run: Run) {
         let number = number as usize;
         if number >= self.last_runs.len() {
             self.last_runs.resize(number + 1, 0);
         }
-        let last = self.last_runs[number] as usize;
-        let fits = last > 0 && {
-            let run = &self.runs[last - 1];
-            run.change == change && Arc::ptr_eq(&run.table, table)
-        };
-        if fits {
-            return Ok(&mut self.runs[last - 1]);
-        }
-        table.permit(change)?;
-        self.runs.push(Run {
-            table: Arc::clone(table),
-            change,
-            builder: table.builder(change)?,
-            places: Vec::new(),
-            expected: Vec::new(),
-        });
+        self.runs.push(run);
         self.last_runs[number] = self.runs.len() as u32;
-        Ok(self.runs.last_mut().expect("it was pushed just now"))
     }
 
     #[inline]
@@ -124,10 +169,8 @@ impl RecordBatcher {
         }
         let run = &mut self.runs[self.last_runs[number as usize] as usize - 1];
         run.places.push(self.rows);
+        run.expected.extend(expected);
         self.rows += 1;
-        if let Some(expected) = expected {
-            run.expected.push(expected);
-        }
     }
 
     /// The rows so far as a group. The batcher starts over.
@@ -146,30 +189,45 @@ impl RecordBatcher {
 }
 
 impl Run {
-    fn finish(mut self, write: &mut RecordWrite) -> Result<()> {
-        if self.places.is_empty() {
+    fn finish(self, write: &mut RecordWrite) -> Result<()> {
+        let Run { table, change, source, mut places, expects, mut expected } = self;
+        if places.is_empty() {
             return Ok(());
         }
-        let rows = self.table.batch(self.change, self.builder.finish(), self.places.len())?;
-        let (rows, failed) = match self.change {
-            RecordChange::Remove => (rows, Vec::new()),
-            _ => self.table.shape(rows),
+        let shaped = match source {
+            Source::Rows(mut builder) => {
+                let rows = table.batch(change, builder.finish(), places.len())?;
+                match change {
+                    RecordChange::Remove => Ok((rows, Vec::new())),
+                    _ => Ok(table.shape(rows)),
+                }
+            }
+            Source::Batch(batch) if change == RecordChange::Remove => {
+                table.keys_of(&batch).map(|keys| (keys, Vec::new()))
+            }
+            Source::Batch(batch) => Ok(table.shape(batch)),
         };
-        let (mut places, mut expected) = (self.places, self.expected);
+        let (rows, failed) = match shaped {
+            Ok(shaped) => shaped,
+            Err(error) => {
+                let failure = |place| RowFailure { place, error: error.clone() };
+                write.failures.extend(places.into_iter().map(failure));
+                return Ok(());
+            }
+        };
         for (row, error) in failed.into_iter().rev() {
             write.failures.push(RowFailure { place: places.remove(row), error });
-            if !expected.is_empty() {
+            if expects {
                 expected.remove(row);
             }
         }
-        let change = self.change.put().map_or(KeyedChange::Remove, KeyedChange::Put);
         write.group.push(KeyedRows {
-            table: self.table.schema.id,
-            version: self.table.version,
-            change,
+            table: table.schema.id,
+            version: table.version,
+            change: change.put().map_or(KeyedChange::Remove, KeyedChange::Put),
             rows,
             places,
-            expected: (!expected.is_empty()).then_some(expected),
+            expected: expects.then_some(expected),
         });
         Ok(())
     }
@@ -207,14 +265,12 @@ impl Records {
         durability: Option<Durability>,
         acknowledge: AcknowledgeRows,
     ) {
-        match failing {
-            Failing::LeaveOut => {}
-            Failing::Stop(_) => write.stop_at_failure(),
-            Failing::Undo if write.failures.is_empty() => {}
-            Failing::Undo => write.group.clear(),
+        if matches!(failing, Failing::Stop(_)) {
+            write.stop_at_failure();
         }
         let shared = &self.database.shared;
-        let group = RowGroup { rows: write.group, failing };
+        let has_failed = !write.failures.is_empty();
+        let group = RowGroup { rows: write.group, failing, has_failed };
         let early = write.failures;
         let acknowledge: AcknowledgeRows = match early.is_empty() {
             true => acknowledge,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use thalweg_dialect::assign::assign;
 use thalweg_formats::rows::RowsBuilder;
 use thalweg_store::arrow_schema;
 use thalweg_txn::{Privilege, Privileges, Put, Securable, Snapshot};
@@ -50,6 +51,15 @@ impl RecordChange {
     }
 }
 
+/// How rows come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Their columns have the table's types.
+    Packed,
+    /// They have whatever types their sender has.
+    Arrow,
+}
+
 /// A table, and the columns of it that rows have values for.
 pub struct RecordTable {
     pub(super) schema: Arc<TableSchema>,
@@ -75,6 +85,7 @@ impl RecordTable {
         rights: &Rights,
         target: Target,
         names: &[String],
+        form: Form,
     ) -> Result<RecordTable> {
         let schema = Arc::clone(target.schema());
         let allowed = rights.on_rows(&schema.namespace, &schema.name)?;
@@ -87,7 +98,7 @@ impl RecordTable {
             Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()))
         };
         let (given, key_row) = (pick(&columns), pick(&schema.key_positions(&key)));
-        let shaper = match is_whole(&schema, &columns) {
+        let shaper = match form == Form::Packed && is_whole(&schema, &columns) {
             true => None,
             false => Some(shaper(database, snapshot, &schema, &columns)?),
         };
@@ -176,6 +187,21 @@ impl RecordTable {
         (rows.expect("rows of one table have the same columns"), failed)
     }
 
+    /// The keys of given rows, as the table has them.
+    ///
+    /// # Errors
+    /// Where a column of the key is not among the given ones, or has a value that does not fit.
+    pub(super) fn keys_of(&self, given: &RecordBatch) -> Result<RecordBatch> {
+        let mut keys = Vec::with_capacity(self.key.columns.len());
+        for place in self.schema.key_positions(&self.key) {
+            let column = &self.schema.columns[place];
+            let found = self.columns.iter().position(|given| *given == place);
+            let found = found.ok_or_else(|| no_key_column(&column.name))?;
+            keys.push(assign(given.column(found), given.schema().field(found), column)?);
+        }
+        self.batch(RecordChange::Remove, keys, given.num_rows())
+    }
+
     /// Columns as the rows of a change.
     pub(super) fn batch(
         &self,
@@ -246,6 +272,11 @@ fn no_key(schema: &TableSchema) -> Error {
     let message = format!("table \"{}\" has no primary key", schema.name);
     Error::new(SqlState::OBJECT_NOT_IN_STATE, message)
         .with_hint("Records are written and found by their primary key: add one, or use SQL.")
+}
+
+fn no_key_column(column: &str) -> Error {
+    let message = format!("a row has no value for column \"{column}\" of the primary key");
+    Error::new(SqlState::NOT_NULL_VIOLATION, message)
 }
 
 fn generated(column: &str) -> Error {

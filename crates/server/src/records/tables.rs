@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use prost::Message as _;
 use thalweg_protocol::{Malformed, TABLE_NUMBERS, v1};
 use thalweg_query::{RecordTable, Records};
@@ -16,11 +17,14 @@ struct Announced {
     columns: Vec<String>,
     /// Or why it can't be used, which every row is told that names it.
     found: Result<Arc<RecordTable>>,
+    /// The same for record batches of the columns that came last.
+    batches: Option<(SchemaRef, Arc<RecordTable>)>,
 }
 
 impl Announced {
     fn look(&mut self, records: &Records) {
         self.found = records.table(&self.name, &self.columns).map(Arc::new);
+        self.batches = None;
     }
 }
 
@@ -39,7 +43,7 @@ impl Tables {
             self.0.resize_with(number + 1, || None);
         }
         let found = Err(unannounced(table.number));
-        let mut announced = Announced { name: table.name, columns: table.columns, found };
+        let mut announced = Announced { name: table.name, columns: table.columns, found, batches: None };
         announced.look(records);
         self.0[number] = Some(announced);
         Ok(())
@@ -58,6 +62,29 @@ impl Tables {
             Some(Some(announced)) => announced.found.as_ref().map_err(Error::clone),
             _ => Err(unannounced(number)),
         }
+    }
+
+    /// The table for record batches of some columns.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), and where the table has not these columns.
+    pub(super) fn get_for(
+        &mut self,
+        records: &Records,
+        number: u32,
+        schema: &SchemaRef,
+    ) -> Result<Arc<RecordTable>> {
+        let Some(Some(announced)) = self.0.get_mut(number as usize) else {
+            return Err(unannounced(number));
+        };
+        if let Some((known, table)) = &announced.batches
+            && known == schema
+        {
+            return Ok(Arc::clone(table));
+        }
+        let table = Arc::new(records.table_for(&announced.name, schema)?);
+        announced.batches = Some((Arc::clone(schema), Arc::clone(&table)));
+        Ok(table)
     }
 }
 

@@ -103,8 +103,6 @@ struct WriteStream {
     /// Groups, and their bytes, that the database has and has not acknowledged.
     waiting_groups: usize,
     waiting_bytes: usize,
-    /// Whether the next group may only be handed over when all before it are acknowledged.
-    alone: bool,
 }
 
 /// What became of a group.
@@ -133,7 +131,6 @@ impl WriteStream {
             progress: Progress::default(),
             waiting_groups: 0,
             waiting_bytes: 0,
-            alone: false,
         }
     }
 
@@ -146,8 +143,7 @@ impl WriteStream {
         let (mut ended, mut drained) = (std::pin::pin!(ended), std::pin::pin!(drained));
         while self.waiting_groups > 0 || !self.incoming.has_ended() {
             let reads = !self.incoming.has_ended()
-                && memory.may_read(self.waiting_bytes)
-                && !(self.alone && self.waiting_groups > 0);
+                && memory.may_read(self.waiting_bytes);
             tokio::select! {
                 biased;
                 () = &mut ended => return Err(terminated()),
@@ -172,12 +168,10 @@ impl WriteStream {
             let held = memory.hold(bytes).await;
             let (rows, acknowledge) = (write.rows(), self.acknowledge.clone());
             let failing = match (&self.stopped, atomic) {
-                (_, true) => Failing::Undo,
+                (stopped, true) => Failing::Undo(stopped.clone()),
                 (Some(stopped), false) => Failing::Stop(Arc::clone(stopped)),
                 (None, false) => Failing::LeaveOut,
             };
-            // What is atomic leaves no mark for the groups behind it.
-            self.alone |= atomic && self.stopped.is_some();
             self.waiting_groups += 1;
             self.waiting_bytes += bytes;
             let since = Instant::now();

@@ -1,9 +1,15 @@
 //! `Write`: rows of all kinds, their acknowledgements and their failures.
 
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow_ipc::writer::StreamWriter;
+use futures::{StreamExt, stream};
 use thalweg_client::v1::value::Kind;
+use thalweg_client::v1::{Rows, WriteRequest};
 use thalweg_client::{Durability, Error, Operation, RowWriter, Written};
 
-use crate::support::{World, account, id, int, text, values};
+use crate::support::{World, account, announce, id, int, text, values};
 
 async fn failed(written: Written) -> String {
     match written.await.unwrap_err() {
@@ -195,4 +201,51 @@ async fn many_streams_write_at_once() {
     });
     futures::future::join_all(streams).await;
     assert_eq!(world.sql("SELECT count(*), sum(amount) FROM account").await, ["10000|95000"]);
+}
+
+/// A stream of one batch.
+fn arrow(batch: &RecordBatch) -> Vec<u8> {
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    writer.write(batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+fn arrow_rows(operation: Operation, columns: Vec<(&str, ArrayRef)>, expected: Vec<u64>) -> Rows {
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let arrow = arrow(&batch).into();
+    Rows { operation: operation.into(), arrow, expected, ..Rows::default() }
+}
+
+#[tokio::test]
+async fn record_batches_are_rows_by_the_names_of_their_columns() {
+    let world = World::new().await;
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 1 << 40, 4]));
+    let amounts: ArrayRef = Arc::new(Int32Array::from(vec![Some(10), Some(20), Some(30), None]));
+    let owners: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c", "d"]));
+    let all = vec![("owner", owners.clone()), ("id", ids.clone()), ("amount", amounts)];
+    let keys: ArrayRef = Arc::new(Int32Array::from(vec![2, 9]));
+    let rows = vec![
+        arrow_rows(Operation::Upsert, all, Vec::new()),
+        arrow_rows(Operation::Remove, vec![("id", keys)], Vec::new()),
+        arrow_rows(Operation::Remove, vec![("owner", owners)], Vec::new()),
+        arrow_rows(Operation::Create, vec![("id", ids), ("nothing", amount_of(4))], Vec::new()),
+    ];
+    let request = WriteRequest { rows, ..announce("account") };
+    let mut records = world.client().await.records();
+    let replies = records.write(stream::iter([request])).await.unwrap().into_inner();
+    let replies: Vec<_> = replies.map(Result::unwrap).collect().await;
+    let failures: Vec<_> = replies.iter().flat_map(|reply| &reply.failures).collect();
+    let failed: Vec<_> =
+        failures.iter().map(|failure| (failure.index, failure.sqlstate.as_str())).collect();
+    let expected = [
+        vec![(2, "22003"), (3, "23502"), (5, "P0002")],
+        (6..10).map(|index| (index, "23502")).collect(),
+        (10..14).map(|index| (index, "42703")).collect(),
+    ];
+    assert_eq!(failed, expected.concat());
+    assert_eq!(world.sql("SELECT * FROM account").await, ["1|10|a"]);
+}
+
+fn amount_of(rows: usize) -> ArrayRef {
+    Arc::new(Int32Array::from(vec![1; rows]))
 }

@@ -6,6 +6,7 @@ mod documents;
 mod durable;
 mod errors;
 mod formats;
+mod records;
 mod run;
 mod scripts;
 mod tables;

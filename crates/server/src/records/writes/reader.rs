@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+use arrow_ipc::reader::StreamReader;
 use thalweg_protocol::{Malformed, RowsRef, WriteRef, v1};
 use thalweg_query::{
     Durability, RecordBatcher, RecordChange, RecordTable, RecordWrite, Records,
@@ -12,6 +14,10 @@ use crate::records::calls::Call;
 use crate::records::incoming::Reader;
 use crate::records::tables::Tables;
 use crate::records::values::given;
+use crate::texts::column_without_zero;
+
+const UNEVEN: Malformed = Malformed("there is an expected version for each row, or for none");
+const NO_ARROW: Malformed = Malformed("an Arrow IPC stream cannot be read");
 
 /// Rows that are written as one.
 pub(super) struct Group {
@@ -98,22 +104,49 @@ impl RowReader {
         if forms.into_iter().filter(|form| *form).count() > 1 {
             return Err(Malformed("rows of one message are packed, values or Arrow, not several"));
         }
-        let count = rows.packed_count + rows.values_count;
-        if rows.expected_count != 0 && rows.expected_count != count {
-            return Err(Malformed("there is an expected version for each row, or for none"));
-        }
         let change = self.call.change(rows.operation);
         let Some(change) = change else {
             return Err(Malformed("the operation is not the one of the call"));
         };
         if !rows.arrow.is_empty() {
-            return Err(Malformed("rows as Arrow are not taken yet"));
+            return self.batches(rows, change);
+        }
+        let count = rows.packed_count + rows.values_count;
+        if rows.expected_count != 0 && rows.expected_count != count {
+            return Err(UNEVEN);
         }
         match self.tables.get(rows.table) {
             Ok(table) => {
                 push(&mut self.batcher, table, change, rows);
             }
             Err(error) => (0..count).for_each(|_| self.batcher.refuse(error.clone())),
+        }
+        Ok(())
+    }
+}
+
+/// Record batches of an Arrow IPC stream.
+impl RowReader {
+    fn batches(&mut self, rows: &RowsRef<'_>, change: RecordChange) -> Result<(), Malformed> {
+        let stream = StreamReader::try_new(rows.arrow, None).map_err(|_| NO_ARROW)?;
+        let batches = stream.collect::<std::result::Result<Vec<RecordBatch>, _>>();
+        let batches = batches.map_err(|_| NO_ARROW)?;
+        let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        let mut expected: Vec<u64> = rows.expected().collect();
+        if !expected.is_empty() && expected.len() != count {
+            return Err(UNEVEN);
+        }
+        for batch in batches {
+            let behind = expected.split_off(batch.num_rows().min(expected.len()));
+            let wanted = std::mem::replace(&mut expected, behind);
+            let table = self.tables.get_for(&self.records, rows.table, &batch.schema());
+            let texts = || batch.columns().iter().try_for_each(column_without_zero);
+            match table.and_then(|table| texts().map(|()| table)) {
+                Ok(table) => self.batcher.push_batch(rows.table, &table, change, batch, wanted),
+                Err(error) => {
+                    (0..batch.num_rows()).for_each(|_| self.batcher.refuse(error.clone()));
+                }
+            }
         }
         Ok(())
     }
