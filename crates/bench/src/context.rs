@@ -55,8 +55,8 @@ impl Context {
         Server::start(&self.server, scratch.path(), None).await
     }
 
-    /// The same on the first core, with this process kept away from it. On a machine of one core they
-    /// share it.
+    /// The same on the first core, with this process kept away from it. On a machine of one core
+    /// they share it.
     pub async fn server_on_one_core(&self, scratch: &Scratch) -> Result<Server> {
         if machine::cores() < 2 {
             return self.server(scratch).await;

@@ -3,6 +3,7 @@
 mod copy_in;
 mod load;
 mod memory;
+mod point;
 mod recovery;
 mod results;
 mod statements;
@@ -24,7 +25,7 @@ pub struct Workload {
     pub(crate) run: for<'a> fn(&'a Context) -> LocalBoxFuture<'a, Result<Findings>>,
 }
 
-pub static WORKLOADS: [Workload; 9] = [
+pub static WORKLOADS: [Workload; 11] = [
     load::WORKLOAD,
     tpch::WORKLOAD,
     memory::WORKLOAD,
@@ -34,6 +35,8 @@ pub static WORKLOADS: [Workload; 9] = [
     statements::WORKLOAD,
     copy_in::WORKLOAD,
     write::WORKLOAD,
+    point::PATTERNS,
+    point::WORKLOAD,
 ];
 
 #[must_use]

@@ -1,7 +1,7 @@
 //! A client of Thalweg's record API: rows written and looked up by their primary keys.
 //!
-//! Rows are packed into bytes with [`RowWriter`] and taken apart with [`PackedRow`], in the order of
-//! the columns that a table was announced with.
+//! Rows are packed into bytes with [`RowWriter`] and taken apart with [`PackedRow`], in the order
+//! of the columns that a table was announced with.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), thalweg_client::Error> {

@@ -139,11 +139,10 @@ mod tests {
         let counts = |message: &WriteRequest| {
             message.rows.iter().map(|rows| rows.packed.len()).collect::<Vec<_>>()
         };
-        assert_eq!(messages.iter().map(counts).collect::<Vec<_>>(), [
-            vec![2, 1, 1],
-            vec![1, 1],
-            vec![1]
-        ]);
+        assert_eq!(
+            messages.iter().map(counts).collect::<Vec<_>>(),
+            [vec![2, 1, 1], vec![1, 1], vec![1]]
+        );
         assert_eq!(messages[0].durability(), Durability::Write);
         assert_eq!(messages[0].rows[2].expected, [5]);
         assert!(messages[1].atomic && !messages[2].atomic);

@@ -1,9 +1,7 @@
 //! Look-ups.
 
 use bytes::Bytes;
-use thalweg_protocol::v1::{
-    Keys, Range, SearchRequest, SearchResponse, Table as Announcement,
-};
+use thalweg_protocol::v1::{Keys, Range, SearchRequest, SearchResponse, Table as Announcement};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;

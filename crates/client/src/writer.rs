@@ -6,9 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use thalweg_protocol::v1::{
-    Durability, Failure, Operation, Table as Announcement, WriteResponse,
-};
+use thalweg_protocol::v1::{Durability, Failure, Operation, Table as Announcement, WriteResponse};
 use tokio::sync::{mpsc, watch};
 use tonic::Streaming;
 
@@ -39,8 +37,8 @@ impl Change {
     }
 }
 
-/// A stream of rows. They are sent as they come, many in a message when they come fast. Each gives a
-/// future that tells what became of it; whoever does not care drops it.
+/// A stream of rows. They are sent as they come, many in a message when they come fast. Each gives
+/// a future that tells what became of it; whoever does not care drops it.
 pub struct Writer {
     items: mpsc::Sender<Item>,
     replies: Replies,

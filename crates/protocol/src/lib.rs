@@ -1,5 +1,6 @@
 //! What clients and servers of the record API say to each other: the messages as protobuf defines
-//! them ([`v1`]), how they lie in a gRPC body ([`Messages`]), and how a row is packed ([`RowWriter`]).
+//! them ([`v1`]), how they lie in a gRPC body ([`Messages`]), and how a row is packed
+//! ([`RowWriter`]).
 //!
 //! A server that takes a million rows a second in cannot make an object of each. [`WriteRef`] and
 //! [`SearchRef`] look at a message where it lies, and agree with the generated types on every one.

@@ -1,8 +1,8 @@
 //! Rows packed into bytes.
 //!
 //! If one of a row's columns may be NULL, a row begins with a bit for each column, the first in the
-//! lowest bit of the first byte, set where the value is NULL. The values that are not NULL follow in
-//! the columns' order, little-endian:
+//! lowest bit of the first byte, set where the value is NULL. The values that are not NULL follow,
+//! in the columns' order, little-endian:
 //!
 //! | type | bytes |
 //! | --- | --- |

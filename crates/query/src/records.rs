@@ -4,8 +4,8 @@
 //! [`RecordBatcher`] gathers rows of any tables into one group, which is written as one while each
 //! row succeeds or fails by itself.
 //!
-//! Promises: what may not be NULL, checks, defaults, types and privileges hold as they do for SQL; a
-//! table that is altered, or whose privileges change, is noticed with the next group.
+//! Promises: what may not be NULL, checks, defaults, types and privileges hold as they do for SQL;
+//! a table that is altered, or whose privileges change, is noticed with the next group.
 
 mod batcher;
 mod search;

@@ -225,7 +225,9 @@ fn put_rows(
 ) -> Result<(u64, Vec<Refused>)> {
     let (pieces, refused) = table.put(rows, put, demands, effect)?;
     let mut written = rows.num_rows() as u64;
-    if demands.stop && let Some((first, _)) = refused.first() {
+    if demands.stop
+        && let Some((first, _)) = refused.first()
+    {
         written = *first as u64;
     } else {
         written -= refused.len() as u64;

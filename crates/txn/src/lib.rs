@@ -35,7 +35,7 @@ pub use log_status::{CheckpointRun, LogStatus};
 pub use progress::{Progress, Silent, Unit};
 pub use published::Snapshot;
 pub use staging::Staged;
+pub use thalweg_store::Put;
 pub use transaction::{RowLock, Savepoint, Transaction};
 pub use waiter::Acknowledge;
-pub use thalweg_store::Put;
 pub use write_set::{NewRows, TableChanges, WriteSet};

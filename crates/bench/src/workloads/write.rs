@@ -57,7 +57,9 @@ async fn run(context: &Context) -> Result<Findings> {
         let (mut rates, mut seconds) = (Samples::default(), Samples::default());
         for _ in 0..context.repetitions {
             let (rate, cpu) = flood(context, &server, &pieces, ROUNDS, durability).await?;
-            println!("  {message_rows} a message, {durability:?}: {rate:.0}/s, {cpu:.2} s a million");
+            println!(
+                "  {message_rows} a message, {durability:?}: {rate:.0}/s, {cpu:.2} s a million"
+            );
             rates.push(rate);
             seconds.push(cpu);
         }
@@ -98,7 +100,7 @@ async fn flood(
     let sender = stream.pieces();
     let rows: u64 = pieces.iter().map(|(_, rows)| rows).sum::<u64>() * rounds;
     let before = machine::cpu_seconds_of(server.process())?;
-    let load = async {
+    let load = async move {
         sender.send(announcement("account", durability)).await.map_err(|_| ended())?;
         for _ in 0..rounds {
             for (piece, _) in pieces {

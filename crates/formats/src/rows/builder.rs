@@ -153,10 +153,7 @@ impl RowsBuilder {
         let mut kept = vec![true; rows];
         refused.iter().for_each(|row| kept[*row] = false);
         let kept = BooleanArray::from(kept);
-        columns
-            .iter()
-            .map(|column| filter(column, &kept).expect("a mark for each row"))
-            .collect()
+        columns.iter().map(|column| filter(column, &kept).expect("a mark for each row")).collect()
     }
 }
 
@@ -209,15 +206,27 @@ impl Column {
             }
             Column::Date(column) => {
                 let days = i32::from_le_bytes(fixed(rest)?);
-                column.append_value(in_range(days, DATES.contains(&days) || matches!(days, i32::MIN | i32::MAX), field)?);
+                column.append_value(in_range(
+                    days,
+                    DATES.contains(&days) || matches!(days, i32::MIN | i32::MAX),
+                    field,
+                )?);
             }
             Column::Time(column) => {
                 let time = i64::from_le_bytes(fixed(rest)?);
-                column.append_value(in_range(time, (0..=MICROSECONDS_A_DAY).contains(&time), field)?);
+                column.append_value(in_range(
+                    time,
+                    (0..=MICROSECONDS_A_DAY).contains(&time),
+                    field,
+                )?);
             }
             Column::Timestamp(column) => {
                 let time = i64::from_le_bytes(fixed(rest)?);
-                column.append_value(in_range(time, TIMES.contains(&time) || matches!(time, i64::MIN | i64::MAX), field)?);
+                column.append_value(in_range(
+                    time,
+                    TIMES.contains(&time) || matches!(time, i64::MIN | i64::MAX),
+                    field,
+                )?);
             }
             Column::Interval(column) => column.append_value(interval(rest, field)?),
             Column::Bytea(column) => column.append_value(sized(rest)?),
@@ -427,7 +436,8 @@ fn in_range<T>(value: T, fits: bool, field: &FieldRef) -> Result<T> {
 #[cold]
 fn out_of_range(field: &FieldRef) -> Error {
     let type_name = crate::columns::type_name(field);
-    let message = format!("a value for column \"{}\" is out of range for {type_name}", field.name());
+    let message =
+        format!("a value for column \"{}\" is out of range for {type_name}", field.name());
     Error::new(SqlState::NUMERIC_OUT_OF_RANGE, message)
 }
 

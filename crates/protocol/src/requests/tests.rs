@@ -1,5 +1,5 @@
-use prost::Message as _;
 use proptest::prelude::*;
+use prost::Message as _;
 
 use super::*;
 use crate::v1::{Keys, Rows, SearchRequest, Table, Value, Values, WriteRequest, value::Kind};
@@ -61,9 +61,7 @@ fn owned_value(value: ValueRef<'_>) -> Value {
     Value { kind }
 }
 
-fn owned_values<'a>(
-    values: impl Iterator<Item = ValuesRef<'a>>,
-) -> Result<Vec<Values>, Malformed> {
+fn owned_values<'a>(values: impl Iterator<Item = ValuesRef<'a>>) -> Result<Vec<Values>, Malformed> {
     let one = |values: ValuesRef<'a>| {
         let values = values.read().map(|value| value.map(owned_value));
         Ok(Values { values: values.collect::<Result<_, _>>()? })

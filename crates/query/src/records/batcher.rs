@@ -69,7 +69,7 @@ impl RecordBatcher {
         row: &[u8],
         expected: Option<u64>,
     ) {
-        let rows = self.rows(number, table, change, expected.is_some());
+        let rows = self.builder(number, table, change, expected.is_some());
         let pushed = rows.and_then(|rows| rows.push_packed(row));
         self.note(number, expected, pushed);
     }
@@ -83,7 +83,7 @@ impl RecordBatcher {
         values: impl Iterator<Item = Result<Value<'v>>>,
         expected: Option<u64>,
     ) {
-        let rows = self.rows(number, table, change, expected.is_some());
+        let rows = self.builder(number, table, change, expected.is_some());
         let pushed = rows.and_then(|rows| rows.push_values(values));
         self.note(number, expected, pushed);
     }
@@ -116,7 +116,7 @@ impl RecordBatcher {
 
     /// What takes the table's next row.
     #[inline]
-    fn rows(
+    fn builder(
         &mut self,
         number: u32,
         table: &Arc<RecordTable>,

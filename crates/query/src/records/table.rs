@@ -154,9 +154,8 @@ impl RecordTable {
         if change != RecordChange::Create {
             return Ok(());
         }
-        let always = |place: &&usize| {
-            self.schema.columns[**place].identity == Some(Identity::Always)
-        };
+        let always =
+            |place: &&usize| self.schema.columns[**place].identity == Some(Identity::Always);
         match self.columns.iter().find(always) {
             None => Ok(()),
             Some(place) => Err(generated(&self.schema.columns[*place].name)),
@@ -166,7 +165,11 @@ impl RecordTable {
     /// # Errors
     /// Where the client may not look at rows.
     pub fn permit_search(&self) -> Result<()> {
-        if self.allowed.contains(Privilege::Select.into()) { Ok(()) } else { Err(self.denied.clone()) }
+        if self.allowed.contains(Privilege::Select.into()) {
+            Ok(())
+        } else {
+            Err(self.denied.clone())
+        }
     }
 
     /// Whole rows of given ones. Those that can't be are left out: the first of the pair says which
@@ -282,6 +285,8 @@ fn no_key_column(column: &str) -> Error {
 fn generated(column: &str) -> Error {
     let message = format!("cannot insert a non-DEFAULT value into column \"{column}\"");
     Error::new(SqlState::GENERATED_ALWAYS, message)
-        .with_detail(format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS."))
+        .with_detail(format!(
+            "Column \"{column}\" is an identity column defined as GENERATED ALWAYS."
+        ))
         .with_hint("Announce the table without it.")
 }

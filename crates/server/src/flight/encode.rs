@@ -18,8 +18,8 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use thalweg_types::{Error, Result, SqlState};
 
-use crate::grpc::Pieces;
 use super::wire::{laid_out, weight, without_exotic};
+use crate::grpc::Pieces;
 
 /// What a message aims at. Rows differ in size: the larger half of a batch may be well above.
 const MESSAGE_BYTES: usize = 2 << 20;

@@ -16,9 +16,9 @@ use hyper::header::{HeaderValue, SET_COOKIE};
 use hyper::{Request, Response, StatusCode};
 use prost::Message;
 use thalweg_types::Result;
+use tonic::Status;
 use tonic::body::Body;
 use tonic::server::NamedService;
-use tonic::Status;
 use tower::Service;
 
 use super::Flight;

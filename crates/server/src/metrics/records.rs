@@ -1,8 +1,6 @@
 //! What the record API counts.
 
-use metrics::{
-    Counter, Histogram, Unit, counter, describe_counter, describe_histogram, histogram,
-};
+use metrics::{Counter, Histogram, Unit, counter, describe_counter, describe_histogram, histogram};
 use thalweg_query::Written;
 use tokio::time::Instant;
 

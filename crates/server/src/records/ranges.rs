@@ -84,8 +84,7 @@ async fn tell_rows(
 /// Where a bound has more values than the key, or one that is NULL.
 fn query(wanted: &Wanted) -> Result<String> {
     let (table, range) = (&wanted.table, &wanted.range);
-    let key: Vec<String> =
-        table.key().fields().iter().map(|field| quoted(field.name())).collect();
+    let key: Vec<String> = table.key().fields().iter().map(|field| quoted(field.name())).collect();
     let columns: Vec<String> =
         table.row().fields().iter().map(|field| quoted(field.name())).collect();
     let schema = table.schema();

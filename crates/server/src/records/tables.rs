@@ -43,7 +43,8 @@ impl Tables {
             self.0.resize_with(number + 1, || None);
         }
         let found = Err(unannounced(table.number));
-        let mut announced = Announced { name: table.name, columns: table.columns, found, batches: None };
+        let mut announced =
+            Announced { name: table.name, columns: table.columns, found, batches: None };
         announced.look(records);
         self.0[number] = Some(announced);
         Ok(())

@@ -49,9 +49,7 @@ fn kind(column: &ArrayRef, row: usize) -> Result<Option<Kind>> {
         DataType::Float32 => Kind::Float(column.as_primitive::<Float32Type>().value(row).into()),
         DataType::Float64 => Kind::Float(column.as_primitive::<Float64Type>().value(row)),
         DataType::Utf8View => Kind::Text(column.as_string_view().value(row).to_owned()),
-        DataType::BinaryView => {
-            Kind::Bytes(column.as_binary_view().value(row).to_vec().into())
-        }
+        DataType::BinaryView => Kind::Bytes(column.as_binary_view().value(row).to_vec().into()),
         _ => {
             let mut text = String::new();
             format_value(column, row, &mut text)?;

@@ -30,7 +30,7 @@ use super::memory::{Held, Memory};
 use crate::grpc::errors::status;
 use crate::grpc::{Upload, answered, streamed};
 use crate::pump::{Pieces, Pump};
-use progress::Progress;
+use progress::{FirstFailure, Progress};
 use reader::{Group, RowReader};
 
 /// A `Write`: replies as rows become durable.
@@ -53,27 +53,26 @@ pub(super) async fn one_way(
     let mut stream = WriteStream::new(guest, Call::Change(change), body);
     let ended = stream.run(&hall.memory, None).await;
     let failure = stream.progress.first_failure();
-    stream.seat.count_end(ended.as_ref().err().or(failure.map(|(_, error)| error)));
+    stream.seat.count_end(ended.as_ref().err().or(failure.map(|failed| &failed.error)));
     match (failure, ended) {
-        (Some((index, error)), _) => failed_row(index, error).into_http(),
+        (Some(failed), _) => failed_row(failed).into_http(),
         (None, Err(error)) => {
             let mut status = status(&error);
             tell_number(&mut status, "record-written", stream.progress.written());
             status.into_http()
         }
-        (None, Ok(())) => {
-            answered(framed(&v1::WriteSummary { rows: stream.progress.written() }))
-        }
+        (None, Ok(())) => answered(framed(&v1::WriteSummary { rows: stream.progress.written() })),
     }
 }
 
-/// How a stream ends at a row that failed. All rows before it are written.
-fn failed_row(index: u64, error: &Error) -> Status {
+/// How a stream ends at a row that failed.
+fn failed_row(FirstFailure { index, written, error }: &FirstFailure) -> Status {
     let mut status = status(error);
-    tell_number(&mut status, "record-index", index);
-    tell_number(&mut status, "record-written", index);
+    tell_number(&mut status, "record-index", *index);
+    tell_number(&mut status, "record-written", *written);
     let message = format!(
-        "row {index}, counted from 0, was not written: {}\nThe {index} rows before it are written, none behind it.",
+        "row {index}, counted from 0, was not written: {}\n\
+         The first {written} rows are written, and none behind them.",
         status.message()
     );
     Status::with_metadata(status.code(), message, status.metadata().clone())
@@ -142,12 +141,13 @@ impl WriteStream {
         let (ended, drained) = (self.seat.ended(), self.seat.drained());
         let (mut ended, mut drained) = (std::pin::pin!(ended), std::pin::pin!(drained));
         while self.waiting_groups > 0 || !self.incoming.has_ended() {
-            let reads = !self.incoming.has_ended()
-                && memory.may_read(self.waiting_bytes);
+            let reads = !self.incoming.has_ended() && memory.may_read(self.waiting_bytes);
             tokio::select! {
                 biased;
                 () = &mut ended => return Err(terminated()),
-                Some(done) = self.acknowledged.recv() => self.take_acknowledged(done, replies).await?,
+                Some(done) = self.acknowledged.recv() => {
+                    self.take_acknowledged(done, replies).await?;
+                }
                 () = &mut drained, if !self.incoming.has_ended() => {
                     self.incoming.stop(shutting_down());
                 }
@@ -178,8 +178,14 @@ impl WriteStream {
             let durability = self.incoming.reader.durability();
             let told = move |written| {
                 // Whoever waited may be gone; the group is written all the same.
-                let _ = acknowledge
-                    .send(Acknowledged { rows, bytes, atomic, since, written, _held: held });
+                let _ = acknowledge.send(Acknowledged {
+                    rows,
+                    bytes,
+                    atomic,
+                    since,
+                    written,
+                    _held: held,
+                });
             };
             self.incoming.reader.records().write(write, failing, durability, Box::new(told));
         }
@@ -198,7 +204,10 @@ impl WriteStream {
             self.waiting_bytes -= done.bytes;
             let written = done.written?;
             self.seat.metrics().acknowledged(done.rows, &written, done.since);
-            self.progress.note(done.rows, done.atomic, written, replies.is_none());
+            match self.stopped {
+                None => self.progress.note(done.rows, done.atomic, written),
+                Some(_) => self.progress.note_until_failure(done.rows, done.atomic, written),
+            }
             next = self.acknowledged.try_recv().ok();
         }
         let Some(replies) = replies else { return Ok(()) };

@@ -47,7 +47,8 @@ async fn unknown_tables_and_columns_fail_their_rows_alone() {
         let mut known = announce("account").tables.remove(0);
         known.number = 1;
         request.tables.push(known);
-        let rows = |table| Rows { table, packed: vec![account(1, 1, "a").into()], ..Rows::default() };
+        let rows =
+            |table| Rows { table, packed: vec![account(1, 1, "a").into()], ..Rows::default() };
         request.rows = vec![rows(0), rows(1), rows(2)];
         let replies = write(&world, vec![request]).await;
         assert_eq!(replies.last().unwrap().durable, 3, "{name}");
@@ -112,8 +113,7 @@ impl Decoder for Raw {
 }
 
 async fn raw(world: &World, messages: Vec<Vec<u8>>) -> Result<Streaming<WriteResponse>, Status> {
-    let channel: Channel =
-        Endpoint::from_shared(world.url()).unwrap().connect().await.unwrap();
+    let channel: Channel = Endpoint::from_shared(world.url()).unwrap().connect().await.unwrap();
     let mut grpc = tonic::client::Grpc::new(channel);
     grpc.ready().await.unwrap();
     let path = "/thalweg.v1.Records/Write".parse().unwrap();

@@ -74,11 +74,8 @@ async fn a_row_that_cannot_be_read_is_a_failure_like_others() {
 #[tokio::test]
 async fn a_call_takes_no_other_operation() {
     let world = World::new().await;
-    let rows = Rows {
-        operation: Operation::Remove.into(),
-        packed: vec![id(1).into()],
-        ..Rows::default()
-    };
+    let rows =
+        Rows { operation: Operation::Remove.into(), packed: vec![id(1).into()], ..Rows::default() };
     let request = WriteRequest { rows: vec![rows], ..announce("account") };
     let status = world.client().await.records().create(stream::iter([request])).await.unwrap_err();
     assert_eq!(codes(&status), (Code::InvalidArgument, "08P01".to_owned()));

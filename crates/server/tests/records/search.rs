@@ -10,7 +10,9 @@ use crate::support::{World, account, id, int, text, values};
 #[tokio::test]
 async fn keys_are_answered_in_their_order() {
     let world = World::new().await;
-    world.sql("INSERT INTO account SELECT i, i * 2, 'o' || i FROM generate_series(1, 5000) g(i)").await;
+    world
+        .sql("INSERT INTO account SELECT i, i * 2, 'o' || i FROM generate_series(1, 5000) g(i)")
+        .await;
     let mut searcher = world.client().await.searcher().await.unwrap();
     let table = searcher.table("account", &[]);
     let keys = vec![id(5000), id(0), id(17), id(17)];
@@ -19,9 +21,11 @@ async fn keys_are_answered_in_their_order() {
     assert!(rows[1].is_none());
     assert_eq!(rows[2], rows[3]);
     let many = searcher.look_up(table, (1..=4_000).map(id).collect()).await.unwrap();
-    assert!(many.iter().zip(1..).all(|(row, n)| {
-        row.as_ref().unwrap().packed == account(n, n * 2, &format!("o{n}"))
-    }));
+    assert!(
+        many.iter().zip(1..).all(|(row, n)| {
+            row.as_ref().unwrap().packed == account(n, n * 2, &format!("o{n}"))
+        })
+    );
     let owners = searcher.table("account", &["owner"]);
     let rows = searcher.look_up(owners, vec![id(3)]).await.unwrap();
     let packed = rows[0].as_ref().unwrap().packed.clone();
@@ -108,16 +112,17 @@ async fn ranges_have_bounds_limits_and_an_order() {
 async fn ranges_of_keys_of_several_columns_are_lexicographic() {
     let world = World::new().await;
     world.sql("CREATE TABLE grid (x integer, y integer, PRIMARY KEY (x, y))").await;
-    world
-        .sql("INSERT INTO grid SELECT i / 10, i % 10 FROM generate_series(0, 99) g(i)")
-        .await;
+    world.sql("INSERT INTO grid SELECT i / 10, i % 10 FROM generate_series(0, 99) g(i)").await;
     let mut searcher = world.client().await.searcher().await.unwrap();
     let table = searcher.table("grid", &[]);
     let (from, to) = (Some(values([int(2), int(8)])), Some(values([int(3)])));
     let range = Range { table, from, to, ..Range::default() };
     let rows = searcher.range(range).await.unwrap();
     let (first, last) = (rows.first().unwrap(), rows.last().unwrap());
-    assert_eq!((rows.len(), &first[..], &last[..]), (12, &b"\x02\0\0\0\x08\0\0\0"[..], &b"\x03\0\0\0\x09\0\0\0"[..]));
+    assert_eq!(
+        (rows.len(), &first[..], &last[..]),
+        (12, &b"\x02\0\0\0\x08\0\0\0"[..], &b"\x03\0\0\0\x09\0\0\0"[..])
+    );
     let long = Some(values([int(1), int(2), int(3)]));
     let range = Range { table, from: long, ..Range::default() };
     assert_eq!(searcher.range(range).await.unwrap_err().sqlstate(), Some("08P01"));
@@ -130,11 +135,10 @@ async fn tables_are_described() {
     let table = client.describe("account").await.unwrap();
     let columns: Vec<_> =
         table.columns.iter().map(|c| (c.name.as_str(), c.r#type.as_str(), c.nullable)).collect();
-    assert_eq!(columns, [
-        ("id", "integer", false),
-        ("amount", "integer", false),
-        ("owner", "text", false)
-    ]);
+    assert_eq!(
+        columns,
+        [("id", "integer", false), ("amount", "integer", false), ("owner", "text", false)]
+    );
     assert_eq!(table.key, ["id"]);
     assert_eq!(client.describe("nowhere").await.unwrap_err().sqlstate(), Some("42P01"));
 }

@@ -28,7 +28,9 @@ pub enum Put {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// A live row has the key, of these in the order of the table's.
-    Exists { key: usize },
+    Exists {
+        key: usize,
+    },
     Missing,
     /// The row is not the one that was expected.
     Changed,
@@ -272,9 +274,8 @@ impl Table {
         if hashes.is_null(0) {
             return None;
         }
-        let same = |stored: RowId| {
-            same_key(columns, 0, |column| self.cell(stored, key.positions[column]))
-        };
+        let same =
+            |stored: RowId| same_key(columns, 0, |column| self.cell(stored, key.positions[column]));
         let found = key.index.read().find(hashes.hashes[0], same);
         found.filter(|row| !self.applied.is_dead(*row))
     }

@@ -2,6 +2,7 @@
 
 mod basics;
 mod bulk;
+mod by_key;
 mod concurrent;
 mod keys;
 mod model;

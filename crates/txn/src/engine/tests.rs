@@ -6,6 +6,7 @@ mod canaries;
 mod crash_points;
 mod damage;
 mod failures;
+mod keyed;
 mod maintenance;
 mod model;
 mod random;

@@ -64,9 +64,7 @@ impl Answers {
     /// Adds what a look-up found.
     pub(in crate::records) fn add(&mut self, found: &v1::Found) {
         encode_key(FOUND, WireType::LengthDelimited, &mut self.bytes);
-        found
-            .encode_length_delimited(&mut self.bytes)
-            .expect("a vector grows as it is written to");
+        found.encode_length_delimited(&mut self.bytes).expect("a vector grows as it is written to");
     }
 
     pub(in crate::records) fn fail(&mut self, index: u64, error: &Error) {

@@ -14,32 +14,50 @@ pub(super) struct Progress {
     /// All rows before this one are written, or failed.
     rows: u64,
     failed: u64,
-    first: Option<(u64, Error)>,
+    first: Option<FirstFailure>,
     untold: Vec<v1::Failure>,
 }
 
+/// The row that ended a stream.
+pub(super) struct FirstFailure {
+    pub(super) index: u64,
+    /// How many rows before it are written: all, but for those of its own atomic message.
+    pub(super) written: u64,
+    pub(super) error: Error,
+}
+
 impl Progress {
-    /// Takes in what became of a group of so many rows. Groups come in their order.
-    pub(super) fn note(&mut self, rows: u32, atomic: bool, written: Written, stops: bool) {
+    /// Takes in what became of a group of so many rows, where failures end nothing. Groups come in
+    /// their order.
+    pub(super) fn note(&mut self, rows: u32, atomic: bool, written: Written) {
         let failures = match atomic && !written.failures.is_empty() {
             true => all_failed(rows, written.failures),
             false => written.failures,
         };
-        for RowFailure { place, error } in failures {
+        self.failed += failures.len() as u64;
+        let told = failures.iter().map(|failed| {
+            let index = self.rows + u64::from(failed.place);
+            failure(index, &failed.error)
+        });
+        self.untold.extend(told);
+        self.rows += u64::from(rows);
+    }
+
+    /// The same where the first failure ends the stream.
+    pub(super) fn note_until_failure(&mut self, rows: u32, atomic: bool, written: Written) {
+        if let Some(RowFailure { place, error }) = written.failures.into_iter().next()
+            && self.first.is_none()
+        {
             let index = self.rows + u64::from(place);
-            self.failed += 1;
-            if stops {
-                self.first.get_or_insert((index, error));
-            } else {
-                self.untold.push(failure(index, &error));
-            }
+            let written = if atomic { self.rows } else { index };
+            self.first = Some(FirstFailure { index, written, error });
         }
         self.rows += u64::from(rows);
     }
 
-    /// The first row that failed.
-    pub(super) fn first_failure(&self) -> Option<(u64, &Error)> {
-        self.first.as_ref().map(|(index, error)| (*index, error))
+    /// The row that ended the stream.
+    pub(super) fn first_failure(&self) -> Option<&FirstFailure> {
+        self.first.as_ref()
     }
 
     /// How many rows are written.
@@ -93,8 +111,8 @@ mod tests {
     #[test]
     fn rows_count_from_the_streams_first() {
         let mut progress = Progress::default();
-        progress.note(10, false, written(&[]), false);
-        progress.note(5, false, written(&[0, 4]), false);
+        progress.note(10, false, written(&[]));
+        progress.note(5, false, written(&[0, 4]));
         let replies = progress.replies();
         assert_eq!(replies.len(), 1);
         assert_eq!((replies[0].durable, indexes(&replies[0])), (15, vec![10, 14]));
@@ -104,17 +122,20 @@ mod tests {
     #[test]
     fn one_row_fails_all_of_an_atomic_message() {
         let mut progress = Progress::default();
-        progress.note(3, true, written(&[1]), false);
+        progress.note(3, true, written(&[1]));
         let replies = progress.replies();
         let states: Vec<_> = replies[0].failures.iter().map(|f| f.sqlstate.as_str()).collect();
-        assert_eq!((states, indexes(&replies[0])), (vec!["25P02", "XX000", "25P02"], vec![0, 1, 2]));
+        assert_eq!(
+            (states, indexes(&replies[0])),
+            (vec!["25P02", "XX000", "25P02"], vec![0, 1, 2])
+        );
     }
 
     #[test]
     fn many_failures_are_told_in_parts_none_of_which_counts_ahead() {
         let mut progress = Progress::default();
         let failed: Vec<u32> = (0..2 * REPLY_FAILURES as u32 + 500).map(|n| n * 2).collect();
-        progress.note(10_000, false, written(&failed), false);
+        progress.note(10_000, false, written(&failed));
         let replies = progress.replies();
         assert_eq!(replies.len(), 3);
         for (reply, next) in replies.iter().zip(&replies[1..]) {

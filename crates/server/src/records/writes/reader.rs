@@ -5,9 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use thalweg_protocol::{Malformed, RowsRef, WriteRef, v1};
-use thalweg_query::{
-    Durability, RecordBatcher, RecordChange, RecordTable, RecordWrite, Records,
-};
+use thalweg_query::{Durability, RecordBatcher, RecordChange, RecordTable, RecordWrite, Records};
 use thalweg_types::{Error, Result};
 
 use crate::records::calls::Call;

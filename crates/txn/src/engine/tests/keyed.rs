@@ -1,0 +1,177 @@
+//! Rows written by key: what a group becomes, and what is found after the machine died.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array};
+use arrow::datatypes::Int64Type;
+use arrow::record_batch::RecordBatch;
+use thalweg_env::Env;
+use thalweg_store::{Put, arrow_schema};
+use thalweg_types::{Column, ColumnId, DataType, Key, Lsn, Result, SqlState, TableId, TableSchema};
+
+use super::world::options;
+use crate::{
+    CatalogChange, Durability, Engine, Failing, KeyedChange, KeyedRows, RowGroup, WriteSet, Written,
+};
+
+fn column(id: u32, name: &str) -> Column {
+    Column {
+        id: ColumnId(id),
+        name: name.to_owned(),
+        data_type: DataType::Int8,
+        nullable: false,
+        default: None,
+        identity: None,
+    }
+}
+
+fn schema(id: u32) -> TableSchema {
+    TableSchema {
+        id: TableId(id),
+        namespace: "public".to_owned(),
+        name: format!("t{id}"),
+        columns: vec![column(1, "key"), column(2, "value")],
+        primary_key: Some(Key { name: format!("t{id}_pkey"), columns: vec![ColumnId(1)] }),
+        unique: Vec::new(),
+        checks: Vec::new(),
+        shard_key: Some(ColumnId(1)),
+        next_column_id: 3,
+    }
+}
+
+/// Tables 1 and 2.
+fn create(engine: &Engine) {
+    let catalog = [1, 2].map(|id| CatalogChange::CreateTable { schema: schema(id) });
+    let write_set = WriteSet { catalog: catalog.into(), ..WriteSet::default() };
+    engine.commit_and_wait(write_set, Durability::Fsync).unwrap();
+}
+
+fn numbers(values: impl Iterator<Item = i64>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(values))
+}
+
+/// Rows of a table, with their places in the group.
+fn put(engine: &Engine, table: u32, put: Put, rows: &[(u32, i64, i64)]) -> KeyedRows {
+    let columns =
+        vec![numbers(rows.iter().map(|row| row.1)), numbers(rows.iter().map(|row| row.2))];
+    let rows_batch = RecordBatch::try_new(arrow_schema(&schema(table)), columns).unwrap();
+    keyed(engine, table, KeyedChange::Put(put), rows_batch, rows.iter().map(|row| row.0).collect())
+}
+
+fn remove(engine: &Engine, table: u32, keys: &[(u32, i64)]) -> KeyedRows {
+    let batch = RecordBatch::try_from_iter([("key", numbers(keys.iter().map(|key| key.1)))]);
+    let places = keys.iter().map(|key| key.0).collect();
+    keyed(engine, table, KeyedChange::Remove, batch.unwrap(), places)
+}
+
+fn keyed(
+    engine: &Engine,
+    table: u32,
+    change: KeyedChange,
+    rows: RecordBatch,
+    places: Vec<u32>,
+) -> KeyedRows {
+    let table = TableId(table);
+    let version = engine.snapshot().catalog().table(table).unwrap().version;
+    KeyedRows { table, version, change, rows, places, expected: None }
+}
+
+fn write(engine: &Engine, rows: Vec<KeyedRows>, failing: Failing) -> Result<Written> {
+    let (sender, receiver) = channel();
+    let group = RowGroup { rows, failing, has_failed: false };
+    let told = move |written| sender.send(written).unwrap();
+    engine.write_rows(group, Durability::Fsync, Box::new(told));
+    receiver.recv().unwrap()
+}
+
+fn rows(engine: &Engine, table: u32) -> BTreeMap<i64, i64> {
+    let snapshot = engine.snapshot();
+    let state = snapshot.table(TableId(table)).unwrap();
+    let mut rows = BTreeMap::new();
+    for chunk in state.chunks() {
+        let columns = chunk.columns(&[0, 1]);
+        let column = |at: usize| columns[at].as_primitive::<Int64Type>().values();
+        for place in 0..chunk.rows() {
+            if chunk.dead().is_none_or(|dead| !dead.contains(place as u32)) {
+                assert_eq!(rows.insert(column(0)[place], column(1)[place]), None);
+            }
+        }
+    }
+    rows
+}
+
+fn failed(written: &Written) -> Vec<(u32, SqlState)> {
+    written.failures.iter().map(|failure| (failure.place, failure.error.state())).collect()
+}
+
+#[test]
+fn groups_are_found_again_after_the_machine_died() {
+    let (env, disk, _) = Env::simulated(7);
+    let engine = Engine::open(env.clone(), options()).unwrap();
+    create(&engine);
+    let mut expected = [BTreeMap::new(), BTreeMap::new()];
+    for round in 0..30_i64 {
+        let new: Vec<_> = (0..50).map(|n| (n as u32, (round * 7 + n * 3) % 90, round)).collect();
+        let gone: Vec<_> = (50..60).map(|n| (n as u32, (round * 11 + n) % 120)).collect();
+        let table = 1 + (round % 2) as u32;
+        let group = vec![put(&engine, table, Put::Upsert, &new), remove(&engine, table, &gone)];
+        let written = write(&engine, group, Failing::LeaveOut).unwrap();
+        let model = &mut expected[table as usize - 1];
+        model.extend(new.iter().map(|row| (row.1, row.2)));
+        let missing = gone.iter().filter(|key| model.remove(&key.1).is_none()).count();
+        assert_eq!(written.failures.len(), missing);
+        assert_eq!(written.rows, 60 - missing as u64);
+    }
+    let engine = {
+        drop(engine);
+        Engine::open(env.with_files(disk.crash()), options()).unwrap()
+    };
+    assert_eq!([rows(&engine, 1), rows(&engine, 2)], expected);
+}
+
+#[test]
+fn a_failure_leaves_out_a_row_all_behind_it_or_the_whole_group() {
+    let (env, ..) = Env::simulated(8);
+    let engine = Engine::open(env, options()).unwrap();
+    create(&engine);
+    let group = |engine: &Engine| {
+        vec![
+            put(engine, 1, Put::Create, &[(0, 1, 0), (3, 1, 0), (4, 2, 0)]),
+            put(engine, 2, Put::Create, &[(1, 1, 0), (2, 2, 0), (5, 3, 0)]),
+        ]
+    };
+    let exists = SqlState::UNIQUE_VIOLATION;
+    let undone = write(&engine, group(&engine), Failing::Undo(None)).unwrap();
+    assert_eq!((undone.rows, failed(&undone)), (0, vec![(3, exists)]));
+    assert!(rows(&engine, 1).is_empty() && rows(&engine, 2).is_empty());
+    let mark = Arc::new(AtomicBool::new(false));
+    let stopped = write(&engine, group(&engine), Failing::Stop(Arc::clone(&mark))).unwrap();
+    assert_eq!((stopped.rows, failed(&stopped)), (3, vec![(3, exists)]));
+    assert_eq!((rows(&engine, 1).len(), rows(&engine, 2).len()), (1, 2));
+    assert!(mark.load(Ordering::Relaxed));
+    let later = write(&engine, group(&engine), Failing::Stop(mark)).unwrap();
+    assert_eq!((later.rows, failed(&later)), (0, vec![]));
+    let others = write(&engine, group(&engine), Failing::LeaveOut).unwrap();
+    let places = [(0, exists), (1, exists), (2, exists), (3, exists)];
+    assert_eq!((others.rows, failed(&others)), (2, places.to_vec()));
+    assert_eq!((rows(&engine, 1).len(), rows(&engine, 2).len()), (2, 3));
+}
+
+#[test]
+fn rows_for_another_version_of_the_table_are_refused() {
+    let (env, ..) = Env::simulated(9);
+    let engine = Engine::open(env, options()).unwrap();
+    create(&engine);
+    let mut stale = put(&engine, 1, Put::Upsert, &[(0, 1, 1), (1, 2, 2)]);
+    stale.version = Lsn(0);
+    let other = put(&engine, 2, Put::Upsert, &[(2, 1, 1)]);
+    let written = write(&engine, vec![stale, other], Failing::LeaveOut).unwrap();
+    let altered = SqlState::SERIALIZATION_FAILURE;
+    assert_eq!((written.rows, failed(&written)), (1, vec![(0, altered), (1, altered)]));
+    engine.close().unwrap();
+    let closed = write(&engine, Vec::new(), Failing::LeaveOut).unwrap_err();
+    assert_eq!(closed.state(), SqlState::SHUTTING_DOWN);
+}
