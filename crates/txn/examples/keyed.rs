@@ -9,8 +9,7 @@ use arrow::record_batch::RecordBatch;
 use thalweg_env::Env;
 use thalweg_store::{Put, arrow_schema};
 use thalweg_txn::{
-    CatalogChange, Durability, Engine, Failing, KeyedChange, KeyedRows, Options, RowGroup,
-    WriteSet,
+    CatalogChange, Durability, Engine, Failing, KeyedChange, KeyedRows, Options, RowGroup, WriteSet,
 };
 use thalweg_types::{Column, ColumnId, DataType, Key, TableId, TableSchema};
 
