@@ -111,11 +111,10 @@ fn concatenated(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
         ArrowType::Utf8View => operand.clone(),
         _ => datafusion::logical_expr::cast(operand.clone(), ArrowType::Utf8View),
     };
-    let left = match binary.left.as_ref() {
-        Expr::Cast(cast) if is_chain(&cast.expr) => cast.expr.as_ref().clone(),
-        left if is_chain(left) => left.clone(),
-        left if is_text(&left.get_type(schema).ok()?) => view(left),
-        _ => return None,
+    let left = match chain_in(&binary.left) {
+        Some(chain) => chain.clone(),
+        None if is_text(&binary.left.get_type(schema).ok()?) => view(&binary.left),
+        None => return None,
     };
     let both = concatenation(left, view(&binary.right));
     Some(match wanted {
@@ -124,8 +123,15 @@ fn concatenated(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
     })
 }
 
-fn is_chain(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarFunction(call) if is_concatenation(&call.func))
+/// The chain under casts from one kind of text to another, which each of its links may have.
+fn chain_in(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::ScalarFunction(call) if is_concatenation(&call.func) => Some(expr),
+        Expr::Cast(cast) if is_text(cast.field.data_type()) && cast.field.metadata().is_empty() => {
+            chain_in(&cast.expr)
+        }
+        _ => None,
+    }
 }
 
 /// A cast that Arrow would make in another way than PostgreSQL, as a function.

@@ -18,7 +18,7 @@ pub use packed::{PackedRow, RowWriter};
 pub use requests::{KeysRef, RowsRef, SearchRef, ValueRef, ValuesRef, WriteRef};
 
 /// The messages and a client, as generated.
-#[expect(clippy::all, clippy::disallowed_methods, reason = "generated")]
+#[allow(clippy::all, clippy::disallowed_methods, reason = "generated")]
 pub mod v1 {
     tonic::include_proto!("thalweg.v1");
 }

@@ -49,12 +49,6 @@ impl Database {
 }
 
 impl Records {
-    /// The database's clock, and all else that it lives in.
-    #[must_use]
-    pub fn database(&self) -> &Database {
-        &self.database
-    }
-
     /// Whether tables must be looked for again: the catalog changed. Says so once.
     pub fn must_look_again(&mut self) -> bool {
         let version = self.database.shared.engine.snapshot().catalog().version();

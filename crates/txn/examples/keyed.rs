@@ -1,4 +1,5 @@
-//! Measures rows that are written by key, without a network: `keyed [rows a group] [fsync|write|none]`.
+//! Measures rows that are written by key, without a network:
+//! `keyed [rows a group] [fsync|write|none]`.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -41,7 +41,7 @@ pub(crate) fn concatenation(left: Expr, right: Expr) -> Expr {
 }
 
 pub(crate) fn is_concatenation(function: &Arc<ScalarUDF>) -> bool {
-    Arc::ptr_eq(function, &CONCATENATION)
+    function.name() == CONCATENATION.name()
 }
 
 fn concatenate(columns: &[ArrayRef]) -> Result<ArrayRef> {

@@ -53,12 +53,6 @@ impl RecordBatcher {
         self.rows
     }
 
-    /// Whether a row was refused.
-    #[must_use]
-    pub fn has_failed(&self) -> bool {
-        !self.failures.is_empty()
-    }
-
     /// Adds a packed row. Where it is refused, that is told with the group.
     #[inline]
     pub fn push_packed(

@@ -69,8 +69,8 @@ async fn values_come_back_as_values() {
     let world = World::new().await;
     world
         .sql(
-            "CREATE TABLE item (name text, size integer, price numeric(6, 2), since date, data bytea, \
-             PRIMARY KEY (name, size)); ",
+            "CREATE TABLE item (name text, size integer, price numeric(6, 2), since date, \
+             data bytea, PRIMARY KEY (name, size)); ",
         )
         .await;
     world.sql("INSERT INTO item VALUES ('it''s', 7, 1.5, '2024-02-29', '\\x00ff')").await;

@@ -59,8 +59,8 @@ async fn values_are_read_as_their_columns_types_are_written() {
     let world = World::new().await;
     world
         .sql(
-            "CREATE TABLE event (id uuid PRIMARY KEY, at timestamptz NOT NULL, price numeric(9, 2), \
-             tags text[], note varchar(5), extra jsonb)",
+            "CREATE TABLE event (id uuid PRIMARY KEY, at timestamptz NOT NULL, \
+             price numeric(9, 2), tags text[], note varchar(5), extra jsonb)",
         )
         .await;
     let mut writer = world.client().await.writer().await.unwrap();

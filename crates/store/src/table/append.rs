@@ -138,8 +138,8 @@ impl Table {
         }
     }
 
-    /// PostgreSQL's words for a key that is there already. `columns` are those of the table's key of
-    /// this number, among [`TableSchema::keys`].
+    /// PostgreSQL's words for a key that is there already. `columns` are those of the table's key
+    /// of this number, among [`TableSchema::keys`].
     #[must_use]
     pub fn duplicate(&self, key: usize, columns: &[ArrayRef], row: usize) -> Error {
         let schema = self.schema();

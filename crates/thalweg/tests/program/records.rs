@@ -1,4 +1,4 @@
-//! Records of a server that is killed: what was acknowledged is there, and nothing that nobody sent.
+//! Records of a server that is killed: what was acknowledged is there, and nothing else.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
