@@ -237,32 +237,33 @@ impl Column {
 
     fn put_value(&mut self, value: Value<'_>, field: &FieldRef) -> Result<()> {
         match (&mut *self, value) {
-            (column, Value::Text(text)) => column.put_text(text, field),
-            (Column::Boolean(column), Value::Bool(value)) => put(column.append_value(value)),
-            (Column::Int2(column), Value::Int(value)) => put_integer(column, value, field),
-            (Column::Int4(column), Value::Int(value)) => put_integer(column, value, field),
-            (Column::Int8(column), Value::Int(value)) => put_integer(column, value, field),
-            (Column::Float4(column), Value::Int(value)) => put(column.append_value(value as f32)),
-            (Column::Float8(column), Value::Int(value)) => put(column.append_value(value as f64)),
-            (Column::Float8(column), Value::Float(value)) => put(column.append_value(value)),
+            (column, Value::Text(text)) => column.put_text(text, field)?,
+            (Column::Boolean(column), Value::Bool(value)) => column.append_value(value),
+            (Column::Int2(column), Value::Int(value)) => put_integer(column, value, field)?,
+            (Column::Int4(column), Value::Int(value)) => put_integer(column, value, field)?,
+            (Column::Int8(column), Value::Int(value)) => put_integer(column, value, field)?,
+            (Column::Float4(column), Value::Int(value)) => column.append_value(value as f32),
+            (Column::Float8(column), Value::Int(value)) => column.append_value(value as f64),
+            (Column::Float8(column), Value::Float(value)) => column.append_value(value),
             (Column::Float4(column), Value::Float(value)) => {
                 let narrow = value as f32;
                 let fits = narrow.is_finite() || !value.is_finite();
-                put(column.append_value(in_range(narrow, fits, field)?))
+                column.append_value(in_range(narrow, fits, field)?);
             }
             (column @ (Column::Decimal128(..) | Column::Decimal256(..)), Value::Int(value)) => {
-                column.put_text(&value.to_string(), field)
+                column.put_text(&value.to_string(), field)?;
             }
             (column @ (Column::Decimal128(..) | Column::Decimal256(..)), Value::Float(value)) => {
-                column.put_text(&value.to_string(), field)
+                column.put_text(&value.to_string(), field)?;
             }
-            (Column::Bytea(column), Value::Bytes(value)) => put(column.append_value(value)),
-            (_, Value::Bool(_)) => Err(wrong_type(field, "a boolean")),
-            (_, Value::Int(_)) => Err(wrong_type(field, "an integer")),
-            (_, Value::Float(_)) => Err(wrong_type(field, "a floating point number")),
-            (_, Value::Bytes(_)) => Err(wrong_type(field, "bytes")),
-            (_, Value::Null) => self.put_null(field),
+            (Column::Bytea(column), Value::Bytes(value)) => column.append_value(value),
+            (_, Value::Bool(_)) => return Err(wrong_type(field, "a boolean")),
+            (_, Value::Int(_)) => return Err(wrong_type(field, "an integer")),
+            (_, Value::Float(_)) => return Err(wrong_type(field, "a floating point number")),
+            (_, Value::Bytes(_)) => return Err(wrong_type(field, "bytes")),
+            (_, Value::Null) => self.put_null(field)?,
         }
+        Ok(())
     }
 
     /// A text, read as values of the column's type are written.
@@ -348,10 +349,6 @@ impl Column {
             Column::Parsed(column) => column.finish(),
         }
     }
-}
-
-fn put((): ()) -> Result<()> {
-    Ok(())
 }
 
 /// Whether a column of texts takes every text.

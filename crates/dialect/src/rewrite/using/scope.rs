@@ -26,6 +26,7 @@ pub(in super::super) struct Relation {
 
 /// What `*` shows at one place.
 #[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "a statement has few, and not for long")]
 pub(super) enum Shown {
     Key(Merged),
     /// A relation without its merged keys.
