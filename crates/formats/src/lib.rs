@@ -11,6 +11,7 @@
 mod arrow_ipc;
 pub mod columns;
 mod convert;
+mod copy;
 mod csv;
 mod files;
 mod format;
@@ -31,6 +32,7 @@ pub mod rows;
 pub mod text;
 mod writer;
 
+pub use copy::CopyDecoder;
 pub use csv::{CsvDecoder, CsvRows, CsvWriter};
 pub use files::create_directory;
 pub use format::Format;

@@ -2,8 +2,8 @@
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use thalweg_formats::ReadOptions;
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_formats::{CopyDecoder, ReadOptions};
+use thalweg_types::{Error, Result, RowId, SqlState};
 
 use crate::cancel::Timer;
 use crate::database::Database;
@@ -51,10 +51,13 @@ impl CopyIn {
         &self.options
     }
 
-    /// The name of the table.
-    #[must_use]
-    pub fn table(&self) -> &str {
-        &self.target.schema().name
+    /// Makes rows of what the client sends.
+    ///
+    /// # Errors
+    /// Where the statement's options do not go together.
+    pub fn decoder(&self) -> Result<CopyDecoder> {
+        let source = format!("COPY {}", self.target.schema().name);
+        CopyDecoder::new(&source, &self.schema, &self.options, RowId::CHUNK_ROWS)
     }
 
     /// Takes rows of the schema.

@@ -28,7 +28,7 @@
 //! Everything runs on a tokio runtime with several threads, which the program brings along.
 
 pub use thalweg_query::{
-    Appender, BatchStream, CancelHandle, Database, DatabaseBuilder, Durability, Outcome, Progress,
-    Session, Statement, Tag, TransactionStatus, Unit,
+    Appender, BatchStream, CancelHandle, Copy, CopyIn, Database, DatabaseBuilder, Durability,
+    Outcome, Progress, Session, Statement, Tag, TransactionStatus, Unit,
 };
 pub use thalweg_types::{Error, ErrorKind, Result, SqlState};

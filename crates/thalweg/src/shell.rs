@@ -1,11 +1,11 @@
 //! The SQL shell: runs statements and its own commands, and shows what comes of them.
 
-use std::io::{self, Write as _};
+use std::io::{self, BufRead, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg::{Database, Error, Outcome, Session, SqlState, Tag};
+use thalweg::{Copy, Database, Error, Outcome, Session, SqlState, Tag};
 use thalweg_env::{Clock as _, RealClock};
 
 use crate::config::Format;
@@ -15,6 +15,7 @@ use crate::progress::ProgressBars;
 
 mod command;
 mod complete;
+mod copy;
 mod describe;
 mod editor;
 mod help;
@@ -79,6 +80,8 @@ pub struct Shell {
     last_statement: String,
     /// How many scripts include the one that runs.
     include_depth: u32,
+    /// Lines of the script that were rows and not statements, since somebody last asked.
+    copied_lines: usize,
     has_failed: bool,
     /// Whether a statement may have changed the names that completion knows.
     names_are_stale: bool,
@@ -105,6 +108,7 @@ impl Shell {
             location,
             last_statement: String::new(),
             include_depth: 0,
+            copied_lines: 0,
             has_failed: false,
             names_are_stale: true,
         }
@@ -115,8 +119,14 @@ impl Shell {
         self.has_failed
     }
 
-    /// Runs a statement and shows its result or its error. `origin` is where it stands in a script.
-    pub async fn run(&mut self, statement: &Statement, origin: &Origin) -> Result<(), Stop> {
+    /// Runs a statement and shows its result or its error. `origin` is where it stands in a script;
+    /// rows that it copies from its client come from `data`.
+    pub async fn run(
+        &mut self,
+        statement: &Statement,
+        origin: &Origin,
+        data: &mut dyn BufRead,
+    ) -> Result<(), Stop> {
         if self.behavior.is_interactive {
             self.last_statement = format!("{};", statement.text);
         }
@@ -124,7 +134,7 @@ impl Shell {
             self.tell(&format!("{};\n", statement.text))?;
         }
         let started = self.clock.monotonic();
-        let result = self.execute(statement).await;
+        let result = self.execute(statement, data).await;
         let taken = self.clock.monotonic() - started;
         let outcome = result.map_err(|error| match error {
             PrintError::Statement(error) => {
@@ -138,7 +148,11 @@ impl Shell {
         outcome
     }
 
-    async fn execute(&mut self, statement: &Statement) -> Result<(), PrintError> {
+    async fn execute(
+        &mut self,
+        statement: &Statement,
+        data: &mut dyn BufRead,
+    ) -> Result<(), PrintError> {
         let handle = self.session.cancel_handle();
         let timeout = timeout::start(self.view.statement_timeout, handle.clone());
         let running = self.interrupt.running(move || handle.cancel());
@@ -150,6 +164,26 @@ impl Shell {
             progress.allow(false);
         }
         let printed = match outcome {
+            Ok(Outcome { copy: Some(Copy::Out(options)), schema, rows: Some(rows), .. }) => {
+                copy::write_rows(&schema, rows, options, &self.output).await.map(|()| false)
+            }
+            Ok(Outcome { copy: Some(Copy::In(copy)), .. }) => {
+                let (taken, lines) = copy::take_rows(*copy, data);
+                self.copied_lines += lines;
+                match self.session.finish_copy(taken).await {
+                    Ok(outcome) => {
+                        print_outcome(
+                            outcome,
+                            &self.view,
+                            &self.behavior,
+                            statement,
+                            &mut self.output,
+                        )
+                        .await
+                    }
+                    Err(error) => Err(error.into()),
+                }
+            }
             Ok(outcome) => {
                 print_outcome(outcome, &self.view, &self.behavior, statement, &mut self.output)
                     .await
@@ -190,7 +224,7 @@ impl Shell {
         if !title.is_empty() {
             self.tell(&format!("{title}\n"))?;
         }
-        self.execute(&statement).await.map_err(|error| match error {
+        self.execute(&statement, &mut io::empty()).await.map_err(|error| match error {
             PrintError::Statement(error) => self.tell_error(&error, None, ""),
             PrintError::Output(error) => self.output_failed(&error),
         })

@@ -6,10 +6,10 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use futures::StreamExt;
-use thalweg_formats::postgres::{BinaryCopyDecoder, BinaryCopyEncoder, ValueFormat};
-use thalweg_formats::{CsvDecoder, CsvWriter, Format, WriteOptions};
+use thalweg_formats::postgres::{BinaryCopyEncoder, ValueFormat};
+use thalweg_formats::{CsvWriter, Format, WriteOptions};
 use thalweg_query::{BatchStream, CopyIn, Tag};
-use thalweg_types::{Error, Result, RowId, SqlState};
+use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::mpsc;
 
 use super::connection::{Client, End, Trouble};
@@ -152,7 +152,7 @@ fn unexpected(kind: u8) -> Error {
 
 /// Decodes pieces until an empty one. Where none comes, the copy was given up: `None`.
 fn decode(mut copy: CopyIn, mut pieces: mpsc::Receiver<Bytes>) -> Result<Option<CopyIn>> {
-    let mut decoder = Decoder::new(&copy)?;
+    let mut decoder = copy.decoder()?;
     while let Some(piece) = pieces.blocking_recv() {
         let is_last = piece.is_empty();
         let batches = if is_last { decoder.finish()? } else { decoder.push(&piece)? };
@@ -164,42 +164,6 @@ fn decode(mut copy: CopyIn, mut pieces: mpsc::Receiver<Bytes>) -> Result<Option<
         }
     }
     Ok(None)
-}
-
-enum Decoder {
-    Text(Box<CsvDecoder>),
-    Binary(BinaryCopyDecoder),
-}
-
-impl Decoder {
-    fn new(copy: &CopyIn) -> Result<Decoder> {
-        let options = copy.options();
-        match options.format {
-            Some(Format::Binary) => {
-                let schema = Arc::clone(copy.schema());
-                Ok(Decoder::Binary(BinaryCopyDecoder::new(schema, RowId::CHUNK_ROWS)))
-            }
-            _ => {
-                let source = format!("COPY {}", copy.table());
-                let decoder = CsvDecoder::new(&source, copy.schema(), options, RowId::CHUNK_ROWS)?;
-                Ok(Decoder::Text(Box::new(decoder)))
-            }
-        }
-    }
-
-    fn push(&mut self, piece: &[u8]) -> Result<Vec<RecordBatch>> {
-        match self {
-            Decoder::Text(decoder) => decoder.push(piece),
-            Decoder::Binary(decoder) => decoder.push(piece),
-        }
-    }
-
-    fn finish(&mut self) -> Result<Vec<RecordBatch>> {
-        match self {
-            Decoder::Text(decoder) => decoder.finish(),
-            Decoder::Binary(decoder) => decoder.finish(),
-        }
-    }
 }
 
 enum Encoder {

@@ -126,7 +126,7 @@ pub async fn quiet(server: &Server) {
         let gauges = ["thalweg_connections{", "thalweg_statements_running{"];
         let lines = page.lines().filter(|line| gauges.iter().any(|name| line.starts_with(name)));
         let counts: Vec<&str> = lines.filter_map(|line| line.rsplit(' ').next()).collect();
-        assert_eq!(counts.len(), 6, "{page}");
+        assert!(counts.len() >= 6, "{page}");
         counts.iter().all(|count| *count == "0")
     })
     .await;

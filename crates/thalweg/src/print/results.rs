@@ -85,7 +85,7 @@ fn is_number(data_type: &DataType) -> bool {
 /// Writes rows in a format for programs.
 pub async fn write_rows(
     schema: &SchemaRef,
-    mut rows: BatchStream,
+    rows: BatchStream,
     format: Format,
     output: &Output,
 ) -> Result<(), PrintError> {
@@ -97,8 +97,18 @@ pub async fn write_rows(
         header: true,
         ..WriteOptions::default()
     };
+    write_formatted(schema, rows, &options, output).await
+}
+
+/// Writes rows as the options say.
+pub async fn write_formatted(
+    schema: &SchemaRef,
+    mut rows: BatchStream,
+    options: &WriteOptions,
+    output: &Output,
+) -> Result<(), PrintError> {
     let io_first = |error| output.take_failure().map_or(PrintError::Statement(error), Into::into);
-    let mut writer = Writer::new(Box::new(output.clone()), schema, &options).map_err(io_first)?;
+    let mut writer = Writer::new(Box::new(output.clone()), schema, options).map_err(io_first)?;
     while let Some(batch) = rows.try_next().await? {
         writer.write(&batch).map_err(io_first)?;
     }

@@ -6,7 +6,7 @@ use tokio::runtime::Runtime;
 use crate::shell::editor::{Line, LineEditor};
 use crate::shell::names::Names;
 use crate::shell::splitter::Splitter;
-use crate::shell::{Origin, Shell, Stop};
+use crate::shell::{Shell, Stop};
 
 /// Talks until the person leaves.
 pub fn run(runtime: &Runtime, shell: &mut Shell, history_size: usize, color: bool) -> Result<()> {
@@ -53,7 +53,7 @@ pub fn run(runtime: &Runtime, shell: &mut Shell, history_size: usize, color: boo
 /// Runs what is complete. A line may hold several statements; the first that fails ends it.
 async fn run_pieces(shell: &mut Shell, splitter: &mut Splitter) -> Result<(), Stop> {
     while let Some(piece) = splitter.next_piece() {
-        if let Err(stop) = shell.run_piece(piece, &Origin::Here, splitter).await {
+        if let Err(stop) = shell.run_typed(piece, splitter).await {
             while splitter.next_piece().is_some() {}
             return Err(stop);
         }

@@ -1,7 +1,7 @@
 //! Runs statements and commands from a file, a pipe or the command line.
 
 use std::fmt;
-use std::io::BufRead;
+use std::io::{self, BufRead};
 
 use thalweg::{Error, Result, SqlState};
 
@@ -52,27 +52,45 @@ impl Shell {
             }
             splitter.push(text);
             while let Some(piece) = splitter.next_piece() {
-                let result = self.run_piece(piece, origin, &mut splitter).await;
+                let result = match origin {
+                    Origin::Here => self.run_typed(piece, &mut splitter).await,
+                    Origin::Script(_) => self.run_piece(piece, origin, &mut splitter, reader).await,
+                };
+                splitter.skip_lines(std::mem::take(&mut self.copied_lines));
                 self.after(result)?;
             }
         }
         match splitter.finish() {
             Some(statement) => {
-                let result = self.run(&statement, origin).await;
+                let piece = Piece::Statement(statement);
+                let result = match origin {
+                    Origin::Here => self.run_typed(piece, &mut splitter).await,
+                    Origin::Script(_) => self.run_piece(piece, origin, &mut splitter, reader).await,
+                };
                 self.after(result)
             }
             None => Ok(()),
         }
     }
 
-    pub(super) async fn run_piece(
+    /// Runs what a person typed, or gave on the command line.
+    pub(super) async fn run_typed(
+        &mut self,
+        piece: Piece,
+        splitter: &mut Splitter,
+    ) -> Result<(), Stop> {
+        self.run_piece(piece, &Origin::Here, splitter, &mut io::stdin().lock()).await
+    }
+
+    async fn run_piece(
         &mut self,
         piece: Piece,
         origin: &Origin,
         splitter: &mut Splitter,
+        data: &mut dyn BufRead,
     ) -> Result<(), Stop> {
         match piece {
-            Piece::Statement(statement) => self.run(&statement, origin).await,
+            Piece::Statement(statement) => self.run(&statement, origin, data).await,
             Piece::Command(line) => self.run_command(&line, splitter).await,
         }
     }
@@ -80,7 +98,7 @@ impl Shell {
     /// Runs one statement that the shell itself gives.
     pub(super) async fn run_own(&mut self, sql: &str) -> Result<(), Stop> {
         let statement = Statement { text: sql.to_owned(), line: 1, expanded: false };
-        self.run(&statement, &Origin::Here).await
+        self.run(&statement, &Origin::Here, &mut io::stdin().lock()).await
     }
 
     /// Runs one statement that the person did not write, and that tells only of failure.

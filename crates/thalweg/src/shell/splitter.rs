@@ -59,6 +59,11 @@ impl Splitter {
         self.buffer.push_str(text);
     }
 
+    /// Counts lines of the script that are no text of statements.
+    pub fn skip_lines(&mut self, lines: usize) {
+        self.line += lines;
+    }
+
     /// The next complete statement or command.
     pub fn next_piece(&mut self) -> Option<Piece> {
         while let Some(token) = self.lexer.next(&self.buffer) {

@@ -29,6 +29,36 @@ fn a_pipe_is_a_script() {
 }
 
 #[test]
+fn rows_are_copied_from_the_lines_behind_their_statement() {
+    let script = b"CREATE TABLE t (a int PRIMARY KEY, b text);\n\
+        COPY t FROM STDIN (FORMAT csv); SELECT 'not a row';\n\
+        1,one\n2,\"two\n\\\\ lines\"\n\\.\n\
+        COPY t FROM STDIN;\n3\tthree\n\\.\n\
+        COPY t FROM STDIN;\nx\ty\n\\.\n\
+        SELECT count(*) FROM t;\nSELECT oops;";
+    let run = thalweg_with_input(&["--on-error", "continue"], script);
+    let shown = "CREATE TABLE\nCOPY 2\n ?column?\n-----------\n not a row\n(1 row)\n\nCOPY 1\n \
+        count\n-------\n     3\n(1 row)\n\n";
+    assert_eq!(run.stdout, shown);
+    assert!(run.stderr.contains("invalid input syntax for type integer: \"x\""), "{run:?}");
+    assert!(run.stderr.contains("<stdin>:14"), "lines are counted on: {run:?}");
+}
+
+#[test]
+fn rows_are_copied_from_and_to_pipes() {
+    let run = thalweg_with_input(
+        &["-c", "CREATE TABLE t (a int, b text); COPY t FROM STDIN CSV", "-c", "COPY t TO STDOUT"],
+        b"1,a\n2,\n",
+    );
+    assert_eq!(run.success(), "CREATE TABLE\nCOPY 2\n1\ta\n2\t\\N\n");
+    let as_csv = "COPY (VALUES (1, 'a,b')) TO STDOUT (FORMAT csv, HEADER)";
+    assert_eq!(thalweg(&["-c", as_csv]).success(), "column1,column2\n1,\"a,b\"\n");
+    let cut =
+        thalweg_with_input(&["-c", "CREATE TABLE t (a int); COPY t FROM STDIN"], b"1\n2\t3\n");
+    assert!(cut.failure(1).contains("extra data after last expected column"));
+}
+
+#[test]
 fn an_error_ends_a_script_unless_told_otherwise() {
     let script = "SELECT 1 AS a; SELECT oops; SELECT 2 AS b";
     let stopped = thalweg(&["--format", "csv", "-c", script]);
