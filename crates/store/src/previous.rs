@@ -29,7 +29,15 @@ pub(crate) enum Before {
 
 impl Previous {
     pub fn note(&mut self, row: RowId, before: RowId) {
-        let Some(notes) = self.notes_for(row.chunk()) else { return };
+        // Nearly all rows go to the newest chunk.
+        let newest = self.chunks.back_mut().filter(|(number, _)| *number == row.chunk());
+        let notes = match newest {
+            Some((_, notes)) => notes,
+            None => match self.notes_for(row.chunk()) {
+                Some(notes) => notes,
+                None => return,
+            },
+        };
         let place = row.row() as usize;
         if place >= notes.len() {
             notes.resize(place + 1, 0);

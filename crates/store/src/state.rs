@@ -81,6 +81,7 @@ impl Slot {
         }
     }
 
+    #[inline]
     pub fn is_dead(&self, place: u32) -> bool {
         self.dead.as_ref().is_some_and(|dead| dead.contains(place))
     }
@@ -215,6 +216,7 @@ impl TableState {
         &self.removals
     }
 
+    #[inline]
     fn place(&self, number: u32) -> Result<usize, usize> {
         // Without gaps the place follows from the first number.
         let guess = number.wrapping_sub(self.slots.first().map_or(0, |slot| slot.number)) as usize;
@@ -238,6 +240,7 @@ impl TableState {
         self.slot(row.chunk()).is_some_and(|slot| row.row() < slot.length)
     }
 
+    #[inline]
     pub(crate) fn is_dead(&self, row: RowId) -> bool {
         self.slot(row.chunk()).is_none_or(|slot| slot.is_dead(row.row()))
     }

@@ -1,6 +1,7 @@
 //! Rows that are written and removed by their primary keys, many at a time, each on its own: one
 //! that can't be is left out and told of, and the others go on.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
@@ -8,11 +9,11 @@ use arrow::compute::take_record_batch;
 use thalweg_types::{Error, Result, RowId};
 
 use super::Table;
-use crate::Effect;
 use crate::cell::{KeyHashes, cell, same_key};
 use crate::effect::Change;
 use crate::index::IndexInner;
 use crate::state::StateKey;
+use crate::{Chunk, Effect};
 
 /// How a row comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,11 @@ pub enum Refusal {
     /// The row is not the one that was expected.
     Changed,
 }
+
+/// Rows whose keys are looked for together: memory answers for all of them in the time of a few.
+/// After Chen, Ailamaki, Gibbons, Mowry: "Improving Hash Join Performance through Prefetching"
+/// (ICDE 2004).
+const FETCHED_TOGETHER: usize = 32;
 
 /// A row that was left out, by its place in the batch.
 pub type Refused = (usize, Refusal);
@@ -120,9 +126,13 @@ impl Table {
     /// Finds places for rows from `next` on, in the index; returns the first that has none.
     fn place(&mut self, key: &StateKey, part: &mut Part<'_>, next: usize, room: usize) -> usize {
         let mut index = key.index.write();
-        for row in next..part.hashes.hashes.len() {
+        let hashes = &part.hashes.hashes;
+        for row in next..hashes.len() {
             if part.kept.len() == room {
                 return row;
+            }
+            if (row - next).is_multiple_of(FETCHED_TOGETHER) {
+                self.fetch(key, &index, &hashes[row..hashes.len().min(row + FETCHED_TOGETHER)]);
             }
             if let Err(refusal) = self.place_row(key, &mut index, part, row) {
                 part.refused.push((row, refusal));
@@ -132,6 +142,24 @@ impl Table {
             }
         }
         part.hashes.hashes.len()
+    }
+
+    /// Brings what placing rows will look at into the processor's cache.
+    fn fetch(&self, key: &StateKey, index: &IndexInner, hashes: &[u32]) {
+        let mut likely = [None; FETCHED_TOGETHER];
+        for (likely, hash) in likely.iter_mut().zip(hashes) {
+            *likely = index.likely(*hash);
+        }
+        for row in likely.into_iter().flatten() {
+            let Some(slot) = self.applied.slot(row.chunk()) else { continue };
+            black_box(slot.is_dead(row.row()));
+            // What is in an open chunk came a moment ago.
+            if let Chunk::Closed(chunk) = &slot.chunk {
+                for position in &key.positions {
+                    black_box(chunk.cell(*position, row.row() as usize));
+                }
+            }
+        }
     }
 
     #[inline]
