@@ -7,7 +7,9 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use parking_lot::RwLock;
 use thalweg_env::Env;
-use thalweg_txn::{Durability, Engine, Options, Progress, Role, RoleId, Silent, Transaction};
+use thalweg_txn::{
+    Durability, Engine, Figures, Options, Progress, Role, RoleId, Silent, Transaction,
+};
 use thalweg_types::{Error, Result};
 
 use crate::appender::Appender;
@@ -111,6 +113,12 @@ impl Database {
         let snapshot = self.shared.engine.snapshot();
         let memory = snapshot.tables().map(|(_, state)| state.memory_bytes() as u64).sum();
         (memory, self.shared.engine.log_bytes())
+    }
+
+    /// What the stages of writing have done since the database was opened.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.shared.engine.figures()
     }
 
     /// Ends all work and marks the log as closed.

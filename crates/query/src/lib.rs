@@ -56,6 +56,6 @@ pub use session::{Session, Statement, TransactionStatus};
 pub use surroundings::{Activity, ActivityState, End, SessionFacts, Surroundings};
 pub use thalweg_dialect::parse::without_passwords;
 pub use thalweg_txn::{
-    AcknowledgeRows, BOOTSTRAP_ROLE, Durability, Failing, Progress, Role, RowFailure, Secret, Unit,
-    Written,
+    AcknowledgeRows, BOOTSTRAP_ROLE, Durability, Failing, Figures, Progress, Role, RowFailure,
+    SYNC_MICROS, Secret, StageFigures, Unit, Written,
 };

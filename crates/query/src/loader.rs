@@ -9,6 +9,7 @@ use thalweg_txn::{Staged, Transaction};
 use thalweg_types::{Error, Result, RowId, TableId, TableSchema};
 
 use crate::database::Database;
+use crate::statement::{Target, reject_loaded};
 
 /// Gathers whole rows of one table. Nothing is visible before [`Loader::finish`] and a commit.
 pub(crate) struct Loader {
@@ -110,6 +111,30 @@ impl Loaded {
             transaction.append_staged(table, staged)?;
         }
         for rows in self.rest {
+            transaction.append(table, rows)?;
+        }
+        Ok(self.rows)
+    }
+
+    /// The same in a transaction block, where a key that is taken is told at once, and not when the
+    /// block ends.
+    ///
+    /// # Errors
+    /// As [`append_to`](Loaded::append_to), and where a row has the key of another one.
+    pub(crate) fn append_in_block(
+        self,
+        transaction: &mut Transaction,
+        target: &Target,
+    ) -> Result<u64> {
+        let table = target.id();
+        let row = arrow_schema(target.schema());
+        for staged in self.staged {
+            let rows = staged.chunk().batch(&row);
+            reject_loaded(transaction.state(table)?.as_ref(), target, &rows)?;
+            transaction.append_staged(table, staged)?;
+        }
+        for rows in self.rest {
+            reject_loaded(transaction.state(table)?.as_ref(), target, &rows)?;
             transaction.append(table, rows)?;
         }
         Ok(self.rows)

@@ -240,10 +240,6 @@ impl ExecutionPlan for ShardScan {
         }
     }
 
-    fn supports_limit_pushdown(&self) -> bool {
-        true
-    }
-
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
         let mut limited = self.clone();
         limited.limit = limit;

@@ -366,7 +366,10 @@ impl Session {
             None => Transaction::new(self.database.shared.engine.snapshot()),
         };
         let (target, loaded) = copy.finish(transaction.catalog())?;
-        let rows = loaded.append_to(&mut transaction, target.id())?;
+        let rows = match self.block {
+            Some(_) => loaded.append_in_block(&mut transaction, &target)?,
+            None => loaded.append_to(&mut transaction, target.id())?,
+        };
         match &mut self.block {
             Some(block) => block.transaction = Some(transaction),
             None => self.commit(transaction).await?,

@@ -45,6 +45,7 @@ use crate::outcome::Outcome;
 use crate::parameters::refuse_unbound;
 use crate::privileges;
 
+pub(crate) use conflict::reject_loaded;
 pub(crate) use describe::{Description, describe};
 pub(crate) use of_session::{OfSession, of_session};
 pub(crate) use role::session::setting as role_setting;

@@ -11,14 +11,17 @@ use metrics::{
     Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
     gauge, histogram, with_local_recorder,
 };
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use thalweg_query::{Database, Figures};
 use thalweg_types::{Error, SqlState};
 use tokio::time::Instant;
 
 mod records;
+mod stages;
 
 use crate::connections::FrontEnd;
 pub(crate) use records::RecordMetrics;
+use stages::StageMetrics;
 
 const FRONT_ENDS: [FrontEnd; 4] =
     [FrontEnd::Postgres, FrontEnd::Flight, FrontEnd::Http, FrontEnd::Records];
@@ -26,6 +29,9 @@ const FRONT_ENDS: [FrontEnd; 4] =
 /// Upper bounds of the classes of run times, in seconds.
 const SECONDS: [f64; 12] =
     [0.0001, 0.000_316, 0.001, 0.003_16, 0.01, 0.031_6, 0.1, 0.316, 1.0, 3.16, 10.0, 100.0];
+
+/// Upper bounds of the classes of how many rows a group has.
+const ROWS: [f64; 6] = [1.0, 10.0, 100.0, 1e3, 1e4, 1e5];
 
 /// The first two characters of SQLSTATEs that are counted apart; others are counted together.
 const ERROR_CLASSES: [&str; 18] = [
@@ -125,6 +131,7 @@ pub(crate) struct Metrics {
     /// In the order of [`FRONT_ENDS`].
     front_ends: Vec<FrontEndMetrics>,
     records: RecordMetrics,
+    stages: StageMetrics,
     memory_bytes: Gauge,
     log_bytes: Gauge,
 }
@@ -145,6 +152,8 @@ impl Metrics {
     pub(crate) fn new() -> Arc<Metrics> {
         let builder = PrometheusBuilder::new();
         let builder = builder.set_buckets(&SECONDS).expect("there are classes of run times");
+        let of_rows = Matcher::Full(records::GROUP_ROWS.to_owned());
+        let builder = builder.set_buckets_for_metric(of_rows, &ROWS).expect("there are classes");
         let recorder = builder.build_recorder();
         let page = recorder.handle();
         let metrics = with_local_recorder(&recorder, || {
@@ -153,6 +162,7 @@ impl Metrics {
                 page,
                 front_ends: FRONT_ENDS.iter().map(|front| FrontEndMetrics::new(*front)).collect(),
                 records: RecordMetrics::new(),
+                stages: StageMetrics::new(),
                 memory_bytes: gauge!("thalweg_tables_memory_bytes"),
                 log_bytes: gauge!("thalweg_log_bytes"),
             }
@@ -161,19 +171,22 @@ impl Metrics {
     }
 
     /// The page that Prometheus reads.
-    pub(crate) fn render(&self) -> String {
-        self.page.render()
+    pub(crate) fn render(&self, database: &Database) -> String {
+        self.page(database.size(), &database.figures())
+    }
+
+    fn page(&self, (memory_bytes, log_bytes): (u64, u64), figures: &Figures) -> String {
+        self.memory_bytes.set(memory_bytes as f64);
+        self.log_bytes.set(log_bytes as f64);
+        self.stages.set(figures);
+        let mut page = self.page.render();
+        page.push_str(&stages::syncs(figures));
+        page
     }
 
     /// Folds run times into their classes. To be called now and then: until then each takes memory.
     pub(crate) fn fold(&self) {
         self.page.run_upkeep();
-    }
-
-    /// What the database takes, told just before the page is read.
-    pub(crate) fn set_sizes(&self, memory_bytes: u64, log_bytes: u64) {
-        self.memory_bytes.set(memory_bytes as f64);
-        self.log_bytes.set(log_bytes as f64);
     }
 
     /// Counts a connection for as long as the result lives.
@@ -348,14 +361,14 @@ mod tests {
         let connected = metrics.connected(FrontEnd::Flight);
         let running = metrics.statement(FrontEnd::Flight, StatementKind::Select);
         running.sent(3, 100);
-        let page = metrics.render();
+        let page = metrics.page((0, 0), &Figures::default());
         assert!(page.contains("thalweg_connections{front_end=\"flight\"} 1"), "{page}");
         assert!(page.contains("thalweg_statements_running{front_end=\"flight\"} 1"), "{page}");
         drop(connected);
         running.end(None);
         drop(metrics.statement(FrontEnd::Flight, StatementKind::Insert));
         metrics.failed(FrontEnd::Http, &Error::new(SqlState("99999"), "x"));
-        let page = metrics.render();
+        let page = metrics.page((0, 0), &Figures::default());
         for line in [
             "thalweg_connections{front_end=\"flight\"} 0",
             "thalweg_connections_total{front_end=\"flight\"} 1",

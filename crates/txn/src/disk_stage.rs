@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
+use thalweg_env::Clock;
 use thalweg_log::{LogWriter, RecordRef};
 use thalweg_types::{Error, Lsn, Result, SqlState};
 
 use crate::Durability;
+use crate::figures::Counters;
 use crate::published::{GroupEffects, Publisher};
 use crate::record::{GROUP_RECORD, STAGED_RECORD};
 use crate::staging::{Closing, StagingArea};
@@ -64,6 +66,8 @@ pub(crate) struct DiskStage {
     /// The last group in the log, for records that are not groups.
     pub(crate) last_lsn: Lsn,
     pub(crate) log_bytes: Arc<AtomicU64>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) counters: Arc<Counters>,
 }
 
 /// What one round of the loop gathered, in order of arrival.
@@ -81,6 +85,7 @@ impl DiskStage {
         let _closing = Closing(Arc::clone(&self.staging));
         while let Ok(first) = self.inbox.recv() {
             let batch = self.gather(first);
+            self.counters.disk.took(batch.groups.len());
             let staged_bytes = batch.staged.iter().map(|staged| total(&staged.parts)).sum();
             let last = self.write(batch);
             self.staging.release(staged_bytes);
@@ -123,14 +128,14 @@ impl DiskStage {
 
     /// Writes, syncs, publishes and acknowledges; or refuses all groups of the batch.
     fn write(&mut self, batch: Batch) -> Option<DiskCommand> {
-        let Batch { groups, staged, last, .. } = batch;
+        let Batch { groups, staged, bytes, last } = batch;
         if self.failure.is_some() {
             lose(&staged);
             self.refused.extend(groups);
             return last;
         }
         let must_sync = groups.iter().any(|group| group.durability == Durability::Fsync);
-        let written = self.append(&groups, &staged).and_then(|()| self.sync(must_sync));
+        let written = self.append(&groups, &staged, bytes).and_then(|()| self.sync(must_sync));
         if written.is_err() {
             lose(&staged);
         }
@@ -138,7 +143,12 @@ impl DiskStage {
         last
     }
 
-    fn append(&mut self, groups: &[PendingGroup], staged: &[StagedRecord]) -> Result<()> {
+    fn append(
+        &mut self,
+        groups: &[PendingGroup],
+        staged: &[StagedRecord],
+        bytes: usize,
+    ) -> Result<()> {
         let Some(log) = &mut self.log else { return Ok(()) };
         let staged_parts: Vec<Vec<&[u8]>> = staged.iter().map(|s| slices(&s.parts)).collect();
         let group_parts: Vec<Vec<&[u8]>> = groups.iter().map(|g| slices(&g.payload)).collect();
@@ -155,6 +165,7 @@ impl DiskStage {
         let records: Vec<_> = staged_records.chain(group_records).collect();
         let Some(last) = records.last().map(|record| record.lsn) else { return Ok(()) };
         log.append(&records)?;
+        self.counters.wrote(bytes);
         self.last_lsn = last;
         self.log_bytes.store(log.bytes_on_disk(), Ordering::Relaxed);
         Ok(())
@@ -162,7 +173,12 @@ impl DiskStage {
 
     fn sync(&mut self, wanted: bool) -> Result<()> {
         match &mut self.log {
-            Some(log) if wanted => log.sync(),
+            Some(log) if wanted => {
+                let began = self.clock.monotonic();
+                log.sync()?;
+                self.counters.synced(self.clock.monotonic() - began);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

@@ -16,6 +16,7 @@ use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 
 use crate::catalog::RoleId;
 use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
+use crate::figures::{Counters, Figures};
 use crate::keyed::{AcknowledgeRows, RowGroup};
 use crate::log_status::{CheckpointRun, CheckpointRuns, LogStatus};
 use crate::maintenance::{Chore, Maintenance};
@@ -78,6 +79,7 @@ pub(crate) struct Shared {
     pub(crate) checkpoint_due: AtomicU64,
     pub(crate) checkpoints: CheckpointRuns,
     pub(crate) progress: Arc<dyn Progress>,
+    pub(crate) counters: Arc<Counters>,
 }
 
 /// A running database without SQL. Closes when dropped.
@@ -137,6 +139,7 @@ impl Engine {
         let (requests, request_inbox) = channel();
         let (disk, disk_inbox) = channel();
         let (chores, chore_inbox) = channel();
+        let counters: Arc<Counters> = Arc::default();
         let log_bytes = Arc::new(AtomicU64::new(log.as_ref().map_or(0, LogWriter::bytes_on_disk)));
         let next_table_id = restored.catalog.next_table_id();
         let next_role_id = restored.catalog.roles().next_id().0;
@@ -148,6 +151,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             publisher: Arc::new(Publisher::new(restored.lsn, catalog, states)),
             staging: Arc::default(),
+            counters: Arc::clone(&counters),
             requests: requests.clone(),
             log_bytes: Arc::clone(&log_bytes),
             checkpoint_due: AtomicU64::new(options.checkpoint_bytes),
@@ -167,6 +171,8 @@ impl Engine {
             failure: None,
             last_lsn: restored.lsn,
             log_bytes,
+            clock: Arc::clone(&env.clock),
+            counters: Arc::clone(&counters),
         };
         let transaction_stage = TransactionStage {
             tables: writers,
@@ -177,6 +183,7 @@ impl Engine {
             chores: chores.clone(),
             threads: Threads(shared.options.threads),
             stopped: None,
+            counters,
         };
         let maintenance = Maintenance::new(Arc::clone(&shared), chore_inbox, restored.lsn);
         let threads = spawn_stages(
@@ -213,6 +220,12 @@ impl Engine {
         RoleId(self.next_role_id.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// What the stages have done so far.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.shared.counters.read()
+    }
+
     /// The world that the engine lives in.
     #[must_use]
     pub fn env(&self) -> &Env {
@@ -224,6 +237,7 @@ impl Engine {
     /// happened.
     pub fn commit(&self, write_set: WriteSet, durability: Durability, acknowledge: Acknowledge) {
         let acknowledge = Waiter::new(acknowledge);
+        self.shared.counters.transactions.queued();
         // A request that can't be sent is dropped, and its waiter told.
         let _ = self.shared.requests.send(Request::Commit { write_set, durability, acknowledge });
     }
@@ -238,6 +252,7 @@ impl Engine {
         acknowledge: AcknowledgeRows,
     ) {
         let acknowledge = Waiter::new(acknowledge);
+        self.shared.counters.transactions.queued();
         // A request that can't be sent is dropped, and its waiter told.
         let _ = self.shared.requests.send(Request::Rows { group, durability, acknowledge });
     }

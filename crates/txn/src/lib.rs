@@ -10,6 +10,7 @@ mod catalog;
 mod checkpoint;
 mod disk_stage;
 mod engine;
+mod figures;
 mod keyed;
 mod log_status;
 mod maintenance;
@@ -30,6 +31,7 @@ pub use catalog::{
     Secret, Securable, TableEntry, View, access_item, name_taken, no_namespace, no_role, no_table,
 };
 pub use engine::{Durability, Engine, Options};
+pub use figures::{Figures, SYNC_MICROS, StageFigures};
 pub use keyed::{AcknowledgeRows, Failing, KeyedChange, KeyedRows, RowFailure, RowGroup, Written};
 pub use log_status::{CheckpointRun, LogStatus};
 pub use progress::{Progress, Silent, Unit};

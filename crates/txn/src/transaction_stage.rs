@@ -5,6 +5,7 @@
 //! with everything that was queued behind it.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -15,6 +16,7 @@ use crate::Durability;
 use crate::apply;
 use crate::catalog::Catalog;
 use crate::disk_stage::{DiskCommand, PendingGroup, refused};
+use crate::figures::Counters;
 use crate::keyed::{self, RowGroup, Written};
 use crate::maintenance::Chore;
 use crate::parallel::Threads;
@@ -54,6 +56,12 @@ pub(crate) enum Request {
     Close(Sender<Result<()>>),
 }
 
+impl Request {
+    fn is_group(&self) -> bool {
+        matches!(self, Request::Commit { .. } | Request::Rows { .. })
+    }
+}
+
 /// A table's writing half.
 pub(crate) struct Writer {
     pub(crate) table: Table,
@@ -73,31 +81,46 @@ pub(crate) struct TransactionStage {
     pub(crate) threads: Threads,
     /// Why no more writes are taken.
     pub(crate) stopped: Option<Error>,
+    pub(crate) counters: Arc<Counters>,
 }
 
 impl TransactionStage {
     pub(crate) fn run(mut self) {
-        while let Ok(request) = self.inbox.recv() {
-            match request {
-                Request::Commit { write_set, durability, acknowledge } => {
-                    self.commit(write_set, durability, acknowledge);
-                }
-                Request::Rows { group, durability, acknowledge } => {
-                    self.write_rows(group, durability, acknowledge);
-                }
-                Request::Swap { table, number, chunk } => self.swap(table, number, chunk),
-                Request::Compact { table, built } => self.compact(table, built),
-                Request::RemoveBefore(lsn) => self.send(DiskCommand::RemoveBefore(lsn)),
-                Request::BytesBefore(lsn, reply) => {
-                    self.send(DiskCommand::BytesBefore(lsn, reply));
-                }
-                Request::DiskFailed { error, permanent } => self.roll_back(&error, permanent),
-                Request::Close(reply) => {
-                    self.send(DiskCommand::Close(reply));
+        while let Ok(first) = self.inbox.recv() {
+            let (mut next, mut groups) = (Some(first), 0);
+            while let Some(request) = next {
+                groups += usize::from(request.is_group());
+                if self.carry_out(request).is_break() {
                     return;
                 }
+                next = self.inbox.try_recv().ok();
+            }
+            self.counters.transactions.took(groups);
+        }
+    }
+
+    /// Does what is asked for. Breaks where that is to end.
+    fn carry_out(&mut self, request: Request) -> ControlFlow<()> {
+        match request {
+            Request::Commit { write_set, durability, acknowledge } => {
+                self.commit(write_set, durability, acknowledge);
+            }
+            Request::Rows { group, durability, acknowledge } => {
+                self.write_rows(group, durability, acknowledge);
+            }
+            Request::Swap { table, number, chunk } => self.swap(table, number, chunk),
+            Request::Compact { table, built } => self.compact(table, built),
+            Request::RemoveBefore(lsn) => self.send(DiskCommand::RemoveBefore(lsn)),
+            Request::BytesBefore(lsn, reply) => {
+                self.send(DiskCommand::BytesBefore(lsn, reply));
+            }
+            Request::DiskFailed { error, permanent } => self.roll_back(&error, permanent),
+            Request::Close(reply) => {
+                self.send(DiskCommand::Close(reply));
+                return ControlFlow::Break(());
             }
         }
+        ControlFlow::Continue(())
     }
 
     fn commit(&mut self, write_set: WriteSet, durability: Durability, acknowledge: Waiter) {
@@ -276,6 +299,9 @@ impl TransactionStage {
     }
 
     fn send(&self, command: DiskCommand) {
+        if let DiskCommand::Group(_) = &command {
+            self.counters.disk.queued();
+        }
         // The disk stage ends only after this stage told it to.
         self.disk.send(command).expect("the disk stage outlives the transaction stage");
     }

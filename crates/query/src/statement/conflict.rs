@@ -223,6 +223,11 @@ pub(super) fn reject_duplicates(
     reject_taken(execution, target, rows, |_| true)
 }
 
+/// The same for rows that were loaded, which `state` does not have yet.
+pub(crate) fn reject_loaded(state: &TableState, target: &Target, rows: &RecordBatch) -> Result<()> {
+    target.schema().keys().try_for_each(|key| reject_holders(state, target, key, rows))
+}
+
 /// Refuses rows with the key of another one, be it there or among them, for some of the keys.
 fn reject_taken(
     execution: &Execution<'_>,
@@ -231,18 +236,26 @@ fn reject_taken(
     asked: impl Fn(&Key) -> bool,
 ) -> Result<()> {
     let state = execution.names.with(|t| t.state(target.id()))?;
-    for key in target.schema().keys().filter(|key| asked(key)) {
-        let holders = probe(&state, target, key, rows);
-        let values = KeyValues::of(target, key, rows)?;
-        let mut given = HashSet::with_capacity(rows.num_rows());
-        let is_taken = |row: &usize| {
-            holders[*row].is_some() || values.at(*row).is_some_and(|value| !given.insert(value))
-        };
-        if let Some(row) = (0..rows.num_rows()).find(is_taken) {
-            return Err(duplicate(target, key, rows, row));
-        }
+    let mut asked = target.schema().keys().filter(|key| asked(key));
+    asked.try_for_each(|key| reject_holders(&state, target, key, rows))
+}
+
+fn reject_holders(
+    state: &TableState,
+    target: &Target,
+    key: &Key,
+    rows: &RecordBatch,
+) -> Result<()> {
+    let holders = probe(state, target, key, rows);
+    let values = KeyValues::of(target, key, rows)?;
+    let mut given = HashSet::with_capacity(rows.num_rows());
+    let is_taken = |row: &usize| {
+        holders[*row].is_some() || values.at(*row).is_some_and(|value| !given.insert(value))
+    };
+    match (0..rows.num_rows()).find(is_taken) {
+        Some(row) => Err(duplicate(target, key, rows, row)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// PostgreSQL's words for a key that is taken.

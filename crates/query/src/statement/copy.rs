@@ -191,7 +191,10 @@ async fn from_files(
     progress.end();
     let mut rows = 0;
     for part in loaded? {
-        rows += execution.names.with(|t| part.append_to(t, target.id()))?;
+        rows += execution.names.with(|t| match execution.in_block {
+            true => part.append_in_block(t, target),
+            false => part.append_to(t, target.id()),
+        })?;
     }
     Ok(Outcome::done(Tag::Copy(rows)))
 }

@@ -45,7 +45,5 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
-    let (memory_bytes, log_bytes) = shared.database.size();
-    shared.metrics.set_sizes(memory_bytes, log_bytes);
-    ([(CONTENT_TYPE, METRICS_TYPE)], shared.metrics.render()).into_response()
+    ([(CONTENT_TYPE, METRICS_TYPE)], shared.metrics.render(&shared.database)).into_response()
 }

@@ -4,8 +4,14 @@ use metrics::{Counter, Histogram, Unit, counter, describe_counter, describe_hist
 use thalweg_query::Written;
 use tokio::time::Instant;
 
+/// How many rows groups had.
+pub(super) const GROUP_ROWS: &str = "thalweg_record_group_rows";
+
 pub(crate) struct RecordMetrics {
     groups: Counter,
+    group_rows: Histogram,
+    reads: Counter,
+    replies: Counter,
     rows: Counter,
     failures: Counter,
     acknowledged_seconds: Histogram,
@@ -16,6 +22,9 @@ pub(crate) struct RecordMetrics {
 impl RecordMetrics {
     pub(super) fn new() -> RecordMetrics {
         describe_counter!("thalweg_record_groups_total", "Groups in which records were written.");
+        describe_histogram!(GROUP_ROWS, "Records of one group.");
+        describe_counter!("thalweg_record_reads_total", "How often streams of records were read.");
+        describe_counter!("thalweg_record_replies_total", "Replies sent on streams of records.");
         describe_counter!("thalweg_record_rows_total", "Records that were written.");
         describe_counter!("thalweg_record_failures_total", "Records that could not be written.");
         describe_histogram!(
@@ -27,6 +36,9 @@ impl RecordMetrics {
         describe_counter!("thalweg_record_found_total", "Keys that were found.");
         RecordMetrics {
             groups: counter!("thalweg_record_groups_total"),
+            group_rows: histogram!(GROUP_ROWS),
+            reads: counter!("thalweg_record_reads_total"),
+            replies: counter!("thalweg_record_replies_total"),
             rows: counter!("thalweg_record_rows_total"),
             failures: counter!("thalweg_record_failures_total"),
             acknowledged_seconds: histogram!("thalweg_record_acknowledged_seconds"),
@@ -38,9 +50,19 @@ impl RecordMetrics {
     /// Counts a group of so many rows that was read so long ago.
     pub(crate) fn acknowledged(&self, rows: u32, written: &Written, since: Instant) {
         self.groups.increment(1);
+        self.group_rows.record(f64::from(rows));
         self.rows.increment(written.rows);
         self.failures.increment(u64::from(rows).saturating_sub(written.rows));
         self.acknowledged_seconds.record(since.elapsed().as_secs_f64());
+    }
+
+    /// Counts one time that all was read which a stream had.
+    pub(crate) fn read(&self) {
+        self.reads.increment(1);
+    }
+
+    pub(crate) fn replied(&self) {
+        self.replies.increment(1);
     }
 
     pub(crate) fn looked_up(&self, keys: usize, found: usize) {

@@ -41,6 +41,7 @@ pub(super) fn two_way(hall: Arc<Hall>, guest: Guest, body: Upload) -> Response<B
                 () = &mut drained => incoming.stop(shutting_down()),
                 () = incoming.read() => {}
             }
+            seat.metrics().read();
             let held = hall.memory.hold(incoming.take_read_bytes()).await;
             let answered = async {
                 let mut answers = Answers::new(incoming.reader.answered());

@@ -162,6 +162,7 @@ impl WriteStream {
 
     /// Hands what was read to the database.
     async fn hand_over(&mut self, memory: &Memory) -> Result<()> {
+        self.seat.metrics().read();
         let bytes = self.incoming.take_read_bytes();
         let groups = self.incoming.reader.finish()?;
         for Group { write, atomic } in groups {
@@ -214,6 +215,7 @@ impl WriteStream {
         for reply in self.progress.replies() {
             let left = |_| Error::internal("the client has left");
             replies.push(framed(&reply)).await.map_err(left)?;
+            self.seat.metrics().replied();
         }
         Ok(())
     }

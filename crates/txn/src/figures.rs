@@ -1,0 +1,124 @@
+//! What the stages have done since the engine was opened, for whoever watches it.
+//!
+//! Counted once a group or once a round of a stage, never once a row.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Upper bounds of the classes of how long a sync took, in microseconds.
+pub const SYNC_MICROS: [u64; 12] =
+    [50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000];
+
+/// What one stage has taken from its queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageFigures {
+    /// Groups that were handed to it.
+    pub queued: u64,
+    /// Groups that it took.
+    pub taken: u64,
+    /// How often it took what was ready.
+    pub rounds: u64,
+}
+
+impl StageFigures {
+    /// Groups that wait for it.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.queued.saturating_sub(self.taken)
+    }
+}
+
+/// The stages' figures at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub transactions: StageFigures,
+    pub disk: StageFigures,
+    pub log_writes: u64,
+    pub log_bytes_written: u64,
+    pub syncs: u64,
+    pub sync_micros: u64,
+    /// Syncs by how long they took: those within each of [`SYNC_MICROS`], then the others.
+    pub sync_classes: [u64; SYNC_MICROS.len() + 1],
+}
+
+#[derive(Default)]
+pub(crate) struct StageCounters {
+    queued: AtomicU64,
+    taken: AtomicU64,
+    rounds: AtomicU64,
+}
+
+impl StageCounters {
+    pub(crate) fn queued(&self) {
+        self.queued.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a round that took so many groups.
+    pub(crate) fn took(&self, groups: usize) {
+        self.taken.fetch_add(groups as u64, Ordering::Relaxed);
+        self.rounds.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> StageFigures {
+        // What was taken first, so that it is never more than what was queued.
+        let taken = self.taken.load(Ordering::Acquire);
+        let rounds = self.rounds.load(Ordering::Relaxed);
+        StageFigures { queued: self.queued.load(Ordering::Relaxed), taken, rounds }
+    }
+}
+
+/// Where the stages count.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) transactions: StageCounters,
+    pub(crate) disk: StageCounters,
+    log_writes: AtomicU64,
+    log_bytes_written: AtomicU64,
+    sync_micros: AtomicU64,
+    sync_classes: [AtomicU64; SYNC_MICROS.len() + 1],
+}
+
+impl Counters {
+    pub(crate) fn wrote(&self, bytes: usize) {
+        self.log_writes.fetch_add(1, Ordering::Relaxed);
+        self.log_bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn synced(&self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.sync_micros.fetch_add(micros, Ordering::Relaxed);
+        let class = SYNC_MICROS.partition_point(|bound| *bound < micros);
+        self.sync_classes[class].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> Figures {
+        let sync_classes =
+            std::array::from_fn(|class| self.sync_classes[class].load(Ordering::Relaxed));
+        Figures {
+            transactions: self.transactions.read(),
+            disk: self.disk.read(),
+            log_writes: self.log_writes.load(Ordering::Relaxed),
+            log_bytes_written: self.log_bytes_written.load(Ordering::Relaxed),
+            syncs: sync_classes.iter().sum(),
+            sync_micros: self.sync_micros.load(Ordering::Relaxed),
+            sync_classes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syncs_are_counted_by_how_long_they_took() {
+        let counters = Counters::default();
+        for micros in [50, 51, 1_000_000, 1_000_001] {
+            counters.synced(Duration::from_micros(micros));
+        }
+        let figures = counters.read();
+        assert_eq!((figures.syncs, figures.sync_micros), (4, 2_000_102));
+        assert_eq!(figures.sync_classes[..2], [1, 1]);
+        assert_eq!(figures.sync_classes[SYNC_MICROS.len() - 1..], [1, 1]);
+    }
+}
