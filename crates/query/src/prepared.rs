@@ -25,7 +25,7 @@ pub struct Prepared {
 struct Inner {
     /// `None` for an empty text.
     parsed: Option<Parsed>,
-    sql: String,
+    sql: Arc<str>,
     parameters: Vec<FieldRef>,
     declared: Option<Vec<FieldRef>>,
     schema: Option<SchemaRef>,
@@ -39,7 +39,7 @@ impl Prepared {
             Arc::new(field.with_name(format!("${}", place + 1)))
         };
         let parameters = parameters.into_iter().enumerate().map(field).collect();
-        let (parsed, sql) = (Some(parsed), sql.to_owned());
+        let (parsed, sql) = (Some(parsed), sql.into());
         let (declared, point) = (None, None);
         let inner = Inner { parsed, sql, parameters, declared, schema, point };
         Prepared { inner: Arc::new(inner) }
@@ -93,7 +93,7 @@ impl Prepared {
     }
 
     #[must_use]
-    pub fn sql(&self) -> &str {
+    pub fn sql(&self) -> &Arc<str> {
         &self.inner.sql
     }
 

@@ -45,7 +45,7 @@ pub(crate) struct Connection {
 /// What a connection does. Times are microseconds since 1970.
 #[derive(Clone, Debug)]
 struct Doing {
-    statement: String,
+    statement: Arc<str>,
     application_name: String,
     state: ActivityState,
     transaction_started_micros: Option<i64>,
@@ -55,12 +55,14 @@ struct Doing {
 
 impl Connection {
     /// A statement begins.
-    pub(crate) fn begin(&self, statement: &str) {
+    pub(crate) fn begin(&self, statement: &Arc<str>) {
         let now = self.clock.now_micros();
-        let text = without_passwords(&statement[..statement.floor_char_boundary(STATEMENT_BYTES)]);
         let mut doing = self.doing.lock();
-        doing.statement.clear();
-        doing.statement.push_str(&text);
+        // A connection that is idle keeps its last statement: no long one.
+        doing.statement = match statement.len() {
+            ..=STATEMENT_BYTES => Arc::clone(statement),
+            _ => statement[..statement.floor_char_boundary(STATEMENT_BYTES)].into(),
+        };
         doing.state = ActivityState::Active;
         doing.transaction_started_micros.get_or_insert(now);
         (doing.statement_started_micros, doing.changed_micros) = (Some(now), now);
@@ -96,7 +98,7 @@ impl Connection {
             statement_started_micros: doing.statement_started_micros,
             state_changed_micros: Some(doing.changed_micros),
             state: doing.state,
-            statement: doing.statement,
+            statement: without_passwords(&doing.statement).into_owned(),
         }
     }
 
@@ -199,7 +201,7 @@ impl Connections {
         getrandom::fill(&mut secret).expect("the operating system has a source of randomness");
         let now = self.clock.now_micros();
         let doing = Doing {
-            statement: String::new(),
+            statement: Arc::default(),
             application_name: String::new(),
             state: ActivityState::Idle,
             transaction_started_micros: None,

@@ -126,6 +126,10 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
+    pub(crate) fn kind(&self) -> StatementKind {
+        self.kind
+    }
+
     /// Counts rows that go to the client.
     ///
     /// # Errors

@@ -113,7 +113,7 @@ impl Flight {
         statement: &PreparedStatement,
         row: &[ScalarValue],
     ) -> Result<Done> {
-        let sql: Arc<str> = statement.prepared.sql().into();
+        let sql: Arc<str> = Arc::clone(statement.prepared.sql());
         let watch = self.shared.observer.begin(FrontEnd::Flight, &seat.user, &sql);
         let executed = seat.execute_prepared(&self.shared, &statement.prepared, row).await;
         self.done(executed, watch, seat).await
@@ -127,8 +127,7 @@ impl Flight {
         rows: &[Row],
     ) -> Result<Done> {
         let prepared = &statement.prepared;
-        let watch =
-            self.shared.observer.begin(FrontEnd::Flight, &seat.user, &prepared.sql().into());
+        let watch = self.shared.observer.begin(FrontEnd::Flight, &seat.user, prepared.sql());
         let changed = seat
             .all_or_none(&self.shared, async |session| {
                 let mut changed = 0;

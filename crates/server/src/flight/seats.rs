@@ -104,7 +104,7 @@ impl Seat {
         let mut session = self.session().await;
         let permit = shared.admission.admit(self.ask(&session)).await?;
         let connection = &self.listed.connection;
-        connection.begin(sql);
+        connection.begin(&sql.into());
         let outcome = run(&mut session).await;
         connection.finish(session.transaction());
         Ok((outcome?, permit))

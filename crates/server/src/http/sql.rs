@@ -69,8 +69,9 @@ async fn begin(
     let request = Request::read(&head.headers, &body)?;
     let session = shared.database.session_as(&user)?;
     let listed = shared.list(place, peer, &user, &session)?;
-    listed.connection.begin(&request.sql);
-    let watch = shared.observer.begin(FrontEnd::Http, &user, &request.sql.as_str().into());
+    let sql: Arc<str> = request.sql.as_str().into();
+    listed.connection.begin(&sql);
+    let watch = shared.observer.begin(FrontEnd::Http, &user, &sql);
     let statement = Statement { shared, session, watch, format, listed };
     Ok((statement, request))
 }

@@ -82,7 +82,7 @@ impl Client {
         if self.session.cursor_schema(name).is_none() {
             return Err(no_portal(name).into());
         }
-        let mut work = self.begin(&format!("FETCH FROM {name}"));
+        let mut work = self.begin(&format!("FETCH FROM {name}").into());
         let done = self.send_declared(name, rows_max, &mut work).await;
         self.over(work, done)
     }

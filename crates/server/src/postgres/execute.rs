@@ -50,7 +50,7 @@ impl Client {
         {
             return self.move_portal(&name, rows).await;
         }
-        let mut work = self.begin(sql);
+        let mut work = self.begin(&sql.into());
         let done = self.run_simple(sql, &mut work).await;
         self.over(work, done)
     }

@@ -1,5 +1,7 @@
 //! A statement at work: its place among those that run, its cancels, and who counts it.
 
+use std::sync::Arc;
+
 use thalweg_query::Cancels;
 
 use super::connection::{Client, Trouble};
@@ -39,8 +41,9 @@ impl Work {
 
 impl Client {
     /// A statement begins.
-    pub(super) fn begin(&mut self, sql: &str) -> Work {
-        let kind = StatementKind::of(sql);
+    pub(super) fn begin(&mut self, sql: &Arc<str>) -> Work {
+        let watch = self.shared.observer.begin(FrontEnd::Postgres, &self.user, sql);
+        let kind = watch.kind();
         self.told.expect(kind, sql);
         let connection = &self.listed.connection;
         // Whoever sees the statement run may cancel it.
@@ -50,12 +53,11 @@ impl Client {
             StatementKind::Transaction => Place::NotNeeded,
             _ => Place::Wanted,
         };
-        let watch = self.shared.observer.begin(FrontEnd::Postgres, &self.user, &sql.into());
         Work { place, cancels, watch }
     }
 
     /// A statement goes on that its client suspended.
-    pub(super) fn resume(&self, work: &mut Work, sql: &str) {
+    pub(super) fn resume(&self, work: &mut Work, sql: &Arc<str>) {
         let connection = &self.listed.connection;
         // Cancels in between were for something else.
         work.cancels = connection.cancel.watch();

@@ -40,7 +40,8 @@ impl Guest {
         let records = shared.database.records_as(user)?;
         let session = shared.database.session_as(user)?;
         let listed = shared.list(place, peer, user, &session)?;
-        listed.connection.begin(&format!("{}/{}", thalweg_protocol::SERVICE, call.name()));
+        let name = format!("{}/{}", thalweg_protocol::SERVICE, call.name());
+        listed.connection.begin(&name.into());
         let connected = shared.metrics.connected(FrontEnd::Records);
         let seat = Seat { shared: Arc::clone(shared), listed, _connected: connected };
         Ok(Guest { records, session, seat })
