@@ -1,10 +1,13 @@
 //! Statements about the row of one primary key, run without a planner.
 //!
 //! They are recognised when they are prepared, by their shape alone. Whatever this way can't be
-//! sure of - a table that was altered since, rights that must be looked up, a key that is taken -
-//! it leaves to the ordinary one, which then says what there is to say.
+//! sure of - a table that was altered since, rights that are missing, a key that is taken, a sum
+//! that is too large - it leaves to the ordinary one, which then says what there is to say.
 
+mod operands;
 mod recognize;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -13,11 +16,13 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use thalweg_store::TableState;
-use thalweg_txn::Transaction;
+use thalweg_txn::{Catalog, Privilege, Privileges, RoleId, Transaction};
 use thalweg_types::{Error, Key, Result, RowId, TableSchema};
 
 use crate::outcome::{Outcome, Tag};
+use crate::privileges::Rights;
 use crate::statement::Shaper;
+use operands::{Assigned, Constant, Operands, added};
 
 pub(crate) use recognize::recognize;
 
@@ -26,12 +31,14 @@ pub(crate) struct Point {
     table: Arc<TableSchema>,
     key: Key,
     action: Action,
+    /// The values that are written out in the statement; numbered behind the parameters.
+    constants: Vec<Constant>,
 }
 
-/// What is done to the row. Parameters are counted from 0.
+/// What is done to the row. Operands are parameters, counted from 0, or constants behind them.
 enum Action {
     Select {
-        /// The parameter of each of the key's columns.
+        /// The operand of each of the key's columns.
         key: Vec<usize>,
         columns: Vec<usize>,
         schema: SchemaRef,
@@ -42,8 +49,8 @@ enum Action {
     },
     Update {
         key: Vec<usize>,
-        /// Columns with the parameters that they are set to.
-        assignments: Vec<(usize, usize)>,
+        /// Columns with what they are set to.
+        assignments: Vec<(usize, Assigned)>,
         shaper: Shaper,
     },
     Delete {
@@ -51,10 +58,10 @@ enum Action {
     },
 }
 
-/// A row out of parameters.
+/// A row out of operands.
 struct NewRow {
-    /// The parameters of the given columns, in their order.
-    parameters: Vec<usize>,
+    /// The operands of the given columns, in their order.
+    operands: Vec<usize>,
     shaper: Shaper,
 }
 
@@ -74,6 +81,29 @@ impl Point {
         !matches!(self.action, Action::Select { .. })
     }
 
+    /// Whether a role may do this.
+    pub(crate) fn is_permitted(&self, catalog: &Arc<Catalog>, role: RoleId) -> bool {
+        if catalog.roles().is_superuser(role) {
+            return true;
+        }
+        let rights = Rights::new(Arc::clone(catalog), role);
+        rights.on_relation(&self.table.namespace, &self.table.name, self.needs()).is_ok()
+    }
+
+    fn needs(&self) -> Privileges {
+        use Privilege::{Delete, Insert, Select, Update};
+        // Rows that are looked for, or looked at, are read.
+        let needs: &[Privilege] = match &self.action {
+            Action::Select { .. } => &[Select],
+            Action::Insert { conflict: Conflict::Refuse, .. } => &[Insert],
+            Action::Insert { conflict: Conflict::Skip, .. } => &[Insert, Select],
+            Action::Insert { conflict: Conflict::Update { .. }, .. } => &[Insert, Select, Update],
+            Action::Update { .. } => &[Update, Select],
+            Action::Delete { .. } => &[Delete, Select],
+        };
+        needs.iter().copied().collect()
+    }
+
     /// Does what the statement says to the transaction; `None` where the ordinary way must.
     ///
     /// # Errors
@@ -89,37 +119,22 @@ impl Point {
         if !same {
             return Ok(None);
         }
-        // Whoever binds values may have them in other types.
-        let Some(values) = in_types_of(parameters, values) else { return Ok(None) };
-        let values = values.as_slice();
+        let Some(given) = Operands::new(parameters, values, &self.constants) else {
+            return Ok(None);
+        };
         let state = transaction.state(self.table.id)?;
         match &self.action {
             Action::Select { key, columns, schema } => {
-                self.select(&state, values, key, columns, schema).map(Some)
+                self.select(&state, &given, key, columns, schema).map(Some)
             }
             Action::Insert { row, conflict } => {
-                self.insert(transaction, &state, (parameters, values), row, conflict)
+                self.insert(transaction, &state, &given, row, conflict)
             }
             Action::Update { key, assignments, shaper } => {
-                let Some(id) = self.find(&state, values, key)? else {
-                    return Ok(Some(Outcome::done(Tag::Update(0))));
-                };
-                let mut columns = self.whole_row(&state, id)?;
-                for (column, parameter) in assignments {
-                    columns[*column] = array(&values[*parameter])?;
-                }
-                let fields = assignments.iter().map(|(column, at)| (*column, &parameters[*at]));
-                let row = shaper.shape(&self.row(columns, fields)?)?;
-                let is_new = |column| assignments.iter().any(|(assigned, _)| *assigned == column);
-                if self.takes_key(&state, &row, Some(id), is_new) {
-                    return Ok(None);
-                }
-                transaction.kill(self.table.id, &[id])?;
-                transaction.append(self.table.id, row)?;
-                Ok(Some(Outcome::done(Tag::Update(1))))
+                self.update(transaction, &state, &given, key, (assignments, shaper))
             }
             Action::Delete { key } => {
-                let found = self.find(&state, values, key)?;
+                let found = self.find(&state, &given, key)?;
                 if let Some(id) = found {
                     transaction.kill(self.table.id, &[id])?;
                 }
@@ -131,12 +146,12 @@ impl Point {
     fn select(
         &self,
         state: &TableState,
-        values: &[ScalarValue],
+        given: &Operands<'_>,
         key: &[usize],
         columns: &[usize],
         schema: &SchemaRef,
     ) -> Result<Outcome> {
-        let found = self.find(state, values, key)?;
+        let found = self.find(state, given, key)?;
         let rows = match found {
             None => Vec::new(),
             Some(id) => {
@@ -150,15 +165,15 @@ impl Point {
         &self,
         transaction: &mut Transaction,
         state: &TableState,
-        (parameters, values): (&[FieldRef], &[ScalarValue]),
+        operands: &Operands<'_>,
         row: &NewRow,
         conflict: &Conflict,
     ) -> Result<Option<Outcome>> {
         if !row.shaper.counts_with(state.identities()) {
             return Ok(None);
         }
-        let fields = row.parameters.iter().map(|at| &parameters[*at]);
-        let columns = row.parameters.iter().map(|at| array(&values[*at])).collect::<Result<_>>()?;
+        let fields = row.operands.iter().map(|at| operands.field(*at));
+        let columns = row.operands.iter().map(|at| operands.array(*at)).collect::<Result<_>>()?;
         let new = row.shaper.shape(&given(fields, columns)?)?;
         let positions = self.table.key_positions(&self.key);
         let key: Vec<ArrayRef> = positions.iter().map(|at| Arc::clone(new.column(*at))).collect();
@@ -182,6 +197,43 @@ impl Point {
             }
         }
         Ok(Some(Outcome::done(Tag::Insert(1))))
+    }
+
+    fn update(
+        &self,
+        transaction: &mut Transaction,
+        state: &TableState,
+        operands: &Operands<'_>,
+        key: &[usize],
+        (assignments, shaper): (&[(usize, Assigned)], &Shaper),
+    ) -> Result<Option<Outcome>> {
+        let Some(id) = self.find(state, operands, key)? else {
+            return Ok(Some(Outcome::done(Tag::Update(0))));
+        };
+        let old = self.whole_row(state, id)?;
+        let (mut columns, mut fields) = (old.clone(), Vec::with_capacity(assignments.len()));
+        for (column, assigned) in assignments {
+            columns[*column] = match assigned {
+                Assigned::Operand(at) => {
+                    fields.push((*column, operands.field(*at)));
+                    operands.array(*at)?
+                }
+                Assigned::Sum(at, sign) => {
+                    match added(&old[*column], &operands.array(*at)?, *sign) {
+                        Some(sum) => sum,
+                        None => return Ok(None),
+                    }
+                }
+            };
+        }
+        let row = shaper.shape(&self.row(columns, fields.into_iter())?)?;
+        let is_new = |column| assignments.iter().any(|(assigned, _)| *assigned == column);
+        if self.takes_key(state, &row, Some(id), is_new) {
+            return Ok(None);
+        }
+        transaction.kill(self.table.id, &[id])?;
+        transaction.append(self.table.id, row)?;
+        Ok(Some(Outcome::done(Tag::Update(1))))
     }
 
     /// Whether a row that has new values in some columns has the key of one that is there, other
@@ -209,10 +261,10 @@ impl Point {
     fn find(
         &self,
         state: &TableState,
-        values: &[ScalarValue],
+        given: &Operands<'_>,
         key: &[usize],
     ) -> Result<Option<RowId>> {
-        let columns = key.iter().map(|at| array(&values[*at])).collect::<Result<Vec<_>>>()?;
+        let columns = key.iter().map(|at| given.array(*at)).collect::<Result<Vec<_>>>()?;
         Ok(state.probe(&self.key, &columns).into_iter().next().flatten())
     }
 
@@ -233,23 +285,6 @@ impl Point {
         }
         given(fields.iter(), columns)
     }
-}
-
-/// The values in the types of their parameters; `None` where one of them does not become that.
-fn in_types_of(parameters: &[FieldRef], values: &[ScalarValue]) -> Option<Vec<ScalarValue>> {
-    let converted = parameters.iter().zip(values).map(|(parameter, value)| {
-        match value.data_type() == *parameter.data_type() {
-            true => Some(value.clone()),
-            false => value.cast_to(parameter.data_type()).ok(),
-        }
-    });
-    converted.collect()
-}
-
-fn array(value: &ScalarValue) -> Result<ArrayRef> {
-    value.to_array().map_err(|error| {
-        Error::internal("the value of a parameter cannot be read").with_source(error)
-    })
 }
 
 /// A row of given values. A field may name the type of an array's items where its value does not.

@@ -229,7 +229,7 @@ impl Session {
         }
         if let Some(block) = &mut self.block {
             let Some(transaction) = &mut block.transaction else { return Ok(None) };
-            if !is_superuser(transaction, self.settings.identity) {
+            if !point.is_permitted(transaction.catalog(), self.settings.identity.current) {
                 return Ok(None);
             }
             block.has_looked = true;
@@ -237,7 +237,7 @@ impl Session {
         }
         for _ in 0..RETRIES_MAX {
             let mut transaction = Transaction::new(self.database.shared.engine.snapshot());
-            if !is_superuser(&transaction, self.settings.identity) {
+            if !point.is_permitted(transaction.catalog(), self.settings.identity.current) {
                 return Ok(None);
             }
             let outcome = point.run(&mut transaction, prepared.parameters(), values)?;
@@ -720,11 +720,6 @@ impl Block {
 
 fn ended_as(committed: bool) -> Outcome {
     Outcome::command(if committed { "COMMIT" } else { "ROLLBACK" })
-}
-
-/// Others are looked up by their rights.
-fn is_superuser(transaction: &Transaction, identity: Identity) -> bool {
-    transaction.catalog().roles().is_superuser(identity.current)
 }
 
 pub(crate) fn in_failed_block() -> Error {

@@ -13,8 +13,9 @@ use datafusion::sql::sqlparser::ast::{
     TableObject, TableWithJoins, Update,
 };
 use thalweg_dialect::types::arrow_type;
-use thalweg_types::Key;
+use thalweg_types::{DataType, Key, TableSchema};
 
+use super::operands::{Assigned, Constant, Sign};
 use super::{Action, Conflict, NewRow, Point};
 use crate::parameters::{number, placeholder};
 use crate::statement::{Description, Execution, Shaper, Target, folded};
@@ -26,28 +27,32 @@ pub(crate) fn recognize(
     description: &Description,
 ) -> Option<Point> {
     let Tree::Statement(statement) = tree else { return None };
-    let shape = Shape { execution, types: &description.parameters };
-    match statement.as_ref() {
+    let mut shape = Shape { execution, types: &description.parameters, constants: Vec::new() };
+    let (table, key, action) = match statement.as_ref() {
         Statement::Query(query) => shape.select(query, description.schema.as_ref()?),
         Statement::Insert(insert) => shape.insert(insert),
         Statement::Update(update) => shape.update(update),
         Statement::Delete(delete) => shape.delete(delete),
         _ => None,
-    }
+    }?;
+    Some(Point { table, key, action, constants: shape.constants })
 }
 
 struct Shape<'a> {
     execution: &'a Execution<'a>,
     types: &'a [Field],
+    constants: Vec<Constant>,
 }
 
+type Recognized = (Arc<TableSchema>, Key, Action);
+
 impl Shape<'_> {
-    fn select(&self, query: &Query, schema: &SchemaRef) -> Option<Point> {
+    fn select(&mut self, query: &Query, schema: &SchemaRef) -> Option<Recognized> {
         let SetExpr::Select(select) = query.body.as_ref() else { return None };
         let [from] = select.from.as_slice() else { return None };
         let (target, key) = self.target(table_name(from)?)?;
         let condition = select.selection.as_ref()?;
-        let parameters = self.key(&target, &key, condition)?;
+        let operands = self.key(&target, &key, condition)?;
         let items: Vec<String> = select.projection.iter().map(ToString::to_string).collect();
         let written = format!("SELECT {} FROM {from} WHERE {condition}", items.join(", "));
         if query.to_string() != written {
@@ -69,25 +74,23 @@ impl Shape<'_> {
         if !fits || columns.len() != schema.fields().len() {
             return None;
         }
-        let action = Action::Select { key: parameters, columns, schema: Arc::clone(schema) };
-        Some(Point { table: Arc::clone(target.schema()), key, action })
+        let action = Action::Select { key: operands, columns, schema: Arc::clone(schema) };
+        Some((Arc::clone(target.schema()), key, action))
     }
 
-    fn insert(&self, insert: &Insert) -> Option<Point> {
+    fn insert(&mut self, insert: &Insert) -> Option<Recognized> {
         let TableObject::TableName(name) = &insert.table else { return None };
         let (target, key) = self.target(name)?;
         let source = insert.source.as_ref()?;
         let SetExpr::Values(values) = source.body.as_ref() else { return None };
         let [row] = values.rows.as_slice() else { return None };
-        let parameters =
-            row.content.iter().map(|value| self.parameter(value)).collect::<Option<Vec<_>>>()?;
-        let mut given = Vec::with_capacity(parameters.len());
+        let mut given = Vec::with_capacity(row.content.len());
         for column in &insert.columns {
             given.push(target.position(&folded(column.0.last()?.as_ident()?)).ok()?);
         }
         let mut written = format!("INSERT INTO {name}");
         if given.is_empty() {
-            given = (0..parameters.len()).collect();
+            given = (0..row.content.len()).collect();
             written.push_str(&format!(" {source}"));
         } else {
             let names: Vec<String> = insert.columns.iter().map(ToString::to_string).collect();
@@ -105,13 +108,17 @@ impl Shape<'_> {
         }
         let columns = &target.schema().columns;
         let distinct = (1..given.len()).all(|at| !given[..at].contains(&given[at]));
-        let fits = given.len() == parameters.len() && given.iter().all(|at| *at < columns.len());
+        let fits = given.len() == row.content.len() && given.iter().all(|at| *at < columns.len());
         if !fits || !distinct || given.iter().any(|at| columns[*at].identity.is_some()) {
             return None;
         }
+        let operands = given.iter().zip(&row.content);
+        let operands = operands
+            .map(|(column, value)| self.operand(value, &columns[*column].data_type))
+            .collect::<Option<_>>()?;
         let shaper = self.shaper(&target, &given)?;
-        let action = Action::Insert { row: NewRow { parameters, shaper }, conflict };
-        Some(Point { table: Arc::clone(target.schema()), key, action })
+        let action = Action::Insert { row: NewRow { operands, shaper }, conflict };
+        Some((Arc::clone(target.schema()), key, action))
     }
 
     /// `ON CONFLICT (key) DO NOTHING`, or `DO UPDATE SET column = excluded.column, …`.
@@ -145,10 +152,10 @@ impl Shape<'_> {
         Some(Conflict::Update { columns, shaper: self.shaper(target, &all)? })
     }
 
-    fn update(&self, update: &Update) -> Option<Point> {
+    fn update(&mut self, update: &Update) -> Option<Recognized> {
         let (target, key) = self.target(table_name(&update.table)?)?;
         let condition = update.selection.as_ref()?;
-        let parameters = self.key(&target, &key, condition)?;
+        let operands = self.key(&target, &key, condition)?;
         let set: Vec<String> = update.assignments.iter().map(ToString::to_string).collect();
         let table = &update.table;
         if update.to_string() != format!("UPDATE {table} SET {} WHERE {condition}", set.join(", "))
@@ -163,25 +170,25 @@ impl Shape<'_> {
             if !is_new || identity {
                 return None;
             }
-            assignments.push((column, self.parameter(value)?));
+            assignments.push((column, self.assigned(&target, column, value)?));
         }
         let all: Vec<usize> = (0..target.schema().columns.len()).collect();
         let shaper = self.shaper(&target, &all)?;
-        let action = Action::Update { key: parameters, assignments, shaper };
-        Some(Point { table: Arc::clone(target.schema()), key, action })
+        let action = Action::Update { key: operands, assignments, shaper };
+        Some((Arc::clone(target.schema()), key, action))
     }
 
-    fn delete(&self, delete: &Delete) -> Option<Point> {
+    fn delete(&mut self, delete: &Delete) -> Option<Recognized> {
         let FromTable::WithFromKeyword(tables) = &delete.from else { return None };
         let [table] = tables.as_slice() else { return None };
         let (target, key) = self.target(table_name(table)?)?;
         let condition = delete.selection.as_ref()?;
-        let parameters = self.key(&target, &key, condition)?;
+        let operands = self.key(&target, &key, condition)?;
         if delete.to_string() != format!("DELETE FROM {table} WHERE {condition}") {
             return None;
         }
-        let action = Action::Delete { key: parameters };
-        Some(Point { table: Arc::clone(target.schema()), key, action })
+        let action = Action::Delete { key: operands };
+        Some((Arc::clone(target.schema()), key, action))
     }
 
     /// A table with a primary key.
@@ -191,25 +198,24 @@ impl Shape<'_> {
         Some((target, key))
     }
 
-    /// The parameters of `a = $1 AND b = $2`, in the order of the key's columns.
-    fn key(&self, target: &Target, key: &Key, condition: &Expr) -> Option<Vec<usize>> {
+    /// The operands of `a = $1 AND b = 2`, in the order of the key's columns.
+    fn key(&mut self, target: &Target, key: &Key, condition: &Expr) -> Option<Vec<usize>> {
         let mut equal = Vec::new();
         self.equalities(target, condition, &mut equal)?;
         let positions = target.schema().key_positions(key);
         if equal.len() != positions.len() {
             return None;
         }
-        let parameter = |position: &usize| {
-            let (_, parameter) = equal.iter().find(|(column, _)| column == position)?;
-            let column = &target.schema().columns[*position].data_type;
-            let same = &arrow_type(column) == self.types.get(*parameter)?.data_type();
-            same.then_some(*parameter)
+        let operand = |position: &usize| {
+            let (_, operand) = equal.iter().find(|(column, _)| column == position)?;
+            self.has_type(*operand, &target.schema().columns[*position].data_type)
+                .then_some(*operand)
         };
-        positions.iter().map(parameter).collect()
+        positions.iter().map(operand).collect()
     }
 
     fn equalities(
-        &self,
+        &mut self,
         target: &Target,
         condition: &Expr,
         found: &mut Vec<(usize, usize)>,
@@ -222,7 +228,9 @@ impl Shape<'_> {
             }
             BinaryOperator::Eq => {
                 let Expr::Identifier(name) = left.as_ref() else { return None };
-                found.push((target.position(&folded(name)).ok()?, self.parameter(right)?));
+                let column = target.position(&folded(name)).ok()?;
+                let operand = self.operand(right, &target.schema().columns[column].data_type)?;
+                found.push((column, operand));
                 Some(())
             }
             _ => None,
@@ -239,9 +247,39 @@ impl Shape<'_> {
         Some((target.position(&folded(name.as_ident()?)).ok()?, &assignment.value))
     }
 
-    fn parameter(&self, expr: &Expr) -> Option<usize> {
-        let at = number(placeholder(expr)?).ok()? - 1;
-        (at < self.types.len()).then_some(at)
+    /// An operand, or a sum of it and what the column was.
+    fn assigned(&mut self, target: &Target, column: usize, value: &Expr) -> Option<Assigned> {
+        let data_type = &target.schema().columns[column].data_type;
+        let Expr::BinaryOp { left, op, right } = value else {
+            return self.operand(value, data_type).map(Assigned::Operand);
+        };
+        let sign = match op {
+            BinaryOperator::Plus => Sign::Plus,
+            BinaryOperator::Minus => Sign::Minus,
+            _ => return None,
+        };
+        let Expr::Identifier(name) = left.as_ref() else { return None };
+        let is_integer = matches!(data_type, DataType::Int2 | DataType::Int4 | DataType::Int8);
+        if !is_integer || target.position(&folded(name)).ok()? != column {
+            return None;
+        }
+        let operand = self.operand(right, data_type)?;
+        self.has_type(operand, data_type).then_some(Assigned::Sum(operand, sign))
+    }
+
+    /// A parameter, or a literal for a column of a type.
+    fn operand(&mut self, expr: &Expr, column: &DataType) -> Option<usize> {
+        if let Some(placeholder) = placeholder(expr) {
+            let at = number(placeholder).ok()? - 1;
+            return (at < self.types.len()).then_some(at);
+        }
+        self.constants.push(Constant::of(expr, column)?);
+        Some(self.types.len() + self.constants.len() - 1)
+    }
+
+    /// Whether an operand has a column's type; constants have.
+    fn has_type(&self, operand: usize, column: &DataType) -> bool {
+        self.types.get(operand).is_none_or(|known| &arrow_type(column) == known.data_type())
     }
 
     fn shaper(&self, target: &Target, given: &[usize]) -> Option<Shaper> {

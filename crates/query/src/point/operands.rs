@@ -1,0 +1,146 @@
+//! The values of a point statement: given as parameters, or written out in it.
+
+use std::sync::Arc;
+
+use arrow::array::{Array as _, ArrayRef, AsArray, PrimitiveArray};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType as ArrowType, Field, FieldRef, Int16Type, Int32Type, Int64Type,
+};
+use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator, Value, ValueWithSpan};
+use thalweg_types::{DataType, Error, Result};
+
+/// A value that is written out, in its column's type.
+pub(super) struct Constant {
+    field: FieldRef,
+    value: ScalarValue,
+}
+
+impl Constant {
+    /// A literal for a column; `None` where it takes more than a look to say what the column makes
+    /// of it.
+    pub(super) fn of(expr: &Expr, column: &DataType) -> Option<Constant> {
+        let value = match (expr, column) {
+            (Expr::Value(ValueWithSpan { value, .. }), _) => literal(value, "", column)?,
+            (Expr::UnaryOp { op: UnaryOperator::Minus, expr }, _) => match expr.as_ref() {
+                Expr::Value(ValueWithSpan { value: value @ Value::Number(..), .. }) => {
+                    literal(value, "-", column)?
+                }
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let field = Arc::new(Field::new("constant", value.data_type(), true));
+        Some(Constant { field, value })
+    }
+}
+
+fn literal(value: &Value, sign: &str, column: &DataType) -> Option<ScalarValue> {
+    Some(match (value, column) {
+        (Value::Number(digits, _), DataType::Int2) => {
+            ScalarValue::Int16(Some(format!("{sign}{digits}").parse().ok()?))
+        }
+        (Value::Number(digits, _), DataType::Int4) => {
+            ScalarValue::Int32(Some(format!("{sign}{digits}").parse().ok()?))
+        }
+        (Value::Number(digits, _), DataType::Int8) => {
+            ScalarValue::Int64(Some(format!("{sign}{digits}").parse().ok()?))
+        }
+        (Value::SingleQuotedString(text), DataType::Text { max_chars: None }) => {
+            ScalarValue::Utf8View(Some(text.clone()))
+        }
+        (Value::Boolean(value), DataType::Boolean) => ScalarValue::Boolean(Some(*value)),
+        _ => return None,
+    })
+}
+
+/// What a column is set to.
+#[derive(Clone, Copy)]
+pub(super) enum Assigned {
+    Operand(usize),
+    /// What it was and an operand, added or taken away.
+    Sum(usize, Sign),
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Sign {
+    Plus,
+    Minus,
+}
+
+/// The values of one execution.
+pub(super) struct Operands<'a> {
+    parameters: &'a [FieldRef],
+    values: Vec<ScalarValue>,
+    constants: &'a [Constant],
+}
+
+impl<'a> Operands<'a> {
+    /// `None` where a value does not become its parameter's type: whoever binds values may have
+    /// them in other ones.
+    pub(super) fn new(
+        parameters: &'a [FieldRef],
+        values: &[ScalarValue],
+        constants: &'a [Constant],
+    ) -> Option<Operands<'a>> {
+        let converted = parameters.iter().zip(values).map(|(parameter, value)| {
+            match value.data_type() == *parameter.data_type() {
+                true => Some(value.clone()),
+                false => value.cast_to(parameter.data_type()).ok(),
+            }
+        });
+        Some(Operands { parameters, values: converted.collect::<Option<_>>()?, constants })
+    }
+
+    pub(super) fn field(&self, at: usize) -> &FieldRef {
+        match self.parameters.get(at) {
+            Some(field) => field,
+            None => &self.constants[at - self.parameters.len()].field,
+        }
+    }
+
+    pub(super) fn array(&self, at: usize) -> Result<ArrayRef> {
+        let value = match self.values.get(at) {
+            Some(value) => value,
+            None => &self.constants[at - self.values.len()].value,
+        };
+        value.to_array().map_err(|error| {
+            Error::internal("the value of a parameter cannot be read").with_source(error)
+        })
+    }
+}
+
+/// The sum or the difference of two integers of one type; `None` where it is out of range.
+pub(super) fn added(left: &ArrayRef, right: &ArrayRef, sign: Sign) -> Option<ArrayRef> {
+    match (left.data_type(), right.data_type()) {
+        (ArrowType::Int16, ArrowType::Int16) => {
+            sum::<Int16Type>(left, right, sign, i16::checked_add, i16::checked_sub)
+        }
+        (ArrowType::Int32, ArrowType::Int32) => {
+            sum::<Int32Type>(left, right, sign, i32::checked_add, i32::checked_sub)
+        }
+        (ArrowType::Int64, ArrowType::Int64) => {
+            sum::<Int64Type>(left, right, sign, i64::checked_add, i64::checked_sub)
+        }
+        _ => None,
+    }
+}
+
+fn sum<T: ArrowPrimitiveType>(
+    left: &ArrayRef,
+    right: &ArrayRef,
+    sign: Sign,
+    plus: fn(T::Native, T::Native) -> Option<T::Native>,
+    minus: fn(T::Native, T::Native) -> Option<T::Native>,
+) -> Option<ArrayRef> {
+    let (left, right) = (left.as_primitive::<T>(), right.as_primitive::<T>());
+    if left.is_null(0) || right.is_null(0) {
+        return Some(Arc::new(PrimitiveArray::<T>::new_null(1)));
+    }
+    let add = match sign {
+        Sign::Plus => plus,
+        Sign::Minus => minus,
+    };
+    let sum = add(left.value(0), right.value(0))?;
+    Some(Arc::new(PrimitiveArray::<T>::from_value(sum, 1)))
+}

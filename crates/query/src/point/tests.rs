@@ -1,0 +1,134 @@
+//! Point statements beside the same statements written out, which are planned: the same tags, rows
+//! and errors.
+
+use datafusion::common::ScalarValue;
+use futures::TryStreamExt;
+use thalweg_types::Result;
+
+use crate::{Database, Session};
+
+const SETUP: [&str; 2] = [
+    "CREATE TABLE t (id int PRIMARY KEY, n smallint CHECK (n <> 13), big bigint UNIQUE, s text)",
+    "INSERT INTO t VALUES (1, 1, 10, 'one'), (2, NULL, 20, NULL),\
+     (3, 32767, 9223372036854775807, 'x')",
+];
+
+/// What a statement gave: its tag, or its error.
+async fn told(session: &mut Session, prepared: &str, values: &[ScalarValue]) -> String {
+    let statement = session.prepare(prepared, &[]).await.unwrap();
+    assert!(statement.point().is_some(), "planned: {prepared}");
+    let outcome = session.execute_prepared(&statement, values).await;
+    match outcome {
+        Ok(outcome) => show(outcome).await.unwrap(),
+        Err(error) => format!("{} {}", error.state().0, error.message()),
+    }
+}
+
+async fn told_plainly(session: &mut Session, sql: &str) -> String {
+    match session.execute(sql).await {
+        Ok(outcome) => show(outcome).await.unwrap(),
+        Err(error) => format!("{} {}", error.state().0, error.message()),
+    }
+}
+
+async fn show(outcome: crate::Outcome) -> Result<String> {
+    let mut shown = outcome.tag.to_string();
+    if let Some(rows) = outcome.rows {
+        for batch in rows.try_collect::<Vec<_>>().await? {
+            for column in batch.columns() {
+                shown.push_str(&format!(" {column:?}"));
+            }
+        }
+    }
+    Ok(shown)
+}
+
+async fn filled() -> Session {
+    let mut session = Database::in_memory().unwrap().session();
+    for sql in SETUP {
+        session.execute(sql).await.unwrap();
+    }
+    session
+}
+
+fn int(value: i32) -> ScalarValue {
+    ScalarValue::Int32(Some(value))
+}
+
+#[tokio::test]
+async fn literals_and_sums_do_what_they_do_when_planned() {
+    let no_values: &[ScalarValue] = &[];
+    for (prepared, values, plain) in [
+        ("UPDATE t SET n = n + $1 WHERE id = 1", &[ScalarValue::Int16(Some(5))][..], None),
+        ("UPDATE t SET n = n + 1 WHERE id = 2", no_values, None),
+        ("UPDATE t SET n = n + 1 WHERE id = 3", no_values, None),
+        ("UPDATE t SET n = n + 12 WHERE id = 1", no_values, None),
+        ("UPDATE t SET big = big - 10 WHERE id = 2", no_values, None),
+        ("UPDATE t SET big = big + 1 WHERE id = 3", no_values, None),
+        ("UPDATE t SET big = -7, s = 'it''s' WHERE id = $1", &[int(2)], Some("2")),
+        ("UPDATE t SET big = -7 WHERE id = 9", no_values, None),
+        ("INSERT INTO t VALUES ($1, -3, 5, 'five')", &[int(5)], Some("5")),
+        ("INSERT INTO t (s, id) VALUES ('s', 1)", no_values, None),
+        ("INSERT INTO t VALUES (1, 2, 3, 'x') ON CONFLICT (id) DO NOTHING", no_values, None),
+        (
+            "INSERT INTO t VALUES ($1, 7, 8, 'x') ON CONFLICT (id) DO UPDATE SET n = excluded.n",
+            &[int(1)],
+            Some("1"),
+        ),
+        ("DELETE FROM t WHERE id = 2", no_values, None),
+        ("SELECT s, id FROM t WHERE id = 3", no_values, None),
+        ("SELECT * FROM t WHERE id = -3", no_values, None),
+    ] {
+        let (mut ours, mut planned) = (filled().await, filled().await);
+        let plain = match plain {
+            Some(value) => prepared.replace("$1", value),
+            None => prepared.replace("$1", "5"),
+        };
+        let told = told(&mut ours, prepared, values).await;
+        assert_eq!(told, told_plainly(&mut planned, &plain).await, "{prepared}");
+        let all = "SELECT * FROM t ORDER BY id";
+        let rows = told_plainly(&mut ours, all).await;
+        assert_eq!(rows, told_plainly(&mut planned, all).await, "{prepared}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_look_does_not_settle_is_planned() {
+    let mut session = filled().await;
+    for sql in [
+        "UPDATE t SET n = n * 2 WHERE id = 1",
+        "UPDATE t SET n = big + 1 WHERE id = 1",
+        "UPDATE t SET s = s || 'x' WHERE id = 1",
+        "INSERT INTO t VALUES (1.5, 2, 3, 'x')",
+        "INSERT INTO t VALUES ('1', 2, 3, 'x')",
+        "SELECT * FROM t WHERE id = '1'",
+        "SELECT * FROM t WHERE id = 1 OR id = 2",
+        "DELETE FROM t WHERE id = 99999999999",
+    ] {
+        let statement = session.prepare(sql, &[]).await.unwrap();
+        assert!(statement.point().is_none(), "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn roles_do_what_they_may() {
+    let database = Database::in_memory().unwrap();
+    let mut owner = database.session();
+    for sql in SETUP {
+        owner.execute(sql).await.unwrap();
+    }
+    owner.execute("CREATE USER teller").await.unwrap();
+    let mut teller = database.session_as("teller").unwrap();
+    let select = teller.prepare("SELECT s FROM t WHERE id = 1", &[]).await.unwrap();
+    assert!(select.point().is_some());
+    let refused = teller.execute_prepared(&select, &[]).await.err().unwrap();
+    assert_eq!(refused.state().0, "42501");
+    owner.execute("GRANT SELECT ON t TO teller").await.unwrap();
+    teller.execute_prepared(&select, &[]).await.unwrap();
+    let update = owner.prepare("UPDATE t SET n = n + 1 WHERE id = 1", &[]).await.unwrap();
+    let refused = teller.execute_prepared(&update, &[]).await.err().unwrap();
+    assert_eq!(refused.state().0, "42501");
+    owner.execute("REVOKE SELECT ON t FROM teller").await.unwrap();
+    let refused = teller.execute_prepared(&select, &[]).await.err().unwrap();
+    assert_eq!(refused.state().0, "42501");
+}
