@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
 
 use thalweg_env::Clock;
 use thalweg_log::{LogWriter, RecordRef};
@@ -13,6 +12,7 @@ use thalweg_types::{Error, Lsn, Result, SqlState};
 
 use crate::Durability;
 use crate::figures::Counters;
+use crate::hand_over::{Receiver, Sender};
 use crate::published::{GroupEffects, Publisher};
 use crate::record::{GROUP_RECORD, STAGED_RECORD};
 use crate::staging::{Closing, StagingArea};

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
 
 use parking_lot::Mutex;
 use thalweg_env::{Env, ThreadHandle};
@@ -17,6 +16,7 @@ use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 use crate::catalog::RoleId;
 use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
 use crate::figures::{Counters, Figures};
+use crate::hand_over::{Sender, channel};
 use crate::keyed::{AcknowledgeRows, RowGroup};
 use crate::log_status::{CheckpointRun, CheckpointRuns, LogStatus};
 use crate::maintenance::{Chore, Maintenance};

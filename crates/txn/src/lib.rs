@@ -11,6 +11,7 @@ mod checkpoint;
 mod disk_stage;
 mod engine;
 mod figures;
+mod hand_over;
 mod keyed;
 mod log_status;
 mod maintenance;

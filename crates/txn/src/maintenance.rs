@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use thalweg_store::{CompactionPolicy, FullChunk, plan_compaction};
@@ -14,6 +13,7 @@ use thalweg_types::{Lsn, Result, TableId};
 
 use crate::checkpoint;
 use crate::engine::Shared;
+use crate::hand_over::{Receiver, RecvTimeoutError, Sender, channel};
 use crate::transaction_stage::Request;
 
 /// How long the thread waits for a chore before it looks around by itself.

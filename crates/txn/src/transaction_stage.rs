@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 
 use thalweg_store::{Built, ClosedChunk, Effect, Table};
 use thalweg_types::{Error, Lsn, Result, TableId};
@@ -17,6 +16,7 @@ use crate::apply;
 use crate::catalog::Catalog;
 use crate::disk_stage::{DiskCommand, PendingGroup, refused};
 use crate::figures::Counters;
+use crate::hand_over::{Receiver, Sender, channel};
 use crate::keyed::{self, RowGroup, Written};
 use crate::maintenance::Chore;
 use crate::parallel::Threads;

@@ -16,6 +16,21 @@ pub enum Length {
 /// randomised tests run.
 const LONG_MODE: &[(&str, &str)] = &[("THALWEG_CASES", "5000"), ("PROPTEST_CASES", "5000")];
 
+/// Stages in any order of their threads. The second crate is there for the features that it gives
+/// third parties, so that none of them is compiled again.
+const INTERLEAVINGS: &[&str] = &[
+    "test",
+    "--release",
+    "-p",
+    "thalweg-txn",
+    "-p",
+    "thalweg-dialect",
+    "--features",
+    "thalweg-txn/shuttle",
+    "--lib",
+    "interleavings",
+];
+
 /// Runs the gate and stops at the first step that fails.
 pub fn run(root: &Path, length: Length) -> Result<(), String> {
     step("tidy");
@@ -30,7 +45,8 @@ pub fn run(root: &Path, length: Length) -> Result<(), String> {
     if length == Length::Long {
         test.extend(["--", "--include-ignored"]);
     }
-    cargo(root, &test, length)
+    cargo(root, &test, length)?;
+    cargo(root, INTERLEAVINGS, length)
 }
 
 fn step(what: &str) {

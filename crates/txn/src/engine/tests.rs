@@ -6,6 +6,8 @@ mod canaries;
 mod crash_points;
 mod damage;
 mod failures;
+#[cfg(feature = "shuttle")]
+mod interleavings;
 mod keyed;
 mod maintenance;
 mod model;

@@ -3,7 +3,6 @@
 use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 
 use parking_lot::{Condvar, Mutex};
 use thalweg_env::{DirLock, Env, Fault, File, FileSystem, OpenMode, SimulatedDisk};
@@ -13,6 +12,7 @@ use thalweg_types::{Lsn, Result, SqlState, TableId};
 use super::model::{Row, schema};
 use super::session::{batch, image, read};
 use super::world::options;
+use crate::hand_over::{Receiver, channel};
 use crate::transaction_stage::Request;
 use crate::{CatalogChange, Durability, Engine, Staged, Transaction, WriteSet};
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::Int64Type;
@@ -13,6 +12,7 @@ use thalweg_store::{Put, arrow_schema};
 use thalweg_types::{Column, ColumnId, DataType, Key, Lsn, Result, SqlState, TableId, TableSchema};
 
 use super::world::options;
+use crate::hand_over::channel;
 use crate::{
     CatalogChange, Durability, Engine, Failing, KeyedChange, KeyedRows, RowGroup, WriteSet, Written,
 };
@@ -43,7 +43,7 @@ fn schema(id: u32) -> TableSchema {
 }
 
 /// Tables 1 and 2.
-fn create(engine: &Engine) {
+pub(super) fn create(engine: &Engine) {
     let catalog = [1, 2].map(|id| CatalogChange::CreateTable { schema: schema(id) });
     let write_set = WriteSet { catalog: catalog.into(), ..WriteSet::default() };
     engine.commit_and_wait(write_set, Durability::Fsync).unwrap();
@@ -54,7 +54,7 @@ fn numbers(values: impl Iterator<Item = i64>) -> ArrayRef {
 }
 
 /// Rows of a table, with their places in the group.
-fn put(engine: &Engine, table: u32, put: Put, rows: &[(u32, i64, i64)]) -> KeyedRows {
+pub(super) fn put(engine: &Engine, table: u32, put: Put, rows: &[(u32, i64, i64)]) -> KeyedRows {
     let columns =
         vec![numbers(rows.iter().map(|row| row.1)), numbers(rows.iter().map(|row| row.2))];
     let rows_batch = RecordBatch::try_new(arrow_schema(&schema(table)), columns).unwrap();
@@ -79,7 +79,7 @@ fn keyed(
     KeyedRows { table, version, change, rows, places, expected: None }
 }
 
-fn write(engine: &Engine, rows: Vec<KeyedRows>, failing: Failing) -> Result<Written> {
+pub(super) fn write(engine: &Engine, rows: Vec<KeyedRows>, failing: Failing) -> Result<Written> {
     let (sender, receiver) = channel();
     let group = RowGroup { rows, failing, has_failed: false };
     let told = move |written| sender.send(written).unwrap();
@@ -87,7 +87,7 @@ fn write(engine: &Engine, rows: Vec<KeyedRows>, failing: Failing) -> Result<Writ
     receiver.recv().unwrap()
 }
 
-fn rows(engine: &Engine, table: u32) -> BTreeMap<i64, i64> {
+pub(super) fn rows(engine: &Engine, table: u32) -> BTreeMap<i64, i64> {
     let snapshot = engine.snapshot();
     let state = snapshot.table(TableId(table)).unwrap();
     let mut rows = BTreeMap::new();

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 
 use thalweg_env::{Env, FileSystem, OpenMode, SimulatedDisk};
 use thalweg_store::CompactionPolicy;
@@ -10,6 +9,7 @@ use thalweg_types::{Error, Lsn, Result, SqlState};
 
 use super::model::{Changes, Image, Model, schema};
 use super::session::{Outcome, Session, check, image};
+use crate::hand_over::channel;
 use crate::maintenance::Maintenance;
 use crate::{Durability, Engine, Options, Snapshot};
 
