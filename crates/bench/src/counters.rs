@@ -62,12 +62,15 @@ pub struct Calls {
 
 const ALL: &str = "raw_syscalls:sys_enter";
 const SYNCS: [&str; 2] = ["syscalls:sys_enter_fdatasync", "syscalls:sys_enter_fsync"];
-/// What `perf` needs to begin.
+/// What a server needs to start a process for each of its new clients, and `perf` to begin.
+const SETTLED: Duration = Duration::from_millis(200);
 const ATTACHED: Duration = Duration::from_millis(500);
 
 impl SystemCalls {
     /// Begins to count; nothing where `perf` is missing or not allowed to.
     pub fn count(process: u32, scratch: &Path) -> Result<Option<SystemCalls>> {
+        let clock = RealClock::new();
+        clock.sleep(SETTLED);
         let told = scratch.join("perf.txt");
         let of: Vec<String> = members(process)?.iter().map(u32::to_string).collect();
         let started = Command::new("perf")
@@ -78,7 +81,7 @@ impl SystemCalls {
             .stderr(Stdio::null())
             .spawn();
         let Ok(mut perf) = started else { return Ok(None) };
-        RealClock::new().sleep(ATTACHED);
+        clock.sleep(ATTACHED);
         let ended = perf.try_wait().map_err(while_doing("perf"))?.is_some();
         Ok((!ended).then_some(SystemCalls { perf, told }))
     }

@@ -94,3 +94,30 @@ fn number(value: u32, out: &mut Vec<u8>) {
     out.put_u8(NUMBER);
     out.put_u32(value);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::OWNER_BYTES;
+
+    #[test]
+    fn answers_are_counted_behind_the_greeting() {
+        let good = [NUMBER, 0, 0, 0, 8, 0x83, REQUEST_TYPE, NUMBER, 0, 0, 0, 0, 0x80];
+        let (mut wire, mut out) = (Iproto::default(), Vec::new());
+        let bytes = [&[b' '; GREETING_BYTES][..], &good, &good[..9]].concat();
+        assert_eq!(wire.receive(&bytes[..100], &mut out).unwrap(), 0);
+        assert_eq!(wire.receive(&bytes, &mut out).unwrap(), GREETING_BYTES + good.len());
+        assert_eq!(wire.answered(), 1);
+        let mut bad = good;
+        bad[10] = 0x80;
+        assert!(wire.receive(&bad, &mut out).is_err());
+    }
+
+    #[test]
+    fn a_request_tells_its_own_length() {
+        let mut out = Vec::new();
+        replace(7, &Account::numbered(7, 10, OWNER_BYTES), &mut out);
+        let length = u32::from_be_bytes([out[1], out[2], out[3], out[4]]) as usize;
+        assert_eq!(length, out.len() - LENGTH_BYTES);
+    }
+}

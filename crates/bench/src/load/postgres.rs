@@ -106,3 +106,23 @@ fn message(kind: u8, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let length = (out.len() - start) as u32;
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executions_are_counted_by_their_ends() {
+        let (mut wire, mut out) = (Prepared::new("SELECT 1"), Vec::new());
+        let mut answers = Vec::new();
+        for kind in [b'1', b'Z', b'2', b'D', b'C', b'2', b'D', b'C'] {
+            message(kind, &mut answers, |body| body.put_slice(b"body"));
+        }
+        let cut = answers.len() - 1;
+        assert_eq!(wire.receive(&answers[..cut], &mut out).unwrap(), answers.len() - 9);
+        assert_eq!((wire.answered(), wire.found()), (1, 2));
+        let mut error = Vec::new();
+        message(b'E', &mut error, |body| body.put_slice(b"no\0"));
+        assert!(wire.receive(&error, &mut out).is_err());
+    }
+}

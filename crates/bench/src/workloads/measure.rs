@@ -6,7 +6,7 @@ use thalweg_types::{Error, Result};
 
 use crate::context::{Context, Scratch};
 use crate::counters::{Calls, SystemCalls, cpu_seconds_of};
-use crate::finding::{Finding, Unit};
+use crate::finding::{Finding, Findings, Unit, Wanted};
 use crate::load::{self, Line, Target};
 use crate::samples::Samples;
 
@@ -85,6 +85,28 @@ pub fn in_turns(context: &Context, works: &mut [Work<'_>]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What a work is called, what it should reach, and what a reader must know of it.
+pub struct Told<'a> {
+    pub work: &'a str,
+    pub rate: Wanted,
+    pub cpu: Wanted,
+    pub note: &'a str,
+}
+
+/// Rates and processor time of the first, which is ours, beside those of each peer.
+pub fn report(told: &Told<'_>, works: &[Work<'_>], findings: &mut Findings) {
+    let Some((ours, peers)) = works.split_first() else { return };
+    let peers = |samples: fn(&Flood) -> &Samples| {
+        peers.iter().map(move |peer| (peer.target.name(), samples(&peer.flood).clone()))
+    };
+    let rate = Finding::new(told.work, Unit::RowsPerSecond, ours.flood.rates.clone());
+    let rate = rate.wanted(told.rate).noted(told.note);
+    findings.findings.extend(beside(&rate, peers(|flood| &flood.rates)));
+    let work = format!("server CPU a million, {}", told.work);
+    let cpu = Finding::new(work, Unit::Seconds, ours.flood.cpu.clone()).wanted(told.cpu);
+    findings.findings.extend(beside(&cpu, peers(|flood| &flood.cpu)));
 }
 
 /// A finding about ours beside each peer, or about ours alone where none is installed.

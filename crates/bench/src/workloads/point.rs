@@ -4,17 +4,15 @@
 use thalweg_types::Result;
 
 use super::Workload;
-use super::measure::{Flood, Work, beside, in_turns};
+use super::measure::{Told, Work, connected, in_turns, report};
 use crate::account::CREATE;
 use crate::clients::Connection;
 use crate::context::{Context, Scratch};
-use crate::finding::{Finding, Findings, Unit, Wanted};
+use crate::finding::{Findings, Wanted};
 use crate::load::{self, Target};
 use crate::peers::{
     Call, Endpoint, Ours, Postgres, PreparedRows, Redis, Server, Tarantool, TarantoolSetup,
 };
-use crate::samples::Samples;
-use crate::workloads::measure::connected;
 
 pub const WORKLOAD: Workload = Workload {
     name: "point",
@@ -82,16 +80,14 @@ async fn by_key(
         targets.iter().map(|target| Work::new(target.as_ref(), KEYS, ROUNDS)).collect();
     in_turns(context, &mut works)?;
     let note = format!("One stream; {KEYS} keys, each asked for {ROUNDS} times.");
-    report("look-ups by key, 1 a message", (1e6, &note), &works, findings);
+    let work = "look-ups by key, 1 a message";
+    let (rate, cpu) = (Wanted::AtLeast(1e6), Wanted::Nothing);
+    report(&Told { work, rate, cpu, note: &note }, &works, findings);
     let batched = Ours::new(server, Call::Search, KEYS).batched(100);
     let mut works = [Work::new(&batched, KEYS, ROUNDS)];
     in_turns(context, &mut works)?;
-    let rate = Finding::new(
-        "look-ups by key, 100 a message",
-        Unit::RowsPerSecond,
-        works[0].flood.rates.clone(),
-    );
-    findings.push(rate);
+    let work = "look-ups by key, 100 a message";
+    report(&Told { work, rate: Wanted::Nothing, cpu, note: "" }, &works, findings);
     Ok(())
 }
 
@@ -115,7 +111,7 @@ async fn statements(
         fill(&postgres.endpoint).await?;
         Connection::open(&postgres.endpoint).await?.execute("VACUUM ANALYZE account").await?;
     }
-    for (together, wanted) in [(TOGETHER, Some(200e3)), (1, None)] {
+    for (together, rate) in [(TOGETHER, Wanted::AtLeast(200e3)), (1, Wanted::Nothing)] {
         let ours = Ours::new(server, Call::Select(together), KEYS);
         let peer = postgres.as_ref().map(|server| PreparedRows {
             server,
@@ -130,23 +126,8 @@ async fn statements(
         in_turns(context, &mut works)?;
         let work = format!("prepared SELECT by key, pipelined, Sync after {together}");
         let note = "One connection of PostgreSQL's wire, one core for the server.";
-        report(&work, (wanted.unwrap_or(0.0), note), &works, findings);
+        let told = Told { work: &work, rate, cpu: Wanted::Nothing, note };
+        report(&told, &works, findings);
     }
     Ok(())
-}
-
-fn report(work: &str, (wanted, note): (f64, &str), works: &[Work<'_>], findings: &mut Findings) {
-    let Some((ours, peers)) = works.split_first() else { return };
-    let peers = |samples: fn(&Flood) -> &Samples| {
-        peers.iter().map(move |peer| (peer.target.name(), samples(&peer.flood).clone()))
-    };
-    let rate = Finding::new(work, Unit::RowsPerSecond, ours.flood.rates.clone());
-    let rate = match wanted {
-        0.0 => rate,
-        wanted => rate.wanted(Wanted::AtLeast(wanted)),
-    };
-    findings.findings.extend(beside(&rate.noted(note), peers(|flood| &flood.rates)));
-    let work = format!("server CPU a million, {work}");
-    let cpu = Finding::new(work, Unit::Seconds, ours.flood.cpu.clone());
-    findings.findings.extend(beside(&cpu, peers(|flood| &flood.cpu)));
 }

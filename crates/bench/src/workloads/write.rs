@@ -9,7 +9,7 @@ use thalweg_types::Result;
 
 use self::peers::Peers;
 use super::Workload;
-use super::measure::{Flood, Work, beside, in_turns};
+use super::measure::{Flood, Told, Work, in_turns, report};
 use crate::account::CREATE;
 use crate::clients::Connection;
 use crate::context::Context;
@@ -75,7 +75,13 @@ async fn run(context: &Context) -> Result<Findings> {
             Work::new(target.as_ref(), *operations, Peers::rounds(*operations))
         }));
         in_turns(context, &mut works)?;
-        report(shape, &works, &mut findings);
+        let told = Told {
+            work: &format!("upserts, {}", shape.name),
+            rate: Wanted::AtLeast(shape.wanted),
+            cpu: Wanted::AtMost(CPU_WANTED),
+            note: &format!("One stream; {KEYS} keys, each written {ROUNDS} times."),
+        };
+        report(&told, &works, &mut findings);
         match shape.name {
             "fsync" => {
                 calls::flooded(&scratch, &works, &mut findings)?;
@@ -87,26 +93,6 @@ async fn run(context: &Context) -> Result<Findings> {
     }
     offered::run(context, &server, &scratch, &mut findings).await?;
     Ok(findings)
-}
-
-/// Rates and processor time beside those of each peer.
-fn report(shape: &Shape, works: &[Work<'_>], findings: &mut Findings) {
-    let Some((ours, peers)) = works.split_first() else { return };
-    let peers = |samples: fn(&Flood) -> &Samples| {
-        peers.iter().map(move |peer| (peer.target.name(), samples(&peer.flood).clone()))
-    };
-    let note = format!("One stream; {KEYS} keys, each written {ROUNDS} times.");
-    let rate = Finding::new(
-        format!("upserts, {}", shape.name),
-        Unit::RowsPerSecond,
-        ours.flood.rates.clone(),
-    );
-    let rate = rate.wanted(Wanted::AtLeast(shape.wanted)).noted(note);
-    findings.findings.extend(beside(&rate, peers(|flood| &flood.rates)));
-    let work = format!("server CPU a million, {}", shape.name);
-    let cpu = Finding::new(work, Unit::Seconds, ours.flood.cpu.clone());
-    let cpu = cpu.wanted(Wanted::AtMost(CPU_WANTED));
-    findings.findings.extend(beside(&cpu, peers(|flood| &flood.cpu)));
 }
 
 /// Ours synced beside Tarantool's that are only written, for the same processor time.

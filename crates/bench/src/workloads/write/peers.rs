@@ -11,7 +11,7 @@ use crate::peers::{Postgres, PreparedRows, Redis, Tarantool, TarantoolSetup};
 use crate::workloads::measure::connected;
 
 /// Rows that PostgreSQL writes in one measurement, a transaction each.
-const POSTGRES_ROWS: u64 = 50_000;
+const POSTGRES_ROWS: u64 = 64_000;
 const POSTGRES_CONNECTIONS: usize = 16;
 /// Rows with which the fastest set-up is looked for.
 const TRIED_ROWS: u64 = 400_000;
