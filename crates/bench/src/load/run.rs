@@ -80,7 +80,8 @@ pub fn offer(
     let before: Vec<u64> = lines.iter().map(Line::answered).collect();
     let mut answered = vec![0; lines.len()];
     let mut pushed = vec![0; lines.len()];
-    let (mut sent, mut done) = (0, 0);
+    let (mut sent, mut done, mut looked) = (0, 0, 0);
+    let lines_count = lines.len();
     let mut requests = vec![Vec::new(); lines.len()];
     while done < operations {
         let due = operations.min((clock.monotonic().as_secs_f64() * rate) as u64 + 1);
@@ -91,8 +92,10 @@ pub fn offer(
         }
         let mut moved = sent < due;
         sent = due;
+        looked += 1;
         for (place, line) in lines.iter_mut().enumerate() {
-            if pushed[place] == answered[place] {
+            // One that waits for nothing is looked after now and then: servers ask who is there.
+            if pushed[place] == answered[place] && place != looked % lines_count {
                 continue;
             }
             line.push(std::mem::take(&mut requests[place]));

@@ -131,7 +131,11 @@ async fn firehose(context: &Context, findings: &mut Findings) -> Result<()> {
         let mut row = Vec::new();
         ours.requests(0..1, &mut row);
         line.push(row);
-        line.wait_for(1)?;
+    }
+    while lines.iter().any(|line| line.answered() == 0) {
+        for line in &mut lines {
+            line.turn()?;
+        }
     }
     let unloaded = load::latencies(&ours, &mut lines, SMALL_RATE, SECONDS)?;
     let pieces = load::pieces(&ours, KEYS);
