@@ -1,7 +1,7 @@
 //! One thread that loads a server through any number of connections, whatever their protocol.
 //!
-//! Requests are encoded ahead or cheaply, answers are only counted, and sockets are asked again and
-//! again instead of waited for: so the load needs little of its core, and adds nothing to latencies.
+//! Requests are encoded ahead or cheaply, answers are only counted, and sockets are asked again
+//! and again instead of waited for: so the load adds nothing to latencies, and is no bottleneck.
 
 pub mod grpc;
 pub mod iproto;
