@@ -16,9 +16,13 @@ pub struct Context {
     pub scale: f64,
     /// How often each thing is measured.
     pub repetitions: usize,
+    /// Rows that the mixed load finds.
+    pub records: u64,
     cache: PathBuf,
     python: Option<PathBuf>,
     server: PathBuf,
+    /// As many as there were before this process was kept on one.
+    cores: usize,
     clock: RealClock,
 }
 
@@ -28,9 +32,11 @@ impl Context {
         Ok(Context {
             scale: options.scale,
             repetitions: options.repetitions.max(1),
+            records: options.records,
             cache: options.cache.clone(),
             python: options.python.clone(),
             server: options.server.clone(),
+            cores: machine::cores(),
             clock: RealClock::new(),
         })
     }
@@ -58,11 +64,18 @@ impl Context {
     /// The same on the first core, with this process kept away from it. On a machine of one core
     /// they share it.
     pub async fn server_on_one_core(&self, scratch: &Scratch) -> Result<Server> {
-        if machine::cores() < 2 {
-            return self.server(scratch).await;
+        let core = self.core_for_servers()?;
+        Server::start(&self.server, scratch.path(), core).await
+    }
+
+    /// The core that servers have for themselves, with this process kept away from it; nothing on
+    /// a machine of one core.
+    pub fn core_for_servers(&self) -> Result<Option<usize>> {
+        if self.cores < 2 {
+            return Ok(None);
         }
         machine::pin(std::process::id(), 1)?;
-        Server::start(&self.server, scratch.path(), Some(0)).await
+        Ok(Some(0))
     }
 
     /// PostgreSQL's programs; nothing where they are not installed.

@@ -17,6 +17,8 @@ pub enum Unit {
     RowsPerSecond,
     StatementsPerSecond,
     Count,
+    /// A plain number that need not be whole.
+    Number,
 }
 
 /// What the number should be.

@@ -19,6 +19,8 @@ pub struct Options {
     pub scale: f64,
     /// How often each thing is measured.
     pub repetitions: usize,
+    /// Rows that the mixed load finds.
+    pub records: u64,
     /// The Python that has the peers' modules, unless `python3` on the path does.
     pub python: Option<PathBuf>,
     /// The program whose `serve` is measured.

@@ -6,18 +6,22 @@
 //!
 //! Nothing here is a test: a number is wanted, not demanded, and a slow machine fails nothing.
 
+mod account;
 mod clients;
 mod context;
+mod counters;
 mod data;
 mod errors;
 mod finding;
 mod harness;
+mod load;
 mod machine;
 mod peers;
 mod report;
 mod samples;
 mod tpch;
 mod workloads;
+mod zipf;
 
 pub use finding::{Chart, Finding, Findings, Line, Unit, Wanted};
 pub use harness::{Options, run, run_all};

@@ -63,17 +63,6 @@ pub fn forget_peak_of(process: u32) -> Result<()> {
     std::fs::write(&switch, "5").map_err(while_doing(switch))
 }
 
-/// The processor time that a process has used, in seconds.
-pub fn cpu_seconds_of(process: u32) -> Result<f64> {
-    let path = format!("/proc/{process}/stat");
-    let stat = std::fs::read_to_string(&path).map_err(while_doing(path))?;
-    // Behind the name, which may hold anything.
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks = fields.split_whitespace().skip(11).take(2);
-    // The kernel counts in hundredths, whatever its clock.
-    Ok(ticks.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0)
-}
-
 /// Keeps a process, and all that it starts from now on, on one core.
 pub fn pin(process: u32, core: usize) -> Result<()> {
     let process = process.to_string();

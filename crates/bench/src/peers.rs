@@ -2,19 +2,29 @@
 
 mod daemon;
 mod duckdb;
+mod grpc;
 mod memtable;
 mod pgbench;
 mod postgres;
+mod prepared;
 mod python;
+mod records;
+mod redis;
 mod rows;
 mod server;
+mod tarantool;
 mod thalweg;
 
 pub use daemon::Endpoint;
 pub use duckdb::DuckDb;
+pub use grpc::{GrpcBaseline, Pattern};
 pub use memtable::MemTables;
 pub use postgres::{Postgres, Programs};
+pub use prepared::PreparedRows;
 pub use python::Python;
+pub use records::{Call, Ours};
+pub use redis::Redis;
 pub use rows::{Rows, same, to_rows};
 pub use server::Server;
+pub use tarantool::{Tarantool, TarantoolSetup};
 pub use thalweg::{copy, execute, load};

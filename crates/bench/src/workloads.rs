@@ -2,7 +2,11 @@
 
 mod copy_in;
 mod load;
+mod measure;
 mod memory;
+mod mixed;
+mod neighbours;
+mod patterns;
 mod point;
 mod recovery;
 mod results;
@@ -25,7 +29,7 @@ pub struct Workload {
     pub(crate) run: for<'a> fn(&'a Context) -> LocalBoxFuture<'a, Result<Findings>>,
 }
 
-pub static WORKLOADS: [Workload; 11] = [
+pub static WORKLOADS: [Workload; 13] = [
     load::WORKLOAD,
     tpch::WORKLOAD,
     memory::WORKLOAD,
@@ -35,8 +39,10 @@ pub static WORKLOADS: [Workload; 11] = [
     statements::WORKLOAD,
     copy_in::WORKLOAD,
     write::WORKLOAD,
-    point::PATTERNS,
+    patterns::WORKLOAD,
     point::WORKLOAD,
+    mixed::WORKLOAD,
+    neighbours::WORKLOAD,
 ];
 
 #[must_use]

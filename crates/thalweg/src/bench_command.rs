@@ -17,7 +17,8 @@ Examples:
   thalweg bench load --scale 0.1 --python venv/bin/python
 
 Data is made once and kept in the cache. Peers are measured beside where they are installed:
-PostgreSQL with its pgbench and psql, and what python3 has of bench/peers/requirements.txt.";
+PostgreSQL with its pgbench and psql, Tarantool, Redis, a C++ compiler with libgrpc++-dev and
+protobuf-compiler-grpc, and what python3 has of bench/peers/requirements.txt.";
 
 /// Measures Thalweg beside its peers, in turns in one run
 #[derive(Debug, Args)]
@@ -32,6 +33,9 @@ pub struct BenchArguments {
     /// How often each thing is measured
     #[arg(long, value_name = "N", default_value_t = 3)]
     repetitions: usize,
+    /// Rows of 500 bytes that the mixed load finds
+    #[arg(long, value_name = "N", default_value_t = 5_000_000)]
+    records: u64,
     /// Where `all` writes its report
     #[arg(long, value_name = "DIR", default_value = "bench")]
     report: PathBuf,
@@ -69,6 +73,7 @@ fn measure(arguments: &BenchArguments) -> Result<()> {
     let options = Options {
         scale: arguments.scale,
         repetitions: arguments.repetitions,
+        records: arguments.records,
         python: arguments.python.clone(),
         server: arguments.server.clone().unwrap_or_else(|| program.clone()),
         cache: arguments.cache.clone().unwrap_or_else(cache_directory),
@@ -92,6 +97,7 @@ fn run_all(options: &Options, program: &Path, directory: &Path) -> Result<()> {
             workload.name.to_owned(),
             format!("--scale={}", options.scale),
             format!("--repetitions={}", options.repetitions),
+            format!("--records={}", options.records),
             format!("--server={}", options.server.display()),
             format!("--cache={}", options.cache.display()),
         ];

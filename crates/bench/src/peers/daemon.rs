@@ -84,6 +84,24 @@ impl Drop for Daemon {
     }
 }
 
+/// A program of the path; nothing where it is not installed.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|place| place.join(name)).find(|place| place.exists())
+}
+
+/// A program kept on one core, or let go on all.
+pub fn on_core(core: Option<usize>, program: &Path) -> Command {
+    match core {
+        None => Command::new(program),
+        Some(core) => {
+            let mut command = Command::new("taskset");
+            command.args(["-c", &core.to_string()]).arg(program);
+            command
+        }
+    }
+}
+
 /// A port that nobody listens on at the moment.
 pub async fn free_port() -> Result<u16> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await;

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use thalweg_types::{Error, Result};
 
-use super::daemon::{DATABASE, Daemon, Endpoint, USER, free_port};
+use super::daemon::{DATABASE, Daemon, Endpoint, USER, free_port, on_core};
 use crate::errors::while_doing;
 use crate::machine;
 
@@ -59,13 +59,23 @@ pub struct Postgres {
     owner: Option<Owner>,
     data: PathBuf,
     // Ended by `drop` before the value that would only kill it.
-    _daemon: Daemon,
+    daemon: Daemon,
     pub endpoint: Endpoint,
 }
 
 impl Postgres {
     /// Makes a cluster below a directory and starts it.
     pub async fn start(programs: &Programs, directory: &Path) -> Result<Postgres> {
+        Postgres::start_with(programs, directory, None, &[]).await
+    }
+
+    /// The same on one core, with settings of its own.
+    pub async fn start_with(
+        programs: &Programs,
+        directory: &Path,
+        core: Option<usize>,
+        settings: &[&str],
+    ) -> Result<Postgres> {
         let owner = Owner::needed()?;
         let directory = directory.join("postgres");
         let failed = || directory.display().to_string();
@@ -79,18 +89,22 @@ impl Postgres {
         initdb.args(["-A", "trust", "-U", USER, "-E", "UTF8", "--no-locale", "-D"]).arg(&data);
         printed(&mut initdb, "initdb")?;
         let endpoint = Endpoint { name: programs.name.clone(), port: free_port().await? };
-        let mut postgres = command(programs, "postgres", owner);
+        let mut postgres = on_core(core, &programs.directory.join("postgres"));
+        run_as(&mut postgres, owner);
         postgres.arg("-D").arg(&data).args(["-p", &endpoint.port.to_string()]);
         let sockets = format!("unix_socket_directories={}", data.display());
-        for setting in
-            ["listen_addresses=127.0.0.1", &sockets, "shared_buffers=2GB", "autovacuum=off"]
-        {
+        let ours = ["listen_addresses=127.0.0.1", &sockets, "shared_buffers=2GB", "autovacuum=off"];
+        for setting in ours.iter().chain(settings) {
             postgres.args(["-c", setting]);
         }
         let log = directory.join("log");
         let ready = "ready to accept connections";
         let daemon = Daemon::start(postgres, &log, ready)?;
-        Ok(Postgres { programs: programs.clone(), owner, data, _daemon: daemon, endpoint })
+        Ok(Postgres { programs: programs.clone(), owner, data, daemon, endpoint })
+    }
+
+    pub fn process(&self) -> u32 {
+        self.daemon.process()
     }
 }
 
@@ -130,12 +144,16 @@ impl Owner {
 
 fn command(programs: &Programs, program: &str, owner: Option<Owner>) -> Command {
     let mut command = programs.command(program);
+    run_as(&mut command, owner);
+    command
+}
+
+fn run_as(command: &mut Command, owner: Option<Owner>) {
     // It may not be allowed to enter the directory that we are in.
     command.current_dir("/");
     if let Some(Owner { user, group }) = owner {
         command.uid(user).gid(group);
     }
-    command
 }
 
 fn printed(command: &mut Command, program: &str) -> Result<String> {

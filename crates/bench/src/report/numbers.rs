@@ -14,6 +14,7 @@ pub fn shown(value: f64, unit: Unit) -> String {
         Unit::RowsPerSecond => format!("{} M rows/s", digits(value / 1e6)),
         Unit::StatementsPerSecond => format!("{}/s", digits(value)),
         Unit::Count => format!("{value:.0}"),
+        Unit::Number => digits(value),
     }
 }
 
@@ -48,12 +49,13 @@ pub fn wanted(finding: &Finding) -> String {
     }
 }
 
-/// Three significant digits.
+/// Three significant digits; two of small numbers.
 fn digits(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
+        size if size >= 0.1 || size == 0.0 => format!("{value:.2}"),
+        size => format!("{value:.*}", (1.0 - size.log10()).ceil().min(9.0) as usize),
     }
 }
 
@@ -67,6 +69,7 @@ mod tests {
         assert_eq!(shown(3.723_4, Unit::Seconds), "3.72 s");
         assert_eq!(shown(1_234_567.0, Unit::RowsPerSecond), "1.23 M rows/s");
         assert_eq!(shown(22.0, Unit::Count), "22");
+        assert_eq!(shown(0.001_234, Unit::Number), "0.0012");
         let samples = Samples::from_iter([1.0, 3.0, 2.0]);
         assert_eq!(spread(&samples, Unit::Seconds), "2.00 s (1.00 s – 3.00 s)");
     }

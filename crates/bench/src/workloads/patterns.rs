@@ -1,0 +1,141 @@
+//! The three patterns of communication over gRPC, beside what grpc++ does without a database: the
+//! server on one core, the load on another.
+
+use thalweg_protocol::v1::Durability;
+use thalweg_types::Result;
+
+use super::Workload;
+use crate::context::Context;
+use crate::finding::{Finding, Findings, Unit, Wanted};
+use crate::load::{self, Target};
+use crate::peers::{Call, GrpcBaseline, Ours, Pattern, Server};
+use crate::samples::Samples;
+use crate::workloads::point::fill;
+
+pub const WORKLOAD: Workload = Workload {
+    name: "patterns",
+    about: "reads and writes that alternate, that wait for all, and that wait for nothing",
+    run: |context| Box::pin(run(context)),
+};
+
+const KEYS: u64 = 1_000_000;
+/// Makes the message of a row 24 bytes long.
+const OWNER_BYTES: usize = 11;
+
+/// A pattern, what it is called, the operations of one measurement, the rate wanted of messages of
+/// one operation.
+const PATTERNS: [(Pattern, &str, u64, f64); 3] = [
+    (Pattern::Each, "write and look up in turns, each waited for", 20_000, 20e3),
+    (Pattern::All, "look up all, then receive all", 1_000_000, 1e6),
+    (Pattern::None, "upsert all without a reply to each", 1_000_000, 1.5e6),
+];
+
+/// The published shape.
+const OPERATIONS: u64 = 540_000;
+const BATCHES: [u64; 4] = [1, 10, 100, 1_000];
+/// Fewer, where each message waits for the one before.
+const OPERATIONS_IN_TURNS: u64 = 54_000;
+/// What was published of patterns at one operation a message, and of batches in turns.
+const PUBLISHED: [(Pattern, u64, &str); 5] = [
+    (Pattern::Each, 1, "9960/s"),
+    (Pattern::All, 1, "34197/s"),
+    (Pattern::None, 1, "71489/s"),
+    (Pattern::Each, 10, "85479/s"),
+    (Pattern::Each, 100, "622246/s"),
+];
+
+async fn run(context: &Context) -> Result<Findings> {
+    let mut findings = Findings::default();
+    let scratch = context.scratch_for_servers("patterns")?;
+    let core = context.core_for_servers()?;
+    let grpc = GrpcBaseline::start(scratch.path(), core).await?;
+    if grpc.is_none() {
+        println!("  libgrpc++-dev with a compiler is not installed: nothing is put beside it");
+    }
+    let server = context.server_on_one_core(&scratch).await?;
+    fill(&server.endpoint).await?;
+    for (pattern, name, operations, wanted) in PATTERNS {
+        let (mut ours, mut peers) = (Samples::default(), Samples::default());
+        for _ in 0..context.repetitions {
+            ours.push(rate(context, &server, pattern, operations, 1)?);
+            if let Some(grpc) = &grpc {
+                peers.push(baseline(grpc, pattern, operations, 1)?);
+            }
+        }
+        told(name, 1, &ours, &peers);
+        findings.push(
+            Finding::new(name, Unit::StatementsPerSecond, ours)
+                .beside("grpc++", peers)
+                .wanted(Wanted::AtLeast(wanted))
+                .noted("A message of a row is 24 bytes long; durability none."),
+        );
+    }
+    for (pattern, name, ..) in PATTERNS {
+        for batch in BATCHES {
+            let in_turns = pattern == Pattern::Each && batch == 1;
+            let operations = if in_turns { OPERATIONS_IN_TURNS } else { OPERATIONS };
+            let ours = Samples::from(rate(context, &server, pattern, operations, batch)?);
+            let peers = match &grpc {
+                Some(grpc) => Samples::from(baseline(grpc, pattern, operations, batch)?),
+                None => Samples::default(),
+            };
+            told(name, batch, &ours, &peers);
+            let work = format!("{operations} operations, {batch} a message: {name}");
+            let finding = Finding::new(work, Unit::StatementsPerSecond, ours);
+            findings.push(finding.beside("grpc++", peers).noted(published(pattern, batch)));
+        }
+    }
+    Ok(findings)
+}
+
+fn told(name: &str, batch: u64, ours: &Samples, peers: &Samples) {
+    let peers: Vec<String> = peers.iter().map(|rate| format!("{rate:.0}")).collect();
+    println!("  {name}, {batch} a message: {:.0} op/s, grpc++ {}", ours.median(), peers.join(" "));
+}
+
+fn published(pattern: Pattern, batch: u64) -> String {
+    let found = PUBLISHED.iter().find(|(of, size, _)| (*of, *size) == (pattern, batch));
+    found.map_or_else(String::new, |(_, _, rate)| format!("Published of another system: {rate}."))
+}
+
+/// What grpc++ reaches: where no answers come, with its messages put together or not.
+fn baseline(grpc: &GrpcBaseline, pattern: Pattern, operations: u64, batch: u64) -> Result<f64> {
+    let plain = grpc.rate(pattern, operations, batch, false)?;
+    match pattern {
+        Pattern::None => Ok(plain.max(grpc.rate(pattern, operations, batch, true)?)),
+        Pattern::Each | Pattern::All => Ok(plain),
+    }
+}
+
+/// Operations a second of ours.
+fn rate(
+    context: &Context,
+    server: &Server,
+    pattern: Pattern,
+    operations: u64,
+    batch: u64,
+) -> Result<f64> {
+    let ours = |call| Ours::new(server, call, KEYS).batched(batch).owners(OWNER_BYTES);
+    let search = ours(Call::Search);
+    let (began, operations) = match pattern {
+        Pattern::Each => {
+            let write = ours(Call::Write(Durability::None));
+            let mut targets: [(&dyn Target, _); 2] =
+                [(&write, write.connect()?), (&search, search.connect()?)];
+            let began = context.seconds();
+            (began, load::alternate(&mut targets, operations, batch)?)
+        }
+        Pattern::All => flooded(context, &search, operations)?,
+        Pattern::None => flooded(context, &ours(Call::Upsert(Durability::None)), operations)?,
+    };
+    Ok(operations as f64 / (context.seconds() - began))
+}
+
+/// When it began, and how many were done.
+fn flooded(context: &Context, target: &dyn Target, operations: u64) -> Result<(f64, u64)> {
+    let pieces = load::pieces(target, operations);
+    let line = target.connect()?;
+    let began = context.seconds();
+    let (done, _) = load::flood(vec![line], pieces)?;
+    Ok((began, done))
+}
