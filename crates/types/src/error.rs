@@ -44,6 +44,15 @@ macro_rules! sql_states {
                     _ => ErrorKind::InvalidRequest,
                 }
             }
+
+            /// The code that a text names; nothing where it is none of these.
+            #[must_use]
+            pub fn named(code: &str) -> Option<SqlState> {
+                match code {
+                    $($code => Some(SqlState::$name),)*
+                    _ => None,
+                }
+            }
         }
     };
 }
