@@ -13,6 +13,7 @@ mod errors;
 mod finding;
 mod harness;
 mod machine;
+mod nodes;
 mod peers;
 mod report;
 mod samples;
@@ -21,5 +22,6 @@ mod workloads;
 
 pub use finding::{Chart, Finding, Findings, Line, Unit, Wanted};
 pub use harness::{Options, run, run_all};
+pub use nodes::run_node;
 pub use samples::Samples;
 pub use workloads::{WORKLOADS, Workload, named};

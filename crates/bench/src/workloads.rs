@@ -1,10 +1,12 @@
 //! The workloads, a file each. A new one is a file with a `WORKLOAD`, and a line here.
 
 mod copy_in;
+mod fanin;
 mod load;
 mod memory;
 mod point;
 mod recovery;
+mod relay;
 mod results;
 mod statements;
 mod tpch;
@@ -25,7 +27,7 @@ pub struct Workload {
     pub(crate) run: for<'a> fn(&'a Context) -> LocalBoxFuture<'a, Result<Findings>>,
 }
 
-pub static WORKLOADS: [Workload; 11] = [
+pub static WORKLOADS: [Workload; 13] = [
     load::WORKLOAD,
     tpch::WORKLOAD,
     memory::WORKLOAD,
@@ -37,6 +39,8 @@ pub static WORKLOADS: [Workload; 11] = [
     write::WORKLOAD,
     point::PATTERNS,
     point::WORKLOAD,
+    fanin::WORKLOAD,
+    relay::WORKLOAD,
 ];
 
 #[must_use]

@@ -79,7 +79,7 @@ pub struct Question {
 /// What takes in the messages of a lane's workers. There is one for each lane.
 pub trait Reader: Send + 'static {
     /// Takes in a message of the worker with this place among the questions. The messages of one
-    /// worker come in their order.
+    /// worker come in their order; in async mode to whichever reader is free.
     ///
     /// # Errors
     /// Where nothing more is wanted, or something is wrong.

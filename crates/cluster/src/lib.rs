@@ -14,6 +14,11 @@ pub mod chunks;
 pub mod fan_in;
 pub mod link;
 pub mod map;
+pub mod membership;
 pub mod node;
 pub mod relay;
+pub mod scatter;
 pub mod security;
+#[cfg(test)]
+mod testing;
+pub mod worker;

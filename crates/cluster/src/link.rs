@@ -94,6 +94,8 @@ struct Peer {
     closed: AtomicBool,
     /// Calls that are not over.
     calls: AtomicUsize,
+    /// Pieces that came, ever: each is a sign of life.
+    pieces: AtomicUsize,
 }
 
 /// A call that is not over yet.
@@ -119,7 +121,16 @@ impl Peer {
             given_up: Mutex::default(),
             closed: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
+            pieces: AtomicUsize::new(0),
         }
+    }
+
+    fn is_asked(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) > 0
+    }
+
+    fn pieces(&self) -> usize {
+        self.pieces.load(Ordering::Relaxed)
     }
 
     fn failed(&self, why: impl fmt::Display) -> Error {

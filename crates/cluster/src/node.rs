@@ -12,14 +12,14 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{HeaderMap, Request, Response};
+use hyper::{Request, Response};
 use thalweg_protocol::{Malformed, Messages, errors};
 use thalweg_types::{Error, Result, SqlState};
 use tonic::body::Body;
 use tonic::service::Routes;
 use tower::ServiceExt as _;
 
-use crate::chunks::{ChunkBody, Pool, Source, trailers};
+use crate::chunks::{ChunkBody, Pool, Source};
 
 pub use accept::{NodeServer, ServeOptions};
 
@@ -90,9 +90,8 @@ pub async fn question(request: Request<Incoming>) -> Result<Bytes> {
     let mut messages = Messages::new(QUESTION_BYTES_MAX);
     let mut found = Vec::new();
     loop {
-        let frame = std::future::poll_fn(|context| {
-            std::pin::Pin::new(&mut body).poll_frame(context)
-        });
+        let frame =
+            std::future::poll_fn(|context| std::pin::Pin::new(&mut body).poll_frame(context));
         match frame.await {
             None => break,
             Some(Err(error)) => {
@@ -118,10 +117,4 @@ pub async fn question(request: Request<Incoming>) -> Result<Bytes> {
 
 fn malformed(what: &str) -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, what)
-}
-
-/// How an answer ended, for bodies that are made elsewhere.
-#[must_use]
-pub fn ending(end: Result<()>) -> HeaderMap {
-    trailers(end)
 }

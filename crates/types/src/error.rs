@@ -129,6 +129,8 @@ sql_states! {
     IDLE_SESSION_TIMEOUT = "57P05" => Unavailable,
     IO_ERROR = "58030" => Unavailable,
     UNDEFINED_FILE = "58P01" => NotFound,
+    // One of ours: between nodes, never told to clients.
+    STALE_SHARD_MAP = "TW001" => Unavailable,
     INTERNAL_ERROR = "XX000" => InvalidRequest,
     DATA_CORRUPTED = "XX001" => Corrupt,
 }

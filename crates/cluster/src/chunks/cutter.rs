@@ -30,7 +30,10 @@ impl std::ops::Deref for Message<'_> {
 /// Cuts messages out of pieces that know nothing of them.
 pub struct Cutter {
     bytes_max: usize,
-    /// The beginning of a message whose rest is still to come.
+    /// The beginning of a prefix whose rest is still to come, or a whole one whose message is.
+    prefix: [u8; PREFIX_BYTES],
+    prefix_bytes: usize,
+    /// The beginning of that message.
     begun: BytesMut,
 }
 
@@ -38,7 +41,7 @@ impl Cutter {
     /// For messages of at most so many bytes.
     #[must_use]
     pub fn new(bytes_max: usize) -> Cutter {
-        Cutter { bytes_max, begun: BytesMut::new() }
+        Cutter { bytes_max, prefix: [0; PREFIX_BYTES], prefix_bytes: 0, begun: BytesMut::new() }
     }
 
     /// Hands over every message that is whole with this piece.
@@ -52,58 +55,72 @@ impl Cutter {
         mut each: impl FnMut(Message<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut rest = &piece[..];
-        if !self.begun.is_empty() {
-            match self.complete(&mut rest)? {
-                Some(whole) => each(Message { bytes: &whole[PREFIX_BYTES..], piece: &whole })?,
-                None => return Ok(()),
+        if self.prefix_bytes > 0 {
+            let taken = (PREFIX_BYTES - self.prefix_bytes).min(rest.len());
+            let (prefix, behind) = rest.split_at(taken);
+            self.prefix[self.prefix_bytes..][..taken].copy_from_slice(prefix);
+            self.prefix_bytes += taken;
+            rest = behind;
+            if self.prefix_bytes < PREFIX_BYTES {
+                return Ok(());
             }
+            let length = self.length(self.prefix)?;
+            let Some(whole) = self.complete(length, piece, &mut rest) else { return Ok(()) };
+            self.prefix_bytes = 0;
+            each(Message { bytes: &whole, piece: &whole })?;
         }
-        while let Some(length) = self.length(rest)? {
-            let Some((bytes, behind)) = rest[PREFIX_BYTES..].split_at_checked(length) else {
-                // What follows is copied once, into the place that it will have.
-                self.begun.reserve(PREFIX_BYTES + length);
-                break;
+        while let Some((prefix, behind)) = rest.split_first_chunk::<PREFIX_BYTES>() {
+            let length = self.length(*prefix)?;
+            let Some((bytes, behind)) = behind.split_at_checked(length) else {
+                self.begin(*prefix, behind, length);
+                return Ok(());
             };
             each(Message { bytes, piece })?;
             rest = behind;
         }
-        self.begun.extend_from_slice(rest);
+        self.prefix[..rest.len()].copy_from_slice(rest);
+        self.prefix_bytes = rest.len();
         Ok(())
     }
 
     /// Whether nothing of a message is waiting for its rest.
     #[must_use]
     pub fn is_between_messages(&self) -> bool {
-        self.begun.is_empty()
+        self.prefix_bytes == 0
     }
 
-    /// Moves the rest of the message that has begun out of a piece. The message, if it is whole.
-    fn complete(&mut self, rest: &mut &[u8]) -> Result<Option<Bytes>> {
-        for _ in 0..2 {
-            // The prefix first: it tells how much the rest is.
-            let wanted = match self.length(&self.begun)? {
-                None => PREFIX_BYTES,
-                Some(length) => PREFIX_BYTES + length,
-            };
-            let missing = wanted.saturating_sub(self.begun.len());
-            self.begun.reserve(missing);
-            let (taken, behind) = rest.split_at(missing.min(rest.len()));
-            self.begun.extend_from_slice(taken);
+    /// Keeps the beginning of a message.
+    fn begin(&mut self, prefix: [u8; PREFIX_BYTES], beginning: &[u8], length: usize) {
+        self.prefix = prefix;
+        self.prefix_bytes = PREFIX_BYTES;
+        if !beginning.is_empty() {
+            // What follows is copied once, into the place that it will have.
+            self.begun.reserve(length);
+            self.begun.extend_from_slice(beginning);
+        }
+    }
+
+    /// The message that has begun, if it is whole with what is left of this piece.
+    fn complete(&mut self, length: usize, piece: &Bytes, rest: &mut &[u8]) -> Option<Bytes> {
+        let missing = length - self.begun.len();
+        // Nothing of it came before, but the prefix: it can stay where it lies.
+        if self.begun.is_empty()
+            && let Some((bytes, behind)) = rest.split_at_checked(missing)
+        {
             *rest = behind;
+            return Some(piece.slice_ref(bytes));
         }
-        match self.length(&self.begun)? {
-            Some(length) if self.begun.len() == PREFIX_BYTES + length => {
-                Ok(Some(self.begun.split().freeze()))
-            }
-            _ => Ok(None),
-        }
+        self.begun.reserve(missing);
+        let (taken, behind) = rest.split_at(missing.min(rest.len()));
+        self.begun.extend_from_slice(taken);
+        *rest = behind;
+        (taken.len() == missing).then(|| self.begun.split().freeze())
     }
 
-    /// The length of the message that begins here; `None` if not even that is there yet.
+    /// The length of the message behind this prefix.
     #[inline]
-    fn length(&self, bytes: &[u8]) -> Result<Option<usize>> {
-        let Some((prefix, _)) = bytes.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
-        let [compressed, length @ ..] = *prefix;
+    fn length(&self, prefix: [u8; PREFIX_BYTES]) -> Result<usize> {
+        let [compressed, length @ ..] = prefix;
         let length = u32::from_be_bytes(length) as usize;
         if compressed != 0 {
             return Err(malformed("a message is compressed, which nobody offered"));
@@ -111,7 +128,7 @@ impl Cutter {
         if length > self.bytes_max {
             return Err(malformed("a message is longer than is taken"));
         }
-        Ok(Some(length))
+        Ok(length)
     }
 }
 

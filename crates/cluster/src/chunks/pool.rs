@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use super::CHUNK_BYTES;
 
 /// A message of a whole chunk fits with its prefix.
-const BUFFER_BYTES: usize = CHUNK_BYTES + 1_024;
+const SPARE_BYTES: usize = 1_024;
 
-/// Buffers that hold a chunk of [`CHUNK_BYTES`]. Clones share them.
+/// Buffers that hold a chunk each. Clones share them.
 ///
 /// A buffer comes back when the last reader of its bytes is gone, on whatever thread that is.
 #[derive(Clone)]
@@ -20,6 +20,7 @@ pub struct Pool {
 
 struct Shared {
     free: Mutex<Vec<Vec<u8>>>,
+    chunk_bytes: usize,
     /// How many are kept for the next one who wants one.
     free_max: usize,
 }
@@ -31,20 +32,32 @@ pub(super) struct Buffer {
 }
 
 impl Pool {
-    /// Keeps at most so many buffers that nobody uses.
+    /// Buffers for chunks of [`CHUNK_BYTES`], of which at most so many are kept that nobody uses.
     #[must_use]
     pub fn new(free_max: usize) -> Pool {
-        Pool { shared: Arc::new(Shared { free: Mutex::default(), free_max }) }
+        Pool::with_chunks_of(CHUNK_BYTES, free_max)
+    }
+
+    /// The same for chunks of another size: where thousands of answers go out at once, a chunk that
+    /// is larger than what a reader takes ahead only lies about.
+    #[must_use]
+    pub fn with_chunks_of(chunk_bytes: usize, free_max: usize) -> Pool {
+        Pool { shared: Arc::new(Shared { free: Mutex::default(), chunk_bytes, free_max }) }
+    }
+
+    pub(super) fn chunk_bytes(&self) -> usize {
+        self.shared.chunk_bytes
     }
 
     /// An empty buffer with room for so many bytes.
     pub(super) fn take(&self, bytes: usize) -> Buffer {
-        let free = match bytes <= BUFFER_BYTES {
+        let buffer_bytes = self.shared.chunk_bytes + SPARE_BYTES;
+        let free = match bytes <= buffer_bytes {
             true => self.shared.free.lock().pop(),
             // It would never come back.
             false => None,
         };
-        let bytes = free.unwrap_or_else(|| Vec::with_capacity(bytes.max(BUFFER_BYTES)));
+        let bytes = free.unwrap_or_else(|| Vec::with_capacity(bytes.max(buffer_bytes)));
         debug_assert!(bytes.is_empty());
         Buffer { bytes, shared: Arc::clone(&self.shared) }
     }
@@ -83,7 +96,7 @@ impl AsRef<[u8]> for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let mut bytes = std::mem::take(&mut self.bytes);
-        if bytes.capacity() != BUFFER_BYTES {
+        if bytes.capacity() != self.shared.chunk_bytes + SPARE_BYTES {
             return;
         }
         bytes.clear();

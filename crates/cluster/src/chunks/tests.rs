@@ -30,8 +30,9 @@ proptest! {
     ) {
         let mut writer = ChunkWriter::new(Pool::new(4));
         for (place, message) in messages.iter().enumerate() {
-            match place % 3 {
+            match place % 4 {
                 0 => writer.message(&[message]),
+                2 => writer.shared(message.clone().into()),
                 1 => writer.message(&[&message[..message.len() / 2], &message[message.len() / 2..]]),
                 _ => writer.kept(framed(message)),
             }
@@ -61,6 +62,27 @@ fn whole_messages_are_not_copied() {
         })
         .unwrap();
     assert_eq!(places, [5, 13]);
+}
+
+#[test]
+fn a_message_behind_a_prefix_that_came_alone_is_not_copied() {
+    let message = Bytes::from(vec![7; 100_000]);
+    let mut writer = ChunkWriter::new(Pool::new(4));
+    writer.shared(message.clone());
+    let pieces = take_all(&mut writer);
+    assert_eq!(pieces[1].as_ptr(), message.as_ptr(), "it goes out as it lies");
+    let mut cutter = Cutter::new(1 << 20);
+    let mut found = Vec::new();
+    for piece in &pieces {
+        cutter
+            .feed(piece, |message| {
+                found.push(message.to_bytes());
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+    }
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].as_ptr(), message.as_ptr(), "it stays where it came");
 }
 
 #[test]

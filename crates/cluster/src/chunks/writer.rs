@@ -5,8 +5,11 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use thalweg_protocol::{PREFIX_BYTES, put_prefix};
 
+use super::FIRST_CHUNK_BYTES;
 use super::pool::{Buffer, Pool};
-use super::{CHUNK_BYTES, FIRST_CHUNK_BYTES};
+
+/// Below this, copying is cheaper than a piece of its own.
+const COPIED_BYTES_MAX: usize = 16 << 10;
 
 /// Writes messages one behind the other, and hands chunks over when they are full.
 pub struct ChunkWriter {
@@ -56,11 +59,31 @@ impl ChunkWriter {
         }
     }
 
+    /// Writes a message that lies somewhere: as it lies, where that is better than a copy.
+    pub fn shared(&mut self, message: Bytes) {
+        if message.len() <= COPIED_BYTES_MAX {
+            return self.message(&[&message]);
+        }
+        let prefix = put_prefix(message.len());
+        match &mut self.open {
+            Some(open) if open.len() + prefix.len() <= open.capacity() => {
+                open.bytes().extend_from_slice(&prefix);
+                self.close();
+            }
+            _ => {
+                self.close();
+                self.full.push_back(Bytes::copy_from_slice(&prefix));
+            }
+        }
+        self.full.push_back(message);
+        self.chunk_bytes = self.pool.chunk_bytes();
+    }
+
     /// Appends messages that lie somewhere with their prefixes, without copying them.
     pub fn kept(&mut self, framed: Bytes) {
         self.close();
         self.full.push_back(framed);
-        self.chunk_bytes = CHUNK_BYTES;
+        self.chunk_bytes = self.pool.chunk_bytes();
     }
 
     /// Whether a chunk is full: whoever fills should pause.
@@ -85,7 +108,7 @@ impl ChunkWriter {
     fn close(&mut self) {
         if let Some(open) = self.open.take() {
             self.full.push_back(open.freeze());
-            self.chunk_bytes = CHUNK_BYTES;
+            self.chunk_bytes = self.pool.chunk_bytes();
         }
     }
 }

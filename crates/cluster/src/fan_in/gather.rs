@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::future::try_join_all;
 use parking_lot::Mutex;
-use thalweg_types::{Error, Result};
+use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -67,7 +68,7 @@ impl<R: Reader> Shared<R> {
         &self,
         place: usize,
         cutter: &mut Cutter,
-        piece: &bytes::Bytes,
+        piece: &Bytes,
         watch: &Stopwatch,
     ) -> Result<(), Stop> {
         let mut reader = self.0.lock();
@@ -98,7 +99,7 @@ pub(super) fn whole(opened: &Opened) -> Result<(), Stop> {
         true => Ok(()),
         false => {
             let message = format!("the answer of {} ends within a message", opened.answer.from());
-            Err(Error::new(thalweg_types::SqlState::PROTOCOL_VIOLATION, message).into())
+            Err(Error::new(SqlState::PROTOCOL_VIOLATION, message).into())
         }
     }
 }

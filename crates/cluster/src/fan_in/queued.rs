@@ -92,11 +92,8 @@ pub(super) async fn run<R: Reader>(share: Share<R>, queue: Arc<Queue>) -> Result
 
 async fn watched(mut opened: Opened, queue: &Queue) -> Result<(), Stop> {
     let cutter = std::mem::replace(&mut opened.cutter, Cutter::new(0));
-    let stream = Arc::new(Stream {
-        place: opened.place,
-        cutter: Mutex::new(cutter),
-        taken: Notify::new(),
-    });
+    let stream =
+        Arc::new(Stream { place: opened.place, cutter: Mutex::new(cutter), taken: Notify::new() });
     while let Some(piece) = opened.answer.piece().await? {
         queue.push(Event { stream: Arc::clone(&stream), piece });
         stream.taken.notified().await;

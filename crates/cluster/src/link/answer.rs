@@ -1,6 +1,7 @@
 //! What comes back from a call.
 
 use std::future::poll_fn;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -44,6 +45,7 @@ impl Answer {
             match ready!(self.stream.poll_data(context)) {
                 Some(Ok(piece)) => {
                     self.taken_bytes = piece.len();
+                    self.open.0.pieces.fetch_add(1, Ordering::Relaxed);
                     return Poll::Ready(Some(Ok(piece)));
                 }
                 Some(Err(error)) => return Poll::Ready(Some(Err(self.open.0.failed(error)))),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_types::{ErrorKind, Result};
+use thalweg_types::{Result, SqlState};
 use tokio::sync::Mutex;
 
 use super::{Answer, Link, LinkOptions, NodeName};
@@ -26,7 +26,7 @@ impl KeptLink {
         &self.name
     }
 
-    /// Asks something. Where a kept connection turns out to be lost before the node answered, it is
+    /// Asks something that may be asked twice. Where a kept connection turns out to be lost before the node answered, it is
     /// asked once more over a new one: the node may have been restarted since.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl KeptLink {
     pub async fn call(&self, path: &'static str, message: &[u8]) -> Result<Answer> {
         let (link, was_kept) = self.link().await?;
         match link.call(path, message).await {
-            Err(error) if error.kind() == ErrorKind::Unavailable => {
+            Err(error) if error.state() == SqlState::CONNECTION_FAILURE => {
                 self.forget(&link).await;
                 match was_kept && !link.was_given_up() {
                     true => self.link().await?.0.call(path, message).await,

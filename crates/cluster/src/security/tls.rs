@@ -31,8 +31,8 @@ impl Tls {
         }
         let roots = Arc::new(roots);
         let chain = certificates(&files.certificate)?;
-        let key = PrivateKeyDer::from_pem_file(&files.key)
-            .map_err(|error| invalid(&files.key, error))?;
+        let key =
+            PrivateKeyDer::from_pem_file(&files.key).map_err(|error| invalid(&files.key, error))?;
         let wrong = |error: rustls::Error| invalid(&files.certificate, error);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier =
