@@ -1,8 +1,8 @@
 //! Many machines as one: gateways that plan and hold no rows, workers that hold them.
 //!
 //! Between nodes runs HTTP/2, as gRPC has it. What nodes say to each other are messages of
-//! `thalweg_protocol::cluster`; rows travel beside them in [`chunks`], which nobody in between takes
-//! apart. A gateway keeps a [`link`] to each worker and reads from all of them at once with
+//! `thalweg_protocol::cluster`; rows travel beside them in [`chunks`], which nobody in between
+//! takes apart. A gateway keeps a [`link`] to each worker and reads from all of them at once with
 //! [`fan_in`]; where it has nothing to compute it hands on what it never opens, with [`relay`]. Who
 //! owns which bucket is said by a [`map`].
 //!
@@ -20,5 +20,5 @@ pub mod relay;
 pub mod scatter;
 pub mod security;
 #[cfg(test)]
-mod testing;
+mod tests;
 pub mod worker;

@@ -33,7 +33,10 @@ proptest! {
             match place % 4 {
                 0 => writer.message(&[message]),
                 2 => writer.shared(message.clone().into()),
-                1 => writer.message(&[&message[..message.len() / 2], &message[message.len() / 2..]]),
+                1 => {
+                    let (left, right) = message.split_at(message.len() / 2);
+                    writer.message(&[left, right]);
+                }
                 _ => writer.kept(framed(message)),
             }
         }

@@ -7,7 +7,7 @@ use thalweg_types::ErrorKind;
 
 use super::*;
 use crate::node::ServeOptions;
-use crate::testing::*;
+use crate::tests::*;
 
 const MODES: [Mode; 3] = [Mode::Sync, Mode::Async, Mode::Hybrid];
 

@@ -26,8 +26,9 @@ impl KeptLink {
         &self.name
     }
 
-    /// Asks something that may be asked twice. Where a kept connection turns out to be lost before the node answered, it is
-    /// asked once more over a new one: the node may have been restarted since.
+    /// Asks something that may be asked twice. Where a kept connection turns out to be lost before
+    /// the node answered, it is asked once more over a new one: the node may have been restarted
+    /// since.
     ///
     /// # Errors
     /// Where the node refuses, or cannot be reached.

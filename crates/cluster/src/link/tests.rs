@@ -6,7 +6,7 @@ use thalweg_types::{ErrorKind, SqlState};
 use super::*;
 use crate::chunks::Cutter;
 use crate::node::{FETCH, ServeOptions};
-use crate::testing::*;
+use crate::tests::*;
 
 async fn connect(name: &NodeName) -> Link {
     Link::connect(name.clone(), &impatient()).await.unwrap()

@@ -3,7 +3,7 @@ use tonic::service::Routes;
 
 use super::*;
 use crate::node::{NodeServer, ServeOptions, Services};
-use crate::testing::*;
+use crate::tests::*;
 
 struct Gateway {
     address: SocketAddr,

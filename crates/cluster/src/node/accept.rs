@@ -78,7 +78,8 @@ impl NodeServer {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        connections.spawn(serve_one(stream, self.options.clone(), services.clone()));
+                        let (options, services) = (self.options.clone(), services.clone());
+                        connections.spawn(serve_one(stream, options, services));
                     }
                     // Out of descriptors, say: some come back when connections end.
                     Err(_) => pause().await,

@@ -18,7 +18,7 @@ use super::*;
 use crate::chunks::{Cutter, framed, trailers};
 use crate::link::{KeptLink, Link, NodeName};
 use crate::node::{Chunks, FETCH, NodeServer, ServeOptions, Services};
-use crate::testing::*;
+use crate::tests::*;
 
 /// A gateway that only relays.
 struct Relaying {

@@ -9,7 +9,7 @@ use super::*;
 use crate::chunks::Message;
 use crate::fan_in::{FanInOptions, Stop};
 use crate::node::{NodeServer, ServeOptions, Services};
-use crate::testing::*;
+use crate::tests::*;
 use crate::worker::{Holdings, WorkerNode};
 
 struct Member {

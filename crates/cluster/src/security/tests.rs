@@ -6,7 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use super::*;
 use crate::link::{Link, LinkOptions};
 use crate::node::{FETCH, ServeOptions};
-use crate::testing::*;
+use crate::tests::*;
 
 fn options(security: &Security) -> (ServeOptions, LinkOptions) {
     (
