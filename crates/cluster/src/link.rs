@@ -47,8 +47,8 @@ impl Default for LinkOptions {
     fn default() -> LinkOptions {
         LinkOptions {
             security: Security::default(),
-            stream_window_bytes: 1 << 20,
-            connection_window_bytes: 4 << 20,
+            stream_window_bytes: WINDOW_BYTES_MAX,
+            connection_window_bytes: 4 * WINDOW_BYTES_MAX,
             connect_timeout: Duration::from_secs(5),
             silence: Duration::from_secs(5),
         }
@@ -57,6 +57,7 @@ impl Default for LinkOptions {
 
 /// The least window that HTTP/2 lets a connection have.
 const WINDOW_BYTES_MIN: u32 = 65_535;
+const WINDOW_BYTES_MAX: u32 = 1 << 20;
 
 impl LinkOptions {
     /// The same for reading from so many nodes at once, so that what lies here unread stays within
@@ -64,8 +65,10 @@ impl LinkOptions {
     #[must_use]
     pub fn for_nodes(mut self, nodes: usize, bytes: usize) -> LinkOptions {
         let share = u32::try_from(bytes / nodes.max(1)).unwrap_or(u32::MAX);
-        self.stream_window_bytes = share.clamp(WINDOW_BYTES_MIN, 1 << 20);
-        self.connection_window_bytes = share.clamp(WINDOW_BYTES_MIN, 4 << 20);
+        self.stream_window_bytes = share.clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
+        // Several queries may ask the same node.
+        let connection = self.stream_window_bytes.min(share).saturating_mul(4);
+        self.connection_window_bytes = connection.clamp(WINDOW_BYTES_MIN, 4 * WINDOW_BYTES_MAX);
         self
     }
 }

@@ -8,8 +8,9 @@ use thalweg_protocol::{PREFIX_BYTES, put_prefix};
 use super::FIRST_CHUNK_BYTES;
 use super::pool::{Buffer, Pool};
 
-/// Below this, copying is cheaper than a piece of its own.
-const COPIED_BYTES_MAX: usize = 16 << 10;
+/// Below this, copying is cheaper than two pieces: measured with messages of 21.7 KB, which take
+/// twice as much of both sides' time as pieces of their own.
+const COPIED_BYTES_MAX: usize = 64 << 10;
 
 /// Writes messages one behind the other, and hands chunks over when they are full.
 pub struct ChunkWriter {
