@@ -56,6 +56,11 @@ impl Context {
         Python::with_module(self.python.as_deref(), module)
     }
 
+    /// The program whose processes are measured.
+    pub fn program(&self) -> &Path {
+        &self.server
+    }
+
     /// Our server on a new database.
     pub async fn server(&self, scratch: &Scratch) -> Result<Server> {
         Server::start(&self.server, scratch.path(), None).await

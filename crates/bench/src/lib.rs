@@ -16,6 +16,7 @@ mod finding;
 mod harness;
 mod load;
 mod machine;
+mod nodes;
 mod peers;
 mod report;
 mod samples;
@@ -25,5 +26,6 @@ mod zipf;
 
 pub use finding::{Chart, Finding, Findings, Line, Unit, Wanted};
 pub use harness::{Options, run, run_all};
+pub use nodes::run_node;
 pub use samples::Samples;
 pub use workloads::{WORKLOADS, Workload, named};

@@ -1,6 +1,7 @@
 //! The workloads, a file each. A new one is a file with a `WORKLOAD`, and a line here.
 
 mod copy_in;
+mod fanin;
 mod load;
 mod measure;
 mod memory;
@@ -9,6 +10,7 @@ mod neighbours;
 mod patterns;
 mod point;
 mod recovery;
+mod relay;
 mod results;
 mod statements;
 mod tpch;
@@ -29,7 +31,7 @@ pub struct Workload {
     pub(crate) run: for<'a> fn(&'a Context) -> LocalBoxFuture<'a, Result<Findings>>,
 }
 
-pub static WORKLOADS: [Workload; 13] = [
+pub static WORKLOADS: [Workload; 15] = [
     load::WORKLOAD,
     tpch::WORKLOAD,
     memory::WORKLOAD,
@@ -43,6 +45,8 @@ pub static WORKLOADS: [Workload; 13] = [
     point::WORKLOAD,
     mixed::WORKLOAD,
     neighbours::WORKLOAD,
+    fanin::WORKLOAD,
+    relay::WORKLOAD,
 ];
 
 #[must_use]

@@ -1,12 +1,13 @@
-//! What clients and servers of the record API say to each other: the messages as protobuf defines
-//! them ([`v1`]), how they lie in a gRPC body ([`Messages`]), and how a row is packed
-//! ([`RowWriter`]).
+//! What clients and servers of the record API say to each other, and the nodes of a cluster: the
+//! messages as protobuf defines them ([`v1`], [`cluster`]), how they lie in a gRPC body
+//! ([`Messages`]), how a row is packed ([`RowWriter`]), and how errors travel ([`errors`]).
 //!
 //! A server that takes a million rows a second in cannot make an object of each. [`WriteRef`] and
 //! [`SearchRef`] look at a message where it lies, and agree with the generated types on every one.
 //!
 //! Promises: whatever the bytes, decoding neither panics nor allocates.
 
+pub mod errors;
 mod fields;
 mod frames;
 mod packed;
@@ -21,6 +22,12 @@ pub use requests::{KeysRef, RowsRef, SearchRef, ValueRef, ValuesRef, WriteRef};
 #[allow(clippy::all, clippy::disallowed_methods, reason = "generated")]
 pub mod v1 {
     tonic::include_proto!("thalweg.v1");
+}
+
+/// What the nodes of a cluster say to each other, rows aside.
+#[allow(clippy::all, clippy::disallowed_methods, reason = "generated")]
+pub mod cluster {
+    tonic::include_proto!("thalweg.cluster.v1");
 }
 
 /// The service as reflection tells of it.

@@ -1,8 +1,6 @@
 //! What the services on gRPC have in common: how a call is known, how an upload that broke off is
 //! told from one that ended, and answers whose frames no layer below copies.
 
-pub(crate) mod errors;
-
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,6 +11,7 @@ use futures::Stream;
 use hyper::body::Frame as BodyFrame;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Response};
+pub(crate) use thalweg_protocol::errors;
 use tonic::body::Body;
 use tonic::{Code, Status};
 

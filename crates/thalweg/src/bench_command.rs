@@ -48,6 +48,9 @@ pub struct BenchArguments {
     /// Where data is kept between runs [default: thalweg/bench in the user's cache]
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
+    /// Runs this process as a node that a workload has started
+    #[arg(long, hide = true, num_args = 1.., value_name = "ROLE")]
+    node: Vec<String>,
 }
 
 const ALL: &str = "all";
@@ -68,6 +71,9 @@ pub fn run(arguments: &BenchArguments) -> Exit {
 }
 
 fn measure(arguments: &BenchArguments) -> Result<()> {
+    if !arguments.node.is_empty() {
+        return thalweg_bench::run_node(&arguments.node);
+    }
     let program = std::env::current_exe()
         .map_err(|error| Error::internal("this program cannot be found").with_source(error))?;
     let options = Options {

@@ -44,6 +44,15 @@ macro_rules! sql_states {
                     _ => ErrorKind::InvalidRequest,
                 }
             }
+
+            /// The code that a text names; nothing where it is none of these.
+            #[must_use]
+            pub fn named(code: &str) -> Option<SqlState> {
+                match code {
+                    $($code => Some(SqlState::$name),)*
+                    _ => None,
+                }
+            }
         }
     };
 }
@@ -120,6 +129,8 @@ sql_states! {
     IDLE_SESSION_TIMEOUT = "57P05" => Unavailable,
     IO_ERROR = "58030" => Unavailable,
     UNDEFINED_FILE = "58P01" => NotFound,
+    // One of ours: between nodes, never told to clients.
+    STALE_SHARD_MAP = "TW001" => Unavailable,
     INTERNAL_ERROR = "XX000" => InvalidRequest,
     DATA_CORRUPTED = "XX001" => Corrupt,
 }

@@ -1,4 +1,4 @@
-//! Errors on their way to a gRPC client: one table from SQLSTATE to gRPC's codes.
+//! Errors on their way over gRPC, there and back: one table from SQLSTATE to gRPC's codes.
 //!
 //! The message that people see says everything: what happened, the SQLSTATE, the detail, the hint.
 //! Programs find the same in the trailers: `sqlstate` and `error-position` as text, and as UTF-8
@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use thalweg_types::{Error, Part};
+use thalweg_types::{Error, Part, SqlState, Subject};
 use tonic::metadata::{Ascii, BinaryMetadataValue, MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
@@ -16,7 +16,8 @@ use tonic::{Code, Status};
 const FIELD_BYTES_MAX: usize = 1_024;
 
 /// What a gRPC client is told about an error.
-pub(crate) fn status(error: &Error) -> Status {
+#[must_use]
+pub fn status(error: &Error) -> Status {
     let mut metadata = MetadataMap::new();
     metadata.insert("sqlstate", MetadataValue::from_static(error.state().0));
     put_bytes(&mut metadata, "error-message-bin", Some(error.message()));
@@ -71,6 +72,55 @@ fn code(sqlstate: &str) -> Code {
     }
 }
 
+/// The error that a status tells of: the same one where [`status`] made it.
+#[must_use]
+pub fn error(status: &Status) -> Error {
+    let metadata = status.metadata();
+    let said = |key| {
+        let bytes = metadata.get_bin(key)?.to_bytes().ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let named = metadata.get("sqlstate").and_then(|state| SqlState::named(state.to_str().ok()?));
+    let state = named.unwrap_or_else(|| sqlstate(status.code()));
+    let message = said("error-message-bin");
+    let mut error = Error::new(state, message.unwrap_or_else(|| status.message().to_owned()));
+    if let Some(detail) = said("error-detail-bin") {
+        error = error.with_detail(detail);
+    }
+    if let Some(hint) = said("error-hint-bin") {
+        error = error.with_hint(hint);
+    }
+    let position = metadata.get("error-position").and_then(|text| text.to_str().ok()?.parse().ok());
+    if let Some(position) = position {
+        error = error.with_position(position);
+    }
+    let column = said("error-column-bin").map(Part::Column);
+    let part = column.or_else(|| said("error-constraint-bin").map(Part::Constraint));
+    if let (Some(schema), Some(table), Some(part)) =
+        (said("error-schema-bin"), said("error-table-bin"), part)
+    {
+        error = error.with_subject(Subject { schema, table, part });
+    }
+    error
+}
+
+/// What is nearest to a code of gRPC's that came without a SQLSTATE: from a library below, that is.
+fn sqlstate(code: Code) -> SqlState {
+    match code {
+        Code::Cancelled | Code::DeadlineExceeded => SqlState::QUERY_CANCELED,
+        Code::InvalidArgument => SqlState::INVALID_PARAMETER_VALUE,
+        Code::NotFound => SqlState::UNDEFINED_OBJECT,
+        Code::PermissionDenied => SqlState::INSUFFICIENT_PRIVILEGE,
+        Code::Unauthenticated => SqlState::INVALID_AUTHORIZATION,
+        Code::ResourceExhausted => SqlState::CONFIGURATION_LIMIT_EXCEEDED,
+        Code::Unimplemented => SqlState::FEATURE_NOT_SUPPORTED,
+        Code::Unavailable => SqlState::CONNECTION_FAILURE,
+        Code::DataLoss => SqlState::DATA_CORRUPTED,
+        Code::Aborted => SqlState::SERIALIZATION_FAILURE,
+        _ => SqlState::INTERNAL_ERROR,
+    }
+}
+
 fn put_bytes(metadata: &mut MetadataMap, key: &'static str, text: Option<&str>) {
     if let Some(text) = text {
         metadata.insert_bin(key, BinaryMetadataValue::from_bytes(cut(text).as_bytes()));
@@ -84,8 +134,6 @@ fn cut(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_types::{SqlState, Subject};
-
     use super::*;
 
     #[test]
@@ -142,6 +190,25 @@ mod tests {
         assert_eq!(bytes("error-message-bin"), "relation \"é\" does not exist".as_bytes());
         assert_eq!(bytes("error-detail-bin"), "It was dropped.".as_bytes());
         assert_eq!(bytes("error-hint-bin"), "Create it.".as_bytes());
+    }
+
+    #[test]
+    fn an_error_comes_back_as_it_went() {
+        let subject = Subject {
+            schema: "public".into(),
+            table: "t".into(),
+            part: Part::Constraint("t_pkey".into()),
+        };
+        let sent = Error::new(SqlState::UNIQUE_VIOLATION, "duplicate key \"é\"")
+            .with_detail("Key (a)=(1) already exists.")
+            .with_hint("Choose another.")
+            .with_position(7)
+            .with_subject(subject);
+        let back = error(&status(&sent));
+        assert_eq!(format!("{back:?}"), format!("{sent:?}"));
+        assert_eq!((back.position(), back.subject()), (sent.position(), sent.subject()));
+        let foreign = error(&Status::unavailable("gone"));
+        assert_eq!((foreign.state(), foreign.message()), (SqlState::CONNECTION_FAILURE, "gone"));
     }
 
     #[test]

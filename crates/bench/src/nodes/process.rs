@@ -1,0 +1,56 @@
+//! A node as a process of its own, that goes away with the value.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use thalweg_types::{Error, Result};
+
+use crate::context::Context;
+use crate::errors::while_doing;
+
+pub struct NodeProcess {
+    child: Child,
+    pub ports: Vec<u16>,
+}
+
+impl NodeProcess {
+    /// Starts this program with a role, and waits until it listens.
+    pub fn start(context: &Context, role: &[&str]) -> Result<NodeProcess> {
+        let mut child = Command::new(context.program())
+            .args(["bench", "--node"])
+            .args(role)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(while_doing("starting a node"))?;
+        let out = child.stdout.take().ok_or_else(|| Error::internal("a node says nothing"))?;
+        let mut ports = Vec::new();
+        for line in BufReader::new(out).lines() {
+            let line = line.map_err(while_doing("reading what a node says"))?;
+            if line == "ready" {
+                return Ok(NodeProcess { child, ports });
+            }
+            ports.push(line.parse().map_err(while_doing("reading a node's port"))?);
+        }
+        let _ = child.wait();
+        Err(Error::internal(format!("the node {} did not start", role.join(" "))))
+    }
+
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+/// Where a port of this machine is.
+pub fn local(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+impl Drop for NodeProcess {
+    fn drop(&mut self) {
+        // A process that already ended needs no end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

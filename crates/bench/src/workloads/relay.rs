@@ -1,0 +1,191 @@
+//! `SELECT *` through a gateway that has nothing to compute: handed on unopened, decoded and
+//! encoded again, and beside a bare relay of tonic's. Worker, gateway and client are processes.
+
+use std::time::Duration;
+
+use thalweg_cluster::node::FETCH;
+use thalweg_types::{Error, Result};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::Workload;
+use crate::context::Context;
+use crate::errors::while_doing;
+use crate::finding::{Finding, Findings, Unit, Wanted};
+use crate::machine;
+use crate::nodes::{BARE, BareClient, Format, MESSAGE_ROWS, NodeProcess, RowsWanted, local};
+use crate::samples::Samples;
+
+pub const WORKLOAD: Workload = Workload {
+    name: "relay",
+    about: "1 GB through worker, gateway and client, handed on unopened and not",
+    run: |context| Box::pin(run(context)),
+};
+
+const ALL_BYTES: u64 = 1_000_000_000;
+/// A result that no gateway can hold.
+const HUGE_BYTES: u64 = 10 * ALL_BYTES;
+/// How long a client does not read.
+const PAUSE: Duration = Duration::from_secs(3);
+/// What the largest result may add to a gateway's memory.
+const MEMORY_MIB_MAX: f64 = 64.0;
+
+async fn run(context: &Context) -> Result<Findings> {
+    let mut findings = Findings::default();
+    let rows = NodeProcess::start(context, &["rows"])?;
+    let bare_rows = NodeProcess::start(context, &["bare-rows"])?;
+    let (worker, bare_worker) = (rows.ports[0].to_string(), bare_rows.ports[0].to_string());
+    let unopened = NodeProcess::start(context, &["gateway", &worker, "unopened"])?;
+    let recoded = NodeProcess::start(context, &["gateway", &worker, "recoded"])?;
+    let bare = NodeProcess::start(context, &["bare-gateway", &bare_worker])?;
+    let gateways = [
+        Gateway { name: "unopened", process: &unopened, path: FETCH },
+        Gateway { name: "recoded", process: &recoded, path: FETCH },
+        Gateway { name: "bare tonic", process: &bare, path: BARE },
+    ];
+    compare(context, "Flight", Client::Flight, &gateways, &mut findings).await?;
+    compare(context, "PostgreSQL", Client::Postgres, &gateways[..2], &mut findings).await?;
+    memory(&gateways[0], &mut findings).await?;
+    Ok(findings)
+}
+
+struct Gateway<'a> {
+    name: &'static str,
+    process: &'a NodeProcess,
+    path: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum Client {
+    Flight,
+    Postgres,
+}
+
+#[derive(Default)]
+struct Measured {
+    /// Rows a second.
+    rates: Samples,
+    /// CPU-seconds of the gateway for a gigabyte.
+    cpu: Samples,
+    /// Of the gateway, at its peak.
+    memory: Samples,
+    bytes: u64,
+}
+
+async fn compare(
+    context: &Context,
+    client_name: &str,
+    client: Client,
+    gateways: &[Gateway<'_>],
+    findings: &mut Findings,
+) -> Result<()> {
+    let mut all: Vec<Measured> = gateways.iter().map(|_| Measured::default()).collect();
+    for round in 0..=context.repetitions {
+        for (gateway, measured) in gateways.iter().zip(&mut all) {
+            let process = gateway.process.process();
+            machine::forget_peak_of(process)?;
+            let before = machine::cpu_seconds_of(process)?;
+            let (seconds, (rows, bytes)) = context.timed(fetch(client, gateway, ALL_BYTES)).await?;
+            // The first round warms up.
+            if round > 0 {
+                let cpu = machine::cpu_seconds_of(process)? - before;
+                measured.rates.push(rows as f64 / seconds);
+                measured.cpu.push(cpu * 1e9 / bytes as f64);
+                measured.memory.push(machine::peak_bytes_of(process)? as f64 / 1_048_576.0);
+                measured.bytes = bytes;
+                let (name, rate) = (gateway.name, bytes as f64 / seconds / 1e9);
+                println!("  {client_name}, {name}: {rate:.2} GB/s, {cpu:.2} s of CPU");
+            }
+        }
+    }
+    let mut all = all.into_iter();
+    let (Some(ours), Some(recoded)) = (all.next(), all.next()) else { return Ok(()) };
+    let work = |what: &str| format!("{client_name}, {what}");
+    let rates = |what: &str| Finding::new(work(what), Unit::RowsPerSecond, ours.rates.clone());
+    findings.push(
+        rates("rows relayed").beside("recoded", recoded.rates).wanted(Wanted::RatioAtLeast(1.35)),
+    );
+    if let Some(bare) = all.next() {
+        findings.push(
+            rates("rows relayed")
+                .beside("bare tonic", bare.rates)
+                .wanted(Wanted::RatioAtLeast(0.9)),
+        );
+    }
+    findings.push(
+        Finding::new(work("gateway CPU a GB"), Unit::Seconds, ours.cpu)
+            .beside("recoded", recoded.cpu)
+            .wanted(Wanted::RatioAtMost(0.5)),
+    );
+    findings.push(
+        Finding::new(work("gateway memory"), Unit::Mebibytes, ours.memory)
+            .beside("recoded", recoded.memory)
+            .wanted(Wanted::RatioAtMost(0.82))
+            .noted("At its peak, with the program itself."),
+    );
+    Ok(())
+}
+
+/// Reads about so many bytes; how many rows and bytes that were.
+async fn fetch(client: Client, gateway: &Gateway<'_>, bytes: u64) -> Result<(u64, u64)> {
+    // Rows have 66 bytes in Arrow and about 70 as PostgreSQL's texts.
+    let messages = bytes / (MESSAGE_ROWS as u64 * 66);
+    let read = match client {
+        Client::Flight => {
+            let wanted = RowsWanted { messages, format: Format::Flight as i32 };
+            let mut client = BareClient::connect(gateway.process.ports[0], gateway.path).await?;
+            let mut stream = client.fetch(wanted).await.map_err(while_doing("asking"))?;
+            let mut read = 0;
+            while let Some(data) = stream.message().await.map_err(while_doing("reading"))? {
+                read += (data.data_header.len() + data.data_body.len()) as u64;
+            }
+            read
+        }
+        Client::Postgres => plain(gateway.process.ports[1], messages).await?,
+    };
+    match read >= bytes / 2 {
+        true => Ok((messages * MESSAGE_ROWS as u64, read)),
+        false => Err(Error::internal(format!("only {read} bytes came"))),
+    }
+}
+
+async fn plain(port: u16, messages: u64) -> Result<u64> {
+    let failed = || "a plain client";
+    let mut socket = TcpStream::connect(local(port)).await.map_err(while_doing(failed()))?;
+    socket.write_u64_le(messages).await.map_err(while_doing(failed()))?;
+    let mut buffer = vec![0; 256 << 10];
+    let mut read = 0;
+    loop {
+        match socket.read(&mut buffer).await.map_err(while_doing(failed()))? {
+            0 => return Ok(read),
+            some => read += some as u64,
+        }
+    }
+}
+
+/// What a result of any size, and a client that does not read it, add to a gateway's memory.
+async fn memory(gateway: &Gateway<'_>, findings: &mut Findings) -> Result<()> {
+    let process = gateway.process.process();
+    let before = machine::resident_bytes_of(process)?;
+    let added = |after: u64| after.saturating_sub(before) as f64 / 1_048_576.0;
+    machine::forget_peak_of(process)?;
+    fetch(Client::Flight, gateway, HUGE_BYTES).await?;
+    let huge = added(machine::peak_bytes_of(process)?);
+    let messages = HUGE_BYTES / (MESSAGE_ROWS as u64 * 66);
+    let mut client = BareClient::connect(gateway.process.ports[0], gateway.path).await?;
+    let wanted = RowsWanted { messages, format: Format::Flight as i32 };
+    let mut stream = client.fetch(wanted).await.map_err(while_doing("asking"))?;
+    stream.message().await.map_err(while_doing("reading"))?;
+    tokio::time::interval_at(tokio::time::Instant::now() + PAUSE, PAUSE).tick().await;
+    let paused = added(machine::resident_bytes_of(process)?);
+    drop(stream);
+    for (work, mebibytes) in [
+        ("gateway memory for a result of 10 GB", huge),
+        ("gateway memory while a client does not read", paused),
+    ] {
+        println!("  {work}: {mebibytes:.1} MiB more");
+        let finding = Finding::new(work, Unit::Mebibytes, mebibytes);
+        findings.push(finding.wanted(Wanted::AtMost(MEMORY_MIB_MAX)));
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! A thread that reads from its share of the workers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use thalweg_env::{Env, ThreadHandle};
+use thalweg_types::{Error, Result};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use crate::link::{KeptLink, LinkOptions, NodeName};
+
+/// Ends its thread when it is dropped.
+pub(super) struct Lane {
+    runtime: Handle,
+    links: Mutex<HashMap<NodeName, KeptLink>>,
+    options: Arc<LinkOptions>,
+    /// Dropped before the thread is waited for.
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<Box<dyn ThreadHandle>>,
+}
+
+impl Lane {
+    pub(super) fn start(number: usize, options: Arc<LinkOptions>, env: &Env) -> Result<Lane> {
+        let failed = |error| Error::internal(format!("a thread could not be started: {error}"));
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel::<()>();
+        let body = Box::new(move || {
+            // Nothing is sent: the sender goes away.
+            let _ = runtime.block_on(ended);
+        });
+        let thread = env.threads.spawn(&format!("fan-in-{number}"), body).map_err(failed)?;
+        Ok(Lane {
+            runtime: handle,
+            links: Mutex::default(),
+            options,
+            end: Some(end),
+            thread: Some(thread),
+        })
+    }
+
+    /// What runs on this lane's thread.
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// The connection to a worker, which is used on this lane alone.
+    pub(super) fn link(&self, worker: &NodeName) -> KeptLink {
+        let mut links = self.links.lock();
+        if let Some(link) = links.get(worker) {
+            return link.clone();
+        }
+        let link = KeptLink::new(worker.clone(), Arc::clone(&self.options));
+        links.insert(worker.clone(), link.clone());
+        link
+    }
+
+    pub(super) async fn disconnect(&self) {
+        let links = std::mem::take(&mut *self.links.lock());
+        for link in links.values() {
+            link.close().await;
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // Dropping the last handle on the lane itself would wait for ever.
+            if Handle::try_current().is_ok_and(|here| here.id() == self.runtime.id()) {
+                return;
+            }
+            // A lane that panicked has told its query.
+            let _ = thread.join();
+        }
+    }
+}

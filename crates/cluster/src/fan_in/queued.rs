@@ -1,0 +1,104 @@
+//! Everything through one queue of events that all lanes share.
+//!
+//! A stream that brought something waits until that was taken: at most one event of it is in the
+//! queue, so that its messages keep their order and nothing runs ahead.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::gather::{Opened, Share, whole};
+use super::hybrid::finish;
+use super::{Reader, Stop};
+use crate::chunks::Cutter;
+
+pub(super) struct Queue {
+    events: Mutex<VecDeque<Event>>,
+    some: Notify,
+    /// Streams that have not ended.
+    open: AtomicUsize,
+}
+
+struct Event {
+    stream: Arc<Stream>,
+    piece: Bytes,
+}
+
+/// What an event needs to be taken in on whatever lane.
+struct Stream {
+    place: usize,
+    cutter: Mutex<Cutter>,
+    taken: Notify,
+}
+
+impl Queue {
+    pub(super) fn new(streams: usize) -> Queue {
+        Queue { events: Mutex::default(), some: Notify::new(), open: AtomicUsize::new(streams) }
+    }
+
+    fn push(&self, event: Event) {
+        self.events.lock().push_back(event);
+        self.some.notify_one();
+    }
+
+    /// The next event; `None` when all streams have ended.
+    async fn next(&self) -> Option<Event> {
+        loop {
+            let waiting = self.some.notified();
+            if let Some(event) = self.events.lock().pop_front() {
+                return Some(event);
+            }
+            if self.open.load(Ordering::Acquire) == 0 {
+                // Whoever else waits is to see it, too.
+                self.some.notify_one();
+                return None;
+            }
+            waiting.await;
+        }
+    }
+
+    fn ended(&self) {
+        if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.some.notify_one();
+        }
+    }
+}
+
+pub(super) async fn run<R: Reader>(share: Share<R>, queue: Arc<Queue>) -> Result<(), Stop> {
+    let mut streams = JoinSet::new();
+    for asked in share.asked {
+        let (queue, watch) = (Arc::clone(&queue), Arc::clone(&share.watch));
+        streams.spawn(async move {
+            let opened = asked.open(&watch).await?;
+            watched(opened, &queue).await
+        });
+    }
+    let take = async {
+        while let Some(Event { stream, piece }) = queue.next().await {
+            let mut cutter = stream.cutter.lock();
+            share.reader.feed(stream.place, &mut cutter, &piece, &share.watch)?;
+            drop(cutter);
+            stream.taken.notify_one();
+        }
+        Ok(())
+    };
+    tokio::try_join!(finish(streams), take).map(drop)
+}
+
+async fn watched(mut opened: Opened, queue: &Queue) -> Result<(), Stop> {
+    let cutter = std::mem::replace(&mut opened.cutter, Cutter::new(0));
+    let stream =
+        Arc::new(Stream { place: opened.place, cutter: Mutex::new(cutter), taken: Notify::new() });
+    while let Some(piece) = opened.answer.piece().await? {
+        queue.push(Event { stream: Arc::clone(&stream), piece });
+        stream.taken.notified().await;
+    }
+    std::mem::swap(&mut opened.cutter, &mut stream.cutter.lock());
+    queue.ended();
+    whole(&opened)
+}

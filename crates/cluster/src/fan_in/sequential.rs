@@ -1,0 +1,15 @@
+//! One worker after the other: opened, then read.
+
+use super::gather::{Share, read};
+use super::{Reader, Stop};
+
+pub(super) async fn run<R: Reader>(share: Share<R>) -> Result<(), Stop> {
+    let mut opened = Vec::with_capacity(share.asked.len());
+    for asked in share.asked {
+        opened.push(asked.open(&share.watch).await?);
+    }
+    for opened in opened {
+        read(opened, &share.reader, &share.watch).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! How long what took.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use thalweg_env::Clock;
+
+/// The times of a query's fan-in, from its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Until the last worker began to answer.
+    pub opened: Duration,
+    /// Until the first message was there; nothing where there was none.
+    pub first: Option<Duration>,
+    /// Until the end.
+    pub total: Duration,
+}
+
+impl Times {
+    /// From when all workers had begun to answer until the end.
+    #[must_use]
+    pub fn read(&self) -> Duration {
+        self.total.saturating_sub(self.opened)
+    }
+}
+
+/// Takes the times, on all lanes at once.
+pub(super) struct Stopwatch {
+    clock: Arc<dyn Clock>,
+    began: Duration,
+    /// Nanoseconds since the beginning; the latest.
+    opened: AtomicU64,
+    /// The earliest; all ones where there was none.
+    first: AtomicU64,
+}
+
+impl Stopwatch {
+    pub(super) fn start(clock: Arc<dyn Clock>) -> Stopwatch {
+        let began = clock.monotonic();
+        Stopwatch { clock, began, opened: AtomicU64::new(0), first: AtomicU64::new(u64::MAX) }
+    }
+
+    fn now(&self) -> u64 {
+        let passed = self.clock.monotonic().saturating_sub(self.began);
+        u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn opened(&self) {
+        self.opened.fetch_max(self.now(), Ordering::Relaxed);
+    }
+
+    pub(super) fn message(&self) {
+        if self.first.load(Ordering::Relaxed) == u64::MAX {
+            self.first.fetch_min(self.now(), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn stop(&self) -> Times {
+        let first = self.first.load(Ordering::Relaxed);
+        Times {
+            opened: Duration::from_nanos(self.opened.load(Ordering::Relaxed)),
+            first: (first != u64::MAX).then(|| Duration::from_nanos(first)),
+            total: Duration::from_nanos(self.now()),
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! A connection that is kept to a node, and calls over it.
+//!
+//! A call is a message there and a body back, of which [`Answer`] gives the pieces as they came.
+//! Dropping either ends the call on both sides.
+//!
+//! Promises: a node that is not there, hangs or is cut off is an error that names it, within
+//! [`LinkOptions::silence`]; and a body is read no faster than its pieces are taken.
+
+mod answer;
+mod driver;
+mod kept;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use hyper::header::{CONTENT_TYPE, HeaderValue, TE};
+use hyper::{HeaderMap, Method, Request, Uri, Version};
+use parking_lot::Mutex;
+use thalweg_types::{Error, Result, SqlState};
+use tokio::net::TcpStream;
+
+use crate::chunks::framed;
+use crate::security::Security;
+
+pub use answer::Answer;
+pub use kept::KeptLink;
+
+/// How to connect, and how far a node may run ahead.
+#[derive(Clone)]
+pub struct LinkOptions {
+    pub security: Security,
+    /// Bytes of one answer that may be under way, or lie here unread.
+    pub stream_window_bytes: u32,
+    /// The same for all answers of a connection together.
+    pub connection_window_bytes: u32,
+    pub connect_timeout: Duration,
+    /// After so long without an answer to a ping, while something is asked, a node counts as gone.
+    pub silence: Duration,
+}
+
+impl Default for LinkOptions {
+    fn default() -> LinkOptions {
+        LinkOptions {
+            security: Security::default(),
+            stream_window_bytes: WINDOW_BYTES_MAX,
+            connection_window_bytes: 4 * WINDOW_BYTES_MAX,
+            connect_timeout: Duration::from_secs(5),
+            silence: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The least window that HTTP/2 lets a connection have.
+const WINDOW_BYTES_MIN: u32 = 65_535;
+const WINDOW_BYTES_MAX: u32 = 1 << 20;
+
+impl LinkOptions {
+    /// The same for reading from so many nodes at once, so that what lies here unread stays within
+    /// `bytes` as far as HTTP/2 allows it.
+    #[must_use]
+    pub fn for_nodes(mut self, nodes: usize, bytes: usize) -> LinkOptions {
+        let share = u32::try_from(bytes / nodes.max(1)).unwrap_or(u32::MAX);
+        self.stream_window_bytes = share.clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
+        // Several queries may ask the same node.
+        let connection = self.stream_window_bytes.min(share).saturating_mul(4);
+        self.connection_window_bytes = connection.clamp(WINDOW_BYTES_MIN, 4 * WINDOW_BYTES_MAX);
+        self
+    }
+}
+
+/// Frames that a node sends may be as long as a chunk.
+const FRAME_BYTES_MAX: u32 = 1 << 20;
+
+/// Who is at the other end, as errors name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NodeName {
+    pub id: u64,
+    pub address: SocketAddr,
+}
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {} at {}", self.id, self.address)
+    }
+}
+
+/// What is known of a connection's other end.
+struct Peer {
+    name: NodeName,
+    /// Why the connection was given up, where that was decided here.
+    given_up: Mutex<Option<String>>,
+    closed: AtomicBool,
+    /// Calls that are not over.
+    calls: AtomicUsize,
+    /// Pieces that came, ever: each is a sign of life.
+    pieces: AtomicUsize,
+}
+
+/// A call that is not over yet.
+struct Open(Arc<Peer>);
+
+impl Open {
+    fn new(peer: &Arc<Peer>) -> Open {
+        peer.calls.fetch_add(1, Ordering::Relaxed);
+        Open(Arc::clone(peer))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Peer {
+    fn new(name: NodeName) -> Peer {
+        Peer {
+            name,
+            given_up: Mutex::default(),
+            closed: AtomicBool::new(false),
+            calls: AtomicUsize::new(0),
+            pieces: AtomicUsize::new(0),
+        }
+    }
+
+    fn is_asked(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) > 0
+    }
+
+    fn pieces(&self) -> usize {
+        self.pieces.load(Ordering::Relaxed)
+    }
+
+    fn failed(&self, why: impl fmt::Display) -> Error {
+        match &*self.given_up.lock() {
+            Some(reason) => unavailable(&self.name, reason),
+            None => unavailable(&self.name, why),
+        }
+    }
+}
+
+pub(crate) fn unavailable(name: &NodeName, why: impl fmt::Display) -> Error {
+    Error::new(SqlState::CONNECTION_FAILURE, format!("{name} does not answer: {why}"))
+        .with_hint("Its rows are not reachable until it is back.")
+}
+
+/// A connection to a node. Clones share it.
+#[derive(Clone)]
+pub struct Link {
+    send: SendRequest<Bytes>,
+    peer: Arc<Peer>,
+}
+
+impl Link {
+    /// Connects. The connection lives on the current runtime.
+    ///
+    /// # Errors
+    /// Where nobody is there in time, or they are not of this cluster.
+    pub async fn connect(name: NodeName, options: &LinkOptions) -> Result<Link> {
+        options.security.allows(name.address)?;
+        let connected = tokio::time::timeout(options.connect_timeout, open(&name, options)).await;
+        let silent = |_| unavailable(&name, "it takes no connection");
+        let (send, connection) = connected.map_err(silent)??;
+        let peer = Arc::new(Peer::new(name));
+        tokio::spawn(driver::drive(connection, Arc::clone(&peer), options.silence));
+        Ok(Link { send, peer })
+    }
+
+    #[must_use]
+    pub fn name(&self) -> &NodeName {
+        &self.peer.name
+    }
+
+    /// Whether nothing can be asked any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.peer.closed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the node was given up because it was silent.
+    #[must_use]
+    pub fn was_given_up(&self) -> bool {
+        self.peer.given_up.lock().is_some()
+    }
+
+    fn is(&self, other: &Link) -> bool {
+        Arc::ptr_eq(&self.peer, &other.peer)
+    }
+
+    /// Asks something, and waits until the node begins to answer.
+    ///
+    /// # Errors
+    /// Where the node refuses, or is gone.
+    pub async fn call(&self, path: &'static str, message: &[u8]) -> Result<Answer> {
+        let lost = |error: h2::Error| self.peer.failed(error);
+        let open = Open::new(&self.peer);
+        let mut send = self.send.clone().ready().await.map_err(lost)?;
+        let (answer, mut body) = send.send_request(request(path), false).map_err(lost)?;
+        body.send_data(framed(message), true).map_err(lost)?;
+        let (head, stream) = answer.await.map_err(lost)?.into_parts();
+        answer::status(&head.headers, &self.peer).transpose()?;
+        if !head.status.is_success() {
+            return Err(self.peer.failed(format_args!("it answered HTTP {}", head.status)));
+        }
+        Ok(Answer::new(stream, open))
+    }
+
+    /// Asks something whose answer is one message.
+    ///
+    /// # Errors
+    /// Where the node refuses, or is gone.
+    pub async fn ask<Q: prost::Message, A: prost::Message + Default>(
+        &self,
+        path: &'static str,
+        question: &Q,
+    ) -> Result<A> {
+        let message = self.call(path, &question.encode_to_vec()).await?.message().await?;
+        A::decode(message).map_err(|error| {
+            let message = format!("{} answered what is no answer: {error}", self.peer.name);
+            Error::new(SqlState::PROTOCOL_VIOLATION, message)
+        })
+    }
+}
+
+type Connection = h2::client::Connection<Box<dyn crate::security::Connection>, Bytes>;
+
+async fn open(name: &NodeName, options: &LinkOptions) -> Result<(SendRequest<Bytes>, Connection)> {
+    let stream =
+        TcpStream::connect(name.address).await.map_err(|error| unavailable(name, error))?;
+    // Requests are small, and nothing follows them that they could wait for.
+    stream.set_nodelay(true).map_err(|error| unavailable(name, error))?;
+    let stream = options.security.call(name.address, stream).await?;
+    h2::client::Builder::new()
+        .initial_window_size(options.stream_window_bytes)
+        .initial_connection_window_size(options.connection_window_bytes)
+        .max_frame_size(FRAME_BYTES_MAX)
+        .enable_push(false)
+        .handshake(stream)
+        .await
+        .map_err(|error| unavailable(name, error))
+}
+
+fn request(path: &'static str) -> Request<()> {
+    let mut request = Request::new(());
+    *request.method_mut() = Method::POST;
+    *request.version_mut() = Version::HTTP_2;
+    // HTTP/2 wants an authority; nobody reads it.
+    *request.uri_mut() = Uri::builder()
+        .scheme("http")
+        .authority("thalweg")
+        .path_and_query(path)
+        .build()
+        .expect("paths of calls are constants");
+    *request.headers_mut() = HeaderMap::from_iter([
+        (CONTENT_TYPE, HeaderValue::from_static("application/grpc")),
+        (TE, HeaderValue::from_static("trailers")),
+    ]);
+    request
+}
+
+#[cfg(test)]
+mod tests;

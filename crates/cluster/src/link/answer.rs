@@ -1,0 +1,112 @@
+//! What comes back from a call.
+
+use std::future::poll_fn;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use hyper::HeaderMap;
+use thalweg_protocol::errors;
+use thalweg_types::{Error, ErrorKind, Result, SqlState};
+use tonic::{Code, Status};
+
+use super::{NodeName, Open, Peer};
+use crate::chunks::{Cutter, MESSAGE_BYTES_MAX};
+
+/// The body of an answer, piece by piece.
+pub struct Answer {
+    stream: RecvStream,
+    open: Open,
+    /// Bytes of the piece that was taken last: the node may send as many again once the next one is
+    /// asked for.
+    taken_bytes: usize,
+    data_ended: bool,
+}
+
+impl Answer {
+    pub(super) fn new(stream: RecvStream, open: Open) -> Answer {
+        Answer { stream, open, taken_bytes: 0, data_ended: false }
+    }
+
+    #[must_use]
+    pub fn from(&self) -> &NodeName {
+        &self.open.0.name
+    }
+
+    /// The next piece as it came, which knows nothing of messages. `None` is a good end.
+    pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
+        if self.taken_bytes > 0 {
+            let taken = std::mem::take(&mut self.taken_bytes);
+            // It fails only where the stream is gone, which is told next.
+            let _ = self.stream.flow_control().release_capacity(taken);
+        }
+        if !self.data_ended {
+            match ready!(self.stream.poll_data(context)) {
+                Some(Ok(piece)) => {
+                    self.taken_bytes = piece.len();
+                    self.open.0.pieces.fetch_add(1, Ordering::Relaxed);
+                    return Poll::Ready(Some(Ok(piece)));
+                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(self.open.0.failed(error)))),
+                None => self.data_ended = true,
+            }
+        }
+        let end = match ready!(self.stream.poll_trailers(context)) {
+            Ok(trailers) => status(&trailers.unwrap_or_default(), &self.open.0)
+                .unwrap_or_else(|| Err(self.open.0.failed("the answer broke off"))),
+            Err(error) => Err(self.open.0.failed(error)),
+        };
+        Poll::Ready(end.err().map(Err))
+    }
+
+    /// The next piece, waiting for it.
+    ///
+    /// # Errors
+    /// Where the answer ends with one.
+    pub async fn piece(&mut self) -> Result<Option<Bytes>> {
+        poll_fn(|context| self.poll_piece(context)).await.transpose()
+    }
+
+    /// The answer's only message.
+    ///
+    /// # Errors
+    /// Where the answer ends with one, or is another number of messages.
+    pub async fn message(mut self) -> Result<Bytes> {
+        let mut cutter = Cutter::new(MESSAGE_BYTES_MAX);
+        let mut found = Vec::new();
+        while let Some(piece) = self.piece().await? {
+            cutter.feed(&piece, |message| {
+                found.push(message.to_bytes());
+                Ok::<_, Error>(())
+            })?;
+        }
+        match (found.pop(), found.is_empty()) {
+            (Some(message), true) => Ok(message),
+            _ => Err(Error::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!("{} did not answer with one message", self.open.0.name),
+            )),
+        }
+    }
+}
+
+/// How a call ended, where headers say so. Errors that the node met on its side tell where.
+pub(super) fn status(headers: &HeaderMap, peer: &Peer) -> Option<Result<()>> {
+    let status = Status::from_header_map(headers)?;
+    if status.code() == Code::Ok {
+        return Some(Ok(()));
+    }
+    let error = errors::error(&status);
+    Some(Err(match error.kind() {
+        ErrorKind::Unavailable | ErrorKind::OutOfResources | ErrorKind::Corrupt => {
+            let place = format!("This happened on {}.", peer.name);
+            let detail = match error.detail() {
+                Some(detail) => format!("{detail} {place}"),
+                None => place,
+            };
+            error.with_detail(detail)
+        }
+        _ => error,
+    }))
+}

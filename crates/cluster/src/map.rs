@@ -1,0 +1,189 @@
+//! Which worker owns which bucket.
+//!
+//! A map has a version, and every change a higher one. Whoever is asked by an older map than their
+//! own says so, and whoever has an older one takes the newer over: two nodes that speak to each
+//! other agree after one more round trip.
+//!
+//! Promises: every bucket of a map with workers has exactly one owner; a map that was acknowledged
+//! survives; and nothing of a damaged one is used.
+
+mod file;
+mod shared;
+
+use std::net::SocketAddr;
+
+use thalweg_protocol::cluster::{self as wire, WorkerEntry};
+use thalweg_types::{BUCKETS, Bucket, Error, Result, SqlState};
+
+use crate::link::NodeName;
+
+pub use file::MapFile;
+pub use shared::SharedMap;
+
+/// An assignment of all buckets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardMap {
+    version: u64,
+    workers: Vec<NodeName>,
+    /// For each bucket, the place of its owner among the workers. Empty where there are none.
+    owners: Vec<u32>,
+}
+
+impl Default for ShardMap {
+    /// The map of a cluster without workers.
+    fn default() -> ShardMap {
+        ShardMap { version: 0, workers: Vec::new(), owners: Vec::new() }
+    }
+}
+
+/// Whether a map may give buckets to another worker. Buckets that hold rows cannot move yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moving {
+    Allowed,
+    Forbidden,
+}
+
+impl ShardMap {
+    /// A map that spreads the buckets evenly.
+    #[must_use]
+    pub fn even(workers: Vec<NodeName>) -> ShardMap {
+        let mut map = ShardMap::default();
+        for worker in workers {
+            map = map.with(worker, Moving::Allowed);
+        }
+        map
+    }
+
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    #[must_use]
+    pub fn workers(&self) -> &[NodeName] {
+        &self.workers
+    }
+
+    /// The place among the workers of a bucket's owner.
+    ///
+    /// # Errors
+    /// Where there are no workers.
+    pub fn owner(&self, bucket: Bucket) -> Result<usize> {
+        let owner = self.owners.get(usize::from(bucket.0)).ok_or_else(|| {
+            Error::new(SqlState::CANNOT_CONNECT_NOW, "the cluster has no workers yet")
+                .with_hint("Start some with: thalweg worker --join GATEWAY")
+        })?;
+        Ok(*owner as usize)
+    }
+
+    /// How many buckets each worker owns.
+    #[must_use]
+    pub fn shares(&self) -> Vec<usize> {
+        let mut shares = vec![0; self.workers.len()];
+        for owner in &self.owners {
+            shares[*owner as usize] += 1;
+        }
+        shares
+    }
+
+    /// The map with a worker in it. One that is known already keeps its buckets, wherever it is
+    /// now; the map is the same where nothing changes.
+    #[must_use]
+    pub fn with(&self, worker: NodeName, moving: Moving) -> ShardMap {
+        let mut map = self.clone();
+        match map.workers.iter_mut().find(|known| known.id == worker.id) {
+            Some(known) if *known == worker => return map,
+            Some(known) => known.address = worker.address,
+            None => {
+                map.workers.push(worker);
+                map.give_share(moving);
+            }
+        }
+        map.version += 1;
+        map
+    }
+
+    /// Gives the last worker its share, each time from whoever has the most.
+    fn give_share(&mut self, moving: Moving) {
+        let newest = self.workers.len() - 1;
+        if newest == 0 {
+            self.owners = vec![0; usize::from(BUCKETS)];
+            return;
+        }
+        if moving == Moving::Forbidden {
+            return;
+        }
+        let mut shares = self.shares();
+        let least = usize::from(BUCKETS) / self.workers.len();
+        // From the end, so that runs of buckets stay long.
+        for bucket in (0..self.owners.len()).rev() {
+            let owner = self.owners[bucket] as usize;
+            if shares[newest] < least && shares[owner] > least {
+                shares[owner] -= 1;
+                shares[newest] += 1;
+                self.owners[bucket] =
+                    u32::try_from(newest).expect("workers are counted in 32 bits");
+            }
+        }
+    }
+
+    /// As it travels.
+    #[must_use]
+    pub fn to_wire(&self) -> wire::ShardMap {
+        let mut map = wire::ShardMap {
+            version: self.version,
+            workers: self.workers.iter().map(entry).collect(),
+            ..wire::ShardMap::default()
+        };
+        for run in self.owners.chunk_by(|left, right| left == right) {
+            map.run_owners.push(run[0]);
+            map.run_buckets.push(u32::try_from(run.len()).expect("there are 16,384 buckets"));
+        }
+        map
+    }
+
+    /// # Errors
+    /// Where it is no map.
+    pub fn from_wire(map: &wire::ShardMap) -> Result<ShardMap> {
+        let workers: Vec<NodeName> = map.workers.iter().map(name).collect::<Result<_>>()?;
+        let mut owners = Vec::with_capacity(usize::from(BUCKETS));
+        if map.run_buckets.len() != map.run_owners.len() {
+            return Err(damaged("its runs have no owners"));
+        }
+        for (buckets, owner) in map.run_buckets.iter().zip(&map.run_owners) {
+            if *owner as usize >= workers.len() {
+                return Err(damaged("a bucket belongs to nobody"));
+            }
+            let buckets = *buckets as usize;
+            if owners.len() + buckets > usize::from(BUCKETS) {
+                return Err(damaged("it has too many buckets"));
+            }
+            owners.resize(owners.len() + buckets, *owner);
+        }
+        if owners.len() != usize::from(BUCKETS) && !(owners.is_empty() && workers.is_empty()) {
+            return Err(damaged("buckets are missing"));
+        }
+        Ok(ShardMap { version: map.version, workers, owners })
+    }
+}
+
+/// A worker as messages name it.
+#[must_use]
+pub fn entry(worker: &NodeName) -> WorkerEntry {
+    WorkerEntry { id: worker.id, address: worker.address.to_string() }
+}
+
+/// # Errors
+/// Where its address is none.
+pub fn name(entry: &WorkerEntry) -> Result<NodeName> {
+    let address: Result<SocketAddr, _> = entry.address.parse();
+    let address = address.map_err(|_| damaged("a worker has no address"))?;
+    Ok(NodeName { id: entry.id, address })
+}
+
+fn damaged(why: &str) -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, format!("this is no shard map: {why}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Who belongs to a cluster.
+//!
+//! Workers say every now and then to the gateways that they were told of that they are there, and
+//! get the map. One gateway makes the map: it takes in who is new, and stores the map before
+//! anybody gets it. Other gateways join it as well, hand on to it what workers tell them, and keep
+//! what it answers. While it is away nobody new comes in, and everything else goes on.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_protocol::cluster::membership_server::{Membership, MembershipServer};
+use thalweg_protocol::cluster::{GetMapRequest, JoinReply, JoinRequest, ShardMap as WireMap};
+use thalweg_protocol::errors::status;
+use thalweg_types::{Error, Result};
+use tokio::time::{MissedTickBehavior, interval};
+use tonic::{Request, Response, Status};
+
+use crate::link::{KeptLink, LinkOptions, NodeName};
+use crate::map::{Moving, ShardMap, SharedMap, entry, name};
+
+/// How often a worker says that it is there.
+pub const JOIN_EVERY: Duration = Duration::from_secs(1);
+const JOIN: &str = "/thalweg.cluster.v1.Membership/Join";
+const GET_MAP: &str = "/thalweg.cluster.v1.Membership/GetMap";
+
+/// A gateway's ear for workers.
+pub struct Gatekeeper {
+    map: SharedMap,
+    making: Making,
+}
+
+/// Who makes the map.
+pub enum Making {
+    /// This gateway; whether buckets may still move is asked each time.
+    Here(Box<dyn Fn() -> Moving + Send + Sync>),
+    /// Another one.
+    At(KeptLink),
+}
+
+impl Gatekeeper {
+    #[must_use]
+    pub fn new(map: SharedMap, making: Making) -> Gatekeeper {
+        Gatekeeper { map, making }
+    }
+
+    /// As a service of a node.
+    #[must_use]
+    pub fn service(self) -> MembershipServer<Gatekeeper> {
+        MembershipServer::new(self)
+    }
+
+    async fn take_in(&self, request: JoinRequest) -> Result<JoinReply> {
+        let Some(worker) = &request.worker else {
+            return Err(Error::internal("somebody joins without a name"));
+        };
+        let worker = name(worker)?;
+        let map = match &self.making {
+            Making::Here(moving) => self.map.change(|map| map.with(worker, moving()))?,
+            Making::At(maker) => {
+                let own = self.map.current().version();
+                let handed_on = JoinRequest { map_version: own, ..request.clone() };
+                let reply: JoinReply = maker.link().await?.0.ask(JOIN, &handed_on).await?;
+                take_over(&self.map, &reply)?
+            }
+        };
+        let newer = map.version() > request.map_version;
+        Ok(JoinReply { map: newer.then(|| map.to_wire()) })
+    }
+}
+
+#[tonic::async_trait]
+impl Membership for Gatekeeper {
+    async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {
+        let reply = self.take_in(request.into_inner()).await;
+        reply.map(Response::new).map_err(|error| status(&error))
+    }
+
+    async fn get_map(&self, _: Request<GetMapRequest>) -> Result<Response<WireMap>, Status> {
+        Ok(Response::new(self.map.current().to_wire()))
+    }
+}
+
+fn take_over(map: &SharedMap, reply: &JoinReply) -> Result<Arc<ShardMap>> {
+    match &reply.map {
+        Some(newer) => map.offer(ShardMap::from_wire(newer)?),
+        None => Ok(map.current()),
+    }
+}
+
+fn gateway(address: SocketAddr, options: &Arc<LinkOptions>) -> KeptLink {
+    // Gateways have no numbers; the address tells which it is.
+    KeptLink::new(NodeName { id: 0, address }, Arc::clone(options))
+}
+
+/// A gateway that makes the map, seen from another one.
+#[must_use]
+pub fn maker(address: SocketAddr, options: &Arc<LinkOptions>) -> Making {
+    Making::At(gateway(address, options))
+}
+
+/// Says of a worker that it is there, to all gateways, for ever. `each` hears how it went.
+pub async fn keep_joining(
+    worker: NodeName,
+    gateways: Vec<SocketAddr>,
+    map: SharedMap,
+    options: Arc<LinkOptions>,
+    mut each: impl FnMut(SocketAddr, Result<Arc<ShardMap>>),
+) {
+    let links: Vec<KeptLink> = gateways.iter().map(|one| gateway(*one, &options)).collect();
+    let mut ticks = interval(JOIN_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        for link in &links {
+            each(link.name().address, join(&worker, link, &map).await);
+        }
+    }
+}
+
+async fn join(worker: &NodeName, gateway: &KeptLink, map: &SharedMap) -> Result<Arc<ShardMap>> {
+    let map_version = map.current().version();
+    let request = JoinRequest { worker: Some(entry(worker)), map_version };
+    let reply: JoinReply = gateway.link().await?.0.ask(JOIN, &request).await?;
+    take_over(map, &reply)
+}
+
+/// Follows the map of the gateway that makes it, for ever.
+pub async fn follow(maker: SocketAddr, map: SharedMap, options: Arc<LinkOptions>) {
+    let link = gateway(maker, &options);
+    let mut ticks = interval(JOIN_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let asked = async {
+            let found: WireMap = link.link().await?.0.ask(GET_MAP, &GetMapRequest {}).await?;
+            map.offer(ShardMap::from_wire(&found)?)
+        };
+        // The map stays as it is while nobody answers, and is asked for again.
+        let _ = asked.await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+use tokio::task::JoinHandle;
+use tonic::service::Routes;
+
+use super::*;
+use crate::node::{NodeServer, ServeOptions, Services};
+use crate::tests::*;
+
+struct Gateway {
+    address: SocketAddr,
+    map: SharedMap,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn gateway(making: Making) -> Gateway {
+    let map = SharedMap::new(ShardMap::default());
+    let keeper = Gatekeeper::new(map.clone(), making).service();
+    let server = NodeServer::bind(anywhere(), ServeOptions::default()).unwrap();
+    let address = server.address().unwrap();
+    let services = Services::new(nothing_to_fetch(), Routes::new(keeper));
+    Gateway { address, map, task: tokio::spawn(server.serve(services)) }
+}
+
+fn here() -> Making {
+    Making::Here(Box::new(|| Moving::Allowed))
+}
+
+fn worker(id: u64) -> NodeName {
+    NodeName { id, address: SocketAddr::from(([127, 0, 0, 1], 1_000 + id as u16)) }
+}
+
+/// Lets a worker join until the map is as wanted.
+async fn joining(id: u64, gateways: &[&Gateway], wanted_version: u64) -> SharedMap {
+    let map = SharedMap::new(ShardMap::default());
+    let gateways = gateways.iter().map(|gateway| gateway.address).collect();
+    let joins = keep_joining(worker(id), gateways, map.clone(), Arc::new(impatient()), |_, _| {});
+    let mut changes = map.changes();
+    let reached = changes.wait_for(|map| map.version() >= wanted_version);
+    tokio::select! {
+        () = joins => unreachable!("it goes on for ever"),
+        _ = reached => {}
+    }
+    map
+}
+
+#[tokio::test]
+async fn workers_that_join_share_the_buckets() {
+    let gateway = gateway(here());
+    for id in 0..3 {
+        let map = joining(id, &[&gateway], id + 1).await;
+        assert_eq!(map.current(), gateway.map.current());
+    }
+    assert_eq!(gateway.map.current().workers(), [worker(0), worker(1), worker(2)]);
+    let shares = gateway.map.current().shares();
+    assert!(shares.iter().all(|share| *share > 5_000), "{shares:?}");
+}
+
+#[tokio::test]
+async fn another_gateway_hands_on_who_joins_and_follows() {
+    let first = gateway(here());
+    let second = gateway(maker(first.address, &Arc::new(impatient())));
+    joining(0, &[&second], 1).await;
+    assert_eq!(first.map.current().workers(), [worker(0)]);
+    assert_eq!(second.map.current(), first.map.current());
+    joining(1, &[&first], 2).await;
+    let following = follow(first.address, second.map.clone(), Arc::new(impatient()));
+    let mut changes = second.map.changes();
+    tokio::select! {
+        () = following => unreachable!("it goes on for ever"),
+        _ = changes.wait_for(|map| map.version() == 2) => {}
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_gone_keeps_nobody_from_joining_another() {
+    let (gone, there) = (gateway(here()), gateway(here()));
+    let address = gone.address;
+    drop(gone);
+    let map = SharedMap::new(ShardMap::default());
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let joins = keep_joining(
+        worker(0),
+        vec![address, there.address],
+        map.clone(),
+        Arc::new(impatient()),
+        move |gateway, joined| {
+            let _ = tell.send((gateway, joined.is_ok()));
+        },
+    );
+    let joins = tokio::spawn(joins);
+    assert_eq!(told.recv().await, Some((address, false)));
+    assert_eq!(told.recv().await, Some((there.address, true)));
+    assert_eq!(map.current().workers(), [worker(0)]);
+    joins.abort();
+}

@@ -1,0 +1,122 @@
+//! Sockets of a node: who comes in is seen for what they are, then served until the node ends.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use thalweg_types::{Error, Result, SqlState};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::Services;
+use crate::security::Security;
+
+/// How a node takes others in.
+#[derive(Clone)]
+pub struct ServeOptions {
+    pub security: Security,
+    /// How long a caller may take to show who it is.
+    pub greeting_timeout: Duration,
+    /// After so long without an answer to a ping, whoever called counts as gone, and with them what
+    /// they asked.
+    pub silence: Duration,
+}
+
+impl Default for ServeOptions {
+    fn default() -> ServeOptions {
+        ServeOptions {
+            security: Security::default(),
+            greeting_timeout: Duration::from_secs(5),
+            silence: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Connections that may wait to be taken in: thousands of workers may be called at once, and each
+/// may be called by many gateways.
+const BACKLOG: u32 = 1_024;
+/// How much of each answer lies ready for the socket.
+const SEND_BUFFER_BYTES: usize = 1 << 20;
+/// How many calls a caller may have under way.
+const CALLS_MAX: u32 = 4_096;
+
+/// A listening node. Dropping it, or what [`NodeServer::spawn`] gave, closes its connections.
+pub struct NodeServer {
+    listener: TcpListener,
+    options: ServeOptions,
+}
+
+impl NodeServer {
+    /// Opens a port; 0 is any that is free.
+    ///
+    /// # Errors
+    /// Where it is taken, or the node would be open to everybody.
+    pub fn bind(address: SocketAddr, options: ServeOptions) -> Result<NodeServer> {
+        options.security.allows(address)?;
+        let listener = listen(address).map_err(|error| {
+            let message = format!("cannot listen on {address}: {error}");
+            Error::new(SqlState::OBJECT_IN_USE, message)
+        })?;
+        Ok(NodeServer { listener, options })
+    }
+
+    /// # Errors
+    /// Where the system does not know it.
+    pub fn address(&self) -> Result<SocketAddr> {
+        let unknown = |error| Error::internal(format!("a port has no address: {error}"));
+        self.listener.local_addr().map_err(unknown)
+    }
+
+    /// Serves for ever. Dropped, it ends what it served.
+    pub async fn serve(self, services: Services) {
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let (options, services) = (self.options.clone(), services.clone());
+                        connections.spawn(serve_one(stream, options, services));
+                    }
+                    // Out of descriptors, say: some come back when connections end.
+                    Err(_) => pause().await,
+                },
+                Some(_) = connections.join_next() => {}
+            }
+        }
+    }
+}
+
+async fn serve_one(stream: TcpStream, options: ServeOptions, services: Services) {
+    // Chunks are large, and the last one of an answer waits for nothing.
+    let _ = stream.set_nodelay(true);
+    let greeting = timeout(options.greeting_timeout, options.security.answer(stream));
+    // Strangers are told nothing.
+    let Ok(Ok(stream)) = greeting.await else { return };
+    let service = service_fn(|request| services.clone().call(request));
+    let served = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        .max_concurrent_streams(CALLS_MAX)
+        .keep_alive_interval(options.silence / 2)
+        .keep_alive_timeout(options.silence / 2)
+        .serve_connection(TokioIo::new(stream), service);
+    // A caller that is gone needs no answer.
+    let _ = served.await;
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A node that is restarted takes its port back.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the system is waited for")]
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}

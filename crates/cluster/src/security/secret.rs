@@ -1,0 +1,101 @@
+//! A secret that all nodes of a cluster know, proved and never sent.
+//!
+//! Each side sends a random challenge, then a keyed hash (HMAC-SHA-256) of its role and of both
+//! challenges. Neither proof can be used again, or sent back to whoever made it.
+
+use std::sync::Arc;
+
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+use thalweg_types::{Error, Result, SqlState};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::refused;
+
+const CHALLENGE_BYTES: usize = 32;
+const PROOF_BYTES: usize = 32;
+/// Shorter ones are guessed.
+const SECRET_BYTES_MIN: usize = 16;
+
+type Challenge = [u8; CHALLENGE_BYTES];
+
+/// Something that only the nodes of a cluster know.
+#[derive(Clone)]
+pub struct Secret {
+    key: Arc<hmac::Key>,
+}
+
+#[derive(Clone, Copy)]
+enum Role {
+    Caller = 1,
+    Callee = 2,
+}
+
+impl Secret {
+    /// # Errors
+    /// Where it is too short to be a secret.
+    pub fn new(secret: &[u8]) -> Result<Secret> {
+        if secret.len() < SECRET_BYTES_MIN {
+            let message = format!("a cluster's secret has at least {SECRET_BYTES_MIN} bytes");
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                .with_hint("Make one with: openssl rand -hex 32"));
+        }
+        Ok(Secret { key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, secret)) })
+    }
+
+    pub(super) async fn call(&self, mut stream: TcpStream) -> Result<TcpStream> {
+        let caller = challenge()?;
+        stream.write_all(&caller).await.map_err(refused)?;
+        let callee = read(&mut stream).await?;
+        let proof = read(&mut stream).await?;
+        self.verify(Role::Callee, &caller, &callee, &proof)?;
+        let proof = self.proof(Role::Caller, &caller, &callee);
+        stream.write_all(proof.as_ref()).await.map_err(refused)?;
+        Ok(stream)
+    }
+
+    pub(super) async fn answer(&self, mut stream: TcpStream) -> Result<TcpStream> {
+        let callee = challenge()?;
+        let caller = read(&mut stream).await?;
+        let proof = self.proof(Role::Callee, &caller, &callee);
+        stream.write_all(&[&callee, proof.as_ref()].concat()).await.map_err(refused)?;
+        let proof = read(&mut stream).await?;
+        self.verify(Role::Caller, &caller, &callee, &proof)?;
+        Ok(stream)
+    }
+
+    fn proof(&self, role: Role, caller: &Challenge, callee: &Challenge) -> hmac::Tag {
+        hmac::sign(&self.key, &text(role, caller, callee))
+    }
+
+    /// In a time that does not depend on the proof.
+    fn verify(
+        &self,
+        role: Role,
+        caller: &Challenge,
+        callee: &Challenge,
+        proof: &[u8; PROOF_BYTES],
+    ) -> Result<()> {
+        hmac::verify(&self.key, &text(role, caller, callee), proof)
+            .map_err(|_| refused("it knows another secret"))
+    }
+}
+
+fn text(role: Role, caller: &Challenge, callee: &Challenge) -> Vec<u8> {
+    [b"thalweg node 1 ", &[role as u8][..], caller, callee].concat()
+}
+
+fn challenge() -> Result<Challenge> {
+    let mut challenge = [0; CHALLENGE_BYTES];
+    SystemRandom::new()
+        .fill(&mut challenge)
+        .map_err(|_| Error::internal("the system gives no random bytes"))?;
+    Ok(challenge)
+}
+
+async fn read(stream: &mut TcpStream) -> Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    stream.read_exact(&mut bytes).await.map_err(refused)?;
+    Ok(bytes)
+}

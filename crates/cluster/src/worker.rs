@@ -1,0 +1,100 @@
+//! A worker's side of the map: what it answers only to those who know as much as it does.
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use hyper::Response;
+use prost::Message as _;
+use std::sync::Arc;
+use thalweg_protocol::cluster::worker_server::{Worker, WorkerServer};
+use thalweg_protocol::cluster::{
+    DescribeNodeRequest, FetchRequest, NodeDescription, ShardMap as WireMap,
+};
+use thalweg_protocol::errors::status;
+use thalweg_types::{Error, Result, SqlState};
+use tonic::body::Body;
+use tonic::{Request, Status};
+
+use crate::map::{ShardMap, SharedMap};
+use crate::node::Chunks;
+
+/// What a worker holds, for those who ask how it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holdings {
+    pub rows: u64,
+    pub bytes: u64,
+    pub streams: u64,
+}
+
+/// A worker: its number, its map, and what answers questions.
+#[derive(Clone)]
+pub struct WorkerNode {
+    id: u64,
+    map: SharedMap,
+    chunks: Arc<dyn Chunks>,
+    holdings: Arc<dyn Fn() -> Holdings + Send + Sync>,
+}
+
+impl WorkerNode {
+    #[must_use]
+    pub fn new(
+        id: u64,
+        map: SharedMap,
+        chunks: Arc<dyn Chunks>,
+        holdings: impl Fn() -> Holdings + Send + Sync + 'static,
+    ) -> WorkerNode {
+        WorkerNode { id, map, chunks, holdings: Arc::new(holdings) }
+    }
+
+    /// As a service of a node.
+    #[must_use]
+    pub fn service(self) -> WorkerServer<WorkerNode> {
+        WorkerServer::new(self)
+    }
+
+    fn meant(&self, request: &FetchRequest) -> Result<()> {
+        if request.worker != self.id {
+            let message = format!("this is worker {}, not {}", self.id, request.worker);
+            return Err(Error::new(SqlState::STALE_SHARD_MAP, message));
+        }
+        self.map.agrees(request.map_version)
+    }
+}
+
+impl Chunks for WorkerNode {
+    fn fetch(&self, question: Bytes) -> BoxFuture<'_, Result<Response<Body>>> {
+        Box::pin(async move {
+            let request = FetchRequest::decode(question).map_err(|error| {
+                Error::new(SqlState::PROTOCOL_VIOLATION, format!("no request: {error}"))
+            })?;
+            self.meant(&request)?;
+            self.chunks.fetch(request.question).await
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl Worker for WorkerNode {
+    async fn put_map(&self, request: Request<WireMap>) -> Result<tonic::Response<WireMap>, Status> {
+        let newest = ShardMap::from_wire(request.get_ref()).and_then(|map| self.map.offer(map));
+        let newest = newest.map_err(|error| status(&error))?;
+        Ok(tonic::Response::new(newest.to_wire()))
+    }
+
+    async fn describe(
+        &self,
+        _: Request<DescribeNodeRequest>,
+    ) -> Result<tonic::Response<NodeDescription>, Status> {
+        let map = self.map.current();
+        let place = map.workers().iter().position(|worker| worker.id == self.id);
+        let buckets = place.map_or(0, |place| map.shares()[place] as u64);
+        let Holdings { rows, bytes, streams } = (self.holdings)();
+        Ok(tonic::Response::new(NodeDescription {
+            id: self.id,
+            map_version: map.version(),
+            buckets,
+            rows,
+            bytes,
+            streams,
+        }))
+    }
+}
