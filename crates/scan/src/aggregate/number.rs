@@ -1,0 +1,341 @@
+//! Numbers computed from the columns of a row.
+
+use std::ops::Range;
+
+use arrow::buffer::NullBuffer;
+use thalweg_types::{Error, Result, SqlState};
+
+use super::source::{Data, Source};
+use super::vector::{Mask, Values, Vector};
+use crate::simd::widest;
+
+/// In what form numbers are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Whole numbers, dates, times and truth, in 64 bits.
+    Int,
+    /// `real` and `double precision`.
+    Float,
+    /// `numeric` as a whole number of its last digit's units.
+    Decimal,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+}
+
+/// The type of whole numbers that a result must fit into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    Int2,
+    Int4,
+    Int8,
+}
+
+impl Width {
+    fn name(self) -> &'static str {
+        match self {
+            Width::Int2 => "smallint",
+            Width::Int4 => "integer",
+            Width::Int8 => "bigint",
+        }
+    }
+
+    /// Not zero in its sign bit where a number does not fit.
+    #[inline(always)]
+    fn excess(self, value: i64) -> i64 {
+        let fitting = match self {
+            Width::Int2 => i64::from(value as i16),
+            Width::Int4 => i64::from(value as i32),
+            Width::Int8 => value,
+        };
+        -i64::from(fitting != value)
+    }
+}
+
+/// A number computed from a row. Columns are places among those of the aggregation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Number {
+    Column(usize),
+    Int(i64),
+    Float(f64),
+    Decimal(i128),
+    /// Whole numbers, refused (22003) where the result does not fit into its type.
+    Integers {
+        operator: Operator,
+        width: Width,
+        operands: Box<(Number, Number)>,
+    },
+    Floats {
+        operator: Operator,
+        operands: Box<(Number, Number)>,
+    },
+    /// Decimals. To be added or subtracted they have equally many digits behind the point.
+    Decimals {
+        operator: Operator,
+        operands: Box<(Number, Number)>,
+    },
+    FloatOfInt(Box<Number>),
+    /// A whole number as so many of a decimal's units.
+    DecimalOfInt {
+        operand: Box<Number>,
+        units: i128,
+    },
+    /// A decimal with more digits behind the point.
+    Rescaled {
+        operand: Box<Number>,
+        units: i128,
+    },
+}
+
+/// Some rows of a chunk, of which those in the mask are wanted.
+pub(crate) struct Block<'a> {
+    pub source: &'a Source,
+    pub start: usize,
+    pub length: usize,
+}
+
+impl Block<'_> {
+    fn range(&self) -> Range<usize> {
+        self.start..self.start + self.length
+    }
+
+    pub fn nulls(&self, column: usize) -> Option<NullBuffer> {
+        self.source.columns[column].nulls_of(self.start, self.length)
+    }
+}
+
+fn union(left: Option<&NullBuffer>, right: Option<&NullBuffer>) -> Option<NullBuffer> {
+    NullBuffer::union(left, right)
+}
+
+impl Number {
+    /// Whether some column that is read is of a kind.
+    pub(crate) fn any_column(&self, is: &mut impl FnMut(usize) -> bool) -> bool {
+        match self {
+            Number::Column(column) => is(*column),
+            Number::Int(_) | Number::Float(_) | Number::Decimal(_) => false,
+            Number::Integers { operands, .. }
+            | Number::Floats { operands, .. }
+            | Number::Decimals { operands, .. } => {
+                operands.0.any_column(is) || operands.1.any_column(is)
+            }
+            Number::FloatOfInt(operand)
+            | Number::DecimalOfInt { operand, .. }
+            | Number::Rescaled { operand, .. } => operand.any_column(is),
+        }
+    }
+
+    /// Computes whole numbers for a block. Rows that `wanted` leaves out cannot fail.
+    pub(crate) fn ints<'a>(
+        &self,
+        block: &Block<'a>,
+        wanted: Option<&Mask>,
+    ) -> Result<Vector<'a, i64>> {
+        match self {
+            Number::Column(column) => Ok(int_column(block, *column)),
+            Number::Int(value) => Ok(Vector::constant(*value)),
+            Number::Integers { operator, width, operands } => {
+                let left = operands.0.ints(block, wanted)?;
+                let right = operands.1.ints(block, wanted)?;
+                integers(*operator, *width, &left, &right, wanted)
+            }
+            other => unreachable!("{other:?} is no whole number"),
+        }
+    }
+
+    /// Computes floating point numbers for a block.
+    pub(crate) fn floats<'a>(
+        &self,
+        block: &Block<'a>,
+        wanted: Option<&Mask>,
+    ) -> Result<Vector<'a, f64>> {
+        match self {
+            Number::Column(column) => {
+                let values = match &block.source.columns[*column].data {
+                    Data::Float64(values) => Values::Slice(&values[block.range()]),
+                    Data::Float32(values) => {
+                        Values::Slice(&values[block.range()]).map(|value: f32| f64::from(value))
+                    }
+                    _ => unreachable!("the column holds floats"),
+                };
+                Ok(Vector { values, nulls: block.nulls(*column) })
+            }
+            Number::Float(value) => Ok(Vector::constant(*value)),
+            Number::FloatOfInt(operand) => {
+                Ok(operand.ints(block, wanted)?.map(|value| value as f64))
+            }
+            Number::Floats { operator, operands } => {
+                let left = operands.0.floats(block, wanted)?;
+                let right = operands.1.floats(block, wanted)?;
+                let values = widest(|| match operator {
+                    Operator::Add => left.values.zip(&right.values, |a, b| a + b),
+                    Operator::Subtract => left.values.zip(&right.values, |a, b| a - b),
+                    Operator::Multiply => left.values.zip(&right.values, |a, b| a * b),
+                });
+                Ok(Vector { values, nulls: union(left.nulls.as_ref(), right.nulls.as_ref()) })
+            }
+            other => unreachable!("{other:?} is no floating point number"),
+        }
+    }
+
+    /// Computes decimals for a block, as whole numbers of their last digit's units.
+    pub(crate) fn decimals<'a>(
+        &self,
+        block: &Block<'a>,
+        wanted: Option<&Mask>,
+    ) -> Result<Vector<'a, i128>> {
+        match self {
+            Number::Column(column) => {
+                let Data::Decimal(values) = &block.source.columns[*column].data else {
+                    unreachable!("the column holds decimals")
+                };
+                let values = Values::Slice(&values[block.range()]);
+                Ok(Vector { values, nulls: block.nulls(*column) })
+            }
+            Number::Decimal(value) => Ok(Vector::constant(*value)),
+            Number::DecimalOfInt { operand, units } => {
+                // 64 bits times a power of ten that a decimal has room for stay in 128 bits, or
+                // are refused below like any other product.
+                let operand = operand.ints(block, wanted)?.map(i128::from);
+                decimals(Operator::Multiply, &operand, &Vector::constant(*units), wanted)
+            }
+            Number::Rescaled { operand, units } => {
+                let operand = operand.decimals(block, wanted)?;
+                decimals(Operator::Multiply, &operand, &Vector::constant(*units), wanted)
+            }
+            Number::Decimals { operator, operands } => {
+                let left = operands.0.decimals(block, wanted)?;
+                let right = operands.1.decimals(block, wanted)?;
+                decimals(*operator, &left, &right, wanted)
+            }
+            other => unreachable!("{other:?} is no decimal"),
+        }
+    }
+}
+
+fn int_column<'a>(block: &Block<'a>, column: usize) -> Vector<'a, i64> {
+    let range = block.range();
+    let values = match &block.source.columns[column].data {
+        Data::Int64(values) => Values::Slice(&values[range]),
+        Data::Int32(values) => Values::Slice(&values[range]).map(|value: i32| i64::from(value)),
+        Data::Int16(values) => Values::Slice(&values[range]).map(|value: i16| i64::from(value)),
+        Data::Bits(bits) => {
+            let bits = bits.slice(block.start, block.length);
+            Values::Owned(bits.iter().map(i64::from).collect())
+        }
+        _ => unreachable!("the column holds whole numbers"),
+    };
+    Vector { values, nulls: block.nulls(column) }
+}
+
+/// Computes every row, then asks once whether any did not fit.
+fn integers(
+    operator: Operator,
+    width: Width,
+    left: &Vector<'_, i64>,
+    right: &Vector<'_, i64>,
+    wanted: Option<&Mask>,
+) -> Result<Vector<'static, i64>> {
+    let one = |a: i64, b: i64| -> (i64, i64) {
+        let (value, overflow) = match operator {
+            Operator::Add => {
+                let sum = a.wrapping_add(b);
+                (sum, (a ^ sum) & (b ^ sum))
+            }
+            Operator::Subtract => {
+                let difference = a.wrapping_sub(b);
+                (difference, (a ^ b) & (a ^ difference))
+            }
+            Operator::Multiply => {
+                let product = i128::from(a) * i128::from(b);
+                (product as i64, -i64::from(i128::from(product as i64) != product))
+            }
+        };
+        (value, overflow | width.excess(value))
+    };
+    let mut witness = 0;
+    let values = widest(|| {
+        left.values.zip(&right.values, |a, b| {
+            let (value, overflow) = one(a, b);
+            witness |= overflow;
+            value
+        })
+    });
+    let nulls = union(left.nulls.as_ref(), right.nulls.as_ref());
+    let computed = Vector { values, nulls };
+    let fails = |row| one(left.values.get(row), right.values.get(row)).1 < 0;
+    if witness < 0 && any_wanted(&computed, wanted, fails) {
+        let told = format!("{} out of range", width.name());
+        return Err(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told));
+    }
+    Ok(computed)
+}
+
+fn decimals(
+    operator: Operator,
+    left: &Vector<'_, i128>,
+    right: &Vector<'_, i128>,
+    wanted: Option<&Mask>,
+) -> Result<Vector<'static, i128>> {
+    let nulls = union(left.nulls.as_ref(), right.nulls.as_ref());
+    if is_narrow(&left.values) && is_narrow(&right.values) {
+        let narrow = |value: i128| i128::from(value as i64);
+        let values = widest(|| match operator {
+            Operator::Add => left.values.zip(&right.values, |a, b| narrow(a) + narrow(b)),
+            Operator::Subtract => left.values.zip(&right.values, |a, b| narrow(a) - narrow(b)),
+            Operator::Multiply => left.values.zip(&right.values, |a, b| narrow(a) * narrow(b)),
+        });
+        return Ok(Vector { values, nulls });
+    }
+    let one = |a: i128, b: i128| match operator {
+        Operator::Add => a.overflowing_add(b),
+        Operator::Subtract => a.overflowing_sub(b),
+        Operator::Multiply => a.overflowing_mul(b),
+    };
+    let mut overflowed = false;
+    let values = left.values.zip(&right.values, |a, b| {
+        let (value, overflow) = one(a, b);
+        overflowed |= overflow;
+        value
+    });
+    let computed = Vector { values, nulls };
+    let fails = |row| one(left.values.get(row), right.values.get(row)).1;
+    if overflowed && any_wanted(&computed, wanted, fails) {
+        return Err(numeric_overflow());
+    }
+    Ok(computed)
+}
+
+pub(crate) fn numeric_overflow() -> Error {
+    Error::new(SqlState::NUMERIC_OUT_OF_RANGE, "value overflows numeric format")
+}
+
+/// Whether all decimals fit into 64 bits, so that no result can leave 128.
+fn is_narrow(values: &Values<'_, i128>) -> bool {
+    let excess = |value: i128| value ^ i128::from(value as i64);
+    match values {
+        Values::Constant(value) => excess(*value) == 0,
+        values => {
+            widest(|| values.slice(0).iter().fold(0, |found, value| found | excess(*value)) == 0)
+        }
+    }
+}
+
+fn any_wanted<T: Copy>(
+    computed: &Vector<'_, T>,
+    wanted: Option<&Mask>,
+    fails: impl Fn(usize) -> bool,
+) -> bool {
+    let rows = match &computed.values {
+        Values::Slice(values) => values.len(),
+        Values::Owned(values) => values.len(),
+        Values::Constant(_) => 1,
+    };
+    (0..rows).any(|row| {
+        wanted.is_none_or(|wanted| wanted.is_wanted(row)) && !computed.is_null(row) && fails(row)
+    })
+}

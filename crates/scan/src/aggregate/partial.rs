@@ -1,0 +1,421 @@
+//! What was found in some of the chunks.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::take;
+use arrow::datatypes::DataType;
+use thalweg_store::ChunkView;
+use thalweg_types::{Error, Result};
+
+use super::aggregation::{Aggregation, Input, KeyValue, Measure};
+use super::kernels::{are_small, is_small};
+use super::keys::{Direct, Groups, Ids, KeyValues};
+use super::number::{Block, Lane, Number};
+use super::source::{Column, Source};
+use super::states::{Argument, Seen, State, count};
+use super::vector::{BLOCK_ROWS, Mask, Rows, Values};
+
+/// One in so many rows are few.
+const FEW: usize = 8;
+
+/// What a question cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadStatistics {
+    pub chunks_read: usize,
+    /// Chunks that were left out by what they say of themselves.
+    pub chunks_pruned: usize,
+    /// Live rows of the chunks that were read.
+    pub rows_read: usize,
+}
+
+/// The groups that were found in some chunks, and what is known of each.
+pub struct Partial {
+    aggregation: Arc<Aggregation>,
+    groups: Groups,
+    states: Vec<State>,
+    statistics: ReadStatistics,
+}
+
+/// The wanted rows of one block.
+enum Wanted {
+    None,
+    All,
+    Some { mask: Mask, count: usize },
+}
+
+impl Wanted {
+    /// The places of the wanted rows, if they are so few that looking at the others too would cost
+    /// more.
+    fn few_places(&self) -> Option<Vec<u16>> {
+        match self {
+            Wanted::Some { mask, count } if *count < mask.0.len() / FEW => Some(mask.places()),
+            _ => None,
+        }
+    }
+}
+
+impl Partial {
+    #[must_use]
+    pub fn new(aggregation: &Arc<Aggregation>) -> Partial {
+        let mut partial = Partial {
+            aggregation: Arc::clone(aggregation),
+            groups: Groups::new(&aggregation.kinds),
+            states: aggregation.states(),
+            statistics: ReadStatistics::default(),
+        };
+        partial.grow();
+        partial
+    }
+
+    #[must_use]
+    pub fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    #[must_use]
+    pub fn statistics(&self) -> ReadStatistics {
+        self.statistics
+    }
+
+    /// The memory of the groups.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.groups.memory_bytes() + self.states.iter().map(State::memory_bytes).sum::<usize>()
+    }
+
+    /// Adds the live rows of a chunk.
+    ///
+    /// # Errors
+    /// Where a number of some wanted row cannot be computed.
+    pub fn add_chunk(&mut self, chunk: &ChunkView) -> Result<()> {
+        if chunk.live_rows() == 0 {
+            return Ok(());
+        }
+        let aggregation = Arc::clone(&self.aggregation);
+        if !aggregation.may_concern(chunk) {
+            self.statistics.chunks_pruned += 1;
+            return Ok(());
+        }
+        self.statistics.chunks_read += 1;
+        self.statistics.rows_read += chunk.live_rows();
+        let source = Source::open(chunk, &aggregation.columns);
+        let live = chunk.live_mask();
+        match plan_direct(&aggregation, &source) {
+            Some(direct) => self.add_directly(&aggregation, &source, live.as_ref(), direct),
+            None => self.add_looked_up(&aggregation, &source, live.as_ref()),
+        }
+    }
+
+    /// Groups rows by codes of the chunk's own, and adds what was found to the groups at the end.
+    fn add_directly(
+        &mut self,
+        aggregation: &Aggregation,
+        source: &Source,
+        live: Option<&BooleanBuffer>,
+        mut direct: Direct<'_>,
+    ) -> Result<()> {
+        // Rows that are not wanted are of a group of their own.
+        let is_filtered = live.is_some() || aggregation.filter.is_some();
+        let groups = direct.groups() + usize::from(is_filtered);
+        let mut rows_of = vec![0; groups];
+        let mut states = local_states(aggregation, source, groups);
+        for start in (0..source.rows).step_by(BLOCK_ROWS) {
+            let block = Block { source, start, length: BLOCK_ROWS.min(source.rows - start) };
+            let wanted = wanted(aggregation, &block, live)?;
+            let mask = match &wanted {
+                Wanted::None => continue,
+                Wanted::All => None,
+                Wanted::Some { mask, .. } => Some(mask),
+            };
+            let arguments = arguments(aggregation, &block, mask, true)?;
+            let places = wanted.few_places();
+            let (ids, rows) = match &places {
+                Some(places) => (direct.ids(start, block.length, None), Rows::Some(places)),
+                None => (direct.ids(start, block.length, mask), Rows::All(block.length)),
+            };
+            count(&mut rows_of, None, ids, rows);
+            for (state, input) in states.iter_mut().zip(&aggregation.input_of) {
+                if let Some(input) = input {
+                    state.update(&arguments[*input], ids, rows);
+                }
+            }
+        }
+        rows_of.truncate(direct.groups());
+        self.take_over(&direct, rows_of, states);
+        Ok(())
+    }
+
+    fn take_over(&mut self, direct: &Direct<'_>, rows_of: Vec<i64>, mut states: Vec<State>) {
+        let met = rows_of.iter().enumerate().filter(|(_, rows)| **rows > 0);
+        let pairs: Vec<(u32, u32)> =
+            met.map(|(local, _)| (local as u32, direct.group(local, &mut self.groups))).collect();
+        let measures = states.iter_mut().zip(&self.aggregation.measures);
+        for (state, _) in measures.filter(|(_, measure)| **measure == Measure::Rows) {
+            *state = State::Count(rows_of.clone());
+        }
+        self.grow();
+        for (own, found) in self.states.iter_mut().zip(&states) {
+            own.merge(found, &pairs);
+        }
+    }
+
+    /// Looks up the group of each row.
+    fn add_looked_up(
+        &mut self,
+        aggregation: &Aggregation,
+        source: &Source,
+        live: Option<&BooleanBuffer>,
+    ) -> Result<()> {
+        let mut ids = vec![0; BLOCK_ROWS];
+        for start in (0..source.rows).step_by(BLOCK_ROWS) {
+            let block = Block { source, start, length: BLOCK_ROWS.min(source.rows - start) };
+            let wanted = wanted(aggregation, &block, live)?;
+            let (mask, places) = match &wanted {
+                Wanted::None => continue,
+                Wanted::All => (None, None),
+                Wanted::Some { mask, .. } => (Some(mask), Some(mask.places())),
+            };
+            let rows = places.as_deref().map_or(Rows::All(block.length), Rows::Some);
+            let keys = key_values(aggregation, &block, mask)?;
+            let arguments = arguments(aggregation, &block, mask, false)?;
+            self.groups.find(&keys, rows, &mut ids[..block.length]);
+            self.grow();
+            for (state, input) in self.states.iter_mut().zip(&aggregation.input_of) {
+                let argument = match input {
+                    Some(input) => &arguments[*input],
+                    None => &Argument::Nulls(None),
+                };
+                state.update(argument, Ids::Words(&ids), rows);
+            }
+        }
+        Ok(())
+    }
+
+    fn grow(&mut self) {
+        let groups = self.groups.len();
+        self.states.iter_mut().for_each(|state| state.grow(groups));
+    }
+
+    /// The groups as record batches of [`Aggregation::partial_schema`], one for each partition. A
+    /// key is in the same partition whoever found it.
+    ///
+    /// # Errors
+    /// Where a sum has become too large to be handed on.
+    pub fn into_batches(self, partitions: usize) -> Result<Vec<RecordBatch>> {
+        let aggregation = &self.aggregation;
+        let keys = aggregation.keys.iter().enumerate();
+        let keys = keys.map(|(place, key)| Ok(self.groups.array(place, &key.data_type)));
+        let states = self.states.iter().map(State::array);
+        let columns = keys.chain(states).collect::<Result<Vec<ArrayRef>>>()?;
+        let schema = aggregation.partial_schema();
+        let batch = |columns, rows| {
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
+            RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)
+                .expect("the columns are those of the schema")
+        };
+        if partitions == 1 {
+            return Ok(vec![batch(columns, self.groups.len())]);
+        }
+        let (order, ends) = partition(&self.groups.content_hashes(), partitions);
+        let order = UInt32Array::from(order);
+        let columns = columns.iter().map(|column| take(column, &order, None));
+        let columns = columns.collect::<Result<Vec<ArrayRef>, _>>().map_err(|error| {
+            Error::internal("groups could not be put in order").with_source(error)
+        })?;
+        let all = batch(columns, order.len());
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        Ok(starts.zip(&ends).map(|(start, end)| all.slice(start, end - start)).collect())
+    }
+
+    /// Adds the groups of somebody else's record batch.
+    pub fn absorb(&mut self, batch: &RecordBatch) {
+        let aggregation = Arc::clone(&self.aggregation);
+        let (keys, states) = batch.columns().split_at(aggregation.keys.len());
+        let keys: Vec<Column> = keys.iter().map(Column::of_array).collect();
+        let mut ids = vec![0_u32; batch.num_rows()];
+        for start in (0..batch.num_rows()).step_by(BLOCK_ROWS) {
+            let length = BLOCK_ROWS.min(batch.num_rows() - start);
+            let ids = &mut ids[start..start + length];
+            if !keys.is_empty() {
+                let keys: Vec<KeyValues<'_>> =
+                    keys.iter().map(|column| KeyValues::Stored { column, start }).collect();
+                self.groups.find(&keys, Rows::All(length), ids);
+            }
+        }
+        self.grow();
+        let pairs: Vec<(u32, u32)> = (0..).zip(ids).collect();
+        for (measure, (own, array)) in self.states.iter_mut().zip(states).enumerate() {
+            own.merge(&State::of_array(aggregation.kind_of(measure), array), &pairs);
+        }
+    }
+
+    /// Adds what another one has read to the statistics of this one.
+    pub fn note(&mut self, statistics: ReadStatistics) {
+        self.statistics.chunks_read += statistics.chunks_read;
+        self.statistics.chunks_pruned += statistics.chunks_pruned;
+        self.statistics.rows_read += statistics.rows_read;
+    }
+
+    #[must_use]
+    pub fn finish(self) -> Finished {
+        Finished(self)
+    }
+}
+
+/// The answer, a row for each group.
+pub struct Finished(Partial);
+
+impl Finished {
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.0.groups.len()
+    }
+
+    /// A column of the keys.
+    #[must_use]
+    pub fn key(&self, place: usize) -> ArrayRef {
+        self.0.groups.array(place, &self.0.aggregation.keys[place].data_type)
+    }
+
+    /// A measure in a type that its values belong to: sums of whole numbers as `Int64` or as
+    /// decimals without a fraction, sums of decimals as decimals of their scale.
+    ///
+    /// # Errors
+    /// Where a sum does not fit into the type (22003).
+    pub fn measure(&self, place: usize, data_type: &DataType) -> Result<ArrayRef> {
+        self.0.states[place].finish(data_type)
+    }
+}
+
+/// States for the groups of one chunk. Of groups without rows nothing is taken over.
+fn local_states(aggregation: &Aggregation, source: &Source, groups: usize) -> Vec<State> {
+    let states = (0..aggregation.measures.len()).map(|measure| {
+        let input = aggregation.input_of[measure].map(|input| &aggregation.inputs[input]);
+        let with_nulls = input.is_some_and(|input| reads_nulls(input, source));
+        let seen = if with_nulls { Seen::none() } else { Seen::by_rows() };
+        let mut state = State::new(aggregation.kind_of(measure), seen);
+        state.grow(groups);
+        state
+    });
+    states.collect()
+}
+
+fn reads_nulls(input: &Input, source: &Source) -> bool {
+    match input {
+        Input::Number(_, number) => {
+            number.any_column(&mut |column| source.columns[column].nulls.is_some())
+        }
+        Input::Text(column) | Input::Nulls(column) => source.columns[*column].nulls.is_some(),
+    }
+}
+
+fn plan_direct<'a>(aggregation: &Aggregation, source: &'a Source) -> Option<Direct<'a>> {
+    let keys = aggregation.keys.iter().map(|key| match key.value {
+        KeyValue::Column(column) => {
+            Some(KeyValues::Stored { column: &source.columns[column], start: 0 })
+        }
+        KeyValue::Int(_) => None,
+    });
+    Direct::plan(&keys.collect::<Option<Vec<_>>>()?, source.rows)
+}
+
+fn wanted(
+    aggregation: &Aggregation,
+    block: &Block<'_>,
+    live: Option<&BooleanBuffer>,
+) -> Result<Wanted> {
+    if live.is_none() && aggregation.filter.is_none() {
+        return Ok(Wanted::All);
+    }
+    let mut mask = match live {
+        Some(live) => Mask(live.slice(block.start, block.length).iter().map(u8::from).collect()),
+        None => Mask::all(block.length),
+    };
+    if let Some(filter) = &aggregation.filter {
+        filter.narrow(block, &mut mask)?;
+    }
+    Ok(match mask.count() {
+        0 => Wanted::None,
+        rows if rows == block.length => Wanted::All,
+        count => Wanted::Some { mask, count },
+    })
+}
+
+fn key_values<'a>(
+    aggregation: &Aggregation,
+    block: &Block<'a>,
+    mask: Option<&Mask>,
+) -> Result<Vec<KeyValues<'a>>> {
+    let keys = aggregation.keys.iter().map(|key| match &key.value {
+        KeyValue::Column(column) => {
+            Ok(KeyValues::Stored { column: &block.source.columns[*column], start: block.start })
+        }
+        KeyValue::Int(number) => Ok(KeyValues::Computed(number.ints(block, mask)?)),
+    });
+    keys.collect()
+}
+
+/// Computes what the measures are given. `in_chunk`: for groups of this chunk alone.
+fn arguments<'a>(
+    aggregation: &Aggregation,
+    block: &Block<'a>,
+    mask: Option<&Mask>,
+    in_chunk: bool,
+) -> Result<Vec<Argument<'a>>> {
+    let arguments = aggregation.inputs.iter().map(|input| match input {
+        Input::Number(Lane::Int, number) => {
+            let vector = number.ints(block, mask)?;
+            let small = in_chunk && are_values_small(number, block, &vector.values);
+            Ok(Argument::Ints { vector, small })
+        }
+        Input::Number(Lane::Float, number) => Ok(Argument::Floats(number.floats(block, mask)?)),
+        Input::Number(Lane::Decimal, number) => {
+            Ok(Argument::Decimals(number.decimals(block, mask)?))
+        }
+        Input::Text(column) => {
+            let nulls = block.nulls(*column);
+            let column = &block.source.columns[*column];
+            Ok(Argument::Texts { column, start: block.start, nulls })
+        }
+        Input::Nulls(column) => Ok(Argument::Nulls(block.nulls(*column))),
+    });
+    arguments.collect()
+}
+
+fn are_values_small(number: &Number, block: &Block<'_>, values: &Values<'_, i64>) -> bool {
+    if let Number::Column(column) = number
+        && let Some((least, greatest)) = block.source.columns[*column].range
+    {
+        return is_small(least) && is_small(greatest);
+    }
+    match values {
+        Values::Slice(values) => are_small(values),
+        Values::Owned(values) => are_small(values),
+        Values::Constant(value) => is_small(*value),
+    }
+}
+
+/// The groups in the order of their partitions, and where each partition ends.
+fn partition(hashes: &[u64], partitions: usize) -> (Vec<u32>, Vec<usize>) {
+    let partition_of = |hash: u64| ((u128::from(hash) * partitions as u128) >> 64) as usize;
+    let mut ends = vec![0; partitions];
+    for hash in hashes {
+        ends[partition_of(*hash)] += 1;
+    }
+    let mut next = vec![0; partitions];
+    let mut end = 0;
+    for (partition, size) in ends.iter_mut().enumerate() {
+        next[partition] = end;
+        end += *size;
+        *size = end;
+    }
+    let mut order = vec![0; hashes.len()];
+    for (group, hash) in (0_u32..).zip(hashes) {
+        let place = &mut next[partition_of(*hash)];
+        order[*place] = group;
+        *place += 1;
+    }
+    (order, ends)
+}

@@ -1,0 +1,108 @@
+//! A chunk's columns, opened for reading: the store's own buffers, told apart by their width.
+
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type,
+    Int64Type, Time64MicrosecondType, TimestampMicrosecondType,
+};
+use thalweg_store::{ChunkView, Dictionary};
+
+/// The values of one column.
+pub(crate) enum Data {
+    Int16(ScalarBuffer<i16>),
+    Int32(ScalarBuffer<i32>),
+    Int64(ScalarBuffer<i64>),
+    Float32(ScalarBuffer<f32>),
+    Float64(ScalarBuffer<f64>),
+    Decimal(ScalarBuffer<i128>),
+    Bits(BooleanBuffer),
+    Text(StringViewArray),
+    Dictionary(Dictionary),
+    /// Of a type that is only ever asked for its NULLs.
+    Opaque,
+}
+
+pub(crate) struct Column {
+    pub data: Data,
+    /// Absent where no row is NULL.
+    pub nulls: Option<NullBuffer>,
+    /// The least and the greatest value, where it is a whole number and the chunk knows them.
+    pub range: Option<(i64, i64)>,
+}
+
+/// The columns of a chunk that a question reads.
+pub(crate) struct Source {
+    pub rows: usize,
+    pub columns: Vec<Column>,
+}
+
+impl Source {
+    /// Opens the columns at `places` of a chunk.
+    pub fn open(chunk: &ChunkView, places: &[usize]) -> Source {
+        let plain: Vec<usize> =
+            places.iter().copied().filter(|place| chunk.dictionary(*place).is_none()).collect();
+        let mut arrays = chunk.columns(&plain).into_iter();
+        let columns = places.iter().map(|place| match chunk.dictionary(*place) {
+            Some(dictionary) => Column::of_dictionary(dictionary),
+            None => {
+                let array = arrays.next().expect("as many columns came as were asked for");
+                Column { range: zone_range(chunk, *place), ..Column::of_array(&array) }
+            }
+        });
+        Source { rows: chunk.rows(), columns: columns.collect() }
+    }
+}
+
+/// The bounds of a column of whole numbers, dead rows included.
+pub(crate) fn zone_range(chunk: &ChunkView, place: usize) -> Option<(i64, i64)> {
+    let (least, greatest) = chunk.zone(place)?.range.as_ref()?;
+    Some((first_int(least)?, first_int(greatest)?))
+}
+
+/// The first value of an array of whole numbers.
+fn first_int(array: &ArrayRef) -> Option<i64> {
+    match Column::of_array(array).data {
+        Data::Int16(values) => values.first().copied().map(i64::from),
+        Data::Int32(values) => values.first().copied().map(i64::from),
+        Data::Int64(values) => values.first().copied(),
+        _ => None,
+    }
+}
+
+impl Column {
+    fn of_dictionary(dictionary: &Dictionary) -> Column {
+        let nulls = dictionary.nulls.clone().filter(|nulls| nulls.null_count() > 0);
+        Column { data: Data::Dictionary(dictionary.clone()), nulls, range: None }
+    }
+
+    pub fn of_array(array: &ArrayRef) -> Column {
+        macro_rules! values {
+            ($type:ty) => {
+                array.as_primitive::<$type>().values().clone()
+            };
+        }
+        let data = match array.data_type() {
+            DataType::Boolean => Data::Bits(array.as_boolean().values().clone()),
+            DataType::Int16 => Data::Int16(values!(Int16Type)),
+            DataType::Int32 => Data::Int32(values!(Int32Type)),
+            DataType::Date32 => Data::Int32(values!(Date32Type)),
+            DataType::Int64 => Data::Int64(values!(Int64Type)),
+            DataType::Time64(_) => Data::Int64(values!(Time64MicrosecondType)),
+            DataType::Timestamp(..) => Data::Int64(values!(TimestampMicrosecondType)),
+            DataType::Float32 => Data::Float32(values!(Float32Type)),
+            DataType::Float64 => Data::Float64(values!(Float64Type)),
+            DataType::Decimal128(..) => Data::Decimal(values!(Decimal128Type)),
+            DataType::Utf8View => Data::Text(array.as_string_view().clone()),
+            _ => Data::Opaque,
+        };
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
+        Column { data, nulls, range: None }
+    }
+
+    /// The NULLs among some rows; `None` where there are none.
+    pub fn nulls_of(&self, start: usize, length: usize) -> Option<NullBuffer> {
+        let nulls = self.nulls.as_ref()?.slice(start, length);
+        (nulls.null_count() > 0).then_some(nulls)
+    }
+}

@@ -1,0 +1,64 @@
+//! What an aggregate is given for the rows of a block.
+
+use arrow::buffer::NullBuffer;
+
+use crate::aggregate::keys::Ids;
+use crate::aggregate::source::Column;
+use crate::aggregate::vector::{Rows, Vector};
+
+pub(crate) enum Argument<'a> {
+    /// Whole numbers; whether a chunk of them adds up within 64 bits.
+    Ints {
+        vector: Vector<'a, i64>,
+        small: bool,
+    },
+    Floats(Vector<'a, f64>),
+    Decimals(Vector<'a, i128>),
+    Texts {
+        column: &'a Column,
+        start: usize,
+        nulls: Option<NullBuffer>,
+    },
+    /// Of which only the NULLs matter.
+    Nulls(Option<NullBuffer>),
+}
+
+impl Argument<'_> {
+    pub fn nulls(&self) -> Option<&NullBuffer> {
+        match self {
+            Argument::Ints { vector, .. } => vector.nulls.as_ref(),
+            Argument::Floats(vector) => vector.nulls.as_ref(),
+            Argument::Decimals(vector) => vector.nulls.as_ref(),
+            Argument::Texts { nulls, .. } | Argument::Nulls(nulls) => nulls.as_ref(),
+        }
+    }
+}
+
+/// Calls `visit` with each wanted row that is not NULL, and with its group.
+#[inline(always)]
+pub(crate) fn each_valid(
+    ids: Ids<'_>,
+    rows: Rows<'_>,
+    nulls: Option<&NullBuffer>,
+    mut visit: impl FnMut(usize, usize),
+) {
+    match nulls {
+        None => each(ids, rows, visit),
+        Some(nulls) => each(ids, rows, |row, group| {
+            if nulls.is_valid(row) {
+                visit(row, group);
+            }
+        }),
+    }
+}
+
+/// Calls `visit` with each wanted row and its group.
+#[inline(always)]
+pub(crate) fn each(ids: Ids<'_>, rows: Rows<'_>, mut visit: impl FnMut(usize, usize)) {
+    match ids {
+        Ids::One => rows.each(|row| visit(row, 0)),
+        Ids::Bytes(ids) => rows.each(|row| visit(row, usize::from(ids[row]))),
+        Ids::Shorts(ids) => rows.each(|row| visit(row, usize::from(ids[row]))),
+        Ids::Words(ids) => rows.each(|row| visit(row, ids[row] as usize)),
+    }
+}

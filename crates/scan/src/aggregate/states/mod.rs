@@ -1,0 +1,215 @@
+//! What is kept for each group of an aggregate, struct of arrays: a vector for each aggregate.
+//!
+//! States grow with the groups, are updated with blocks of rows, and merge. As Arrow columns they
+//! can be handed to somebody else who merges them.
+
+mod argument;
+mod extremes;
+mod seen;
+mod sums;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Int64Type};
+use thalweg_types::Result;
+
+pub(crate) use argument::Argument;
+use argument::{each, each_valid};
+use extremes::{Extremes, TextExtremes};
+pub(crate) use seen::Seen;
+use sums::{DecimalSums, FloatSums, IntSums};
+
+use super::floats::ordered;
+use super::kernels::count_by_code;
+use super::keys::Ids;
+use super::number::Lane;
+use super::vector::Rows;
+
+/// What an aggregate keeps, apart from its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StateKind {
+    Count,
+    Sum(Lane),
+    Extreme { lane: Lane, greatest: bool },
+    TextExtreme { greatest: bool },
+}
+
+pub(crate) enum State {
+    Count(Vec<i64>),
+    IntSum(IntSums),
+    FloatSum(FloatSums),
+    DecimalSum(DecimalSums),
+    /// Of whole numbers, and of floats as whole numbers.
+    Extreme(Lane, Extremes<i64>),
+    DecimalExtreme(Extremes<i128>),
+    TextExtreme(TextExtremes),
+}
+
+impl State {
+    pub fn new(kind: StateKind, seen: Seen) -> State {
+        match kind {
+            StateKind::Count => State::Count(Vec::new()),
+            StateKind::Sum(Lane::Int) => State::IntSum(IntSums::new(seen)),
+            StateKind::Sum(Lane::Float) => State::FloatSum(FloatSums::new(seen)),
+            StateKind::Sum(Lane::Decimal) => State::DecimalSum(DecimalSums::new(seen)),
+            StateKind::Extreme { lane: Lane::Decimal, greatest } => {
+                State::DecimalExtreme(Extremes::new(greatest, seen))
+            }
+            StateKind::Extreme { lane, greatest } => {
+                State::Extreme(lane, Extremes::new(greatest, seen))
+            }
+            StateKind::TextExtreme { greatest } => State::TextExtreme(TextExtremes::new(greatest)),
+        }
+    }
+
+    /// Makes room for groups; never for fewer than there are.
+    pub fn grow(&mut self, groups: usize) {
+        match self {
+            State::Count(counts) => counts.resize(groups, 0),
+            State::IntSum(state) => state.grow(groups),
+            State::FloatSum(state) => state.grow(groups),
+            State::DecimalSum(state) => state.grow(groups),
+            State::Extreme(_, state) => state.grow(groups),
+            State::DecimalExtreme(state) => state.grow(groups),
+            State::TextExtreme(state) => state.grow(groups),
+        }
+    }
+
+    /// Adds the wanted rows of a block.
+    pub fn update(&mut self, argument: &Argument<'_>, ids: Ids<'_>, rows: Rows<'_>) {
+        match (self, argument) {
+            (State::Count(counts), argument) => count(counts, argument.nulls(), ids, rows),
+            (State::IntSum(state), Argument::Ints { vector, small }) => {
+                state.update(vector, *small, ids, rows);
+            }
+            (State::FloatSum(state), Argument::Floats(vector)) => state.update(vector, ids, rows),
+            (State::DecimalSum(state), Argument::Decimals(vector)) => {
+                state.update(vector, ids, rows);
+            }
+            (State::Extreme(_, state), Argument::Ints { vector, .. }) => {
+                state.update(vector, ids, rows);
+            }
+            (State::Extreme(_, state), Argument::Floats(vector)) => {
+                state.update(&vector.map(ordered), ids, rows);
+            }
+            (State::DecimalExtreme(state), Argument::Decimals(vector)) => {
+                state.update(vector, ids, rows);
+            }
+            (State::TextExtreme(state), Argument::Texts { column, start, nulls }) => {
+                state.update((column, *start), nulls.as_ref(), ids, rows);
+            }
+            _ => unreachable!("aggregates are given what they are made for"),
+        }
+    }
+
+    /// Adds groups of another state of the same kind, each to one of these.
+    pub fn merge(&mut self, other: &State, pairs: &[(u32, u32)]) {
+        match (self, other) {
+            (State::Count(own), State::Count(other)) => {
+                for (from, to) in pairs {
+                    own[*to as usize] += other[*from as usize];
+                }
+            }
+            (State::IntSum(own), State::IntSum(other)) => own.merge(other, pairs),
+            (State::FloatSum(own), State::FloatSum(other)) => own.merge(other, pairs),
+            (State::DecimalSum(own), State::DecimalSum(other)) => own.merge(other, pairs),
+            (State::Extreme(_, own), State::Extreme(_, other)) => own.merge(other, pairs),
+            (State::DecimalExtreme(own), State::DecimalExtreme(other)) => own.merge(other, pairs),
+            (State::TextExtreme(own), State::TextExtreme(other)) => own.merge(other, pairs),
+            _ => unreachable!("states of one aggregate are of one kind"),
+        }
+    }
+
+    /// All groups as an Arrow column, for [`State::of_array`] elsewhere.
+    pub fn array(&self) -> Result<ArrayRef> {
+        match self {
+            State::IntSum(state) => Ok(state.state()),
+            State::FloatSum(state) => Ok(state.state()),
+            _ => {
+                let data_type = self.state_type();
+                self.finish(&data_type)
+            }
+        }
+    }
+
+    pub fn of_array(kind: StateKind, array: &ArrayRef) -> State {
+        match kind {
+            StateKind::Count => State::Count(array.as_primitive::<Int64Type>().values().to_vec()),
+            StateKind::Sum(Lane::Int) => State::IntSum(IntSums::of_state(array)),
+            StateKind::Sum(Lane::Float) => State::FloatSum(FloatSums::of_state(array)),
+            StateKind::Sum(Lane::Decimal) => State::DecimalSum(DecimalSums::of_state(array)),
+            StateKind::Extreme { lane: Lane::Decimal, greatest } => {
+                State::DecimalExtreme(Extremes::<i128>::of_state(array, greatest))
+            }
+            StateKind::Extreme { lane, greatest } => {
+                State::Extreme(lane, Extremes::<i64>::of_state(array, greatest))
+            }
+            StateKind::TextExtreme { greatest } => {
+                State::TextExtreme(TextExtremes::of_state(array, greatest))
+            }
+        }
+    }
+
+    /// The aggregates of all groups, in the type that they are asked for in.
+    ///
+    /// # Errors
+    /// Where one does not fit into the type.
+    pub fn finish(&self, data_type: &DataType) -> Result<ArrayRef> {
+        Ok(match self {
+            State::Count(counts) => {
+                Arc::new(Int64Array::new(counts.clone().into(), None)) as ArrayRef
+            }
+            State::IntSum(state) => return state.finish(data_type),
+            State::FloatSum(state) => state.state(),
+            State::DecimalSum(state) => return state.finish(data_type),
+            State::Extreme(lane, state) => state.finish(*lane, data_type),
+            State::DecimalExtreme(state) => state.finish(data_type),
+            State::TextExtreme(state) => state.finish(),
+        })
+    }
+
+    /// The type of the column that says all there is to know.
+    pub fn state_type(&self) -> DataType {
+        match self {
+            State::Count(_) | State::Extreme(Lane::Int, _) => DataType::Int64,
+            State::FloatSum(_) | State::Extreme(..) => DataType::Float64,
+            State::IntSum(_) | State::DecimalSum(_) | State::DecimalExtreme(_) => {
+                DataType::Decimal128(38, 0)
+            }
+            State::TextExtreme(_) => DataType::Utf8View,
+        }
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            State::Count(counts) => counts.capacity() * 8,
+            State::IntSum(state) => state.memory_bytes(),
+            State::FloatSum(state) => state.memory_bytes(),
+            State::DecimalSum(state) => state.memory_bytes(),
+            State::Extreme(_, state) => state.memory_bytes(),
+            State::DecimalExtreme(state) => state.memory_bytes(),
+            State::TextExtreme(state) => state.memory_bytes(),
+        }
+    }
+}
+
+/// Counts the wanted rows of each group that are not NULL.
+pub(crate) fn count(counts: &mut [i64], nulls: Option<&NullBuffer>, ids: Ids<'_>, rows: Rows<'_>) {
+    match (nulls, ids, rows) {
+        (None, Ids::One, rows) => counts[0] += rows.count() as i64,
+        (None, Ids::Bytes(codes), Rows::All(_)) => count_by_code(codes, counts),
+        (None, ids, rows) => each(ids, rows, |_, group| counts[group] += 1),
+        (nulls, ids, rows) => each_valid(ids, rows, nulls, |_, group| counts[group] += 1),
+    }
+}
+
+/// The groups that have had no value, if there are some.
+fn nulls_of(seen: &Seen, groups: usize) -> Option<NullBuffer> {
+    if !seen.may_lack() {
+        return None;
+    }
+    let nulls: NullBuffer = (0..groups).map(|group| seen.has(group)).collect();
+    (nulls.null_count() > 0).then_some(nulls)
+}

@@ -1,0 +1,281 @@
+//! Sums.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::argument::each_valid;
+use super::{Seen, nulls_of};
+use crate::aggregate::emit::{decimal_array, int_array};
+use crate::aggregate::kernels::{add_by_code, total};
+use crate::aggregate::keys::Ids;
+use crate::aggregate::number::numeric_overflow;
+use crate::aggregate::vector::{Rows, Values, Vector};
+
+/// The digits that a `numeric` of 128 bits has.
+const DIGITS_MAX: u32 = 38;
+
+/// Sums of whole numbers, exact however large they get, in 64 bits for a group.
+pub(crate) struct IntSums {
+    low: Vec<i64>,
+    /// How many times 2^64 are missing from a group's 64 bits, where some are.
+    carries: BTreeMap<u32, i64>,
+    seen: Seen,
+}
+
+impl IntSums {
+    pub fn new(seen: Seen) -> IntSums {
+        IntSums { low: Vec::new(), carries: BTreeMap::new(), seen }
+    }
+
+    pub fn grow(&mut self, groups: usize) {
+        self.low.resize(groups, 0);
+    }
+
+    /// `small`: these are all rows that the groups will ever have, and they add up within 64 bits.
+    pub fn update(&mut self, given: &Vector<'_, i64>, small: bool, ids: Ids<'_>, rows: Rows<'_>) {
+        let tells = self.seen.begin(self.low.len(), given.nulls.is_some());
+        let plain = matches!(given.values, Values::Slice(_) | Values::Owned(_));
+        if let Rows::All(count) = rows
+            && small
+            && plain
+            && given.nulls.is_none()
+            && !tells
+        {
+            let values = given.values.slice(count);
+            match ids {
+                Ids::One => self.low[0] = self.low[0].wrapping_add(total(&values)),
+                Ids::Bytes(codes) => add_by_code(codes, &values, &mut self.low),
+                Ids::Shorts(ids) => {
+                    for (id, value) in ids.iter().zip(values.iter()) {
+                        let total = &mut self.low[usize::from(*id)];
+                        *total = total.wrapping_add(*value);
+                    }
+                }
+                Ids::Words(_) => unreachable!("groups of all chunks do not know their rows"),
+            }
+            return;
+        }
+        let IntSums { low, carries, seen } = self;
+        each_valid(ids, rows, given.nulls.as_ref(), |row, group| {
+            add(low, carries, group, given.values.get(row));
+            seen.mark(group);
+        });
+    }
+
+    fn total(&self, group: usize) -> i128 {
+        let carry = self.carries.get(&(group as u32)).copied().unwrap_or(0);
+        i128::from(self.low[group]) + (i128::from(carry) << 64)
+    }
+
+    /// Adds groups of another one, each to one of these.
+    pub fn merge(&mut self, other: &IntSums, pairs: &[(u32, u32)]) {
+        self.seen.begin(self.low.len(), other.seen.may_lack());
+        for (from, to) in pairs {
+            if other.seen.has(*from as usize) {
+                add_wide(&mut self.low, &mut self.carries, *to, other.total(*from as usize));
+                self.seen.mark(*to as usize);
+            }
+        }
+    }
+
+    pub fn state(&self) -> ArrayRef {
+        let totals = (0..self.low.len()).map(|group| self.total(group)).collect();
+        let nulls = nulls_of(&self.seen, self.low.len());
+        decimal_array(totals, nulls, &DataType::Decimal128(38, 0))
+    }
+
+    pub fn of_state(array: &ArrayRef) -> IntSums {
+        let totals = array.as_primitive::<Decimal128Type>();
+        let mut sums = IntSums::new(Seen::none());
+        sums.grow(totals.len());
+        sums.seen.begin(totals.len(), true);
+        for (group, total) in totals.iter().enumerate() {
+            if let Some(total) = total {
+                add_wide(&mut sums.low, &mut sums.carries, group as u32, total);
+                sums.seen.mark(group);
+            }
+        }
+        sums
+    }
+
+    /// The sums as `bigint`, which they must fit into, or as decimals without a fraction.
+    pub fn finish(&self, data_type: &DataType) -> Result<ArrayRef> {
+        let nulls = nulls_of(&self.seen, self.low.len());
+        if let DataType::Decimal128(..) = data_type {
+            let totals = (0..self.low.len()).map(|group| self.total(group)).collect();
+            return Ok(decimal_array(totals, nulls, data_type));
+        }
+        if self.carries.values().any(|carry| *carry != 0) {
+            let error = Error::new(SqlState::NUMERIC_OUT_OF_RANGE, "bigint out of range");
+            return Err(error.with_hint("Sum the values as numeric: sum(column::numeric)."));
+        }
+        Ok(int_array(self.low.clone(), nulls, data_type))
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.low.capacity() * 8 + self.carries.len() * 24 + self.seen.memory_bytes()
+    }
+}
+
+#[inline(always)]
+fn add(low: &mut [i64], carries: &mut BTreeMap<u32, i64>, group: usize, value: i64) {
+    let (sum, wrapped) = low[group].overflowing_add(value);
+    low[group] = sum;
+    if wrapped {
+        carry(carries, group as u32, if value < 0 { -1 } else { 1 });
+    }
+}
+
+fn add_wide(low: &mut [i64], carries: &mut BTreeMap<u32, i64>, group: u32, total: i128) {
+    let part = total as i64;
+    let rest = ((total - i128::from(part)) >> 64) as i64;
+    if rest != 0 {
+        carry(carries, group, rest);
+    }
+    add(low, carries, group as usize, part);
+}
+
+#[cold]
+fn carry(carries: &mut BTreeMap<u32, i64>, group: u32, times: i64) {
+    *carries.entry(group).or_default() += times;
+}
+
+/// Sums of floating point numbers.
+pub(crate) struct FloatSums {
+    sums: Vec<f64>,
+    seen: Seen,
+}
+
+impl FloatSums {
+    pub fn new(seen: Seen) -> FloatSums {
+        FloatSums { sums: Vec::new(), seen }
+    }
+
+    pub fn grow(&mut self, groups: usize) {
+        self.sums.resize(groups, 0.0);
+    }
+
+    pub fn update(&mut self, given: &Vector<'_, f64>, ids: Ids<'_>, rows: Rows<'_>) {
+        let tells = self.seen.begin(self.sums.len(), given.nulls.is_some());
+        let FloatSums { sums, seen } = self;
+        if let Rows::All(count) = rows
+            && given.nulls.is_none()
+            && !tells
+        {
+            match ids {
+                Ids::One => return sums[0] += total(&given.values.slice(count)),
+                Ids::Bytes(codes) => return add_by_code(codes, &given.values.slice(count), sums),
+                _ => {}
+            }
+        }
+        each_valid(ids, rows, given.nulls.as_ref(), |row, group| {
+            sums[group] += given.values.get(row);
+            seen.mark(group);
+        });
+    }
+
+    pub fn merge(&mut self, other: &FloatSums, pairs: &[(u32, u32)]) {
+        self.seen.begin(self.sums.len(), other.seen.may_lack());
+        for (from, to) in pairs {
+            if other.seen.has(*from as usize) {
+                self.sums[*to as usize] += other.sums[*from as usize];
+                self.seen.mark(*to as usize);
+            }
+        }
+    }
+
+    pub fn state(&self) -> ArrayRef {
+        let nulls = nulls_of(&self.seen, self.sums.len());
+        Arc::new(Float64Array::new(self.sums.clone().into(), nulls))
+    }
+
+    pub fn of_state(array: &ArrayRef) -> FloatSums {
+        let totals = array.as_primitive::<Float64Type>();
+        let seen = seen_of(totals.nulls(), totals.len());
+        FloatSums { sums: totals.values().to_vec(), seen }
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.sums.capacity() * 8 + self.seen.memory_bytes()
+    }
+}
+
+/// The groups that an array has values for.
+pub(super) fn seen_of(nulls: Option<&NullBuffer>, groups: usize) -> Seen {
+    let mut seen = Seen::none();
+    seen.begin(groups, true);
+    let is_valid = |group: &usize| nulls.is_none_or(|nulls| nulls.is_valid(*group));
+    (0..groups).filter(is_valid).for_each(|group| seen.mark(group));
+    seen
+}
+
+/// Sums of decimals, in their last digit's units.
+pub(crate) struct DecimalSums {
+    sums: Vec<i128>,
+    seen: Seen,
+    /// Whether some sum left 128 bits.
+    overflowed: bool,
+}
+
+impl DecimalSums {
+    pub fn new(seen: Seen) -> DecimalSums {
+        DecimalSums { sums: Vec::new(), seen, overflowed: false }
+    }
+
+    pub fn grow(&mut self, groups: usize) {
+        self.sums.resize(groups, 0);
+    }
+
+    pub fn update(&mut self, given: &Vector<'_, i128>, ids: Ids<'_>, rows: Rows<'_>) {
+        self.seen.begin(self.sums.len(), given.nulls.is_some());
+        let DecimalSums { sums, seen, overflowed } = self;
+        each_valid(ids, rows, given.nulls.as_ref(), |row, group| {
+            let (sum, wrapped) = sums[group].overflowing_add(given.values.get(row));
+            sums[group] = sum;
+            *overflowed |= wrapped;
+            seen.mark(group);
+        });
+    }
+
+    pub fn merge(&mut self, other: &DecimalSums, pairs: &[(u32, u32)]) {
+        self.seen.begin(self.sums.len(), other.seen.may_lack());
+        self.overflowed |= other.overflowed;
+        for (from, to) in pairs {
+            if other.seen.has(*from as usize) {
+                let sum = &mut self.sums[*to as usize];
+                let (added, wrapped) = sum.overflowing_add(other.sums[*from as usize]);
+                *sum = added;
+                self.overflowed |= wrapped;
+                self.seen.mark(*to as usize);
+            }
+        }
+    }
+
+    /// The sums under a decimal type whose scale is theirs.
+    ///
+    /// # Errors
+    /// Where a sum has more digits than 128 bits have room for.
+    pub fn finish(&self, data_type: &DataType) -> Result<ArrayRef> {
+        let limit = 10_u128.pow(DIGITS_MAX);
+        if self.overflowed || self.sums.iter().any(|sum| sum.unsigned_abs() >= limit) {
+            return Err(numeric_overflow());
+        }
+        let nulls = nulls_of(&self.seen, self.sums.len());
+        Ok(decimal_array(self.sums.clone(), nulls, data_type))
+    }
+
+    pub fn of_state(array: &ArrayRef) -> DecimalSums {
+        let totals = array.as_primitive::<Decimal128Type>();
+        let seen = seen_of(totals.nulls(), totals.len());
+        DecimalSums { sums: totals.values().to_vec(), seen, overflowed: false }
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.sums.capacity() * 16 + self.seen.memory_bytes()
+    }
+}

@@ -1,0 +1,226 @@
+//! Answers are those of the model, however chunks are shared out and partial results handed on.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int32Type, Int64Type};
+use thalweg_store::{ClosedChunk, Effect, Table, TableState};
+use thalweg_types::{Result, SqlState};
+
+use super::model::{self, Answer, Value};
+use super::table::{LARGE, Random, Row, SMALL, TAG, batch, schema, table};
+use crate::{
+    Aggregation, Comparison, Key, KeyValue, Lane, Measure, Number, Operator, Partial, Predicate,
+    Width,
+};
+
+fn value(array: &ArrayRef, row: usize) -> Value {
+    if array.is_null(row) {
+        return Value::Null;
+    }
+    match array.data_type() {
+        DataType::Int32 => Value::Int(array.as_primitive::<Int32Type>().value(row).into()),
+        DataType::Int64 => Value::Int(array.as_primitive::<Int64Type>().value(row).into()),
+        DataType::Decimal128(..) => Value::Int(array.as_primitive::<Decimal128Type>().value(row)),
+        DataType::Float64 => model::float(array.as_primitive::<Float64Type>().value(row)),
+        DataType::Boolean => Value::Int(array.as_boolean().value(row).into()),
+        DataType::Utf8View => Value::Text(array.as_string_view().value(row).to_owned()),
+        other => unreachable!("no column is {other}"),
+    }
+}
+
+fn finished(partial: Partial, keys: &[Key], measures: &[(Measure, DataType)]) -> Result<Answer> {
+    let rows = partial.group_count();
+    let finished = partial.finish();
+    assert_eq!(finished.rows(), rows);
+    let keys: Vec<ArrayRef> = (0..keys.len()).map(|place| finished.key(place)).collect();
+    let measures = measures.iter().enumerate();
+    let measures = measures.map(|(place, (_, data_type))| finished.measure(place, data_type));
+    let measures = measures.collect::<Result<Vec<ArrayRef>>>()?;
+    let of = |columns: &[ArrayRef], row| columns.iter().map(|c| value(c, row)).collect();
+    let answer: Answer = (0..rows).map(|row| (of(&keys, row), of(&measures, row))).collect();
+    assert_eq!(answer.len(), rows, "each group is there once");
+    Ok(answer)
+}
+
+/// Has several find their part, hand it on in partitions as bytes, and others merge these.
+fn merged(
+    aggregation: &Arc<Aggregation>,
+    state: &TableState,
+    workers: usize,
+    partitions: usize,
+) -> Vec<Partial> {
+    let mut found: Vec<Partial> = (0..workers).map(|_| Partial::new(aggregation)).collect();
+    for (number, chunk) in state.chunks().enumerate() {
+        found[number % workers].add_chunk(&chunk).unwrap();
+    }
+    let mut merged: Vec<Partial> = (0..partitions).map(|_| Partial::new(aggregation)).collect();
+    for partial in found {
+        let batches = partial.into_batches(partitions).unwrap();
+        for (into, batch) in merged.iter_mut().zip(batches) {
+            into.absorb(&through_bytes(&batch));
+        }
+    }
+    merged
+}
+
+fn through_bytes(batch: &RecordBatch) -> RecordBatch {
+    use arrow::ipc::reader::StreamReader;
+    use arrow::ipc::writer::StreamWriter;
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    writer.write(batch).unwrap();
+    let bytes = writer.into_inner().unwrap();
+    let mut batches = StreamReader::try_new(bytes.as_slice(), None).unwrap();
+    batches.next().unwrap().unwrap()
+}
+
+#[test]
+fn answers_are_those_of_the_model() {
+    for seed in 0..60 {
+        let random = &mut Random(seed);
+        let (state, rows) = table(random);
+        for _ in 0..6 {
+            let filter = (!random.one_in(3)).then(|| model::predicate(random, 2));
+            let keys = model::keys(random);
+            let measures = model::measures(random);
+            let expected = model::answer(&rows, filter.as_ref(), &keys, &measures);
+            let columns = (0..schema().columns.len()).collect();
+            let specified = measures.iter().map(|(measure, _)| measure.clone()).collect();
+            let told = format!("seed {seed}: {filter:?} {keys:?} {measures:?}");
+            let Some(aggregation) = Aggregation::new(columns, filter, keys.clone(), specified)
+            else {
+                assert!(keys.len() > 1, "one column can always be grouped by: {told}");
+                continue;
+            };
+            let aggregation = Arc::new(aggregation);
+            let mut partial = Partial::new(&aggregation);
+            state.chunks().for_each(|chunk| partial.add_chunk(&chunk).unwrap());
+            assert_eq!(finished(partial, &keys, &measures).unwrap(), expected, "{told}");
+            let (workers, partitions) = (1 + random.below(3) as usize, random.pick(&[1, 8]));
+            let mut apart = Answer::new();
+            for partial in merged(&aggregation, &state, workers, partitions) {
+                if !keys.is_empty() || apart.is_empty() {
+                    let part = finished(partial, &keys, &measures).unwrap();
+                    for (key, values) in part {
+                        assert!(apart.insert(key, values).is_none(), "in one partition: {told}");
+                    }
+                }
+            }
+            if partitions == 1 || !keys.is_empty() {
+                assert_eq!(apart, expected, "{workers} workers, {partitions} partitions, {told}");
+            }
+        }
+    }
+}
+
+fn row(large: i64, small: i32) -> Row {
+    let tag = Some("t".to_owned());
+    Row {
+        tag,
+        name: None,
+        small: Some(small),
+        large: Some(large),
+        float: None,
+        amount: None,
+        flag: None,
+    }
+}
+
+fn table_of(chunks: &[&[Row]]) -> Arc<TableState> {
+    let (mut table, mut state) = Table::new(Arc::new(schema()));
+    for rows in chunks {
+        let mut effect = Effect::new();
+        let chunk = Arc::new(ClosedChunk::build(&schema(), &batch(rows)));
+        table.append_chunk(chunk, &mut effect).unwrap();
+        effect.publish(&mut state);
+    }
+    state
+}
+
+fn sum_of_large(state: &TableState, grouped: bool) -> Result<Value> {
+    let key = Key { value: KeyValue::Column(0), data_type: DataType::Utf8View };
+    let measure = Measure::Sum { lane: Lane::Int, number: Number::Column(1) };
+    let keys = if grouped { vec![key] } else { Vec::new() };
+    let aggregation = Aggregation::new(vec![TAG, LARGE], None, keys, vec![measure]).unwrap();
+    let mut partial = Partial::new(&Arc::new(aggregation));
+    state.chunks().for_each(|chunk| partial.add_chunk(&chunk).unwrap());
+    Ok(value(&partial.finish().measure(0, &DataType::Int64)?, 0))
+}
+
+#[test]
+fn a_sum_that_leaves_bigint_is_refused_and_one_that_comes_back_is_not() {
+    for grouped in [false, true] {
+        let away = table_of(&[&[row(i64::MAX, 0)], &[row(1, 0)]]);
+        let error = sum_of_large(&away, grouped).unwrap_err();
+        assert_eq!(error.state(), SqlState::NUMERIC_OUT_OF_RANGE);
+        let back = table_of(&[&[row(i64::MAX, 0), row(7, 0)], &[row(-9, 0)]]);
+        let expected = Value::Int(i128::from(i64::MAX) - 2);
+        assert_eq!(sum_of_large(&back, grouped).unwrap(), expected);
+        let least = table_of(&[&[row(i64::MIN, 0), row(-1, 0), row(1, 0)]]);
+        assert_eq!(sum_of_large(&least, grouped).unwrap(), Value::Int(i64::MIN.into()));
+    }
+}
+
+fn squared(filter: Option<Predicate>, state: &TableState) -> Result<()> {
+    let operands = Box::new((Number::Column(0), Number::Column(0)));
+    let number = Number::Integers { operator: Operator::Multiply, width: Width::Int4, operands };
+    let measure = Measure::Sum { lane: Lane::Int, number };
+    let aggregation = Aggregation::new(vec![SMALL], filter, Vec::new(), vec![measure]).unwrap();
+    let mut partial = Partial::new(&Arc::new(aggregation));
+    state.chunks().try_for_each(|chunk| partial.add_chunk(&chunk))
+}
+
+#[test]
+fn only_wanted_rows_can_leave_their_type() {
+    let state = table_of(&[&[row(0, 3), row(0, 46_341), row(0, 46_340)]]);
+    let error = squared(None, &state).unwrap_err();
+    assert_eq!(error.to_string(), "integer out of range");
+    let small = |constant| Predicate::Compare {
+        lane: Lane::Int,
+        comparison: Comparison::LessOrEqual,
+        operands: Box::new((Number::Column(0), Number::Int(constant))),
+    };
+    squared(Some(small(46_340)), &state).unwrap();
+    assert!(squared(Some(small(46_341)), &state).is_err());
+}
+
+#[test]
+fn chunks_that_cannot_matter_are_not_read() {
+    let rows: Vec<Vec<Row>> =
+        (0..4).map(|chunk| (0..10).map(|n| row(0, chunk * 100 + n)).collect()).collect();
+    let rows: Vec<&[Row]> = rows.iter().map(Vec::as_slice).collect();
+    let state = table_of(&rows);
+    let equal = |value| Predicate::Compare {
+        lane: Lane::Int,
+        comparison: Comparison::Equal,
+        operands: Box::new((Number::Int(value), Number::Column(0))),
+    };
+    let filter = Predicate::Or(vec![equal(105), equal(399)]);
+    let aggregation =
+        Aggregation::new(vec![SMALL], Some(filter), Vec::new(), vec![Measure::Rows]).unwrap();
+    let mut partial = Partial::new(&Arc::new(aggregation));
+    state.chunks().for_each(|chunk| partial.add_chunk(&chunk).unwrap());
+    let statistics = partial.statistics();
+    assert_eq!((statistics.chunks_read, statistics.chunks_pruned), (1, 3));
+    assert_eq!(statistics.rows_read, 10);
+    let counted = partial.finish().measure(0, &DataType::Int64).unwrap();
+    assert_eq!(value(&counted, 0), Value::Int(1));
+}
+
+#[test]
+fn a_group_of_three_aggregates_takes_32_bytes() {
+    let rows: Vec<Row> = (0..60_000).map(|n| row(n * 7_919 % 1_000_003, 1)).collect();
+    let state = table_of(&[&rows]);
+    let key = Key { value: KeyValue::Column(0), data_type: DataType::Int64 };
+    let sum = Measure::Sum { lane: Lane::Int, number: Number::Column(1) };
+    let number = Number::Column(1);
+    let least = Measure::Extreme { lane: Lane::Int, number, greatest: false };
+    let measures = vec![Measure::Rows, sum, least];
+    let aggregation = Aggregation::new(vec![LARGE, SMALL], None, vec![key], measures).unwrap();
+    let mut partial = Partial::new(&Arc::new(aggregation));
+    state.chunks().for_each(|chunk| partial.add_chunk(&chunk).unwrap());
+    let groups = partial.group_count();
+    assert_eq!(groups, 60_000);
+    // Vectors have room for twice as many at most; an entry of the index takes five bytes.
+    assert!(partial.memory_bytes() <= groups * 2 * (32 + 5));
+}

@@ -1,0 +1,5 @@
+//! Aggregations against a model that looks at one row after the other.
+
+mod answers;
+mod model;
+mod table;

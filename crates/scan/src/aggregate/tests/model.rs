@@ -1,0 +1,259 @@
+//! Questions, and their answers found the slow way.
+
+use std::collections::BTreeMap;
+
+use arrow::datatypes::DataType;
+
+use super::table::{AMOUNT, FLAG, FLOAT, LARGE, NAME, Random, Row, SMALL, TAG};
+use crate::aggregate::floats::{canonical, comparable};
+use crate::{
+    Comparison, Key, KeyValue, Lane, Measure, Number, Operator, Predicate, TextTest, Width,
+};
+
+/// A value that compares as PostgreSQL's do, NULL last.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Value {
+    Text(String),
+    Int(i128),
+    /// By its order.
+    Float(i64),
+    Null,
+}
+
+pub type Answer = BTreeMap<Vec<Value>, Vec<Value>>;
+
+const COMPARISONS: [Comparison; 6] = [
+    Comparison::Equal,
+    Comparison::NotEqual,
+    Comparison::Less,
+    Comparison::LessOrEqual,
+    Comparison::Greater,
+    Comparison::GreaterOrEqual,
+];
+
+pub fn predicate(random: &mut Random, depth: u32) -> Predicate {
+    let comparison = random.pick(&COMPARISONS);
+    let numbers = |lane, left, right| Predicate::Compare {
+        lane,
+        comparison,
+        operands: Box::new((left, right)),
+    };
+    match random.below(if depth == 0 { 8 } else { 10 }) {
+        0 => numbers(Lane::Int, Number::Column(SMALL), Number::Int(random.below(9) as i64 - 3)),
+        1 => numbers(Lane::Int, Number::Int(random.below(900) as i64), Number::Column(LARGE)),
+        2 => {
+            let constant = random.pick(&[0.0, -0.0, 5.25, f64::NAN, -9.5]);
+            numbers(Lane::Float, Number::Column(FLOAT), Number::Float(constant))
+        }
+        3 => numbers(Lane::Decimal, Number::Column(AMOUNT), Number::Decimal(12_345)),
+        4 => {
+            let test = TextTest::Compare(comparison, format!("t{}", random.below(9)));
+            Predicate::Text { column: TAG, test }
+        }
+        5 => {
+            let list = ["t1", "t3", "a name"].map(str::to_owned).into();
+            let column = random.pick(&[TAG, NAME]);
+            Predicate::Text { column, test: TextTest::Among { list, inside: random.one_in(2) } }
+        }
+        6 => Predicate::IsNull {
+            column: random.pick(&[TAG, SMALL, FLOAT, FLAG]),
+            null: random.one_in(2),
+        },
+        7 => {
+            let number = Number::Column(SMALL);
+            Predicate::Among { number, list: vec![-2, 0, 1, 77], inside: random.one_in(2) }
+        }
+        8 => Predicate::And(vec![predicate(random, depth - 1), predicate(random, depth - 1)]),
+        _ => Predicate::Or(vec![predicate(random, depth - 1), predicate(random, depth - 1)]),
+    }
+}
+
+/// `small + 3 * small`, which stays far within `bigint`.
+fn small_sum() -> Number {
+    let operands = Box::new((Number::Int(3), Number::Column(SMALL)));
+    let tripled = Number::Integers { operator: Operator::Multiply, width: Width::Int8, operands };
+    let operands = Box::new((Number::Column(SMALL), tripled));
+    Number::Integers { operator: Operator::Add, width: Width::Int8, operands }
+}
+
+/// `amount * (1.00 - amount)` in units of its last digit.
+fn amount_product() -> Number {
+    let operands = Box::new((Number::Decimal(100), Number::Column(AMOUNT)));
+    let rest = Number::Decimals { operator: Operator::Subtract, operands };
+    let operands = Box::new((Number::Column(AMOUNT), rest));
+    Number::Decimals { operator: Operator::Multiply, operands }
+}
+
+pub fn measures(random: &mut Random) -> Vec<(Measure, DataType)> {
+    let decimal = |scale| DataType::Decimal128(38, scale);
+    let sum = |lane, number| Measure::Sum { lane, number };
+    let mut all = vec![
+        (Measure::Rows, DataType::Int64),
+        (Measure::Count { column: NAME }, DataType::Int64),
+        (Measure::Count { column: SMALL }, DataType::Int64),
+        (sum(Lane::Int, Number::Column(SMALL)), DataType::Int64),
+        (sum(Lane::Int, Number::Column(LARGE)), decimal(0)),
+        (sum(Lane::Int, small_sum()), DataType::Int64),
+        (sum(Lane::Decimal, Number::Column(AMOUNT)), decimal(2)),
+        (sum(Lane::Decimal, amount_product()), decimal(4)),
+    ];
+    for greatest in [false, true] {
+        let extreme = |lane, number| Measure::Extreme { lane, number, greatest };
+        all.push((extreme(Lane::Int, Number::Column(LARGE)), DataType::Int64));
+        all.push((extreme(Lane::Int, Number::Column(SMALL)), DataType::Int32));
+        all.push((extreme(Lane::Float, Number::Column(FLOAT)), DataType::Float64));
+        all.push((extreme(Lane::Decimal, Number::Column(AMOUNT)), DataType::Decimal128(15, 2)));
+        all.push((Measure::TextExtreme { column: NAME, greatest }, DataType::Utf8View));
+        all.push((Measure::TextExtreme { column: TAG, greatest }, DataType::Utf8View));
+    }
+    all.retain(|_| random.one_in(3));
+    all
+}
+
+pub fn keys(random: &mut Random) -> Vec<Key> {
+    let columns = [
+        (TAG, DataType::Utf8View),
+        (NAME, DataType::Utf8View),
+        (SMALL, DataType::Int32),
+        (LARGE, DataType::Int64),
+        (FLOAT, DataType::Float64),
+        (AMOUNT, DataType::Decimal128(15, 2)),
+        (FLAG, DataType::Boolean),
+    ];
+    let mut keys = Vec::new();
+    for _ in 0..random.below(4) {
+        let (column, data_type) = random.pick(&columns);
+        keys.push(Key { value: KeyValue::Column(column), data_type });
+    }
+    if random.one_in(5) {
+        keys.push(Key { value: KeyValue::Int(small_sum()), data_type: DataType::Int64 });
+    }
+    keys
+}
+
+fn column(row: &Row, column: usize) -> Value {
+    let text = |text: &Option<String>| text.clone().map_or(Value::Null, Value::Text);
+    let int = |int: Option<i128>| int.map_or(Value::Null, Value::Int);
+    match column {
+        TAG => text(&row.tag),
+        NAME => text(&row.name),
+        SMALL => int(row.small.map(i128::from)),
+        LARGE => int(row.large.map(i128::from)),
+        FLOAT => row.float.map_or(Value::Null, |float| Value::Float(comparable(float))),
+        AMOUNT => int(row.amount),
+        FLAG => int(row.flag.map(i128::from)),
+        _ => unreachable!("there are seven columns"),
+    }
+}
+
+fn number(row: &Row, number: &Number) -> Value {
+    match number {
+        Number::Column(place) => column(row, *place),
+        Number::Int(value) => Value::Int((*value).into()),
+        Number::Float(value) => Value::Float(comparable(*value)),
+        Number::Decimal(value) => Value::Int(*value),
+        Number::Integers { operator, operands, .. } | Number::Decimals { operator, operands } => {
+            match (self::number(row, &operands.0), self::number(row, &operands.1)) {
+                (Value::Int(left), Value::Int(right)) => Value::Int(match operator {
+                    Operator::Add => left + right,
+                    Operator::Subtract => left - right,
+                    Operator::Multiply => left * right,
+                }),
+                _ => Value::Null,
+            }
+        }
+        other => unreachable!("{other:?} is not asked for"),
+    }
+}
+
+fn holds<T: PartialOrd>(comparison: Comparison, left: T, right: T) -> bool {
+    match comparison {
+        Comparison::Equal => left == right,
+        Comparison::NotEqual => left != right,
+        Comparison::Less => left < right,
+        Comparison::LessOrEqual => left <= right,
+        Comparison::Greater => left > right,
+        Comparison::GreaterOrEqual => left >= right,
+    }
+}
+
+fn is_true(row: &Row, predicate: &Predicate) -> bool {
+    match predicate {
+        Predicate::And(parts) => parts.iter().all(|part| is_true(row, part)),
+        Predicate::Or(parts) => parts.iter().any(|part| is_true(row, part)),
+        Predicate::Compare { comparison, operands, .. } => {
+            let (left, right) = (number(row, &operands.0), number(row, &operands.1));
+            left != Value::Null && right != Value::Null && holds(*comparison, left, right)
+        }
+        Predicate::Among { number: of, list, inside } => match number(row, of) {
+            Value::Int(value) => list.iter().any(|one| i128::from(*one) == value) == *inside,
+            _ => false,
+        },
+        Predicate::Text { column: place, test } => match (column(row, *place), test) {
+            (Value::Text(text), TextTest::Compare(comparison, constant)) => {
+                holds(*comparison, text.as_str(), constant.as_str())
+            }
+            (Value::Text(text), TextTest::Among { list, inside }) => {
+                list.contains(&text) == *inside
+            }
+            _ => false,
+        },
+        Predicate::IsNull { column: place, null } => (column(row, *place) == Value::Null) == *null,
+        Predicate::Always(answer) => *answer,
+    }
+}
+
+fn measure(rows: &[&Row], measure: &Measure) -> Value {
+    let extreme = |values: &mut dyn Iterator<Item = Value>, greatest: bool| {
+        let known = values.filter(|value| *value != Value::Null);
+        if greatest { known.max() } else { known.min() }.unwrap_or(Value::Null)
+    };
+    match measure {
+        Measure::Rows => Value::Int(rows.len() as i128),
+        Measure::Count { column: place } => {
+            let known = rows.iter().filter(|row| column(row, *place) != Value::Null);
+            Value::Int(known.count() as i128)
+        }
+        Measure::Sum { number: of, .. } => {
+            let values = rows.iter().filter_map(|row| match number(row, of) {
+                Value::Int(value) => Some(value),
+                _ => None,
+            });
+            values.reduce(|sum, value| sum + value).map_or(Value::Null, Value::Int)
+        }
+        Measure::Extreme { number: of, greatest, .. } => {
+            extreme(&mut rows.iter().map(|row| number(row, of)), *greatest)
+        }
+        Measure::TextExtreme { column: place, greatest } => {
+            extreme(&mut rows.iter().map(|row| column(row, *place)), *greatest)
+        }
+    }
+}
+
+pub fn answer(
+    rows: &[Row],
+    filter: Option<&Predicate>,
+    keys: &[Key],
+    measures: &[(Measure, DataType)],
+) -> Answer {
+    let mut groups: BTreeMap<Vec<Value>, Vec<&Row>> = BTreeMap::new();
+    if keys.is_empty() {
+        groups.insert(Vec::new(), Vec::new());
+    }
+    for row in rows.iter().filter(|row| filter.is_none_or(|filter| is_true(row, filter))) {
+        let key = keys.iter().map(|key| match &key.value {
+            KeyValue::Column(place) => column(row, *place),
+            KeyValue::Int(of) => number(row, of),
+        });
+        groups.entry(key.collect()).or_default().push(row);
+    }
+    let answers = groups
+        .into_iter()
+        .map(|(key, rows)| (key, measures.iter().map(|(of, _)| measure(&rows, of)).collect()));
+    answers.collect()
+}
+
+/// A float as the model compares it.
+pub fn float(value: f64) -> Value {
+    Value::Float(comparable(canonical(value)))
+}

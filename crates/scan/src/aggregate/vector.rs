@@ -1,0 +1,167 @@
+//! The values of one expression for the rows of one block.
+
+use std::borrow::Cow;
+
+use arrow::buffer::NullBuffer;
+
+/// How many rows are worked on at once: what belongs to them stays in the nearest caches.
+pub(crate) const BLOCK_ROWS: usize = 4096;
+
+pub(crate) enum Values<'a, T> {
+    Slice(&'a [T]),
+    Owned(Vec<T>),
+    Constant(T),
+}
+
+impl<T: Copy> Values<'_, T> {
+    /// A value for each of `rows` rows.
+    pub fn slice(&self, rows: usize) -> Cow<'_, [T]> {
+        match self {
+            Values::Slice(values) => Cow::Borrowed(values),
+            Values::Owned(values) => Cow::Borrowed(values),
+            Values::Constant(value) => Cow::Owned(vec![*value; rows]),
+        }
+    }
+
+    pub fn map<R>(&self, convert: impl Fn(T) -> R) -> Values<'static, R> {
+        match self {
+            Values::Slice(values) => Values::Owned(values.iter().map(|v| convert(*v)).collect()),
+            Values::Owned(values) => Values::Owned(values.iter().map(|v| convert(*v)).collect()),
+            Values::Constant(value) => Values::Constant(convert(*value)),
+        }
+    }
+
+    pub fn get(&self, row: usize) -> T {
+        match self {
+            Values::Slice(values) => values[row],
+            Values::Owned(values) => values[row],
+            Values::Constant(value) => *value,
+        }
+    }
+
+    /// Combines the values of two expressions row by row.
+    pub fn zip<R>(
+        &self,
+        other: &Values<'_, T>,
+        mut combine: impl FnMut(T, T) -> R,
+    ) -> Values<'static, R> {
+        match (self, other) {
+            (Values::Constant(left), Values::Constant(right)) => {
+                Values::Constant(combine(*left, *right))
+            }
+            (Values::Constant(left), right) => {
+                Values::Owned(right.known().iter().map(|right| combine(*left, *right)).collect())
+            }
+            (left, Values::Constant(right)) => {
+                Values::Owned(left.known().iter().map(|left| combine(*left, *right)).collect())
+            }
+            (left, right) => {
+                let pairs = left.known().iter().zip(right.known());
+                Values::Owned(pairs.map(|(left, right)| combine(*left, *right)).collect())
+            }
+        }
+    }
+
+    /// The values one by one, which a constant does not have.
+    fn known(&self) -> &[T] {
+        match self {
+            Values::Slice(values) => values,
+            Values::Owned(values) => values,
+            Values::Constant(_) => unreachable!("constants are told apart before"),
+        }
+    }
+}
+
+/// Values, and which of them are NULL. What lies under a NULL is nobody's value.
+pub(crate) struct Vector<'a, T> {
+    pub values: Values<'a, T>,
+    pub nulls: Option<NullBuffer>,
+}
+
+impl<T: Copy> Vector<'_, T> {
+    pub fn constant(value: T) -> Vector<'static, T> {
+        Vector { values: Values::Constant(value), nulls: None }
+    }
+
+    pub fn map<R>(&self, convert: impl Fn(T) -> R) -> Vector<'static, R> {
+        Vector { values: self.values.map(convert), nulls: self.nulls.clone() }
+    }
+
+    pub fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+    }
+}
+
+/// Which rows of a block are still wanted: a 1 for each that is.
+pub(crate) struct Mask(pub Vec<u8>);
+
+impl Mask {
+    pub fn all(rows: usize) -> Mask {
+        Mask(vec![1; rows])
+    }
+
+    pub fn is_wanted(&self, row: usize) -> bool {
+        self.0[row] == 1
+    }
+
+    pub fn clear(&mut self) {
+        self.0.fill(0);
+    }
+
+    /// Keeps the rows that are not NULL, or those that are.
+    pub fn keep_nulls(&mut self, nulls: Option<&NullBuffer>, are_null: bool) {
+        match nulls {
+            None if are_null => self.clear(),
+            None => {}
+            Some(nulls) => {
+                let bits = nulls.inner().iter();
+                self.0.iter_mut().zip(bits).for_each(|(kept, valid)| {
+                    *kept &= u8::from(valid != are_null);
+                });
+            }
+        }
+    }
+
+    /// The places of the wanted rows.
+    pub fn places(&self) -> Vec<u16> {
+        let mut places = vec![0; self.0.len() + 1];
+        let mut count = 0;
+        for (row, wanted) in self.0.iter().enumerate() {
+            // Written always, kept only where wanted: no branch to mispredict.
+            places[count] = row as u16;
+            count += usize::from(*wanted);
+        }
+        places.truncate(count);
+        places
+    }
+
+    pub fn count(&self) -> usize {
+        crate::simd::widest(|| {
+            self.0.chunks(128).map(|some| usize::from(some.iter().sum::<u8>())).sum()
+        })
+    }
+}
+
+/// The wanted rows of a block.
+#[derive(Clone, Copy)]
+pub(crate) enum Rows<'a> {
+    All(usize),
+    Some(&'a [u16]),
+}
+
+impl Rows<'_> {
+    pub fn count(&self) -> usize {
+        match self {
+            Rows::All(rows) => *rows,
+            Rows::Some(places) => places.len(),
+        }
+    }
+
+    #[inline(always)]
+    pub fn each(&self, mut visit: impl FnMut(usize)) {
+        match self {
+            Rows::All(rows) => (0..*rows).for_each(visit),
+            Rows::Some(places) => places.iter().for_each(|row| visit(usize::from(*row))),
+        }
+    }
+}
