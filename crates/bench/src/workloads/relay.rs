@@ -12,9 +12,9 @@ use super::Workload;
 use crate::context::Context;
 use crate::errors::while_doing;
 use crate::finding::{Finding, Findings, Unit, Wanted};
-use crate::machine;
 use crate::nodes::{BARE, BareClient, Format, MESSAGE_ROWS, NodeProcess, RowsWanted, local};
 use crate::samples::Samples;
+use crate::{counters, machine};
 
 pub const WORKLOAD: Workload = Workload {
     name: "relay",
@@ -84,11 +84,11 @@ async fn compare(
         for (gateway, measured) in gateways.iter().zip(&mut all) {
             let process = gateway.process.process();
             machine::forget_peak_of(process)?;
-            let before = machine::cpu_seconds_of(process)?;
+            let before = counters::cpu_seconds_of(process)?;
             let (seconds, (rows, bytes)) = context.timed(fetch(client, gateway, ALL_BYTES)).await?;
             // The first round warms up.
             if round > 0 {
-                let cpu = machine::cpu_seconds_of(process)? - before;
+                let cpu = counters::cpu_seconds_of(process)? - before;
                 measured.rates.push(rows as f64 / seconds);
                 measured.cpu.push(cpu * 1e9 / bytes as f64);
                 measured.memory.push(machine::peak_bytes_of(process)? as f64 / 1_048_576.0);

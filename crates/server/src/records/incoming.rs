@@ -10,8 +10,9 @@ use thalweg_types::{Error, Result, SqlState};
 use super::values::malformed;
 use crate::grpc::Upload;
 
-/// From so many bytes on a group is large enough: the next read begins another one.
-const GROUP_BYTES: usize = 1 << 20;
+/// From so many bytes on a group is large enough: the next read begins another one. Those of other
+/// streams get their turn in between.
+const GROUP_BYTES: usize = 256 << 10;
 
 /// Something that takes messages in.
 pub(super) trait Reader {

@@ -11,6 +11,10 @@ const BYTES_A_BYTE: usize = 4;
 /// The part of all memory that one stream may hold.
 const STREAMS_MIN: usize = 8;
 
+/// So many bytes of one stream keep the stages busy while the disk syncs. More of them would only
+/// make others wait longer: whoever comes next is served behind all that are there.
+const WAITING_BYTES: usize = 1 << 20;
+
 /// Memory that is given out in bytes, first come, first served.
 #[derive(Clone)]
 pub(super) struct Memory {
@@ -40,6 +44,6 @@ impl Memory {
 
     /// Whether a stream that waits for so many bytes of requests to be written may read more.
     pub(super) fn may_read(&self, waiting_bytes: usize) -> bool {
-        waiting_bytes.saturating_mul(BYTES_A_BYTE) < self.bytes / STREAMS_MIN
+        waiting_bytes < WAITING_BYTES.min(self.bytes / STREAMS_MIN / BYTES_A_BYTE).max(1)
     }
 }
