@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use thalweg_types::DataType;
 
 use super::{numeric, temporal};
+use crate::common_type;
 use crate::types::arrow_type;
 
 /// What matters about an operand's type.
@@ -114,7 +115,8 @@ fn compared_interval(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<RawBinary
     Some(RawBinaryExpr { op: raw.op.clone(), left, right })
 }
 
-/// `real` beside a number of another kind: PostgreSQL takes both as `double precision`.
+/// Numbers of several kinds of which one is of floating point. Both are `double precision` then,
+/// also where the plan is never analyzed, as that of a check is not.
 fn in_double_precision(raw: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
     use BinaryOperator::{Divide, Eq, Gt, GtEq, Lt, LtEq, Minus, Multiply, NotEq, Plus};
     let takes_numbers =
@@ -122,12 +124,9 @@ fn in_double_precision(raw: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
     let (Ok(left), Ok(right)) = (raw.left.get_type(schema), raw.right.get_type(schema)) else {
         return raw;
     };
-    let is_other = |given: &ArrowType| given.is_integer() || given.is_decimal();
-    match (&left, &right) {
-        (ArrowType::Float32, other) | (other, ArrowType::Float32)
-            if takes_numbers && is_other(other) =>
-        {
-            let double = |operand| cast(operand, ArrowType::Float64);
+    match common_type::compared(&[left, right]) {
+        Some(target) if takes_numbers => {
+            let double = |operand| cast(operand, target.clone());
             RawBinaryExpr { op: raw.op, left: double(raw.left), right: double(raw.right) }
         }
         _ => raw,

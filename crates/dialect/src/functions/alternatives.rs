@@ -1,25 +1,44 @@
-//! `coalesce`, which takes a literal beside arrays: `coalesce(tags, '{}')`.
+//! Functions that give one of their arguments: `coalesce`, `greatest`, `least` and `nullif`.
 
+use std::hash::Hash;
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
+use arrow::compute::{cast, kernels::cmp, nullif};
 use arrow::datatypes::{DataType as ArrowType, FieldRef};
-use datafusion::common::Result as PlanResult;
+use datafusion::common::{Result as PlanResult, exec_err};
 use datafusion::functions::core::coalesce::CoalesceFunc;
+use datafusion::functions::core::greatest::GreatestFunc;
+use datafusion::functions::core::least::LeastFunc;
+use datafusion::functions::core::nullif::NullIfFunc;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::type_coercion::binary::{comparison_coercion, type_union_resolution};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use thalweg_types::DataType;
 
+use crate::common_type;
 use crate::types::from_field;
 
-/// DataFusion's own in everything but the types that it takes.
-#[derive(Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Coalesce {
-    inner: CoalesceFunc,
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    vec![
+        Arc::new(ScalarUDF::from(Alternatives::<CoalesceFunc>::default())),
+        Arc::new(ScalarUDF::from(Alternatives::<GreatestFunc>::default())),
+        Arc::new(ScalarUDF::from(Alternatives::<LeastFunc>::default())),
+        Arc::new(ScalarUDF::from(NullIf::default())),
+    ]
 }
 
-impl ScalarUDFImpl for Coalesce {
+/// DataFusion's own function in everything but the types that it takes: arrays beside a literal, as
+/// in `coalesce(tags, '{}')`, and numbers beside those of floating point.
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
+struct Alternatives<F> {
+    inner: F,
+}
+
+impl<F: ScalarUDFImpl + Eq + Hash> ScalarUDFImpl for Alternatives<F> {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -64,8 +83,13 @@ impl ScalarUDFImpl for Coalesce {
         self.inner.short_circuits()
     }
 
-    /// Literals, which are `Utf8` where columns of text are not, become arrays like the others.
+    /// Literals, which are `Utf8` where columns of text are not, become what the others are.
     fn coerce_types(&self, arg_types: &[ArrowType]) -> PlanResult<Vec<ArrowType>> {
+        let known: Vec<ArrowType> =
+            arg_types.iter().filter(|given| **given != ArrowType::Utf8).cloned().collect();
+        if let Some(number) = common_type::chosen(&known) {
+            return Ok(vec![number; arg_types.len()]);
+        }
         let list = arg_types.iter().find(|given| matches!(given, ArrowType::List(_)));
         if let Some(list) = list {
             let fits = |given: &ArrowType| {
@@ -76,5 +100,92 @@ impl ScalarUDFImpl for Coalesce {
             }
         }
         self.inner.coerce_types(arg_types)
+    }
+}
+
+/// `nullif`: its first argument as it is, unless comparing takes it for a number of another kind.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct NullIf {
+    signature: Signature,
+    same: NullIfFunc,
+}
+
+impl Default for NullIf {
+    fn default() -> NullIf {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        NullIf { signature, same: NullIfFunc::default() }
+    }
+}
+
+impl ScalarUDFImpl for NullIf {
+    fn name(&self) -> &str {
+        "nullif"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
+        match arg_types {
+            [first, _] => Ok(first.clone()),
+            _ => exec_err!("nullif takes two arguments"),
+        }
+    }
+
+    /// What the first argument is beyond its Arrow type, as JSON is, the result is too.
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
+        match args.arg_fields {
+            [first, _] => {
+                Ok(Arc::new(first.as_ref().clone().with_name(self.name()).with_nullable(true)))
+            }
+            _ => exec_err!("nullif takes two arguments"),
+        }
+    }
+
+    fn coerce_types(&self, arg_types: &[ArrowType]) -> PlanResult<Vec<ArrowType>> {
+        let [first, second] = arg_types else { return exec_err!("nullif takes two arguments") };
+        if first.is_numeric() && second.is_numeric() {
+            return Ok(vec![kept(first, second), second.clone()]);
+        }
+        match comparison_coercion(first, second) {
+            Some(common) => Ok(vec![common.clone(), common]),
+            None => exec_err!("nullif cannot compare {first} and {second}"),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        let types: Vec<ArrowType> = args.args.iter().map(ColumnarValue::data_type).collect();
+        let [first, second] = types.as_slice() else {
+            return exec_err!("nullif takes two arguments");
+        };
+        if first == second {
+            return self.same.invoke_with_args(args);
+        }
+        let common = common_type::of_numbers(&types);
+        let Some(common) = common.map(|chosen| common_type::compared(&types).unwrap_or(chosen))
+        else {
+            return exec_err!("nullif cannot compare {first} and {second}");
+        };
+        let columns = args
+            .args
+            .into_iter()
+            .map(|argument| argument.into_array(args.number_rows))
+            .collect::<PlanResult<Vec<ArrayRef>>>()?;
+        let equal = cmp::eq(&cast(&columns[0], &common)?, &cast(&columns[1], &common)?)?;
+        Ok(ColumnarValue::Array(nullif(&columns[0], &equal)?))
+    }
+}
+
+/// The type that the first of two numbers has once the operator for both of them is found.
+fn kept(first: &ArrowType, second: &ArrowType) -> ArrowType {
+    let (is_float, wins) = (first.is_floating(), second.is_floating());
+    match (first, second) {
+        _ if is_float => first.clone(),
+        _ if wins => ArrowType::Float64,
+        (integer, decimal) if integer.is_integer() && decimal.is_decimal() => {
+            type_union_resolution(&[first.clone(), second.clone()]).unwrap_or(first.clone())
+        }
+        _ => first.clone(),
     }
 }
