@@ -47,7 +47,7 @@ use unnest::UnnestSubqueries;
 pub(crate) use case_results::CaseResults;
 pub(crate) use integers::IntegerLiterals;
 pub use limits::check_columns;
-pub use names::output_name;
+pub use names::{output_name, without_marks};
 use relations::Relations;
 pub use relations::{Tables, tables_of};
 
