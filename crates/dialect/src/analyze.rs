@@ -107,8 +107,8 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
 }
 
-/// `IS TRUE` and its like, as what DataFusion makes of them when the plan is run: it says of the one
-/// that it is never NULL, of the other that it may be, and refuses plans whose halves disagree.
+/// `IS TRUE` and its like, as what DataFusion makes of them when the plan is run: it says of the
+/// one that it is never NULL, of the other that it may be, and refuses plans that say both.
 fn truth_test(expr: &Expr) -> Option<Expr> {
     let beside = |operand: &Expr, op, value| {
         let value = Expr::Literal(ScalarValue::Boolean(Some(value)), None);

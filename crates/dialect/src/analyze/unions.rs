@@ -44,9 +44,12 @@ impl AnalyzerRule for UnionTypes {
 }
 
 fn match_union(mut union: Union) -> PlanResult<Transformed<LogicalPlan>> {
-    let changed = match_types("UNION", &mut union.inputs)?;
-    let plan = LogicalPlan::Union(union);
-    Ok(if changed { Transformed::yes(plan) } else { Transformed::no(plan) })
+    if !match_types("UNION", &mut union.inputs)? {
+        return Ok(Transformed::no(LogicalPlan::Union(union)));
+    }
+    // Its schema goes with it: that of a union is kept where others are computed again.
+    let union = Union::try_new_with_loose_types(union.inputs)?;
+    Ok(Transformed::yes(LogicalPlan::Union(union)))
 }
 
 /// Only `INTERSECT` and `EXCEPT` join on all columns with NULL equal to NULL.

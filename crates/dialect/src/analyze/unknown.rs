@@ -109,7 +109,11 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         }
         Expr::ScalarFunction(call) if takes_alternatives(&call) => {
             let ScalarFunction { func, args } = call;
-            let (args, changed) = unified(args, schema)?;
+            // `nullif` gives its first argument, whatever number that is compared with.
+            let (args, changed) = match func.name() {
+                "nullif" => with_typed_literals(args, schema)?,
+                _ => unified(args, schema)?,
+            };
             let call = Expr::ScalarFunction(ScalarFunction { func, args });
             Ok(if changed { Transformed::yes(call) } else { Transformed::no(call) })
         }
@@ -221,7 +225,10 @@ fn compared(
             Err(no_operator(&left, op, &right, schema))
         }
         (false, false) => match common_type::compared(&[first, second]) {
-            Some(target) => Ok((cast(left, target.clone()), cast(right, target), true)),
+            Some(target) => {
+                let left = common_type::cast_to(left, &target, schema)?;
+                Ok((left, common_type::cast_to(right, &target, schema)?, true))
+            }
             None => Ok((left, right, false)),
         },
         _ => Ok((left, right, false)),
@@ -343,12 +350,15 @@ fn alternatives(case: Case, schema: &DFSchema) -> PlanResult<Transformed<Expr>> 
     Ok(if changed { Transformed::yes(case) } else { Transformed::no(case) })
 }
 
-/// Literals get the type of the first value that has one, or the common one of numbers.
+/// Numbers get their common type, literals that of the first value that has one.
 fn unified(values: Vec<Expr>, schema: &DFSchema) -> PlanResult<(Vec<Expr>, bool)> {
-    let (values, settled) = common_numbers(values, schema, common_type::chosen)?;
-    if settled {
-        return Ok((values, true));
+    match common_numbers(values, schema, common_type::chosen)? {
+        (values, true) => Ok((values, true)),
+        (values, false) => with_typed_literals(values, schema),
     }
+}
+
+fn with_typed_literals(values: Vec<Expr>, schema: &DFSchema) -> PlanResult<(Vec<Expr>, bool)> {
     let known = values.iter().filter(|value| !is_unknown(value));
     let mut types = known.filter_map(|value| value.get_type(schema).ok());
     let Some(target) = types.find(|known| *known != ArrowType::Null).filter(wants_type) else {

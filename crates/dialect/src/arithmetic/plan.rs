@@ -124,13 +124,16 @@ fn in_double_precision(raw: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
     let (Ok(left), Ok(right)) = (raw.left.get_type(schema), raw.right.get_type(schema)) else {
         return raw;
     };
-    match common_type::compared(&[left, right]) {
-        Some(target) if takes_numbers => {
-            let double = |operand| cast(operand, target.clone());
-            RawBinaryExpr { op: raw.op, left: double(raw.left), right: double(raw.right) }
-        }
-        _ => raw,
+    let Some(target) = common_type::compared(&[left.clone(), right.clone()]) else { return raw };
+    if !takes_numbers {
+        return raw;
     }
+    let double = |operand, given: ArrowType| match given == target {
+        true => operand,
+        false => cast(operand, target.clone()),
+    };
+    let (left, right) = (double(raw.left, left), double(raw.right, right));
+    RawBinaryExpr { op: raw.op, left, right }
 }
 
 struct Operand {

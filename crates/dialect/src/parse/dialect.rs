@@ -6,7 +6,8 @@
 //! - A sign binds tighter than `^`: `-2 ^ 2` is 4.
 //! - Literals on lines of their own are one literal.
 //! - `BETWEEN SYMMETRIC` is unknown to it.
-//! - `IS DISTINCT FROM` binds as `IS` does: the parser would read all that follows as its right side.
+//! - `IS DISTINCT FROM` binds as `IS` does: the parser would read all that follows as its right
+//!   side.
 //! - Behind `TO PUBLIC` the parser takes every other role for everybody, too.
 //!
 //! Everything else is passed on.

@@ -64,8 +64,8 @@ pub(super) fn stray(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
     None
 }
 
-/// The first of the numbers like `0x1F`, which the tokenizer takes for `x'1F'`: as long as what they
-/// hold and the `0x`, where that has a letter and two quotes.
+/// The first of the numbers like `0x1F`, which the tokenizer takes for `x'1F'`: as long as what
+/// they hold and the `0x`, where that has a letter and two quotes.
 pub(super) fn hexadecimal(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
     tokens.iter().find(|token| match &token.token {
         Token::HexStringLiteral(digits) => {

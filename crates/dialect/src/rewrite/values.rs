@@ -2,11 +2,10 @@
 //!
 //! DataFusion refuses a column that has numbers in one row and quotes in the next. The quoted
 //! literals get the type that the column's other rows show; so do NULLs beside a type that is
-//! named, which DataFusion would take for values of no such type, and numbers beside one of floating
-//! point, which it would make a `numeric` of.
+//! named, which DataFusion would take for values of no such type, and numbers beside one of
+//! floating point, which it would make a `numeric` of.
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, UnaryOperator, Value, Values};
-
 use thalweg_types::DataType as ColumnType;
 
 use super::build::{call, cast};

@@ -117,8 +117,8 @@ async fn table_as(
 }
 
 /// # Errors
-/// Where the view that is replaced has a column that the new one has not, or has otherwise: who reads
-/// the view may rely on it.
+/// Where the view that is replaced has a column that the new one has not, or has otherwise: who
+/// reads the view may rely on it.
 async fn keeps_columns(
     execution: &Execution<'_>,
     view: &QualifiedName,

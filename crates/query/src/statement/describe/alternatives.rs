@@ -67,10 +67,8 @@ fn asked_case(
         let conditions = conditions.iter().map(|when| &when.condition);
         Group::of(std::iter::once(operand).chain(conditions).collect())?.compared()
     });
-    let results = conditions.iter().map(|when| &when.result).chain(else_result).collect();
-    let results = Group::of(results);
-    let value = results.as_ref().and_then(Group::common);
-    let compared = results.as_ref().and_then(Group::compared);
+    let results = || conditions.iter().map(|when| &when.result).chain(else_result);
+    let compared = Group::of(results().collect()).and_then(|group| group.compared());
     if tested.is_none() && compared.is_none() {
         return None;
     }
@@ -83,8 +81,8 @@ fn asked_case(
         (None, None) => conditions.iter().map(|when| when.condition.clone()).collect(),
     };
     tests.extend(compared);
-    let value = value.or_else(|| Some(conditions.first()?.result.clone()));
-    Some(chosen(tests, value))
+    let others: Vec<Expr> = results().filter(|result| !is_parameter(result)).cloned().collect();
+    Some(chosen(tests, any_of(&others)))
 }
 
 /// The arguments of a call that are values of one type.
@@ -120,13 +118,7 @@ impl Group {
 
     /// A value of the type of all that have one.
     fn common(&self) -> Option<Expr> {
-        match self.known.as_slice() {
-            [one] => Some(one.clone()),
-            known => {
-                let list = known.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-                ast_tools::expression(&format!("coalesce({list})")).ok()
-            }
-        }
+        any_of(&self.known)
     }
 
     /// Comparisons of all parameters with it.
@@ -138,6 +130,18 @@ impl Group {
 
     fn value(&self) -> Option<Expr> {
         Some(chosen(vec![self.compared()?], self.common()))
+    }
+}
+
+/// A value of the type that all of these have together.
+fn any_of(values: &[Expr]) -> Option<Expr> {
+    match values {
+        [] => None,
+        [one] => Some(one.clone()),
+        values => {
+            let list = values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            ast_tools::expression(&format!("coalesce({list})")).ok()
+        }
     }
 }
 
