@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result as PlanResult};
+use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
@@ -24,6 +24,7 @@ use thalweg_types::DataType;
 pub(crate) use self::interval_order::IntervalWindows;
 pub(crate) use self::unions::UnionTypes;
 pub(crate) use self::unknown::UnknownLiterals;
+pub use self::unknown::with_operand_types;
 use crate::cast::is_text;
 use crate::cast_function::CastFunction;
 use crate::functions::{concatenation, is_concatenation};
@@ -94,10 +95,34 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             Err(_) => None,
         },
         Expr::Cast(cast) => postgres_cast(cast, schema),
+        Expr::IsTrue(_)
+        | Expr::IsNotTrue(_)
+        | Expr::IsFalse(_)
+        | Expr::IsNotFalse(_)
+        | Expr::IsUnknown(_)
+        | Expr::IsNotUnknown(_) => truth_test(&expr),
         other => interval_order::compared(other, schema)?
             .or_else(|| uuid_literal::canonical(other, schema)),
     };
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
+}
+
+/// `IS TRUE` and its like, as what DataFusion makes of them when the plan is run: it says of the
+/// one that it is never NULL, of the other that it may be, and refuses plans that say both.
+fn truth_test(expr: &Expr) -> Option<Expr> {
+    let beside = |operand: &Expr, op, value| {
+        let value = Expr::Literal(ScalarValue::Boolean(Some(value)), None);
+        Expr::BinaryExpr(BinaryExpr::new(Box::new(operand.clone()), op, Box::new(value)))
+    };
+    Some(match expr {
+        Expr::IsTrue(operand) => beside(operand, Operator::IsNotDistinctFrom, true),
+        Expr::IsNotTrue(operand) => beside(operand, Operator::IsDistinctFrom, true),
+        Expr::IsFalse(operand) => beside(operand, Operator::IsNotDistinctFrom, false),
+        Expr::IsNotFalse(operand) => beside(operand, Operator::IsDistinctFrom, false),
+        Expr::IsUnknown(operand) => Expr::IsNull(operand.clone()),
+        Expr::IsNotUnknown(operand) => Expr::IsNotNull(operand.clone()),
+        _ => return None,
+    })
 }
 
 /// `text || text`, which has limits as a function. Both operands are of one type by now; that of a

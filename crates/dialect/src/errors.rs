@@ -14,7 +14,7 @@ use datafusion::common::diagnostic::Diagnostic;
 use datafusion::error::DataFusionError;
 use thalweg_types::{Error, SqlState};
 
-pub(crate) use syntax::{from_tokenizer, unexpected};
+pub(crate) use syntax::{from_tokenizer, trailing_junk, unexpected};
 pub(crate) use values::{from_arrow as from_arrow_error, invalid_text};
 
 /// What a person is told about an error that DataFusion met while it planned or ran `sql`.

@@ -2,11 +2,11 @@
 //!
 //! One file for each family. What is not here is DataFusion's own and behaves alike.
 
+mod alternatives;
 mod array;
 mod average;
 mod cast_marker;
 mod catalog;
-mod coalesce;
 mod datetime;
 mod define;
 mod extract;
@@ -40,7 +40,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 use crate::arithmetic::TypedOperators;
 use crate::arithmetic::sum::CheckedSum;
-use crate::rewrite::IntegerLiterals;
+use crate::rewrite::{CaseResults, IntegerLiterals};
 
 pub(crate) use define::{Compute, Function};
 pub(crate) use joined::{concatenation, is_concatenation};
@@ -51,7 +51,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
         array::functions(),
         vec![cast_marker::function()],
         catalog::functions(),
-        vec![Arc::new(ScalarUDF::from(coalesce::Coalesce::default()))],
+        alternatives::functions(),
         session::functions(),
         math::functions(),
         text::functions(),
@@ -89,11 +89,13 @@ pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
 pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
     vec![
         Arc::new(IntegerLiterals),
+        Arc::new(CaseResults),
         Arc::new(TypedOperators),
         Arc::new(extract::ExtractPlanner),
         Arc::new(json::JsonOperators),
         Arc::new(math::Power),
         Arc::new(array::Overlap),
+        Arc::new(array::NumberItems),
         Arc::new(catalog::CatalogOperators),
     ]
 }

@@ -10,6 +10,7 @@ pub mod assign;
 mod calendar;
 mod cast;
 mod cast_function;
+mod common_type;
 pub mod errors;
 mod functions;
 pub mod parse;
@@ -21,6 +22,7 @@ pub mod told_types;
 pub mod types;
 mod zone;
 
+pub use analyze::with_operand_types;
 pub use cast::to_text;
 
 use std::sync::Arc;
@@ -47,8 +49,8 @@ pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.aggregate_functions().get_or_insert_default().extend(functions::aggregate());
     // What has no type yet gets one before DataFusion's coercion gives it another.
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
-        Arc::new(analyze::UnknownLiterals),
         Arc::new(analyze::UnionTypes),
+        Arc::new(analyze::UnknownLiterals),
         Arc::new(analyze::IntervalWindows),
     ];
     rules.extend(Analyzer::new().rules);

@@ -96,6 +96,9 @@ fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Resul
         Token::Word(word) => Some(word.keyword),
         _ => None,
     });
+    if let Some(junk) = literal::hexadecimal(tokens) {
+        return Err(errors::trailing_junk(junk, sql));
+    }
     if let Some(Keyword::SELECT | Keyword::WITH | Keyword::INSERT) = words.next()
         && let Some(stray) = literal::stray(tokens)
     {

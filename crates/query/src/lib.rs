@@ -48,7 +48,7 @@ pub use copy_in::CopyIn;
 pub use cursor::forward_move;
 pub use database::{Database, DatabaseBuilder};
 pub use datafusion::common::ScalarValue;
-pub use outcome::{BatchStream, Copy, Outcome, Tag};
+pub use outcome::{BatchStream, Copy, Notice, Outcome, Tag};
 pub use prepared::Prepared;
 pub use records::{Found, RecordBatcher, RecordChange, RecordTable, RecordWrite, Records};
 pub use scram::ScramVerifier;

@@ -7,7 +7,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use futures::Stream;
 use thalweg_formats::WriteOptions;
-use thalweg_types::Result;
+use thalweg_types::{Result, SqlState};
 
 use crate::copy_in::CopyIn;
 
@@ -24,8 +24,32 @@ pub struct Outcome {
     /// For `COPY` with the client itself instead of a file.
     pub copy: Option<Copy>,
     /// Remarks for the person, such as that something was there already.
-    pub notices: Vec<String>,
+    pub notices: Vec<Notice>,
 }
+
+/// A remark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// What a warning warns of; nothing in particular where it is a remark only.
+    pub state: SqlState,
+    pub message: String,
+}
+
+impl Notice {
+    /// What PostgreSQL calls its kind.
+    #[must_use]
+    pub fn severity(&self) -> &'static str {
+        if self.state == REMARK { "NOTICE" } else { "WARNING" }
+    }
+}
+
+impl From<String> for Notice {
+    fn from(message: String) -> Notice {
+        Notice { state: REMARK, message }
+    }
+}
+
+const REMARK: SqlState = SqlState("00000");
 
 /// A `COPY` whose other end is the client.
 pub enum Copy {
@@ -94,7 +118,12 @@ impl Outcome {
     }
 
     pub(crate) fn with_notice(mut self, notice: String) -> Outcome {
-        self.notices.push(notice);
+        self.notices.push(notice.into());
+        self
+    }
+
+    pub(crate) fn with_warning(mut self, state: SqlState, message: impl Into<String>) -> Outcome {
+        self.notices.push(Notice { state, message: message.into() });
         self
     }
 }

@@ -9,7 +9,8 @@ use arrow::datatypes::Field;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Value, VisitMut, visit_expressions, visit_expressions_mut,
+    Expr, Ident, Select, SelectItem, Value, VisitMut, VisitorMut, visit_expressions,
+    visit_expressions_mut,
 };
 use thalweg_dialect::types::sql_name;
 use thalweg_formats::text::format_value;
@@ -74,9 +75,40 @@ pub(crate) fn refuse_unbound(tree: &Tree) -> Result<()> {
 /// Puts expressions in the places of parameters; those without one stay.
 pub(crate) fn bind(tree: &mut Tree, values: &[Option<Expr>]) {
     match tree {
-        Tree::Statement(statement) => bind_in(statement.as_mut(), values),
+        Tree::Statement(statement) => {
+            let _ = VisitMut::visit(statement.as_mut(), &mut Unnamed);
+            bind_in(statement.as_mut(), values);
+        }
         Tree::Explain(explain) => bind(&mut explain.statement, values),
         _ => {}
+    }
+}
+
+/// Names the columns that are parameters: what takes their place is a cast, and would be called by
+/// its type.
+struct Unnamed;
+
+impl VisitorMut for Unnamed {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && is_parameter(expr)
+            {
+                let alias = Ident::with_quote('"', "?column?");
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether an expression is a parameter and nothing more.
+pub(crate) fn is_parameter(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_parameter(inner),
+        expr => placeholder(expr).is_some(),
     }
 }
 

@@ -652,7 +652,8 @@ impl Session {
             return Ok(outcome);
         }
         if self.block.is_some() {
-            return Ok(outcome.with_notice("there is already a transaction in progress".to_owned()));
+            let warning = "there is already a transaction in progress";
+            return Ok(outcome.with_warning(SqlState::ACTIVE_TRANSACTION, warning));
         }
         self.open_block(self.settings.modes().with(modes)?);
         Ok(outcome)
@@ -693,8 +694,9 @@ impl Session {
     /// Says whether the transaction was committed, too.
     async fn end_block(&mut self, commit: bool) -> Result<(Outcome, bool)> {
         let Some(block) = self.block.take() else {
-            let notice = "there is no transaction in progress".to_owned();
-            return Ok((ended_as(commit).with_notice(notice), commit));
+            let warning = "there is no transaction in progress";
+            let outcome = ended_as(commit).with_warning(SqlState::NO_ACTIVE_TRANSACTION, warning);
+            return Ok((outcome, commit));
         };
         let ended = match block.transaction {
             Some(transaction) if commit => self.commit(transaction).await.map(|()| true),

@@ -273,7 +273,7 @@ async fn print_outcome(
 ) -> Result<bool, PrintError> {
     if !behavior.quiet {
         for notice in &outcome.notices {
-            eprintln!("NOTICE:  {notice}");
+            eprintln!("{}:  {}", notice.severity(), notice.message);
         }
     }
     let has_rows = outcome.rows.is_some();

@@ -1,22 +1,31 @@
-//! Literals in quotes, which have no type of their own, and comparisons that PostgreSQL refuses.
+//! Literals in quotes, which have no type of their own; numbers of several types that meet; and
+//! comparisons that PostgreSQL refuses.
 //!
 //! The pass runs ahead of DataFusion's type coercion, which would compare text with numbers and
 //! turn either into the other. Text columns are `Utf8View`, literals are `Utf8`: that tells them
-//! apart. A literal gets the type of what it is compared to; two known types that have nothing in
+//! apart. A literal gets the type of what it is compared to; a number beside one of floating point
+//! becomes one (see [`common_type`](crate::common_type)); two known types that have nothing in
 //! common are an error.
+
+use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::expr::{Between, Case, InList, ScalarFunction};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast};
+use datafusion::logical_expr::expr::{
+    Between, Case, InList, InSubquery, ScalarFunction, SetComparison,
+};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, Operator, Projection, Subquery, cast,
+};
 use datafusion::optimizer::AnalyzerRule;
 use thalweg_types::{Error, SqlState};
 
 use super::{rewrite_expressions, visible_columns};
 use crate::cast::{Manner, convert, is_text};
+use crate::common_type;
 use crate::types::{display_name, from_arrow};
 
 #[derive(Debug, Default)]
@@ -32,9 +41,35 @@ impl AnalyzerRule for UnknownLiterals {
     }
 }
 
+/// What the pass makes of an expression that is no plan's.
+///
+/// # Errors
+/// Where it compares what cannot be compared.
+pub fn with_operand_types(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
+    expr.transform_up(|expr| rewrite(expr, schema)).map(|transformed| transformed.data)
+}
+
 fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
     let schema = visible_columns(&plan)?;
+    let plan = match plan {
+        LogicalPlan::Join(join) => LogicalPlan::Join(with_common_keys(join)?),
+        plan => plan,
+    };
     rewrite_expressions(plan, |expr| rewrite(expr, &schema))
+}
+
+/// The keys of `JOIN … USING`, in a type that both sides have.
+fn with_common_keys(mut join: Join) -> PlanResult<Join> {
+    for (left, right) in &mut join.on {
+        let types = (left.get_type(join.left.schema()), right.get_type(join.right.schema()));
+        if let (Ok(first), Ok(second)) = types
+            && let Some(target) = common_type::compared(&[first, second])
+        {
+            *left = cast(std::mem::take(left), target.clone());
+            *right = cast(std::mem::take(right), target);
+        }
+    }
+    Ok(join)
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
@@ -45,27 +80,40 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             Ok(if changed { Transformed::yes(compared) } else { Transformed::no(compared) })
         }
         Expr::Between(Between { expr, negated, low, high }) => {
-            let (tested, low, first) = compared(*expr, Operator::GtEq, *low, schema)?;
+            let (mut values, numbers) =
+                common_numbers(vec![*expr, *low, *high], schema, common_type::compared)?;
+            let mut next = || Box::new(values.pop().unwrap_or_default());
+            let (high, low, tested) = (next(), next(), next());
+            let (tested, low, first) = compared(*tested, Operator::GtEq, *low, schema)?;
             let (tested, high, second) = compared(tested, Operator::LtEq, *high, schema)?;
             let between = Between::new(Box::new(tested), negated, Box::new(low), Box::new(high));
             let between = Expr::Between(between);
-            Ok(if first || second { Transformed::yes(between) } else { Transformed::no(between) })
+            let changed = numbers || first || second;
+            Ok(if changed { Transformed::yes(between) } else { Transformed::no(between) })
         }
-        Expr::InList(InList { expr, list, negated }) => {
-            let (mut tested, mut changed) = (*expr, false);
-            let mut items = Vec::with_capacity(list.len());
-            for item in list {
-                let (same, item, typed) = compared(tested, Operator::Eq, item, schema)?;
-                (tested, changed) = (same, changed || typed);
-                items.push(item);
-            }
-            let list = Expr::InList(InList::new(Box::new(tested), items, negated));
-            Ok(if changed { Transformed::yes(list) } else { Transformed::no(list) })
+        Expr::InList(list) => listed(list, schema),
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+            let (expr, subquery, changed) = beside_subquery(*expr, subquery, schema)?;
+            let tested = Expr::InSubquery(InSubquery::new(Box::new(expr), subquery, negated));
+            Ok(if changed { Transformed::yes(tested) } else { Transformed::no(tested) })
+        }
+        Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }) => {
+            let (expr, subquery, changed) = beside_subquery(*expr, subquery, schema)?;
+            let compared = SetComparison::new(Box::new(expr), subquery, op, quantifier);
+            let compared = Expr::SetComparison(compared);
+            Ok(if changed { Transformed::yes(compared) } else { Transformed::no(compared) })
         }
         Expr::Case(case) => alternatives(case, schema),
+        Expr::ScalarFunction(call) if call.func.name() == "array_has" => {
+            item_beside_list(call, schema)
+        }
         Expr::ScalarFunction(call) if takes_alternatives(&call) => {
             let ScalarFunction { func, args } = call;
-            let (args, changed) = unified(args, schema)?;
+            // `nullif` gives its first argument, whatever number that is compared with.
+            let (args, changed) = match func.name() {
+                "nullif" => with_typed_literals(args, schema)?,
+                _ => unified(args, schema)?,
+            };
             let call = Expr::ScalarFunction(ScalarFunction { func, args });
             Ok(if changed { Transformed::yes(call) } else { Transformed::no(call) })
         }
@@ -76,6 +124,83 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
 fn is_comparison(op: Operator) -> bool {
     op.supports_propagation()
         || matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom | Operator::NotEq)
+}
+
+/// `IN` compares with an array of its items, which have one type: that of a value that may be any
+/// of them. One item is compared with as it is.
+fn listed(list: InList, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
+    let InList { expr, list, negated } = list;
+    let common: CommonType =
+        if list.len() > 1 { common_type::chosen } else { common_type::compared };
+    let values = std::iter::once(*expr).chain(list).collect();
+    let (values, mut changed) = common_numbers(values, schema, common)?;
+    let mut values = values.into_iter();
+    let mut tested = values.next().unwrap_or_default();
+    let mut items = Vec::with_capacity(values.len());
+    for item in values {
+        let (same, item, typed) = compared(tested, Operator::Eq, item, schema)?;
+        (tested, changed) = (same, changed || typed);
+        items.push(item);
+    }
+    let list = Expr::InList(InList::new(Box::new(tested), items, negated));
+    Ok(if changed { Transformed::yes(list) } else { Transformed::no(list) })
+}
+
+/// A value beside the rows of a subquery.
+fn beside_subquery(
+    tested: Expr,
+    subquery: Subquery,
+    schema: &DFSchema,
+) -> PlanResult<(Expr, Subquery, bool)> {
+    let Ok(given) = tested.get_type(schema) else { return Ok((tested, subquery, false)) };
+    let rows = subquery.subquery.schema();
+    let (relation, field) = rows.qualified_field(0);
+    let Some(target) = common_type::compared(&[given, field.data_type().clone()]) else {
+        return Ok((tested, subquery, false));
+    };
+    let column = Column::from((relation, field));
+    let value = cast(Expr::Column(column), target.clone());
+    let value = value.alias_qualified(relation.cloned(), field.name());
+    let plan = Projection::try_new(vec![value], Arc::clone(&subquery.subquery))?;
+    let plan = Arc::new(LogicalPlan::Projection(plan));
+    Ok((cast(tested, target), subquery.with_plan(plan), true))
+}
+
+type CommonType = fn(&[ArrowType]) -> Option<ArrowType>;
+
+/// Values that have a type, as numbers of a common one, if they are numbers of several.
+fn common_numbers(
+    values: Vec<Expr>,
+    schema: &DFSchema,
+    common: CommonType,
+) -> PlanResult<(Vec<Expr>, bool)> {
+    let known = values.iter().filter(|value| !is_unknown(value));
+    let Ok(types) = known.map(|value| value.get_type(schema)).collect::<PlanResult<Vec<_>>>()
+    else {
+        return Ok((values, false));
+    };
+    let Some(target) = common(&types) else { return Ok((values, false)) };
+    let settle = |value: Expr| match is_unknown(&value) {
+        true => typed(value, &target),
+        false => common_type::cast_to(value, &target, schema),
+    };
+    Ok((values.into_iter().map(settle).collect::<PlanResult<_>>()?, true))
+}
+
+/// `x = ANY (array)`, which is this function by now.
+fn item_beside_list(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
+    let unchanged = |call| Ok(Transformed::no(Expr::ScalarFunction(call)));
+    let [list, item] = call.args.as_slice() else { return unchanged(call) };
+    let (Ok(ArrowType::List(items)), Ok(given)) = (list.get_type(schema), item.get_type(schema))
+    else {
+        return unchanged(call);
+    };
+    let Some(target) = common_type::compared(&[items.data_type().clone(), given]) else {
+        return unchanged(call);
+    };
+    let items = Arc::new(items.as_ref().clone().with_data_type(target.clone()));
+    let args = vec![cast(list.clone(), ArrowType::List(items)), cast(item.clone(), target)];
+    Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func: call.func, args })))
 }
 
 /// Functions whose arguments are the values that they choose from.
@@ -99,6 +224,13 @@ fn compared(
         (false, false) if !Family::of(&first).compares_with(Family::of(&second)) => {
             Err(no_operator(&left, op, &right, schema))
         }
+        (false, false) => match common_type::compared(&[first, second]) {
+            Some(target) => {
+                let left = common_type::cast_to(left, &target, schema)?;
+                Ok((left, common_type::cast_to(right, &target, schema)?, true))
+            }
+            None => Ok((left, right, false)),
+        },
         _ => Ok((left, right, false)),
     }
 }
@@ -199,17 +331,34 @@ fn no_operator(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Da
 fn alternatives(case: Case, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     let Case { expr, when_then_expr, else_expr } = case;
     let (conditions, results): (Vec<_>, Vec<_>) = when_then_expr.into_iter().unzip();
+    let (expr, conditions, compares) = match expr {
+        Some(expr) => {
+            let values = std::iter::once(expr).chain(conditions).map(|value| *value).collect();
+            let (values, changed) = common_numbers(values, schema, common_type::compared)?;
+            let mut values = values.into_iter().map(Box::new);
+            (values.next(), values.collect(), changed)
+        }
+        None => (None, conditions, false),
+    };
     let has_else = else_expr.is_some();
     let results = results.into_iter().chain(else_expr).map(|result| *result).collect();
     let (mut results, changed) = unified(results, schema)?;
+    let changed = changed || compares;
     let else_expr = if has_else { results.pop().map(Box::new) } else { None };
     let when_then_expr = conditions.into_iter().zip(results.into_iter().map(Box::new)).collect();
     let case = Expr::Case(Case { expr, when_then_expr, else_expr });
     Ok(if changed { Transformed::yes(case) } else { Transformed::no(case) })
 }
 
-/// Literals get the type of the first value that has one.
+/// Numbers get their common type, literals that of the first value that has one.
 fn unified(values: Vec<Expr>, schema: &DFSchema) -> PlanResult<(Vec<Expr>, bool)> {
+    match common_numbers(values, schema, common_type::chosen)? {
+        (values, true) => Ok((values, true)),
+        (values, false) => with_typed_literals(values, schema),
+    }
+}
+
+fn with_typed_literals(values: Vec<Expr>, schema: &DFSchema) -> PlanResult<(Vec<Expr>, bool)> {
     let known = values.iter().filter(|value| !is_unknown(value));
     let mut types = known.filter_map(|value| value.get_type(schema).ok());
     let Some(target) = types.find(|known| *known != ArrowType::Null).filter(wants_type) else {

@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use thalweg_types::DataType;
 
 use super::{numeric, temporal};
+use crate::common_type;
 use crate::types::arrow_type;
 
 /// What matters about an operand's type.
@@ -114,7 +115,8 @@ fn compared_interval(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<RawBinary
     Some(RawBinaryExpr { op: raw.op.clone(), left, right })
 }
 
-/// `real` beside a number of another kind: PostgreSQL takes both as `double precision`.
+/// Numbers of several kinds of which one is of floating point. Both are `double precision` then,
+/// also where the plan is never analyzed, as that of a check is not.
 fn in_double_precision(raw: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
     use BinaryOperator::{Divide, Eq, Gt, GtEq, Lt, LtEq, Minus, Multiply, NotEq, Plus};
     let takes_numbers =
@@ -122,16 +124,16 @@ fn in_double_precision(raw: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
     let (Ok(left), Ok(right)) = (raw.left.get_type(schema), raw.right.get_type(schema)) else {
         return raw;
     };
-    let is_other = |given: &ArrowType| given.is_integer() || given.is_decimal();
-    match (&left, &right) {
-        (ArrowType::Float32, other) | (other, ArrowType::Float32)
-            if takes_numbers && is_other(other) =>
-        {
-            let double = |operand| cast(operand, ArrowType::Float64);
-            RawBinaryExpr { op: raw.op, left: double(raw.left), right: double(raw.right) }
-        }
-        _ => raw,
+    let Some(target) = common_type::compared(&[left.clone(), right.clone()]) else { return raw };
+    if !takes_numbers {
+        return raw;
     }
+    let double = |operand, given: ArrowType| match given == target {
+        true => operand,
+        false => cast(operand, target.clone()),
+    };
+    let (left, right) = (double(raw.left, left), double(raw.right, right));
+    RawBinaryExpr { op: raw.op, left, right }
 }
 
 struct Operand {

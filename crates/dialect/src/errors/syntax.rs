@@ -31,6 +31,14 @@ pub(crate) fn unexpected(token: &TokenWithSpan, sql: &str) -> Error {
     at(Error::new(SqlState::SYNTAX_ERROR, told), Some(token.span.start), sql)
 }
 
+/// A number that goes on with what is none.
+pub(crate) fn trailing_junk(token: &TokenWithSpan, sql: &str) -> Error {
+    let mut places = Places::new(sql);
+    let (start, end) = (places.offset(token.span.start), places.offset(token.span.end));
+    let told = format!("trailing junk after numeric literal at or near \"{}\"", &sql[start..end]);
+    at(Error::new(SqlState::SYNTAX_ERROR, told), Some(token.span.start), sql)
+}
+
 /// The parser says "Expected: an expression, found: FROM at Line: 1, Column: 8".
 fn unexpected_token(message: &str, sql: &str) -> Error {
     let (told, location) = split_location(message);

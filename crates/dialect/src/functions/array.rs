@@ -13,11 +13,12 @@ use datafusion::functions_nested::array_has::array_has_any_udf;
 use datafusion::functions_nested::remove::array_remove_all_udf;
 use datafusion::functions_nested::replace::array_replace_all_udf;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{ScalarUDF, TypeSignature};
+use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::define::{Compute, Function};
+use crate::common_type;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let named = |udf: Arc<ScalarUDF>, name: &'static str| {
@@ -176,6 +177,25 @@ fn part(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let nulls = NullBuffer::from(known);
     let offsets = OffsetBuffer::from_lengths(lengths);
     Ok(Arc::new(ListArray::new(Arc::clone(item), offsets, items, Some(nulls))))
+}
+
+/// `ARRAY[…]` of numbers of several types.
+#[derive(Debug)]
+pub(crate) struct NumberItems;
+
+impl ExprPlanner for NumberItems {
+    fn plan_array_literal(
+        &self,
+        exprs: Vec<Expr>,
+        schema: &DFSchema,
+    ) -> PlanResult<PlannerResult<Vec<Expr>>> {
+        let types = exprs.iter().map(|item| item.get_type(schema)).collect::<PlanResult<Vec<_>>>();
+        let Some(target) = types.ok().and_then(|types| common_type::chosen(&types)) else {
+            return Ok(PlannerResult::Original(exprs));
+        };
+        let items = exprs.into_iter().map(|item| common_type::cast_to(item, &target, schema));
+        Ok(PlannerResult::Original(items.collect::<PlanResult<_>>()?))
+    }
 }
 
 /// `a && b`: whether two arrays share an item.

@@ -18,6 +18,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use datafusion_functions_json::udfs;
 use serde_json::Value;
+use thalweg_formats::text::jsonb;
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::define::Function;
@@ -45,9 +46,16 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
             .into_udf(),
         Function::new("jsonb_pretty", &[&[text()]], text(), pretty).into_udf(),
         Function::new("json_strip_nulls", &[&[text()]], text(), strip_nulls)
-            .alias("jsonb_strip_nulls")
             .returning_field(arrow_field("json_strip_nulls", &DataType::Json, true))
             .into_udf(),
+        Function::new("jsonb_strip_nulls", &[&[text()]], text(), |columns| {
+            let stripped = strip_nulls(columns)?;
+            let written = stripped.as_string_view().iter();
+            let written = written.map(|text| text.map(jsonb).transpose());
+            Ok(Arc::new(written.collect::<Result<StringViewArray>>()?))
+        })
+        .returning_field(arrow_field("jsonb_strip_nulls", &DataType::Jsonb, true))
+        .into_udf(),
         contains_udf(),
     ];
     functions.extend(build::functions());

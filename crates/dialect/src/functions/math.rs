@@ -13,11 +13,10 @@ use arrow::datatypes::{
 };
 use datafusion::common::{DFSchema, Result as PlanResult, exec_err};
 use datafusion::error::DataFusionError;
-use datafusion::functions::math;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType as SqlType, ExactNumberInfo};
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::define::Function;
 use crate::arithmetic::numeric::decimal_of;
@@ -100,8 +99,39 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
             width_bucket,
         )
         .into_udf(),
-        Arc::new(math::signum().as_ref().clone().with_aliases(["sign"])),
+        Function::signed("sign", TypeSignature::Any(1), ArrowType::Float64, sign)
+            .returning(sign_type)
+            .into_udf(),
     ]
+}
+
+/// A numeric for numerics, a floating point number for all others.
+fn sign_type(arguments: &[ArrowType]) -> PlanResult<ArrowType> {
+    Ok(match arguments {
+        [decimal] if decimal.is_decimal() => ArrowType::Decimal128(1, 0),
+        _ => ArrowType::Float64,
+    })
+}
+
+fn sign(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let column = &columns[0];
+    if let Some(decimals) = column.as_primitive_opt::<Decimal128Type>() {
+        let signs: Decimal128Array = decimals.unary(i128::signum);
+        return Ok(Arc::new(signs.with_data_type(ArrowType::Decimal128(1, 0))));
+    }
+    let field = Field::new("", column.data_type().clone(), true);
+    let doubles =
+        convert(column, &field, &DataType::Float8, Manner::Explicit)?.ok_or_else(|| {
+            let name = crate::types::display_name(&field);
+            Error::new(
+                SqlState::UNDEFINED_FUNCTION,
+                format!("function sign({name}) does not exist"),
+            )
+        })?;
+    // Zero has no sign, though Rust's has one.
+    let sign = |value: f64| if value == 0.0 { 0.0 } else { value.signum() };
+    let signs: Float64Array = doubles.as_primitive::<Float64Type>().unary(sign);
+    Ok(Arc::new(signs))
 }
 
 fn modulo(columns: &[ArrayRef]) -> Result<ArrayRef> {

@@ -1,4 +1,4 @@
-//! The dialect that statements are parsed in: the parser's PostgreSQL, but for five things.
+//! The dialect that statements are parsed in: the parser's PostgreSQL, but for six things.
 //!
 //! - The parser lets a function's named argument have an expression for a name, which is nothing
 //!   that PostgreSQL knows. To find out, it parses every argument twice, and a call nested in
@@ -6,6 +6,8 @@
 //! - A sign binds tighter than `^`: `-2 ^ 2` is 4.
 //! - Literals on lines of their own are one literal.
 //! - `BETWEEN SYMMETRIC` is unknown to it.
+//! - `IS DISTINCT FROM` binds as `IS` does: the parser would read all that follows as its right
+//!   side.
 //! - Behind `TO PUBLIC` the parser takes every other role for everybody, too.
 //!
 //! Everything else is passed on.
@@ -69,10 +71,18 @@ impl Dialect for ThalwegDialect {
         expr: &Expr,
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
-        match symmetric_between(parser) {
-            Some(negated) => Some(between(parser, expr, negated)),
-            None => POSTGRES.parse_infix(parser, expr, precedence),
+        if let Some(negated) = symmetric_between(parser) {
+            return Some(between(parser, expr, negated));
         }
+        if let Some(negated) = is_distinct(parser) {
+            let other = parser.parse_subexpr(POSTGRES.prec_value(Precedence::Is));
+            let left = Box::new(expr.clone());
+            return Some(other.map(|right| match negated {
+                true => Expr::IsNotDistinctFrom(left, Box::new(right)),
+                false => Expr::IsDistinctFrom(left, Box::new(right)),
+            }));
+        }
+        POSTGRES.parse_infix(parser, expr, precedence)
     }
 
     fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
@@ -145,6 +155,16 @@ fn symmetric_between(parser: &mut Parser) -> Option<bool> {
     [
         (&[Keyword::NOT, Keyword::BETWEEN, Keyword::SYMMETRIC][..], true),
         (&[Keyword::BETWEEN, Keyword::SYMMETRIC][..], false),
+    ]
+    .into_iter()
+    .find_map(|(words, negated)| parser.parse_keywords(words).then_some(negated))
+}
+
+/// Reads `IS [NOT] DISTINCT FROM`, if that comes next: whether it is negated.
+fn is_distinct(parser: &mut Parser) -> Option<bool> {
+    [
+        (&[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM][..], true),
+        (&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM][..], false),
     ]
     .into_iter()
     .find_map(|(words, negated)| parser.parse_keywords(words).then_some(negated))

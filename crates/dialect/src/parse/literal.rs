@@ -64,6 +64,18 @@ pub(super) fn stray(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
     None
 }
 
+/// The first of the numbers like `0x1F`, which the tokenizer takes for `x'1F'`: as long as what
+/// they hold and the `0x`, where that has a letter and two quotes.
+pub(super) fn hexadecimal(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
+    tokens.iter().find(|token| match &token.token {
+        Token::HexStringLiteral(digits) => {
+            let (start, end) = (token.span.start, token.span.end);
+            end.line == start.line && end.column - start.column == digits.chars().count() as u64 + 2
+        }
+        _ => false,
+    })
+}
+
 /// `TABLE t` as a whole statement is `SELECT * FROM t`.
 pub(super) fn expand_table(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let is_table = |token: &TokenWithSpan| match &token.token {

@@ -11,6 +11,7 @@
 //! Whoever shows the columns of a result to people calls [`output_name`] for each.
 
 mod build;
+mod case_results;
 mod casts;
 mod catalog;
 mod figure;
@@ -43,9 +44,10 @@ use datafusion::sql::sqlparser::ast::{
 use thalweg_types::{Error, Result};
 use unnest::UnnestSubqueries;
 
+pub(crate) use case_results::CaseResults;
 pub(crate) use integers::IntegerLiterals;
 pub use limits::check_columns;
-pub use names::output_name;
+pub use names::{output_name, without_marks};
 use relations::Relations;
 pub use relations::{Tables, tables_of};
 
@@ -134,6 +136,7 @@ impl VisitorMut for Rewrite<'_> {
             Expr::Function(function) => integers::unmark_function(function),
             expr => integers::mark(expr),
         }
+        case_results::mark(expr);
         results::retype(expr);
         ControlFlow::Continue(())
     }

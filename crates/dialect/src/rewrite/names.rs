@@ -28,6 +28,17 @@ pub fn output_name(field: &str) -> &str {
     field.split_once(MARK).map_or(field, |(name, _)| name)
 }
 
+/// A text that may hold names, as a plan's does, with the names as people read them.
+#[must_use]
+pub fn without_marks(text: &str) -> String {
+    let mut parts = text.split(MARK);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        plain.push_str(part.trim_start_matches(|digit: char| digit.is_ascii_digit()));
+    }
+    plain
+}
+
 /// Counts the marks of a statement: what one of its queries marks may meet, through `*`, what
 /// another one did.
 #[derive(Default)]

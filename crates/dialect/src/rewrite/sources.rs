@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thalweg_types::{Error, Result, SqlState};
 
-use super::build::{call, text};
+use super::build::{call, cast, text};
 use super::figure::quoted;
 use super::names::normalized;
 use super::rows::parse_query;
@@ -32,10 +32,18 @@ const SET_FUNCTIONS: [(&str, &str); 12] = [
 
 /// Functions that give rows of keys and values, and those that give either as an array.
 const MEMBER_FUNCTIONS: [(&str, [&str; 2]); 4] = [
-    ("json_each", ["json_keys", "json_members"]),
-    ("json_each_text", ["json_keys", "json_members_text"]),
-    ("jsonb_each", ["jsonb_keys", "jsonb_members"]),
-    ("jsonb_each_text", ["jsonb_keys", "jsonb_members_text"]),
+    ("json_each", ["json_names", "json_members"]),
+    ("json_each_text", ["json_names", "json_members_text"]),
+    ("jsonb_each", ["jsonb_names", "jsonb_members"]),
+    ("jsonb_each_text", ["jsonb_text_names", "jsonb_members_text"]),
+];
+
+/// Arrays whose items are JSON, which items in rows of their own forget.
+const ARRAYS_OF_JSON: [(&str, SqlType); 4] = [
+    ("json_elements", SqlType::JSON),
+    ("json_members", SqlType::JSON),
+    ("jsonb_elements", SqlType::JSONB),
+    ("jsonb_members", SqlType::JSONB),
 ];
 
 /// Functions that give rows to the planner itself.
@@ -159,8 +167,11 @@ pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
             named.columns.push(column(quoted("ordinality")));
         }
         let numbers = format!("generate_series(CAST(1 AS bigint), cardinality({array}))");
-        *factor =
-            derived(&format!("SELECT unnest({array}), unnest({numbers})"), named, source.depends)?;
+        *factor = derived(
+            &format!("SELECT {}, unnest({numbers})", rows_of(array)),
+            named,
+            source.depends,
+        )?;
     } else if source.counts {
         if source.arguments.get(2).is_some_and(|step| step.parse() == Ok(0_i64)) {
             let told = "step size cannot equal zero";
@@ -171,12 +182,12 @@ pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
         let data_type = if fits_integer(&source.arguments) { "integer" } else { "bigint" };
         let rows = format!("SELECT CAST(n AS {data_type}) FROM {series} AS {COUNTED}(n)");
         *factor = derived(&rows, named, false)?;
-    } else if source.function == "unnest" && !source.depends {
+    } else if source.function == "unnest" && !source.depends && arrays.len() == 1 {
         if let TableFactor::UNNEST { alias, .. } = factor {
             *alias = Some(named);
         }
     } else {
-        let calls: Vec<String> = arrays.iter().map(|array| format!("unnest({array})")).collect();
+        let calls: Vec<String> = arrays.iter().map(|array| rows_of(array)).collect();
         *factor = derived(&format!("SELECT {}", calls.join(", ")), named, source.depends)?;
     }
     Ok(())
@@ -253,9 +264,26 @@ pub(super) fn expand_series(select: &mut Select) {
         {
             let renamed = ObjectName::from(vec![Ident::new(array)]);
             let items = Expr::Function(Function { name: renamed, ..function.clone() });
-            *expr = call("unnest", vec![items]);
+            let rows = call("unnest", vec![items]);
+            *expr = match type_of_items(array) {
+                Some(data_type) => cast(rows, data_type.clone()),
+                None => rows,
+            };
         }
     }
+}
+
+/// The items of an array, a call of a function, as rows.
+fn rows_of(array: &str) -> String {
+    let function = array.split('(').next().unwrap_or_default();
+    match type_of_items(function) {
+        Some(data_type) => format!("CAST(unnest({array}) AS {data_type})"),
+        None => format!("unnest({array})"),
+    }
+}
+
+fn type_of_items(function: &str) -> Option<&'static SqlType> {
+    ARRAYS_OF_JSON.iter().find(|(known, _)| *known == function).map(|(_, data_type)| data_type)
 }
 
 /// The function that gives the same rows as an array.

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use insta::assert_snapshot;
 
-use super::{Tables, analyzer_rules, output_name, rewrite_statement};
+use super::{Tables, analyzer_rules, output_name, rewrite_statement, without_marks};
 
 /// The statement after the passes; the mark shows as `~`, and integers as the numbers they are.
 fn rewritten(sql: &str) -> String {
@@ -280,4 +280,10 @@ async fn series_come_with_the_columns_that_postgres_gives_them() {
     1
     2
     ");
+}
+
+#[test]
+fn plans_are_shown_without_marks() {
+    let shown = without_marks("Projection: Int32(1) AS ?column?\u{1f}12, t.n AS n\u{1f}3, t.m");
+    assert_eq!(shown, "Projection: Int32(1) AS ?column?, t.n AS n, t.m");
 }

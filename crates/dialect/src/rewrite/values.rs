@@ -2,12 +2,16 @@
 //!
 //! DataFusion refuses a column that has numbers in one row and quotes in the next. The quoted
 //! literals get the type that the column's other rows show; so do NULLs beside a type that is
-//! named, which DataFusion would take for values of no such type.
+//! named, which DataFusion would take for values of no such type, and numbers beside one of
+//! floating point, which it would make a `numeric` of.
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, UnaryOperator, Value, Values};
+use thalweg_types::DataType as ColumnType;
 
 use super::build::{call, cast};
+use super::names::normalized;
 use super::operators::literal_text;
+use crate::types::column_type;
 
 /// What the values of a column are, as far as it can be read off them.
 enum Shown {
@@ -15,23 +19,28 @@ enum Shown {
     Bigint,
     Numeric,
     Named(DataType),
+    /// A type of floating point.
+    Float(DataType),
 }
+
+/// Functions that give `double precision`, whatever they are given.
+const DOUBLE_FUNCTIONS: [&str; 4] = ["sqrt", "random", "pi", "cbrt"];
 
 /// Gives quoted literals the type of what is above or below them.
 pub(super) fn agree(values: &mut Values) {
     let width = values.rows.first().map_or(0, |row| row.content.len());
     for place in 0..width {
         let column = || values.rows.iter().filter_map(move |row| row.content.get(place));
-        if !column().any(|value| literal_text(value).is_some() || is_null(value)) {
-            continue;
-        }
-        let Some(shown) = column().filter_map(shown).reduce(wider) else { continue };
-        let is_named = matches!(shown, Shown::Named(_));
+        let Some(common) = column().filter_map(shown).reduce(wider) else { continue };
+        let is_named = matches!(common, Shown::Named(_) | Shown::Float(_));
+        let is_float = matches!(common, Shown::Float(_));
         for row in &mut values.rows {
             if let Some(value) = row.content.get_mut(place)
-                && (literal_text(value).is_some() || (is_named && is_null(value)))
+                && (literal_text(value).is_some()
+                    || (is_named && is_null(value))
+                    || (is_float && shown(value).is_some_and(|shown| rank(&shown) < rank(&common))))
             {
-                *value = typed(value.clone(), &shown);
+                *value = typed(value.clone(), &common);
             }
         }
     }
@@ -57,8 +66,13 @@ fn shown(value: &Expr) -> Option<Shown> {
             Value::Boolean(_) => Some(Shown::Named(DataType::Boolean)),
             _ => None,
         },
-        Expr::Cast { data_type, .. } => Some(Shown::Named(data_type.clone())),
-        Expr::TypedString(typed) => Some(Shown::Named(typed.data_type.clone())),
+        Expr::Cast { data_type, .. } => Some(named(data_type)),
+        Expr::TypedString(typed) => Some(named(&typed.data_type)),
+        Expr::Function(function) => {
+            let name = normalized(function.name.0.last()?.as_ident()?);
+            let is_double = DOUBLE_FUNCTIONS.contains(&name.as_str());
+            is_double.then_some(Shown::Float(DataType::DoublePrecision))
+        }
         Expr::Interval(_) => {
             Some(Shown::Named(DataType::Interval { fields: None, precision: None }))
         }
@@ -66,15 +80,27 @@ fn shown(value: &Expr) -> Option<Shown> {
     }
 }
 
+fn named(data_type: &DataType) -> Shown {
+    match column_type(data_type) {
+        Ok(ColumnType::Float4 | ColumnType::Float8) => Shown::Float(data_type.clone()),
+        _ => Shown::Named(data_type.clone()),
+    }
+}
+
 /// Among numbers the one that holds the others; a type with a name before any number.
 fn wider(left: Shown, right: Shown) -> Shown {
-    let rank = |shown: &Shown| match shown {
+    if rank(&right) > rank(&left) { right } else { left }
+}
+
+fn rank(shown: &Shown) -> u8 {
+    match shown {
         Shown::Integer => 0,
         Shown::Bigint => 1,
         Shown::Numeric => 2,
         Shown::Named(_) => 3,
-    };
-    if rank(&right) > rank(&left) { right } else { left }
+        Shown::Float(data_type) if is_real(data_type) => 4,
+        Shown::Float(_) => 5,
+    }
 }
 
 fn typed(literal: Expr, shown: &Shown) -> Expr {
@@ -82,6 +108,10 @@ fn typed(literal: Expr, shown: &Shown) -> Expr {
         Shown::Integer => cast(literal, DataType::Integer(None)),
         Shown::Bigint => cast(literal, DataType::BigInt(None)),
         Shown::Numeric => call("numeric", vec![literal]),
-        Shown::Named(data_type) => cast(literal, data_type.clone()),
+        Shown::Named(data_type) | Shown::Float(data_type) => cast(literal, data_type.clone()),
     }
+}
+
+fn is_real(data_type: &DataType) -> bool {
+    matches!(column_type(data_type), Ok(ColumnType::Float4))
 }

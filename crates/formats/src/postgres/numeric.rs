@@ -12,7 +12,8 @@ const GROUPS_MAX: usize = 21;
 const POSITIVE: u16 = 0x0000;
 const NEGATIVE: u16 = 0x4000;
 
-/// Writes a value with `scale` digits behind the decimal point.
+/// Writes a value with `scale` digits behind the decimal point. Below zero the scale counts zeros
+/// before the point, which numbers with an exponent have.
 pub(super) fn encode_128(value: i128, scale: i8, out: &mut Vec<u8>) {
     let mut groups = [0; GROUPS_MAX];
     let mut count = 0;
@@ -61,14 +62,13 @@ fn encode_wide(value: i256, scale: i8, out: &mut Vec<u8>) {
 
 /// How many zeros fill up the lowest group.
 fn padding(scale: i8) -> i32 {
-    (GROUP_DIGITS - i32::from(scale.max(0)) % GROUP_DIGITS) % GROUP_DIGITS
+    (-i32::from(scale)).rem_euclid(GROUP_DIGITS)
 }
 
 /// Writes groups that are given lowest first.
 fn write(negative: bool, scale: i8, groups: &[u16], out: &mut Vec<u8>) {
-    let fraction_groups = (i32::from(scale.max(0)) + GROUP_DIGITS - 1) / GROUP_DIGITS;
-    // A negative scale means trailing zeros before the decimal point, which tables never have.
-    debug_assert!(scale >= 0, "numeric columns have no negative scale");
+    // As many groups of zeros are left out, where it is below zero.
+    let fraction_groups = -(-i32::from(scale)).div_euclid(GROUP_DIGITS);
     let low = groups.iter().position(|group| *group != 0).unwrap_or(groups.len());
     let weight = groups.len() as i32 - 1 - fraction_groups;
     let sent = &groups[low..];
@@ -198,10 +198,19 @@ mod tests {
             (123_456_789_012_345_678, 5, "1234567890123.45678"),
             (i128::from(i64::MAX) * 1_000_000_000, 9, "9223372036854775807.000000000"),
             (10_000, 0, "10000"),
+            (1, -8, "100000000"),
+            (12, -1, "120"),
+            (-12, -2, "-1200"),
+            (123_456, -3, "123456000"),
+            (1, -30, "1000000000000000000000000000000"),
+            (0, -5, "0"),
         ] {
             let mut out = Vec::new();
             encode_128(value, scale, &mut out);
             assert_eq!(decode(&out).unwrap(), text);
+            let mut wide = Vec::new();
+            encode_wide(i256::from_i128(value), scale, &mut wide);
+            assert_eq!(decode(&wide).unwrap(), text, "{value} with scale {scale}, the wide way");
         }
         let huge = i256::from_string(&"7".repeat(60)).unwrap();
         let mut out = Vec::new();

@@ -133,9 +133,10 @@ fn scalar(field: &Field) -> (&'static Known, i32) {
     (named(known), -1)
 }
 
-/// Precision and scale as PostgreSQL packs them; none for plain `numeric`.
+/// Precision and scale as PostgreSQL packs them; none for plain `numeric`, nor for what only
+/// numbers with an exponent are.
 fn numeric_modifier(precision: u8, scale: i8) -> i32 {
-    if (precision, scale) == PLAIN_NUMERIC {
+    if (precision, scale) == PLAIN_NUMERIC || scale < 0 {
         return -1;
     }
     ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4

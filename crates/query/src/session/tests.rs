@@ -72,6 +72,79 @@ async fn a_panic_fails_the_block_around_it() {
 }
 
 #[tokio::test]
+async fn parameters_are_what_stands_beside_them() {
+    use arrow::datatypes::DataType::{self as Arrow, Boolean, Float64, Int32, Int64, Utf8View};
+    let numeric = || Arrow::Decimal128(38, 10);
+    let mut session = Database::in_memory().unwrap().session();
+    session.execute("CREATE TABLE t (id integer, d double precision, s text)").await.unwrap();
+    for (sql, types) in [
+        ("SELECT coalesce($1, 1)", vec![Int32]),
+        ("SELECT coalesce($1, 2::bigint, $2)", vec![Int64, Int64]),
+        ("SELECT nullif($1, 'x'), coalesce($2, 'x')", vec![Utf8View, Utf8View]),
+        ("SELECT ARRAY[$1, 2]", vec![Int32]),
+        ("SELECT greatest($1, 1.5), least(2, $2)", vec![numeric(), Int32]),
+        ("SELECT CASE WHEN $1 THEN $2 ELSE 3 END", vec![Boolean, Int32]),
+        ("SELECT CASE $1 WHEN 1 THEN 'a' ELSE $2 END", vec![Int32, Utf8View]),
+        ("SELECT CASE WHEN id = $1 THEN d ELSE $2 END FROM t", vec![Int32, Float64]),
+        ("SELECT 1 WHERE $1 IN (1, 2)", vec![Int32]),
+        ("SELECT id FROM t WHERE $1 BETWEEN id AND 7", vec![Int32]),
+        (
+            "SELECT id FROM t WHERE coalesce(d, $1) > 0 AND ($2 IN (s) OR $3)",
+            vec![Float64, Utf8View, Boolean],
+        ),
+        ("SELECT round($1, 2), round($2)", vec![numeric(), Float64]),
+        ("SELECT substr($1, $2), left($3, $4)", vec![Utf8View, Int32, Utf8View, Int32]),
+        ("SELECT * FROM generate_series(1, $1)", vec![Int32]),
+        ("SELECT $1 = ANY ($2::integer[])", vec![Int32, Arrow::new_list(Int32, true)]),
+        ("SELECT id FROM t WHERE $1 AND NOT $2", vec![Boolean, Boolean]),
+        ("UPDATE t SET d = coalesce($1, d) WHERE id IN ($2, 3)", vec![Float64, Int32]),
+        ("SELECT $1", vec![Utf8View]),
+    ] {
+        let prepared = session.prepare(sql, &[]).await.unwrap();
+        let found = prepared.parameters().iter().map(|field| field.data_type().clone());
+        let found = found.collect::<Vec<_>>();
+        let same = found.len() == types.len()
+            && found.iter().zip(&types).all(|(found, wanted)| found.equals_datatype(wanted));
+        assert!(same, "{sql}: {found:?}");
+    }
+}
+
+#[tokio::test]
+async fn columns_that_are_parameters_have_no_name() {
+    let mut session = Database::in_memory().unwrap().session();
+    for (sql, names) in [
+        ("SELECT $1", &["?column?"][..]),
+        ("SELECT $1::integer, ($2), $3 AS c", &["int4", "?column?", "c"]),
+        ("SELECT * FROM (SELECT $1, $2) t", &["?column?", "?column?"]),
+    ] {
+        let prepared = session.prepare(sql, &[]).await.unwrap();
+        let schema = prepared.schema().unwrap();
+        let found = schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>();
+        assert_eq!(found, names, "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn blocks_out_of_order_are_warned_of() {
+    let mut session = Database::in_memory().unwrap().session();
+    for (sql, state) in [
+        ("COMMIT", Some("25P01")),
+        ("SET LOCAL work_mem = '1MB'", Some("25P01")),
+        ("BEGIN", None),
+        ("BEGIN", Some("25001")),
+        ("ROLLBACK", None),
+        ("ROLLBACK", Some("25P01")),
+    ] {
+        let outcome = session.execute(sql).await.unwrap();
+        let warned = outcome.notices.first().map(|notice| (notice.severity(), notice.state.0));
+        assert_eq!(warned, state.map(|state| ("WARNING", state)), "{sql}");
+    }
+    let outcome = session.execute("DROP TABLE IF EXISTS nothing").await.unwrap();
+    let told = outcome.notices.first().map(|notice| (notice.severity(), notice.state.0));
+    assert_eq!(told, Some(("NOTICE", "00000")));
+}
+
+#[tokio::test]
 async fn who_wants_more_than_a_snapshot_is_told() {
     let mut session = Database::in_memory().unwrap().session();
     for (sql, notices) in [

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 use thalweg_dialect::types::{column_field, column_type};
 use thalweg_store::codec;
 use thalweg_txn::{CatalogChange, Object, Privilege, Securable};
-use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableId, TableSchema};
+use thalweg_types::{Column, ColumnId, DataType, Error, Result, SqlState, TableId, TableSchema};
 
 use super::create::{
     add_check, add_primary_key, add_unique, check_names, column_of, key_names, no_foreign_keys,
@@ -298,6 +298,26 @@ async fn alter_column(
     change(execution, schema, None)
 }
 
+/// Whether a column may store values of the other type without a cast being written.
+fn is_automatic(old: &DataType, new: &DataType) -> bool {
+    use DataType::{Array, Date, Interval, Json, Jsonb, Text, Time, Timestamp, Timestamptz};
+    match (old, new) {
+        (_, Text { .. }) => true,
+        (Array(old), Array(new)) => is_automatic(old, new),
+        (Date | Timestamp | Timestamptz, Date | Timestamp | Timestamptz)
+        | (Timestamp | Timestamptz | Interval, Time)
+        | (Time, Interval)
+        | (Json | Jsonb, Json | Jsonb) => true,
+        (old, new) if is_number(old) => is_number(new),
+        (old, new) => old == new,
+    }
+}
+
+fn is_number(data_type: &DataType) -> bool {
+    use DataType::{Decimal, Float4, Float8, Int2, Int4, Int8};
+    matches!(data_type, Int2 | Int4 | Int8 | Float4 | Float8 | Decimal { .. })
+}
+
 /// A column of another type is another column: the old values are cast and every row is replaced.
 async fn set_type(
     execution: &Execution<'_>,
@@ -315,13 +335,19 @@ async fn set_type(
         array: false,
         format: None,
     };
+    let new = column_type(data_type)?;
+    if using.is_none() && !is_automatic(&schema.columns[position].data_type, &new) {
+        let message = format!("column \"{name}\" cannot be cast automatically to type {new}");
+        let hint = format!("You might need to specify \"USING {name}::{new}\".");
+        return Err(Error::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
+    }
     let assigned = Assignments::one(target, &name, using.cloned().unwrap_or(cast))?;
     let rows = read(execution, target, &assigned).await?;
 
     let id = ColumnId(schema.next_column_id);
     schema.next_column_id += 1;
     schema.columns[position].id = id;
-    schema.columns[position].data_type = column_type(data_type)?;
+    schema.columns[position].data_type = new;
     let renumber = |columns: &mut Vec<ColumnId>| {
         columns.iter_mut().filter(|column| **column == old).for_each(|column| *column = id);
     };

@@ -4,10 +4,13 @@ mod definition;
 
 use std::collections::BTreeMap;
 
+use arrow::datatypes::Schema;
 use datafusion::sql::parser::CreateExternalTable;
-use datafusion::sql::sqlparser::ast::{CreateTable, CreateView, Query, SchemaName, SetExpr, Value};
+use datafusion::sql::sqlparser::ast::{
+    CreateTable, CreateView, Ident, Query, SchemaName, SetExpr, Value,
+};
 use futures::StreamExt;
-use thalweg_dialect::types::from_field;
+use thalweg_dialect::types::{display_name, from_field};
 use thalweg_txn::{CatalogChange, ExternalTable, Object, View, name_taken};
 use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableSchema};
 
@@ -113,6 +116,39 @@ async fn table_as(
     Ok(Outcome::done(Tag::Other(format!("SELECT {rows}"))))
 }
 
+/// # Errors
+/// Where the view that is replaced has a column that the new one has not, or has otherwise: who
+/// reads the view may rely on it.
+async fn keeps_columns(
+    execution: &Execution<'_>,
+    view: &QualifiedName,
+    names: &[String],
+    new: &Schema,
+) -> Result<()> {
+    let quoted = |name: &str| Ident::with_quote('"', name).to_string();
+    let all = format!("SELECT * FROM {}.{}", quoted(&view.namespace), quoted(&view.name));
+    // A view that cannot be read any more gives no columns to keep.
+    let Ok(planned) = plan::query_text(&execution.state, &all).await else { return Ok(()) };
+    let old = execution.told(plan::schema(&execution.state, &planned).await)?;
+    let refused = |message: String| Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
+    if names.len() < planned.names.len() {
+        return refused("cannot drop columns from view".to_owned());
+    }
+    for (place, (was, is)) in planned.names.iter().zip(names).enumerate() {
+        if was != is {
+            return refused(format!("cannot change name of view column \"{was}\" to \"{is}\""));
+        }
+        let (before, after) = (old.field(place), new.field(place));
+        if !before.data_type().equals_datatype(after.data_type()) {
+            let (before, after) = (display_name(before), display_name(after));
+            return refused(format!(
+                "cannot change data type of view column \"{was}\" from {before} to {after}"
+            ));
+        }
+    }
+    Ok(())
+}
+
 pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> Result<Outcome> {
     if create.materialized {
         return Err(Error::unsupported("CREATE MATERIALIZED VIEW"));
@@ -135,10 +171,16 @@ pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> 
             return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
         }
     }
-    let exists = execution.names.catalog().object(&name.namespace, &name.name).is_some();
-    if exists && create.if_not_exists {
+    let catalog = execution.names.catalog();
+    let existing = catalog.object(&name.namespace, &name.name);
+    if existing.is_some() && create.if_not_exists {
         let notice = format!("relation \"{}\" already exists, skipping", name.name);
         return Ok(Outcome::command("CREATE VIEW").with_notice(notice));
+    }
+    if create.or_replace && matches!(existing, Some(Object::View(_))) {
+        let new = execution.told(plan::schema(&execution.state, &planned).await)?;
+        let names: Vec<String> = names.into_iter().cloned().collect();
+        keeps_columns(execution, &name, &names, &new).await?;
     }
     let change = CatalogChange::Define {
         namespace: name.namespace,

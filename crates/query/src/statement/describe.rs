@@ -1,6 +1,9 @@
 //! What a statement takes and gives, found without running it: the types of its parameters and the
 //! columns of its result.
 
+mod alternatives;
+mod spelled;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -9,14 +12,16 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan};
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, BinaryOperator, Expr, Ident, Insert, LimitClause, ObjectName,
+    Assignment, AssignmentTarget, BinaryOperator, Expr, Ident, Insert, ObjectName,
     OnConflictAction, OnInsert, Query, SelectItem, SetExpr, Statement, TableObject, TableWithJoins,
-    Update, UpdateTableFromKind, Visit, VisitMut, Visitor, VisitorMut,
+    Update, UpdateTableFromKind, Visit, VisitMut, VisitorMut,
 };
 use thalweg_dialect::system_types::SystemType;
-use thalweg_dialect::types::{NUMERIC_DEFAULT, arrow_field, from_field, parameter_field};
+use thalweg_dialect::types::{NUMERIC_DEFAULT, arrow_field, from_field};
 use thalweg_types::{DataType, Result};
 
+use self::alternatives::Alternatives;
+use self::spelled::Spelled;
 use super::delete::target_table;
 use super::insert::is_default;
 use super::update::target_of;
@@ -93,6 +98,7 @@ async fn infer(execution: &Execution<'_>, tree: &Tree, types: &mut [Option<Field
         // `x = ANY ($1)` is asked as `x = $1`: the parameter is an array of what that says.
         let mut arrays = Arrays::default();
         let _ = VisitMut::visit(&mut question, &mut arrays);
+        let _ = VisitMut::visit(&mut question, &mut Alternatives);
         bind_in(&mut question, &nulls(types)?);
         // What can't be planned without types is planned with them later, and refused then.
         let Ok(planned) = plan::query(&execution.state, question).await else { continue };
@@ -115,36 +121,12 @@ fn nulls(types: &[Option<Field>]) -> Result<Vec<Option<Expr>>> {
     types.iter().map(|known| known.as_ref().map(|known| literal(None, known)).transpose()).collect()
 }
 
-/// Finds the types that the text itself tells: casts, and `LIMIT` and `OFFSET`.
-struct Spelled<'a> {
-    types: &'a mut [Option<Field>],
-}
-
-impl Visitor for Spelled<'_> {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if let Expr::Cast { expr, data_type, .. } = expr {
-            note(self.types, expr, || parameter_field(data_type));
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &query.limit_clause {
-            for count in limit.iter().chain(offset.iter().map(|offset| &offset.value)) {
-                note(self.types, count, || Some(field_of(&DataType::Int8)));
-            }
-        }
-        if let Some(quantity) = query.fetch.as_ref().and_then(|fetch| fetch.quantity.as_ref()) {
-            note(self.types, quantity, || Some(field_of(&DataType::Int8)));
-        }
-        ControlFlow::Continue(())
-    }
-}
-
 /// Notes the type of a parameter that has none yet.
 fn note(types: &mut [Option<Field>], expr: &Expr, found: impl FnOnce() -> Option<Field>) {
+    let expr = match expr {
+        Expr::Nested(inner) => inner,
+        expr => expr,
+    };
     let at = placeholder(expr).and_then(|name| number(name).ok());
     if let Some(place @ None) = at.and_then(|at| types.get_mut(at - 1)) {
         *place = found();

@@ -6,7 +6,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::Execution;
 use super::target::QualifiedName;
-use crate::outcome::Outcome;
+use crate::outcome::{Notice, Outcome};
 
 pub(super) fn run(
     execution: &mut Execution<'_>,
@@ -37,7 +37,7 @@ pub(super) fn run(
         }
     }
     let mut outcome = Outcome::command(&format!("DROP {kind}"));
-    outcome.notices = notices;
+    outcome.notices = notices.into_iter().map(Notice::from).collect();
     Ok(outcome)
 }
 

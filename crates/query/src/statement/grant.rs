@@ -12,7 +12,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::Execution;
 use super::role::{join, leave, role_named};
-use crate::outcome::Outcome;
+use crate::outcome::{Notice, Outcome};
 
 use named::{grantees_of, objects_of, privileges_of, roles_of};
 
@@ -32,10 +32,10 @@ pub(super) fn grant(execution: &mut Execution<'_>, grant: &Grant) -> Result<Outc
         let wanted = privileges_of(&grant.privileges, &object)?;
         let words = ["granted", "were"];
         let Some(by) = Grantor::of(execution, &object, wanted, &grant.privileges, words)? else {
-            outcome.notices.push(nothing(&object, words));
+            outcome.notices.push(nothing(&object, words).into());
             continue;
         };
-        outcome.notices.extend(by.remark);
+        outcome.notices.extend(by.remark.map(Notice::from));
         for grantee in &grantees {
             let grantable = if grant.with_grant_option { by.privileges } else { Privileges::NONE };
             let given =
@@ -56,10 +56,10 @@ pub(super) fn revoke(execution: &mut Execution<'_>, revoke: &Revoke) -> Result<O
         let wanted = privileges_of(&revoke.privileges, &object)?;
         let words = ["revoked", "could be"];
         let Some(by) = Grantor::of(execution, &object, wanted, &revoke.privileges, words)? else {
-            outcome.notices.push(nothing(&object, words));
+            outcome.notices.push(nothing(&object, words).into());
             continue;
         };
-        outcome.notices.extend(by.remark);
+        outcome.notices.extend(by.remark.map(Notice::from));
         for grantee in &grantees {
             let revoked = AccessChange::Revoke {
                 object: object.clone(),
@@ -78,7 +78,8 @@ fn membership(execution: &Execution<'_>, grant: &Grant) -> Result<Outcome> {
     let mut outcome = Outcome::command("GRANT ROLE");
     for role in roles_of(execution, &grant.privileges)? {
         for member in members_of(execution, &grant.grantees)? {
-            outcome.notices.extend(join(execution, role, member, grant.with_grant_option)?);
+            let remark = join(execution, role, member, grant.with_grant_option)?;
+            outcome.notices.extend(remark.map(Notice::from));
         }
     }
     Ok(outcome)
@@ -88,7 +89,7 @@ fn end_membership(execution: &Execution<'_>, revoke: &Revoke) -> Result<Outcome>
     let mut outcome = Outcome::command("REVOKE ROLE");
     for role in roles_of(execution, &revoke.privileges)? {
         for member in members_of(execution, &revoke.grantees)? {
-            outcome.notices.extend(leave(execution, role, member)?);
+            outcome.notices.extend(leave(execution, role, member)?.map(Notice::from));
         }
     }
     Ok(outcome)

@@ -1,19 +1,43 @@
 //! `SELECT`, `VALUES`, `EXPLAIN`: whatever gives rows and changes nothing; and `WITH` ahead of a
 //! statement that does change something.
 
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{Insert, Query, SetExpr, Statement, With};
+use futures::StreamExt;
 use thalweg_dialect::parse::Parsed;
+use thalweg_dialect::rewrite::without_marks;
 use thalweg_types::{Error, Result};
 
 use super::{Execution, changing_with, create, delete, insert, locking, update};
-use crate::outcome::{Outcome, Tag};
+use crate::outcome::{BatchStream, Outcome, Tag};
 use crate::plan;
 
 pub(super) async fn run(execution: &Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
     let statement = parsed.statement.clone();
     let planned = execution.told(plan::statement(&execution.state, statement).await)?;
+    let explains = matches!(planned.plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
     let (schema, rows) = plan::stream(&execution.state, planned, execution.sql).await?;
+    let rows = match explains {
+        true => Box::pin(rows.map(|batch| Ok(with_plain_names(&batch?)))) as BatchStream,
+        false => rows,
+    };
     Ok(Outcome::rows(schema, rows, Tag::Select))
+}
+
+/// The lines of a plan with the columns as people call them.
+fn with_plain_names(batch: &RecordBatch) -> RecordBatch {
+    let columns = batch.columns().iter().map(|column| match column.as_string_opt::<i32>() {
+        Some(lines) => {
+            let lines = lines.iter().map(|line| line.map(without_marks));
+            Arc::new(lines.collect::<StringArray>()) as ArrayRef
+        }
+        None => Arc::clone(column),
+    });
+    let plain = RecordBatch::try_new(batch.schema(), columns.collect());
+    plain.expect("the columns are of the types and the length that they were of")
 }
 
 /// A query, or `WITH … INSERT`, `UPDATE` or `DELETE`, which the parser takes for queries.

@@ -10,7 +10,7 @@ use thalweg_txn::{
 use thalweg_types::{Error, Result, SqlState};
 
 use super::{Execution, folded};
-use crate::outcome::Outcome;
+use crate::outcome::{Notice, Outcome};
 
 use options::Options;
 
@@ -47,7 +47,7 @@ pub(super) fn create(execution: &mut Execution<'_>, create: &CreateRole) -> Resu
         let member = role_named(execution, member)?.id;
         join(execution, id, member, true)?;
     }
-    outcome.notices = notices;
+    outcome.notices = notices.into_iter().map(Notice::from).collect();
     Ok(outcome)
 }
 
@@ -61,7 +61,7 @@ pub(super) fn alter(
     let options = match operation {
         AlterRoleOperation::WithOptions { options } => {
             let Options { options, notices } = Options::of_alter(execution, options)?;
-            outcome.notices = notices;
+            outcome.notices = notices.into_iter().map(Notice::from).collect();
             may_alter(execution, &role, &options)?;
             options
         }
@@ -94,7 +94,8 @@ pub(super) fn drop(
             if !if_exists {
                 return Err(no_role(&name));
             }
-            outcome.notices.push(format!("role \"{name}\" does not exist, skipping"));
+            let notice = format!("role \"{name}\" does not exist, skipping");
+            outcome.notices.push(notice.into());
             continue;
         };
         let identity = execution.names.identity();

@@ -13,6 +13,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use thalweg_dialect::assign::assign;
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::types::column_field;
+use thalweg_dialect::with_operand_types;
 use thalweg_store::{Identities, arrow_schema};
 use thalweg_types::{Column, DataType, Error, Result, SqlState, TableSchema};
 
@@ -142,6 +143,7 @@ pub(super) fn compile(
     schema: &DFSchema,
 ) -> Result<Arc<dyn PhysicalExpr>> {
     let expression = state.create_logical_expr(text, schema).map_err(told)?;
+    let expression = with_operand_types(expression, schema).map_err(told)?;
     // `now()` and its like are constants of a statement, which only simplifying makes them.
     let context = SimplifyContext::builder()
         .with_schema(Arc::new(schema.clone()))

@@ -3,6 +3,7 @@
 mod modes;
 mod units;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub(crate) struct Settings {
     modes: Option<Modes>,
     /// What `SET LOCAL` hides until the transaction ends, by name.
     hidden: Vec<(String, String)>,
+    /// Settings that only their users know, which have a dot in their names.
+    custom: Arc<BTreeMap<String, String>>,
     /// Whether a setting of DataFusion's was changed.
     are_the_engines: bool,
 }
@@ -58,21 +61,25 @@ const TIMES: [&str; 4] = [
 ];
 
 /// Settings that clients make and that change nothing here, with what they are at first.
-const REMEMBERED: [(&str, &str); 10] = [
+const REMEMBERED: [(&str, &str); 13] = [
     ("application_name", ""),
-    ("bytea_output", "hex"),
     ("client_min_messages", "notice"),
     ("extra_float_digits", "1"),
     ("lc_messages", "C"),
     ("lc_monetary", "C"),
     ("lc_numeric", "C"),
     ("lc_time", "C"),
+    ("maintenance_work_mem", "64MB"),
     ("row_security", "on"),
+    ("synchronous_commit", "on"),
     ("synchronize_seqscans", "on"),
+    ("temp_buffers", "8MB"),
+    ("work_mem", "4MB"),
 ];
 
 /// Settings that clients send when they connect, and that have one answer here.
-const FIXED: [(&str, &str); 14] = [
+const FIXED: [(&str, &str); 16] = [
+    ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
     ("datestyle", "ISO, MDY"),
     ("default_table_access_method", "heap"),
@@ -82,6 +89,7 @@ const FIXED: [(&str, &str); 14] = [
     ("lc_ctype", "C"),
     ("max_identifier_length", "63"),
     ("max_index_keys", "32"),
+    ("password_encryption", "scram-sha-256"),
     ("search_path", "\"$user\", public"),
     ("server_encoding", "UTF8"),
     ("server_version", "15.0"),
@@ -117,6 +125,7 @@ impl Settings {
             default_modes: Modes::default(),
             modes: None,
             hidden: Vec::new(),
+            custom: Arc::default(),
             are_the_engines: false,
         }
     }
@@ -184,6 +193,9 @@ impl Settings {
         if let Some(mode) = name.strip_prefix("transaction_") {
             return self.modes().get(mode);
         }
+        if is_custom(&name) {
+            return self.custom.get(&name).cloned();
+        }
         Some(match name.as_str() {
             "durability" => match self.durability {
                 Durability::Fsync => "fsync".to_owned(),
@@ -198,6 +210,11 @@ impl Settings {
     /// Returns whether the setting is one of these.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool> {
         let name = name.to_lowercase();
+        if is_custom(&name) {
+            let value = if value.eq_ignore_ascii_case("default") { "" } else { value };
+            Arc::make_mut(&mut self.custom).insert(name, value.to_owned());
+            return Ok(true);
+        }
         if value.eq_ignore_ascii_case("default") {
             let fresh = Settings::new(self.durability, self.identity);
             let Some(value) = fresh.get(&name) else { return Ok(false) };
@@ -267,6 +284,11 @@ impl Settings {
     }
 }
 
+/// Whether a setting is of the kind that anybody may make up. DataFusion's own have dots as well.
+fn is_custom(name: &str) -> bool {
+    name.contains('.') && !name.starts_with("datafusion.")
+}
+
 /// Whether a value is the only one that a setting has here.
 fn means(name: &str, value: &str, only: &str) -> bool {
     if name == "client_encoding" {
@@ -306,8 +328,8 @@ pub(super) async fn set(
     };
     if is_local && !execution.in_block {
         let what = if matches!(set, Set::SetTransaction { .. }) { "TRANSACTION" } else { "LOCAL" };
-        let notice = format!("SET {what} can only be used in transaction blocks");
-        return Ok(outcome.with_notice(notice));
+        let warning = format!("SET {what} can only be used in transaction blocks");
+        return Ok(outcome.with_warning(SqlState::NO_ACTIVE_TRANSACTION, warning));
     }
     let scope = if is_local { Scope::Transaction } else { Scope::Session };
     match set {
@@ -351,7 +373,7 @@ async fn assign(
     value: &str,
 ) -> Result<Outcome> {
     let outcome = Outcome::command("SET");
-    if name.contains('.') {
+    if name.contains('.') && !is_custom(name) {
         execution.names.rights().set_engine(name)?;
         execution.settings.are_the_engines = true;
         return pass_on(execution, parsed).await;
@@ -385,6 +407,10 @@ pub(super) async fn reset(
     let ResetStatement::Variable(name) = reset;
     let name = dotted(name);
     if role::session::reset(execution, &name) {
+        return Ok(Outcome::command("RESET"));
+    }
+    if is_custom(&name) {
+        execution.settings.set_for(Scope::Session, &name, "")?;
         return Ok(Outcome::command("RESET"));
     }
     if name.contains('.') {

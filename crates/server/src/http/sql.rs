@@ -126,7 +126,9 @@ impl Statement {
         if outcome.rows.is_none() {
             self.watch.end(None);
             let tag = outcome.tag.to_string();
-            return Ok(Json(json!({ "tag": tag, "notices": outcome.notices })).into_response());
+            let notices = outcome.notices.into_iter().map(|notice| notice.message);
+            let notices = notices.collect::<Vec<_>>();
+            return Ok(Json(json!({ "tag": tag, "notices": notices })).into_response());
         }
         let Statement { session, watch, format, listed, .. } = self;
         let options = match &outcome.copy {

@@ -90,7 +90,7 @@ impl Client {
 
     pub(super) fn notices(&mut self, outcome: &Outcome) {
         for notice in &outcome.notices {
-            self.wire.replies.notice("NOTICE", notice);
+            self.wire.replies.notice(notice.severity(), notice.state.0, &notice.message);
         }
     }
 

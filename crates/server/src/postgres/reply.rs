@@ -170,9 +170,9 @@ impl Replies {
         });
     }
 
-    pub(super) fn notice(&mut self, severity: &str, message: &str) {
+    pub(super) fn notice(&mut self, severity: &str, state: &str, message: &str) {
         self.message(b'N', |out| {
-            fields(out, severity, "00000", message);
+            fields(out, severity, state, message);
             out.push(0);
         });
     }

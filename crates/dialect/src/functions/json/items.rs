@@ -32,6 +32,18 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         list_of("jsonb_keys", text_item(), |columns| {
             lists(&columns[0], text_item(), |text| keys("jsonb_object_keys", &jsonb(text)?))
         }),
+        list_of("json_names", text_item(), |columns| {
+            lists(&columns[0], text_item(), |text| {
+                let names = members(text)?.into_iter();
+                Ok(names.map(|(name, _)| Some(name)).collect())
+            })
+        }),
+        list_of("jsonb_names", text_item(), |columns| {
+            lists(&columns[0], text_item(), |text| names("jsonb_each", &jsonb(text)?))
+        }),
+        list_of("jsonb_text_names", text_item(), |columns| {
+            lists(&columns[0], text_item(), |text| names("jsonb_each_text", &jsonb(text)?))
+        }),
         list_of("json_members", json_item(), |columns| {
             lists(&columns[0], json_item(), |text| Ok(as_written(values(text)?)))
         }),
@@ -89,10 +101,22 @@ fn elements(text: &str) -> Result<Vec<&str>> {
 }
 
 fn values(text: &str) -> Result<Vec<&str>> {
+    Ok(members(text)?.into_iter().map(|(_, value)| value).collect())
+}
+
+fn members(text: &str) -> Result<Vec<(String, &str)>> {
     match json_parts(text)? {
-        JsonParts::Object(members) => Ok(members.into_iter().map(|(_, value)| value).collect()),
+        JsonParts::Object(members) => Ok(members),
         JsonParts::Array(_) => Err(refused("cannot deconstruct an array as an object".to_owned())),
         JsonParts::Scalar => Err(refused("cannot deconstruct a scalar".to_owned())),
+    }
+}
+
+/// The keys of an object, for a function that gives its members.
+fn names(function: &str, text: &str) -> Result<Vec<Option<String>>> {
+    match json_parts(text)? {
+        JsonParts::Object(members) => Ok(members.into_iter().map(|(key, _)| Some(key)).collect()),
+        _ => Err(refused(format!("cannot call {function} on a non-object"))),
     }
 }
 

@@ -85,6 +85,7 @@ struct Unnester {
 impl Unnester {
     /// Unnests whatever is in `plan`, from the leaves up.
     fn query(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let plan = plan.transform_down(filtered_early).data()?;
         plan.transform_up(|node| self.node(node).map(Transformed::yes)).data()
     }
 
@@ -323,6 +324,37 @@ impl Unnester {
         let joined = join(original.left, Arc::new(right), original.join_type, conditions)?;
         project(columns_of(&original.schema), joined)
     }
+}
+
+/// Takes predicates about the left side of a lateral join to that side: its right side must not be
+/// asked, and fail, for rows that are not wanted.
+fn filtered_early(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(Filter { predicate, input, .. }) = &node else {
+        return Ok(Transformed::no(node));
+    };
+    let LogicalPlan::Join(join) = input.as_ref() else { return Ok(Transformed::no(node)) };
+    if !matches!(join.join_type, JoinType::Inner | JoinType::Left)
+        || Domain::new(&join.left, &join.right)?.is_empty()
+    {
+        return Ok(Transformed::no(node));
+    }
+    let left = join.left.schema();
+    let is_early = |predicate: &Expr| {
+        !contains_subquery(predicate)
+            && !predicate.is_volatile()
+            && !predicate.contains_outer()
+            && predicate.column_refs().iter().all(|column| left.index_of_column(column).is_ok())
+    };
+    let (early, late): (Vec<Expr>, Vec<Expr>) =
+        split_conjunction_owned(predicate.clone()).into_iter().partition(is_early);
+    let Some(early) = conjunction(early) else { return Ok(Transformed::no(node)) };
+    let left = Filter::try_new(early, Arc::clone(&join.left))?;
+    let left = Arc::new(LogicalPlan::Filter(left));
+    let join = Arc::new(LogicalPlan::Join(Join { left, ..join.clone() }));
+    Ok(Transformed::yes(match conjunction(late) {
+        Some(late) => LogicalPlan::Filter(Filter::try_new(late, join)?),
+        None => Arc::unwrap_or_clone(join),
+    }))
 }
 
 fn is_subquery(expression: &Expr) -> bool {

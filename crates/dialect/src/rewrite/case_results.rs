@@ -1,0 +1,74 @@
+//! `CASE` whose results are numbers of several types.
+//!
+//! DataFusion says while it plans that a `CASE` has the type of its first result, and finds the
+//! common one later: too late for the operators around it, which are chosen while planning. So a
+//! `CASE` travels as `{case: CASE … END}`, as numbers do (see [`integers`](super::integers)), and
+//! [`CaseResults`] casts its results before anything is made of it.
+
+use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
+use datafusion::logical_expr::expr::Case;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawDictionaryExpr};
+use datafusion::logical_expr::{Expr as Planned, ExprSchemable};
+use datafusion::sql::sqlparser::ast::{DictionaryField, Expr, Ident};
+
+use crate::common_type;
+
+/// What a `CASE` is called on its way.
+const KEY: &str = "case";
+
+/// Marks a `CASE`; to be called when everything inside `expr` has been seen.
+pub(super) fn mark(expr: &mut Expr) {
+    if matches!(expr, Expr::Case { .. }) {
+        let value = Box::new(expr.clone());
+        *expr = Expr::Dictionary(vec![DictionaryField { key: Ident::new(KEY), value }]);
+    }
+}
+
+/// Takes the marks off again.
+#[derive(Debug)]
+pub(crate) struct CaseResults;
+
+impl ExprPlanner for CaseResults {
+    fn plan_dictionary_literal(
+        &self,
+        expr: RawDictionaryExpr,
+        schema: &DFSchema,
+    ) -> PlanResult<PlannerResult<RawDictionaryExpr>> {
+        let is_case = matches!(expr.keys.as_slice(),
+            [Planned::Literal(ScalarValue::Utf8(Some(key)), _)] if key == KEY);
+        Ok(match expr.values.as_slice() {
+            [Planned::Case(case)] if is_case => {
+                PlannerResult::Planned(Planned::Case(with_common_type(case.clone(), schema)?))
+            }
+            _ => PlannerResult::Original(expr),
+        })
+    }
+}
+
+fn with_common_type(case: Case, schema: &DFSchema) -> PlanResult<Case> {
+    let results = || {
+        let results = case.when_then_expr.iter().map(|(_, result)| result);
+        results.chain(&case.else_expr).filter(|result| !is_unknown(result))
+    };
+    let types = results().map(|result| result.get_type(schema));
+    let Ok(types) = types.collect::<PlanResult<Vec<_>>>() else { return Ok(case) };
+    let Some(target) = common_type::of_numbers(&types) else { return Ok(case) };
+    let settle = |result: Box<Planned>| -> PlanResult<Box<Planned>> {
+        match is_unknown(&result) {
+            true => Ok(result),
+            false => common_type::cast_to(*result, &target, schema).map(Box::new),
+        }
+    };
+    let Case { expr, when_then_expr, else_expr } = case;
+    let when_then_expr = when_then_expr
+        .into_iter()
+        .map(|(condition, result)| Ok((condition, settle(result)?)))
+        .collect::<PlanResult<_>>()?;
+    let else_expr = else_expr.map(settle).transpose()?;
+    Ok(Case { expr, when_then_expr, else_expr })
+}
+
+/// Literals in quotes get their types later.
+fn is_unknown(result: &Planned) -> bool {
+    matches!(result, Planned::Literal(ScalarValue::Utf8(Some(_)), None))
+}
