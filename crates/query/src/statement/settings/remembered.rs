@@ -26,7 +26,7 @@ const fn setting(name: &'static str, first: &'static str, kind: Kind) -> Remembe
     Remembered { name, first, kind }
 }
 
-pub(super) const REMEMBERED: [Remembered; 20] = [
+pub(super) const REMEMBERED: [Remembered; 21] = [
     setting("application_name", "", Text),
     setting("check_function_bodies", "on", Flag),
     setting("client_min_messages", "notice", Text),
@@ -50,6 +50,7 @@ pub(super) const REMEMBERED: [Remembered; 20] = [
         "on",
         OneOf(&["local", "remote_write", "remote_apply", "on", "off"]),
     ),
+    setting("temp_buffers", "8MB", Size),
     setting("temp_tablespaces", "", Text),
     // Statements share `database.memory_limit`.
     setting("work_mem", "4MB", Size),
