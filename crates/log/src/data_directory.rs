@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use thalweg_env::{DirLock, Env, FileSystem, OpenMode};
 use thalweg_types::{Error, Result, SqlState};
 
-use crate::checkpoint::TEMPORARY_SUFFIX;
+use crate::checkpoint::{TEMPORARY_SUFFIX, checkpoints_in};
 use crate::failure::{damaged, file_error};
 use crate::file_header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::segment;
 
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";
@@ -133,6 +134,30 @@ pub(crate) fn is_database(files: &dyn FileSystem, path: &Path) -> Result<bool> {
     exists(files, &path.join(FORMAT))
 }
 
+/// What is wrong with a directory that holds a log or checkpoints, and nothing that says whose they
+/// are.
+pub(crate) fn lost_format(files: &dyn FileSystem, path: &Path) -> Result<Option<Error>> {
+    if is_database(files, path)? {
+        return Ok(None);
+    }
+    for directory in [LOG, CHECKPOINT].map(|name| path.join(name)) {
+        if !exists(files, &directory)? {
+            continue;
+        }
+        let names = list(files, &directory)?;
+        let has_log = names.iter().any(|name| segment::number_in(name).is_some());
+        if has_log || !checkpoints_in(&names).is_empty() {
+            return Ok(Some(format_is_missing(&directory)));
+        }
+    }
+    Ok(None)
+}
+
+fn format_is_missing(directory: &Path) -> Error {
+    let message = format!("{} has files, but {FORMAT} beside it is missing", directory.display());
+    Error::corrupt(message).with_hint("Put the file back from a backup of this database.")
+}
+
 pub(crate) fn no_database(path: &Path) -> Error {
     Error::new(SqlState::UNDEFINED_FILE, format!("there is no database in {}", path.display()))
         .with_hint("Check the path.")
@@ -144,6 +169,9 @@ pub(crate) fn exists(files: &dyn FileSystem, path: &Path) -> Result<bool> {
 
 /// Refuses to create a database where it is not asked for, or among the files of something else.
 fn check_can_create(files: &dyn FileSystem, path: &Path, mode: DirectoryMode) -> Result<()> {
+    if let Some(lost) = lost_format(files, path)? {
+        return Err(lost);
+    }
     if mode == DirectoryMode::OpenExisting {
         return Err(no_database(path));
     }
@@ -160,11 +188,7 @@ fn check_can_create(files: &dyn FileSystem, path: &Path, mode: DirectoryMode) ->
     }
     for directory in [LOG, CHECKPOINT].map(|name| path.join(name)) {
         if exists(files, &directory)? && !list(files, &directory)?.is_empty() {
-            return Err(Error::corrupt(format!(
-                "{} has files, but {FORMAT} beside it is missing",
-                directory.display()
-            ))
-            .with_hint("Put the file back from a backup of this database."));
+            return Err(format_is_missing(&directory));
         }
     }
     Ok(())

@@ -6,7 +6,9 @@ use thalweg_env::Env;
 use thalweg_types::{Error, Lsn, Result};
 
 use crate::checkpoint::{CheckpointReader, Coverage, checkpoints_in};
-use crate::data_directory::{CHECKPOINT, LOG, exists, is_database, lock, no_database, read_format};
+use crate::data_directory::{
+    CHECKPOINT, LOG, exists, is_database, lock, lost_format, no_database, read_format,
+};
 use crate::failure::file_error;
 use crate::reader::LogReader;
 use crate::segment::Segment;
@@ -47,6 +49,10 @@ pub struct Summary {
 ///
 /// An error means that it could not look, not that it found damage.
 pub fn verify(env: &Env, path: &Path, report: &mut dyn FnMut(Finding)) -> Result<Summary> {
+    if let Some(lost) = lost_format(&*env.files, path)? {
+        report(Finding::Problem(lost));
+        return Ok(Summary { problems: 1, ..Summary::default() });
+    }
     if !is_database(&*env.files, path)? {
         return Err(no_database(path));
     }

@@ -1,5 +1,7 @@
 //! What a server can be told.
 
+mod faults;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::auth::AuthConfig;
+pub use faults::Fault;
 
 /// Everything that one server goes by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,7 +68,8 @@ pub struct AuthSection {
     pub method: AuthConfig,
 }
 
-/// Certificates for TLS on every port; without them there is none.
+/// Certificates for TLS; without them there is none. With them, gRPC and HTTP are spoken under TLS
+/// alone, and PostgreSQL's clients may ask for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsConfig {
@@ -73,11 +77,11 @@ pub struct TlsConfig {
     pub certificate: Option<PathBuf>,
     /// PEM: the certificate's private key.
     pub key: Option<PathBuf>,
-    /// Whether PostgreSQL clients beyond loopback must use TLS.
+    /// Whether PostgreSQL clients beyond loopback must use TLS; needs a certificate.
     pub required: bool,
 }
 
-/// Limits that protect clients from each other.
+/// Limits that protect clients from each other. 0 is taken where it is said what it means.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
@@ -85,19 +89,21 @@ pub struct LimitsConfig {
     pub connections: usize,
     /// Statements that run at once; others wait in a queue.
     pub statements: usize,
-    /// How long a statement waits in the queue, in milliseconds.
+    /// How long a statement waits in the queue, in milliseconds; 0 for not at all.
     pub queue_timeout_ms: u64,
-    /// The longest message that a client may send, in bytes.
+    /// The longest message that a PostgreSQL client may send, in bytes; at least 1,000.
     pub message_bytes: usize,
     /// The largest result of one statement, in bytes as they are sent; 0 for no limit.
     pub result_bytes: u64,
-    /// What all streams of records together may hold in memory, in bytes; at most 4 GiB.
+    /// What all streams of records together may hold in memory, in bytes; more than 4 GiB are taken for
+    /// so many.
     pub record_bytes: usize,
-    /// The longest message of a stream of records, in bytes.
+    /// The longest message of a stream of records, in bytes; at least 1,000.
     pub record_message_bytes: usize,
     /// How long a client may take to show who it is, or to ask something, in milliseconds.
     pub startup_timeout_ms: u64,
-    /// How long a server that is told to end lets statements run on, in milliseconds.
+    /// How long a server that is told to end lets statements run on, in milliseconds; 0 for not
+    /// at all.
     pub drain_timeout_ms: u64,
 }
 

@@ -82,6 +82,11 @@ impl Connection {
         doing.changed_micros = self.clock.now_micros();
     }
 
+    /// Whether a transaction is open, or a statement runs.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.doing.lock().state != ActivityState::Idle
+    }
+
     pub(crate) fn call(&self, application_name: &str) {
         application_name.clone_into(&mut self.doing.lock().application_name);
     }

@@ -30,7 +30,7 @@ mod trace;
 mod web;
 
 pub use config::{
-    AuthSection, LimitsConfig, ListenConfig, LogConfig, OtlpConfig, ServerConfig, TlsConfig,
+    AuthSection, Fault, LimitsConfig, ListenConfig, LogConfig, OtlpConfig, ServerConfig, TlsConfig,
 };
 pub use listen::{Addresses, Server};
 pub use trace::install as install_log;

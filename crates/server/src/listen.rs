@@ -1,7 +1,7 @@
 //! A server's life: its ports open, it serves, it drains, it ends.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,11 +49,17 @@ impl Server {
     /// Opens the ports and begins to serve.
     ///
     /// # Errors
-    /// Where the configuration would let in everybody, or a port is taken.
+    /// Where the configuration has [faults](ServerConfig::faults), or a port is taken.
     pub async fn start(config: ServerConfig, database: Database) -> Result<Server> {
+        if let Some(fault) = config.faults().into_iter().next() {
+            return Err(fault.error);
+        }
         let wanted = [config.listen.postgres(), config.listen.grpc(), config.listen.http()];
         let policy = Policy::new(config.auth.method, &wanted)?;
         let tls = Tls::load(&config.tls)?;
+        if tls.is_none() && !config.listen.address.to_canonical().is_loopback() {
+            tracing::warn!("without tls.certificate, what goes to and fro can be read on the way");
+        }
         let administrator_password = administrator_password(&database, policy).await?;
         let limits = &config.limits;
         let metrics = Metrics::new();
@@ -138,6 +144,12 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
+}
+
+/// Whether an address is one of this machine's.
+pub(crate) fn can_listen_on(address: IpAddr) -> io::Result<()> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.bind(SocketAddr::new(address, 0))
 }
 
 fn local(listener: &TcpListener) -> Result<SocketAddr> {

@@ -20,6 +20,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::config::{LogConfig, ServerConfig};
 use crate::connections::FrontEnd;
 use crate::metrics::{Metrics, Running, StatementKind, name_of};
+pub(crate) use spans::check_endpoint;
 use spans::{Spans, StatementSpan};
 
 /// How much of a statement's text is logged.
@@ -30,13 +31,19 @@ const SQL_BYTES_MAX: usize = 16 << 10;
 /// # Errors
 /// Where the filter cannot be read, or the process logs already.
 pub fn install(config: &LogConfig) -> Result<()> {
-    let filter = EnvFilter::try_new(&config.filter).map_err(|error| {
+    let subscriber = subscriber(config.json, filter(config)?, std::io::stderr);
+    tracing::subscriber::set_global_default(subscriber)
+        .map_err(|error| Error::internal("the process logs already").with_source(error))
+}
+
+/// # Errors
+/// Where the filter cannot be read.
+pub(crate) fn filter(config: &LogConfig) -> Result<EnvFilter> {
+    EnvFilter::try_new(&config.filter).map_err(|error| {
         let message = format!("log.filter \"{}\" cannot be read: {error}", config.filter);
         Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
             .with_hint("Give a level (error, warn, info, debug, trace) or module=level, ….")
-    })?;
-    tracing::subscriber::set_global_default(subscriber(config.json, filter, std::io::stderr))
-        .map_err(|error| Error::internal("the process logs already").with_source(error))
+    })
 }
 
 /// Lines for people, or one JSON object a line.

@@ -5,8 +5,8 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::Router;
@@ -32,6 +32,28 @@ pub(crate) struct Web {
     kind: Kind,
     builder: Builder<TokioExecutor>,
     acceptor: Option<TlsAcceptor>,
+}
+
+/// A connection of a client's, as the calls see it that come on it.
+#[derive(Clone)]
+pub(crate) struct Line(Weak<()>);
+
+impl Line {
+    /// A line, and what holds it open.
+    pub(crate) fn new() -> (Arc<()>, Line) {
+        let open = Arc::new(());
+        let line = Line(Arc::downgrade(&open));
+        (open, line)
+    }
+
+    /// Whether the client is still at the other end, as far as the system knows.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    pub(crate) fn is(&self, other: &Line) -> bool {
+        self.0.ptr_eq(&other.0)
+    }
 }
 
 /// Which front end it is.
@@ -118,9 +140,11 @@ impl Web {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let asked = AtomicBool::new(false);
+        let (_open, line) = Line::new();
         let service = service_fn(|mut request: Request<Incoming>| {
             asked.store(true, Ordering::Relaxed);
             request.extensions_mut().insert(ConnectInfo(peer));
+            request.extensions_mut().insert(line.clone());
             let answer = self.router.clone().oneshot(request.map(axum::body::Body::new));
             async { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
         });

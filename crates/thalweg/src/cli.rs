@@ -80,11 +80,24 @@ const STACK_BYTES: usize = 16 << 20;
 impl DatabaseArguments {
     /// The configuration with these flags, and with what else the subcommand was given.
     pub fn load_config(&self, mut flags: Flags) -> Result<Config, Vec<Error>> {
+        self.add_to(&mut flags);
+        config::load(self.config_file().as_deref(), flags)
+    }
+
+    /// The same for a server, which refuses more.
+    pub fn load_server_config(&self, mut flags: Flags) -> Result<Config, Vec<Error>> {
+        self.add_to(&mut flags);
+        config::load_for_server(self.config_file().as_deref(), flags)
+    }
+
+    fn add_to(&self, flags: &mut Flags) {
         flags.set("database.threads", self.threads);
         flags.set("database.memory_limit", self.memory_limit);
         flags.set("database.durability", self.durability);
-        let file = config::file_for(self.config.as_deref(), self.data.as_deref());
-        config::load(file.as_deref(), flags)
+    }
+
+    fn config_file(&self) -> Option<PathBuf> {
+        config::file_for(self.config.as_deref(), self.data.as_deref())
     }
 
     /// Opens the database. Where somebody watches, long work is shown as it goes.

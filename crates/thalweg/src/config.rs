@@ -5,13 +5,15 @@
 
 use std::path::{Path, PathBuf};
 
-use figment::error::Kind;
 use figment::providers::{Env, Format as _, Toml};
 use figment::value::{Dict, Map, Tag, Value};
 use figment::{Figment, Metadata, Profile, Provider, Source};
+use thalweg_server::Fault;
 use thalweg_types::{Error, SqlState};
 
 mod dump;
+mod faults;
+mod mistakes;
 mod settings;
 mod units;
 
@@ -20,6 +22,8 @@ pub use settings::{
     Border, Color, DatabaseSettings, Durability, Expansion, Format, Settings, ShellSettings,
 };
 pub use units::{Size, Span};
+
+use mistakes::Sorted;
 
 const FILE_NAME: &str = "thalweg.toml";
 const ENVIRONMENT_PREFIX: &str = "THALWEG__";
@@ -54,13 +58,27 @@ pub fn file_for(named: Option<&Path>, data: Option<&Path>) -> Option<PathBuf> {
 
 /// Reads all sources. Fails with everything that is wrong, not just the first.
 pub fn load(file: Option<&Path>, flags: Flags) -> Result<Config, Vec<Error>> {
-    load_with(file, Env::prefixed(ENVIRONMENT_PREFIX).split("__"), flags)
+    load_with(file, environment(), flags, |settings| settings.database.faults())
+}
+
+/// The same for a server, and with everything that a server refuses.
+pub fn load_for_server(file: Option<&Path>, flags: Flags) -> Result<Config, Vec<Error>> {
+    load_with(file, environment(), flags, |settings| {
+        let mut faults = settings.database.faults();
+        faults.extend(settings.server().faults());
+        faults
+    })
+}
+
+fn environment() -> Env {
+    Env::prefixed(ENVIRONMENT_PREFIX).split("__")
 }
 
 fn load_with(
     file: Option<&Path>,
     environment: impl Provider,
     flags: Flags,
+    faults: impl FnOnce(&Settings) -> Vec<Fault>,
 ) -> Result<Config, Vec<Error>> {
     let defaults = match Value::serialize(Settings::default()) {
         Ok(Value::Dict(_, dict)) => dict,
@@ -72,17 +90,18 @@ fn load_with(
     }
     figment = figment.merge(environment).merge(Named { name: "flag", dict: nested(flags) });
 
-    let data = figment.data().map_err(|error| vec![unreadable(&error)])?;
+    let data = figment.data().map_err(|error| vec![unreadable(file, &error)])?;
     let given = data.get(&Profile::Default).cloned().unwrap_or_default();
-    let mut errors = Vec::new();
-    find_unknown(&figment, &given, &defaults, &mut Vec::new(), &mut errors);
-    if errors.is_empty() {
-        match figment.extract() {
-            Ok(settings) => return Ok(Config { settings, figment }),
-            Err(error) => errors.extend(error.into_iter().map(|error| wrong_value(&error))),
-        }
-    }
-    Err(errors)
+    let Sorted { right, mut errors, wrong } = mistakes::sort(&figment, &given, &defaults);
+    let settings: Settings = Figment::from(Named { name: DEFAULTS, dict: defaults })
+        .merge(Named { name: "given", dict: sections(right) })
+        .extract()
+        .expect("each setting was read by itself");
+    // What is said of a setting whose value is wrong would be said of its default.
+    let is_wrong = |setting: &&str| wrong.iter().any(|wrong| wrong == setting);
+    let faults = faults(&settings).into_iter();
+    errors.extend(faults.filter(|f| !f.settings.iter().any(is_wrong)).map(|f| f.error));
+    if errors.is_empty() { Ok(Config { settings, figment }) } else { Err(errors) }
 }
 
 /// A provider whose values are named in messages as they should be.
@@ -102,38 +121,16 @@ impl Provider for Named {
 }
 
 fn nested(flags: Flags) -> Dict {
-    let mut sections: Map<String, Dict> = Map::new();
+    let mut found: Map<String, Dict> = Map::new();
     for (key, value) in flags.0 {
         let (section, key) = key.split_once('.').expect("flags name a section and a key");
-        sections.entry(section.to_owned()).or_default().insert(key.to_owned(), value);
+        found.entry(section.to_owned()).or_default().insert(key.to_owned(), value);
     }
-    sections.into_iter().map(|(name, dict)| (name, Value::Dict(Tag::Default, dict))).collect()
+    sections(found)
 }
 
-/// Collects an error for every key that the defaults don't have.
-fn find_unknown(
-    figment: &Figment,
-    given: &Dict,
-    known: &Dict,
-    path: &mut Vec<String>,
-    errors: &mut Vec<Error>,
-) {
-    for (key, value) in given {
-        path.push(key.clone());
-        match (known.get(key), value) {
-            (Some(Value::Dict(_, known)), Value::Dict(_, given)) => {
-                find_unknown(figment, given, known, path, errors);
-            }
-            (Some(_), _) => {}
-            (None, _) => {
-                let origin = origin(figment.get_metadata(first_tag(value)), path);
-                let message = format!("unknown setting \"{}\" ({origin})", path.join("."));
-                let candidates: Vec<&str> = known.keys().map(String::as_str).collect();
-                errors.push(invalid(message).with_hint(near(key, &candidates)));
-            }
-        }
-        path.pop();
-    }
+fn sections(sections: Map<String, Dict>) -> Dict {
+    sections.into_iter().map(|(name, dict)| (name, Value::Dict(Tag::Default, dict))).collect()
 }
 
 /// A table's values carry the tags of their sources; the table itself may not.
@@ -141,19 +138,6 @@ fn first_tag(value: &Value) -> Tag {
     match value {
         Value::Dict(tag, dict) => dict.values().next().map_or(*tag, first_tag),
         other => other.tag(),
-    }
-}
-
-/// The names that were perhaps meant, or all there are.
-fn near(name: &str, candidates: &[&str]) -> String {
-    let nearest = candidates
-        .iter()
-        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other));
-    match nearest {
-        Some((_, candidate)) => format!("Did you mean \"{candidate}\"?"),
-        None => format!("There are: {}.", candidates.join(", ")),
     }
 }
 
@@ -172,27 +156,10 @@ fn origin(metadata: Option<&Metadata>, path: &[String]) -> String {
     }
 }
 
-fn wrong_value(error: &figment::Error) -> Error {
-    let what = match &error.kind {
-        Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => {
-            format!("found {found}, expected {expected}")
-        }
-        Kind::UnknownVariant(found, expected) => {
-            format!("\"{found}\" is none of {}", expected.join(", "))
-        }
-        other => other.to_string(),
-    };
-    let origin = origin(error.metadata.as_ref(), &error.path);
-    invalid(format!("setting \"{}\" ({origin}): {what}", error.path.join(".")))
-}
-
-/// A file that is missing, or is not TOML.
-fn unreadable(error: &figment::Error) -> Error {
-    let file = match error.metadata.as_ref().and_then(|metadata| metadata.source.as_ref()) {
-        Some(Source::File(file)) => format!("{}: ", file.display()),
-        _ => String::new(),
-    };
-    invalid(format!("configuration cannot be read: {file}{}", error.kind))
+/// A file that is missing, or is not TOML: nothing else fails to be read.
+fn unreadable(file: Option<&Path>, error: &figment::Error) -> Error {
+    let file = file.map(|file| format!(" {}", file.display())).unwrap_or_default();
+    invalid(format!("configuration{file} cannot be read: {}", error.kind))
 }
 
 fn invalid(message: String) -> Error {

@@ -1,4 +1,6 @@
 //! `thalweg config`: is the configuration right, and what does it come to?
+//!
+//! Right is what `thalweg serve` takes: whatever it would refuse is told here, all of it at once.
 
 use clap::{Args, Subcommand};
 
@@ -25,22 +27,23 @@ pub struct ConfigArguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Tells everything that is wrong with the configuration
+    /// Tells everything that is wrong with the configuration, as a server would take it
     Check(DatabaseArguments),
     /// Prints the settings in force as TOML, each with its source
     Dump(DatabaseArguments),
 }
 
 pub fn run(arguments: &ConfigArguments) -> Exit {
-    let (Action::Check(database) | Action::Dump(database)) = &arguments.action;
-    match database.load_config(Flags::default()) {
-        Err(errors) => report::usage(&errors),
-        Ok(config) => {
-            let text = match &arguments.action {
-                Action::Check(_) => "The configuration is right.\n".to_owned(),
-                Action::Dump(_) => config::dump(&config),
-            };
-            report::to_stdout(&text)
+    let flags = Flags::default();
+    let text = match &arguments.action {
+        Action::Check(database) => {
+            let right = |_| "The configuration is right.\n".to_owned();
+            database.load_server_config(flags).map(right)
         }
+        Action::Dump(database) => database.load_config(flags).map(|config| config::dump(&config)),
+    };
+    match text {
+        Ok(text) => report::to_stdout(&text),
+        Err(errors) => report::usage(&errors),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use thalweg::{Database, Error, Progress};
-use thalweg_server::{Addresses, Server, ServerConfig};
+use thalweg_server::{Addresses, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::DatabaseArguments;
@@ -50,7 +50,7 @@ pub fn run(arguments: &ServeArguments) -> Exit {
     flags.set("listen.postgres_port", arguments.postgres_port);
     flags.set("listen.grpc_port", arguments.grpc_port);
     flags.set("listen.http_port", arguments.http_port);
-    let settings = match arguments.database.load_config(flags) {
+    let settings = match arguments.database.load_server_config(flags) {
         Ok(config) => config.settings,
         Err(errors) => return report::usage(&errors),
     };
@@ -79,16 +79,8 @@ pub fn run(arguments: &ServeArguments) -> Exit {
 }
 
 async fn serve(settings: &Settings, database: Database) -> Result<(), Error> {
-    let config = ServerConfig {
-        listen: settings.listen.clone(),
-        auth: settings.auth,
-        tls: settings.tls.clone(),
-        limits: settings.limits.clone(),
-        log: settings.log.clone(),
-        otlp: settings.otlp.clone(),
-    };
     let mut signals = Signals::new()?;
-    let server = Server::start(config, database).await?;
+    let server = Server::start(settings.server(), database).await?;
     announce(&server);
     signals.next().await;
     eprintln!("Ending: statements that run may finish.");

@@ -7,7 +7,7 @@ use arrow::array::{
     TimestampMicrosecondArray,
 };
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use thalweg_types::{Error, Result};
 
 use super::numeric;
@@ -48,25 +48,50 @@ enum Values {
     Timestamp(TimestampMicrosecondArray),
     Interval(IntervalMonthDayNanoArray),
     List(ListArray, Box<BinaryColumn>, u32),
-    /// What has no binary form here, such as records: as text.
+    /// The fields of rows within rows, each with its type.
+    Record(Vec<(u32, BinaryColumn)>),
+    /// What is told to be text, since PostgreSQL has nothing like it.
     AsText(ValueFormatter),
 }
 
 impl BinaryColumn {
     pub(super) fn new(field: &Field, array: &ArrayRef) -> Result<BinaryColumn> {
+        if let Some(column) = BinaryColumn::with_records(field, array)? {
+            return Ok(column);
+        }
         let Some(wanted) = storable_type(array.data_type()) else {
             let values = Values::AsText(ValueFormatter::new(array)?);
             return Ok(BinaryColumn { array: ArrayRef::clone(array), values });
         };
-        let array = if wanted == *array.data_type() {
-            ArrayRef::clone(array)
-        } else {
-            let options = CastOptions { safe: false, ..CastOptions::default() };
-            cast_with_options(array, &wanted, &options)
-                .map_err(|error| Error::internal("a column cannot be sent").with_source(error))?
-        };
+        let array = cast_to(array, &wanted)?;
         let values = values(field, &array)?;
         Ok(BinaryColumn { array, values })
+    }
+
+    /// A column of records or of arrays of them, which no table has.
+    fn with_records(field: &Field, array: &ArrayRef) -> Result<Option<BinaryColumn>> {
+        let (array, values) = match array.data_type() {
+            DataType::Struct(fields) => {
+                let told = match field.data_type() {
+                    DataType::Struct(told) if told.len() == fields.len() => told,
+                    _ => fields,
+                };
+                let columns = told.iter().zip(array.as_struct().columns());
+                let columns = columns.map(|(field, column)| {
+                    Ok((Type::of(field).oid, BinaryColumn::new(field, column)?))
+                });
+                (ArrayRef::clone(array), Values::Record(columns.collect::<Result<_>>()?))
+            }
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)
+                if is_record(item) =>
+            {
+                let array = cast_to(array, &DataType::List(FieldRef::clone(item)))?;
+                let values = values(field, &array)?;
+                (array, values)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(BinaryColumn { array, values }))
     }
 
     pub(super) fn is_null(&self, row: usize) -> bool {
@@ -121,12 +146,33 @@ impl BinaryColumn {
                 out.extend_from_slice(&interval.months.to_be_bytes());
             }
             Values::List(column, items, oid) => encode_list(column, items, *oid, row, out),
+            Values::Record(fields) => encode_record(fields, row, out),
             Values::AsText(column) => {
                 let mut text = String::new();
                 column.format(row, &mut text);
                 out.extend_from_slice(text.as_bytes());
             }
         }
+    }
+}
+
+fn cast_to(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    if wanted == array.data_type() {
+        return Ok(ArrayRef::clone(array));
+    }
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(array, wanted, &options)
+        .map_err(|error| Error::internal("a column cannot be sent").with_source(error))
+}
+
+/// Whether values are records, or arrays of them.
+fn is_record(field: &Field) -> bool {
+    match field.data_type() {
+        DataType::Struct(_) => true,
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            is_record(item)
+        }
+        _ => false,
     }
 }
 
@@ -160,7 +206,9 @@ fn values(field: &Field, array: &ArrayRef) -> Result<Values> {
         }
         DataType::List(item) => {
             let item = match field.data_type() {
-                DataType::List(told) => told,
+                DataType::List(told)
+                | DataType::LargeList(told)
+                | DataType::FixedSizeList(told, _) => told,
                 _ => item,
             };
             let lists = array.as_list::<i32>().clone();
@@ -192,6 +240,19 @@ fn encode_uuid(text: &str, out: &mut Vec<u8>) {
         }
     }
     debug_assert_eq!(out.len() - start, 16, "a UUID has 16 bytes");
+}
+
+/// A record: how many fields it has, then the type, the length and the value of each.
+fn encode_record(fields: &[(u32, BinaryColumn)], row: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(fields.len() as u32).to_be_bytes());
+    for (oid, column) in fields {
+        out.extend_from_slice(&oid.to_be_bytes());
+        if column.is_null(row) {
+            out.extend_from_slice(&(-1_i32).to_be_bytes());
+        } else {
+            with_length(out, |out| column.encode(row, out));
+        }
+    }
 }
 
 /// An array: its dimensions, then its items, each with its length.

@@ -127,7 +127,8 @@ fn scalar(field: &Field) -> (&'static Known, i32) {
         DataType::Dictionary(_, _) | DataType::RunEndEncoded(_, _) => {
             return storable(field).map_or((named("text"), -1), |field| scalar(&field));
         }
-        DataType::Struct(_) | DataType::Map(..) | DataType::Union(..) => "record",
+        DataType::Struct(_) => "record",
+        // PostgreSQL has no maps and no unions.
         _ => "text",
     };
     (named(known), -1)

@@ -5,7 +5,7 @@ use std::path::Path;
 use thalweg_env::{Env, FileSystem, OpenMode, SimulatedDisk};
 use thalweg_types::{Error, SqlState};
 
-use crate::{DataDirectory, DirectoryMode, verify};
+use crate::{DataDirectory, DirectoryMode, Finding, verify};
 
 fn open(env: &Env, mode: DirectoryMode) -> Result<DataDirectory, Error> {
     DataDirectory::open(env, Path::new("/data/database"), mode)
@@ -58,8 +58,35 @@ fn a_configuration_file_may_be_there_first() {
 fn a_log_without_its_format_is_not_made_new() {
     let (env, disk, _) = Env::simulated(1);
     put(&disk, "/data/database/log/log-00000000000000000001.tls");
-    let refused = open(&env, DirectoryMode::CreateOrOpen).err().unwrap();
-    assert_eq!(refused.state(), SqlState::DATA_CORRUPTED);
+    for mode in [DirectoryMode::CreateOrOpen, DirectoryMode::OpenExisting] {
+        assert_eq!(open(&env, mode).err().unwrap().state(), SqlState::DATA_CORRUPTED);
+    }
+}
+
+/// Who looks for damage finds what opening finds.
+#[test]
+fn a_format_that_is_missing_is_damage() {
+    for file in
+        ["log/log-00000000000000000001.tls", "checkpoint/checkpoint-00000000000000000007.tck"]
+    {
+        let (env, disk, _) = Env::simulated(1);
+        put(&disk, &format!("/data/database/{file}"));
+        put(&disk, "/data/database/notes.txt");
+        let mut told = Vec::new();
+        let mut report = |finding| match finding {
+            Finding::Problem(error) => told.push(error.message().to_owned()),
+            other => panic!("{other:?}"),
+        };
+        let summary = verify(&env, Path::new("/data/database"), &mut report).unwrap();
+        assert_eq!(summary.problems, 1);
+        let refused = open(&env, DirectoryMode::OpenExisting).err().unwrap();
+        assert_eq!(told, [refused.message()]);
+    }
+    // Others have directories of these names.
+    let (env, disk, _) = Env::simulated(1);
+    put(&disk, "/data/database/log/syslog");
+    let refused = verify(&env, Path::new("/data/database"), &mut |_| {}).unwrap_err();
+    assert_eq!(refused.state(), SqlState::UNDEFINED_FILE);
 }
 
 /// Tools that copy files leave out directories without any.

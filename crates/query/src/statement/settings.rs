@@ -1,6 +1,7 @@
 //! `SET` and `SHOW`.
 
 mod modes;
+mod remembered;
 mod units;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use self::modes::LEVELS;
 pub(crate) use self::modes::Modes;
+use self::remembered::REMEMBERED;
 use super::{Execution, folded, less_isolated, role};
 use crate::Durability;
 use crate::outcome::{Outcome, Tag};
@@ -60,41 +62,33 @@ const TIMES: [&str; 4] = [
     "statement_timeout",
 ];
 
-/// Settings that clients make and that change nothing here, with what they are at first.
-const REMEMBERED: [(&str, &str); 13] = [
-    ("application_name", ""),
-    ("client_min_messages", "notice"),
-    ("extra_float_digits", "1"),
-    ("lc_messages", "C"),
-    ("lc_monetary", "C"),
-    ("lc_numeric", "C"),
-    ("lc_time", "C"),
-    ("maintenance_work_mem", "64MB"),
-    ("row_security", "on"),
-    ("synchronous_commit", "on"),
-    ("synchronize_seqscans", "on"),
-    ("temp_buffers", "8MB"),
-    ("work_mem", "4MB"),
-];
-
-/// Settings that clients send when they connect, and that have one answer here.
-const FIXED: [(&str, &str); 16] = [
+/// Settings that clients ask for, or send when they connect, and that have one answer here.
+const FIXED: [(&str, &str); 25] = [
+    ("array_nulls", "on"),
+    ("backslash_quote", "safe_encoding"),
+    ("block_size", "8192"),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
     ("datestyle", "ISO, MDY"),
     ("default_table_access_method", "heap"),
+    ("default_tablespace", ""),
+    ("in_hot_standby", "off"),
     ("integer_datetimes", "on"),
     ("intervalstyle", "postgres"),
     ("lc_collate", "C"),
     ("lc_ctype", "C"),
+    ("max_function_args", "100"),
     ("max_identifier_length", "63"),
     ("max_index_keys", "32"),
+    ("max_prepared_transactions", "0"),
     ("password_encryption", "scram-sha-256"),
+    ("quote_all_identifiers", "off"),
     ("search_path", "\"$user\", public"),
     ("server_encoding", "UTF8"),
     ("server_version", "15.0"),
     ("server_version_num", "150000"),
     ("standard_conforming_strings", "on"),
+    ("transform_null_equals", "off"),
 ];
 
 /// Other spellings of what some settings are fixed to.
@@ -121,7 +115,7 @@ impl Settings {
             identity,
             durability,
             times: [0; TIMES.len()],
-            remembered: Arc::new(REMEMBERED.map(|(_, value)| value.to_owned())),
+            remembered: Arc::new(REMEMBERED.map(|setting| setting.first.to_owned())),
             default_modes: Modes::default(),
             modes: None,
             hidden: Vec::new(),
@@ -184,7 +178,7 @@ impl Settings {
         if let Some(at) = TIMES.iter().position(|known| *known == name) {
             return Some(units::text_of(self.times[at]));
         }
-        if let Some(at) = REMEMBERED.iter().position(|(known, _)| *known == name) {
+        if let Some(at) = REMEMBERED.iter().position(|known| known.name == name) {
             return Some(self.remembered[at].clone());
         }
         if let Some(mode) = name.strip_prefix("default_transaction_") {
@@ -226,8 +220,8 @@ impl Settings {
                 units::milliseconds(value).ok_or_else(|| invalid(&name, value, times))?;
             return Ok(true);
         }
-        if let Some(at) = REMEMBERED.iter().position(|(known, _)| *known == name) {
-            value.clone_into(&mut Arc::make_mut(&mut self.remembered)[at]);
+        if let Some(at) = REMEMBERED.iter().position(|known| known.name == name) {
+            Arc::make_mut(&mut self.remembered)[at] = REMEMBERED[at].read(value)?;
             return Ok(true);
         }
         if MODES.contains(&name.as_str()) {
@@ -267,10 +261,7 @@ impl Settings {
         }
         Err(match mode {
             "isolation" => invalid(name, value, &LEVELS.join(", ")),
-            _ => {
-                let message = format!("parameter \"{name}\" requires a Boolean value");
-                Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
-            }
+            _ => no_flag(name),
         })
     }
 
@@ -278,7 +269,8 @@ impl Settings {
         let mut names = vec!["durability", "timezone"];
         names.extend(TIMES);
         names.extend(MODES);
-        names.extend(REMEMBERED.iter().chain(&FIXED).map(|(name, _)| *name));
+        names.extend(REMEMBERED.iter().map(|setting| setting.name));
+        names.extend(FIXED.iter().map(|(name, _)| *name));
         names.sort_unstable();
         names
     }
@@ -307,6 +299,11 @@ fn invalid(name: &str, value: &str, allowed: &str) -> Error {
     let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
     Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
         .with_hint(format!("Available values: {allowed}."))
+}
+
+fn no_flag(name: &str) -> Error {
+    let message = format!("parameter \"{name}\" requires a Boolean value");
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
 pub(crate) fn unrecognized(name: &str) -> Error {

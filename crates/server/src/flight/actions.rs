@@ -32,7 +32,7 @@ pub(super) const ACTIONS: [(&str, &str); 11] = [
     ("CancelFlightInfo", "Cancels what a FlightInfo stands for."),
     ("SetSessionOptions", "Sets settings of the connection, as SET does."),
     ("GetSessionOptions", "Tells settings of the connection, as SHOW does."),
-    ("CloseSession", "Ends the connection: its session, its token and its cookie."),
+    ("CloseSession", "Ends the connection: its session, what it began, its token."),
 ];
 
 impl Flight {
@@ -86,7 +86,7 @@ impl Flight {
             }
             "SetSessionOptions" => self.set_options(caller, body).await.map(Some),
             "GetSessionOptions" => self.get_options(caller).await.map(Some),
-            "CloseSession" => Ok(Some(self.close_session(caller))),
+            "CloseSession" => Ok(Some(self.close_session(caller).await)),
             other => Err(Error::unsupported(format!("the action \"{other}\""))),
         }
     }

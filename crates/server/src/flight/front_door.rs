@@ -30,6 +30,7 @@ use crate::grpc::errors::status;
 use crate::grpc::{Upload, is_grpc, streamed};
 use crate::guard::keep_pages_out;
 use crate::pump::Pump;
+use crate::web::Line;
 
 const HANDSHAKE: &str = "/arrow.flight.protocol.FlightService/Handshake";
 const DO_GET: &str = "/arrow.flight.protocol.FlightService/DoGet";
@@ -81,7 +82,10 @@ impl FrontDoor {
             return self.shake_hands(request).await;
         }
         match self.flight.identify(request.headers(), peer).await {
-            Ok(caller) => self.call(caller, request).await,
+            Ok(mut caller) => {
+                caller.line = request.extensions().get::<Line>().cloned();
+                self.call(caller, request).await
+            }
             Err(error) => self.flight.refused(&error).into_http(),
         }
     }

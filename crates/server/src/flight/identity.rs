@@ -22,6 +22,7 @@ use super::seats::Seat;
 use super::statements::leaves_something;
 use crate::auth::Identity;
 use crate::credentials::{self, Credentials};
+use crate::web::Line;
 
 /// The name that Arrow's own servers give the cookie.
 pub(super) const COOKIE_NAME: &str = "arrow_flight_session_id";
@@ -30,6 +31,8 @@ pub(super) const COOKIE_NAME: &str = "arrow_flight_session_id";
 pub(crate) struct Caller {
     pub(super) user: Arc<str>,
     peer: SocketAddr,
+    /// What the call came on.
+    pub(super) line: Option<Line>,
     /// Names the caller's connection. There is a session behind it only when something that lasts
     /// was left in it: to log in and forget it costs the server nothing.
     pub(super) connection: Option<Handle>,
@@ -40,7 +43,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     fn new(user: Arc<str>, peer: SocketAddr) -> Caller {
-        Caller { user, peer, connection: None, token: None, issued: Arc::default() }
+        Caller { user, peer, line: None, connection: None, token: None, issued: Arc::default() }
     }
 
     /// What the response has to say where a connection was made.
@@ -67,11 +70,23 @@ impl Flight {
         };
         if caller.connection.is_none() {
             let named = Caller { connection: cookie(headers), ..caller.clone() };
+            self.refuse_lost(&named)?;
             if self.kept_seat(&named).is_some() {
                 caller = named;
             }
         }
+        self.refuse_lost(&caller)?;
         Ok(caller)
+    }
+
+    /// Whoever comes back to a transaction that was given up must not go on as if it were there.
+    fn refuse_lost(&self, caller: &Caller) -> Result<()> {
+        let is_lost = caller.connection.is_some_and(|handle| self.lost.find(handle).is_some());
+        if !is_lost {
+            return Ok(());
+        }
+        let message = "the session was ended in the midst of a transaction, which was rolled back";
+        Err(Error::new(SqlState::IDLE_IN_TRANSACTION_TIMEOUT, message).with_hint("Connect again."))
     }
 
     /// Makes a token, which names a connection from now on.
@@ -126,21 +141,27 @@ impl Flight {
             (None, None) => self.new_seat(caller, false),
             (None, Some(handle)) => {
                 let seat = self.new_seat(caller, true)?;
-                self.connections.keep_first(handle, seat)
+                let seat = self.connections.keep_first(handle, seat)?;
+                seat.used_on(caller.line.as_ref());
+                Ok(seat)
             }
         }
     }
 
     fn kept_seat(&self, caller: &Caller) -> Option<Arc<Seat>> {
         let seat = self.connections.find(caller.connection?)?;
-        (seat.user == caller.user).then_some(seat)
+        let seat = (seat.user == caller.user).then_some(seat)?;
+        seat.used_on(caller.line.as_ref());
+        Some(seat)
     }
 
     pub(super) fn new_seat(&self, caller: &Caller, lasts: bool) -> Result<Arc<Seat>> {
         if lasts {
             self.leave_some_for_others(caller)?;
         }
-        Seat::open(&self.shared, &caller.user, caller.peer, lasts)
+        let seat = Seat::open(&self.shared, &caller.user, caller.peer, caller.connection, lasts)?;
+        seat.used_on(caller.line.as_ref());
+        Ok(seat)
     }
 
     /// Makes the session of a call on its own the caller's connection.

@@ -155,6 +155,15 @@ impl<T> Kept<T> {
         Some(Arc::clone(&thing.value))
     }
 
+    /// The thing that `is` wanted, where there is one only.
+    pub(crate) fn find_only(&self, is: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+        let mut things = self.things.lock();
+        let mut found = things.values_mut().filter(|thing| is(&thing.value));
+        let (only, None) = (found.next()?, found.next()) else { return None };
+        only.used = self.clock.monotonic();
+        Some(Arc::clone(&only.value))
+    }
+
     pub(crate) fn take(&self, handle: Handle) -> Option<Arc<T>> {
         self.things.lock().remove(&handle).map(|thing| thing.value)
     }
@@ -167,14 +176,9 @@ impl<T> Kept<T> {
         }
     }
 
-    /// Forgets what is no longer wanted.
-    pub(crate) fn take_all_if(&self, is: impl Fn(&T) -> bool) {
-        let gone: Vec<Thing<T>> = {
-            let mut things = self.things.lock();
-            things.extract_if(|_, thing| is(&thing.value)).map(|(_, thing)| thing).collect()
-        };
-        // Dropping a session can take a while: not under the lock.
-        drop(gone);
+    /// Takes what is no longer wanted.
+    pub(crate) fn take_all_if(&self, is: impl Fn(&T) -> bool) -> Taken<T> {
+        taken(self.things.lock().extract_if(|_, thing| is(&thing.value)))
     }
 
     /// Forgets what nobody works with right now.
@@ -187,21 +191,24 @@ impl<T> Kept<T> {
         drop(gone);
     }
 
-    /// Forgets what was idle for too long. What somebody works with right now is not idle.
-    pub(crate) fn forget_idle(&self) {
+    /// Takes what was idle for too long. What somebody works with right now is not idle.
+    pub(crate) fn take_idle(&self) -> Taken<T> {
         let now = self.clock.monotonic();
-        let gone: Vec<Thing<T>> = {
-            let mut things = self.things.lock();
-            for thing in things.values_mut() {
-                if Arc::strong_count(&thing.value) > 1 {
-                    thing.used = now;
-                }
+        let mut things = self.things.lock();
+        for thing in things.values_mut() {
+            if Arc::strong_count(&thing.value) > 1 {
+                thing.used = now;
             }
-            let idle = things.extract_if(|_, thing| now - thing.used > self.idle);
-            idle.map(|(_, thing)| thing).collect()
-        };
-        drop(gone);
+        }
+        taken(things.extract_if(|_, thing| now - thing.used > self.idle))
     }
+}
+
+/// What is kept no more. To drop a session can take a while: not under a lock.
+pub(crate) type Taken<T> = Vec<(Handle, Arc<T>)>;
+
+fn taken<T>(things: impl Iterator<Item = (Handle, Thing<T>)>) -> Taken<T> {
+    things.map(|(handle, thing)| (handle, thing.value)).collect()
 }
 
 #[cfg(test)]
@@ -223,12 +230,12 @@ mod tests {
         let busy = kept.keep(Arc::new("busy")).unwrap();
         let working = kept.find(busy).unwrap();
         clock.advance(Duration::from_secs(61));
-        kept.forget_idle();
+        assert_eq!(kept.take_idle().len(), 1);
         assert!(kept.find(idle).is_none());
         assert_eq!(*working, "busy");
         drop(working);
         clock.advance(Duration::from_secs(59));
-        kept.forget_idle();
+        assert!(kept.take_idle().is_empty());
         assert!(kept.find(busy).is_some());
     }
 
@@ -266,6 +273,16 @@ mod tests {
         assert_eq!((kept.count(|thing| *thing == "one"), kept.count(|_| true)), (1, 1));
         kept.keep(Arc::new("three")).unwrap();
         assert!(kept.keep_first(Handle::random().unwrap(), Arc::new("four")).is_err());
+    }
+
+    #[test]
+    fn one_of_several_is_not_guessed() {
+        let kept = kept(SimulatedClock::new());
+        kept.keep(Arc::new("one")).unwrap();
+        assert_eq!(kept.find_only(|thing| *thing == "one").as_deref(), Some(&"one"));
+        kept.keep(Arc::new("two")).unwrap();
+        assert!(kept.find_only(|_| true).is_none());
+        assert!(kept.find_only(|thing| *thing == "three").is_none());
     }
 
     #[test]

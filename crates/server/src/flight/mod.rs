@@ -52,6 +52,10 @@ use crate::web::{Kind, Web};
 /// How long rows wait to be fetched.
 const ROWS_WAIT: Duration = Duration::from_secs(60);
 
+/// How long a transaction is kept whose client has no connection any more: clients that lose one come
+/// back at once on another, or not at all.
+const AWAY: Duration = Duration::from_secs(10);
+
 /// How long a connection, a transaction or a prepared statement is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
@@ -67,6 +71,8 @@ pub(crate) struct Flight {
     shared: Arc<Shared>,
     connections: Kept<Seat>,
     transactions: Kept<Seat>,
+    /// The names of connections that ended in the midst of a transaction.
+    lost: Kept<()>,
     prepared: Kept<PreparedStatement>,
     waiting: Kept<Waiting>,
     sending: Arc<Kept<Sending>>,
@@ -105,6 +111,7 @@ impl Flight {
             shared,
             connections: Kept::new("connections", SESSIONS_MAX, IDLE, clock),
             transactions: Kept::new("transactions", SESSIONS_MAX, IDLE, clock),
+            lost: Kept::new("lost connections", SESSIONS_MAX, IDLE, clock),
             prepared: Kept::new("prepared statements", PREPARED_MAX, IDLE, clock),
             waiting: Kept::new("results", WAITING_MAX, ROWS_WAIT, clock),
             // What is being sent is in use.
@@ -122,12 +129,26 @@ impl Flight {
 
     /// Forgets what nobody uses.
     fn forget_idle(&self) {
-        for seats in [&self.connections, &self.transactions] {
-            seats.take_all_if(|seat| seat.listed.connection.must_end());
-            seats.forget_idle();
+        let now = self.shared.database.env().clock.monotonic();
+        let is_over = |seat: &Seat| seat.listed.connection.must_end();
+        let is_left = |seat: &Seat| seat.away_for(now) > AWAY;
+        let mut gone = self.transactions.take_all_if(|seat| is_over(seat) || is_left(seat));
+        gone.extend(self.transactions.take_idle());
+        let is_over = |seat: &Seat| is_over(seat) || (seat.is_in_transaction() && is_left(seat));
+        let connections = self.connections.take_all_if(is_over).into_iter();
+        for (name, seat) in connections.chain(self.connections.take_idle()) {
+            if seat.is_in_transaction() {
+                // Where too many are remembered, whoever comes back begins anew.
+                let _ = self.lost.keep_as(name, Arc::new(()));
+            }
+            gone.push((name, seat));
         }
-        self.prepared.forget_idle();
-        self.waiting.forget_idle();
+        for (_, seat) in gone {
+            tokio::spawn(async move { seat.end().await });
+        }
+        self.prepared.take_idle();
+        self.waiting.take_idle();
+        self.lost.take_idle();
     }
 
     /// Forgets all but what is in use.

@@ -3,7 +3,7 @@
 //! Parameters are bound to the statement's handle and stay until others are bound. Several rows of
 //! them run the statement once for each: changes are all made or none, rows follow one another.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -24,6 +24,7 @@ use super::identity::Caller;
 use super::kept::Handle;
 use super::seats::Seat;
 use super::statements::{Answer, Done, changed_by};
+use super::transactions::no_transaction;
 use super::wire::{wire_field, wire_schema};
 use crate::connections::FrontEnd;
 use crate::parameters::{self, Row};
@@ -32,9 +33,16 @@ use crate::texts::without_zero;
 pub(crate) struct PreparedStatement {
     pub(super) user: Arc<str>,
     pub(super) prepared: Prepared,
-    /// The transaction that it was prepared in.
-    seat: Option<Arc<Seat>>,
+    /// Where it was prepared in a transaction.
+    transaction: Option<PreparedIn>,
     bound: Mutex<Arc<Vec<Row>>>,
+}
+
+/// The transaction that a statement was prepared in. The statement does not keep it.
+struct PreparedIn {
+    seat: Weak<Seat>,
+    /// The connection that began it.
+    opener: Option<Handle>,
 }
 
 impl Flight {
@@ -54,7 +62,10 @@ impl Flight {
         let statement = PreparedStatement {
             user: Arc::clone(&caller.user),
             prepared,
-            seat: request.transaction_id.is_some().then_some(seat),
+            transaction: request
+                .transaction_id
+                .is_some()
+                .then(|| PreparedIn { seat: Arc::downgrade(&seat), opener: seat.opener }),
             bound: Mutex::default(),
         };
         let handle = self.prepared.keep(Arc::new(statement))?;
@@ -92,8 +103,8 @@ impl Flight {
         caller: &Caller,
         statement: &Arc<PreparedStatement>,
     ) -> Result<Done> {
-        let seat = match &statement.seat {
-            Some(seat) => Arc::clone(seat),
+        let seat = match &statement.transaction {
+            Some(transaction) => self.transaction_of(caller, transaction)?,
             None => self.seat_for(caller, None, statement.prepared.sql())?,
         };
         let bound = Arc::clone(&statement.bound.lock());
@@ -105,6 +116,21 @@ impl Flight {
             }
             _ => self.query_by_rows(seat, statement, bound).await,
         }
+    }
+
+    /// Where a statement runs that was prepared in a transaction. Drivers keep such statements, and
+    /// say of none in which transaction it is to run: once its own has ended, it belongs to the one
+    /// that the same connection has begun since.
+    fn transaction_of(&self, caller: &Caller, prepared: &PreparedIn) -> Result<Arc<Seat>> {
+        let own = prepared.seat.upgrade().filter(|seat| !seat.has_ended());
+        let later = || {
+            let opener = prepared.opener?;
+            let is_callers = |seat: &Seat| seat.opener == Some(opener) && seat.user == caller.user;
+            self.transactions.find_only(is_callers)
+        };
+        let seat = own.or_else(later).ok_or_else(no_transaction)?;
+        seat.used_on(caller.line.as_ref());
+        Ok(seat)
     }
 
     async fn run_once(

@@ -4,16 +4,20 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use thalweg_query::{Outcome, Prepared, ScalarValue, Session, TransactionStatus};
 use thalweg_types::Result;
 use tokio::sync::MutexGuard;
 
+use super::kept::Handle;
+use super::transactions::no_transaction;
 use crate::admission::{Asker, Permit};
 use crate::connections::{FrontEnd, Listed};
 use crate::metrics::Connected;
 use crate::shared::Shared;
+use crate::web::Line;
 
 /// A session, and whose it is. Its statements run one after the other; the rows of several may be
 /// read at the same time.
@@ -28,6 +32,11 @@ pub(crate) struct Seat {
     asker: Mutex<Asker>,
     /// A client left in the midst of changes that were to be made all or none.
     abandoned: AtomicBool,
+    /// No statement runs here any more.
+    ended: AtomicBool,
+    /// The connection that opened the session, where it has a name.
+    pub(super) opener: Option<Handle>,
+    lines: Mutex<Lines>,
     pub(super) listed: Listed,
     _connected: Connected,
 }
@@ -39,6 +48,7 @@ impl Seat {
         shared: &Shared,
         user: &Arc<str>,
         peer: SocketAddr,
+        opener: Option<Handle>,
         lasts: bool,
     ) -> Result<Arc<Seat>> {
         let place = shared.connections.place()?;
@@ -53,6 +63,9 @@ impl Seat {
             savepoints: Mutex::default(),
             asker,
             abandoned: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            opener,
+            lines: Mutex::default(),
             _connected: shared.metrics.connected(FrontEnd::Flight),
         }))
     }
@@ -65,6 +78,57 @@ impl Seat {
             let _ = session.execute("ROLLBACK").await;
         }
         session
+    }
+
+    /// A call came here on a line.
+    pub(super) fn used_on(&self, line: Option<&Line>) {
+        self.lines.lock().add(line);
+    }
+
+    /// For how long no line is open that the session was used on, as far as this was asked before.
+    pub(super) fn away_for(&self, now: Duration) -> Duration {
+        self.lines.lock().none_for(now)
+    }
+
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.listed.connection.is_in_transaction()
+    }
+
+    /// Ends what runs here, and rolls back what was not committed.
+    pub(super) async fn end(&self) {
+        self.retire();
+        self.abandoned.store(true, Ordering::Relaxed);
+        self.listed.connection.cancel.cancel();
+        let session = self.session().await;
+        self.listed.connection.finish(session.transaction());
+    }
+
+    /// Whether its transaction is over, as far as it was ended here.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// No statement is to run here any more.
+    pub(super) fn retire(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.has_ended() { Err(no_transaction()) } else { Ok(()) }
+    }
+
+    /// Runs what begins and ends transactions and savepoints: it waits for no place.
+    pub(super) async fn control(&self, sql: &str) -> Result<()> {
+        let mut session = self.session().await;
+        self.check()?;
+        self.control_in(&mut session, sql).await
+    }
+
+    pub(super) async fn control_in(&self, session: &mut Session, sql: &str) -> Result<()> {
+        self.listed.connection.begin(sql);
+        let done = session.execute(sql).await;
+        self.listed.connection.finish(session.transaction());
+        done.map(drop)
     }
 
     fn ask(&self, session: &Session) -> Asker {
@@ -102,6 +166,7 @@ impl Seat {
         run: impl AsyncFnOnce(&mut Session) -> Result<Outcome>,
     ) -> Result<(Outcome, Permit)> {
         let mut session = self.session().await;
+        self.check()?;
         let permit = shared.admission.admit(self.ask(&session)).await?;
         let connection = &self.listed.connection;
         connection.begin(&sql.into());
@@ -116,7 +181,9 @@ impl Seat {
         prepared: &Prepared,
         values: &[ScalarValue],
     ) -> Result<Outcome> {
-        self.session().await.execute_prepared(prepared, values).await
+        let mut session = self.session().await;
+        self.check()?;
+        session.execute_prepared(prepared, values).await
     }
 
     /// Does several things in one transaction: the one that is open, or one for this.
@@ -126,6 +193,7 @@ impl Seat {
         work: impl AsyncFnOnce(&mut Session) -> Result<T>,
     ) -> Result<T> {
         let mut session = self.session().await;
+        self.check()?;
         let _permit = shared.admission.admit(self.ask(&session)).await?;
         if session.transaction() != TransactionStatus::Idle {
             return work(&mut session).await;
@@ -150,5 +218,54 @@ impl Seat {
             name = format!("{wanted} {number}");
         }
         name
+    }
+}
+
+/// The lines that a session was used on.
+#[derive(Default)]
+struct Lines {
+    open: Vec<Line>,
+    none_since: Option<Duration>,
+}
+
+impl Lines {
+    fn add(&mut self, line: Option<&Line>) {
+        self.open.retain(Line::is_open);
+        self.none_since = None;
+        let is_new = |line: &&Line| !self.open.iter().any(|known| known.is(line));
+        self.open.extend(line.filter(is_new).cloned());
+    }
+
+    fn none_for(&mut self, now: Duration) -> Duration {
+        self.open.retain(Line::is_open);
+        match self.open.is_empty() {
+            true => now - *self.none_since.get_or_insert(now),
+            false => Duration::ZERO,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_away_when_none_of_its_lines_is_open() {
+        let at = Duration::from_secs;
+        let (one, first) = Line::new();
+        let (other, second) = Line::new();
+        let mut lines = Lines::default();
+        lines.add(Some(&first));
+        lines.add(Some(&second));
+        lines.add(Some(&first));
+        assert_eq!((lines.open.len(), lines.none_for(at(1))), (2, at(0)));
+        drop(one);
+        assert_eq!(lines.none_for(at(2)), at(0));
+        drop(other);
+        assert_eq!(lines.none_for(at(3)), at(0));
+        assert_eq!(lines.none_for(at(9)), at(6));
+        let (_open, third) = Line::new();
+        lines.add(Some(&third));
+        assert_eq!((lines.open.len(), lines.none_for(at(20))), (1, at(0)));
     }
 }

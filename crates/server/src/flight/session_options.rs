@@ -13,6 +13,7 @@ use thalweg_types::{Result, SqlState};
 use super::Flight;
 use super::identity::Caller;
 use super::metadata::DATABASE;
+use super::seats::Seat;
 use super::upload::protocol;
 
 /// The settings that are told when a client asks for all.
@@ -134,9 +135,17 @@ impl Flight {
     }
 
     /// Calls that are each on their own have nothing to close.
-    pub(super) fn close_session(&self, caller: &Caller) -> Bytes {
+    ///
+    /// What the session did ends with it: its statements, and the transactions that it began.
+    pub(super) async fn close_session(&self, caller: &Caller) -> Bytes {
         if let Some(handle) = caller.connection {
-            self.connections.take_if(handle, |seat| seat.user == caller.user);
+            let is_callers = |seat: &Seat| seat.user == caller.user;
+            let session = self.connections.take_if(handle, is_callers);
+            let begun = |seat: &Seat| seat.opener == Some(handle) && is_callers(seat);
+            let transactions = self.transactions.take_all_if(begun).into_iter();
+            for seat in session.into_iter().chain(transactions.map(|(_, seat)| seat)) {
+                seat.end().await;
+            }
         }
         if let Some(token) = &caller.token {
             self.shared.users.revoke_token(token);

@@ -1,5 +1,7 @@
 //! Transactions and savepoints that are begun and ended by calls. A transaction is a session of its
-//! own, which any connection of its user may work in; left idle, it is rolled back.
+//! own, which any connection of its user may work in. It is rolled back where nobody works in it for
+//! long, soon after its client has no connection to the server any more, and with the session that
+//! began it.
 
 use std::sync::Arc;
 
@@ -26,7 +28,7 @@ const ROLLBACK: i32 = 2;
 impl Flight {
     pub(super) async fn begin_transaction(&self, caller: &Caller) -> Result<Bytes> {
         let seat = self.new_seat(caller, true)?;
-        seat.session().await.execute("BEGIN").await?;
+        seat.control("BEGIN").await?;
         Ok(self.transactions.keep(seat)?.to_bytes())
     }
 
@@ -47,11 +49,13 @@ impl Flight {
             return Err(no_transaction());
         }
         let failed = session.transaction() == TransactionStatus::Failed;
-        let ended = session.execute(end).await;
+        let ended = seat.control_in(&mut session, end).await;
         drop(session);
         if let Some(handle) = Handle::of_bytes(&request.transaction_id) {
             self.transactions.take(handle);
         }
+        // A statement that was prepared here must not run outside of a transaction.
+        seat.retire();
         ended?;
         if failed && end == "COMMIT" {
             let message = "the transaction was rolled back: a statement in it had failed";
@@ -68,7 +72,7 @@ impl Flight {
     ) -> Result<Bytes> {
         let seat = self.find_transaction(caller, &request.transaction_id)?;
         let name = seat.name_savepoint(&request.name);
-        seat.session().await.execute(&format!("SAVEPOINT {}", quoted(&name))).await?;
+        seat.control(&format!("SAVEPOINT {}", quoted(&name))).await?;
         Ok([&request.transaction_id, name.as_bytes()].concat().into())
     }
 
@@ -86,18 +90,20 @@ impl Flight {
             _ => return Err(neither("release nor rollback")),
         };
         let seat = self.find_transaction(caller, transaction)?;
-        seat.session().await.execute(&sql).await.map(drop)
+        seat.control(&sql).await
     }
 
     pub(super) fn find_transaction(&self, caller: &Caller, id: &[u8]) -> Result<Arc<Seat>> {
         let found = Handle::of_bytes(id).and_then(|handle| self.transactions.find(handle));
-        found.filter(|seat| seat.user == caller.user).ok_or_else(no_transaction)
+        let seat = found.filter(|seat| seat.user == caller.user).ok_or_else(no_transaction)?;
+        seat.used_on(caller.line.as_ref());
+        Ok(seat)
     }
 }
 
-fn no_transaction() -> Error {
+pub(super) fn no_transaction() -> Error {
     Error::new(SqlState::NO_ACTIVE_TRANSACTION, "the transaction does not exist")
-        .with_hint("It was ended, or rolled back because it was not used for too long.")
+        .with_hint("It was ended, or rolled back because its client was away for too long.")
 }
 
 fn no_savepoint() -> Error {

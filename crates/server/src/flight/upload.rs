@@ -20,7 +20,7 @@ pub(super) struct Upload {
 impl Upload {
     pub(super) async fn receive(mut stream: Streaming<FlightData>) -> Result<Upload> {
         let first = stream.message().await.map_err(|status| broken(&status))?;
-        let first = first.ok_or_else(|| protocol("nothing was sent"))?;
+        let first = first.ok_or_else(nothing)?;
         let descriptor = first.flight_descriptor.as_ref();
         let descriptor = descriptor.ok_or_else(|| protocol("the first message has no command"))?;
         Ok(Upload { command: command(&descriptor.cmd)?, first, rest: stream })
@@ -57,6 +57,12 @@ pub(super) fn unreadable(error: FlightError) -> Error {
 
 fn broken(status: &Status) -> Error {
     Error::new(SqlState::CONNECTION_FAILURE, format!("the upload broke off: {}", status.message()))
+}
+
+/// Some drivers send what is to be done with the first batch, and without a batch nothing at all.
+fn nothing() -> Error {
+    protocol("nothing was sent, not even which table or statement it is for")
+        .with_hint("To ingest a table without rows, give the driver one batch without rows.")
 }
 
 pub(super) fn protocol(message: &str) -> Error {

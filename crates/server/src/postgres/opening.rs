@@ -83,7 +83,7 @@ async fn begin(
     listed.connection.call(told.application_name());
     wire.replies.key_data(listed.connection.id, listed.connection.secret);
     for remark in remarks {
-        wire.replies.notice("WARNING", &remark);
+        wire.replies.notice("WARNING", "01000", &remark);
     }
     wire.replies.ready(TransactionStatus::Idle);
     Ok(Begun { session, listed, told, user: user.into() })

@@ -7,7 +7,8 @@ use crate::admission::Asker;
 use crate::metrics::StatementKind;
 
 /// What sessions cannot change.
-const FIXED: [&str; 7] = [
+const FIXED: [&str; 8] = [
+    "in_hot_standby",
     "server_version",
     "server_encoding",
     "client_encoding",
@@ -18,8 +19,13 @@ const FIXED: [&str; 7] = [
 ];
 
 /// What they can.
-const CHANGEABLE: [&str; 4] =
-    ["application_name", "is_superuser", "session_authorization", "TimeZone"];
+const CHANGEABLE: [&str; 5] = [
+    "application_name",
+    "is_superuser",
+    "session_authorization",
+    "TimeZone",
+    "default_transaction_read_only",
+];
 const APPLICATION_NAME: usize = 0;
 const IS_SUPERUSER: usize = 1;
 

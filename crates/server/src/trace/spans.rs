@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use hyper::Uri;
 use opentelemetry::trace::{Span as _, SpanBuilder, SpanKind, Status, TracerProvider};
 use opentelemetry::{KeyValue, StringValue};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig};
@@ -35,16 +36,9 @@ impl Spans {
     /// # Errors
     /// Where the address is none.
     pub(super) fn to(endpoint: &str) -> Result<Spans> {
-        let refused = |why: String| {
-            let message = format!("otlp.endpoint \"{endpoint}\" cannot be used: {why}");
-            Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
-                .with_hint("Give the address of a collector for gRPC, as http://localhost:4317.")
-        };
-        if !endpoint.starts_with("http://") {
-            return Err(refused("it does not begin with http://".to_owned()));
-        }
+        check_endpoint(endpoint)?;
         let exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint);
-        let exporter = exporter.build().map_err(|error| refused(error.to_string()))?;
+        let exporter = exporter.build().map_err(|error| unusable(endpoint, &error.to_string()))?;
         let resource = Resource::builder().with_service_name(SYSTEM);
         let resource = resource
             .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
@@ -87,6 +81,22 @@ impl Spans {
             _ => tracing::warn!("the last spans could not be sent"),
         }
     }
+}
+
+/// # Errors
+/// Where an address is none that spans can be sent to.
+pub(crate) fn check_endpoint(endpoint: &str) -> Result<()> {
+    if !endpoint.starts_with("http://") {
+        return Err(unusable(endpoint, "it does not begin with http://"));
+    }
+    let parsed = endpoint.parse::<Uri>();
+    parsed.map(drop).map_err(|error| unusable(endpoint, &error.to_string()))
+}
+
+fn unusable(endpoint: &str, why: &str) -> Error {
+    let message = format!("otlp.endpoint \"{endpoint}\" cannot be used: {why}");
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+        .with_hint("Give the address of a collector for gRPC, as http://localhost:4317.")
 }
 
 /// The span of a statement. Dropped before its end, the statement was cancelled.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_flight::FlightData;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::{
     CommandStatementIngest, EndTransaction, TableDefinitionOptions, TableExistsOption,
@@ -31,19 +32,26 @@ fn batches(first: i64) -> Vec<Result<RecordBatch, FlightError>> {
     (0..4).map(|part| batch(first + part * ROWS / 4)).collect()
 }
 
-async fn ingest(
-    client: &mut Client,
+fn command(
     (missing, there): (TableNotExistOption, TableExistsOption),
     transaction_id: Option<Bytes>,
-    first: i64,
-) -> Result<i64, FlightError> {
+) -> CommandStatementIngest {
     let options = TableDefinitionOptions { if_not_exist: missing as i32, if_exists: there as i32 };
-    let command = CommandStatementIngest {
+    CommandStatementIngest {
         table_definition_options: Some(options),
         table: "Numbers".to_owned(),
         transaction_id,
         ..CommandStatementIngest::default()
-    };
+    }
+}
+
+async fn ingest(
+    client: &mut Client,
+    mode: (TableNotExistOption, TableExistsOption),
+    transaction_id: Option<Bytes>,
+    first: i64,
+) -> Result<i64, FlightError> {
+    let command = command(mode, transaction_id);
     client.execute_ingest(command, futures::stream::iter(batches(first))).await
 }
 
@@ -71,6 +79,23 @@ async fn tables_are_created_appended_to_and_replaced() {
     assert_eq!(ingest(&mut client, REPLACE, None, 1).await.unwrap(), ROWS);
     let sum = ROWS * (ROWS + 1) / 2;
     assert_eq!(rows(&mut client, COUNT).await, [format!("{ROWS}|{sum}|{ROWS}")]);
+}
+
+/// Columns without a row: the table is made, and nothing is in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_without_rows_is_ingested() {
+    let server = server().await;
+    let mut client = client(&server).await;
+    let none = batches(0)[0].as_ref().unwrap().slice(0, 0);
+    let command = command(CREATE, None);
+    let ingested = client.execute_ingest(command, futures::stream::iter([Ok(none)])).await;
+    assert_eq!(ingested.unwrap(), 0);
+    assert_eq!(rows(&mut client, "SELECT count(*) FROM \"Numbers\"").await, ["0"]);
+    // Without a message, there is not even a name.
+    let nothing = futures::stream::iter(Vec::<FlightData>::new());
+    let status = client.inner_mut().do_put(nothing).await.err().unwrap();
+    assert_eq!(codes(&status), (Code::InvalidArgument, "08P01".to_owned()));
+    assert!(status.message().contains("one batch without rows"), "{status}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use prost::Message;
 use tonic::{Code, IntoRequest};
 
-use crate::support::{Client, client, codes, refusal, rows, server};
+use crate::support::{Client, client, codes, connected, refusal, rows, server, update};
 
 async fn update_in(client: &mut Client, transaction: &Bytes, sql: &str) -> i64 {
     client.execute_update(sql.to_owned(), Some(transaction.clone())).await.unwrap()
@@ -83,4 +83,63 @@ async fn savepoints_are_rolled_back_to_and_released() {
     }
     client.end_transaction(transaction_id, EndTransaction::Commit).await.unwrap();
     assert_eq!(rows(&mut client, "SELECT n FROM t").await, ["1"]);
+}
+
+/// Sessions in which a transaction is open.
+const OPEN: &str = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_session_began_ends_with_it() {
+    let server = server().await;
+    let (mut leaving, mut other) = (connected(&server).await, connected(&server).await);
+    let mut watching = client(&server).await;
+    update(&mut watching, "CREATE TABLE t (n int)").await;
+    let transaction = leaving.begin_transaction().await.unwrap();
+    update_in(&mut leaving, &transaction, "INSERT INTO t VALUES (1)").await;
+    // What waits in it to be executed or fetched does not keep it.
+    let sql = "INSERT INTO t VALUES (2)".to_owned();
+    let prepared = leaving.prepare(sql, Some(transaction.clone())).await.unwrap();
+    let waiting = leaving.execute("SELECT n FROM t".to_owned(), Some(transaction.clone())).await;
+    update(&mut leaving, "BEGIN").await;
+    update(&mut leaving, "INSERT INTO t VALUES (3)").await;
+    let others = other.begin_transaction().await.unwrap();
+    assert_eq!(rows(&mut watching, OPEN).await, ["3"]);
+    close_session(&mut leaving).await;
+    assert_eq!(rows(&mut watching, OPEN).await, ["1"]);
+    assert_eq!(rows(&mut watching, "SELECT count(*) FROM t").await, ["0"]);
+    let status =
+        refusal(watching.end_transaction(transaction, EndTransaction::Commit).await.err().unwrap());
+    assert_eq!(codes(&status).1, "25P01");
+    drop((prepared, waiting));
+    update_in(&mut other, &others, "INSERT INTO t VALUES (4)").await;
+    other.end_transaction(others, EndTransaction::Commit).await.unwrap();
+    assert_eq!(rows(&mut watching, "SELECT n FROM t").await, ["4"]);
+}
+
+async fn close_session(client: &mut Client) {
+    let token = client.token().unwrap().clone();
+    let close = Action { r#type: "CloseSession".to_owned(), body: Bytes::new() };
+    let mut close = close.into_request();
+    close.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    client.inner_mut().do_action(close).await.unwrap();
+}
+
+/// Drivers keep a statement that they prepared in one transaction for the next, and name neither
+/// when they run it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prepared_statement_never_leaves_transactions() {
+    let server = server().await;
+    let mut client = connected(&server).await;
+    update(&mut client, "CREATE TABLE t (n int)").await;
+    let first = client.begin_transaction().await.unwrap();
+    let sql = "INSERT INTO t VALUES (1)".to_owned();
+    let mut prepared = client.prepare(sql, Some(first.clone())).await.unwrap();
+    assert_eq!(prepared.execute_update().await.unwrap(), 1);
+    client.end_transaction(first, EndTransaction::Commit).await.unwrap();
+    let status = refusal(prepared.execute_update().await.unwrap_err());
+    assert_eq!(codes(&status).1, "25P01");
+    let second = client.begin_transaction().await.unwrap();
+    assert_eq!(prepared.execute_update().await.unwrap(), 1);
+    client.end_transaction(second, EndTransaction::Rollback).await.unwrap();
+    assert_eq!(rows(&mut client, "SELECT count(*) FROM t").await, ["1"]);
 }

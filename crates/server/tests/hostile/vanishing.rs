@@ -90,6 +90,44 @@ async fn from_a_transaction() {
     admin(&server).await.batch_execute("INSERT INTO t VALUES (1, 'another')").await.unwrap();
 }
 
+/// Over Flight, a transaction is nobody's connection: it goes soon after its client's last one.
+#[tokio::test(flavor = "multi_thread")]
+async fn from_a_transaction_of_flight() {
+    let server = server(|_| {}).await;
+    let insert = |id| format!("INSERT INTO t VALUES ({id}, 'one')");
+    let mut client = flight(&server).await;
+    let transaction = client.begin_transaction().await.unwrap();
+    client.execute_update(insert(1), Some(transaction.clone())).await.unwrap();
+    // What was prepared in it does not keep it.
+    let prepared = client.prepare(insert(2), Some(transaction.clone())).await.unwrap();
+    let mut named = flight(&server).await;
+    named.handshake("thalweg", "").await.unwrap();
+    named.execute_update("BEGIN".to_owned(), None).await.unwrap();
+    named.execute_update(insert(3), None).await.unwrap();
+    let mut idle = flight(&server).await;
+    idle.handshake("thalweg", "").await.unwrap();
+    idle.execute_update("SET application_name = 'mine'".to_owned(), None).await.unwrap();
+    let tokens = [&named, &idle].map(|client| client.token().unwrap().clone());
+    drop((client, prepared, named, idle));
+    let admin = admin(&server).await;
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
+    eventually("transactions are rolled back", async || {
+        admin.query_one(open, &[]).await.unwrap().get::<_, i64>(0) == 0
+    })
+    .await;
+    assert_eq!(count(&server).await, 0);
+    // Who comes back on another connection is told, and does not go on halfway. A session without a
+    // transaction is there as it was.
+    let [named, idle] = tokens;
+    let mut back = flight(&server).await;
+    back.set_token(named);
+    let refused = back.execute_update(insert(4), None).await.unwrap_err();
+    assert_eq!(flight_state(refused.into()), "25P03");
+    back.set_token(idle);
+    let mine = "SELECT 1 WHERE current_setting('application_name') = 'mine'";
+    assert_eq!(flight_rows(&mut back, mine).await.unwrap(), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_waits_for_its_client_can_be_ended() {
     let server = server(|_| {}).await;

@@ -156,3 +156,37 @@ async fn who_knows_the_password_comes_in() {
     let password = server.administrator_password().unwrap();
     assert_eq!(log_in(&server, SUPERUSER, password).await.unwrap(), SUPERUSER);
 }
+
+/// Drivers go by these, and take it for an older server where one is not told.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_are_told_what_postgres_15_tells() {
+    let server = server().await;
+    let mut raw = Raw::open(&server).await;
+    raw.send(&[hello(&[("user", SUPERUSER)])]).await;
+    let replies = raw.until_ready().await;
+    let statuses = replies.iter().filter(|reply| reply.kind == b'S');
+    let name = |body: &[u8]| String::from_utf8(body.split(|b| *b == 0).next().unwrap().to_vec());
+    let mut names: Vec<String> = statuses.map(|status| name(&status.body).unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "DateStyle",
+            "IntervalStyle",
+            "TimeZone",
+            "application_name",
+            "client_encoding",
+            "default_transaction_read_only",
+            "in_hot_standby",
+            "integer_datetimes",
+            "is_superuser",
+            "server_encoding",
+            "server_version",
+            "session_authorization",
+            "standard_conforming_strings",
+        ]
+    );
+    raw.send(&[query("SET default_transaction_read_only = on")]).await;
+    let changed = told(&raw.until_ready().await);
+    assert_eq!(changed, "C(SET) S(default_transaction_read_only=on) Z(I)");
+}

@@ -1,7 +1,7 @@
 //! Values in binary, of types that clients name themselves.
 
 use crate::support::{
-    Raw, Reply, SUPERUSER, bind_values, describe, execute, parse_as, server, sync, told,
+    Raw, Reply, SUPERUSER, bind_values, describe, execute, message, parse_as, server, sync, told,
 };
 
 /// A statement with one parameter of a declared type: the type that is told of it, and the rest.
@@ -159,4 +159,35 @@ async fn arrays_of_named_types_are_inserted_and_changed() {
     }
     let shown = "11111111-1111-1111-1111-111111111111";
     assert_eq!(raw.sql("SELECT ids FROM tags").await, format!("T D({{{shown}}}) C(SELECT 1) Z(I)"));
+}
+
+/// The bytes that PostgreSQL 15 sends, but for texts that are written out: it calls them `unknown`.
+#[tokio::test(flavor = "multi_thread")]
+async fn records_are_sent_in_binary() {
+    let server = server().await;
+    let mut raw = Raw::connect(&server, SUPERUSER).await;
+    let words = |words: &[i32]| words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    let one_two: [i32; 7] = [2, 23, 4, 1, 23, 4, 2];
+    let pairs = [&[1, 0, 2249, 2, 1, 28][..], &one_two, &[24, 2, 23, 4, 3, 23, -1]].concat();
+    let nested = [&[2, 2249, 28][..], &one_two, &[1007, 24, 1, 0, 23, 1, 1, 4, 7]].concat();
+    let text: Vec<u8> = [&[0, 0, 0, 1, 0, 0, 0, 25, 0, 0, 0, 3][..], b"a b"].concat();
+    let values: [(&str, u32, Vec<u8>); 5] = [
+        ("row(1, 2)", 2249, words(&one_two)),
+        ("row('a b'::text)", 2249, text),
+        ("row(1, NULL::int)", 2249, words(&[2, 23, 4, 1, 23, -1])),
+        ("row(row(1, 2), ARRAY[7])", 2249, words(&nested)),
+        ("ARRAY[row(1, 2), row(3, NULL)]", 2287, words(&pairs)),
+    ];
+    for (value, oid, expected) in values {
+        let sql = format!("SELECT {value}");
+        assert_eq!(column_type(&mut raw, &sql).await, oid, "{value}");
+        let bound = message(b'B', &[0, 0, 0, 0, 0, 0, 0, 1, 0, 1]);
+        raw.send(&[parse_as("", &sql, &[]), bound, execute("", 0), sync()]).await;
+        let replies = raw.until_ready().await;
+        let row = replies.iter().find(|reply| reply.kind == b'D');
+        let row = row.unwrap_or_else(|| panic!("{sql}: {}", told(&replies)));
+        // How many columns there are, and the length of this one.
+        assert_eq!(row.body[2..6], (expected.len() as i32).to_be_bytes(), "{value}");
+        assert_eq!(row.body[6..], expected, "{value}");
+    }
 }

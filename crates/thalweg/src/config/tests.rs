@@ -20,9 +20,13 @@ fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
+fn load(file: Option<&Path>, variables: Named, flags: Flags) -> Result<Config, Vec<Error>> {
+    load_with(file, variables, flags, |_| Vec::new())
+}
+
 fn errors(text: &str, variables: &[(&str, &str)]) -> Vec<(String, Option<String>)> {
     let (_directory, path) = file(text);
-    let errors = load_with(Some(&path), environment(variables), Flags::default()).err().unwrap();
+    let errors = load(Some(&path), environment(variables), Flags::default()).err().unwrap();
     let name = path.display().to_string();
     errors
         .iter()
@@ -41,7 +45,7 @@ fn later_sources_win() {
     let mut flags = Flags::default();
     flags.set("database.durability", Some(Durability::Fsync));
     flags.set("shell.format", None::<Format>);
-    let config = load_with(Some(&path), variables, flags).ok().unwrap();
+    let config = load(Some(&path), variables, flags).ok().unwrap();
     let DatabaseSettings { threads, memory_limit, durability, .. } = config.settings.database;
     assert_eq!(threads.map(|n| n.get()), Some(3));
     assert_eq!(memory_limit, Some(Size(1 << 30)));
@@ -63,11 +67,11 @@ fn later_sources_win() {
 
 #[test]
 fn a_dump_gives_the_same_settings_again() {
-    let defaults = load_with(None, environment(&[]), Flags::default()).ok().unwrap();
+    let defaults = load(None, environment(&[]), Flags::default()).ok().unwrap();
     assert_eq!(defaults.settings, Settings::default());
     assert!(dump(&defaults).contains("# threads =               # not set\n"));
     let (_directory, path) = file(&dump(&defaults));
-    let again = load_with(Some(&path), environment(&[]), Flags::default());
+    let again = load(Some(&path), environment(&[]), Flags::default());
     let again = again.unwrap_or_else(|errors| panic!("{errors:?}\n{}", dump(&defaults)));
     assert_eq!(again.settings, defaults.settings);
 }
@@ -118,13 +122,78 @@ fn wrong_values_say_where_and_why() {
     }
     let found = &errors("[shell]\n", &[("shell.statement_timeout", "soon")])[0].0;
     assert!(found.starts_with("setting \"shell.statement_timeout\" (THALWEG__SHELL__STATEMENT"));
-    assert!(errors("[database\n", &[])[0].0.starts_with("configuration cannot be read: "));
+    let found = &errors("[database\n", &[])[0].0;
+    assert!(found.starts_with("configuration FILE cannot be read: TOML parse error at line 1"));
+}
+
+#[test]
+fn no_mistake_hides_another_one() {
+    let text = "database = 3\n[limits]\nconnections = -1\nstatements = \"many\"\nmessage_byte = 1\n\
+                [shel]\nx = 1\n[tls]\nrequired = 1\n";
+    let told = errors(text, &[("listen.grpc_port", "70000"), ("shell.history_size", "x")]);
+    let told: Vec<&str> = told.iter().map(|(message, _)| message.as_str()).collect();
+    assert_eq!(
+        told,
+        [
+            "setting \"database\" (FILE): found unsigned int `3`, expected a section",
+            "setting \"limits.connections\" (FILE): found signed int `-1`, \
+             expected a whole number from 0 on",
+            "unknown setting \"limits.message_byte\" (FILE)",
+            "setting \"limits.statements\" (FILE): found string \"many\", \
+             expected a whole number from 0 on",
+            "setting \"listen.grpc_port\" (THALWEG__LISTEN__GRPC_PORT): \
+             found unsigned int `70000`, expected a whole number from 0 to 65535",
+            "unknown setting \"shel\" (FILE)",
+            "setting \"shell.history_size\" (THALWEG__SHELL__HISTORY_SIZE): \
+             found string \"x\", expected a whole number from 0 on",
+            "setting \"tls.required\" (FILE): found unsigned int `1`, expected a boolean",
+        ]
+    );
+}
+
+/// What a database or a server refuses is told beside what cannot be read, but for what is said of
+/// settings that cannot.
+#[test]
+fn faults_are_told_with_mistakes() {
+    let text = "[database]\nspill_directory = \"/dev/null/spill\"\nmemory_limit = \"0\"\n\
+                threads = 10000\n[log]\nfilter = \"(((\"\n[tls]\nkey = \"/nonexistent\"\n\
+                certificate = 3\n";
+    let (_directory, path) = file(text);
+    let refused = super::load_for_server(Some(&path), Flags::default()).err().unwrap();
+    let told: Vec<&str> = refused.iter().map(Error::message).collect();
+    let begins = [
+        "setting \"tls.certificate\" (",
+        "database.threads is 10000",
+        "database.memory_limit is 0,",
+        "database.spill_directory /dev/null/spill cannot be used: ",
+        "log.filter \"(((\" cannot be read: ",
+    ];
+    assert_eq!(told.len(), begins.len(), "{told:?}");
+    for (told, begin) in told.iter().zip(begins) {
+        assert!(told.starts_with(begin), "{told}");
+    }
+    assert_eq!(super::load(Some(&path), Flags::default()).err().unwrap().len(), 4);
+}
+
+#[test]
+fn a_directory_to_spill_to_need_not_be_there_yet() {
+    let directory = tempfile::tempdir().unwrap();
+    let new = directory.path().join("a/b");
+    let settings =
+        DatabaseSettings { spill_directory: Some(new.clone()), ..DatabaseSettings::default() };
+    assert!(settings.faults().is_empty());
+    assert!(!new.parent().unwrap().exists(), "nothing was made");
+    let relative = Some(PathBuf::from("not-there-yet"));
+    let settings = DatabaseSettings { spill_directory: relative, ..DatabaseSettings::default() };
+    assert!(settings.faults().is_empty());
 }
 
 #[test]
 fn a_named_file_must_exist() {
     let missing = Path::new("/nonexistent/thalweg.toml");
-    assert!(load_with(Some(missing), environment(&[]), Flags::default()).is_err());
+    let errors = load(Some(missing), environment(&[]), Flags::default()).err().unwrap();
+    let told = errors.iter().map(Error::message).collect::<Vec<_>>().join("\n");
+    assert!(told.starts_with("configuration /nonexistent/thalweg.toml cannot be read: "), "{told}");
     assert_eq!(file_for(None, Some(Path::new("/nonexistent"))), None);
     assert_eq!(file_for(Some(missing), None).as_deref(), Some(missing));
 }

@@ -57,6 +57,20 @@ fn damage_is_found() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "it is damaged on purpose")]
+fn a_database_that_lost_its_first_file_is_damaged() {
+    let (_directory, data) = database();
+    std::fs::remove_file(data.join("FORMAT")).unwrap();
+    let run = thalweg(&["check", text(&data)]);
+    assert_eq!((run.code, run.stderr.as_str()), (4, ""), "{run:?}");
+    let what = "has files, but FORMAT beside it is missing";
+    assert!(run.stdout.contains("DAMAGE:  ") && run.stdout.contains(what), "{}", run.stdout);
+    assert!(run.stdout.contains("1 problem"), "{}", run.stdout);
+    let told = thalweg(&["--data", text(&data), "-c", "SELECT 1"]).failure(3);
+    assert!(told.contains(what), "{told}");
+}
+
+#[test]
 fn what_is_no_database_is_told() {
     let empty = tempfile::tempdir().unwrap();
     assert!(thalweg(&["check", text(empty.path())]).failure(3).starts_with("ERROR:  "));

@@ -51,3 +51,46 @@ fn mistakes_are_found_before_anything_runs() {
     }
     assert_eq!(thalweg(&["config", "check"]).success(), "The configuration is right.\n");
 }
+
+/// Whatever a server would refuse is told by both, all at once and in the same words.
+#[test]
+fn a_server_and_a_check_refuse_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("wrong.toml");
+    let text = text(&file);
+    let unreadable = format!("configuration {text} cannot be read: TOML");
+    for (settings, begins) in [
+        ("[log]\nfilter = \"(((\"", &["log.filter \"(((\" cannot be read: "][..]),
+        ("[otlp]\nendpoint = \"nonsense\"", &["otlp.endpoint \"nonsense\" cannot be used: "]),
+        ("[tls]\ncertificate = \"a.pem\"", &["tls.certificate and tls.key belong together"]),
+        ("[tls]\nrequired = true", &["tls.required is set, and there is no certificate"]),
+        (
+            "[database]\nspill_directory = \"/dev/null/x\"",
+            &["database.spill_directory /dev/null/x"],
+        ),
+        (
+            "[limits]\nconnections = 0\nstatements = 0\nmessage_bytes = 0\nresult_bytes = \"x\"",
+            &[
+                "setting \"limits.result_bytes\"",
+                "limits.connections is 0",
+                "limits.statements is 0",
+                "limits.message_bytes is 0",
+            ],
+        ),
+        (
+            "[listen]\naddress = \"0.0.0.0\"\n[auth]\nmethod = \"trust\"",
+            &["the server would trust"],
+        ),
+        ("[listen\n", &[unreadable.as_str()]),
+    ] {
+        write(&file, settings);
+        let told = thalweg(&["config", "check", "--config", text]).failure(2);
+        let errors: Vec<&str> =
+            told.lines().filter_map(|line| line.strip_prefix("ERROR:  ")).collect();
+        assert_eq!(errors.len(), begins.len(), "{told}");
+        for (error, begin) in errors.iter().zip(begins) {
+            assert!(error.starts_with(begin), "{told}");
+        }
+        assert_eq!(thalweg(&["serve", "--config", text]).failure(2), told);
+    }
+}

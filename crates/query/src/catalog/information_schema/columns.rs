@@ -4,6 +4,7 @@ use thalweg_dialect::system_types::type_oid;
 use thalweg_dialect::types::{arrow_field, from_field};
 use thalweg_types::{Column, DataType, Identity};
 
+use super::sight::Sight;
 use super::yes;
 use crate::catalog::DATABASE;
 use crate::catalog::objects::{PG_CATALOG, attribute_number};
@@ -30,8 +31,8 @@ struct Shown<'a> {
     identity: Option<&'a Column>,
 }
 
-/// Every column that can be asked for, `pg_catalog` left out.
-fn every<'a>(inputs: &'a Inputs<'_>) -> Vec<Shown<'a>> {
+/// Every column that can be asked for and may be seen, `pg_catalog` left out.
+fn every<'a>(inputs: &'a Inputs<'_>, sight: &Sight<'_>) -> Vec<Shown<'a>> {
     let mut shown = Vec::new();
     for entry in inputs.lookup.catalog.tables() {
         let table = &entry.schema;
@@ -63,11 +64,12 @@ fn every<'a>(inputs: &'a Inputs<'_>) -> Vec<Shown<'a>> {
             });
         }
     }
+    shown.retain(|column| sight.columns(column.namespace, column.relation));
     shown
 }
 
-pub(super) fn columns(inputs: &Inputs<'_>, rows: &mut Rows) {
-    for column in every(inputs) {
+pub(super) fn columns(inputs: &Inputs<'_>, sight: &Sight<'_>, rows: &mut Rows) {
+    for column in every(inputs, sight) {
         let Sizes { characters, bytes, digits, radix, scale, fraction } =
             Sizes::of(&column.data_type);
         let counter = column.identity;
@@ -114,8 +116,8 @@ pub(super) fn columns(inputs: &Inputs<'_>, rows: &mut Rows) {
 }
 
 /// The types of the items of arrays.
-pub(super) fn element_types(inputs: &Inputs<'_>, rows: &mut Rows) {
-    for column in every(inputs) {
+pub(super) fn element_types(inputs: &Inputs<'_>, sight: &Sight<'_>, rows: &mut Rows) {
+    for column in every(inputs, sight) {
         let DataType::Array(item) = &column.data_type else { continue };
         rows.push([
             ("object_catalog", DATABASE.into()),

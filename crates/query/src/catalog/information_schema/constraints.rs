@@ -2,6 +2,7 @@
 
 use thalweg_types::{Key, TableSchema};
 
+use super::sight::Sight;
 use super::yes;
 use crate::catalog::DATABASE;
 use crate::catalog::definitions::mentions;
@@ -16,8 +17,11 @@ fn every_key(objects: &Objects) -> impl Iterator<Item = (&TableSchema, &Key, boo
     })
 }
 
-pub(super) fn constraints(objects: &Objects, rows: &mut Rows) {
+pub(super) fn constraints(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
     let mut push = |table: &TableSchema, name: &String, kind: &'static str| {
+        if !sight.more_than_rows(&table.namespace, &table.name) {
+            return;
+        }
         rows.push([
             ("constraint_catalog", DATABASE.into()),
             ("constraint_schema", (&table.namespace).into()),
@@ -40,8 +44,9 @@ pub(super) fn constraints(objects: &Objects, rows: &mut Rows) {
     }
 }
 
-pub(super) fn keys(objects: &Objects, rows: &mut Rows) {
-    for (table, key, _) in every_key(objects) {
+pub(super) fn keys(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
+    let seen = |table: &TableSchema| sight.columns(&table.namespace, &table.name);
+    for (table, key, _) in every_key(objects).filter(|(table, ..)| seen(table)) {
         for (position, place) in table.key_positions(key).into_iter().zip(1_i64..) {
             rows.push([
                 ("constraint_catalog", DATABASE.into()),
@@ -57,8 +62,9 @@ pub(super) fn keys(objects: &Objects, rows: &mut Rows) {
     }
 }
 
-pub(super) fn checks(objects: &Objects, rows: &mut Rows) {
-    for check in &objects.checks {
+pub(super) fn checks(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
+    let owned = |table: &TableSchema| sight.owns(&table.namespace, &table.name);
+    for check in objects.checks.iter().filter(|check| owned(&check.table)) {
         rows.push([
             ("constraint_catalog", DATABASE.into()),
             ("constraint_schema", (&check.table.namespace).into()),
@@ -69,8 +75,11 @@ pub(super) fn checks(objects: &Objects, rows: &mut Rows) {
 }
 
 /// The columns that keys and checks are about.
-pub(super) fn columns(objects: &Objects, rows: &mut Rows) {
+pub(super) fn columns(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
     let mut push = |table: &TableSchema, column: &String, constraint: &String| {
+        if !sight.owns(&table.namespace, &table.name) {
+            return;
+        }
         rows.push([
             ("table_catalog", DATABASE.into()),
             ("table_schema", (&table.namespace).into()),
@@ -95,8 +104,9 @@ pub(super) fn columns(objects: &Objects, rows: &mut Rows) {
 }
 
 /// The tables that constraints rest on.
-pub(super) fn tables(objects: &Objects, rows: &mut Rows) {
-    for (table, key, _) in every_key(objects) {
+pub(super) fn tables(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
+    let owned = |table: &TableSchema| sight.owns(&table.namespace, &table.name);
+    for (table, key, _) in every_key(objects).filter(|(table, ..)| owned(table)) {
         rows.push([
             ("table_catalog", DATABASE.into()),
             ("table_schema", (&table.namespace).into()),

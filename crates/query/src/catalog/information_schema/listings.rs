@@ -1,19 +1,21 @@
 //! Schemas, tables, views and what else is listed whole.
 
+use super::sight::Sight;
 use super::yes;
 use crate::catalog::definitions;
-use crate::catalog::objects::{Objects, PG_CATALOG, Source};
+use crate::catalog::objects::{Objects, PG_CATALOG, Relation, Source};
 use crate::catalog::pg_catalog::rows::{Rows, Value};
 use crate::catalog::{DATABASE, Lookup};
-use thalweg_txn::{Privilege, RoleId, Securable};
+use thalweg_txn::{Grant, Privilege, RoleId, Securable};
 use thalweg_types::DataType;
 
 pub(super) fn name(rows: &mut Rows) {
     rows.push([("catalog_name", DATABASE.into())]);
 }
 
-pub(super) fn schemata(lookup: &Lookup, rows: &mut Rows) {
-    for namespace in &lookup.objects.namespaces {
+pub(super) fn schemata(lookup: &Lookup, sight: &Sight<'_>, rows: &mut Rows) {
+    let namespaces = lookup.objects.namespaces.iter();
+    for namespace in namespaces.filter(|namespace| sight.namespace(&namespace.name)) {
         rows.push([
             ("catalog_name", DATABASE.into()),
             ("schema_name", (&namespace.name).into()),
@@ -22,8 +24,14 @@ pub(super) fn schemata(lookup: &Lookup, rows: &mut Rows) {
     }
 }
 
-pub(super) fn tables(objects: &Objects, rows: &mut Rows) {
-    for relation in &objects.relations {
+/// The relations of which somebody sees that they are there.
+fn seen<'a>(objects: &'a Objects, sight: &'a Sight<'_>) -> impl Iterator<Item = &'a Relation> {
+    let relations = objects.relations.iter();
+    relations.filter(|relation| sight.relation(&relation.namespace, &relation.name))
+}
+
+pub(super) fn tables(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
+    for relation in seen(objects, sight) {
         let kind = match relation.kind() {
             "r" => "BASE TABLE",
             "v" => "VIEW",
@@ -41,14 +49,15 @@ pub(super) fn tables(objects: &Objects, rows: &mut Rows) {
     }
 }
 
-pub(super) fn views(objects: &Objects, rows: &mut Rows) {
-    for relation in &objects.relations {
+pub(super) fn views(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
+    for relation in seen(objects, sight) {
         let Source::View(view) = &relation.source else { continue };
+        let owned = sight.owns(&relation.namespace, &relation.name);
         rows.push([
             ("table_catalog", DATABASE.into()),
             ("table_schema", (&relation.namespace).into()),
             ("table_name", (&relation.name).into()),
-            ("view_definition", definitions::view(view).into()),
+            ("view_definition", owned.then(|| definitions::view(view)).into()),
             ("check_option", "NONE".into()),
             ("is_updatable", yes(false)),
             ("is_insertable_into", yes(false)),
@@ -59,9 +68,13 @@ pub(super) fn views(objects: &Objects, rows: &mut Rows) {
     }
 }
 
-pub(super) fn sequences(objects: &Objects, rows: &mut Rows) {
+/// A sequence is a column's: who may do anything with the table sees it.
+pub(super) fn sequences(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
     for relation in &objects.relations {
-        let Source::Sequence { column, .. } = &relation.source else { continue };
+        let Source::Sequence { table, column } = &relation.source else { continue };
+        if !sight.relation(&table.namespace, &table.name) {
+            continue;
+        }
         let (bits, greatest) = match column.data_type {
             DataType::Int2 => (16, i64::from(i16::MAX)),
             DataType::Int4 => (32, i64::from(i32::MAX)),
@@ -84,8 +97,9 @@ pub(super) fn sequences(objects: &Objects, rows: &mut Rows) {
     }
 }
 
-/// What the owners of relations have, and what they granted to others.
-pub(super) fn privileges(lookup: &Lookup, rows: &mut Rows) {
+/// What the owners of relations have, and what they granted to others: what the role has, or gave;
+/// and what everybody has, where that is wanted, too.
+pub(super) fn privileges(lookup: &Lookup, sight: &Sight<'_>, rows: &mut Rows, everybodys: bool) {
     let name = |id: RoleId| lookup.role_name(i64::from(id.0));
     for relation in lookup.objects.relations.iter().filter(|relation| relation.has_row_type()) {
         let object = Securable::relation(&relation.namespace, &relation.name);
@@ -103,10 +117,16 @@ pub(super) fn privileges(lookup: &Lookup, rows: &mut Rows) {
             ]);
         };
         let owner = name(access.owner);
-        for privilege in object.all_privileges().iter() {
-            push(&owner, &owner, privilege, true);
+        if sight.acts_as(access.owner) {
+            for privilege in object.all_privileges().iter() {
+                push(&owner, &owner, privilege, true);
+            }
         }
-        for grant in access.grants() {
+        let is_seen = |grant: &&Grant| {
+            let has = grant.grantee.map_or(everybodys, |grantee| sight.acts_as(grantee));
+            has || sight.acts_as(grant.grantor)
+        };
+        for grant in access.grants().iter().filter(is_seen) {
             let grantee = grant.grantee.map_or_else(|| "PUBLIC".to_owned(), name);
             for privilege in grant.privileges.iter() {
                 let grantable = grant.grantable.contains(privilege.into());

@@ -8,6 +8,7 @@ mod columns;
 mod constraints;
 mod listings;
 mod routines;
+mod sight;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -19,6 +20,7 @@ use datafusion::error::Result;
 use super::pg_catalog::Inputs;
 use super::pg_catalog::relations::{self, Relation};
 use super::pg_catalog::rows::{Rows, Value};
+use sight::Sight;
 
 /// In the form of [`relations`].
 const RELATIONS: &str = include_str!("relations.txt");
@@ -44,26 +46,28 @@ pub(super) fn table(name: &str, inputs: &Inputs<'_>) -> Result<Option<Arc<dyn Ta
 fn fill(name: &str, inputs: &Inputs<'_>, rows: &mut Rows) {
     let Inputs { lookup, .. } = inputs;
     let objects = lookup.objects.as_ref();
+    let sight = &Sight::of(lookup);
     match name {
         "applicable_roles" => listings::applicable_roles(lookup, rows),
         "enabled_roles" => listings::enabled_roles(lookup, rows),
         "character_sets" => listings::character_sets(rows),
-        "check_constraints" => constraints::checks(objects, rows),
+        "check_constraints" => constraints::checks(objects, sight, rows),
         "collations" => listings::collations(rows),
-        "columns" => columns::columns(inputs, rows),
-        "constraint_column_usage" => constraints::columns(objects, rows),
-        "constraint_table_usage" => constraints::tables(objects, rows),
-        "element_types" => columns::element_types(inputs, rows),
+        "columns" => columns::columns(inputs, sight, rows),
+        "constraint_column_usage" => constraints::columns(objects, sight, rows),
+        "constraint_table_usage" => constraints::tables(objects, sight, rows),
+        "element_types" => columns::element_types(inputs, sight, rows),
         "information_schema_catalog_name" => listings::name(rows),
-        "key_column_usage" => constraints::keys(objects, rows),
+        "key_column_usage" => constraints::keys(objects, sight, rows),
         "parameters" => routines::parameters(rows),
-        "role_table_grants" | "table_privileges" => listings::privileges(lookup, rows),
+        "role_table_grants" => listings::privileges(lookup, sight, rows, false),
+        "table_privileges" => listings::privileges(lookup, sight, rows, true),
         "routines" => routines::routines(rows),
-        "schemata" => listings::schemata(lookup, rows),
-        "sequences" => listings::sequences(objects, rows),
-        "table_constraints" => constraints::constraints(objects, rows),
-        "tables" => listings::tables(objects, rows),
-        "views" => listings::views(objects, rows),
+        "schemata" => listings::schemata(lookup, sight, rows),
+        "sequences" => listings::sequences(objects, sight, rows),
+        "table_constraints" => constraints::constraints(objects, sight, rows),
+        "tables" => listings::tables(objects, sight, rows),
+        "views" => listings::views(objects, sight, rows),
         _ => {}
     }
 }
