@@ -125,7 +125,7 @@ impl Seat {
     }
 
     pub(super) async fn control_in(&self, session: &mut Session, sql: &str) -> Result<()> {
-        self.listed.connection.begin(sql);
+        self.listed.connection.begin(&sql.into());
         let done = session.execute(sql).await;
         self.listed.connection.finish(session.transaction());
         done.map(drop)
