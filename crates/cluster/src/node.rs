@@ -4,6 +4,7 @@
 //! bytes that nobody encodes or copies on the way out.
 
 mod accept;
+mod gathered;
 
 use std::convert::Infallible;
 use std::sync::Arc;

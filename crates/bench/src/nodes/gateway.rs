@@ -46,7 +46,8 @@ pub(super) async fn start(worker: u16, way: &str) -> Result<Vec<u16>> {
     let name = NodeName { id: 1, address: local(worker) };
     let worker = KeptLink::new(name, Arc::new(LinkOptions::default()));
     let gateway = Gateway { worker, way };
-    let server = NodeServer::bind(local(0), ServeOptions::default())?;
+    let options = ServeOptions { gathers_frames: true, ..ServeOptions::default() };
+    let server = NodeServer::bind(local(0), options)?;
     let grpc = server.address()?.port();
     tokio::spawn(server.serve(Services::new(Arc::new(gateway.clone()), Routes::default())));
     let listener =

@@ -13,7 +13,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Services;
-use crate::security::Security;
+use super::gathered::Gathered;
+use crate::security::{Connection, Security};
 
 /// How a node takes others in.
 #[derive(Clone)]
@@ -24,6 +25,8 @@ pub struct ServeOptions {
     /// After so long without an answer to a ping, whoever called counts as gone, and with them what
     /// they asked.
     pub silence: Duration,
+    /// Whether small frames go out together: for clients, which take no large ones. Nodes do.
+    pub gathers_frames: bool,
 }
 
 impl Default for ServeOptions {
@@ -32,6 +35,7 @@ impl Default for ServeOptions {
             security: Security::default(),
             greeting_timeout: Duration::from_secs(5),
             silence: Duration::from_secs(10),
+            gathers_frames: false,
         }
     }
 }
@@ -96,6 +100,14 @@ async fn serve_one(stream: TcpStream, options: ServeOptions, services: Services)
     let greeting = timeout(options.greeting_timeout, options.security.answer(stream));
     // Strangers are told nothing.
     let Ok(Ok(stream)) = greeting.await else { return };
+    if options.gathers_frames {
+        serve_http(Gathered::new(stream), &options, services).await;
+    } else {
+        serve_http(stream, &options, services).await;
+    }
+}
+
+async fn serve_http(stream: impl Connection + 'static, options: &ServeOptions, services: Services) {
     let service = service_fn(|request| services.clone().call(request));
     let served = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())

@@ -61,6 +61,12 @@ const ARROWS: &[Arrow] = &[
         why: "it knows files, not the tables",
     },
     Arrow {
+        from: "thalweg-cluster",
+        never: &["thalweg", "datafusion"],
+        except: &["thalweg-types", "thalweg-env", "thalweg-protocol"],
+        why: "what travels between nodes is bytes, whatever they mean",
+    },
+    Arrow {
         from: "thalweg-query",
         never: &["tonic"],
         except: &[],
