@@ -1,8 +1,8 @@
 //! The read side below SQL: which threads work on a question, and aggregates fused into the scan.
 //!
 //! ```text
-//!   Aggregation ──► scheduler ──► one Partial a thread, fed chunk by chunk ──► Arrow columns
-//!   (what to find)  (who works)   straight from the store's buffers            ──► merged, finished
+//!   Aggregation ──► scheduler ──► one Partial a thread, fed by chunks ──► Arrow columns
+//!   (what to find)  (who works)   straight from the store's buffers       ──► merged, finished
 //! ```
 //!
 //! [`aggregate`] reads chunks where they lie: filters, arithmetic, grouping and the aggregates

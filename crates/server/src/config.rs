@@ -95,8 +95,8 @@ pub struct LimitsConfig {
     pub message_bytes: usize,
     /// The largest result of one statement, in bytes as they are sent; 0 for no limit.
     pub result_bytes: u64,
-    /// What all streams of records together may hold in memory, in bytes; more than 4 GiB are taken for
-    /// so many.
+    /// What all streams of records together may hold in memory, in bytes; more than 4 GiB are
+    /// taken for so many.
     pub record_bytes: usize,
     /// The longest message of a stream of records, in bytes; at least 1,000.
     pub record_message_bytes: usize,

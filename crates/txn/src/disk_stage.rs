@@ -11,6 +11,7 @@ use thalweg_log::{LogWriter, RecordRef};
 use thalweg_types::{Error, Lsn, Result, SqlState};
 
 use crate::Durability;
+use crate::engine::Shared;
 use crate::figures::Counters;
 use crate::hand_over::{Receiver, Sender};
 use crate::published::{GroupEffects, Publisher};
@@ -54,20 +55,20 @@ pub(crate) struct PendingGroup {
 
 pub(crate) struct DiskStage {
     /// `None` for a database that lives in memory only.
-    pub(crate) log: Option<LogWriter>,
-    pub(crate) inbox: Receiver<DiskCommand>,
-    pub(crate) publisher: Arc<Publisher>,
-    pub(crate) staging: Arc<StagingArea>,
-    pub(crate) transactions: Sender<Request>,
+    log: Option<LogWriter>,
+    inbox: Receiver<DiskCommand>,
+    publisher: Arc<Publisher>,
+    staging: Arc<StagingArea>,
+    transactions: Sender<Request>,
     /// Groups that a failing log refused; they wait to be undone.
-    pub(crate) refused: Vec<PendingGroup>,
+    refused: Vec<PendingGroup>,
     /// Why groups are refused at the moment.
-    pub(crate) failure: Option<Error>,
+    failure: Option<Error>,
     /// The last group in the log, for records that are not groups.
-    pub(crate) last_lsn: Lsn,
-    pub(crate) log_bytes: Arc<AtomicU64>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) counters: Arc<Counters>,
+    last_lsn: Lsn,
+    log_bytes: Arc<AtomicU64>,
+    clock: Arc<dyn Clock>,
+    counters: Arc<Counters>,
 }
 
 /// What one round of the loop gathered, in order of arrival.
@@ -81,6 +82,27 @@ struct Batch {
 }
 
 impl DiskStage {
+    pub(crate) fn new(
+        shared: &Shared,
+        log: Option<LogWriter>,
+        inbox: Receiver<DiskCommand>,
+        last_lsn: Lsn,
+    ) -> DiskStage {
+        DiskStage {
+            log,
+            inbox,
+            publisher: Arc::clone(&shared.publisher),
+            staging: Arc::clone(&shared.staging),
+            transactions: shared.requests.clone(),
+            refused: Vec::new(),
+            failure: None,
+            last_lsn,
+            log_bytes: Arc::clone(&shared.log_bytes),
+            clock: Arc::clone(&shared.env.clock),
+            counters: Arc::clone(&shared.counters),
+        }
+    }
+
     pub(crate) fn run(mut self) {
         let _closing = Closing(Arc::clone(&self.staging));
         while let Ok(first) = self.inbox.recv() {

@@ -152,8 +152,8 @@ impl Engine {
             publisher: Arc::new(Publisher::new(restored.lsn, catalog, states)),
             staging: Arc::default(),
             counters: Arc::clone(&counters),
-            requests: requests.clone(),
-            log_bytes: Arc::clone(&log_bytes),
+            requests,
+            log_bytes,
             checkpoint_due: AtomicU64::new(options.checkpoint_bytes),
             checkpoints,
             progress: Arc::clone(&options.progress),
@@ -161,19 +161,7 @@ impl Engine {
             options,
             directory,
         });
-        let disk_stage = DiskStage {
-            log,
-            inbox: disk_inbox,
-            publisher: Arc::clone(&shared.publisher),
-            staging: Arc::clone(&shared.staging),
-            transactions: requests,
-            refused: Vec::new(),
-            failure: None,
-            last_lsn: restored.lsn,
-            log_bytes,
-            clock: Arc::clone(&env.clock),
-            counters: Arc::clone(&counters),
-        };
+        let disk_stage = DiskStage::new(&shared, log, disk_inbox, restored.lsn);
         let transaction_stage = TransactionStage {
             tables: writers,
             catalog: restored.catalog,

@@ -52,8 +52,8 @@ use crate::web::{Kind, Web};
 /// How long rows wait to be fetched.
 const ROWS_WAIT: Duration = Duration::from_secs(60);
 
-/// How long a transaction is kept whose client has no connection any more: clients that lose one come
-/// back at once on another, or not at all.
+/// How long a transaction is kept whose client has no connection any more: clients that lose one
+/// come back at once on another, or not at all.
 const AWAY: Duration = Duration::from_secs(10);
 
 /// How long a connection, a transaction or a prepared statement is kept that nobody uses.

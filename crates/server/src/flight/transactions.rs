@@ -1,7 +1,7 @@
 //! Transactions and savepoints that are begun and ended by calls. A transaction is a session of its
-//! own, which any connection of its user may work in. It is rolled back where nobody works in it for
-//! long, soon after its client has no connection to the server any more, and with the session that
-//! began it.
+//! own, which any connection of its user may work in. It is rolled back where nobody works in it
+//! for long, soon after its client has no connection to the server any more, and with the session
+//! that began it.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Groups of one chunk by direct addressing: without looking anything up for a row.
 //!
 //! Where all columns of a key have few values in a chunk, because the chunk keeps them as a
-//! dictionary or they lie in a small range, a row's group is computed from its codes. What was found
-//! is added to the groups by their keys once a chunk.
+//! dictionary or they lie in a small range, a row's group is computed from its codes. What was
+//! found is added to the groups by their keys once a chunk.
 
 use arrow::array::Array;
 use thalweg_store::Codes;

@@ -1,8 +1,8 @@
 //! Groups: from the columns that rows are grouped by to the groups' numbers, and back.
 //!
-//! A key is a compact row of words ([`layout`]): whole numbers as they are, texts as the number that
-//! an [`interner`] gave them. [`groups`] finds a key's number in a hash table; [`direct`] spares the
-//! look-up where the rows of a chunk have few keys that can be told from codes.
+//! A key is a compact row of words ([`layout`]): whole numbers as they are, texts as the number
+//! that an [`interner`] gave them. [`groups`] finds a key's number in a hash table; [`direct`]
+//! spares the look-up where the rows of a chunk have few keys that can be told from codes.
 
 mod direct;
 mod groups;
