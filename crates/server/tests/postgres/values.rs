@@ -169,7 +169,7 @@ async fn records_are_sent_in_binary() {
     let words = |words: &[i32]| words.iter().flat_map(|word| word.to_be_bytes()).collect();
     let one_two: [i32; 7] = [2, 23, 4, 1, 23, 4, 2];
     let pairs = [&[1, 0, 2249, 2, 1, 28][..], &one_two, &[24, 2, 23, 4, 3, 23, -1]].concat();
-    let nested = [&[2, 2249, 28][..], &one_two, &[1007, 24, 1, 0, 23, 1, 1, 4, 7]].concat();
+    let nested = [&[2, 2249, 28][..], &one_two, &[1007, 28, 1, 0, 23, 1, 1, 4, 7]].concat();
     let text: Vec<u8> = [&[0, 0, 0, 1, 0, 0, 0, 25, 0, 0, 0, 3][..], b"a b"].concat();
     let values: [(&str, u32, Vec<u8>); 5] = [
         ("row(1, 2)", 2249, words(&one_two)),
