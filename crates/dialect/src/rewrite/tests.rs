@@ -71,7 +71,7 @@ fn columns_are_named_as_postgres_names_them() {
     ]), @r#"
     SELECT count(*) AS "count", sum(x) AS "sum" FROM t
     SELECT a::INT AS "a", 1::TEXT AS "text", DATE '2020-01-01' AS "date"
-    SELECT CASE WHEN a THEN 1 END AS "case", CASE WHEN a THEN 1 ELSE b END AS "b"
+    SELECT {case: CASE WHEN a THEN 1 END} AS "case", {case: CASE WHEN a THEN 1 ELSE b END} AS "b"
     SELECT 1 AS "?column?~1", a + 1 AS "?column?~2", 'x' AS "?column?~3"
     SELECT (SELECT max(a) AS "max" FROM t) AS "max", EXISTS (SELECT 1 AS "?column?~1") AS "exists"
     "#);

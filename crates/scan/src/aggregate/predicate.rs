@@ -155,7 +155,7 @@ impl Predicate {
             Predicate::Among { number, list, inside } => {
                 let numbers = number.ints(block, Some(mask))?;
                 let is_in = |value| list.binary_search(&value).is_ok() == *inside;
-                keep(&numbers, mask, |value| is_in(value));
+                keep(&numbers, mask, is_in);
                 Ok(())
             }
             Predicate::Text { column, test } => {

@@ -135,7 +135,7 @@ fn no_mistake_hides_another_one() {
     assert_eq!(
         told,
         [
-            "setting \"database\" (FILE): found unsigned int `3`, expected a section",
+            "setting \"database\" (FILE): found signed int `3`, expected a section",
             "setting \"limits.connections\" (FILE): found signed int `-1`, \
              expected a whole number from 0 on",
             "unknown setting \"limits.message_byte\" (FILE)",
@@ -146,7 +146,7 @@ fn no_mistake_hides_another_one() {
             "unknown setting \"shel\" (FILE)",
             "setting \"shell.history_size\" (THALWEG__SHELL__HISTORY_SIZE): \
              found string \"x\", expected a whole number from 0 on",
-            "setting \"tls.required\" (FILE): found unsigned int `1`, expected a boolean",
+            "setting \"tls.required\" (FILE): found signed int `1`, expected a boolean",
         ]
     );
 }
