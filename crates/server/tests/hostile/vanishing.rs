@@ -122,7 +122,7 @@ async fn from_a_transaction_of_flight() {
     let mut back = flight(&server).await;
     back.set_token(named);
     let refused = back.execute_update(insert(4), None).await.unwrap_err();
-    assert_eq!(flight_state(refused.into()), "25P03");
+    assert_eq!(flight_state(refused), "25P03");
     back.set_token(idle);
     let mine = "SELECT 1 WHERE current_setting('application_name') = 'mine'";
     assert_eq!(flight_rows(&mut back, mine).await.unwrap(), 1);

@@ -28,9 +28,13 @@ pub(super) fn sort(figment: &Figment, given: &Dict, defaults: &Dict) -> Sorted {
             }
             (Some(_), _) => {
                 let found = value.to_actual();
-                sorter.wrong(&[name.clone()], value, &format!("found {found}, expected a section"));
+                sorter.wrong(
+                    std::slice::from_ref(name),
+                    value,
+                    &format!("found {found}, expected a section"),
+                );
             }
-            (None, _) => sorter.unknown(&[name.clone()], value, defaults),
+            (None, _) => sorter.unknown(std::slice::from_ref(name), value, defaults),
         }
     }
     sorter.sorted
