@@ -13,7 +13,7 @@ const STREAMS_MIN: usize = 8;
 
 /// So many bytes of one stream keep the stages busy while the disk syncs. More of them would only
 /// make others wait longer: whoever comes next is served behind all that are there.
-const WAITING_BYTES: usize = 1 << 20;
+const WAITING_BYTES: usize = 256 << 10;
 
 /// Memory that is given out in bytes, first come, first served.
 #[derive(Clone)]
