@@ -42,6 +42,7 @@ use crate::arithmetic::TypedOperators;
 use crate::arithmetic::sum::CheckedSum;
 use crate::rewrite::{CaseResults, IntegerLiterals};
 
+pub use average::exact_averages;
 pub(crate) use define::{Compute, Function};
 pub(crate) use joined::{concatenation, is_concatenation};
 

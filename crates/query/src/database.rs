@@ -255,8 +255,9 @@ impl DatabaseBuilder {
             None => Arc::new(Silent),
         };
         let opened_micros = self.env.clock.now_micros();
+        let env = self.env.clone();
         let engine = Engine::open(self.env, self.options)?;
-        let planners = Planners::new(runtime, threads)?;
+        let planners = Planners::new(runtime, threads, env.threads.as_ref())?;
         let shared = DatabaseShared {
             engine,
             planners,

@@ -24,6 +24,7 @@ mod copy_in;
 mod cursor;
 mod database;
 mod executor;
+mod fused;
 mod loader;
 mod outcome;
 mod panics;

@@ -5,14 +5,18 @@
 
 use std::sync::Arc;
 
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
+use thalweg_env::Threads;
+use thalweg_scan::LocalScheduler;
 use thalweg_types::Result;
 
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
 use crate::executor::{Executor, JoinsGiveWay};
+use crate::fused::{self, LocalQueryScheduler, QueryScheduler};
 use crate::{privileges, sleep};
 
 /// How many idle planners are kept.
@@ -24,11 +28,12 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    fn new(runtime: &Arc<RuntimeEnv>, executor: &Arc<Executor>, threads: usize) -> Planner {
+    fn new(shared: &Planners) -> Planner {
+        let Planners { runtime, executor, scheduler, threads, .. } = shared;
         let names = SessionCatalog::new();
         let config = SessionConfig::new()
             .with_extension(Arc::clone(executor))
-            .with_target_partitions(threads)
+            .with_target_partitions(*threads)
             // Rows dealt out in turns lose the order of a series or a sorted subquery, which people
             // expect to see kept; tables and files are split into parts by their scans.
             .with_round_robin_repartition(false)
@@ -39,6 +44,7 @@ impl Planner {
             .with_config(config)
             .with_runtime_env(Arc::clone(runtime))
             .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))))
+            .with_physical_optimizer_rules(fused::physical_rules(scheduler))
             .with_physical_optimizer_rule(Arc::new(JoinsGiveWay));
         let mut builder = thalweg_dialect::configure(builder);
         for rule in thalweg_dialect::rewrite::analyzer_rules() {
@@ -59,6 +65,7 @@ impl Planner {
 pub(crate) struct Planners {
     runtime: Arc<RuntimeEnv>,
     executor: Arc<Executor>,
+    scheduler: Arc<dyn QueryScheduler>,
     threads: usize,
     idle: Mutex<Vec<Planner>>,
 }
@@ -66,14 +73,25 @@ pub(crate) struct Planners {
 impl Planners {
     /// # Errors
     /// Where the system refuses threads.
-    pub(crate) fn new(runtime: Arc<RuntimeEnv>, threads: usize) -> Result<Planners> {
+    pub(crate) fn new(
+        runtime: Arc<RuntimeEnv>,
+        threads: usize,
+        with: &dyn Threads,
+    ) -> Result<Planners> {
         let executor = Arc::new(Executor::start(threads)?);
-        Ok(Planners { runtime, executor, threads, idle: Mutex::default() })
+        let scheduler = LocalQueryScheduler::new(LocalScheduler::start(threads, with)?);
+        let scheduler = Arc::new(scheduler);
+        Ok(Planners { runtime, executor, scheduler, threads, idle: Mutex::default() })
+    }
+
+    /// The memory that queries share.
+    pub(crate) fn memory(&self) -> &Arc<dyn MemoryPool> {
+        &self.runtime.memory_pool
     }
 
     pub(crate) fn take(&self) -> Planner {
         let idle = self.idle.lock().pop();
-        idle.unwrap_or_else(|| Planner::new(&self.runtime, &self.executor, self.threads))
+        idle.unwrap_or_else(|| Planner::new(self))
     }
 
     /// Takes back a planner whose settings are still those that it was made with.

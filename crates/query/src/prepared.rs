@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::Expr;
 use thalweg_dialect::parse::Parsed;
 use thalweg_types::{Error, Result, SqlState};
 
+use crate::fused::PreparedAggregate;
 use crate::outcome::Outcome;
 use crate::parameters::{bind, literal};
 use crate::point::Point;
@@ -30,6 +31,7 @@ struct Inner {
     declared: Option<Vec<FieldRef>>,
     schema: Option<SchemaRef>,
     point: Option<Arc<Point>>,
+    aggregate: Option<Arc<PreparedAggregate>>,
 }
 
 impl Prepared {
@@ -40,8 +42,8 @@ impl Prepared {
         };
         let parameters = parameters.into_iter().enumerate().map(field).collect();
         let (parsed, sql) = (Some(parsed), sql.into());
-        let (declared, point) = (None, None);
-        let inner = Inner { parsed, sql, parameters, declared, schema, point };
+        let (declared, point, aggregate) = (None, None, None);
+        let inner = Inner { parsed, sql, parameters, declared, schema, point, aggregate };
         Prepared { inner: Arc::new(inner) }
     }
 
@@ -90,6 +92,16 @@ impl Prepared {
 
     pub(crate) fn point(&self) -> Option<&Point> {
         self.inner.point.as_deref()
+    }
+
+    /// The same, with the plan that it may be run by again and again.
+    pub(crate) fn with_aggregate(self, aggregate: Option<PreparedAggregate>) -> Prepared {
+        let (aggregate, inner) = (aggregate.map(Arc::new), Arc::unwrap_or_clone(self.inner));
+        Prepared { inner: Arc::new(Inner { aggregate, ..inner }) }
+    }
+
+    pub(crate) fn aggregate(&self) -> Option<&Arc<PreparedAggregate>> {
+        self.inner.aggregate.as_ref()
     }
 
     #[must_use]

@@ -113,6 +113,30 @@ impl ShardScan {
     }
 }
 
+/// What an operator that does the scan's work itself has to know.
+impl ShardScan {
+    pub(crate) fn table(&self) -> &Arc<str> {
+        &self.table
+    }
+
+    /// The places in the table of the columns that are read.
+    pub(crate) fn projection(&self) -> &[usize] {
+        &self.projection
+    }
+
+    pub(crate) fn reads_row_ids(&self) -> bool {
+        self.projection.iter().any(|place| *place >= self.table_columns)
+    }
+
+    pub(crate) fn chunks(&self) -> &Arc<Vec<ChunkView>> {
+        &self.chunks
+    }
+
+    pub(crate) fn chunks_in_table(&self) -> usize {
+        self.chunks_in_table
+    }
+}
+
 impl fmt::Debug for ShardScan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fmt_as(DisplayFormatType::Default, f)

@@ -16,6 +16,7 @@ use crate::catalog::{Standing, Wish};
 use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors, Motion, Rows};
 use crate::database::Database;
+use crate::fused::PreparedAggregate;
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::panics::caught;
 use crate::planner::Planner;
@@ -211,6 +212,12 @@ impl Session {
         {
             return Ok(outcome);
         }
+        if let Some(aggregate) = prepared.aggregate()
+            && values.is_empty()
+            && let Some(outcome) = self.run_aggregate(aggregate).await?
+        {
+            return Ok(outcome);
+        }
         let parsed = prepared.with_values(values)?;
         // Planning takes a future of many kilobytes, too many to move for each point statement.
         Box::pin(self.run_timed(parsed, prepared.sql())).await
@@ -251,6 +258,28 @@ impl Session {
             }
         }
         Ok(None)
+    }
+
+    /// A statement that was planned before; `None` where the ordinary way must run it.
+    async fn run_aggregate(&mut self, aggregate: &PreparedAggregate) -> Result<Option<Outcome>> {
+        let identity = self.settings.identity;
+        let mut own = None;
+        let transaction = match &mut self.block {
+            Some(block) => {
+                block.has_looked = true;
+                block.transaction.as_mut()
+            }
+            None => Some(own.insert(Transaction::new(self.database.shared.engine.snapshot()))),
+        };
+        // The ordinary way says why not.
+        let Some(transaction) = transaction.filter(|known| is_superuser(known, identity)) else {
+            return Ok(None);
+        };
+        let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
+        let memory = self.database.shared.planners.memory();
+        let answered = self.cancels.run(aggregate.run(transaction, memory)).await;
+        drop(timer);
+        answered
     }
 
     /// Keeps a prepared statement under a name, as `PREPARE` does.
@@ -417,10 +446,14 @@ impl Session {
                     let tree = &parsed.statement;
                     let description = statement::describe(execution, tree, declared).await?;
                     let point = point::recognize(execution, tree, &description);
-                    Ok((description, point))
+                    let aggregate =
+                        PreparedAggregate::recognize(execution, tree, &description).await;
+                    Ok((description, point, aggregate))
                 };
-                let ((description, point), _) = self.with_planner(transaction, sql, work).await?;
-                return Ok(Prepared::new(parsed, sql, description).with_point(point));
+                let (found, _) = self.with_planner(transaction, sql, work).await?;
+                let (description, point, aggregate) = found;
+                let prepared = Prepared::new(parsed, sql, description);
+                return Ok(prepared.with_point(point).with_aggregate(aggregate));
             }
         };
         Ok(Prepared::new(parsed, sql, description))

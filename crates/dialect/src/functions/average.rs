@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, ListArray, UInt64Array,
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Int64Array, ListArray, UInt64Array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
     Signature, Volatility,
 };
-use thalweg_types::{DataType, Error, SqlState};
+use thalweg_types::{DataType, Error, Result, SqlState};
 
 use crate::arithmetic::numeric::{QUOTIENT_SCALE, decimal_of, quotient};
 use crate::arithmetic::scale_interval;
@@ -183,9 +183,12 @@ fn no_such_function(arg_types: &[ArrowType]) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
+fn out_of_digits() -> Error {
+    Error::new(SqlState::NUMERIC_OUT_OF_RANGE, "value overflows numeric format")
+}
+
 fn overflow() -> DataFusionError {
-    let told = "value overflows numeric format";
-    DataFusionError::External(Box::new(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told)))
+    DataFusionError::External(Box::new(out_of_digits()))
 }
 
 fn item_field(scale: i8) -> FieldRef {
@@ -207,6 +210,26 @@ impl Sum {
         let shift = i32::from(target) - i32::from(scale);
         quotient(self.total, i128::from(self.rows), shift).map(Some).ok_or_else(overflow)
     }
+}
+
+/// Averages of sums and numbers of rows, as `avg` gives them.
+///
+/// # Errors
+/// Where one has more digits than a `numeric` has room for.
+pub fn exact_averages(
+    sums: &Decimal128Array,
+    counts: &Int64Array,
+    data_type: &ArrowType,
+) -> Result<ArrayRef> {
+    let target = decimal_of(data_type).map_or(QUOTIENT_SCALE, |(_, scale)| scale);
+    let pairs = sums.iter().zip(counts.values());
+    let averages = pairs.map(|(total, rows)| {
+        let Some(total) = total else { return Ok(None) };
+        let shift = i32::from(target) - i32::from(sums.scale());
+        quotient(total, i128::from(*rows), shift).map(Some).ok_or_else(out_of_digits)
+    });
+    let averages = averages.collect::<Result<Decimal128Array>>()?;
+    Ok(Arc::new(averages.with_data_type(data_type.clone())))
 }
 
 /// Hands over each value that is not NULL, with its row.

@@ -34,6 +34,11 @@ pub enum Measure {
     Count {
         column: usize,
     },
+    /// In how many of them a number is not NULL.
+    CountNumber {
+        lane: Lane,
+        number: Number,
+    },
     Sum {
         lane: Lane,
         number: Number,
@@ -62,16 +67,16 @@ impl Measure {
         Some(match self {
             Measure::Rows => return None,
             Measure::Count { column } => Input::Nulls(*column),
-            Measure::Sum { lane, number } | Measure::Extreme { lane, number, .. } => {
-                Input::Number(*lane, number.clone())
-            }
+            Measure::CountNumber { lane, number }
+            | Measure::Sum { lane, number }
+            | Measure::Extreme { lane, number, .. } => Input::Number(*lane, number.clone()),
             Measure::TextExtreme { column, .. } => Input::Text(*column),
         })
     }
 
     fn kind(&self) -> StateKind {
         match self {
-            Measure::Rows | Measure::Count { .. } => StateKind::Count,
+            Measure::Rows | Measure::Count { .. } | Measure::CountNumber { .. } => StateKind::Count,
             Measure::Sum { lane, .. } => StateKind::Sum(*lane),
             Measure::Extreme { lane, greatest, .. } => {
                 StateKind::Extreme { lane: *lane, greatest: *greatest }

@@ -1,5 +1,6 @@
 //! What was found in some of the chunks.
 
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
@@ -28,6 +29,14 @@ pub struct ReadStatistics {
     pub chunks_pruned: usize,
     /// Live rows of the chunks that were read.
     pub rows_read: usize,
+}
+
+impl AddAssign for ReadStatistics {
+    fn add_assign(&mut self, other: ReadStatistics) {
+        self.chunks_read += other.chunks_read;
+        self.chunks_pruned += other.chunks_pruned;
+        self.rows_read += other.rows_read;
+    }
 }
 
 /// The groups that were found in some chunks, and what is known of each.
@@ -249,13 +258,6 @@ impl Partial {
         for (measure, (own, array)) in self.states.iter_mut().zip(states).enumerate() {
             own.merge(&State::of_array(aggregation.kind_of(measure), array), &pairs);
         }
-    }
-
-    /// Adds what another one has read to the statistics of this one.
-    pub fn note(&mut self, statistics: ReadStatistics) {
-        self.statistics.chunks_read += statistics.chunks_read;
-        self.statistics.chunks_pruned += statistics.chunks_pruned;
-        self.statistics.rows_read += statistics.rows_read;
     }
 
     #[must_use]

@@ -49,6 +49,12 @@ const ARROWS: &[Arrow] = &[
         why: "its stages are threads of their own and know no SQL",
     },
     Arrow {
+        from: "thalweg-scan",
+        never: &["thalweg", "datafusion", "tokio", "tonic"],
+        except: &["thalweg-types", "thalweg-env", "thalweg-store"],
+        why: "it reads chunks on threads of its own and knows no plans",
+    },
+    Arrow {
         from: "thalweg-dialect",
         never: &["thalweg", "tonic"],
         except: &["thalweg-types", "thalweg-features", "thalweg-formats"],

@@ -161,12 +161,14 @@ impl Extremes<i128> {
 /// The extremes of texts, by their bytes.
 pub(crate) struct TextExtremes {
     texts: Vec<Option<Box<str>>>,
+    /// The bytes of all texts.
+    bytes: usize,
     greatest: bool,
 }
 
 impl TextExtremes {
     pub fn new(greatest: bool) -> TextExtremes {
-        TextExtremes { texts: Vec::new(), greatest }
+        TextExtremes { texts: Vec::new(), bytes: 0, greatest }
     }
 
     pub fn grow(&mut self, groups: usize) {
@@ -198,7 +200,8 @@ impl TextExtremes {
             false => text < best,
         });
         if is_better {
-            *best = Some(text.into());
+            self.bytes += text.len();
+            self.bytes -= best.replace(text.into()).map_or(0, |worse| worse.len());
         }
     }
 
@@ -217,12 +220,17 @@ impl TextExtremes {
     }
 
     pub fn of_state(array: &ArrayRef, greatest: bool) -> TextExtremes {
-        let texts = array.as_string_view().iter().map(|text| text.map(Box::from)).collect();
-        TextExtremes { texts, greatest }
+        let mut extremes = TextExtremes::new(greatest);
+        extremes.grow(array.len());
+        for (group, text) in array.as_string_view().iter().enumerate() {
+            if let Some(text) = text {
+                extremes.offer(group, text);
+            }
+        }
+        extremes
     }
 
     pub fn memory_bytes(&self) -> usize {
-        let texts = self.texts.iter().flatten().map(|text| text.len()).sum::<usize>();
-        self.texts.capacity() * size_of::<Option<Box<str>>>() + texts
+        self.texts.capacity() * size_of::<Option<Box<str>>>() + self.bytes
     }
 }

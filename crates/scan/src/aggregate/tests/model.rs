@@ -91,6 +91,7 @@ pub fn measures(random: &mut Random) -> Vec<(Measure, DataType)> {
         (Measure::Rows, DataType::Int64),
         (Measure::Count { column: NAME }, DataType::Int64),
         (Measure::Count { column: SMALL }, DataType::Int64),
+        (Measure::CountNumber { lane: Lane::Int, number: small_sum() }, DataType::Int64),
         (sum(Lane::Int, Number::Column(SMALL)), DataType::Int64),
         (sum(Lane::Int, Number::Column(LARGE)), decimal(0)),
         (sum(Lane::Int, small_sum()), DataType::Int64),
@@ -212,6 +213,10 @@ fn measure(rows: &[&Row], measure: &Measure) -> Value {
         Measure::Rows => Value::Int(rows.len() as i128),
         Measure::Count { column: place } => {
             let known = rows.iter().filter(|row| column(row, *place) != Value::Null);
+            Value::Int(known.count() as i128)
+        }
+        Measure::CountNumber { number: of, .. } => {
+            let known = rows.iter().filter(|row| number(row, of) != Value::Null);
             Value::Int(known.count() as i128)
         }
         Measure::Sum { number: of, .. } => {

@@ -1,0 +1,298 @@
+//! The operator that answers a fused aggregate.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, ReplaceChildrenOptions, reset_plan_states,
+};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    SendableRecordBatchStream,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
+use thalweg_scan::{Aggregation, Mode, Partial, ReadStatistics, Shape};
+use thalweg_store::ChunkView;
+
+use super::gather::{external, merge};
+use super::output::{Output, answer};
+use super::recognize::Question;
+use super::scheduler::{QueryScheduler, Scattered, Watch};
+use crate::executor::Stop;
+
+/// How many rows a batch of the answer holds at most.
+const BATCH_ROWS: usize = 8192;
+
+/// After how many chunks one thread that does all the work gives way.
+const CHUNKS_AT_ONCE: usize = 32;
+
+/// The aggregates of one table's rows, computed where the rows lie.
+#[derive(Clone)]
+pub(super) struct FusedAggregate {
+    table: Arc<str>,
+    told: String,
+    chunks_in_table: usize,
+    work: Work,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    spilling: Arc<dyn ExecutionPlan>,
+}
+
+/// What there is to do, and who does it.
+#[derive(Clone)]
+pub(super) struct Work {
+    aggregation: Arc<Aggregation>,
+    outputs: Arc<[Output]>,
+    chunks: Arc<Vec<ChunkView>>,
+    mode: Mode,
+    scheduler: Arc<dyn QueryScheduler>,
+}
+
+impl FusedAggregate {
+    pub fn new(question: Question, scheduler: Arc<dyn QueryScheduler>) -> FusedAggregate {
+        let aggregation = Arc::new(question.aggregation);
+        let outputs = question.outputs.into();
+        let work = Work::new(aggregation, outputs, scheduler, question.chunks.to_vec());
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(question.schema),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        FusedAggregate {
+            table: question.table,
+            told: question.told,
+            chunks_in_table: question.chunks_in_table,
+            work,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            spilling: question.spilling,
+        }
+    }
+
+    pub fn work(&self) -> &Work {
+        &self.work
+    }
+}
+
+impl fmt::Debug for FusedAggregate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as(DisplayFormatType::Default, f)
+    }
+}
+
+impl DisplayAs for FusedAggregate {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Work { chunks, scheduler, .. } = &self.work;
+        write!(f, "FusedAggregate: {} mode={}", self.table, self.work.mode)?;
+        if self.work.mode != Mode::Serial {
+            write!(f, " workers={} {}", scheduler.workers(), scheduler.kind())?;
+        }
+        write!(
+            f,
+            " {} chunks={}/{} rows={}",
+            self.told,
+            chunks.len(),
+            self.chunks_in_table,
+            chunks.iter().map(ChunkView::live_rows).sum::<usize>(),
+        )
+    }
+}
+
+impl ExecutionPlan for FusedAggregate {
+    fn name(&self) -> &'static str {
+        "FusedAggregate"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut fresh = self.as_ref().clone();
+        fresh.metrics = ExecutionPlanMetricsSet::new();
+        fresh.spilling = reset_plan_states(Arc::clone(&self.spilling))?;
+        Ok(Arc::new(fresh))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let (schema, told_schema) = (self.schema(), self.schema());
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let counter = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
+        let (chunks, rows) = (counter("chunks_read"), counter("rows_read"));
+        let time = MetricBuilder::new(&self.metrics).subset_time("scan_time", partition);
+        let (work, spilling) = (self.work.clone(), Arc::clone(&self.spilling));
+        let answered = async move {
+            let timer = time.timer();
+            let stop = Stop::of(&context);
+            let is_stopped = move || stop.as_ref().is_some_and(|stop| stop.is_wanted());
+            let watch = watch(is_stopped, context.memory_pool(), work.scheduler.workers());
+            let answered = work.answer(&schema, watch).await;
+            timer.done();
+            match answered {
+                Ok((batches, statistics)) => {
+                    chunks.add(statistics.chunks_read);
+                    rows.add(statistics.rows_read);
+                    let count = batches.iter().map(RecordBatch::num_rows).sum();
+                    metrics.record_output(count);
+                    let batches = batches.into_iter().flat_map(in_pieces).map(Ok);
+                    Ok(stream::iter(batches).boxed())
+                }
+                // Nothing was answered yet: operators that go to disk begin anew.
+                Err(DataFusionError::ResourcesExhausted(_)) => {
+                    Ok(spilling.execute(0, context)?.boxed())
+                }
+                Err(error) => Err(error),
+            }
+        };
+        let batches = stream::once(answered).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(told_schema, batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+fn in_pieces(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
+    let rows = batch.num_rows();
+    (0..rows).step_by(BATCH_ROWS).map(move |start| batch.slice(start, BATCH_ROWS.min(rows - start)))
+}
+
+/// Ends work that nobody wants any more, or that takes more memory than it may.
+pub(super) fn watch(
+    is_stopped: impl Fn() -> bool + Send + Sync + 'static,
+    memory: &Arc<dyn MemoryPool>,
+    workers: usize,
+) -> Watch {
+    let reservation = MemoryConsumer::new("FusedAggregate").register(memory);
+    let reservations: Vec<Mutex<MemoryReservation>> =
+        (0..workers).map(|_| Mutex::new(reservation.new_empty())).collect();
+    Watch(Arc::new(move |worker, bytes| {
+        if is_stopped() {
+            return Err(DataFusionError::Execution("nobody waits for the answer".to_owned()));
+        }
+        // Each worker has its own: nobody ever waits for this lock.
+        reservations[worker].lock().try_resize(bytes)
+    }))
+}
+
+impl Work {
+    fn new(
+        aggregation: Arc<Aggregation>,
+        outputs: Arc<[Output]>,
+        scheduler: Arc<dyn QueryScheduler>,
+        mut chunks: Vec<ChunkView>,
+    ) -> Work {
+        // Planning looks at bounds alone; a chunk's dictionaries say more.
+        chunks.retain(|chunk| chunk.live_rows() > 0 && aggregation.may_concern(chunk));
+        let shape = Shape {
+            rows: chunks.iter().map(ChunkView::live_rows).sum(),
+            // A table has one writer and one set of chunks.
+            partitions: 1,
+            chunks: chunks.len(),
+            threads: scheduler.workers(),
+        };
+        Work { aggregation, outputs, chunks: Arc::new(chunks), mode: shape.mode(), scheduler }
+    }
+
+    pub fn scheduler(&self) -> &dyn QueryScheduler {
+        self.scheduler.as_ref()
+    }
+
+    /// The same over nothing.
+    pub fn without_rows(&self) -> Work {
+        self.over(Vec::new())
+    }
+
+    /// The same over other chunks.
+    pub fn over(&self, chunks: Vec<ChunkView>) -> Work {
+        let Work { aggregation, outputs, scheduler, .. } = self;
+        Work::new(Arc::clone(aggregation), Arc::clone(outputs), Arc::clone(scheduler), chunks)
+    }
+
+    pub async fn answer(
+        &self,
+        schema: &SchemaRef,
+        watch: Watch,
+    ) -> Result<(Vec<RecordBatch>, ReadStatistics)> {
+        let (found, statistics) = match self.mode {
+            Mode::Serial => {
+                let partial = self.alone(&watch).await?;
+                let statistics = partial.statistics();
+                (vec![partial], statistics)
+            }
+            Mode::Partition | Mode::Chunked => {
+                let question = Scattered {
+                    aggregation: Arc::clone(&self.aggregation),
+                    chunks: Arc::clone(&self.chunks),
+                    units: (0..self.chunks.len()).map(|chunk| chunk..chunk + 1).collect(),
+                    watch,
+                };
+                let found = self.scheduler.scatter(question).await?;
+                merge(&self.aggregation, found, self.scheduler.as_ref()).await?
+            }
+        };
+        let answers = found
+            .into_iter()
+            .map(|partial| answer(&partial.finish(), &self.outputs, schema).map_err(external));
+        Ok((answers.collect::<Result<_>>()?, statistics))
+    }
+
+    /// Does all the work on the thread that asks.
+    async fn alone(&self, watch: &Watch) -> Result<Partial> {
+        let mut partial = Partial::new(&self.aggregation);
+        for some in self.chunks.chunks(CHUNKS_AT_ONCE) {
+            for chunk in some {
+                partial.add_chunk(chunk).map_err(external)?;
+                watch.look(0, partial.memory_bytes())?;
+            }
+            if some.len() == CHUNKS_AT_ONCE {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(partial)
+    }
+}

@@ -1,0 +1,156 @@
+//! From DataFusion's conditions to the predicates of the fused aggregate.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, InListExpr, IsNotNullExpr, IsNullExpr, NotExpr,
+};
+use thalweg_scan::{Comparison, Lane, Number, Predicate, TextTest};
+
+use super::expression::{Columns, Form, Value};
+
+impl Columns {
+    /// The rows in which a condition has an answer: true, or false if `wanted` is false. `None`
+    /// where the condition is not understood.
+    pub fn predicate(&self, condition: &Arc<dyn PhysicalExpr>, wanted: bool) -> Option<Predicate> {
+        if let Some(not) = condition.downcast_ref::<NotExpr>() {
+            return self.predicate(not.arg(), !wanted);
+        }
+        if let Some(is_null) = condition.downcast_ref::<IsNullExpr>() {
+            return self.is_null(is_null.arg(), wanted);
+        }
+        if let Some(is_not_null) = condition.downcast_ref::<IsNotNullExpr>() {
+            return self.is_null(is_not_null.arg(), !wanted);
+        }
+        if let Some(list) = condition.downcast_ref::<InListExpr>() {
+            return self.among(list, wanted);
+        }
+        if let Some(binary) = condition.downcast_ref::<BinaryExpr>() {
+            return self.binary(binary, wanted);
+        }
+        self.truth(&self.translate(condition)?, wanted)
+    }
+
+    fn binary(&self, binary: &BinaryExpr, wanted: bool) -> Option<Predicate> {
+        let both = || {
+            let left = self.predicate(binary.left(), wanted)?;
+            Some(vec![left, self.predicate(binary.right(), wanted)?])
+        };
+        // Where an AND is false, one of its sides is: what is wanted of the sides is turned around.
+        let comparison = match (binary.op(), wanted) {
+            (Operator::And, true) | (Operator::Or, false) => return Some(Predicate::And(both()?)),
+            (Operator::Or, true) | (Operator::And, false) => return Some(Predicate::Or(both()?)),
+            (Operator::Eq, _) => Comparison::Equal,
+            (Operator::NotEq, _) => Comparison::NotEqual,
+            (Operator::Lt, _) => Comparison::Less,
+            (Operator::LtEq, _) => Comparison::LessOrEqual,
+            (Operator::Gt, _) => Comparison::Greater,
+            (Operator::GtEq, _) => Comparison::GreaterOrEqual,
+            _ => return None,
+        };
+        let (left, right) = (self.translate(binary.left())?, self.translate(binary.right())?);
+        compare(if wanted { comparison } else { comparison.negated() }, &left, &right)
+    }
+
+    fn is_null(&self, operand: &Arc<dyn PhysicalExpr>, null: bool) -> Option<Predicate> {
+        match self.translate(operand)?.form {
+            Form::Column(column) => Some(Predicate::IsNull { column, null }),
+            Form::Literal(literal) => Some(Predicate::Always(literal.is_null() == null)),
+            Form::Number(_) => None,
+        }
+    }
+
+    fn among(&self, list: &InListExpr, wanted: bool) -> Option<Predicate> {
+        let inside = list.negated() != wanted;
+        let operand = self.translate(list.expr())?;
+        let mut values = Vec::with_capacity(list.len());
+        for item in list.list() {
+            let item = self.translate(item)?;
+            let Form::Literal(literal) = item.form else { return None };
+            match literal.is_null() {
+                // Nothing is known not to be among values of which one is unknown.
+                true if !inside => return Some(Predicate::Always(false)),
+                true => {}
+                false if item.data_type == operand.data_type => values.push(literal),
+                false => return None,
+            }
+        }
+        match (&operand.form, operand.lane()) {
+            (Form::Column(column), None) => {
+                let list = values.iter().map(text).collect::<Option<HashSet<String>>>()?;
+                is_text(&operand.data_type).then_some(Predicate::Text {
+                    column: *column,
+                    test: TextTest::Among { list, inside },
+                })
+            }
+            (_, Some(Lane::Int)) => {
+                let int = |literal: ScalarValue| {
+                    let data_type = literal.data_type();
+                    match (Value { form: Form::Literal(literal), data_type }).to_number()? {
+                        Number::Int(value) => Some(value),
+                        _ => None,
+                    }
+                };
+                let mut list = values.into_iter().map(int).collect::<Option<Vec<i64>>>()?;
+                list.sort_unstable();
+                Some(Predicate::Among { number: operand.to_number()?, list, inside })
+            }
+            _ => None,
+        }
+    }
+
+    /// The rows in which a value that is a truth has an answer.
+    fn truth(&self, value: &Value, wanted: bool) -> Option<Predicate> {
+        match (&value.data_type, &value.form) {
+            (_, Form::Literal(literal)) if literal.is_null() => Some(Predicate::Always(false)),
+            (_, Form::Literal(ScalarValue::Boolean(Some(answer)))) => {
+                Some(Predicate::Always(*answer == wanted))
+            }
+            (DataType::Boolean, Form::Column(column)) => Some(Predicate::Compare {
+                lane: Lane::Int,
+                comparison: Comparison::Equal,
+                operands: Box::new((Number::Column(*column), Number::Int(wanted.into()))),
+            }),
+            _ => None,
+        }
+    }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    data_type == &DataType::Utf8View
+}
+
+fn text(literal: &ScalarValue) -> Option<String> {
+    literal.try_as_str().flatten().map(str::to_owned)
+}
+
+fn compare(comparison: Comparison, left: &Value, right: &Value) -> Option<Predicate> {
+    if left.is_null() || right.is_null() {
+        return Some(Predicate::Always(false));
+    }
+    let texts = |column: usize, comparison: Comparison, literal: &ScalarValue| {
+        let test = TextTest::Compare(comparison, text(literal)?);
+        Some(Predicate::Text { column, test })
+    };
+    match (&left.form, &right.form) {
+        (Form::Column(column), Form::Literal(literal)) if is_text(&left.data_type) => {
+            return texts(*column, comparison, literal);
+        }
+        (Form::Literal(literal), Form::Column(column)) if is_text(&right.data_type) => {
+            return texts(*column, comparison.turned(), literal);
+        }
+        _ => {}
+    }
+    // Decimals of different scales are made alike by the planner.
+    if left.data_type != right.data_type {
+        return None;
+    }
+    let lane = left.lane()?;
+    let operands = Box::new((left.to_number()?, right.to_number()?));
+    Some(Predicate::Compare { lane, comparison, operands })
+}

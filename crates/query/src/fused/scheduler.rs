@@ -1,0 +1,167 @@
+//! The seam between an aggregate and whoever works on it.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use arrow::array::RecordBatch;
+use datafusion::error::Result;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use thalweg_scan::{Aggregation, LocalScheduler, Partial, ReadStatistics};
+use thalweg_store::ChunkView;
+
+use super::gather::{PARTITIONS_A_WORKER, external, is_large};
+
+/// Where the workers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SchedulerKind {
+    /// Threads of this process.
+    Local,
+}
+
+impl fmt::Display for SchedulerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SchedulerKind::Local => "local",
+        })
+    }
+}
+
+/// Has fragments of a question worked on, and gathers what they find. Threads and machines are
+/// behind it; who asks changes in nothing.
+pub(crate) trait QueryScheduler: Send + Sync + fmt::Debug {
+    fn kind(&self) -> SchedulerKind;
+
+    fn workers(&self) -> usize;
+
+    /// Has the workers take the units of a question, each once, and gathers what each has found.
+    fn scatter(&self, question: Scattered) -> BoxFuture<'static, Result<Vec<Found>>>;
+
+    /// Has threads on this side do pieces of work: `work` is called once with each number below
+    /// `pieces`.
+    fn run(
+        &self,
+        pieces: usize,
+        work: Box<dyn Fn(usize) + Send + Sync>,
+    ) -> BoxFuture<'static, Result<()>>;
+}
+
+/// A question that several work on.
+pub(crate) struct Scattered {
+    pub aggregation: Arc<Aggregation>,
+    pub chunks: Arc<Vec<ChunkView>>,
+    /// Chunks that one worker takes together, by their places.
+    pub units: Vec<Range<usize>>,
+    pub watch: Watch,
+}
+
+/// What one worker has found: all in one partition, or in as many as all have, if it is much.
+pub(crate) struct Found {
+    pub batches: Vec<RecordBatch>,
+    pub statistics: ReadStatistics,
+}
+
+/// Looks after work that goes on, between chunks: whether it is still wanted, and may have the
+/// memory that it takes. The second argument of what it calls is a worker's number.
+#[derive(Clone)]
+pub(crate) struct Watch(pub Arc<dyn Fn(usize, usize) -> Result<()> + Send + Sync>);
+
+impl Watch {
+    /// Tells how much memory a worker has taken.
+    ///
+    /// # Errors
+    /// Where the work shall end.
+    pub fn look(&self, worker: usize, bytes: usize) -> Result<()> {
+        (self.0)(worker, bytes)
+    }
+}
+
+/// The threads of this process.
+pub(crate) struct LocalQueryScheduler(LocalScheduler);
+
+impl LocalQueryScheduler {
+    pub fn new(threads: LocalScheduler) -> LocalQueryScheduler {
+        LocalQueryScheduler(threads)
+    }
+}
+
+impl fmt::Debug for LocalQueryScheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LocalQueryScheduler({} threads)", self.0.threads())
+    }
+}
+
+impl QueryScheduler for LocalQueryScheduler {
+    fn kind(&self) -> SchedulerKind {
+        SchedulerKind::Local
+    }
+
+    fn workers(&self) -> usize {
+        self.0.threads()
+    }
+
+    fn scatter(&self, question: Scattered) -> BoxFuture<'static, Result<Vec<Found>>> {
+        let workers = self.workers().min(question.units.len());
+        let partitions = self.workers() * PARTITIONS_A_WORKER;
+        let found: Arc<Vec<Mutex<Option<Result<Found>>>>> =
+            Arc::new((0..workers).map(|_| Mutex::new(None)).collect());
+        let places = Arc::clone(&found);
+        let queue = Queue { question, next: AtomicUsize::new(0), failed: AtomicBool::new(false) };
+        let done = self.run(
+            workers,
+            Box::new(move |worker| {
+                let found = queue.work(worker, partitions);
+                if found.is_err() {
+                    queue.failed.store(true, Ordering::Relaxed);
+                }
+                *places[worker].lock() = Some(found);
+            }),
+        );
+        async move {
+            done.await?;
+            found.iter().map(|found| found.lock().take().expect("every worker has ended")).collect()
+        }
+        .boxed()
+    }
+
+    fn run(
+        &self,
+        pieces: usize,
+        work: Box<dyn Fn(usize) + Send + Sync>,
+    ) -> BoxFuture<'static, Result<()>> {
+        let round = self.0.scatter(pieces, work);
+        poll_fn(move |context| round.poll(context)).map(|done| done.map_err(external)).boxed()
+    }
+}
+
+/// The units of a question that no worker has taken yet.
+struct Queue {
+    question: Scattered,
+    next: AtomicUsize,
+    /// Whether some worker has failed, so that the others need not go on.
+    failed: AtomicBool,
+}
+
+impl Queue {
+    fn work(&self, worker: usize, partitions: usize) -> Result<Found> {
+        let Scattered { aggregation, chunks, units, watch } = &self.question;
+        let mut partial = Partial::new(aggregation);
+        while let Some(unit) = units.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            for chunk in &chunks[unit.clone()] {
+                if self.failed.load(Ordering::Relaxed) {
+                    break;
+                }
+                partial.add_chunk(chunk).map_err(external)?;
+                watch.look(worker, partial.memory_bytes())?;
+            }
+        }
+        let statistics = partial.statistics();
+        let partitions = if is_large(partial.group_count()) { partitions } else { 1 };
+        let batches = partial.into_batches(partitions).map_err(external)?;
+        Ok(Found { batches, statistics })
+    }
+}
