@@ -262,7 +262,7 @@ impl Session {
 
     /// A statement that was planned before; `None` where the ordinary way must run it.
     async fn run_aggregate(&mut self, aggregate: &PreparedAggregate) -> Result<Option<Outcome>> {
-        let identity = self.settings.identity;
+        let role = self.settings.identity.current;
         let mut own = None;
         let transaction = match &mut self.block {
             Some(block) => {
@@ -272,9 +272,8 @@ impl Session {
             None => Some(own.insert(Transaction::new(self.database.shared.engine.snapshot()))),
         };
         // The ordinary way says why not.
-        let Some(transaction) = transaction.filter(|known| is_superuser(known, identity)) else {
-            return Ok(None);
-        };
+        let may = |known: &&mut Transaction| aggregate.is_permitted(known.catalog(), role);
+        let Some(transaction) = transaction.filter(may) else { return Ok(None) };
         let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
         let memory = self.database.shared.planners.memory();
         let answered = self.cancels.run(aggregate.run(transaction, memory)).await;

@@ -3,7 +3,7 @@
 //! What was planned is kept without the rows that it was planned over, and takes those of each
 //! transaction's own snapshot. A statement is kept only if nothing in it was answered while it was
 //! planned: no function but aggregates, no cast, no parameter. Whatever this way can't be sure of -
-//! a table that was altered since, rights that must be looked up, memory that is short - it leaves
+//! a table that was altered since, rights that are missing, memory that is short - it leaves
 //! to the ordinary one.
 
 use std::ops::ControlFlow;
@@ -23,12 +23,13 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Query, SetExpr, Statement, TableFactor, Value, ValueWithSpan, visit_expressions,
 };
 use thalweg_dialect::errors::from_datafusion;
-use thalweg_txn::Transaction;
+use thalweg_txn::{Catalog, Privilege, Privileges, RoleId, Transaction};
 use thalweg_types::{Result, TableSchema};
 
 use super::execution::{FusedAggregate, Work, watch};
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
+use crate::privileges::Rights;
 use crate::statement::{Description, Execution, Target, folded};
 
 const AGGREGATES: [&str; 5] = ["sum", "count", "avg", "min", "max"];
@@ -76,6 +77,14 @@ impl PreparedAggregate {
             schema,
             sql,
         })
+    }
+
+    /// Whether a role may read the table.
+    pub fn is_permitted(&self, catalog: &Arc<Catalog>, role: RoleId) -> bool {
+        let needs: Privileges = [Privilege::Select].into_iter().collect();
+        let rights = Rights::new(Arc::clone(catalog), role);
+        catalog.roles().is_superuser(role)
+            || rights.on_relation(&self.table.namespace, &self.table.name, needs).is_ok()
     }
 
     /// Answers over what a transaction sees; `None` where the ordinary way must.
