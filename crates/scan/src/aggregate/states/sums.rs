@@ -1,6 +1,6 @@
 //! Sums.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
@@ -218,13 +218,13 @@ pub(super) fn seen_of(nulls: Option<&NullBuffer>, groups: usize) -> Seen {
 pub(crate) struct DecimalSums {
     sums: Vec<i128>,
     seen: Seen,
-    /// Whether some sum left 128 bits.
-    overflowed: bool,
+    /// Groups whose sum left 128 bits.
+    overflowed: BTreeSet<u32>,
 }
 
 impl DecimalSums {
     pub fn new(seen: Seen) -> DecimalSums {
-        DecimalSums { sums: Vec::new(), seen, overflowed: false }
+        DecimalSums { sums: Vec::new(), seen, overflowed: BTreeSet::new() }
     }
 
     pub fn grow(&mut self, groups: usize) {
@@ -237,20 +237,23 @@ impl DecimalSums {
         each_valid(ids, rows, given.nulls.as_ref(), |row, group| {
             let (sum, wrapped) = sums[group].overflowing_add(given.values.get(row));
             sums[group] = sum;
-            *overflowed |= wrapped;
+            if wrapped {
+                overflowed.insert(group as u32);
+            }
             seen.mark(group);
         });
     }
 
     pub fn merge(&mut self, other: &DecimalSums, pairs: &[(u32, u32)]) {
         self.seen.begin(self.sums.len(), other.seen.may_lack());
-        self.overflowed |= other.overflowed;
         for (from, to) in pairs {
             if other.seen.has(*from as usize) {
                 let sum = &mut self.sums[*to as usize];
                 let (added, wrapped) = sum.overflowing_add(other.sums[*from as usize]);
                 *sum = added;
-                self.overflowed |= wrapped;
+                if wrapped || other.overflowed.contains(from) {
+                    self.overflowed.insert(*to);
+                }
                 self.seen.mark(*to as usize);
             }
         }
@@ -262,7 +265,7 @@ impl DecimalSums {
     /// Where a sum has more digits than 128 bits have room for.
     pub fn finish(&self, data_type: &DataType) -> Result<ArrayRef> {
         let limit = 10_u128.pow(DIGITS_MAX);
-        if self.overflowed || self.sums.iter().any(|sum| sum.unsigned_abs() >= limit) {
+        if !self.overflowed.is_empty() || self.sums.iter().any(|sum| sum.unsigned_abs() >= limit) {
             return Err(numeric_overflow());
         }
         let nulls = nulls_of(&self.seen, self.sums.len());
@@ -272,7 +275,7 @@ impl DecimalSums {
     pub fn of_state(array: &ArrayRef) -> DecimalSums {
         let totals = array.as_primitive::<Decimal128Type>();
         let seen = seen_of(totals.nulls(), totals.len());
-        DecimalSums { sums: totals.values().to_vec(), seen, overflowed: false }
+        DecimalSums { sums: totals.values().to_vec(), seen, overflowed: BTreeSet::new() }
     }
 
     pub fn memory_bytes(&self) -> usize {
