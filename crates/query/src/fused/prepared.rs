@@ -119,9 +119,8 @@ impl PreparedAggregate {
     }
 
     fn shown(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let shown = batch
-            .project(&self.columns)
-            .and_then(|batch| batch.with_schema(Arc::clone(&self.schema)));
+        let columns = self.columns.iter().map(|column| Arc::clone(batch.column(*column)));
+        let shown = RecordBatch::try_new(Arc::clone(&self.schema), columns.collect());
         shown.map_err(|error| from_datafusion(error.into(), &self.sql))
     }
 }
