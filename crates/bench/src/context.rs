@@ -46,6 +46,11 @@ impl Context {
         TpchFiles::at_scale(&self.cache, self.scale)
     }
 
+    /// Where files are kept between runs.
+    pub fn cache(&self) -> &Path {
+        &self.cache
+    }
+
     /// DuckDB on a database file, or in memory; nothing where it is not installed.
     pub fn duckdb(&self, database: Option<&Path>) -> Result<Option<DuckDb>> {
         self.python("duckdb").map(|python| DuckDb::start(&python, database)).transpose()

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::csv;
+use arrow::datatypes::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::basic::{Compression, ZstdLevel};
@@ -75,21 +76,29 @@ impl TpchFiles {
     }
 
     fn make(&self, table: &Table, scale: f64) -> Result<()> {
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .build();
-        let schema = table.schema();
-        create_whole(&self.path(table.name), |file| {
-            let mut writer = ArrowWriter::try_new(file, schema.clone(), Some(properties))
-                .map_err(while_doing(table.name))?;
-            for columns in table.rows(scale) {
-                let batch = RecordBatch::try_new(schema.clone(), columns);
-                let batch = batch.map_err(while_doing(table.name))?;
-                writer.write(&batch).map_err(while_doing(table.name))?;
-            }
-            writer.close().map(drop).map_err(while_doing(table.name))
-        })
+        write_parquet(&self.path(table.name), &table.schema(), table.rows(scale))
     }
+}
+
+/// Makes a Parquet file of batches of columns.
+pub fn write_parquet(
+    path: &Path,
+    schema: &SchemaRef,
+    batches: impl Iterator<Item = Vec<ArrayRef>>,
+) -> Result<()> {
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .build();
+    create_whole(path, |file| {
+        let failed = || while_doing(path.display());
+        let mut writer =
+            ArrowWriter::try_new(file, schema.clone(), Some(properties)).map_err(failed())?;
+        for columns in batches {
+            let batch = RecordBatch::try_new(schema.clone(), columns).map_err(failed())?;
+            writer.write(&batch).map_err(failed())?;
+        }
+        writer.close().map(drop).map_err(failed())
+    })
 }
 
 /// Writes beside the place and renames, so that a file is whole or not there.

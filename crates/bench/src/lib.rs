@@ -13,6 +13,7 @@ mod counters;
 mod data;
 mod errors;
 mod finding;
+mod h2o;
 mod harness;
 mod load;
 mod machine;

@@ -2,6 +2,7 @@
 
 mod copy_in;
 mod fanin;
+mod h2o;
 mod load;
 mod measure;
 mod memory;
@@ -9,6 +10,7 @@ mod mixed;
 mod neighbours;
 mod patterns;
 mod point;
+mod questions;
 mod recovery;
 mod relay;
 mod results;
@@ -31,9 +33,11 @@ pub struct Workload {
     pub(crate) run: for<'a> fn(&'a Context) -> LocalBoxFuture<'a, Result<Findings>>,
 }
 
-pub static WORKLOADS: [Workload; 15] = [
+pub static WORKLOADS: [Workload; 17] = [
     load::WORKLOAD,
     tpch::WORKLOAD,
+    questions::WORKLOAD,
+    h2o::WORKLOAD,
     memory::WORKLOAD,
     updates::WORKLOAD,
     recovery::WORKLOAD,

@@ -13,6 +13,7 @@ use thalweg_txn::{
 use thalweg_types::{Error, Result};
 
 use crate::appender::Appender;
+use crate::kept::{PlanFigures, Plans};
 use crate::planner::Planners;
 use crate::privileges::{self, Identity};
 use crate::session::Session;
@@ -28,6 +29,7 @@ pub struct Database {
 pub(crate) struct DatabaseShared {
     pub(crate) engine: Engine,
     pub(crate) planners: Planners,
+    pub(crate) plans: Plans,
     pub(crate) threads: usize,
     pub(crate) durability: Durability,
     pub(crate) progress: Arc<dyn Progress>,
@@ -119,6 +121,12 @@ impl Database {
     #[must_use]
     pub fn figures(&self) -> Figures {
         self.shared.engine.figures()
+    }
+
+    /// What the cache of plans has done since the database was opened.
+    #[must_use]
+    pub fn plan_figures(&self) -> PlanFigures {
+        self.shared.plans.figures()
     }
 
     /// Ends all work and marks the log as closed.
@@ -261,6 +269,7 @@ impl DatabaseBuilder {
         let shared = DatabaseShared {
             engine,
             planners,
+            plans: Plans::default(),
             threads,
             durability: self.durability,
             progress,

@@ -53,10 +53,15 @@ impl Executor {
     /// Starts a plan. Dropping its rows ends it, as soon as its operators give way or its scans
     /// look at [`Stop`].
     pub(crate) fn run(&self, plan: Arc<dyn ExecutionPlan>, state: &SessionState) -> Rows {
+        self.run_in(plan, TaskContext::from(state))
+    }
+
+    /// [`Executor::run`], with a context that is there already.
+    pub(crate) fn run_in(&self, plan: Arc<dyn ExecutionPlan>, context: TaskContext) -> Rows {
         let runtime = self.runtime.as_ref().expect("in place until the executor is dropped");
         let stop = Arc::new(Stop::default());
-        let config = state.config().clone().with_extension(Arc::clone(&stop));
-        let context = Arc::new(TaskContext::from(state).with_session_config(config));
+        let config = context.session_config().clone().with_extension(Arc::clone(&stop));
+        let context = Arc::new(context.with_session_config(config));
         let (sender, batches) = channel(BATCHES_AHEAD);
         let work = runtime.spawn(forward(plan, context, sender));
         Rows { batches, work: Some(AbortOnDropHandle::new(work)), stop }

@@ -146,7 +146,7 @@ pub(crate) async fn stream(
 
 /// The rows under other names. A batch says of each column whether it may be NULL as it pleases,
 /// and of lists not always what their items are.
-fn shown(batch: &RecordBatch, schema: &SchemaRef) -> PlanResult<RecordBatch> {
+pub(crate) fn shown(batch: &RecordBatch, schema: &SchemaRef) -> PlanResult<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| match column.data_type() == field.data_type() {
         true => Ok(Arc::clone(column)),
@@ -173,7 +173,7 @@ pub(crate) async fn collect(
 
 /// The columns under the names that people read. What a field says beside its type, DataFusion
 /// forgets for some expressions on the way to the executable plan.
-fn renamed(schema: &Schema, planned: &Planned) -> SchemaRef {
+pub(crate) fn renamed(schema: &Schema, planned: &Planned) -> SchemaRef {
     let fields = schema.fields().iter().zip(planned.told.fields()).zip(&planned.names);
     let fields: Vec<_> = fields
         .map(|((field, told), name)| {

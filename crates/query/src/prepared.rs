@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, FieldRef, SchemaRef};
 use datafusion::common::ScalarValue;
+use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::Expr;
 use thalweg_dialect::parse::Parsed;
 use thalweg_types::{Error, Result, SqlState};
 
-use crate::fused::PreparedAggregate;
 use crate::outcome::Outcome;
 use crate::parameters::{bind, literal};
 use crate::point::Point;
@@ -31,7 +31,6 @@ struct Inner {
     declared: Option<Vec<FieldRef>>,
     schema: Option<SchemaRef>,
     point: Option<Arc<Point>>,
-    aggregate: Option<Arc<PreparedAggregate>>,
 }
 
 impl Prepared {
@@ -42,8 +41,8 @@ impl Prepared {
         };
         let parameters = parameters.into_iter().enumerate().map(field).collect();
         let (parsed, sql) = (Some(parsed), sql.into());
-        let (declared, point, aggregate) = (None, None, None);
-        let inner = Inner { parsed, sql, parameters, declared, schema, point, aggregate };
+        let (declared, point) = (None, None);
+        let inner = Inner { parsed, sql, parameters, declared, schema, point };
         Prepared { inner: Arc::new(inner) }
     }
 
@@ -94,14 +93,9 @@ impl Prepared {
         self.inner.point.as_deref()
     }
 
-    /// The same, with the plan that it may be run by again and again.
-    pub(crate) fn with_aggregate(self, aggregate: Option<PreparedAggregate>) -> Prepared {
-        let (aggregate, inner) = (aggregate.map(Arc::new), Arc::unwrap_or_clone(self.inner));
-        Prepared { inner: Arc::new(Inner { aggregate, ..inner }) }
-    }
-
-    pub(crate) fn aggregate(&self) -> Option<&Arc<PreparedAggregate>> {
-        self.inner.aggregate.as_ref()
+    /// The statement's tree, its parameters in it.
+    pub(crate) fn tree(&self) -> Option<&Tree> {
+        self.inner.parsed.as_ref().map(|parsed| &parsed.statement)
     }
 
     #[must_use]

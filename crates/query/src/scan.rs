@@ -33,8 +33,10 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use thalweg_store::{ChunkView, TableState};
+use thalweg_types::TableId;
 
 use crate::executor::Stop;
+use crate::kept;
 
 pub(crate) use statistics::table_statistics;
 
@@ -43,6 +45,11 @@ pub(crate) const ROW_ID: &str = "__thalweg_row";
 
 /// How many rows a batch holds at most.
 const BATCH_ROWS: usize = 8192;
+
+/// By how much a table may grow or shrink before a plan that was made for it is made anew.
+const GROWTH_MAX: usize = 4;
+/// Rows that make no difference to a plan.
+const ROWS_FEW: usize = 50_000;
 
 /// What one table looks like to a scan: its columns, and perhaps the row ids after them.
 pub(crate) fn scan_schema(table: &SchemaRef, row_ids: bool) -> SchemaRef {
@@ -57,6 +64,13 @@ pub(crate) fn scan_schema(table: &SchemaRef, row_ids: bool) -> SchemaRef {
 #[derive(Clone)]
 pub(crate) struct ShardScan {
     table: Arc<str>,
+    id: TableId,
+    /// All columns that could be read.
+    columns: SchemaRef,
+    /// What rows must pass that are of any use; for chunks to be left out.
+    filter: Option<Arc<dyn PhysicalExpr>>,
+    /// How many rows the table had when the scan was planned.
+    planned_rows: usize,
     /// Places in the scan schema.
     projection: Vec<usize>,
     /// How many columns the table has; the row id is the one after them.
@@ -73,6 +87,8 @@ pub(crate) struct ShardScan {
 
 impl ShardScan {
     /// A scan of `state` over the columns at `projection` in `schema`, which is [`scan_schema`]'s.
+    /// One that is `reusable` has nothing in its shape that only holds for the rows of now.
+    #[expect(clippy::too_many_arguments, reason = "what DataFusion asks for, and of what")]
     pub(crate) fn new(
         table: &str,
         state: &TableState,
@@ -81,16 +97,15 @@ impl ShardScan {
         filter: Option<&Arc<dyn PhysicalExpr>>,
         limit: Option<usize>,
         threads: usize,
+        reusable: bool,
     ) -> Result<ShardScan> {
         let projected = Arc::new(schema.project(&projection)?);
-        let all: Vec<ChunkView> = state.chunks().filter(|chunk| chunk.live_rows() > 0).collect();
-        let chunks_in_table = all.len();
-        let chunks = match filter {
-            Some(filter) => pruning::keep(all, filter, schema)?,
-            None => all,
-        };
-        let partitions = threads.min(chunks.len()).max(1);
-        let statistics = statistics::scan_statistics(state, &projection, filter.is_some());
+        let (chunks, chunks_in_table) = chunks(state, schema, filter)?;
+        // The next run of a plan that is kept may need other chunks.
+        let shared = if reusable { chunks_in_table } else { chunks.len() };
+        let partitions = threads.min(shared).max(1);
+        let inexact = reusable || filter.is_some();
+        let statistics = statistics::scan_statistics(state, &projection, inexact);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(projected),
             Partitioning::UnknownPartitioning(partitions),
@@ -100,6 +115,10 @@ impl ShardScan {
         .with_scheduling_type(SchedulingType::NonCooperative);
         Ok(ShardScan {
             table: table.into(),
+            id: state.schema().id,
+            columns: Arc::clone(schema),
+            filter: filter.cloned(),
+            planned_rows: state.rows(),
             table_columns: state.schema().columns.len(),
             projection,
             chunks: Arc::new(chunks),
@@ -109,6 +128,52 @@ impl ShardScan {
             metrics: ExecutionPlanMetricsSet::new(),
             statistics: Arc::new(statistics),
             next: Arc::default(),
+        })
+    }
+}
+
+/// The chunks of a table that have rows, without those that a filter rules out; and how many there
+/// are with them.
+fn chunks(
+    state: &TableState,
+    columns: &SchemaRef,
+    filter: Option<&Arc<dyn PhysicalExpr>>,
+) -> Result<(Vec<ChunkView>, usize)> {
+    let all: Vec<ChunkView> = state.chunks().filter(|chunk| chunk.live_rows() > 0).collect();
+    let count = all.len();
+    let kept = match filter {
+        Some(filter) if count > 1 => pruning::keep(all, &kept::bound(filter)?, columns)?,
+        _ => all,
+    };
+    Ok((kept, count))
+}
+
+/// A scan that is planned once and run over many states of its table.
+impl ShardScan {
+    pub(crate) fn table_id(&self) -> TableId {
+        self.id
+    }
+
+    /// The same over nothing.
+    pub(crate) fn without_rows(&self) -> ShardScan {
+        ShardScan { chunks: Arc::default(), ..self.clone() }
+    }
+
+    /// Whether a plan that was made for as many rows as the table had does for those that it has.
+    pub(crate) fn fits(&self, state: &TableState) -> bool {
+        let (planned, now) = (self.planned_rows, state.rows());
+        now <= planned * GROWTH_MAX + ROWS_FEW && planned <= now * GROWTH_MAX + ROWS_FEW
+    }
+
+    /// The same over another state of the table.
+    pub(crate) fn over(&self, state: &TableState) -> Result<ShardScan> {
+        let (chunks, chunks_in_table) = chunks(state, &self.columns, self.filter.as_ref())?;
+        Ok(ShardScan {
+            chunks: Arc::new(chunks),
+            chunks_in_table,
+            next: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+            ..self.clone()
         })
     }
 }

@@ -1,5 +1,7 @@
 //! A session: one user's statements, one after the other, and their transaction.
 
+mod kept;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +18,6 @@ use crate::catalog::{Standing, Wish};
 use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors, Motion, Rows};
 use crate::database::Database;
-use crate::fused::PreparedAggregate;
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::panics::caught;
 use crate::planner::Planner;
@@ -168,7 +169,20 @@ impl Session {
     /// an open transaction block has failed.
     pub async fn execute(&mut self, sql: &str) -> Result<Outcome> {
         self.cancels.begin();
-        let work = async { Box::pin(self.run_timed(parse_single(sql)?, sql)).await };
+        let work = async {
+            match self.run_again(sql).await? {
+                Some(outcome) => Ok(outcome),
+                None => {
+                    let parsed = parse_single(sql)?;
+                    let reads = statement::only_reads(&parsed.statement);
+                    let outcome = Box::pin(self.run_timed(parsed, sql)).await?;
+                    if reads {
+                        self.note(sql);
+                    }
+                    Ok(outcome)
+                }
+            }
+        };
         let outcome = caught(work).await;
         self.note_failure(outcome)
     }
@@ -212,10 +226,7 @@ impl Session {
         {
             return Ok(outcome);
         }
-        if let Some(aggregate) = prepared.aggregate()
-            && values.is_empty()
-            && let Some(outcome) = self.run_aggregate(aggregate).await?
-        {
+        if let Some(outcome) = self.run_prepared_query(prepared, values).await? {
             return Ok(outcome);
         }
         let parsed = prepared.with_values(values)?;
@@ -258,27 +269,6 @@ impl Session {
             }
         }
         Ok(None)
-    }
-
-    /// A statement that was planned before; `None` where the ordinary way must run it.
-    async fn run_aggregate(&mut self, aggregate: &PreparedAggregate) -> Result<Option<Outcome>> {
-        let role = self.settings.identity.current;
-        let mut own = None;
-        let transaction = match &mut self.block {
-            Some(block) => {
-                block.has_looked = true;
-                block.transaction.as_mut()
-            }
-            None => Some(own.insert(Transaction::new(self.database.shared.engine.snapshot()))),
-        };
-        // The ordinary way says why not.
-        let may = |known: &&mut Transaction| aggregate.is_permitted(known.catalog(), role);
-        let Some(transaction) = transaction.filter(may) else { return Ok(None) };
-        let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
-        let memory = self.database.shared.planners.memory();
-        let answered = self.cancels.run(aggregate.run(transaction, memory)).await;
-        drop(timer);
-        answered
     }
 
     /// Keeps a prepared statement under a name, as `PREPARE` does.
@@ -445,14 +435,10 @@ impl Session {
                     let tree = &parsed.statement;
                     let description = statement::describe(execution, tree, declared).await?;
                     let point = point::recognize(execution, tree, &description);
-                    let aggregate =
-                        PreparedAggregate::recognize(execution, tree, &description).await;
-                    Ok((description, point, aggregate))
+                    Ok((description, point))
                 };
-                let (found, _) = self.with_planner(transaction, sql, work).await?;
-                let (description, point, aggregate) = found;
-                let prepared = Prepared::new(parsed, sql, description);
-                return Ok(prepared.with_point(point).with_aggregate(aggregate));
+                let ((description, point), _) = self.with_planner(transaction, sql, work).await?;
+                return Ok(Prepared::new(parsed, sql, description).with_point(point));
             }
         };
         Ok(Prepared::new(parsed, sql, description))

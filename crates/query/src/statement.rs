@@ -47,7 +47,9 @@ use crate::privileges;
 
 pub(crate) use conflict::reject_loaded;
 pub(crate) use describe::{Description, describe};
+pub(crate) use locking::check_subqueries;
 pub(crate) use of_session::{OfSession, of_session};
+pub(crate) use query::only_reads;
 pub(crate) use role::session::setting as role_setting;
 pub(crate) use rows::Shaper;
 pub(crate) use settings::{Modes, Scope, Settings, unrecognized};
@@ -144,7 +146,7 @@ pub(crate) fn may_retry(parsed: &Parsed, error: &Error) -> bool {
 /// Runs a statement within the transaction that `execution.names` shows.
 pub(crate) async fn execute(execution: &mut Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
     privileges::check_names(execution.names, &parsed.statement)?;
-    locking::check_subqueries(&parsed.statement)?;
+    check_subqueries(&parsed.statement)?;
     refuse_unbound(&parsed.statement)?;
     match &parsed.statement {
         Tree::Statement(statement) => plain(execution, parsed, statement).await,

@@ -16,10 +16,12 @@ use thalweg_query::{Database, Figures};
 use thalweg_types::{Error, SqlState};
 use tokio::time::Instant;
 
+mod plans;
 mod records;
 mod stages;
 
 use crate::connections::FrontEnd;
+use plans::PlanMetrics;
 pub(crate) use records::RecordMetrics;
 use stages::StageMetrics;
 
@@ -132,6 +134,7 @@ pub(crate) struct Metrics {
     front_ends: Vec<FrontEndMetrics>,
     records: RecordMetrics,
     stages: StageMetrics,
+    plans: PlanMetrics,
     memory_bytes: Gauge,
     log_bytes: Gauge,
 }
@@ -163,6 +166,7 @@ impl Metrics {
                 front_ends: FRONT_ENDS.iter().map(|front| FrontEndMetrics::new(*front)).collect(),
                 records: RecordMetrics::new(),
                 stages: StageMetrics::new(),
+                plans: PlanMetrics::new(),
                 memory_bytes: gauge!("thalweg_tables_memory_bytes"),
                 log_bytes: gauge!("thalweg_log_bytes"),
             }
@@ -172,6 +176,7 @@ impl Metrics {
 
     /// The page that Prometheus reads.
     pub(crate) fn render(&self, database: &Database) -> String {
+        self.plans.set(database.plan_figures());
         self.page(database.size(), &database.figures())
     }
 

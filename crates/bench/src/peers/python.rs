@@ -1,5 +1,6 @@
 //! A Python that has what a peer or a client needs, and scripts that run in it.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -38,12 +39,29 @@ impl Python {
 
     /// Runs a script to its end; what its one line of JSON says.
     pub fn run<T: DeserializeOwned>(&self, script: &str, arguments: &[&str]) -> Result<T> {
-        let output = self
+        self.run_with_input(script, arguments, "")
+    }
+
+    /// The same for a script that reads something first.
+    pub fn run_with_input<T: DeserializeOwned>(
+        &self,
+        script: &str,
+        arguments: &[&str],
+        input: &str,
+    ) -> Result<T> {
+        let mut child = self
             .command(script)
             .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
-            .output()
+            .spawn()
             .map_err(while_doing(self.0.display()))?;
+        let mut stdin = child.stdin.take().expect("standard input is a pipe");
+        // A script that reads nothing may have closed it already.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        let output = child.wait_with_output().map_err(while_doing(self.0.display()))?;
         if !output.status.success() {
             return Err(Error::internal(format!("{} ended: {}", self.0.display(), output.status)));
         }

@@ -14,6 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use thalweg_store::{TableState, arrow_schema};
 use thalweg_types::TableSchema;
 
+use crate::kept::Reusable;
 use crate::scan::{ShardScan, scan_schema, table_statistics};
 
 pub(crate) struct ShardTable {
@@ -74,6 +75,7 @@ impl TableProvider for ShardTable {
             filter.as_ref(),
             limit,
             session.config().target_partitions(),
+            session.config().get_extension::<Reusable>().is_some(),
         )?;
         Ok(Arc::new(scan))
     }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions, reset_plan_states,
 };
@@ -28,9 +29,10 @@ use thalweg_store::ChunkView;
 
 use super::gather::{external, merge};
 use super::output::{Output, answer};
-use super::recognize::Question;
+use super::recognize::{Question, recognize};
 use super::scheduler::{QueryScheduler, Scattered, Watch};
 use crate::executor::Stop;
+use crate::scan::ShardScan;
 
 /// How many rows a batch of the answer holds at most.
 const BATCH_ROWS: usize = 8192;
@@ -40,7 +42,9 @@ const CHUNKS_AT_ONCE: usize = 32;
 
 /// The aggregates of one table's rows, computed where the rows lie.
 #[derive(Clone)]
-pub(super) struct FusedAggregate {
+pub(crate) struct FusedAggregate {
+    /// What was recognized.
+    source: Arc<dyn ExecutionPlan>,
     table: Arc<str>,
     told: String,
     chunks_in_table: usize,
@@ -61,7 +65,12 @@ pub(super) struct Work {
 }
 
 impl FusedAggregate {
-    pub fn new(question: Question, scheduler: Arc<dyn QueryScheduler>) -> FusedAggregate {
+    /// The aggregate that `source` was recognized as.
+    pub(super) fn new(
+        question: Question,
+        source: Arc<dyn ExecutionPlan>,
+        scheduler: Arc<dyn QueryScheduler>,
+    ) -> FusedAggregate {
         let aggregation = Arc::new(question.aggregation);
         let outputs = question.outputs.into();
         let work = Work::new(aggregation, outputs, scheduler, question.chunks.to_vec());
@@ -72,6 +81,7 @@ impl FusedAggregate {
             Boundedness::Bounded,
         );
         FusedAggregate {
+            source,
             table: question.table,
             told: question.told,
             chunks_in_table: question.chunks_in_table,
@@ -82,9 +92,47 @@ impl FusedAggregate {
         }
     }
 
-    pub fn work(&self) -> &Work {
+    pub(super) fn work(&self) -> &Work {
         &self.work
     }
+
+    /// The same over nothing.
+    pub(crate) fn without_rows(&self) -> Result<FusedAggregate> {
+        let mut bare = self.clone();
+        let mut without = |scan: &ShardScan| Ok(scan.without_rows());
+        bare.source = over(&self.source, &mut without)?;
+        bare.spilling = over(&self.spilling, &mut without)?;
+        bare.work = self.work.without_rows();
+        Ok(bare)
+    }
+
+    /// The same over other rows, with the values that its parameters have now. Where these are none
+    /// that can be computed with here, DataFusion's operators take its place.
+    pub(crate) fn over(
+        &self,
+        with_rows: &mut dyn FnMut(&ShardScan) -> Result<ShardScan>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let source = over(&self.source, with_rows)?;
+        let aggregate = source.downcast_ref::<AggregateExec>();
+        if let Some(question) = aggregate.and_then(recognize) {
+            let scheduler = Arc::clone(&self.work.scheduler);
+            return Ok(Arc::new(FusedAggregate::new(question, source, scheduler)));
+        }
+        reset_plan_states(over(&self.spilling, with_rows)?)
+    }
+}
+
+/// A plan with another scan.
+fn over(
+    plan: &Arc<dyn ExecutionPlan>,
+    with_rows: &mut dyn FnMut(&ShardScan) -> Result<ShardScan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    Arc::clone(plan)
+        .transform_up(|plan| match plan.downcast_ref::<ShardScan>() {
+            Some(scan) => Ok(Transformed::yes(Arc::new(with_rows(scan)?) as _)),
+            None => Ok(Transformed::no(plan)),
+        })
+        .data()
 }
 
 impl fmt::Debug for FusedAggregate {

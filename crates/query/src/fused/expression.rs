@@ -9,6 +9,8 @@ use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Liter
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use thalweg_scan::{Lane, Number, Operator, Width};
 
+use crate::kept;
+
 /// The digits of the numbers of 16, 32 and 64 bits.
 const INT_DIGITS: [u8; 3] = [5, 10, 19];
 
@@ -127,6 +129,9 @@ impl Columns {
             return arithmetic(operator, &left, &right, data_type);
         }
         let function = expression.downcast_ref::<ScalarFunctionExpr>()?;
+        if let Some(value) = kept::value(function) {
+            return Some(Value { form: Form::Literal(value), data_type });
+        }
         let operator = match function.fun().name() {
             "integer_add" => Operator::Add,
             "integer_subtract" => Operator::Subtract,

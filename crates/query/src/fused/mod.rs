@@ -15,12 +15,12 @@
 //!
 //! Who works on it, and where, is a [`QueryScheduler`]'s business.
 
+mod direct;
 mod execution;
 mod expression;
 mod filter;
 mod gather;
 mod output;
-mod prepared;
 mod recognize;
 mod scheduler;
 
@@ -34,8 +34,8 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 
-use execution::FusedAggregate;
-pub(crate) use prepared::PreparedAggregate;
+pub(crate) use direct::Direct;
+pub(crate) use execution::FusedAggregate;
 pub(crate) use scheduler::{LocalQueryScheduler, QueryScheduler};
 
 /// The pass after which the aggregates of a plan are looked at: joins have their order by then,
@@ -75,7 +75,7 @@ impl PhysicalOptimizerRule for FuseAggregates {
             let Some(question) = aggregate.and_then(recognize::recognize) else {
                 return Ok(Transformed::no(plan));
             };
-            let fused = FusedAggregate::new(question, Arc::clone(&self.scheduler));
+            let fused = FusedAggregate::new(question, plan, Arc::clone(&self.scheduler));
             Ok(Transformed::yes(Arc::new(fused) as _))
         });
         fused.map(|fused| fused.data)

@@ -215,7 +215,7 @@ fn is_natural(operator: &JoinOperator) -> bool {
 
 /// Refuses locks in subqueries, of which nobody would know; but for those on the table whose rows
 /// the statement changes.
-pub(super) fn check_subqueries(tree: &Tree) -> Result<()> {
+pub(crate) fn check_subqueries(tree: &Tree) -> Result<()> {
     let Tree::Statement(statement) = tree else { return Ok(()) };
     let at_the_end = matches!(statement.as_ref(), Statement::Query(_));
     let mut subqueries = Subqueries {

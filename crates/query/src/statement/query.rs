@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{Insert, Query, SetExpr, Statement, With};
 use futures::StreamExt;
 use thalweg_dialect::parse::Parsed;
@@ -38,6 +39,18 @@ fn with_plain_names(batch: &RecordBatch) -> RecordBatch {
     });
     let plain = RecordBatch::try_new(batch.schema(), columns.collect());
     plain.expect("the columns are of the types and the length that they were of")
+}
+
+/// Whether a statement is a query that changes and locks nothing.
+pub(crate) fn only_reads(tree: &Tree) -> bool {
+    let Tree::Statement(statement) = tree else { return false };
+    let Statement::Query(query) = statement.as_ref() else { return false };
+    let reads = match query.body.as_ref() {
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) => false,
+        SetExpr::Select(select) => select.into.is_none(),
+        _ => true,
+    };
+    reads && query.locks.is_empty() && !changing_with::changes(query)
 }
 
 /// A query, or `WITH … INSERT`, `UPDATE` or `DELETE`, which the parser takes for queries.

@@ -12,7 +12,9 @@ use futures::{FutureExt, StreamExt};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType};
 use tempfile::TempDir;
 use thalweg_formats::text::ValueFormatter;
-use thalweg_query::{BOOTSTRAP_ROLE, Database, Durability, Session, Tag, TransactionStatus};
+use thalweg_query::{
+    BOOTSTRAP_ROLE, Database, Durability, Outcome, Session, Tag, TransactionStatus,
+};
 use thalweg_types::{Error, Result};
 use tokio::sync::Mutex;
 
@@ -23,6 +25,8 @@ type Output = DBOutput<DefaultColumnType>;
 pub struct Embedded {
     /// `None`: the database lies in memory and can't be restarted.
     directory: Option<TempDir>,
+    /// Whether queries are prepared, and run twice.
+    prepares: bool,
     state: Mutex<State>,
 }
 
@@ -38,24 +42,32 @@ struct State {
 
 impl Embedded {
     pub fn in_memory() -> Result<Arc<Embedded>> {
-        Embedded::new(None, Database::in_memory()?)
+        Embedded::new(None, false, Database::in_memory()?)
+    }
+
+    pub fn prepared() -> Result<Arc<Embedded>> {
+        Embedded::new(None, true, Database::in_memory()?)
     }
 
     pub fn durable() -> Result<Arc<Embedded>> {
         let directory = tempfile::tempdir()
             .map_err(|error| Error::internal("no temporary directory").with_source(error))?;
         let database = open(directory.path())?;
-        Embedded::new(Some(directory), database)
+        Embedded::new(Some(directory), false, database)
     }
 
-    fn new(directory: Option<TempDir>, database: Database) -> Result<Arc<Embedded>> {
+    fn new(
+        directory: Option<TempDir>,
+        prepares: bool,
+        database: Database,
+    ) -> Result<Arc<Embedded>> {
         let state = State {
             database: Some(database),
             sessions: BTreeMap::new(),
             has_settings: false,
             connections: 0,
         };
-        Ok(Arc::new(Embedded { directory, state: Mutex::new(state) }))
+        Ok(Arc::new(Embedded { directory, prepares, state: Mutex::new(state) }))
     }
 }
 
@@ -104,7 +116,10 @@ impl Connection {
         let session = sessions.entry(self.number).or_insert_with(|| database.session());
         let mut output = DBOutput::StatementComplete(0);
         for statement in session.parse(sql)? {
-            output = answer_one(session, &statement.text).await?;
+            output = match self.route.prepares && only_reads(&statement.text) {
+                true => answer_twice(session, &statement.text).await?,
+                false => answer_one(session, &statement.text).await?,
+            };
             *has_settings |= makes_setting(&statement.text);
         }
         Ok(output)
@@ -155,8 +170,25 @@ fn makes_setting(sql: &str) -> bool {
     }
 }
 
+/// Whether a statement may be run twice with the same answer.
+fn only_reads(sql: &str) -> bool {
+    let sql = sql.trim_start_matches('(').to_lowercase();
+    let reads = ["select", "values", "table"].iter().any(|word| sql.starts_with(word));
+    reads && !sql.split_whitespace().any(|word| word == "into")
+}
+
+/// Prepares a query and runs it twice.
+async fn answer_twice(session: &mut Session, sql: &str) -> Result<Output> {
+    let prepared = session.prepare(sql, &[]).await?;
+    output(session.execute_prepared(&prepared, &[]).await?).await?;
+    output(session.execute_prepared(&prepared, &[]).await?).await
+}
+
 async fn answer_one(session: &mut Session, sql: &str) -> Result<Output> {
-    let mut outcome = session.execute(sql).await?;
+    output(session.execute(sql).await?).await
+}
+
+async fn output(mut outcome: Outcome) -> Result<Output> {
     if let Some(stream) = &mut outcome.rows {
         let mut rows = Vec::new();
         while let Some(batch) = stream.next().await {

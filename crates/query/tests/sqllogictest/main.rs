@@ -1,7 +1,8 @@
 //! SQL and its answers, by area, from `tests/slt` at the root of the repository.
 //!
-//! Each file is asked twice: on a database in memory, and on a durable one that is closed and
-//! opened again between the statements. What files expect is what PostgreSQL 15 answers; where a
+//! Each file is asked three times: on a database in memory, on a durable one that is closed and
+//! opened again between the statements, and on one in memory where queries are prepared and run
+//! twice, so that plans are kept. What files expect is what PostgreSQL 15 answers; where a
 //! statement is Thalweg's own, the file says so. In a file:
 //!
 //! - values are written as PostgreSQL writes them, `NULL` for NULL, `(empty)` for the empty text;
@@ -27,8 +28,11 @@ use tokio::runtime::Runtime;
 
 /// Ways into a database: a name, and how a fresh one is made.
 type Fresh = fn() -> thalweg_types::Result<Arc<Embedded>>;
-const ROUTES: [(&str, Fresh); 2] =
-    [("memory", Embedded::in_memory), ("durable", Embedded::durable)];
+const ROUTES: [(&str, Fresh); 3] = [
+    ("memory", Embedded::in_memory),
+    ("durable", Embedded::durable),
+    ("prepared", Embedded::prepared),
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slt")

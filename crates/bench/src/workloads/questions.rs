@@ -1,0 +1,203 @@
+//! Small analytical questions, prepared: how long one takes beside others, on one thread and on two,
+//! and what it costs where there are no rows at all.
+
+use std::path::PathBuf;
+
+use futures::TryStreamExt;
+use thalweg_query::{Database, Prepared, ScalarValue, Session};
+use thalweg_types::Result;
+
+use super::Workload;
+use crate::context::Context;
+use crate::finding::{Finding, Findings, Unit, Wanted};
+use crate::peers::{Answered, ask_all, execute, fastest};
+use crate::samples::Samples;
+
+pub const WORKLOAD: Workload = Workload {
+    name: "questions",
+    about: "prepared GROUP BYs over millions of rows, beside DuckDB, Polars, DataFusion and chdb",
+    run: |context| Box::pin(run(context)),
+};
+
+const MILLION: u64 = 1_000_000;
+/// How often a question is asked for each repetition of the whole.
+const ASKED: usize = 21;
+/// The same for one that takes some microseconds.
+const ASKED_OFTEN: usize = 2001;
+
+const SUMS: &str = "SELECT symbol, sum(volume) FROM trades GROUP BY symbol";
+const SUMS_AND_COUNTS: &str = "SELECT symbol, sum(volume), count(*) FROM trades GROUP BY symbol";
+
+/// Rows of `trades`, the symbols that take turns in it, and what is asked.
+const SHAPES: [(u64, u64, &str); 4] = [
+    (MILLION, 2, SUMS),
+    (MILLION, 8, SUMS_AND_COUNTS),
+    (5 * MILLION, 8, SUMS_AND_COUNTS),
+    (10 * MILLION, 2, SUMS),
+];
+
+async fn run(context: &Context) -> Result<Findings> {
+    let mut findings = Findings::default();
+    for (rows, symbols, question) in SHAPES {
+        shape(context, rows, symbols, question, &mut findings).await?;
+    }
+    costs(context, &mut findings).await?;
+    Ok(findings)
+}
+
+async fn shape(
+    context: &Context,
+    rows: u64,
+    symbols: u64,
+    question: &str,
+    findings: &mut Findings,
+) -> Result<()> {
+    let path = trades(context, rows, symbols).await?;
+    let repetitions = context.repetitions * ASKED;
+    let work = |threads: usize| {
+        format!("{} M rows, {symbols} symbols: {question}; {threads} threads", rows / MILLION)
+    };
+    let mut one = None;
+    for threads in [1, 2] {
+        let ours = ours(context, threads, &path, question, repetitions).await?;
+        println!("  {}: {:.3} ms", work(threads), ours.median() * 1e3);
+        let peers =
+            ask_all(context, threads, repetitions, &[("trades", path.clone())], &[question])?;
+        push(
+            findings,
+            &work(threads),
+            &ours,
+            &peers,
+            rows == MILLION && symbols == 2 && threads == 1,
+        );
+        match one.take() {
+            None => one = Some(ours),
+            Some(alone) => {
+                let wanted = if rows == 10 * MILLION { 1.8 } else { 0.0 };
+                let faster = alone.median() / ours.median();
+                let finding = Finding::new(
+                    format!(
+                        "{} M rows, {symbols} symbols: one thread's time by two's",
+                        rows / MILLION
+                    ),
+                    Unit::Number,
+                    faster,
+                );
+                findings.push(match wanted {
+                    0.0 => finding,
+                    wanted => finding.wanted(Wanted::AtLeast(wanted)),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn push(findings: &mut Findings, work: &str, ours: &Samples, peers: &[Answered], bound: bool) {
+    let finding = Finding::new(work, Unit::Seconds, ours.clone());
+    findings.push(match bound {
+        true => finding.wanted(Wanted::AtMost(0.001)),
+        false => finding,
+    });
+    let best = fastest(peers, 0).map(|(engine, _)| engine);
+    for peer in peers {
+        let finding = Finding::new(work, Unit::Seconds, ours.clone())
+            .beside(peer.engine, peer.seconds[0].clone());
+        findings.push(match bound && best == Some(peer.engine) {
+            true => finding.wanted(Wanted::RatioAtMost(0.2)),
+            false => finding,
+        });
+    }
+}
+
+/// The table as a file in the cache.
+async fn trades(context: &Context, rows: u64, symbols: u64) -> Result<PathBuf> {
+    let path = context.cache().join(format!("trades-{rows}-{symbols}.parquet"));
+    if !path.exists() {
+        println!("  making {}", path.display());
+        let mut session = Database::in_memory()?.session();
+        let copy = format!(
+            "COPY (SELECT 'symbol' || (i % {symbols}) AS symbol, i * 7919 % 1000 AS volume \
+             FROM generate_series(1::bigint, {rows}::bigint) AS g(i)) TO '{}' (FORMAT parquet)",
+            path.display()
+        );
+        execute(&mut session, &copy).await?;
+    }
+    Ok(path)
+}
+
+async fn ours(
+    context: &Context,
+    threads: usize,
+    path: &std::path::Path,
+    question: &str,
+    repetitions: usize,
+) -> Result<Samples> {
+    let database = Database::builder().threads(threads).open()?;
+    let mut session = database.session();
+    execute(&mut session, "CREATE TABLE trades (symbol text, volume bigint)").await?;
+    let copy = format!("COPY trades FROM '{}' (FORMAT parquet)", path.display());
+    execute(&mut session, &copy).await?;
+    let prepared = session.prepare(question, &[]).await?;
+    asked(context, &mut session, &prepared, &[], repetitions).await
+}
+
+/// Runs a prepared statement again and again, to its last row.
+async fn asked(
+    context: &Context,
+    session: &mut Session,
+    prepared: &Prepared,
+    values: &[ScalarValue],
+    repetitions: usize,
+) -> Result<Samples> {
+    let mut samples = Samples::default();
+    for repetition in 0..=repetitions {
+        let answer = async {
+            let outcome = session.execute_prepared(prepared, values).await?;
+            match outcome.rows {
+                Some(rows) => rows.try_collect::<Vec<_>>().await.map(drop),
+                None => Ok(()),
+            }
+        };
+        let (seconds, ()) = context.timed(answer).await?;
+        if repetition > 0 {
+            samples.push(seconds);
+        }
+    }
+    Ok(samples)
+}
+
+/// What a question costs beyond its rows.
+async fn costs(context: &Context, findings: &mut Findings) -> Result<()> {
+    let database = Database::in_memory()?;
+    let mut session = database.session();
+    let create = "CREATE TABLE orders (id bigint PRIMARY KEY, customer bigint, price float)";
+    execute(&mut session, create).await?;
+    let repetitions = context.repetitions * ASKED_OFTEN;
+    let one = [ScalarValue::Int64(Some(1))];
+    let questions = [
+        ("SELECT id, price FROM orders WHERE customer = $1", &one[..]),
+        ("SELECT customer, sum(price) FROM orders WHERE id > $1 GROUP BY customer", &one[..]),
+        ("SELECT id, price FROM orders WHERE customer = $1 ORDER BY price LIMIT 10", &one[..]),
+    ];
+    for (sql, values) in questions {
+        let prepared = session.prepare(sql, &[]).await?;
+        let samples = asked(context, &mut session, &prepared, values, repetitions).await?;
+        println!("  {sql}, no rows: {:.1} µs", samples.median() * 1e6);
+        findings.push(
+            Finding::new(format!("{sql}: no rows, a plan that was kept"), Unit::Seconds, samples)
+                .wanted(Wanted::AtMost(60e-6)),
+        );
+    }
+    let rows =
+        "INSERT INTO orders SELECT i, i % 100, i * 0.5 FROM generate_series(0, 999999) AS g(i)";
+    execute(&mut session, rows).await?;
+    let prepared = session.prepare("SELECT id, price FROM orders WHERE id = $1", &[]).await?;
+    let samples = asked(context, &mut session, &prepared, &one, repetitions).await?;
+    println!("  a point read: {:.2} µs", samples.median() * 1e6);
+    findings.push(
+        Finding::new("a point read, prepared, of a million rows", Unit::Seconds, samples)
+            .wanted(Wanted::AtMost(3e-6)),
+    );
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Plans that are one fused aggregate and nothing else: answered where they are asked for, without
+//! the threads and queues that other plans need.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+
+use super::execution::{FusedAggregate, Work, watch};
+
+/// An aggregate, and which of its columns are shown.
+pub(crate) struct Direct {
+    work: Work,
+    columns: Vec<usize>,
+    answered: SchemaRef,
+}
+
+impl Direct {
+    /// The plan as one of these, if it is one.
+    pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Direct> {
+        let (fused, columns) = unwrapped(plan)?;
+        Some(Direct { work: fused.work().clone(), columns, answered: fused.schema() })
+    }
+
+    /// The answer; `None` where there is too little memory for it, and operators that go to disk
+    /// must find it.
+    ///
+    /// # Errors
+    /// Where a number cannot be computed.
+    pub(crate) async fn answer(
+        &self,
+        schema: &SchemaRef,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<Option<Vec<RecordBatch>>> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let _guard = StopWhenDropped(Arc::clone(&stop));
+        let is_stopped = move || stop.load(Ordering::Relaxed);
+        let watch = watch(is_stopped, memory, self.work.scheduler().workers());
+        match self.work.answer(&self.answered, watch).await {
+            Ok((batches, _)) => {
+                let batches = batches.iter().map(|batch| self.shown(batch, schema));
+                batches.collect::<Result<Vec<RecordBatch>>>().map(Some)
+            }
+            Err(DataFusionError::ResourcesExhausted(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn shown(&self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+        let columns = self.columns.iter().map(|column| Arc::clone(batch.column(*column)));
+        Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect())?)
+    }
+}
+
+/// Ends work that several do when nobody waits for it any more.
+struct StopWhenDropped(Arc<AtomicBool>);
+
+impl Drop for StopWhenDropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The aggregate that a plan consists of, and which of its columns are shown.
+fn unwrapped(plan: &Arc<dyn ExecutionPlan>) -> Option<(&FusedAggregate, Vec<usize>)> {
+    if let Some(fused) = plan.downcast_ref::<FusedAggregate>() {
+        return Some((fused, (0..fused.schema().fields().len()).collect()));
+    }
+    if let Some(cooperative) = plan.downcast_ref::<CooperativeExec>() {
+        return unwrapped(cooperative.input());
+    }
+    let projection = plan.downcast_ref::<ProjectionExec>()?;
+    let (fused, columns) = unwrapped(projection.input())?;
+    let places = projection.expr().iter().map(|item| {
+        let column = item.expr.downcast_ref::<Column>()?;
+        columns.get(column.index()).copied()
+    });
+    Some((fused, places.collect::<Option<_>>()?))
+}

@@ -1,0 +1,248 @@
+//! A plan without rows and values.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{FunctionRegistry, TaskContext};
+use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, Volatility};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionConfig;
+use datafusion::sql::parser::Statement as Tree;
+use datafusion::sql::sqlparser::ast::{Expr, Value, visit_expressions};
+use thalweg_txn::{Catalog, Transaction};
+
+use super::parameter::{self, Values};
+use crate::executor::{Executor, Rows};
+use crate::fused::{Direct, FusedAggregate};
+use crate::parameters::bind;
+use crate::scan::ShardScan;
+use crate::statement::{self, Execution};
+use crate::{plan, privileges};
+
+/// In the configuration under which a plan is made that is kept: what is known of a table's rows
+/// now must not become part of it.
+pub(crate) struct Reusable;
+
+/// Operators that are the same in every run, but for what comes from below.
+const OPERATORS: [&str; 22] = [
+    "AggregateExec",
+    "BoundedWindowAggExec",
+    "CoalesceBatchesExec",
+    "CoalescePartitionsExec",
+    "CooperativeExec",
+    "CrossJoinExec",
+    "EmptyExec",
+    "FilterExec",
+    "GlobalLimitExec",
+    "HashJoinExec",
+    "LocalLimitExec",
+    "NestedLoopJoinExec",
+    "PartialSortExec",
+    "PlaceholderRowExec",
+    "ProjectionExec",
+    "RepartitionExec",
+    "SmallBatches",
+    "SortExec",
+    "SortMergeJoinExec",
+    "SortPreservingMergeExec",
+    "UnionExec",
+    "WindowAggExec",
+];
+
+/// A plan of which one run at a time takes place.
+pub(crate) struct GenericPlan {
+    catalog: Arc<Catalog>,
+    template: Arc<dyn ExecutionPlan>,
+    schema: SchemaRef,
+    values: Arc<Values>,
+    config: SessionConfig,
+    runtime: Arc<RuntimeEnv>,
+}
+
+impl GenericPlan {
+    /// Plans a statement for this run and others; `None` where that would not be safe.
+    pub(crate) async fn of(
+        execution: &Execution<'_>,
+        tree: &Tree,
+        parameters: &[FieldRef],
+        values: &[ScalarValue],
+    ) -> Option<GenericPlan> {
+        if !statement::only_reads(tree) || names_a_time(tree) {
+            return None;
+        }
+        if !parameters.iter().all(|field| parameter::may_wait(field)) {
+            return None;
+        }
+        privileges::check_names(execution.names, tree).ok()?;
+        statement::check_subqueries(tree).ok()?;
+        let mut tree = tree.clone();
+        let stand_ins = parameters.iter().enumerate();
+        let stand_ins = stand_ins.map(|(place, field)| parameter::standing_in(place, field).ok());
+        let stand_ins: Vec<Option<Expr>> = stand_ins.collect();
+        if stand_ins.contains(&None) {
+            return None;
+        }
+        bind(&mut tree, &stand_ins);
+        let catalog = execution.names.catalog();
+        let state = planning(&execution.state).ok()?;
+        plan(state, tree, values, catalog).await.ok().flatten()
+    }
+
+    /// Whether names mean the same as when the plan was made.
+    pub(super) fn is_for(&self, catalog: &Arc<Catalog>) -> bool {
+        Arc::ptr_eq(&self.catalog, catalog)
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Gives the plan the rows that a transaction sees, and values. `None` where a table is not any
+    /// more what the plan was made for.
+    pub(crate) fn bind(
+        &self,
+        transaction: &mut Transaction,
+        values: &[ScalarValue],
+    ) -> PlanResult<Option<Run>> {
+        self.values.set(values);
+        let mut fits = true;
+        let mut with_rows = |scan: &ShardScan| {
+            let state = transaction.state(scan.table_id());
+            let state = state.map_err(|error| DataFusionError::External(Box::new(error)))?;
+            fits &= scan.fits(&state);
+            scan.over(&state)
+        };
+        let bound = Arc::clone(&self.template).transform_up(|plan| {
+            if let Some(scan) = plan.downcast_ref::<ShardScan>() {
+                return Ok(Transformed::yes(Arc::new(with_rows(scan)?) as _));
+            }
+            if let Some(fused) = plan.downcast_ref::<FusedAggregate>() {
+                return Ok(Transformed::yes(fused.over(&mut with_rows)?));
+            }
+            Ok(Transformed::yes(plan.reset_state()?))
+        })?;
+        let run = || Run { direct: Direct::of(&bound.data), plan: bound.data };
+        Ok(fits.then(run))
+    }
+
+    /// Starts a run.
+    pub(crate) fn start(&self, plan: Arc<dyn ExecutionPlan>) -> Rows {
+        let executor = self.config.get_extension::<Executor>();
+        let executor = executor.expect("every planner is given the database's executor");
+        // The functions that a plan calls are in it: nothing looks for one by its name any more.
+        let context = TaskContext::new(
+            None,
+            String::new(),
+            self.config.clone(),
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            Arc::clone(&self.runtime),
+        );
+        executor.run_in(plan, context)
+    }
+}
+
+/// A plan with its rows and values.
+pub(crate) struct Run {
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    /// The plan as a fused aggregate and nothing else, if it is one.
+    pub(crate) direct: Option<Direct>,
+}
+
+/// What plans a statement for many runs.
+fn planning(state: &SessionState) -> PlanResult<SessionState> {
+    let mut state = state.clone();
+    state.register_udf(Arc::new(parameter::function()))?;
+    let config = state.config_mut();
+    config.set_extension(Arc::new(Reusable));
+    // What a join or a top-k has found in one run would leave rows out of the next.
+    let optimizer = &mut config.options_mut().optimizer;
+    optimizer.enable_dynamic_filter_pushdown = false;
+    optimizer.enable_topk_dynamic_filter_pushdown = false;
+    optimizer.enable_join_dynamic_filter_pushdown = false;
+    optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    Ok(state)
+}
+
+async fn plan(
+    state: SessionState,
+    tree: Tree,
+    values: &[ScalarValue],
+    catalog: Arc<Catalog>,
+) -> PlanResult<Option<GenericPlan>> {
+    let planned = plan::statement(&state, tree).await?;
+    if !is_the_same_whenever_asked(&planned.plan)? {
+        return Ok(None);
+    }
+    let held = Arc::new(Values::default());
+    // Those of the first run show what the plan can make of such values.
+    held.set(values);
+    let optimized = parameter::with_values(state.optimize(&planned.plan)?, &held)?;
+    let physical = state.query_planner().create_physical_plan(&optimized, &state).await?;
+    let Some(template) = template(physical)? else { return Ok(None) };
+    let schema = plan::renamed(&template.schema(), &planned);
+    let (config, runtime) = (state.config().clone(), Arc::clone(state.runtime_env()));
+    Ok(Some(GenericPlan { catalog, template, schema, values: held, config, runtime }))
+}
+
+/// The plan without rows, so that it keeps none alive; `None` where it has more in it than operators
+/// and tables.
+fn template(plan: Arc<dyn ExecutionPlan>) -> PlanResult<Option<Arc<dyn ExecutionPlan>>> {
+    let mut known = true;
+    let template = plan.transform_up(|plan| {
+        if let Some(scan) = plan.downcast_ref::<ShardScan>() {
+            return Ok(Transformed::yes(Arc::new(scan.without_rows()) as _));
+        }
+        if let Some(fused) = plan.downcast_ref::<FusedAggregate>() {
+            return Ok(Transformed::yes(Arc::new(fused.without_rows()?) as _));
+        }
+        known &= OPERATORS.contains(&plan.name());
+        Ok(Transformed::no(plan))
+    })?;
+    Ok(known.then_some(template.data))
+}
+
+/// Whether no function answers while the statement is planned, or otherwise each time.
+fn is_the_same_whenever_asked(plan: &LogicalPlan) -> PlanResult<bool> {
+    let mut same = true;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let PlanExpr::ScalarFunction(call) = expr {
+                    same &= call.func.signature().volatility == Volatility::Immutable;
+                }
+                Ok(if same { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+            })
+        })
+    })?;
+    Ok(same)
+}
+
+/// Whether some text may be a word for a time: `'today'` gets its meaning when it is planned.
+fn names_a_time(tree: &Tree) -> bool {
+    const WORDS: [&str; 5] = ["now", "today", "tomorrow", "yesterday", "allballs"];
+    let Tree::Statement(statement) = tree else { return true };
+    let found = visit_expressions(statement.as_ref(), |expr| {
+        let Expr::Value(value) = expr else { return ControlFlow::Continue(()) };
+        let text = match &value.value {
+            Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => text,
+            Value::DollarQuotedString(text) => &text.value,
+            _ => return ControlFlow::Continue(()),
+        };
+        let text = text.trim().to_lowercase();
+        match WORDS.iter().any(|word| text.contains(word)) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    found.is_break()
+}

@@ -1,0 +1,221 @@
+//! Parameters in plans that are made before their values are known.
+//!
+//! While a statement is planned, `$1` is a call of a function that nothing is known of but its
+//! type: what is in its argument keeps DataFusion from computing it. In the plan that is kept the
+//! call is one of a function which gives the value that the plan holds for the run.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use parking_lot::Mutex;
+use thalweg_dialect::types::sql_name;
+
+use crate::parameters::number;
+use crate::statement::ast_tools;
+
+const NAME: &str = "thalweg_parameter";
+
+/// The values of one plan's parameters, for the run that it is lent to.
+#[derive(Debug, Default)]
+pub(crate) struct Values(Mutex<Vec<ScalarValue>>);
+
+impl Values {
+    pub(super) fn set(&self, values: &[ScalarValue]) {
+        let mut held = self.0.lock();
+        held.clear();
+        held.extend_from_slice(values);
+    }
+
+    fn get(&self, number: usize) -> Option<ScalarValue> {
+        self.0.lock().get(number - 1).cloned()
+    }
+}
+
+/// Whether a parameter of a type may wait for its value.
+pub(super) fn may_wait(field: &Field) -> bool {
+    field.metadata().is_empty()
+        && matches!(
+            field.data_type(),
+            DataType::Boolean
+                | DataType::Int16
+                | DataType::Int32
+                | DataType::Int64
+                | DataType::Float32
+                | DataType::Float64
+                | DataType::Decimal128(..)
+                | DataType::Utf8View
+                | DataType::Date32
+                | DataType::Timestamp(..)
+        )
+}
+
+/// What stands for a parameter while its statement is planned.
+pub(super) fn standing_in(
+    place: usize,
+    field: &Field,
+) -> thalweg_types::Result<datafusion::sql::sqlparser::ast::Expr> {
+    let name = sql_name(field)?;
+    let text = format!("CAST({NAME}(${}, CAST(NULL AS {name})) AS {name})", place + 1);
+    ast_tools::expression(&text)
+}
+
+/// The function that stands for parameters.
+pub(super) fn function() -> ScalarUDF {
+    ScalarUDF::from(Unknown { signature: Signature::any(2, Volatility::Immutable) })
+}
+
+/// The plan with parameters that have the values of a run.
+pub(super) fn with_values(plan: LogicalPlan, values: &Arc<Values>) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        node.map_expressions(|expr| expr.transform_up(|expr| held(expr, values)))
+    })
+    .data()
+}
+
+fn held(expr: Expr, values: &Arc<Values>) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = &expr else {
+        return Ok(Transformed::no(expr));
+    };
+    if !func.inner().is::<Unknown>() {
+        return Ok(Transformed::no(expr));
+    }
+    let [Expr::Placeholder(Placeholder { id, .. }), typed] = args.as_slice() else {
+        return plan_err!("a parameter was planned away");
+    };
+    let Ok(number) = number(id) else { return plan_err!("{id} is no parameter") };
+    let data_type = match typed {
+        Expr::Literal(literal, _) => literal.data_type(),
+        Expr::Cast(cast) => cast.field.data_type().clone(),
+        _ => return plan_err!("the type of a parameter was planned away"),
+    };
+    let values = Arc::clone(values);
+    let signature = Signature::nullary(Volatility::Volatile);
+    let held = Held { number, data_type, values, signature };
+    let func = Arc::new(ScalarUDF::from(held));
+    Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args: Vec::new() })))
+}
+
+/// An expression with the values of this run in place of its parameters.
+pub(crate) fn bound(expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+    Arc::clone(expression)
+        .transform_up(|expression| {
+            let function = expression.downcast_ref::<ScalarFunctionExpr>();
+            Ok(match function.and_then(value) {
+                Some(value) => Transformed::yes(Arc::new(Literal::new(value)) as _),
+                None => Transformed::no(expression),
+            })
+        })
+        .data()
+}
+
+/// The value of this run, where a call is that of a parameter.
+pub(crate) fn value(call: &ScalarFunctionExpr) -> Option<ScalarValue> {
+    call.fun().inner().downcast_ref::<Held>()?.value().ok()
+}
+
+/// A parameter in a statement that is being planned.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Unknown {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Unknown {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        match args.first() {
+            Some(Expr::Placeholder(Placeholder { id, .. })) => Ok(id.clone()),
+            _ => plan_err!("{NAME} is for parameters"),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [_, data_type] => Ok(data_type.clone()),
+            _ => plan_err!("{NAME} takes a parameter and a value of its type"),
+        }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let types = args.arg_fields.iter().map(|field| field.data_type().clone());
+        let data_type = self.return_type(&types.collect::<Vec<_>>())?;
+        Ok(Arc::new(Field::new(NAME, data_type, true)))
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        exec_err!("a parameter has no value before its statement runs")
+    }
+}
+
+/// A parameter in a plan that is kept.
+#[derive(Debug)]
+struct Held {
+    number: usize,
+    data_type: DataType,
+    values: Arc<Values>,
+    /// Volatile, so that no value of one run is taken for that of the next.
+    signature: Signature,
+}
+
+impl Held {
+    fn value(&self) -> Result<ScalarValue> {
+        match self.values.get(self.number) {
+            Some(value) if value.data_type() == self.data_type => Ok(value),
+            Some(value) => value.cast_to(&self.data_type),
+            None => exec_err!("there is no value for parameter ${}", self.number),
+        }
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Held) -> bool {
+        self.number == other.number && Arc::ptr_eq(&self.values, &other.values)
+    }
+}
+
+impl Eq for Held {}
+
+impl Hash for Held {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.number.hash(state);
+        Arc::as_ptr(&self.values).hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Held {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn schema_name(&self, _: &[Expr]) -> Result<String> {
+        Ok(format!("${}", self.number))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.data_type.clone())
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.value().map(ColumnarValue::Scalar)
+    }
+}

@@ -1,0 +1,173 @@
+//! Queries that a session runs by a plan that was kept.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::common::ScalarValue;
+use datafusion::sql::parser::Statement as Tree;
+use futures::StreamExt;
+use thalweg_dialect::errors::from_datafusion;
+use thalweg_dialect::parse::parse_single;
+use thalweg_txn::Transaction;
+use thalweg_types::Result;
+
+use super::Session;
+use crate::kept::{GenericPlan, Kept, Key, Lent, Run};
+use crate::outcome::{Outcome, Tag};
+use crate::plan;
+use crate::prepared::Prepared;
+use crate::statement::{self, Execution};
+
+/// A query that may have a plan.
+struct Query<'a> {
+    sql: &'a Arc<str>,
+    /// `None` where the text was not parsed yet.
+    tree: Option<&'a Tree>,
+    parameters: &'a [FieldRef],
+    /// The columns that its client was told of.
+    described: Option<&'a SchemaRef>,
+}
+
+impl Session {
+    /// A prepared query; `None` where the ordinary way must run it.
+    pub(super) async fn run_prepared_query(
+        &mut self,
+        prepared: &Prepared,
+        values: &[ScalarValue],
+    ) -> Result<Option<Outcome>> {
+        let Some(tree) = prepared.tree().filter(|tree| statement::only_reads(tree)) else {
+            return Ok(None);
+        };
+        let (sql, parameters) = (prepared.sql(), prepared.parameters());
+        let Some(key) = self.key(sql, parameters).filter(|_| parameters.len() == values.len())
+        else {
+            return Ok(None);
+        };
+        let kept = self.database.shared.plans.keep(key);
+        let described = prepared.schema();
+        let query = Query { sql, tree: Some(tree), parameters, described };
+        self.run_kept(&query, &kept, values).await
+    }
+
+    /// A text that came before; `None` where the ordinary way must run it.
+    pub(super) async fn run_again(&mut self, sql: &str) -> Result<Option<Outcome>> {
+        let plans = &self.database.shared.plans;
+        if !plans.may_know(sql) {
+            return Ok(None);
+        }
+        let sql: Arc<str> = sql.into();
+        let Some(kept) = self.key(&sql, &[]).and_then(|key| plans.find(&key)) else {
+            return Ok(None);
+        };
+        let query = Query { sql: &sql, tree: None, parameters: &[], described: None };
+        self.run_kept(&query, &kept, &[]).await
+    }
+
+    /// Notes that a query came as a text: one that comes again is worth a plan.
+    pub(super) fn note(&self, sql: &str) {
+        let plans = &self.database.shared.plans;
+        if plans.may_know(sql) {
+            if let Some(key) = self.key(&sql.into(), &[]) {
+                plans.keep(key);
+            }
+        } else {
+            plans.note(sql);
+        }
+    }
+
+    fn key(&self, sql: &Arc<str>, parameters: &[FieldRef]) -> Option<Key> {
+        Key::new(sql, parameters, self.settings.identity.current)
+    }
+
+    async fn run_kept(
+        &mut self,
+        query: &Query<'_>,
+        kept: &Arc<Kept>,
+        values: &[ScalarValue],
+    ) -> Result<Option<Outcome>> {
+        // NULL takes part in planning: what is compared with it is never true.
+        if self.settings.are_the_engines() || values.iter().any(ScalarValue::is_null) {
+            return Ok(None);
+        }
+        let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
+        let Some((plan, run)) = self.plan_to_run(query, kept, values).await? else {
+            return Ok(None);
+        };
+        if let Some(block) = &mut self.block {
+            block.has_looked = true;
+        }
+        let schema = Arc::clone(plan.schema());
+        if let Some(direct) = &run.direct {
+            let memory = self.database.shared.planners.memory();
+            let answer = async {
+                let answer = direct.answer(&schema, memory).await;
+                answer.map_err(|error| from_datafusion(error, query.sql))
+            };
+            if let Some(batches) = self.cancels.run(answer).await? {
+                kept.give_back(plan);
+                return Ok(Some(Outcome::batches(schema, batches, Tag::Select)));
+            }
+        }
+        let (sql, output) = (Arc::clone(query.sql), Arc::clone(&schema));
+        let rows = plan.start(run.plan).map(move |batch| {
+            let batch = batch.and_then(|batch| plan::shown(&batch, &output));
+            batch.map_err(|error| from_datafusion(error, &sql))
+        });
+        let rows = Lent::new(Box::pin(rows), plan, Arc::clone(kept));
+        let rows = self.cancels.guard(Box::pin(rows), timer);
+        Ok(Some(Outcome::rows(schema, rows, Tag::Select)))
+    }
+
+    /// A plan that was kept, or one that is made now, with its rows; `None` where there can be none.
+    async fn plan_to_run(
+        &mut self,
+        query: &Query<'_>,
+        kept: &Arc<Kept>,
+        values: &[ScalarValue],
+    ) -> Result<Option<(GenericPlan, Run)>> {
+        let Some(mut transaction) = self.sight() else { return Ok(None) };
+        let catalog = Arc::clone(transaction.catalog());
+        let own = !Arc::ptr_eq(&catalog, transaction.snapshot().catalog());
+        if own || kept.is_refused(&catalog) {
+            return Ok(None);
+        }
+        while let Some(plan) = kept.take(&catalog) {
+            // A table that has outgrown its plan gets another one.
+            if let Ok(Some(run)) = plan.bind(&mut transaction, values) {
+                self.database.shared.plans.note_run();
+                return Ok(Some((plan, run)));
+            }
+        }
+        let parsed;
+        let tree = match query.tree {
+            Some(tree) => tree,
+            None => {
+                parsed = parse_single(query.sql)?;
+                &parsed.statement
+            }
+        };
+        let work = async |execution: &mut Execution<'_>| {
+            Ok(GenericPlan::of(execution, tree, query.parameters, values).await)
+        };
+        let (plan, mut transaction) =
+            Box::pin(self.with_planner(transaction, query.sql, work)).await?;
+        let plan = plan.filter(|plan| {
+            query.described.is_none_or(|described| described.fields() == plan.schema().fields())
+        });
+        let run = plan.map(|plan| (plan.bind(&mut transaction, values), plan));
+        self.database.shared.plans.note_made(matches!(run, Some((Ok(Some(_)), _))));
+        let Some((Ok(Some(run)), plan)) = run else {
+            kept.refuse(&catalog);
+            return Ok(None);
+        };
+        Ok(Some((plan, run)))
+    }
+
+    /// What a query of the session sees; `None` in a block that has failed.
+    fn sight(&mut self) -> Option<Transaction> {
+        match &mut self.block {
+            Some(block) => Some(block.transaction.as_mut()?.share()),
+            None => Some(Transaction::new(self.database.shared.engine.snapshot())),
+        }
+    }
+}
