@@ -21,7 +21,7 @@ def duckdb_engine(threads, tables):
     connection.execute(f"SET threads TO {threads}")
     for name, path in tables.items():
         connection.execute(f"CREATE TABLE {name} AS SELECT * FROM read_parquet('{path}')")
-    return lambda sql: connection.execute(sql).fetch_record_batch().read_all()
+    return lambda sql: connection.sql(sql).to_arrow_table()
 
 
 def polars_engine(_, tables):

@@ -90,14 +90,14 @@ pub fn write_parquet(
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .build();
     create_whole(path, |file| {
-        let failed = || while_doing(path.display());
-        let mut writer =
-            ArrowWriter::try_new(file, schema.clone(), Some(properties)).map_err(failed())?;
+        let made = ArrowWriter::try_new(file, schema.clone(), Some(properties));
+        let mut writer = made.map_err(while_doing(path.display()))?;
         for columns in batches {
-            let batch = RecordBatch::try_new(schema.clone(), columns).map_err(failed())?;
-            writer.write(&batch).map_err(failed())?;
+            let batch = RecordBatch::try_new(schema.clone(), columns);
+            let batch = batch.map_err(while_doing(path.display()))?;
+            writer.write(&batch).map_err(while_doing(path.display()))?;
         }
-        writer.close().map(drop).map_err(failed())
+        writer.close().map(drop).map_err(while_doing(path.display()))
     })
 }
 

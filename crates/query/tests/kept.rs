@@ -144,8 +144,12 @@ async fn values_change_the_answer_as_they_do_in_a_text() {
             refused.push(*sql);
         }
     }
-    // LIMIT and OFFSET take no parameters while a plan is made.
-    assert_eq!(refused, ["SELECT id FROM orders ORDER BY id LIMIT $1 OFFSET $2"]);
+    // LIMIT and OFFSET take no parameters while a plan is made; what a subquery found in one run
+    // would be there in the next.
+    let expected: Vec<&str> = queries.iter().map(|(sql, _)| *sql).collect();
+    let expected: Vec<&str> =
+        expected.into_iter().filter(|sql| sql.contains("OFFSET") || sql.contains("avg(")).collect();
+    assert_eq!((refused.len(), refused), (2, expected));
     let figures = database.plan_figures();
     assert!(figures.runs > figures.made);
 }

@@ -31,7 +31,7 @@ use crate::{plan, privileges};
 pub(crate) struct Reusable;
 
 /// Operators that are the same in every run, but for what comes from below.
-const OPERATORS: [&str; 22] = [
+const OPERATORS: [&str; 23] = [
     "AggregateExec",
     "BoundedWindowAggExec",
     "CoalesceBatchesExec",
@@ -50,6 +50,7 @@ const OPERATORS: [&str; 22] = [
     "RepartitionExec",
     "SmallBatches",
     "SortExec",
+    "SortExec(TopK)",
     "SortMergeJoinExec",
     "SortPreservingMergeExec",
     "UnionExec",
