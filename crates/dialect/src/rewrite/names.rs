@@ -69,7 +69,8 @@ impl Marks {
                 if is_nested {
                     self.mark_doubled(select);
                 }
-                SelectNames::new(select, orders, self).name(select, orders);
+                let shown = shown_by_wildcards(select, relations);
+                SelectNames::new(select, orders, shown, self).name(select, orders);
             }
             other => self.name_operands(other, relations),
         }
@@ -117,7 +118,8 @@ impl Marks {
             SetExpr::Select(select) => {
                 using::resolve_names(select, &mut [], relations);
                 self.spell_repeated(select, relations);
-                SelectNames::new(select, &[], self).name(select, &mut []);
+                let shown = shown_by_wildcards(select, relations);
+                SelectNames::new(select, &[], shown, self).name(select, &mut []);
             }
             SetExpr::SetOperation { left, right, .. } => {
                 self.name_operands(left, relations);
@@ -141,12 +143,30 @@ struct SelectNames<'a> {
     taken: HashSet<String>,
     /// Identifiers that other clauses use: an alias must not change what they mean.
     used: HashSet<String>,
-    has_wildcard: bool,
+    /// What `*` shows; `None` where nobody knows.
+    shown: Option<HashSet<String>>,
     marks: &'a mut Marks,
 }
 
+/// The names of the columns that `*` and `t.*` show; `None` where some are not known.
+fn shown_by_wildcards(select: &Select, relations: &Relations) -> Option<HashSet<String>> {
+    let wildcard = |item: &&SelectItem| {
+        matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+    };
+    let mut names = HashSet::new();
+    for item in select.projection.iter().filter(wildcard) {
+        names.extend(relations.shown_by(select, item)?.into_iter().map(|(name, _)| name));
+    }
+    Some(names)
+}
+
 impl<'a> SelectNames<'a> {
-    fn new(select: &Select, orders: &[OrderByExpr], marks: &'a mut Marks) -> SelectNames<'a> {
+    fn new(
+        select: &Select,
+        orders: &[OrderByExpr],
+        shown: Option<HashSet<String>>,
+        marks: &'a mut Marks,
+    ) -> SelectNames<'a> {
         let mut identifiers = Identifiers::default();
         let _ = select.having.visit(&mut identifiers);
         let _ = select.qualify.visit(&mut identifiers);
@@ -162,15 +182,7 @@ impl<'a> SelectNames<'a> {
                 let _ = order.expr.visit(&mut identifiers);
             }
         }
-        let wildcard = |item: &SelectItem| {
-            matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
-        };
-        SelectNames {
-            taken: HashSet::new(),
-            used: identifiers.names,
-            has_wildcard: select.projection.iter().any(wildcard),
-            marks,
-        }
+        SelectNames { taken: HashSet::new(), used: identifiers.names, shown, marks }
     }
 
     fn name(mut self, select: &mut Select, orders: &mut [OrderByExpr]) {
@@ -202,12 +214,9 @@ impl<'a> SelectNames<'a> {
         let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
             && !is_call_without_parentheses(expr);
         let Some(name) = name else { return Some(self.marks.mark("?column?")) };
-        let is_safe = if is_column {
-            !self.has_wildcard
-        } else {
-            // Next to `*` there may be a column of this name.
-            !self.has_wildcard && !self.used.contains(&name)
-        };
+        // Next to `*` there may be a column of this name.
+        let is_new = self.shown.as_ref().is_some_and(|shown| !shown.contains(&name));
+        let is_safe = is_new && (is_column || !self.used.contains(&name));
         if is_safe && self.taken.insert(name.clone()) {
             return (!is_column).then(|| Ident::with_quote('"', name));
         }
