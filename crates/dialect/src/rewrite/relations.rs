@@ -77,7 +77,12 @@ fn needs_columns(select: &Select) -> bool {
         matches!(constraint, Some(JoinConstraint::Using(_) | JoinConstraint::Natural))
     };
     let items = &select.projection;
-    (1..items.len()).any(|place| repeats(&items[place], &items[..place]))
+    let shows_all = |item: &SelectItem| {
+        matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+    };
+    // What stands beside `*` must not be called as a column that it shows.
+    let stands_beside = items.len() > 1 && items.iter().any(shows_all);
+    stands_beside
         || select.from.iter().any(|from| {
             // Joins in parentheses are not looked into: they are rare.
             from.joins.iter().any(merges) || matches!(from.relation, TableFactor::NestedJoin { .. })
