@@ -309,6 +309,15 @@ impl Engine {
         done.recv().map_err(|_| closed())?
     }
 
+    /// Does at once what the engine does by itself from time to time, and waits for it: chunks that
+    /// are mostly dead are rewritten, and a checkpoint that is due is written.
+    pub fn maintain(&self) {
+        let (reply, done) = channel();
+        // An engine that is closed has nothing to do.
+        let _ = self.chores.send(Chore::LookAround(reply));
+        let _ = done.recv();
+    }
+
     /// Bytes that the log takes on disk.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {

@@ -25,6 +25,7 @@ const SPARE_BYTES_MIN: usize = 16 << 20;
 pub(crate) enum Chore {
     Close { table: TableId, full: FullChunk },
     Checkpoint(Sender<Result<Lsn>>),
+    LookAround(Sender<()>),
     Stop,
 }
 
@@ -51,6 +52,11 @@ impl Maintenance {
                 Ok(Chore::Checkpoint(reply)) => {
                     let written = checkpoint::write(&self.shared);
                     let _ = reply.send(written);
+                }
+                Ok(Chore::LookAround(reply)) => {
+                    self.look_around();
+                    // The one who asked may have given up waiting.
+                    let _ = reply.send(());
                 }
                 Err(RecvTimeoutError::Timeout) => self.look_around(),
                 Ok(Chore::Stop) | Err(RecvTimeoutError::Disconnected) => return,

@@ -1,0 +1,318 @@
+//! A client's way to the database, in process: groups of rows by key, transactions, snapshots.
+//!
+//! It does what the record API and a session do above the engine, and misbehaves where a test
+//! wants it to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use thalweg_env::SeededRandom;
+use thalweg_txn::{
+    Durability, Engine, Failing, KeyedChange, KeyedRows, Put, RowGroup, Snapshot, Transaction,
+    Written,
+};
+use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
+
+use crate::Mischief;
+use crate::history::Moments;
+use crate::runtime::channel;
+use crate::tables;
+use crate::world::Chaos;
+
+/// One change of a group.
+#[derive(Clone, Debug)]
+pub struct RowChange {
+    pub table: TableId,
+    pub key: i64,
+    /// The value that the row gets; `None` removes it.
+    pub put: Option<(Put, String)>,
+    /// The version of the row that it replaces, 0 for none; `None` where any will do.
+    pub expected: Option<u64>,
+}
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It certainly was not, and why.
+    Refused(SqlState),
+    /// It may have been; the database takes no more writes.
+    InDoubt,
+}
+
+impl Failure {
+    fn of(error: &Error) -> Failure {
+        match error.state() {
+            SqlState::IO_ERROR | SqlState::SHUTTING_DOWN => Failure::InDoubt,
+            state => Failure::Refused(state),
+        }
+    }
+}
+
+/// What a client may look at while it works.
+pub struct Client {
+    pub number: usize,
+    pub random: SeededRandom,
+    pub moments: Moments,
+    pub durability: Durability,
+    engine: Arc<Engine>,
+    chaos: Arc<Chaos>,
+    mischief: Option<Mischief>,
+    /// A snapshot that it kept for mischief.
+    kept: Mutex<Option<Snapshot>>,
+    /// A row of a group that was refused, kept for mischief.
+    leaked: Mutex<Option<RowChange>>,
+}
+
+impl Client {
+    pub(crate) fn new(
+        number: usize,
+        random: SeededRandom,
+        moments: &Moments,
+        engine: &Arc<Engine>,
+        chaos: &Arc<Chaos>,
+        (mischief, durability): (Option<Mischief>, Durability),
+    ) -> Client {
+        Client {
+            number,
+            random,
+            moments: moments.clone(),
+            durability,
+            engine: Arc::clone(engine),
+            chaos: Arc::clone(chaos),
+            mischief,
+            kept: Mutex::default(),
+            leaked: Mutex::default(),
+        }
+    }
+
+    /// Lets time pass, and disks fail, before the next operation. Now and then does what nobody
+    /// asked for, as operators and the engine itself do.
+    pub fn pause(&self) {
+        let thought = Duration::from_millis(self.random.below(2 * self.chaos.think_ms + 1));
+        self.engine.env().clock.sleep(thought);
+        self.chaos.plan_next();
+        match self.random.below(60) {
+            // A checkpoint that fails has no effect on anybody.
+            0 => drop(self.engine.checkpoint()),
+            1 => self.engine.maintain(),
+            _ => {}
+        }
+    }
+
+    fn has(&self, mischief: Mischief) -> bool {
+        self.mischief == Some(mischief)
+    }
+
+    /// Now and then, for mischief that would be found out at once.
+    fn sometimes(&self, mischief: Mischief) -> bool {
+        self.has(mischief) && self.random.below(4) == 0
+    }
+
+    fn durability(&self) -> Durability {
+        match self.has(Mischief::AcknowledgeBeforeSync) {
+            true => Durability::None,
+            false => self.durability,
+        }
+    }
+
+    /// What is there now.
+    #[must_use]
+    pub fn view(&self) -> View {
+        let now = self.engine.snapshot();
+        let mut view = View { snapshot: now.clone(), torn: None, leaked: self.leaked.lock().take() };
+        if self.sometimes(Mischief::StaleReads) || self.sometimes(Mischief::TornReads) {
+            let before = self.kept.lock().replace(now);
+            match (before, self.has(Mischief::TornReads)) {
+                (Some(before), true) => view.torn = Some(before),
+                (Some(before), false) => view.snapshot = before,
+                (None, _) => {}
+            }
+        }
+        view
+    }
+
+    /// Writes rows as one group; each that cannot be is left out by itself.
+    ///
+    /// # Errors
+    /// Why none of them was written.
+    pub fn write(&self, changes: &[RowChange]) -> Result<Written, Failure> {
+        self.send(changes, Failing::LeaveOut, self.durability())
+    }
+
+    /// Writes all rows of a group or none.
+    ///
+    /// # Errors
+    /// Why none was written.
+    pub fn write_whole(&self, changes: &[RowChange]) -> Result<(), Failure> {
+        let mut changes = changes.to_vec();
+        if self.has(Mischief::ForgetExpectations) {
+            changes.iter_mut().for_each(|change| change.expected = None);
+        }
+        if self.has(Mischief::SplitGroups) {
+            for change in changes.chunks(1) {
+                self.send(change, Failing::LeaveOut, self.durability())?;
+            }
+            return Ok(());
+        }
+        let written = self.send(&changes, Failing::Undo(None), self.durability())?;
+        let Some(failure) = written.failures.first() else { return Ok(()) };
+        let refused = Failure::of(&failure.error);
+        if self.has(Mischief::ReadRefused) {
+            *self.leaked.lock() = changes.pop();
+        }
+        if self.has(Mischief::ApplyRefused) {
+            changes.iter_mut().for_each(|change| change.expected = None);
+            self.send(&changes, Failing::LeaveOut, self.durability())?;
+        }
+        Err(refused)
+    }
+
+    fn send(
+        &self,
+        changes: &[RowChange],
+        failing: Failing,
+        durability: Durability,
+    ) -> Result<Written, Failure> {
+        let snapshot = self.engine.snapshot();
+        let group = RowGroup { rows: keyed(&snapshot, changes), failing, has_failed: false };
+        let (sender, receiver) = channel();
+        let told = Box::new(move |written| drop(sender.send(written)));
+        self.engine.write_rows(group, durability, told);
+        let written: Result<Written> = receiver.recv().expect("a group is always answered");
+        match written {
+            Ok(written) => Ok(written),
+            Err(_) if self.has(Mischief::AcknowledgeFailure) => {
+                Ok(Written { lsn: Lsn(0), rows: changes.len() as u64, failures: Vec::new() })
+            }
+            Err(error) => Err(Failure::of(&error)),
+        }
+    }
+
+    #[must_use]
+    pub fn begin(&self) -> Session<'_> {
+        let view = self.view();
+        let transaction = Transaction::new(view.snapshot.clone());
+        Session { client: self, view, transaction, writes: Vec::new() }
+    }
+}
+
+/// Rows by table and kind of change, in runs of what follows each other.
+fn keyed(snapshot: &Snapshot, changes: &[RowChange]) -> Vec<KeyedRows> {
+    let kind = |change: &RowChange| {
+        let kind = match &change.put {
+            Some((put, _)) => KeyedChange::Put(*put),
+            None => KeyedChange::Remove,
+        };
+        (change.table, kind, change.expected.is_some())
+    };
+    let (mut groups, mut place) = (Vec::new(), 0);
+    for run in changes.chunk_by(|before, after| kind(before) == kind(after)) {
+        let (table, change, expects) = kind(&run[0]);
+        let values = run.iter().filter_map(|row| Some((row.key, row.put.as_ref()?.1.as_str())));
+        let rows = match change {
+            KeyedChange::Put(_) => tables::rows(table, values),
+            KeyedChange::Remove => tables::keys(run.iter().map(|row| row.key)),
+        };
+        let entry = snapshot.catalog().table(table).expect("the tables stay");
+        let expected = expects.then(|| run.iter().filter_map(|row| row.expected).collect());
+        let places = (place..).take(run.len()).collect();
+        groups.push(KeyedRows { table, version: entry.version, change, rows, places, expected });
+        place += run.len() as u32;
+    }
+    groups
+}
+
+/// One snapshot.
+pub struct View {
+    snapshot: Snapshot,
+    /// An older one, which shows through.
+    torn: Option<Snapshot>,
+    /// A row that was never committed.
+    leaked: Option<RowChange>,
+}
+
+impl View {
+    /// A key's value and version.
+    #[must_use]
+    pub fn find(&self, table: TableId, key: i64) -> Option<(String, u64)> {
+        if let Some(leaked) = self.leaked.as_ref().filter(|row| (row.table, row.key) == (table, key)) {
+            return leaked.put.as_ref().map(|(_, value)| (value.clone(), 1));
+        }
+        let shown = self.torn.as_ref().filter(|_| key % 2 == 1).unwrap_or(&self.snapshot);
+        let state = shown.table(table).expect("the tables stay");
+        tables::find(state, key).map(|(row, value)| {
+            assert!(row.0 > 0, "0 stands for no row");
+            (value, row.0)
+        })
+    }
+
+    #[must_use]
+    pub fn scan(&self, table: TableId) -> Vec<(i64, String)> {
+        tables::scan(self.snapshot.table(table).expect("the tables stay"))
+    }
+}
+
+/// A transaction as a session has it.
+pub struct Session<'c> {
+    client: &'c Client,
+    view: View,
+    transaction: Transaction,
+    writes: Vec<(TableId, i64, String)>,
+}
+
+impl Session<'_> {
+    pub fn find(&mut self, table: TableId, key: i64) -> Option<String> {
+        if self.view.torn.is_some() && self.writes.is_empty() {
+            return self.view.find(table, key).map(|(value, _)| value);
+        }
+        let state = self.transaction.state(table).expect("the tables stay");
+        tables::find(&state, key).map(|(_, value)| value)
+    }
+
+    /// Writes a row in place of the one with its key, if there is one.
+    pub fn put(&mut self, table: TableId, key: i64, value: &str) {
+        put(&mut self.transaction, table, key, value);
+        self.writes.push((table, key, value.to_owned()));
+    }
+
+    /// # Errors
+    /// Why it was not committed.
+    pub fn commit(self) -> Result<(), Failure> {
+        let Session { client, transaction, writes, .. } = self;
+        let commit = |transaction: Transaction| {
+            let write_set = transaction.into_write_set().expect("rows of the tables");
+            client.commit(write_set).map_err(|error| Failure::of(&error))
+        };
+        match commit(transaction) {
+            Err(Failure::Refused(_)) if client.has(Mischief::OverwriteConflicts) => {
+                let mut again = Transaction::new(client.engine.snapshot());
+                for (table, key, value) in &writes {
+                    put(&mut again, *table, *key, value);
+                }
+                commit(again)
+            }
+            Err(Failure::InDoubt) if client.has(Mischief::AcknowledgeFailure) => Ok(()),
+            told => told,
+        }
+    }
+}
+
+impl Client {
+    fn commit(&self, write_set: thalweg_txn::WriteSet) -> Result<()> {
+        let (sender, receiver) = channel();
+        let told = Box::new(move |told| drop(sender.send(told)));
+        self.engine.commit(write_set, self.durability(), told);
+        let told: Result<Lsn> = receiver.recv().expect("a commit is always answered");
+        told.map(drop)
+    }
+}
+
+fn put(transaction: &mut Transaction, table: TableId, key: i64, value: &str) {
+    let state = transaction.state(table).expect("the tables stay");
+    if let Some((row, _)) = tables::find(&state, key) {
+        transaction.kill(table, &[row]).expect("the tables stay");
+    }
+    let row = tables::rows(table, std::iter::once((key, value)));
+    transaction.append(table, row).expect("the tables stay");
+}

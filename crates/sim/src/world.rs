@@ -1,0 +1,366 @@
+//! A machine that fails and dies, and a database on it that goes on.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use thalweg_env::{Env, Fault, Random, SeededRandom, SimulatedDisk};
+use thalweg_txn::{Durability, Engine, Options};
+use thalweg_types::{Error, SqlState};
+
+use crate::client::{Client, View};
+use crate::history::Moments;
+use crate::runtime;
+use crate::{Mischief, tables};
+
+/// What a simulation consists of. All of it follows from the seed, but for the order of threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub clients: usize,
+    /// Each ends with the end of the engine.
+    pub eras: usize,
+    /// What each client does in an era, unless the database fails before.
+    pub operations: usize,
+    /// How many operations of the disk lie between faults, on average; `None` for no faults.
+    pub fault_every: Option<u64>,
+    /// For how long a client thinks before each operation, on average.
+    pub think_ms: u64,
+    pub durability: Durability,
+    pub mischief: Option<Mischief>,
+}
+
+impl Plan {
+    /// Six clients on a machine that fails about twice a simulated second.
+    #[must_use]
+    pub fn faulty(seed: u64) -> Plan {
+        Plan {
+            seed,
+            clients: 6,
+            eras: 5,
+            operations: 30,
+            fault_every: Some(50),
+            think_ms: 4,
+            durability: Durability::Fsync,
+            mischief: None,
+        }
+    }
+
+    /// Clients that nothing disturbs, and that do much.
+    #[must_use]
+    pub fn busy(seed: u64, durability: Durability) -> Plan {
+        let plan = Plan::faulty(seed);
+        Plan { eras: 2, operations: 150, fault_every: None, durability, ..plan }
+    }
+
+    #[must_use]
+    pub fn with(self, mischief: Mischief) -> Plan {
+        Plan { mischief: Some(mischief), ..self }
+    }
+}
+
+/// What happened in a simulation that went well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What clients were told to be done.
+    pub done: u64,
+    pub in_doubt: u64,
+    /// Faults of the disk, deaths of the machine among them.
+    pub faults: u64,
+    pub crashes: u64,
+    pub simulated: Duration,
+    /// Follows from everything that clients asked and were told, when, and from how much the disk
+    /// had to do.
+    pub trace: u64,
+}
+
+impl std::ops::AddAssign for Report {
+    fn add_assign(&mut self, other: Report) {
+        self.done += other.done;
+        self.in_doubt += other.in_doubt;
+        self.faults += other.faults;
+        self.crashes += other.crashes;
+        self.simulated += other.simulated;
+        self.trace ^= other.trace;
+    }
+}
+
+/// Lets the disk fail again and again.
+pub(crate) struct Chaos {
+    pub think_ms: u64,
+    random: SeededRandom,
+    disk: SimulatedDisk,
+    fault_every: Option<u64>,
+    faults: &'static [Fault],
+    /// The operation at which the disk will fail.
+    planned: Mutex<u64>,
+    struck: AtomicU64,
+    /// The disk as it was a while ago, kept for mischief.
+    kept: Option<Mutex<SimulatedDisk>>,
+}
+
+/// After these, what the operating system was given is still there.
+const DEATHS: &[Fault] = &[Fault::CrashBefore, Fault::CrashAfter];
+
+impl Chaos {
+    fn new(plan: &Plan, random: SeededRandom, disk: &SimulatedDisk) -> Chaos {
+        let lossy = plan.durability == Durability::Fsync;
+        let keeps = plan.mischief == Some(Mischief::LoseTailOfLog);
+        let chaos = Chaos {
+            think_ms: plan.think_ms,
+            fault_every: plan.fault_every,
+            faults: if lossy { &Fault::ALL } else { DEATHS },
+            planned: Mutex::new(0),
+            struck: AtomicU64::new(0),
+            kept: keeps.then(|| Mutex::new(disk.fork(random.next_u64()))),
+            disk: disk.clone(),
+            random,
+        };
+        chaos.plan(&mut chaos.planned.lock());
+        chaos
+    }
+
+    /// Plans the next fault, once the last has struck.
+    pub fn plan_next(&self) {
+        let mut planned = self.planned.lock();
+        if self.fault_every.is_some() && self.disk.operations() > *planned {
+            self.struck.fetch_add(1, Ordering::Relaxed);
+            self.plan(&mut planned);
+        }
+        if let Some(kept) = &self.kept
+            && self.random.below(30) == 0
+        {
+            *kept.lock() = self.disk.fork(self.random.next_u64());
+        }
+    }
+
+    fn plan(&self, planned: &mut u64) {
+        let Some(every) = self.fault_every else { return };
+        *planned = self.disk.operations() + self.random.below(2 * every);
+        self.disk.fault_at(*planned, self.any_fault());
+    }
+
+    fn any_fault(&self) -> Fault {
+        self.faults[self.random.below(self.faults.len() as u64) as usize]
+    }
+}
+
+/// How an era ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The engine is closed.
+    Close,
+    /// The process dies; what the operating system has survives.
+    Kill,
+    /// The machine dies; what is synced survives.
+    Crash,
+}
+
+/// A machine, and an engine on it.
+pub struct World {
+    plan: Plan,
+    random: SeededRandom,
+    moments: Moments,
+    env: Env,
+    disk: SimulatedDisk,
+    engine: Option<Arc<Engine>>,
+    chaos: Arc<Chaos>,
+    disk_operations: u64,
+    report: Report,
+}
+
+impl World {
+    /// A new machine with an empty database.
+    ///
+    /// # Errors
+    /// Where the database does not open.
+    pub fn new(plan: &Plan) -> Result<World, String> {
+        let (mut env, disk, _) = Env::simulated(plan.seed);
+        env.threads = runtime::threads();
+        let random = SeededRandom::new(plan.seed ^ 0x5EED);
+        let chaos = Arc::new(Chaos::new(plan, SeededRandom::new(random.next_u64()), &disk));
+        let mut world = World {
+            plan: *plan,
+            random,
+            moments: Moments::default(),
+            env,
+            disk,
+            engine: None,
+            chaos,
+            disk_operations: 0,
+            report: Report::default(),
+        };
+        world.open()?;
+        Ok(world)
+    }
+
+    fn options() -> Options {
+        Options {
+            directory: Some(PathBuf::from("/data/database")),
+            // More would run in an order of their own.
+            threads: 1,
+            // Several segments and checkpoints even in short eras.
+            segment_bytes: 16 << 10,
+            checkpoint_bytes: 48 << 10,
+            ..Options::default()
+        }
+    }
+
+    /// Opens the database; the disk may fail once meanwhile.
+    fn open(&mut self) -> Result<(), String> {
+        self.prepare_disk();
+        let planned = self.disk.operations() + self.random.below(60);
+        let fails = self.plan.fault_every.is_some();
+        let faulty = fails && self.random.coin();
+        if faulty {
+            self.disk.fault_at(planned, self.chaos.any_fault());
+        }
+        for _ in 0..4 {
+            let opened = Engine::open(self.env.clone(), World::options())
+                .and_then(|engine| tables::create(&engine).map(|()| engine));
+            match opened {
+                Ok(engine) => {
+                    self.engine = Some(Arc::new(engine));
+                    self.report.faults += u64::from(faulty && self.disk.operations() > planned);
+                    return Ok(());
+                }
+                Err(_) if self.disk.crashed() => self.change_disk(self.death()),
+                Err(error) if fails && is_from_disk(&error) => {}
+                Err(error) => return Err(format!("the database does not open: {error:?}")),
+            }
+        }
+        Err("the database does not open after one failure".to_owned())
+    }
+
+    fn prepare_disk(&self) {
+        if let Some(lie) = self.plan.mischief.and_then(Mischief::lie) {
+            self.disk.lie(lie);
+        }
+    }
+
+    /// Lets clients work at the same time; returns what each made.
+    ///
+    /// # Errors
+    /// Where a client panicked.
+    pub fn era<T: Send + 'static>(
+        &mut self,
+        work: impl Fn(Client) -> T + Send + Sync + 'static,
+    ) -> Result<Vec<T>, String> {
+        let chaos = Chaos::new(&self.plan, SeededRandom::new(self.random.next_u64()), &self.disk);
+        self.chaos = Arc::new(chaos);
+        let work = Arc::new(work);
+        let made: Arc<Mutex<Vec<Option<T>>>> = Arc::default();
+        made.lock().resize_with(self.plan.clients, || None);
+        let mut threads = Vec::new();
+        for number in 0..self.plan.clients {
+            let client = self.client(number);
+            let (work, made) = (Arc::clone(&work), Arc::clone(&made));
+            let body = Box::new(move || {
+                let result = work(client);
+                made.lock()[number] = Some(result);
+            });
+            let thread = self.env.threads.spawn("client", body);
+            threads.push(thread.map_err(|error| format!("a client does not start: {error}"))?);
+        }
+        for thread in threads {
+            if !thread.join() {
+                return Err("a client panicked".to_owned());
+            }
+        }
+        let made = std::mem::take(&mut *made.lock());
+        Ok(made.into_iter().map(|made| made.expect("a client that ended made its part")).collect())
+    }
+
+    fn client(&self, number: usize) -> Client {
+        let engine = self.engine.as_ref().expect("the database is open");
+        let random = SeededRandom::new(self.random.next_u64());
+        let habits = (self.plan.mischief, self.plan.durability);
+        Client::new(number, random, &self.moments, engine, &self.chaos, habits)
+    }
+
+    /// Ends the era and opens the database again; returns the moment between the two.
+    ///
+    /// # Errors
+    /// Where the database does not open.
+    pub fn restart(&mut self) -> Result<u64, String> {
+        self.chaos.plan_next();
+        self.report.faults += self.chaos.struck.load(Ordering::Relaxed);
+        let ends: &[End] = match (self.plan.durability, self.disk.crashed()) {
+            (Durability::Fsync, false) => &[End::Close, End::Kill, End::Crash],
+            (Durability::Fsync, true) => &[End::Kill, End::Crash],
+            (Durability::Write, false) => &[End::Close, End::Kill],
+            (Durability::Write, true) => &[End::Kill],
+            (Durability::None, _) => &[End::Close],
+        };
+        let end = ends[self.random.below(ends.len() as u64) as usize];
+        if end == End::Close {
+            let engine = self.engine.take().expect("the database is open");
+            // Where the disk has failed it cannot be closed, and whoever waited was told before.
+            let _ = engine.close();
+        } else {
+            self.report.crashes += 1;
+            self.change_disk(end);
+        }
+        self.engine = None;
+        let between = self.moments.next();
+        if self.disk.crashed() {
+            self.change_disk(self.death());
+        }
+        self.open()?;
+        Ok(between)
+    }
+
+    /// The worst that what was acknowledged survives.
+    fn death(&self) -> End {
+        if self.plan.durability == Durability::Fsync { End::Crash } else { End::Kill }
+    }
+
+    /// What is left for the engine after the process or the machine died.
+    fn change_disk(&mut self, end: End) {
+        self.disk_operations += self.disk.operations();
+        let left = match &self.chaos.kept {
+            Some(kept) => kept.lock().clone(),
+            None if end == End::Kill => self.disk.fork(self.random.next_u64()),
+            None => self.disk.crash(),
+        };
+        // Whatever the old engine still does must not reach anybody.
+        let _ = self.disk.crash();
+        self.disk = left;
+        self.env = self.env.with_files(self.disk.clone());
+        self.prepare_disk();
+    }
+
+    /// What the database holds now.
+    #[must_use]
+    pub fn view(&self) -> View {
+        self.client(0).view()
+    }
+
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    #[must_use]
+    pub fn moments(&self) -> &Moments {
+        &self.moments
+    }
+
+    /// Ends the simulation. `told` says how much clients were told to be done, how much is in
+    /// doubt, and what their history is hashed to.
+    #[must_use]
+    pub fn finish(mut self, done: u64, in_doubt: u64, history: u64) -> Report {
+        self.report.simulated = self.env.clock.monotonic();
+        (self.report.done, self.report.in_doubt) = (done, in_doubt);
+        let operations = self.disk_operations + self.disk.operations();
+        self.report.trace = history ^ operations.rotate_left(32);
+        self.report
+    }
+}
+
+/// Whether the disk is why something failed.
+fn is_from_disk(error: &Error) -> bool {
+    [SqlState::IO_ERROR, SqlState::DISK_FULL].contains(&error.state())
+}
