@@ -146,6 +146,29 @@ fn a_version_is_that_of_one_row() {
 }
 
 #[test]
+fn what_emptied_a_table_is_undone_after_rows_that_were_all_refused() {
+    let mut run = Run::new(3, one_key());
+    let demands = Demands::default();
+    let put = |run: &mut Run, put| {
+        let mut effect = Effect::new();
+        let one = batch(&[row(1, "a", 1)]);
+        let (_, refused) = run.table.put(&one, put, demands, &mut effect).unwrap();
+        (effect, refused)
+    };
+    put(&mut run, Put::Create).0.publish(&mut run.state);
+    let mut emptied = Effect::new();
+    run.table.truncate(&mut emptied);
+    let (nothing, refused) = put(&mut run, Put::Update);
+    assert_eq!(refused, [(0, Refusal::Missing)]);
+    run.table.undo(nothing);
+    run.table.undo(emptied);
+    let (again, refused) = put(&mut run, Put::Update);
+    assert!(refused.is_empty());
+    again.publish(&mut run.state);
+    assert_eq!(rows(&run.state), [row(1, "a", 1)]);
+}
+
+#[test]
 fn batches_overflow_into_further_chunks() {
     let mut run = Run::new(2, one_key());
     let count = 3 * RowId::CHUNK_ROWS as i64 / 2;
