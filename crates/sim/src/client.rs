@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use thalweg_env::SeededRandom;
+use thalweg_store::ClosedChunk;
 use thalweg_txn::{
     Durability, Engine, Failing, KeyedChange, KeyedRows, Put, RowGroup, Snapshot, Transaction,
     Written,
@@ -43,7 +44,8 @@ pub enum Failure {
 impl Failure {
     fn of(error: &Error) -> Failure {
         match error.state() {
-            SqlState::IO_ERROR | SqlState::SHUTTING_DOWN => Failure::InDoubt,
+            SqlState::IO_ERROR => Failure::InDoubt,
+            SqlState::SHUTTING_DOWN => panic!("a stage of the engine died"),
             state => Failure::Refused(state),
         }
     }
@@ -62,6 +64,8 @@ pub struct Client {
     kept: Mutex<Option<Snapshot>>,
     /// A row of a group that was refused, kept for mischief.
     leaked: Mutex<Option<RowChange>>,
+    /// A group that was written, kept for mischief.
+    written: Mutex<Vec<RowChange>>,
 }
 
 impl Client {
@@ -83,6 +87,7 @@ impl Client {
             mischief,
             kept: Mutex::default(),
             leaked: Mutex::default(),
+            written: Mutex::default(),
         }
     }
 
@@ -92,7 +97,7 @@ impl Client {
         let thought = Duration::from_millis(self.random.below(2 * self.chaos.think_ms + 1));
         self.engine.env().clock.sleep(thought);
         self.chaos.plan_next();
-        match self.random.below(60) {
+        match self.random.below(40) {
             // A checkpoint that fails has no effect on anybody.
             0 => drop(self.engine.checkpoint()),
             1 => self.engine.maintain(),
@@ -120,7 +125,8 @@ impl Client {
     #[must_use]
     pub fn view(&self) -> View {
         let now = self.engine.snapshot();
-        let mut view = View { snapshot: now.clone(), torn: None, leaked: self.leaked.lock().take() };
+        let mut view =
+            View { snapshot: now.clone(), torn: None, leaked: self.leaked.lock().take() };
         if self.sometimes(Mischief::StaleReads) || self.sometimes(Mischief::TornReads) {
             let before = self.kept.lock().replace(now);
             match (before, self.has(Mischief::TornReads)) {
@@ -137,7 +143,20 @@ impl Client {
     /// # Errors
     /// Why none of them was written.
     pub fn write(&self, changes: &[RowChange]) -> Result<Written, Failure> {
-        self.send(changes, Failing::LeaveOut, self.durability())
+        let mut changes = changes.to_vec();
+        if self.has(Mischief::CreateOverwrites) {
+            let puts = changes.iter_mut().filter_map(|change| change.put.as_mut());
+            puts.filter(|(put, _)| *put == Put::Create).for_each(|(put, _)| *put = Put::Upsert);
+        }
+        if self.sometimes(Mischief::RepeatWrites) {
+            let again = std::mem::replace(&mut *self.written.lock(), changes.clone());
+            self.send(&again, Failing::LeaveOut, self.durability())?;
+        }
+        if self.has(Mischief::ForgetRemovals) && changes.iter().all(|change| change.put.is_none()) {
+            let rows = changes.len() as u64;
+            return Ok(Written { lsn: Lsn(0), rows, failures: Vec::new() });
+        }
+        self.send(&changes, Failing::LeaveOut, self.durability())
     }
 
     /// Writes all rows of a group or none.
@@ -236,7 +255,9 @@ impl View {
     /// A key's value and version.
     #[must_use]
     pub fn find(&self, table: TableId, key: i64) -> Option<(String, u64)> {
-        if let Some(leaked) = self.leaked.as_ref().filter(|row| (row.table, row.key) == (table, key)) {
+        if let Some(leaked) =
+            self.leaked.as_ref().filter(|row| (row.table, row.key) == (table, key))
+        {
             return leaked.put.as_ref().map(|(_, value)| (value.clone(), 1));
         }
         let shown = self.torn.as_ref().filter(|_| key % 2 == 1).unwrap_or(&self.snapshot);
@@ -274,6 +295,19 @@ impl Session<'_> {
     pub fn put(&mut self, table: TableId, key: i64, value: &str) {
         put(&mut self.transaction, table, key, value);
         self.writes.push((table, key, value.to_owned()));
+    }
+
+    /// Removes all rows that are there when it commits.
+    pub fn truncate(&mut self, table: TableId) {
+        self.transaction.truncate(table).expect("the tables stay");
+    }
+
+    /// Adds rows as one chunk that goes to the log ahead of the commit.
+    pub fn load(&mut self, table: TableId, rows: &[(i64, String)]) {
+        let rows = rows.iter().map(|(key, value)| (*key, value.as_str()));
+        let chunk = ClosedChunk::build(&tables::schema(table), &tables::rows(table, rows));
+        let staged = self.client.engine.stage(Arc::new(chunk)).expect("the engine is open");
+        self.transaction.append_staged(table, staged).expect("the tables stay");
     }
 
     /// # Errors

@@ -16,7 +16,7 @@ impl Moments {
 }
 
 /// One thing that a client asked for. What certainly never happened is not part of a history.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operation<A, R> {
     pub client: usize,
     pub invoked: u64,
@@ -27,7 +27,7 @@ pub struct Operation<A, R> {
 }
 
 /// What a client was told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome<R> {
     Done(R),
     /// Nothing: it may have taken place or not.

@@ -26,7 +26,7 @@ use graph::{Edge, Graph};
 pub type Key = i64;
 
 /// What a transaction did, in its order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     Read(Key, Vec<u64>),
     Append(Key, u64),
@@ -221,7 +221,10 @@ fn check_nothing_is_lost(
     for transaction in history.iter().filter(|transaction| !transaction.is_in_doubt()) {
         for (key, value) in appends(transaction) {
             if !last.get(&key).is_some_and(|list| list.contains(&value)) {
-                return wrong(Anomaly::Lost, format!("list {key} lacks {value} of {transaction:?}"));
+                return wrong(
+                    Anomaly::Lost,
+                    format!("list {key} lacks {value} of {transaction:?}"),
+                );
             }
         }
     }

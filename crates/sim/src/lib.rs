@@ -31,8 +31,10 @@ mod world;
 pub use mischief::Mischief;
 pub use world::{Plan, Report, World};
 
-/// How many seeds a test tries: few in the gate, as many as asked for in a long run.
+/// How many seeds a test tries: few in the gate, as many as asked for in a long run. Fewer than in
+/// the gate would prove too little.
 #[must_use]
-pub fn cases(default: u64) -> u64 {
-    std::env::var("THALWEG_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(default)
+pub fn cases(least: u64) -> u64 {
+    let asked = std::env::var("THALWEG_CASES").ok().and_then(|count| count.parse().ok());
+    asked.unwrap_or(least).max(least)
 }

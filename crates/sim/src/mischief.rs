@@ -27,12 +27,18 @@ pub enum Mischief {
     StaleReads,
     /// A reader sees some keys as they are and others as they were.
     TornReads,
-    /// A reader sees what its own group would write, and the group then fails.
+    /// A reader sees what a group would have written that was refused.
     ReadRefused,
+    /// A removal is told to be done, and the row stays.
+    ForgetRemovals,
+    /// A row is created where there is one.
+    CreateOverwrites,
+    /// A group that was written is written once more, later.
+    RepeatWrites,
 }
 
 impl Mischief {
-    pub const ALL: [Mischief; 12] = [
+    pub const ALL: [Mischief; 15] = [
         Mischief::AcknowledgeBeforeSync,
         Mischief::ForgetFileSync,
         Mischief::ForgetDirectorySync,
@@ -45,6 +51,9 @@ impl Mischief {
         Mischief::StaleReads,
         Mischief::TornReads,
         Mischief::ReadRefused,
+        Mischief::ForgetRemovals,
+        Mischief::CreateOverwrites,
+        Mischief::RepeatWrites,
     ];
 
     /// What the disk has to do with it.

@@ -88,7 +88,7 @@ pub fn find(state: &TableState, key: i64) -> Option<(RowId, String)> {
     Some((row, rows.column(1).as_string_view().value(0).to_owned()))
 }
 
-/// All rows, found by looking at each.
+/// All rows by key, found by looking at each.
 #[must_use]
 pub fn scan(state: &TableState) -> Vec<(i64, String)> {
     let mut rows = Vec::with_capacity(state.rows());
@@ -96,8 +96,12 @@ pub fn scan(state: &TableState) -> Vec<(i64, String)> {
         let columns = chunk.columns(&[0, 1]);
         let (keys, values) = (columns[0].as_primitive::<Int64Type>(), columns[1].as_string_view());
         let live = chunk.live_mask();
-        let live = (0..chunk.rows()).filter(|row| live.as_ref().is_none_or(|live| live.value(*row)));
+        let live =
+            (0..chunk.rows()).filter(|row| live.as_ref().is_none_or(|live| live.value(*row)));
         rows.extend(live.map(|row| (keys.value(row), values.value(row).to_owned())));
     }
+    rows.sort_unstable();
+    let twice = rows.windows(2).find(|pair| pair[0].0 == pair[1].0);
+    assert_eq!(twice, None, "a key is there twice");
     rows
 }

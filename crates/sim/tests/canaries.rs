@@ -49,6 +49,9 @@ fn groups_in_parts_are_noticed() {
 fn lost_updates_are_noticed() {
     is_noticed_by(Mischief::ForgetExpectations, &[LISTS, BANK]);
     is_noticed_by(Mischief::OverwriteConflicts, &[LISTS, BANK]);
+    is_noticed_by(Mischief::ForgetRemovals, &[REGISTERS]);
+    is_noticed_by(Mischief::CreateOverwrites, &[REGISTERS]);
+    is_noticed_by(Mischief::RepeatWrites, &[REGISTERS]);
 }
 
 #[test]

@@ -18,19 +18,18 @@ fn play(workload: Workload, seeds: u64, plan: impl Fn(u64) -> Plan) -> Report {
 }
 
 /// Enough happened for the absence of anomalies to mean something.
-fn check_rates(sum: &Report, plan: &Plan) {
+fn check_rates(sum: &Report) {
     let seconds = sum.simulated.as_secs();
     assert!(seconds > 0 && sum.faults >= seconds, "{} faults in {seconds} s", sum.faults);
     assert!(sum.crashes >= seconds / 2, "{} deaths in {seconds} s", sum.crashes);
     assert!(sum.done >= 20 * seconds, "{} operations in {seconds} s", sum.done);
     assert!(sum.in_doubt >= seconds / 2, "{} in doubt in {seconds} s", sum.in_doubt);
     assert!(sum.in_doubt * 4 < sum.done, "{} in doubt of {}", sum.in_doubt, sum.done);
-    assert!(plan.fault_every.is_some());
 }
 
 fn fail_and_go_on(workload: Workload) {
     let sum = play(workload, 40, Plan::faulty);
-    check_rates(&sum, &Plan::faulty(0));
+    check_rates(&sum);
 }
 
 #[test]
@@ -64,7 +63,8 @@ fn clients_that_nothing_disturbs_see_the_same_database() {
         for (name, workload) in workloads::ALL {
             let seeds = 4;
             let sum = play(workload, seeds, |seed| Plan::busy(2_000 + seed, durability));
-            let asked = cases(seeds) * (6 * 2 * 150);
+            let plan = Plan::busy(0, durability);
+            let asked = cases(seeds) * (plan.clients * plan.eras * plan.operations) as u64;
             assert_eq!((sum.faults, sum.in_doubt), (0, 0));
             assert!(sum.done > asked / 3, "{name}: {} of {asked}", sum.done);
         }

@@ -31,6 +31,22 @@ const INTERLEAVINGS: &[&str] = &[
     "interleavings",
 ];
 
+/// Histories of clients whose threads run in an order that follows from the seed.
+const HISTORIES: &[&str] = &[
+    "test",
+    "--release",
+    "-p",
+    "thalweg-sim",
+    "-p",
+    "thalweg-dialect",
+    "--features",
+    "thalweg-sim/shuttle",
+    "--test",
+    "traces",
+    "--test",
+    "histories",
+];
+
 /// Runs the gate and stops at the first step that fails.
 pub fn run(root: &Path, length: Length) -> Result<(), String> {
     step("tidy");
@@ -46,7 +62,8 @@ pub fn run(root: &Path, length: Length) -> Result<(), String> {
         test.extend(["--", "--include-ignored"]);
     }
     cargo(root, &test, length)?;
-    cargo(root, INTERLEAVINGS, length)
+    cargo(root, INTERLEAVINGS, length)?;
+    cargo(root, HISTORIES, length)
 }
 
 fn step(what: &str) {

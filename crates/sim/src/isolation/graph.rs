@@ -74,8 +74,7 @@ impl Graph {
             let anomaly = if misses > 1 { Anomaly::GNonadjacent } else { anomaly };
             let mut what = String::from("a cycle:");
             for (place, edge) in cycle {
-                let name =
-                    if place < self.transactions { tell(place) } else { "a moment".into() };
+                let name = if place < self.transactions { tell(place) } else { "a moment".into() };
                 what.push_str(&format!("\n  {name}\n    {edge:?}"));
             }
             return wrong(anomaly, what);

@@ -50,10 +50,8 @@ fn write_skew_is_allowed() {
 
 #[test]
 fn a_lost_update_is_told() {
-    let race = [
-        done(0, 5, &[read(1, &[]), Append(1, 10)]),
-        done(1, 4, &[read(1, &[]), Append(1, 11)]),
-    ];
+    let race =
+        [done(0, 5, &[read(1, &[]), Append(1, 10)]), done(1, 4, &[read(1, &[]), Append(1, 11)])];
     assert_eq!(judge(&race, &[(1, &[11])]), Some(Anomaly::Lost));
     assert_eq!(judge(&race, &[(1, &[10, 11])]), Some(Anomaly::GSingle));
     let seen = [race[0].clone(), race[1].clone(), done(2, 3, &[read(1, &[10])])];
@@ -63,10 +61,8 @@ fn a_lost_update_is_told() {
 
 #[test]
 fn writes_in_a_circle_are_g0() {
-    let history = [
-        done(0, 5, &[Append(1, 10), Append(2, 20)]),
-        done(1, 4, &[Append(1, 11), Append(2, 21)]),
-    ];
+    let history =
+        [done(0, 5, &[Append(1, 10), Append(2, 20)]), done(1, 4, &[Append(1, 11), Append(2, 21)])];
     assert_eq!(judge(&history, &[(1, &[10, 11]), (2, &[20, 21])]), None);
     assert_eq!(judge(&history, &[(1, &[10, 11]), (2, &[21, 20])]), Some(Anomaly::G0));
 }

@@ -1,7 +1,7 @@
 //! Money that moves between accounts in two tables, with a ledger in a third: whoever looks sees
 //! the same sum, and balances that are what the ledger says.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use thalweg_txn::Put;
 use thalweg_types::TableId;
@@ -17,21 +17,21 @@ const ACCOUNTS: i64 = 6;
 const BALANCE: i64 = 100;
 const LEDGER: TableId = TABLES[2];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer {
     from: i64,
     to: i64,
     amount: i64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub enum Action {
     Transfer(i64, Transfer),
     Look,
 }
 
 /// What a look at all accounts and the ledger shows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Books {
     balances: Vec<i64>,
     ledger: BTreeMap<i64, Transfer>,
@@ -87,6 +87,13 @@ impl Books {
         }
     }
 
+    fn seen_by(look: &Operation<Action, Books>) -> Option<&Books> {
+        match look.action {
+            Action::Look => look.result(),
+            Action::Transfer(..) => None,
+        }
+    }
+
     /// The balances are what the ledger made of them.
     fn check(&self) -> Result<(), String> {
         let sum: i64 = self.balances.iter().sum();
@@ -118,13 +125,8 @@ fn check(history: &History) -> Result<(), String> {
             }
         }
     }
-    let looks = || {
-        let books = |look: &Operation<Action, Books>| match (&look.action, &look.outcome) {
-            (Action::Look, Outcome::Done(books)) => Some((look.clone(), books.clone())),
-            _ => None,
-        };
-        history.iter().filter_map(books)
-    };
+    let books = |look| Some((look, Books::seen_by(look)?));
+    let looks = || history.iter().filter_map(books);
     for (look, books) in looks() {
         books.check()?;
         for (number, entry) in &books.ledger {
@@ -137,10 +139,9 @@ fn check(history: &History) -> Result<(), String> {
         }
     }
     for (look, books) in looks() {
-        let seen: BTreeSet<i64> = books.ledger.keys().copied().collect();
         let before = known.iter().filter(|(_, since)| **since < look.invoked);
         for (number, since) in before {
-            if !seen.contains(number) {
+            if !books.ledger.contains_key(number) {
                 let when = (look.invoked, look.completed);
                 return Err(format!("transfer {number} is known since {since}, gone in {when:?}"));
             }
@@ -152,13 +153,15 @@ fn check(history: &History) -> Result<(), String> {
 struct Work {
     client: Client,
     notes: Notes<Action, Books>,
+    /// A snapshot that it keeps for a while, and what that showed at first.
+    held: Option<(View, Books)>,
     doubts: u32,
 }
 
 impl Work {
     fn new(client: Client) -> Work {
         let notes = Notes::new(client.number, &client.moments);
-        Work { client, notes, doubts: 0 }
+        Work { client, notes, held: None, doubts: 0 }
     }
 
     fn run(mut self, operations: usize) -> Notes<Action, Books> {
@@ -166,7 +169,7 @@ impl Work {
             self.client.pause();
             let begun = self.notes.begin();
             if self.client.random.below(3) == 0 {
-                let books = Books::of(&self.client.view());
+                let books = self.look();
                 self.notes.end(begun, [(Action::Look, Outcome::Done(books))]);
                 continue;
             }
@@ -190,6 +193,19 @@ impl Work {
             }
         }
         self.notes
+    }
+
+    /// Looks at the books, and now and then once more at those of a snapshot from before.
+    fn look(&mut self) -> Books {
+        if let Some((view, before)) = &self.held {
+            assert_eq!(Books::of(view), *before, "a snapshot changed");
+        }
+        let view = self.client.view();
+        let books = Books::of(&view);
+        if self.client.random.below(4) == 0 {
+            self.held = Some((view, books.clone()));
+        }
+        books
     }
 
     fn transfer(&self) -> (i64, Transfer) {

@@ -1,6 +1,6 @@
 //! Single keys that are created, updated, upserted, removed and looked up, in groups in which each
-//! row is written by itself; and replaced where their version is the expected one. The history of
-//! each key is to be linearizable.
+//! row is written by itself; replaced where their version is the expected one; and removed or
+//! replaced together by truncating their table and loading it anew. The history of each key is to be linearizable.
 
 use std::collections::BTreeMap;
 
@@ -22,18 +22,20 @@ type Place = (TableId, i64);
 /// A value that was written, and by which it is known who wrote it.
 type Value = u64;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub enum Change {
     Read,
     Create(Value),
     Update(Value),
     Upsert(Value),
     Remove,
+    /// Puts or removes whatever is there.
+    Set(Option<Value>),
     /// Puts or removes if this is what is there.
     Replace(Option<Value>, Option<Value>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tells {
     /// What was there.
     Found(Option<Value>),
@@ -53,11 +55,7 @@ impl Model for Register {
         None
     }
 
-    fn step(
-        state: &Option<Value>,
-        action: &Change,
-        told: Option<&Tells>,
-    ) -> Option<Option<Value>> {
+    fn step(state: &Option<Value>, action: &Change, told: Option<&Tells>) -> Option<Option<Value>> {
         let next = match *action {
             Change::Read => {
                 return told.is_none_or(|told| *told == Tells::Found(*state)).then_some(*state);
@@ -66,6 +64,7 @@ impl Model for Register {
             Change::Update(value) => state.is_some().then_some(Some(value)),
             Change::Upsert(value) => Some(Some(value)),
             Change::Remove => state.is_some().then_some(None),
+            Change::Set(value) => Some(value),
             Change::Replace(from, to) => (*state == from).then_some(to),
         };
         let tells = Tells::Applied(next.is_some());
@@ -97,7 +96,10 @@ pub fn play(world: &mut World) -> Result<Told, String> {
     let mut last = Notes::new(plan.clients, world.moments());
     let (begun, view) = (last.begin(), world.view());
     let places = TABLES.iter().flat_map(|table| (0..KEYS_EACH as i64).map(|key| (*table, key)));
-    last.end(begun, places.map(|place| ((place, Change::Read), found(view.find(place.0, place.1)))));
+    last.end(
+        begun,
+        places.map(|place| ((place, Change::Read), found(view.find(place.0, place.1)))),
+    );
     history.extend(last.close(begun));
     let told = Told::of(&history);
     let mut keys: BTreeMap<Place, Vec<Operation<Change, Tells>>> = BTreeMap::new();
@@ -130,9 +132,10 @@ impl Work {
     fn run(mut self, operations: usize) -> Notes<Action, Tells> {
         for _ in 0..operations {
             self.client.pause();
-            match self.client.random.below(10) {
-                0..3 => self.look(),
-                3..5 => self.replace_in_session(),
+            match self.client.random.below(40) {
+                0..12 => self.look(),
+                12..20 => self.replace_in_session(),
+                20..22 => self.load(),
                 _ => self.write(),
             }
             if self.doubts >= DOUBTS_MAX {
@@ -203,6 +206,31 @@ impl Work {
         let expected = matches!(change, Change::Replace(..)).then_some(version);
         let put = put.map(|put| (put, value.to_string()));
         (change, RowChange { table: place.0, key: place.1, put, expected })
+    }
+
+    /// Truncates a table, and perhaps fills it with rows that come as a whole chunk: what they
+    /// replace compaction has to look at.
+    fn load(&mut self) {
+        let (table, _) = self.place();
+        let begun = self.notes.begin();
+        let mut session = self.client.begin();
+        session.truncate(table);
+        let keys = 0..KEYS_EACH as i64;
+        let mut values: Vec<Option<Value>> = vec![None; KEYS_EACH as usize];
+        if self.client.random.below(4) > 0 {
+            values.fill_with(|| Some(self.client.moments.next()));
+            let row = |(key, value): (i64, &Option<Value>)| Some((key, (*value)?.to_string()));
+            let rows: Vec<(i64, String)> = keys.clone().zip(&values).filter_map(row).collect();
+            session.load(table, &rows);
+        }
+        let outcome = match session.commit() {
+            Ok(()) => Some(Outcome::Done(Tells::Applied(true))),
+            Err(Failure::Refused(_)) => None,
+            Err(Failure::InDoubt) => Some(Outcome::InDoubt),
+        };
+        self.doubts += u32::from(outcome == Some(Outcome::InDoubt));
+        let set = |(key, value)| Some((((table, key), Change::Set(value)), outcome.clone()?));
+        self.notes.end(begun, keys.zip(values).filter_map(set));
     }
 
     /// What it read is there until it commits, or it does not commit.

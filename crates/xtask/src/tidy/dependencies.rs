@@ -73,6 +73,12 @@ const ARROWS: &[Arrow] = &[
         why: "what travels between nodes is bytes, whatever they mean",
     },
     Arrow {
+        from: "thalweg-sim",
+        never: &["thalweg", "datafusion", "tokio", "tonic"],
+        except: &["thalweg-types", "thalweg-env", "thalweg-log", "thalweg-store", "thalweg-txn"],
+        why: "what it simulates has no sockets and knows no SQL",
+    },
+    Arrow {
         from: "thalweg-query",
         never: &["tonic"],
         except: &[],
@@ -81,7 +87,8 @@ const ARROWS: &[Arrow] = &[
 ];
 
 /// Who alone may depend on a crate.
-const USED_BY: &[(&str, &[&str])] = &[("thalweg-bench", &["thalweg"]), ("xtask", &[])];
+const USED_BY: &[(&str, &[&str])] =
+    &[("thalweg-bench", &["thalweg"]), ("thalweg-sim", &[]), ("xtask", &[])];
 
 /// Of these the lock file names one version: two would not understand each other's types.
 const ONE_VERSION: &[&str] =
