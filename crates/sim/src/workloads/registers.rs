@@ -1,6 +1,7 @@
 //! Single keys that are created, updated, upserted, removed and looked up, in groups in which each
 //! row is written by itself; replaced where their version is the expected one; and removed or
-//! replaced together by truncating their table and loading it anew. The history of each key is to be linearizable.
+//! replaced together by truncating their table and loading it anew. The history of each key is to
+//! be linearizable.
 
 use std::collections::BTreeMap;
 
