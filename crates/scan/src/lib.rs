@@ -24,7 +24,7 @@ mod scheduler;
 mod simd;
 
 pub use aggregate::{
-    Aggregation, Comparison, Finished, Key, KeyValue, Lane, Measure, Number, Operator, Partial,
-    Predicate, ReadStatistics, TextTest, Width,
+    Aggregation, BitOperator, Comparison, Finished, Key, KeyValue, Lane, Measure, Number, Operator,
+    Partial, Pattern, Predicate, ReadStatistics, Spread, TextTest, Width,
 };
 pub use scheduler::{LocalScheduler, Mode, Round, Shape};

@@ -29,9 +29,11 @@ pub(super) fn keep(
     Ok(chunks.into_iter().zip(kept).filter_map(|(chunk, keep)| keep.then_some(chunk)).collect())
 }
 
-struct Zones<'a> {
-    chunks: &'a [ChunkView],
-    schema: &'a SchemaRef,
+/// What chunks know of their columns.
+pub(super) struct Zones<'a> {
+    pub(super) chunks: &'a [ChunkView],
+    /// All columns of the table.
+    pub(super) schema: &'a SchemaRef,
 }
 
 impl Zones<'_> {

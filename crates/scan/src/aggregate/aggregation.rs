@@ -8,7 +8,7 @@ use thalweg_store::ChunkView;
 use super::keys::{Kind, Layout, WORDS_MAX};
 use super::number::{Lane, Number};
 use super::predicate::Predicate;
-use super::states::{Seen, State, StateKind};
+use super::states::{BitOperator, Seen, Spread, State, StateKind};
 
 /// One column of what rows are grouped by.
 #[derive(Clone, Debug)]
@@ -52,6 +52,30 @@ pub enum Measure {
         column: usize,
         greatest: bool,
     },
+    /// How many different values a whole number or a float has.
+    CountDistinct {
+        lane: Lane,
+        number: Number,
+    },
+    /// How many different values a text has.
+    TextCountDistinct {
+        column: usize,
+    },
+    /// How far floats lie apart.
+    Spread {
+        number: Number,
+        spread: Spread,
+    },
+    /// Whole numbers combined bit by bit.
+    Bits {
+        number: Number,
+        operator: BitOperator,
+    },
+    /// Of the rows in which a predicate is true alone. The measure in it is not such a one itself.
+    Filtered {
+        filter: Predicate,
+        measure: Box<Measure>,
+    },
 }
 
 /// What measures are given.
@@ -62,6 +86,13 @@ pub(crate) enum Input {
     Nulls(usize),
 }
 
+/// An input, and the filter of those rows that it is needed of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Given {
+    pub input: Input,
+    pub filter: Option<usize>,
+}
+
 impl Measure {
     fn input(&self) -> Option<Input> {
         Some(match self {
@@ -69,13 +100,31 @@ impl Measure {
             Measure::Count { column } => Input::Nulls(*column),
             Measure::CountNumber { lane, number }
             | Measure::Sum { lane, number }
+            | Measure::CountDistinct { lane, number }
             | Measure::Extreme { lane, number, .. } => Input::Number(*lane, number.clone()),
-            Measure::TextExtreme { column, .. } => Input::Text(*column),
+            Measure::Spread { number, .. } => Input::Number(Lane::Float, number.clone()),
+            Measure::Bits { number, .. } => Input::Number(Lane::Int, number.clone()),
+            Measure::TextExtreme { column, .. } | Measure::TextCountDistinct { column } => {
+                Input::Text(*column)
+            }
+            Measure::Filtered { measure, .. } => return measure.input(),
         })
+    }
+
+    fn filter(&self) -> Option<&Predicate> {
+        match self {
+            Measure::Filtered { filter, .. } => Some(filter),
+            _ => None,
+        }
     }
 
     fn kind(&self) -> StateKind {
         match self {
+            Measure::CountDistinct { .. } => StateKind::Distinct { texts: false },
+            Measure::TextCountDistinct { .. } => StateKind::Distinct { texts: true },
+            Measure::Spread { spread, .. } => StateKind::Spread(*spread),
+            Measure::Bits { operator, .. } => StateKind::Bits(*operator),
+            Measure::Filtered { measure, .. } => measure.kind(),
             Measure::Rows | Measure::Count { .. } | Measure::CountNumber { .. } => StateKind::Count,
             Measure::Sum { lane, .. } => StateKind::Sum(*lane),
             Measure::Extreme { lane, greatest, .. } => {
@@ -98,9 +147,21 @@ pub struct Aggregation {
     pub(crate) kinds: Vec<Kind>,
     pub(crate) measures: Vec<Measure>,
     /// Each thing that some measure is given, once.
-    pub(crate) inputs: Vec<Input>,
+    pub(crate) inputs: Vec<Given>,
     /// For each measure, the place of its input.
     pub(crate) input_of: Vec<Option<usize>>,
+    /// Each filter that some measure has of its own, once.
+    pub(crate) filters: Vec<Predicate>,
+    /// For each measure, the place of its filter.
+    pub(crate) filter_of: Vec<Option<usize>>,
+}
+
+/// The place of an element in a list, where it is put if it is not there yet.
+fn place_in<T: PartialEq>(list: &mut Vec<T>, element: T) -> usize {
+    list.iter().position(|known| *known == element).unwrap_or_else(|| {
+        list.push(element);
+        list.len() - 1
+    })
 }
 
 impl Aggregation {
@@ -119,17 +180,25 @@ impl Aggregation {
         if Layout::new(&kinds).words > WORDS_MAX {
             return None;
         }
-        let mut inputs: Vec<Input> = Vec::new();
-        let input_of = measures.iter().map(|measure| {
-            let input = measure.input()?;
-            let known = inputs.iter().position(|known| *known == input);
-            Some(known.unwrap_or_else(|| {
-                inputs.push(input);
-                inputs.len() - 1
-            }))
-        });
-        let input_of = input_of.collect();
-        Some(Aggregation { columns, filter, keys, kinds, measures, inputs, input_of })
+        let (mut inputs, mut filters) = (Vec::new(), Vec::new());
+        let (mut input_of, mut filter_of) = (Vec::new(), Vec::new());
+        for measure in &measures {
+            let filter = measure.filter().map(|filter| place_in(&mut filters, filter.clone()));
+            let given = measure.input().map(|input| Given { input, filter });
+            input_of.push(given.map(|given| place_in(&mut inputs, given)));
+            filter_of.push(filter);
+        }
+        Some(Aggregation {
+            columns,
+            filter,
+            keys,
+            kinds,
+            measures,
+            inputs,
+            input_of,
+            filters,
+            filter_of,
+        })
     }
 
     /// Whether a chunk may hold rows that pass the filter, by what the chunk says of itself.
@@ -151,10 +220,15 @@ impl Aggregation {
         Arc::new(Schema::new(fields))
     }
 
-    /// States without groups. Only without keys there may be a group that has no rows.
+    /// States without groups. Only without keys, or with a filter of its own, a measure may have a
+    /// group of no rows.
     pub(crate) fn states(&self) -> Vec<State> {
-        let seen = || if self.keys.is_empty() { Seen::none() } else { Seen::by_rows() };
-        self.measures.iter().map(|measure| State::new(measure.kind(), seen())).collect()
+        let states = self.measures.iter().map(|measure| {
+            let all_have_rows = !self.keys.is_empty() && measure.filter().is_none();
+            let seen = if all_have_rows { Seen::by_rows() } else { Seen::none() };
+            State::new(measure.kind(), seen)
+        });
+        states.collect()
     }
 
     pub(crate) fn kind_of(&self, measure: usize) -> StateKind {

@@ -5,20 +5,27 @@
 //! are of, [`number`] computes what is aggregated, and [`states`] keep it.
 
 mod aggregation;
+mod arithmetic;
 mod emit;
+mod evaluate;
 mod floats;
 mod kernels;
 mod keys;
 mod number;
 mod partial;
+mod pattern;
 mod predicate;
 mod source;
 mod states;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod vector;
 
 pub use aggregation::{Aggregation, Key, KeyValue, Measure};
 pub use number::{Lane, Number, Operator, Width};
 pub use partial::{Finished, Partial, ReadStatistics};
-pub use predicate::{Comparison, Predicate, TextTest};
+pub use pattern::Pattern;
+pub use predicate::{Comparison, Predicate};
+pub use states::{BitOperator, Spread};
+pub use texts::TextTest;

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use arrow::buffer::NullBuffer;
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_types::Result;
 
+use super::arithmetic::{buckets, decimals, floats, integers, narrowed, real, rounded};
 use super::source::{Data, Source};
 use super::vector::{Mask, Values, Vector};
-use crate::simd::widest;
 
 /// In what form numbers are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum Operator {
     Add,
     Subtract,
     Multiply,
+    /// Of whole numbers towards zero; not of decimals.
+    Divide,
 }
 
 /// The type of whole numbers that a result must fit into.
@@ -36,7 +38,7 @@ pub enum Width {
 }
 
 impl Width {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Width::Int2 => "smallint",
             Width::Int4 => "integer",
@@ -46,7 +48,7 @@ impl Width {
 
     /// Not zero in its sign bit where a number does not fit.
     #[inline(always)]
-    fn excess(self, value: i64) -> i64 {
+    pub(crate) fn excess(self, value: i64) -> i64 {
         let fitting = match self {
             Width::Int2 => i64::from(value as i16),
             Width::Int4 => i64::from(value as i32),
@@ -89,6 +91,30 @@ pub enum Number {
         operand: Box<Number>,
         units: i128,
     },
+    /// A whole number as one of another type, refused (22003) where it does not fit.
+    Narrowed {
+        operand: Box<Number>,
+        width: Width,
+    },
+    /// A float rounded to the next whole number, to the even one of two that are as near.
+    IntOfFloat {
+        operand: Box<Number>,
+        width: Width,
+    },
+    /// A float as `real` has it.
+    Real(Box<Number>),
+    /// A decimal of so many units.
+    FloatOfDecimal {
+        operand: Box<Number>,
+        units: i128,
+    },
+    /// The start of the part of a line that a whole number lies in; parts are of `unit`, which is
+    /// above zero, and one of them starts at `origin`. Of a time, the second, hour or day.
+    Bucket {
+        operand: Box<Number>,
+        unit: i64,
+        origin: i64,
+    },
 }
 
 /// Some rows of a chunk, of which those in the mask are wanted.
@@ -108,10 +134,6 @@ impl Block<'_> {
     }
 }
 
-fn union(left: Option<&NullBuffer>, right: Option<&NullBuffer>) -> Option<NullBuffer> {
-    NullBuffer::union(left, right)
-}
-
 impl Number {
     /// Whether some column that is read is of a kind.
     pub(crate) fn any_column(&self, is: &mut impl FnMut(usize) -> bool) -> bool {
@@ -124,8 +146,13 @@ impl Number {
                 operands.0.any_column(is) || operands.1.any_column(is)
             }
             Number::FloatOfInt(operand)
+            | Number::Real(operand)
             | Number::DecimalOfInt { operand, .. }
-            | Number::Rescaled { operand, .. } => operand.any_column(is),
+            | Number::Rescaled { operand, .. }
+            | Number::Narrowed { operand, .. }
+            | Number::IntOfFloat { operand, .. }
+            | Number::FloatOfDecimal { operand, .. }
+            | Number::Bucket { operand, .. } => operand.any_column(is),
         }
     }
 
@@ -142,6 +169,15 @@ impl Number {
                 let left = operands.0.ints(block, wanted)?;
                 let right = operands.1.ints(block, wanted)?;
                 integers(*operator, *width, &left, &right, wanted)
+            }
+            Number::Narrowed { operand, width } => {
+                narrowed(operand.ints(block, wanted)?, *width, wanted)
+            }
+            Number::IntOfFloat { operand, width } => {
+                rounded(&operand.floats(block, wanted)?, *width, wanted)
+            }
+            Number::Bucket { operand, unit, origin } => {
+                buckets(&operand.ints(block, wanted)?, *unit, *origin, wanted)
             }
             other => unreachable!("{other:?} is no whole number"),
         }
@@ -171,12 +207,12 @@ impl Number {
             Number::Floats { operator, operands } => {
                 let left = operands.0.floats(block, wanted)?;
                 let right = operands.1.floats(block, wanted)?;
-                let values = widest(|| match operator {
-                    Operator::Add => left.values.zip(&right.values, |a, b| a + b),
-                    Operator::Subtract => left.values.zip(&right.values, |a, b| a - b),
-                    Operator::Multiply => left.values.zip(&right.values, |a, b| a * b),
-                });
-                Ok(Vector { values, nulls: union(left.nulls.as_ref(), right.nulls.as_ref()) })
+                floats(*operator, &left, &right, wanted)
+            }
+            Number::Real(operand) => real(&operand.floats(block, wanted)?, wanted),
+            Number::FloatOfDecimal { operand, units } => {
+                let units = *units as f64;
+                Ok(operand.decimals(block, wanted)?.map(|value| value as f64 / units))
             }
             other => unreachable!("{other:?} is no floating point number"),
         }
@@ -230,112 +266,4 @@ fn int_column<'a>(block: &Block<'a>, column: usize) -> Vector<'a, i64> {
         _ => unreachable!("the column holds whole numbers"),
     };
     Vector { values, nulls: block.nulls(column) }
-}
-
-/// Computes every row, then asks once whether any did not fit.
-fn integers(
-    operator: Operator,
-    width: Width,
-    left: &Vector<'_, i64>,
-    right: &Vector<'_, i64>,
-    wanted: Option<&Mask>,
-) -> Result<Vector<'static, i64>> {
-    let one = |a: i64, b: i64| -> (i64, i64) {
-        let (value, overflow) = match operator {
-            Operator::Add => {
-                let sum = a.wrapping_add(b);
-                (sum, (a ^ sum) & (b ^ sum))
-            }
-            Operator::Subtract => {
-                let difference = a.wrapping_sub(b);
-                (difference, (a ^ b) & (a ^ difference))
-            }
-            Operator::Multiply => {
-                let product = i128::from(a) * i128::from(b);
-                (product as i64, -i64::from(i128::from(product as i64) != product))
-            }
-        };
-        (value, overflow | width.excess(value))
-    };
-    let mut witness = 0;
-    let values = widest(|| {
-        left.values.zip(&right.values, |a, b| {
-            let (value, overflow) = one(a, b);
-            witness |= overflow;
-            value
-        })
-    });
-    let nulls = union(left.nulls.as_ref(), right.nulls.as_ref());
-    let computed = Vector { values, nulls };
-    let fails = |row| one(left.values.get(row), right.values.get(row)).1 < 0;
-    if witness < 0 && any_wanted(&computed, wanted, fails) {
-        let told = format!("{} out of range", width.name());
-        return Err(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told));
-    }
-    Ok(computed)
-}
-
-fn decimals(
-    operator: Operator,
-    left: &Vector<'_, i128>,
-    right: &Vector<'_, i128>,
-    wanted: Option<&Mask>,
-) -> Result<Vector<'static, i128>> {
-    let nulls = union(left.nulls.as_ref(), right.nulls.as_ref());
-    if is_narrow(&left.values) && is_narrow(&right.values) {
-        let narrow = |value: i128| i128::from(value as i64);
-        let values = widest(|| match operator {
-            Operator::Add => left.values.zip(&right.values, |a, b| narrow(a) + narrow(b)),
-            Operator::Subtract => left.values.zip(&right.values, |a, b| narrow(a) - narrow(b)),
-            Operator::Multiply => left.values.zip(&right.values, |a, b| narrow(a) * narrow(b)),
-        });
-        return Ok(Vector { values, nulls });
-    }
-    let one = |a: i128, b: i128| match operator {
-        Operator::Add => a.overflowing_add(b),
-        Operator::Subtract => a.overflowing_sub(b),
-        Operator::Multiply => a.overflowing_mul(b),
-    };
-    let mut overflowed = false;
-    let values = left.values.zip(&right.values, |a, b| {
-        let (value, overflow) = one(a, b);
-        overflowed |= overflow;
-        value
-    });
-    let computed = Vector { values, nulls };
-    let fails = |row| one(left.values.get(row), right.values.get(row)).1;
-    if overflowed && any_wanted(&computed, wanted, fails) {
-        return Err(numeric_overflow());
-    }
-    Ok(computed)
-}
-
-pub(crate) fn numeric_overflow() -> Error {
-    Error::new(SqlState::NUMERIC_OUT_OF_RANGE, "value overflows numeric format")
-}
-
-/// Whether all decimals fit into 64 bits, so that no result can leave 128.
-fn is_narrow(values: &Values<'_, i128>) -> bool {
-    let excess = |value: i128| value ^ i128::from(value as i64);
-    match values {
-        Values::Constant(value) => excess(*value) == 0,
-        values => {
-            widest(|| values.slice(0).iter().fold(0, |found, value| found | excess(*value)) == 0)
-        }
-    }
-}
-
-fn any_wanted<T: Copy>(
-    computed: &Vector<'_, T>,
-    wanted: Option<&Mask>,
-    fails: impl Fn(usize) -> bool,
-) -> bool {
-    let rows = match &computed.values {
-        Values::Slice(values) => values.len(),
-        Values::Owned(values) => values.len(),
-        Values::Constant(_) => 1,
-    };
-    (0..rows).any(|row| {
-        wanted.is_none_or(|wanted| wanted.is_wanted(row)) && !computed.is_null(row) && fails(row)
-    })
 }

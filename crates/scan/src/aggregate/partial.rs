@@ -11,15 +11,12 @@ use thalweg_store::ChunkView;
 use thalweg_types::{Error, Result};
 
 use super::aggregation::{Aggregation, Input, KeyValue, Measure};
-use super::kernels::{are_small, is_small};
+use super::evaluate::{Evaluated, Wanted, key_values};
 use super::keys::{Direct, Groups, Ids, KeyValues};
-use super::number::{Block, Lane, Number};
+use super::number::Block;
 use super::source::{Column, Source};
-use super::states::{Argument, Seen, State, count};
-use super::vector::{BLOCK_ROWS, Mask, Rows, Values};
-
-/// One in so many rows are few.
-const FEW: usize = 8;
+use super::states::{Seen, State, count};
+use super::vector::{BLOCK_ROWS, Rows};
 
 /// What a question cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,24 +42,6 @@ pub struct Partial {
     groups: Groups,
     states: Vec<State>,
     statistics: ReadStatistics,
-}
-
-/// The wanted rows of one block.
-enum Wanted {
-    None,
-    All,
-    Some { mask: Mask, count: usize },
-}
-
-impl Wanted {
-    /// The places of the wanted rows, if they are so few that looking at the others too would cost
-    /// more.
-    fn few_places(&self) -> Option<Vec<u16>> {
-        match self {
-            Wanted::Some { mask, count } if *count < mask.0.len() / FEW => Some(mask.places()),
-            _ => None,
-        }
-    }
 }
 
 impl Partial {
@@ -132,22 +111,24 @@ impl Partial {
         let mut states = local_states(aggregation, source, groups);
         for start in (0..source.rows).step_by(BLOCK_ROWS) {
             let block = Block { source, start, length: BLOCK_ROWS.min(source.rows - start) };
-            let wanted = wanted(aggregation, &block, live)?;
+            let wanted = Wanted::of(aggregation, &block, live)?;
             let mask = match &wanted {
                 Wanted::None => continue,
                 Wanted::All => None,
                 Wanted::Some { mask, .. } => Some(mask),
             };
-            let arguments = arguments(aggregation, &block, mask, true)?;
+            let given = Evaluated::of(aggregation, &block, mask, true)?;
             let places = wanted.few_places();
             let (ids, rows) = match &places {
                 Some(places) => (direct.ids(start, block.length, None), Rows::Some(places)),
                 None => (direct.ids(start, block.length, mask), Rows::All(block.length)),
             };
             count(&mut rows_of, None, ids, rows);
-            for (state, input) in states.iter_mut().zip(&aggregation.input_of) {
-                if let Some(input) = input {
-                    state.update(&arguments[*input], ids, rows);
+            for (measure, state) in states.iter_mut().enumerate() {
+                // Plain rows are counted above.
+                if aggregation.measures[measure] != Measure::Rows {
+                    let (argument, rows) = given.of_measure(aggregation, measure, rows);
+                    state.update(argument, ids, rows);
                 }
             }
         }
@@ -180,7 +161,7 @@ impl Partial {
         let mut ids = vec![0; BLOCK_ROWS];
         for start in (0..source.rows).step_by(BLOCK_ROWS) {
             let block = Block { source, start, length: BLOCK_ROWS.min(source.rows - start) };
-            let wanted = wanted(aggregation, &block, live)?;
+            let wanted = Wanted::of(aggregation, &block, live)?;
             let (mask, places) = match &wanted {
                 Wanted::None => continue,
                 Wanted::All => (None, None),
@@ -188,14 +169,11 @@ impl Partial {
             };
             let rows = places.as_deref().map_or(Rows::All(block.length), Rows::Some);
             let keys = key_values(aggregation, &block, mask)?;
-            let arguments = arguments(aggregation, &block, mask, false)?;
+            let given = Evaluated::of(aggregation, &block, mask, false)?;
             self.groups.find(&keys, rows, &mut ids[..block.length]);
             self.grow();
-            for (state, input) in self.states.iter_mut().zip(&aggregation.input_of) {
-                let argument = match input {
-                    Some(input) => &arguments[*input],
-                    None => &Argument::Nulls(None),
-                };
+            for (measure, state) in self.states.iter_mut().enumerate() {
+                let (argument, rows) = given.of_measure(aggregation, measure, rows);
                 state.update(argument, Ids::Words(&ids), rows);
             }
         }
@@ -294,9 +272,10 @@ impl Finished {
 /// States for the groups of one chunk. Of groups without rows nothing is taken over.
 fn local_states(aggregation: &Aggregation, source: &Source, groups: usize) -> Vec<State> {
     let states = (0..aggregation.measures.len()).map(|measure| {
-        let input = aggregation.input_of[measure].map(|input| &aggregation.inputs[input]);
+        let input = aggregation.input_of[measure].map(|input| &aggregation.inputs[input].input);
         let with_nulls = input.is_some_and(|input| reads_nulls(input, source));
-        let seen = if with_nulls { Seen::none() } else { Seen::by_rows() };
+        let all_have_values = !with_nulls && aggregation.filter_of[measure].is_none();
+        let seen = if all_have_values { Seen::by_rows() } else { Seen::none() };
         let mut state = State::new(aggregation.kind_of(measure), seen);
         state.grow(groups);
         state
@@ -321,82 +300,6 @@ fn plan_direct<'a>(aggregation: &Aggregation, source: &'a Source) -> Option<Dire
         KeyValue::Int(_) => None,
     });
     Direct::plan(&keys.collect::<Option<Vec<_>>>()?, source.rows)
-}
-
-fn wanted(
-    aggregation: &Aggregation,
-    block: &Block<'_>,
-    live: Option<&BooleanBuffer>,
-) -> Result<Wanted> {
-    if live.is_none() && aggregation.filter.is_none() {
-        return Ok(Wanted::All);
-    }
-    let mut mask = match live {
-        Some(live) => Mask(live.slice(block.start, block.length).iter().map(u8::from).collect()),
-        None => Mask::all(block.length),
-    };
-    if let Some(filter) = &aggregation.filter {
-        filter.narrow(block, &mut mask)?;
-    }
-    Ok(match mask.count() {
-        0 => Wanted::None,
-        rows if rows == block.length => Wanted::All,
-        count => Wanted::Some { mask, count },
-    })
-}
-
-fn key_values<'a>(
-    aggregation: &Aggregation,
-    block: &Block<'a>,
-    mask: Option<&Mask>,
-) -> Result<Vec<KeyValues<'a>>> {
-    let keys = aggregation.keys.iter().map(|key| match &key.value {
-        KeyValue::Column(column) => {
-            Ok(KeyValues::Stored { column: &block.source.columns[*column], start: block.start })
-        }
-        KeyValue::Int(number) => Ok(KeyValues::Computed(number.ints(block, mask)?)),
-    });
-    keys.collect()
-}
-
-/// Computes what the measures are given. `in_chunk`: for groups of this chunk alone.
-fn arguments<'a>(
-    aggregation: &Aggregation,
-    block: &Block<'a>,
-    mask: Option<&Mask>,
-    in_chunk: bool,
-) -> Result<Vec<Argument<'a>>> {
-    let arguments = aggregation.inputs.iter().map(|input| match input {
-        Input::Number(Lane::Int, number) => {
-            let vector = number.ints(block, mask)?;
-            let small = in_chunk && are_values_small(number, block, &vector.values);
-            Ok(Argument::Ints { vector, small })
-        }
-        Input::Number(Lane::Float, number) => Ok(Argument::Floats(number.floats(block, mask)?)),
-        Input::Number(Lane::Decimal, number) => {
-            Ok(Argument::Decimals(number.decimals(block, mask)?))
-        }
-        Input::Text(column) => {
-            let nulls = block.nulls(*column);
-            let column = &block.source.columns[*column];
-            Ok(Argument::Texts { column, start: block.start, nulls })
-        }
-        Input::Nulls(column) => Ok(Argument::Nulls(block.nulls(*column))),
-    });
-    arguments.collect()
-}
-
-fn are_values_small(number: &Number, block: &Block<'_>, values: &Values<'_, i64>) -> bool {
-    if let Number::Column(column) = number
-        && let Some((least, greatest)) = block.source.columns[*column].range
-    {
-        return is_small(least) && is_small(greatest);
-    }
-    match values {
-        Values::Slice(values) => are_small(values),
-        Values::Owned(values) => are_small(values),
-        Values::Constant(value) => is_small(*value),
-    }
 }
 
 /// The groups in the order of their partitions, and where each partition ends.

@@ -3,8 +3,6 @@
 //! A predicate is narrowed to the rows for which it is *true*: NULL and false are not told apart.
 //! That is why there is no NOT; who needs one turns the comparisons below it around.
 
-use std::collections::HashSet;
-
 use arrow::array::Array;
 use thalweg_store::ChunkView;
 use thalweg_types::Result;
@@ -12,6 +10,7 @@ use thalweg_types::Result;
 use super::floats::comparable;
 use super::number::{Block, Lane, Number};
 use super::source::{Data, zone_range};
+use super::texts::TextTest;
 use super::vector::{Mask, Values, Vector};
 use crate::simd::widest;
 
@@ -25,7 +24,7 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Predicate {
     And(Vec<Predicate>),
     Or(Vec<Predicate>),
@@ -54,16 +53,9 @@ pub enum Predicate {
     Always(bool),
 }
 
-/// What a text must be. Texts compare by their bytes.
-#[derive(Clone, Debug)]
-pub enum TextTest {
-    Compare(Comparison, String),
-    Among { list: HashSet<String>, inside: bool },
-}
-
 impl Comparison {
     #[inline(always)]
-    fn holds<T: PartialOrd>(self, left: T, right: T) -> bool {
+    pub(crate) fn holds<T: PartialOrd>(self, left: T, right: T) -> bool {
         match self {
             Comparison::Equal => left == right,
             Comparison::NotEqual => left != right,
@@ -100,7 +92,7 @@ impl Comparison {
     }
 
     /// Whether some value between two bounds may compare like this with a constant.
-    fn is_possible<T: PartialOrd>(self, least: T, greatest: T, constant: T) -> bool {
+    pub(crate) fn is_possible<T: PartialOrd>(self, least: T, greatest: T, constant: T) -> bool {
         match self {
             Comparison::Equal => least <= constant && constant <= greatest,
             Comparison::NotEqual => least != constant || greatest != constant,
@@ -108,27 +100,6 @@ impl Comparison {
             Comparison::LessOrEqual => least <= constant,
             Comparison::Greater => greatest > constant,
             Comparison::GreaterOrEqual => greatest >= constant,
-        }
-    }
-}
-
-impl TextTest {
-    fn passes(&self, text: &str) -> bool {
-        match self {
-            TextTest::Compare(comparison, constant) => comparison.holds(text, constant.as_str()),
-            TextTest::Among { list, inside } => list.contains(text) == *inside,
-        }
-    }
-
-    fn is_possible(&self, least: &str, greatest: &str) -> bool {
-        match self {
-            TextTest::Compare(comparison, constant) => {
-                comparison.is_possible(least, greatest, constant.as_str())
-            }
-            TextTest::Among { list, inside: true } => {
-                list.iter().any(|text| least <= text.as_str() && text.as_str() <= greatest)
-            }
-            TextTest::Among { .. } => true,
         }
     }
 }
@@ -159,7 +130,7 @@ impl Predicate {
                 Ok(())
             }
             Predicate::Text { column, test } => {
-                narrow_texts(block, *column, test, mask);
+                test.narrow(block, *column, mask);
                 Ok(())
             }
             Predicate::IsNull { column, null } => {
@@ -304,25 +275,4 @@ fn keep(numbers: &Vector<'_, i64>, mask: &mut Mask, holds: impl Fn(i64) -> bool)
     let values = numbers.values.slice(rows);
     mask.0.iter_mut().zip(values.iter()).for_each(|(kept, value)| *kept &= u8::from(holds(*value)));
     mask.keep_nulls(numbers.nulls.as_ref(), false);
-}
-
-fn narrow_texts(block: &Block<'_>, column: usize, test: &TextTest, mask: &mut Mask) {
-    let places = block.start..block.start + block.length;
-    match &block.source.columns[column].data {
-        Data::Dictionary(dictionary) => {
-            // Each text is looked at once, and not once a row.
-            let passes: Vec<u8> =
-                dictionary.values.iter().flatten().map(|text| test.passes(text).into()).collect();
-            for (kept, row) in mask.0.iter_mut().zip(places) {
-                *kept &= passes[dictionary.codes.get(row)];
-            }
-        }
-        Data::Text(texts) => {
-            for (kept, row) in mask.0.iter_mut().zip(places) {
-                *kept &= u8::from(*kept == 1 && test.passes(texts.value(row)));
-            }
-        }
-        _ => unreachable!("the column holds texts"),
-    }
-    mask.keep_nulls(block.nulls(column).as_ref(), false);
 }

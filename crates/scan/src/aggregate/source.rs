@@ -1,5 +1,8 @@
 //! A chunk's columns, opened for reading: the store's own buffers, told apart by their width.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
@@ -7,6 +10,8 @@ use arrow::datatypes::{
     Int64Type, Time64MicrosecondType, TimestampMicrosecondType,
 };
 use thalweg_store::{ChunkView, Dictionary};
+
+use super::texts::TextTest;
 
 /// The values of one column.
 pub(crate) enum Data {
@@ -35,6 +40,8 @@ pub(crate) struct Column {
 pub(crate) struct Source {
     pub rows: usize,
     pub columns: Vec<Column>,
+    /// Which entries of a dictionary pass a test, by the place of the test in memory.
+    passing: RefCell<Vec<(*const TextTest, Rc<[u8]>)>>,
 }
 
 impl Source {
@@ -50,7 +57,19 @@ impl Source {
                 Column { range: zone_range(chunk, *place), ..Column::of_array(&array) }
             }
         });
-        Source { rows: chunk.rows(), columns: columns.collect() }
+        let passing = RefCell::default();
+        Source { rows: chunk.rows(), columns: columns.collect(), passing }
+    }
+
+    /// What a test of a dictionary's entries comes to, found once for all rows of the chunk.
+    pub fn once(&self, test: &TextTest, find: impl FnOnce() -> Rc<[u8]>) -> Rc<[u8]> {
+        let mut passing = self.passing.borrow_mut();
+        if let Some((_, known)) = passing.iter().find(|(of, _)| std::ptr::eq(*of, test)) {
+            return Rc::clone(known);
+        }
+        let found = find();
+        passing.push((test, Rc::clone(&found)));
+        found
     }
 }
 

@@ -13,4 +13,6 @@ mod table;
 
 pub(crate) use direct::{Direct, Ids};
 pub(crate) use groups::{Groups, KeyValues, WORDS_MAX};
+pub(crate) use hash::mix;
+pub(crate) use interner::Interner;
 pub(crate) use layout::{Kind, Layout};

@@ -4,8 +4,11 @@
 //! can be handed to somebody else who merges them.
 
 mod argument;
+mod bits;
+mod distinct;
 mod extremes;
 mod seen;
+mod spread;
 mod sums;
 
 use std::sync::Arc;
@@ -17,11 +20,16 @@ use thalweg_types::Result;
 
 pub(crate) use argument::Argument;
 use argument::{each, each_valid};
+pub use bits::BitOperator;
+use bits::Bits;
+use distinct::Distinct;
 use extremes::{Extremes, TextExtremes};
 pub(crate) use seen::Seen;
+pub use spread::Spread;
+use spread::Spreads;
 use sums::{DecimalSums, FloatSums, IntSums};
 
-use super::floats::ordered;
+use super::floats::{comparable, ordered};
 use super::kernels::count_by_code;
 use super::keys::Ids;
 use super::number::Lane;
@@ -34,6 +42,9 @@ pub(crate) enum StateKind {
     Sum(Lane),
     Extreme { lane: Lane, greatest: bool },
     TextExtreme { greatest: bool },
+    Distinct { texts: bool },
+    Spread(Spread),
+    Bits(BitOperator),
 }
 
 pub(crate) enum State {
@@ -45,6 +56,9 @@ pub(crate) enum State {
     Extreme(Lane, Extremes<i64>),
     DecimalExtreme(Extremes<i128>),
     TextExtreme(TextExtremes),
+    Distinct(Distinct),
+    Spread(Spreads),
+    Bits(Bits),
 }
 
 impl State {
@@ -61,6 +75,9 @@ impl State {
                 State::Extreme(lane, Extremes::new(greatest, seen))
             }
             StateKind::TextExtreme { greatest } => State::TextExtreme(TextExtremes::new(greatest)),
+            StateKind::Distinct { texts } => State::Distinct(Distinct::new(texts)),
+            StateKind::Spread(spread) => State::Spread(Spreads::new(spread)),
+            StateKind::Bits(operator) => State::Bits(Bits::new(operator, seen)),
         }
     }
 
@@ -74,6 +91,9 @@ impl State {
             State::Extreme(_, state) => state.grow(groups),
             State::DecimalExtreme(state) => state.grow(groups),
             State::TextExtreme(state) => state.grow(groups),
+            State::Distinct(state) => state.grow(groups),
+            State::Spread(state) => state.grow(groups),
+            State::Bits(state) => state.grow(groups),
         }
     }
 
@@ -100,6 +120,17 @@ impl State {
             (State::TextExtreme(state), Argument::Texts { column, start, nulls }) => {
                 state.update((column, *start), nulls.as_ref(), ids, rows);
             }
+            (State::Distinct(state), Argument::Ints { vector, .. }) => {
+                state.update(vector, ids, rows);
+            }
+            (State::Distinct(state), Argument::Floats(vector)) => {
+                state.update(&vector.map(comparable), ids, rows);
+            }
+            (State::Distinct(state), Argument::Texts { column, start, nulls }) => {
+                state.update_texts((column, *start), nulls.as_ref(), ids, rows);
+            }
+            (State::Spread(state), Argument::Floats(vector)) => state.update(vector, ids, rows),
+            (State::Bits(state), Argument::Ints { vector, .. }) => state.update(vector, ids, rows),
             _ => unreachable!("aggregates are given what they are made for"),
         }
     }
@@ -118,6 +149,9 @@ impl State {
             (State::Extreme(_, own), State::Extreme(_, other)) => own.merge(other, pairs),
             (State::DecimalExtreme(own), State::DecimalExtreme(other)) => own.merge(other, pairs),
             (State::TextExtreme(own), State::TextExtreme(other)) => own.merge(other, pairs),
+            (State::Distinct(own), State::Distinct(other)) => own.merge(other, pairs),
+            (State::Spread(own), State::Spread(other)) => own.merge(other, pairs),
+            (State::Bits(own), State::Bits(other)) => own.merge(other, pairs),
             _ => unreachable!("states of one aggregate are of one kind"),
         }
     }
@@ -127,6 +161,8 @@ impl State {
         match self {
             State::IntSum(state) => Ok(state.state()),
             State::FloatSum(state) => Ok(state.state()),
+            State::Distinct(state) => state.state(),
+            State::Spread(state) => Ok(state.state()),
             _ => {
                 let data_type = self.state_type();
                 self.finish(&data_type)
@@ -149,6 +185,9 @@ impl State {
             StateKind::TextExtreme { greatest } => {
                 State::TextExtreme(TextExtremes::of_state(array, greatest))
             }
+            StateKind::Distinct { texts } => State::Distinct(Distinct::of_state(array, texts)),
+            StateKind::Spread(spread) => State::Spread(Spreads::of_state(spread, array)),
+            StateKind::Bits(operator) => State::Bits(Bits::of_state(operator, array)),
         }
     }
 
@@ -167,18 +206,23 @@ impl State {
             State::Extreme(lane, state) => state.finish(*lane, data_type),
             State::DecimalExtreme(state) => state.finish(data_type),
             State::TextExtreme(state) => state.finish(),
+            State::Distinct(state) => state.finish(),
+            State::Spread(state) => state.finish(),
+            State::Bits(state) => state.finish(data_type),
         })
     }
 
     /// The type of the column that says all there is to know.
     pub fn state_type(&self) -> DataType {
         match self {
-            State::Count(_) | State::Extreme(Lane::Int, _) => DataType::Int64,
+            State::Count(_) | State::Extreme(Lane::Int, _) | State::Bits(_) => DataType::Int64,
             State::FloatSum(_) | State::Extreme(..) => DataType::Float64,
             State::IntSum(_) | State::DecimalSum(_) | State::DecimalExtreme(_) => {
                 DataType::Decimal128(38, 0)
             }
             State::TextExtreme(_) => DataType::Utf8View,
+            State::Distinct(state) => state.state_type(),
+            State::Spread(_) => Spreads::state_type(),
         }
     }
 
@@ -191,6 +235,9 @@ impl State {
             State::Extreme(_, state) => state.memory_bytes(),
             State::DecimalExtreme(state) => state.memory_bytes(),
             State::TextExtreme(state) => state.memory_bytes(),
+            State::Distinct(state) => state.memory_bytes(),
+            State::Spread(state) => state.memory_bytes(),
+            State::Bits(state) => state.memory_bytes(),
         }
     }
 }

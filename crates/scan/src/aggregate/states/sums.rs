@@ -10,10 +10,10 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::argument::each_valid;
 use super::{Seen, nulls_of};
+use crate::aggregate::arithmetic::numeric_overflow;
 use crate::aggregate::emit::{decimal_array, int_array};
 use crate::aggregate::kernels::{add_by_code, total};
 use crate::aggregate::keys::Ids;
-use crate::aggregate::number::numeric_overflow;
 use crate::aggregate::vector::{Rows, Values, Vector};
 
 /// The digits that a `numeric` of 128 bits has.

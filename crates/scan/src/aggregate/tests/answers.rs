@@ -9,6 +9,7 @@ use thalweg_types::{Result, SqlState};
 
 use super::model::{self, Answer, Value};
 use super::table::{LARGE, Random, Row, SMALL, TAG, batch, schema, table};
+use crate::aggregate::floats::from_ordered;
 use crate::{
     Aggregation, Comparison, Key, KeyValue, Lane, Measure, Number, Operator, Partial, Predicate,
     Width,
@@ -29,16 +30,34 @@ fn value(array: &ArrayRef, row: usize) -> Value {
     }
 }
 
-fn finished(partial: Partial, keys: &[Key], measures: &[(Measure, DataType)]) -> Result<Answer> {
+fn is_spread(measure: &Measure) -> bool {
+    match measure {
+        Measure::Filtered { measure, .. } => is_spread(measure),
+        measure => matches!(measure, Measure::Spread { .. }),
+    }
+}
+
+fn finished(partial: Partial, keys: &[Key], specified: &[(Measure, DataType)]) -> Result<Answer> {
     let rows = partial.group_count();
     let finished = partial.finish();
     assert_eq!(finished.rows(), rows);
     let keys: Vec<ArrayRef> = (0..keys.len()).map(|place| finished.key(place)).collect();
-    let measures = measures.iter().enumerate();
+    let measures = specified.iter().enumerate();
     let measures = measures.map(|(place, (_, data_type))| finished.measure(place, data_type));
     let measures = measures.collect::<Result<Vec<ArrayRef>>>()?;
     let of = |columns: &[ArrayRef], row| columns.iter().map(|c| value(c, row)).collect();
-    let answer: Answer = (0..rows).map(|row| (of(&keys, row), of(&measures, row))).collect();
+    let found = |row| {
+        let mut values: Vec<Value> = of(&measures, row);
+        for (value, (measure, _)) in values.iter_mut().zip(specified) {
+            if is_spread(measure)
+                && let Value::Float(spread) = *value
+            {
+                *value = model::near(from_ordered(spread));
+            }
+        }
+        values
+    };
+    let answer: Answer = (0..rows).map(|row| (of(&keys, row), found(row))).collect();
     assert_eq!(answer.len(), rows, "each group is there once");
     Ok(answer)
 }
@@ -182,6 +201,53 @@ fn only_wanted_rows_can_leave_their_type() {
     };
     squared(Some(small(46_340)), &state).unwrap();
     assert!(squared(Some(small(46_341)), &state).is_err());
+}
+
+#[test]
+fn a_measure_of_its_own_rows_fails_for_them_alone() {
+    let state = table_of(&[&[row(12, 3), row(5, 0)], &[row(-9, -2)]]);
+    let divided = |filter: Option<Predicate>| {
+        let operands = Box::new((Number::Column(1), Number::Column(0)));
+        let number = Number::Integers { operator: Operator::Divide, width: Width::Int8, operands };
+        let mut measure = Measure::Sum { lane: Lane::Int, number };
+        if let Some(filter) = filter {
+            measure = Measure::Filtered { filter, measure: Box::new(measure) };
+        }
+        let columns = vec![SMALL, LARGE];
+        let aggregation = Aggregation::new(columns, None, Vec::new(), vec![measure]).unwrap();
+        let mut partial = Partial::new(&Arc::new(aggregation));
+        state.chunks().try_for_each(|chunk| partial.add_chunk(&chunk))?;
+        Ok(value(&partial.finish().measure(0, &DataType::Int64)?, 0))
+    };
+    let refused: Result<Value> = divided(None);
+    assert_eq!(refused.unwrap_err().state(), SqlState::DIVISION_BY_ZERO);
+    let operands = Box::new((Number::Column(0), Number::Int(0)));
+    let comparison = Comparison::NotEqual;
+    let not_zero = Predicate::Compare { lane: Lane::Int, comparison, operands };
+    assert_eq!(divided(Some(not_zero)).unwrap(), Value::Int(4 + 4));
+}
+
+#[test]
+fn what_does_not_fit_into_a_type_is_refused() {
+    let state = table_of(&[&[row(40_000, 1), row(i64::MIN, 2)]]);
+    let sum = |number: Number| {
+        let measure = Measure::Sum { lane: Lane::Int, number };
+        let aggregation = Aggregation::new(vec![LARGE], None, Vec::new(), vec![measure]).unwrap();
+        let mut partial = Partial::new(&Arc::new(aggregation));
+        let done = state.chunks().try_for_each(|chunk| partial.add_chunk(&chunk));
+        done.unwrap_err().to_string()
+    };
+    let column = || Box::new(Number::Column(0));
+    let narrowed = Number::Narrowed { operand: column(), width: Width::Int2 };
+    assert_eq!(sum(narrowed), "smallint out of range");
+    let operand = Box::new(Number::FloatOfInt(column()));
+    let rounded = Number::IntOfFloat { operand, width: Width::Int4 };
+    assert_eq!(sum(rounded), "integer out of range");
+    let bucket = Number::Bucket { operand: column(), unit: 1_000, origin: 1 };
+    assert_eq!(sum(bucket), "bigint out of range");
+    let operands = Box::new((Number::Column(0), Number::Int(-1)));
+    let quotient = Number::Integers { operator: Operator::Divide, width: Width::Int8, operands };
+    assert_eq!(sum(quotient), "bigint out of range");
 }
 
 #[test]

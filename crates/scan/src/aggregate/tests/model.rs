@@ -1,13 +1,14 @@
 //! Questions, and their answers found the slow way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::datatypes::DataType;
 
 use super::table::{AMOUNT, FLAG, FLOAT, LARGE, NAME, Random, Row, SMALL, TAG};
-use crate::aggregate::floats::{canonical, comparable};
+use crate::aggregate::floats::{canonical, comparable, from_ordered};
 use crate::{
-    Comparison, Key, KeyValue, Lane, Measure, Number, Operator, Predicate, TextTest, Width,
+    BitOperator, Comparison, Key, KeyValue, Lane, Measure, Number, Operator, Pattern, Predicate,
+    Spread, TextTest, Width,
 };
 
 /// A value that compares as PostgreSQL's do, NULL last.
@@ -38,7 +39,7 @@ pub fn predicate(random: &mut Random, depth: u32) -> Predicate {
         comparison,
         operands: Box::new((left, right)),
     };
-    match random.below(if depth == 0 { 8 } else { 10 }) {
+    match random.below(if depth == 0 { 11 } else { 13 }) {
         0 => numbers(Lane::Int, Number::Column(SMALL), Number::Int(random.below(9) as i64 - 3)),
         1 => numbers(Lane::Int, Number::Int(random.below(900) as i64), Number::Column(LARGE)),
         2 => {
@@ -63,7 +64,24 @@ pub fn predicate(random: &mut Random, depth: u32) -> Predicate {
             let number = Number::Column(SMALL);
             Predicate::Among { number, list: vec![-2, 0, 1, 77], inside: random.one_in(2) }
         }
-        8 => Predicate::And(vec![predicate(random, depth - 1), predicate(random, depth - 1)]),
+        8 => {
+            let pattern =
+                random.pick(&["t%", "%3", "t1%4", "%am%le%9%", "a name%", "%", "t7", "%1%"]);
+            let pattern = Pattern::like(pattern).unwrap();
+            let test = TextTest::Like { pattern, matches: random.one_in(2) };
+            Predicate::Text { column: random.pick(&[TAG, NAME]), test }
+        }
+        9 => {
+            let text = random.pick(&["t0", "t12", "a name of some length 77"]).to_owned();
+            let comparison = random.pick(&[Comparison::Equal, Comparison::NotEqual]);
+            let test = TextTest::Compare(comparison, text);
+            Predicate::Text { column: random.pick(&[TAG, NAME]), test }
+        }
+        10 => match random.one_in(2) {
+            true => numbers(Lane::Int, bucketed(), Number::Int(random.below(9) as i64)),
+            false => numbers(Lane::Float, quotient(), Number::Float(0.75)),
+        },
+        11 => Predicate::And(vec![predicate(random, depth - 1), predicate(random, depth - 1)]),
         _ => Predicate::Or(vec![predicate(random, depth - 1), predicate(random, depth - 1)]),
     }
 }
@@ -74,6 +92,36 @@ fn small_sum() -> Number {
     let tripled = Number::Integers { operator: Operator::Multiply, width: Width::Int8, operands };
     let operands = Box::new((Number::Column(SMALL), tripled));
     Number::Integers { operator: Operator::Add, width: Width::Int8, operands }
+}
+
+/// Sevens of `small`, and what of three is left out.
+fn bucketed() -> Number {
+    let divided = Number::Integers {
+        operator: Operator::Divide,
+        width: Width::Int4,
+        operands: Box::new((Number::Column(SMALL), Number::Int(-2))),
+    };
+    let operand = Box::new(Number::Narrowed { operand: Box::new(divided), width: Width::Int4 });
+    Number::Bucket { operand, unit: 7, origin: 3 }
+}
+
+/// `real(float / amount)`, where an amount that is zero cannot be.
+fn quotient() -> Number {
+    let amount = Number::FloatOfDecimal { operand: Box::new(Number::Column(AMOUNT)), units: 100 };
+    let halves = Number::Floats {
+        operator: Operator::Add,
+        operands: Box::new((amount, Number::Float(0.001))),
+    };
+    let operands = Box::new((Number::Column(FLOAT), halves));
+    Number::Real(Box::new(Number::Floats { operator: Operator::Divide, operands }))
+}
+
+/// `small` by the way of floats.
+fn rounded() -> Number {
+    let operands =
+        Box::new((Number::FloatOfInt(Box::new(Number::Column(SMALL))), Number::Float(4.0)));
+    let operand = Box::new(Number::Floats { operator: Operator::Divide, operands });
+    Number::IntOfFloat { operand, width: Width::Int4 }
 }
 
 /// `amount * (1.00 - amount)` in units of its last digit.
@@ -107,9 +155,36 @@ pub fn measures(random: &mut Random) -> Vec<(Measure, DataType)> {
         all.push((Measure::TextExtreme { column: NAME, greatest }, DataType::Utf8View));
         all.push((Measure::TextExtreme { column: TAG, greatest }, DataType::Utf8View));
     }
-    all.retain(|_| random.one_in(3));
+    let distinct = |lane, number| (Measure::CountDistinct { lane, number }, DataType::Int64);
+    all.push(distinct(Lane::Int, Number::Column(SMALL)));
+    all.push(distinct(Lane::Int, bucketed()));
+    all.push(distinct(Lane::Float, Number::Column(FLOAT)));
+    all.push(distinct(Lane::Float, quotient()));
+    all.push((Measure::TextCountDistinct { column: TAG }, DataType::Int64));
+    all.push((Measure::TextCountDistinct { column: NAME }, DataType::Int64));
+    for spread in SPREADS {
+        all.push((Measure::Spread { number: Number::Column(FLOAT), spread }, DataType::Float64));
+    }
+    for operator in [BitOperator::And, BitOperator::Or, BitOperator::Xor] {
+        all.push((Measure::Bits { number: Number::Column(LARGE), operator }, DataType::Int64));
+    }
+    all.push((sum(Lane::Int, rounded()), DataType::Int64));
+    all.retain(|_| random.one_in(4));
+    for (measure, _) in &mut all {
+        if random.one_in(4) {
+            let filter = predicate(random, 1);
+            *measure = Measure::Filtered { filter, measure: Box::new(measure.clone()) };
+        }
+    }
     all
 }
+
+const SPREADS: [Spread; 4] = [
+    Spread::VarianceOfSample,
+    Spread::VarianceOfPopulation,
+    Spread::DeviationOfSample,
+    Spread::DeviationOfPopulation,
+];
 
 pub fn keys(random: &mut Random) -> Vec<Key> {
     let columns = [
@@ -127,7 +202,8 @@ pub fn keys(random: &mut Random) -> Vec<Key> {
         keys.push(Key { value: KeyValue::Column(column), data_type });
     }
     if random.one_in(5) {
-        keys.push(Key { value: KeyValue::Int(small_sum()), data_type: DataType::Int64 });
+        let number = random.pick(&[small_sum(), bucketed()]);
+        keys.push(Key { value: KeyValue::Int(number), data_type: DataType::Int64 });
     }
     keys
 }
@@ -159,10 +235,57 @@ fn number(row: &Row, number: &Number) -> Value {
                     Operator::Add => left + right,
                     Operator::Subtract => left - right,
                     Operator::Multiply => left * right,
+                    Operator::Divide => left / right,
                 }),
                 _ => Value::Null,
             }
         }
+        Number::Floats { operator, operands } => {
+            match (self::number(row, &operands.0), self::number(row, &operands.1)) {
+                (Value::Float(left), Value::Float(right)) => {
+                    let (left, right) = (from_ordered(left), from_ordered(right));
+                    float(match operator {
+                        Operator::Add => left + right,
+                        Operator::Divide => left / right,
+                        other => unreachable!("{other:?} is not asked for"),
+                    })
+                }
+                _ => Value::Null,
+            }
+        }
+        Number::Narrowed { operand, .. } => self::number(row, operand),
+        Number::Bucket { operand, unit, origin } => match self::number(row, operand) {
+            Value::Int(value) => {
+                let (unit, origin) = (i128::from(*unit), i128::from(*origin));
+                // The start is the greatest one that is not above the value.
+                let starts = (-unit..=unit).map(|more| value + more);
+                let starts = starts.filter(|start| (start - origin) % unit == 0 && *start <= value);
+                starts.max().map_or(Value::Null, Value::Int)
+            }
+            _ => Value::Null,
+        },
+        Number::FloatOfInt(operand) => match self::number(row, operand) {
+            Value::Int(value) => float(value as f64),
+            _ => Value::Null,
+        },
+        Number::FloatOfDecimal { operand, units } => match self::number(row, operand) {
+            Value::Int(value) => float(value as f64 / *units as f64),
+            _ => Value::Null,
+        },
+        Number::Real(operand) => match self::number(row, operand) {
+            Value::Float(value) => float(f64::from(from_ordered(value) as f32)),
+            _ => Value::Null,
+        },
+        Number::IntOfFloat { operand, .. } => match self::number(row, operand) {
+            Value::Float(value) => {
+                let value = from_ordered(value);
+                let (below, above) = (value.floor(), value.ceil());
+                let is_lower = value - below < above - value
+                    || (value - below == above - value && below % 2.0 == 0.0);
+                Value::Int(if is_lower { below } else { above } as i128)
+            }
+            _ => Value::Null,
+        },
         other => unreachable!("{other:?} is not asked for"),
     }
 }
@@ -196,6 +319,9 @@ fn is_true(row: &Row, predicate: &Predicate) -> bool {
             }
             (Value::Text(text), TextTest::Among { list, inside }) => {
                 list.contains(&text) == *inside
+            }
+            (Value::Text(text), TextTest::Like { pattern, matches }) => {
+                pattern.matches(&text) == *matches
             }
             _ => false,
         },
@@ -232,7 +358,64 @@ fn measure(rows: &[&Row], measure: &Measure) -> Value {
         Measure::TextExtreme { column: place, greatest } => {
             extreme(&mut rows.iter().map(|row| column(row, *place)), *greatest)
         }
+        Measure::CountDistinct { number: of, .. } => {
+            count_distinct(rows.iter().map(|row| number(row, of)))
+        }
+        Measure::TextCountDistinct { column: place } => {
+            count_distinct(rows.iter().map(|row| column(row, *place)))
+        }
+        Measure::Spread { number: of, spread: kind } => {
+            let values = rows.iter().filter_map(|row| match number(row, of) {
+                Value::Float(value) => Some(from_ordered(value)),
+                _ => None,
+            });
+            spread(&values.collect::<Vec<f64>>(), *kind)
+        }
+        Measure::Bits { number: of, operator } => {
+            let values = rows.iter().filter_map(|row| match number(row, of) {
+                Value::Int(value) => Some(value as i64),
+                _ => None,
+            });
+            let combined = values.reduce(|left, right| match operator {
+                BitOperator::And => left & right,
+                BitOperator::Or => left | right,
+                BitOperator::Xor => left ^ right,
+            });
+            combined.map_or(Value::Null, |value| Value::Int(value.into()))
+        }
+        Measure::Filtered { filter, measure } => {
+            let rows: Vec<&Row> = rows.iter().copied().filter(|row| is_true(row, filter)).collect();
+            self::measure(&rows, measure)
+        }
     }
+}
+
+fn count_distinct(values: impl Iterator<Item = Value>) -> Value {
+    let known: BTreeSet<Value> = values.filter(|value| *value != Value::Null).collect();
+    Value::Int(known.len() as i128)
+}
+
+/// In two passes.
+fn spread(values: &[f64], spread: Spread) -> Value {
+    let freedom = match spread {
+        Spread::VarianceOfSample | Spread::DeviationOfSample => values.len() as f64 - 1.0,
+        _ => values.len() as f64,
+    };
+    if freedom <= 0.0 {
+        return Value::Null;
+    }
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+    near(match spread {
+        Spread::VarianceOfSample | Spread::VarianceOfPopulation => squares / freedom,
+        _ => (squares / freedom).sqrt(),
+    })
+}
+
+/// A number to about six digits behind the point. What is added keeps the edges between two such
+/// numbers away from those that are likely.
+pub fn near(value: f64) -> Value {
+    if value.is_nan() { float(value) } else { float((value * 1e6 + 0.1234).floor()) }
 }
 
 pub fn answer(

@@ -1,0 +1,273 @@
+//! Arithmetic over the rows of a block.
+//!
+//! Rows that nobody wants are computed like the others, so that loops have no branches, but only
+//! wanted ones can fail.
+
+use arrow::buffer::NullBuffer;
+use thalweg_types::{Error, Result, SqlState};
+
+use super::number::{Operator, Width};
+use super::vector::{Mask, Values, Vector};
+use crate::simd::widest;
+
+fn union<A, B>(left: &Vector<'_, A>, right: &Vector<'_, B>) -> Option<NullBuffer> {
+    NullBuffer::union(left.nulls.as_ref(), right.nulls.as_ref())
+}
+
+fn out_of_range(width: Width) -> Error {
+    let told = format!("{} out of range", width.name());
+    Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told)
+}
+
+/// Computes every row, then asks once whether any did not fit.
+pub(crate) fn integers(
+    operator: Operator,
+    width: Width,
+    left: &Vector<'_, i64>,
+    right: &Vector<'_, i64>,
+    wanted: Option<&Mask>,
+) -> Result<Vector<'static, i64>> {
+    let one = |a: i64, b: i64| -> (i64, i64) {
+        let (value, overflow) = match operator {
+            Operator::Divide => {
+                let (quotient, overflow) = a.overflowing_div(if b == 0 { 1 } else { b });
+                (quotient, -i64::from(overflow))
+            }
+            Operator::Add => {
+                let sum = a.wrapping_add(b);
+                (sum, (a ^ sum) & (b ^ sum))
+            }
+            Operator::Subtract => {
+                let difference = a.wrapping_sub(b);
+                (difference, (a ^ b) & (a ^ difference))
+            }
+            Operator::Multiply => {
+                let product = i128::from(a) * i128::from(b);
+                (product as i64, -i64::from(i128::from(product as i64) != product))
+            }
+        };
+        (value, overflow | width.excess(value))
+    };
+    let nulls = union(left, right);
+    if operator == Operator::Divide {
+        refuse_zero(right, nulls.as_ref(), |divisor| divisor == 0, wanted)?;
+    }
+    let mut witness = 0;
+    let values = widest(|| {
+        left.values.zip(&right.values, |a, b| {
+            let (value, overflow) = one(a, b);
+            witness |= overflow;
+            value
+        })
+    });
+    let computed = Vector { values, nulls };
+    let fails = |row| one(left.values.get(row), right.values.get(row)).1 < 0;
+    if witness < 0 && any_wanted(&computed, wanted, fails) {
+        return Err(out_of_range(width));
+    }
+    Ok(computed)
+}
+
+pub(crate) fn decimals(
+    operator: Operator,
+    left: &Vector<'_, i128>,
+    right: &Vector<'_, i128>,
+    wanted: Option<&Mask>,
+) -> Result<Vector<'static, i128>> {
+    let nulls = union(left, right);
+    if is_narrow(&left.values) && is_narrow(&right.values) {
+        let narrow = |value: i128| i128::from(value as i64);
+        let values = widest(|| match operator {
+            Operator::Add => left.values.zip(&right.values, |a, b| narrow(a) + narrow(b)),
+            Operator::Subtract => left.values.zip(&right.values, |a, b| narrow(a) - narrow(b)),
+            Operator::Multiply => left.values.zip(&right.values, |a, b| narrow(a) * narrow(b)),
+            Operator::Divide => unreachable!("decimals are not divided"),
+        });
+        return Ok(Vector { values, nulls });
+    }
+    let one = |a: i128, b: i128| match operator {
+        Operator::Add => a.overflowing_add(b),
+        Operator::Subtract => a.overflowing_sub(b),
+        Operator::Multiply => a.overflowing_mul(b),
+        Operator::Divide => unreachable!("decimals are not divided"),
+    };
+    let mut overflowed = false;
+    let values = left.values.zip(&right.values, |a, b| {
+        let (value, overflow) = one(a, b);
+        overflowed |= overflow;
+        value
+    });
+    let computed = Vector { values, nulls };
+    let fails = |row| one(left.values.get(row), right.values.get(row)).1;
+    if overflowed && any_wanted(&computed, wanted, fails) {
+        return Err(numeric_overflow());
+    }
+    Ok(computed)
+}
+
+pub(crate) fn numeric_overflow() -> Error {
+    Error::new(SqlState::NUMERIC_OUT_OF_RANGE, "value overflows numeric format")
+}
+
+/// Whether all decimals fit into 64 bits, so that no result can leave 128.
+fn is_narrow(values: &Values<'_, i128>) -> bool {
+    let excess = |value: i128| value ^ i128::from(value as i64);
+    match values {
+        Values::Constant(value) => excess(*value) == 0,
+        values => {
+            widest(|| values.slice(0).iter().fold(0, |found, value| found | excess(*value)) == 0)
+        }
+    }
+}
+
+/// Refuses (22012) a divisor of zero in a wanted row.
+fn refuse_zero<T: Copy>(
+    divisors: &Vector<'_, T>,
+    nulls: Option<&NullBuffer>,
+    is_zero: impl Fn(T) -> bool,
+    wanted: Option<&Mask>,
+) -> Result<()> {
+    let refused = |row: usize| {
+        let is_wanted = wanted.is_none_or(|wanted| wanted.is_wanted(row));
+        is_wanted && nulls.is_none_or(|nulls| nulls.is_valid(row))
+    };
+    let found = match (&divisors.values, wanted, nulls) {
+        (Values::Constant(divisor), Some(wanted), _) => {
+            is_zero(*divisor) && (0..wanted.0.len()).any(refused)
+        }
+        (Values::Constant(divisor), None, Some(nulls)) => {
+            is_zero(*divisor) && (0..nulls.len()).any(refused)
+        }
+        (Values::Constant(divisor), None, None) => is_zero(*divisor),
+        (values, ..) => {
+            let values = values.slice(0);
+            values.iter().enumerate().any(|(row, divisor)| is_zero(*divisor) && refused(row))
+        }
+    };
+    match found {
+        true => Err(Error::new(SqlState::DIVISION_BY_ZERO, "division by zero")),
+        false => Ok(()),
+    }
+}
+
+pub(crate) fn floats(
+    operator: Operator,
+    left: &Vector<'_, f64>,
+    right: &Vector<'_, f64>,
+    wanted: Option<&Mask>,
+) -> Result<Vector<'static, f64>> {
+    let nulls = union(left, right);
+    if operator == Operator::Divide {
+        refuse_zero(right, nulls.as_ref(), |divisor| divisor == 0.0, wanted)?;
+    }
+    let values = widest(|| match operator {
+        Operator::Add => left.values.zip(&right.values, |a, b| a + b),
+        Operator::Subtract => left.values.zip(&right.values, |a, b| a - b),
+        Operator::Multiply => left.values.zip(&right.values, |a, b| a * b),
+        Operator::Divide => left.values.zip(&right.values, |a, b| a / b),
+    });
+    Ok(Vector { values, nulls })
+}
+
+/// Whole numbers as those of a type.
+pub(crate) fn narrowed<'a>(
+    given: Vector<'a, i64>,
+    width: Width,
+    wanted: Option<&Mask>,
+) -> Result<Vector<'a, i64>> {
+    let excess = |row| width.excess(given.values.get(row)) < 0;
+    let witness = match &given.values {
+        Values::Constant(value) => width.excess(*value),
+        values => {
+            widest(|| values.slice(0).iter().fold(0, |all, value| all | width.excess(*value)))
+        }
+    };
+    match witness < 0 && any_wanted(&given, wanted, excess) {
+        true => Err(out_of_range(width)),
+        false => Ok(given),
+    }
+}
+
+/// Floats as the next whole numbers.
+pub(crate) fn rounded(
+    given: &Vector<'_, f64>,
+    width: Width,
+    wanted: Option<&Mask>,
+) -> Result<Vector<'static, i64>> {
+    let limit = match width {
+        Width::Int2 => 2_f64.powi(15),
+        Width::Int4 => 2_f64.powi(31),
+        Width::Int8 => 2_f64.powi(63),
+    };
+    // NaN is in no range.
+    let fits = |value: f64| (-limit..limit).contains(&value.round_ties_even());
+    let rounded = given.map(|value| value.round_ties_even() as i64);
+    match any_wanted(&rounded, wanted, |row| !fits(given.values.get(row))) {
+        true => Err(out_of_range(width)),
+        false => Ok(rounded),
+    }
+}
+
+/// Floats as `real` has them.
+pub(crate) fn real(given: &Vector<'_, f64>, wanted: Option<&Mask>) -> Result<Vector<'static, f64>> {
+    let rounded = given.map(|value| f64::from(value as f32));
+    let is_lost = |row| {
+        let (from, to): (f64, f64) = (given.values.get(row), rounded.values.get(row));
+        (to.is_infinite() && !from.is_infinite(), to == 0.0 && from != 0.0)
+    };
+    let told = match () {
+        () if any_wanted(&rounded, wanted, |row| is_lost(row).0) => "overflow",
+        () if any_wanted(&rounded, wanted, |row| is_lost(row).1) => "underflow",
+        () => return Ok(rounded),
+    };
+    let told = format!("value out of range: {told}");
+    Err(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told))
+}
+
+/// The starts of the parts of a line that whole numbers lie in.
+pub(crate) fn buckets(
+    given: &Vector<'_, i64>,
+    unit: i64,
+    origin: i64,
+    wanted: Option<&Mask>,
+) -> Result<Vector<'static, i64>> {
+    let start = |value: i64| bucket(value, unit, origin).unwrap_or(value);
+    let computed = given.map(start);
+    let fails = |row| bucket(given.values.get(row), unit, origin).is_none();
+    // Only numbers at the very ends have a start, or a distance, that 64 bits have no room for.
+    let ends = |value: i64| value.unsigned_abs().checked_add(unit.unsigned_abs());
+    let is_far = |value: i64| {
+        let far = ends(value).and_then(|far| far.checked_add(origin.unsigned_abs()));
+        far.is_none_or(|far| far > i64::MAX as u64)
+    };
+    let any_far = match &given.values {
+        Values::Constant(value) => is_far(*value),
+        values => values.slice(0).iter().any(|value| is_far(*value)),
+    };
+    match any_far && any_wanted(&computed, wanted, fails) {
+        true => Err(out_of_range(Width::Int8)),
+        false => Ok(computed),
+    }
+}
+
+/// The start of the part that a number lies in; `None` where 64 bits have no room for it.
+#[inline(always)]
+pub(crate) fn bucket(value: i64, unit: i64, origin: i64) -> Option<i64> {
+    let distance = value.checked_sub(origin)?.rem_euclid(unit);
+    value.checked_sub(distance)
+}
+
+fn any_wanted<T: Copy>(
+    computed: &Vector<'_, T>,
+    wanted: Option<&Mask>,
+    fails: impl Fn(usize) -> bool,
+) -> bool {
+    let rows = match &computed.values {
+        Values::Slice(values) => values.len(),
+        Values::Owned(values) => values.len(),
+        Values::Constant(_) => 1,
+    };
+    (0..rows).any(|row| {
+        wanted.is_none_or(|wanted| wanted.is_wanted(row)) && !computed.is_null(row) && fails(row)
+    })
+}
