@@ -5,7 +5,6 @@
 //! share. Batches are slices of the chunk's own buffers wherever no row is dead.
 
 mod pruning;
-mod sieve;
 mod statistics;
 
 use std::fmt;
@@ -18,16 +17,11 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
-use datafusion::physical_expr::expressions::DynamicFilterTracking;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType,
-};
-use datafusion::physical_plan::filter_pushdown::{
-    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation,
 };
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
@@ -41,7 +35,6 @@ use datafusion::physical_plan::{
 use thalweg_store::{ChunkView, TableState};
 use thalweg_types::TableId;
 
-use self::sieve::Sieve;
 use crate::executor::Stop;
 use crate::kept;
 
@@ -85,8 +78,6 @@ pub(crate) struct ShardScan {
     chunks: Arc<Vec<ChunkView>>,
     chunks_in_table: usize,
     limit: Option<usize>,
-    /// Conditions over the columns that are read, which become known while the query runs.
-    conditions: Vec<Arc<dyn PhysicalExpr>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     statistics: Arc<Statistics>,
@@ -133,7 +124,6 @@ impl ShardScan {
             chunks: Arc::new(chunks),
             chunks_in_table,
             limit,
-            conditions: Vec::new(),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
             statistics: Arc::new(statistics),
@@ -231,10 +221,6 @@ impl DisplayAs for ShardScan {
             self.chunks_in_table,
             self.chunks.iter().map(ChunkView::live_rows).sum::<usize>(),
         )?;
-        if !self.conditions.is_empty() {
-            let told: Vec<String> = self.conditions.iter().map(ToString::to_string).collect();
-            write!(f, " conditions=[{}]", told.join(", "))?;
-        }
         match self.limit {
             Some(limit) => write!(f, " limit={limit}"),
             None => Ok(()),
@@ -257,34 +243,9 @@ impl ExecutionPlan for ShardScan {
 
     fn apply_expressions(
         &self,
-        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        for condition in &self.conditions {
-            if visit(condition)? == TreeNodeRecursion::Stop {
-                return Ok(TreeNodeRecursion::Stop);
-            }
-        }
         Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn handle_child_pushdown_result(
-        &self,
-        phase: FilterPushdownPhase,
-        result: ChildPushdownResult,
-        _: &ConfigOptions,
-    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        let wanted = result.parent_filters.iter().map(|wanted| &wanted.filter);
-        let known_later = wanted.filter(|condition| is_known_later(condition)).cloned();
-        let conditions: Vec<_> = known_later.collect();
-        let unsupported = FilterPushdownPropagation::all_unsupported(result);
-        // A limit counts the rows before anybody has asked anything of them.
-        if phase == FilterPushdownPhase::Pre || conditions.is_empty() || self.limit.is_some() {
-            return Ok(unsupported);
-        }
-        // Whoever they come from asks once more: here they leave out what is cheap to leave out.
-        let mut told = self.clone();
-        told.conditions.extend(conditions);
-        Ok(unsupported.with_updated_node(Arc::new(told) as _))
     }
 
     fn replace_children(
@@ -305,8 +266,6 @@ impl ExecutionPlan for ShardScan {
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let mut fresh = self.as_ref().clone();
         fresh.next = Arc::default();
-        // They belong to operators that are made anew, and would tell of the run before.
-        fresh.conditions = Vec::new();
         fresh.metrics = ExecutionPlanMetricsSet::new();
         Ok(Arc::new(fresh))
     }
@@ -322,26 +281,17 @@ impl ExecutionPlan for ShardScan {
         let chunks_read = MetricBuilder::new(&self.metrics).counter("chunks_read", partition);
         let mut cursor = Cursor::default();
         let mut left = self.limit.unwrap_or(usize::MAX);
-        let mut sieve = Sieve::new(&self.conditions, &schema);
         let scan = self.clone();
         let batches = std::iter::from_fn(move || {
             let timer = metrics.elapsed_compute().timer();
+            if stop.as_ref().is_some_and(|stop| stop.is_wanted()) {
+                return None;
+            }
             while left > 0 {
-                if stop.as_ref().is_some_and(|stop| stop.is_wanted()) {
-                    return None;
-                }
                 let Some(chunk) = &cursor.chunk else {
                     let index = scan.next.fetch_add(1, Ordering::Relaxed);
-                    let chunk = scan.chunks.get(index)?;
-                    let sieve = sieve.as_mut();
-                    match sieve.map_or(Ok(true), |sieve| sieve.may_pass(chunk, &scan.columns)) {
-                        Ok(true) => {
-                            cursor = scan.open(chunk.clone());
-                            chunks_read.add(1);
-                        }
-                        Ok(false) => {}
-                        Err(error) => return Some(Err(error)),
-                    }
+                    cursor = scan.open(scan.chunks.get(index)?.clone());
+                    chunks_read.add(1);
                     continue;
                 };
                 if cursor.row == chunk.rows() {
@@ -349,10 +299,6 @@ impl ExecutionPlan for ShardScan {
                     continue;
                 }
                 let batch = cursor.next_batch(&scan.properties, left);
-                let batch = match &mut sieve {
-                    Some(sieve) => batch.and_then(|batch| sieve.sift(batch)),
-                    None => batch,
-                };
                 let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
                 if batch.is_ok() && rows == 0 {
                     continue;
@@ -384,9 +330,6 @@ impl ExecutionPlan for ShardScan {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        if limit.is_some() && !self.conditions.is_empty() {
-            return None;
-        }
         let mut limited = self.clone();
         limited.limit = limit;
         Some(Arc::new(limited))
@@ -416,11 +359,6 @@ impl ShardScan {
         let live = chunk.live_mask().map(|mask| BooleanArray::new(mask, None));
         Cursor { chunk: Some(chunk), columns, live, row: 0 }
     }
-}
-
-/// Whether some operator makes a condition known while the query runs.
-fn is_known_later(condition: &Arc<dyn PhysicalExpr>) -> bool {
-    DynamicFilterTracking::classify(condition).contains_dynamic_filter()
 }
 
 /// Where a partition is in its current chunk.

@@ -29,11 +29,9 @@ pub(super) fn keep(
     Ok(chunks.into_iter().zip(kept).filter_map(|(chunk, keep)| keep.then_some(chunk)).collect())
 }
 
-/// What chunks know of their columns.
-pub(super) struct Zones<'a> {
-    pub(super) chunks: &'a [ChunkView],
-    /// All columns of the table.
-    pub(super) schema: &'a SchemaRef,
+struct Zones<'a> {
+    chunks: &'a [ChunkView],
+    schema: &'a SchemaRef,
 }
 
 impl Zones<'_> {
