@@ -1,4 +1,4 @@
-//! Prints what questions cost: `cargo run --release -p thalweg-scan --example measure [rows]`.
+//! Prints what questions cost: `cargo run --release -p thalweg-scan --example aggregates [rows]`.
 //!
 //! Times are of the wall clock, the median of many runs.
 
