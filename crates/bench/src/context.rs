@@ -6,6 +6,7 @@ use std::time::Duration;
 use thalweg_env::{Clock, RealClock};
 use thalweg_types::Result;
 
+use crate::counters::bare_syncs;
 use crate::data::TpchFiles;
 use crate::errors::while_doing;
 use crate::harness::Options;
@@ -18,9 +19,13 @@ pub struct Context {
     pub repetitions: usize,
     /// Rows that the mixed load finds.
     pub records: u64,
+    /// Whether anything is put beside ours.
+    pub peers: bool,
+    only: Option<String>,
     cache: PathBuf,
     python: Option<PathBuf>,
     server: PathBuf,
+    server_core: usize,
     /// As many as there were before this process was kept on one.
     cores: usize,
     clock: RealClock,
@@ -33,12 +38,20 @@ impl Context {
             scale: options.scale,
             repetitions: options.repetitions.max(1),
             records: options.records,
+            peers: options.peers,
+            only: options.only.clone(),
             cache: options.cache.clone(),
             python: options.python.clone(),
             server: options.server.clone(),
+            server_core: options.server_core,
             cores: machine::cores(),
             clock: RealClock::new(),
         })
+    }
+
+    /// Whether something of this name is to be measured.
+    pub fn wants(&self, name: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| name.contains(only))
     }
 
     /// The TPC-H tables at this run's scale, made now if they are not in the cache.
@@ -71,7 +84,7 @@ impl Context {
         Server::start(&self.server, scratch.path(), None).await
     }
 
-    /// The same on the first core, with this process kept away from it. On a machine of one core
+    /// The same on a core of its own, with this process kept away from it. On a machine of one core
     /// they share it.
     pub async fn server_on_one_core(&self, scratch: &Scratch) -> Result<Server> {
         let core = self.core_for_servers()?;
@@ -84,14 +97,26 @@ impl Context {
         if self.cores < 2 {
             return Ok(None);
         }
-        machine::pin(std::process::id(), 1)?;
-        Ok(Some(0))
+        let core = self.server_core % self.cores;
+        machine::pin(std::process::id(), (core + 1) % self.cores)?;
+        Ok(Some(core))
+    }
+
+    /// How long the least of a durable write takes on the disk of a directory, from the core that
+    /// servers have.
+    pub fn bare_syncs(&self, directory: &Path, writes: u64) -> Result<Vec<f64>> {
+        if let Some(core) = self.core_for_servers()? {
+            machine::pin(std::process::id(), core)?;
+        }
+        let taken = bare_syncs(directory, writes);
+        self.core_for_servers()?;
+        taken
     }
 
     /// PostgreSQL's programs; nothing where they are not installed.
     pub fn postgres_programs(&self) -> Option<Programs> {
-        let programs = Programs::find();
-        if programs.is_none() {
+        let programs = Programs::find().filter(|_| self.peers);
+        if self.peers && programs.is_none() {
             println!("  no PostgreSQL here: what needs it or its pgbench is left out");
         }
         programs

@@ -21,6 +21,12 @@ pub struct Options {
     pub repetitions: usize,
     /// Rows that the mixed load finds.
     pub records: u64,
+    /// What a name must hold to be measured, of workloads that measure several things.
+    pub only: Option<String>,
+    /// The core that servers have for themselves in some workloads.
+    pub server_core: usize,
+    /// Whether anything is put beside ours.
+    pub peers: bool,
     /// The Python that has the peers' modules, unless `python3` on the path does.
     pub python: Option<PathBuf>,
     /// The program whose `serve` is measured.

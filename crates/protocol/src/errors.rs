@@ -49,9 +49,8 @@ pub fn status(error: &Error) -> Status {
 /// gRPC's code for a SQLSTATE.
 fn code(sqlstate: &str) -> Code {
     match sqlstate {
-        "42P01" | "42703" | "42704" | "42883" | "3D000" | "3F000" | "58P01" | "26000" | "34000" => {
-            Code::NotFound
-        }
+        "42P01" | "42703" | "42704" | "42883" | "3D000" | "3F000" | "58P01" | "26000" | "34000"
+        | "P0002" => Code::NotFound,
         "42P06" | "42P07" | "42710" | "23505" => Code::AlreadyExists,
         "42501" | "0LP01" => Code::PermissionDenied,
         "57014" => Code::Cancelled,

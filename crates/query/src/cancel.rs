@@ -81,26 +81,15 @@ impl SessionCancels {
         Timer(task.abort_handle())
     }
 
-    /// Resolves at the first cancel since the statement began, with what to say of it.
-    fn cancelled(&self) -> impl Future<Output = Error> + Send + use<> {
-        let mut heard = self.heard.clone();
-        async move { heard.next().await }
-    }
-
     /// Work that ends early when it is cancelled. What it holds is dropped then.
     pub(crate) async fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let cancelled = self.cancelled();
-        tokio::select! {
-            biased;
-            error = cancelled => Err(error),
-            result = work => result,
-        }
+        self.heard.clone().unless_any(work).await.unwrap_or_else(Err)
     }
 
     /// A stream that ends early when it is cancelled, and that the timer may cancel.
     pub(crate) fn guard(&self, rows: BatchStream, timer: Option<Timer>) -> BatchStream {
-        let cancelled = Box::pin(self.cancelled());
-        Box::pin(Guarded { rows: Some(rows), cancelled, timer })
+        let cancels = self.heard.clone();
+        Box::pin(Guarded { rows: Some(rows), cancels, cancelled: None, timer })
     }
 }
 
@@ -131,6 +120,32 @@ impl Cancels {
         let reason = *self.cancels.borrow_and_update();
         reason.error()
     }
+
+    /// Whether [`next`](Self::next) resolves at once.
+    #[must_use]
+    pub fn has_any(&self) -> bool {
+        // Of no sender's end, as this holds one itself.
+        self.cancels.has_changed().unwrap_or(true) || *self.cancels.borrow() == Reason::Shutdown
+    }
+
+    /// What work gives, unless a cancel comes before.
+    ///
+    /// # Errors
+    /// What to say of the cancel.
+    pub async fn unless_any<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
+        let mut work = std::pin::pin!(work);
+        // Most work does not wait for anything. Then nobody need be told of cancels.
+        if !self.has_any()
+            && let Poll::Ready(done) = futures::poll!(work.as_mut())
+        {
+            return Ok(done);
+        }
+        tokio::select! {
+            biased;
+            error = self.next() => Err(error),
+            done = work => Ok(done),
+        }
+    }
 }
 
 impl Reason {
@@ -159,24 +174,39 @@ impl Drop for Timer {
 
 struct Guarded {
     rows: Option<BatchStream>,
-    cancelled: Pin<Box<dyn Future<Output = Error> + Send>>,
+    cancels: Cancels,
+    /// Resolves at a cancel. Made where there is something to wait for.
+    cancelled: Option<Pin<Box<dyn Future<Output = Error> + Send>>>,
     timer: Option<Timer>,
 }
 
 impl Stream for Guarded {
     type Item = Result<RecordBatch>;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.rows.is_some()
-            && let Poll::Ready(error) = self.cancelled.as_mut().poll(context)
-        {
-            (self.rows, self.timer) = (None, None);
-            return Poll::Ready(Some(Err(error)));
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        let Some(rows) = &mut this.rows else { return Poll::Ready(None) };
+        let mut polled = Poll::Pending;
+        if !this.cancels.has_any() {
+            polled = rows.as_mut().poll_next(context);
         }
-        let Some(rows) = &mut self.rows else { return Poll::Ready(None) };
-        let polled = rows.as_mut().poll_next(context);
+        if polled.is_pending() {
+            let cancels = &this.cancels;
+            let cancelled = this.cancelled.get_or_insert_with(|| {
+                let mut cancels = cancels.clone();
+                Box::pin(async move { cancels.next().await })
+            });
+            polled = cancelled.as_mut().poll(context).map(|error| Some(Err(error)));
+            // What was cancelled is dropped, whatever it was about to give.
+            if polled.is_ready() {
+                this.rows = None;
+            }
+        }
         if let Poll::Ready(None) = polled {
-            (self.rows, self.timer) = (None, None);
+            this.rows = None;
+        }
+        if this.rows.is_none() {
+            this.timer = None;
         }
         polled
     }

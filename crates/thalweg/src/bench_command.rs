@@ -14,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   thalweg bench tpch                 one workload, its table to the terminal
   thalweg bench all                  every workload; writes bench/RESULTS.md and bench/report.html
+  thalweg bench write --only offered --no-peers
   thalweg bench load --scale 0.1 --python venv/bin/python
 
 Data is made once and kept in the cache. Peers are measured beside where they are installed:
@@ -30,6 +31,16 @@ pub struct BenchArguments {
     /// Scale of the TPC-H data; 1 is six million line items
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
+    /// Of a workload that measures several things, those whose names have this in them
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// The core that servers have for themselves where they have one; the load gets the next.
+    /// Where a disk's interrupts go is a good place: `grep virtio.*req /proc/interrupts`
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    server_core: usize,
+    /// Puts no peers beside ours
+    #[arg(long)]
+    no_peers: bool,
     /// How often each thing is measured
     #[arg(long, value_name = "N", default_value_t = 3)]
     repetitions: usize,
@@ -80,6 +91,9 @@ fn measure(arguments: &BenchArguments) -> Result<()> {
         scale: arguments.scale,
         repetitions: arguments.repetitions,
         records: arguments.records,
+        server_core: arguments.server_core,
+        only: arguments.only.clone(),
+        peers: !arguments.no_peers,
         python: arguments.python.clone(),
         server: arguments.server.clone().unwrap_or_else(|| program.clone()),
         cache: arguments.cache.clone().unwrap_or_else(cache_directory),
@@ -106,7 +120,10 @@ fn run_all(options: &Options, program: &Path, directory: &Path) -> Result<()> {
             format!("--records={}", options.records),
             format!("--server={}", options.server.display()),
             format!("--cache={}", options.cache.display()),
+            format!("--server-core={}", options.server_core),
         ];
+        arguments.extend(options.only.iter().map(|only| format!("--only={only}")));
+        arguments.extend((!options.peers).then(|| "--no-peers".to_owned()));
         arguments.extend(options.python.iter().map(|path| format!("--python={}", path.display())));
         arguments
     };

@@ -42,8 +42,12 @@ const OTHER_FILES: usize = 100;
 
 async fn run(context: &Context) -> Result<Findings> {
     let mut findings = Findings::default();
-    scan(context, &mut findings).await?;
-    firehose(context, &mut findings).await?;
+    if context.wants("scan") {
+        scan(context, &mut findings).await?;
+    }
+    if context.wants("firehose") {
+        firehose(context, &mut findings).await?;
+    }
     Ok(findings)
 }
 

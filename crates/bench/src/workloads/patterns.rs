@@ -48,13 +48,17 @@ async fn run(context: &Context) -> Result<Findings> {
     let mut findings = Findings::default();
     let scratch = context.scratch_for_servers("patterns")?;
     let core = context.core_for_servers()?;
-    let grpc = GrpcBaseline::start(scratch.path(), core).await?;
-    if grpc.is_none() {
+    let grpc = match context.peers {
+        true => GrpcBaseline::start(scratch.path(), core).await?,
+        false => None,
+    };
+    if context.peers && grpc.is_none() {
         println!("  libgrpc++-dev with a compiler is not installed: nothing is put beside it");
     }
     let server = context.server_on_one_core(&scratch).await?;
     fill(&server.endpoint).await?;
-    for (pattern, name, operations, wanted) in PATTERNS {
+    let wanted = PATTERNS.into_iter().filter(|(_, name, ..)| context.wants(name));
+    for (pattern, name, operations, wanted) in wanted {
         let (mut ours, mut peers) = (Samples::default(), Samples::default());
         for _ in 0..context.repetitions {
             ours.push(rate(context, &server, pattern, operations, 1)?);
@@ -74,13 +78,16 @@ async fn run(context: &Context) -> Result<Findings> {
         for batch in BATCHES {
             let in_turns = pattern == Pattern::Each && batch == 1;
             let operations = if in_turns { OPERATIONS_IN_TURNS } else { OPERATIONS };
+            let work = format!("{operations} operations, {batch} a message: {name}");
+            if !context.wants(&work) {
+                continue;
+            }
             let ours = Samples::from(rate(context, &server, pattern, operations, batch)?);
             let peers = match &grpc {
                 Some(grpc) => Samples::from(baseline(grpc, pattern, operations, batch)?),
                 None => Samples::default(),
             };
             told(name, batch, &ours, &peers);
-            let work = format!("{operations} operations, {batch} a message: {name}");
             let finding = Finding::new(work, Unit::StatementsPerSecond, ours);
             findings.push(finding.beside("grpc++", peers).noted(published(pattern, batch)));
         }

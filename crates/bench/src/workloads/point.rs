@@ -31,8 +31,12 @@ async fn run(context: &Context) -> Result<Findings> {
     let scratch = context.scratch_for_servers("point")?;
     let server = context.server_on_one_core(&scratch).await?;
     fill(&server.endpoint).await?;
-    by_key(context, &server, &scratch, &mut findings).await?;
-    statements(context, &server, &scratch, &mut findings).await?;
+    if context.wants("look-ups by key") {
+        by_key(context, &server, &scratch, &mut findings).await?;
+    }
+    if context.wants("prepared SELECT by key") {
+        statements(context, &server, &scratch, &mut findings).await?;
+    }
     Ok(findings)
 }
 
@@ -57,14 +61,17 @@ async fn by_key(
 ) -> Result<()> {
     let core = context.core_for_servers()?;
     let setup = TarantoolSetup { wal_mode: "none", net_msg_max: 65_536, lines: 1 };
-    let tarantool = Tarantool::start(scratch.path(), core, setup).await?;
-    let redis = Redis::start(scratch.path(), core, "off").await?;
+    let (mut tarantool, mut redis) = (None, None);
+    if context.peers {
+        tarantool = Tarantool::start(scratch.path(), core, setup).await?;
+        redis = Redis::start(scratch.path(), core, "off").await?;
+    }
     let mut targets: Vec<Box<dyn Target + '_>> =
         vec![Box::new(Ours::new(server, Call::Search, KEYS))];
     for (missing, program) in
         [(tarantool.is_none(), "tarantool"), (redis.is_none(), "redis-server")]
     {
-        if missing {
+        if missing && context.peers {
             println!("  {program} is not installed: nothing is put beside it");
         }
     }

@@ -65,7 +65,7 @@ async fn run(context: &Context) -> Result<Findings> {
     let server = context.server_on_one_core(&scratch).await?;
     Connection::open(&server.endpoint).await?.execute(CREATE).await?;
     let mut ours_fsync = None;
-    for shape in &SHAPES {
+    for shape in SHAPES.iter().filter(|shape| context.wants(shape.name)) {
         println!("  {}:", shape.name);
         let peers = Peers::start(context, &scratch, shape.name).await?;
         let ours = Ours::new(&server, shape.call, KEYS).batched(shape.message_rows);
@@ -91,7 +91,9 @@ async fn run(context: &Context) -> Result<Findings> {
             _ => {}
         }
     }
-    offered::run(context, &server, &scratch, &mut findings).await?;
+    if context.wants("offered") {
+        offered::run(context, &server, &scratch, &mut findings).await?;
+    }
     Ok(findings)
 }
 

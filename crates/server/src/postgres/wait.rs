@@ -112,11 +112,7 @@ pub(super) async fn unless_cancelled<T>(
     cancels: &mut Cancels,
     wait: impl Future<Output = io::Result<T>>,
 ) -> Result<T, Trouble> {
-    tokio::select! {
-        biased;
-        error = cancels.next() => Err(error.into()),
-        waited = wait => Ok(waited?),
-    }
+    Ok(cancels.unless_any(wait).await??)
 }
 
 fn terminated() -> Error {

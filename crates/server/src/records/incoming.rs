@@ -12,7 +12,7 @@ use crate::grpc::Upload;
 
 /// From so many bytes on a group is large enough: the next read begins another one. Those of other
 /// streams get their turn in between.
-const GROUP_BYTES: usize = 64 << 10;
+pub(super) const GROUP_BYTES: usize = 64 << 10;
 
 /// Something that takes messages in.
 pub(super) trait Reader {

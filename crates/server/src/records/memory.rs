@@ -1,6 +1,7 @@
-//! How much memory all streams together may hold.
+//! How much memory all streams together may hold, and how much each may have under way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -11,15 +12,36 @@ const BYTES_A_BYTE: usize = 4;
 /// The part of all memory that one stream may hold.
 const STREAMS_MIN: usize = 8;
 
-/// So many bytes of one stream keep the stages busy while the disk syncs. More of them would only
-/// make others wait longer: whoever comes next is served behind all that are there.
-const WAITING_BYTES: usize = 256 << 10;
+/// What a stream may have under way beside others: whoever comes next is served behind it.
+const WAITING_BYTES_BESIDE_OTHERS: usize = 64 << 10;
+/// The same of a stream that is alone: so many bytes keep the stages busy while the disk syncs.
+const WAITING_BYTES_ALONE: usize = 1 << 20;
 
 /// Memory that is given out in bytes, first come, first served.
 #[derive(Clone)]
 pub(super) struct Memory {
     free: Arc<Semaphore>,
     bytes: usize,
+    streams: Arc<Streams>,
+}
+
+/// The streams that use the memory, by numbers from 1 on.
+#[derive(Default)]
+struct Streams {
+    entered: AtomicU64,
+    /// Which of them handed something over last.
+    last: AtomicU64,
+}
+
+/// One stream's share.
+///
+/// It grows while nobody else hands anything over, and falls back as soon as somebody does. So it
+/// needs no clock, and a stream that asks for little now and then changes nothing for the others.
+pub(super) struct Share {
+    memory: Memory,
+    stream: u64,
+    /// Bytes that this stream has handed over since another one did.
+    alone_bytes: usize,
 }
 
 /// Memory that is given back when it is dropped.
@@ -28,7 +50,7 @@ pub(super) type Held = OwnedSemaphorePermit;
 impl Memory {
     pub(super) fn new(bytes: usize) -> Memory {
         let bytes = bytes.clamp(1, u32::MAX as usize);
-        Memory { free: Arc::new(Semaphore::new(bytes)), bytes }
+        Memory { free: Arc::new(Semaphore::new(bytes)), bytes, streams: Arc::default() }
     }
 
     /// Waits for the memory that so many bytes of requests take.
@@ -42,8 +64,62 @@ impl Memory {
         bytes.saturating_mul(BYTES_A_BYTE).min(self.bytes / STREAMS_MIN).max(1)
     }
 
-    /// Whether a stream that waits for so many bytes of requests to be written may read more.
+    /// A new stream's.
+    pub(super) fn share(&self) -> Share {
+        let stream = self.streams.entered.fetch_add(1, Ordering::Relaxed) + 1;
+        Share { memory: self.clone(), stream, alone_bytes: 0 }
+    }
+}
+
+impl Share {
+    /// Notes that the stream hands so many bytes over, and waits for the memory that they take.
+    pub(super) async fn hold(&mut self, bytes: usize) -> Held {
+        let before = self.memory.streams.last.swap(self.stream, Ordering::Relaxed);
+        self.alone_bytes = match before == self.stream {
+            true => self.alone_bytes.saturating_add(bytes),
+            false => 0,
+        };
+        self.memory.hold(bytes).await
+    }
+
+    /// Whether somebody else handed something over a moment ago.
+    pub(super) fn has_others(&self) -> bool {
+        self.alone_bytes < WAITING_BYTES_ALONE
+    }
+
+    /// Whether the stream may read more while so many bytes of it wait to be written.
     pub(super) fn may_read(&self, waiting_bytes: usize) -> bool {
-        waiting_bytes < WAITING_BYTES.min(self.bytes / STREAMS_MIN / BYTES_A_BYTE).max(1)
+        let fair = WAITING_BYTES_BESIDE_OTHERS.saturating_add(self.alone_bytes);
+        let most = self.memory.bytes / STREAMS_MIN / BYTES_A_BYTE;
+        waiting_bytes < fair.min(WAITING_BYTES_ALONE).min(most).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stream_that_is_alone_may_have_more_under_way() {
+        let memory = Memory::new(1 << 30);
+        let (mut one, mut other) = (memory.share(), memory.share());
+        let most =
+            |share: &Share| (0..=1 << 21).rev().step_by(1 << 10).find(|b| share.may_read(*b));
+        let beside = Some(WAITING_BYTES_BESIDE_OTHERS - (1 << 10));
+        assert_eq!(most(&one), beside);
+        for _ in 0..100 {
+            one.hold(64 << 10).await;
+        }
+        assert_eq!((most(&one), one.has_others()), (Some(WAITING_BYTES_ALONE - (1 << 10)), false));
+        other.hold(1).await;
+        one.hold(64 << 10).await;
+        assert_eq!((most(&one), one.has_others()), (beside, true));
+    }
+
+    #[test]
+    fn no_stream_may_have_more_under_way_than_its_part_of_all_memory() {
+        let share = Memory::new(STREAMS_MIN * BYTES_A_BYTE * 1_000).share();
+        assert!(share.may_read(999) && !share.may_read(1_000));
+        assert!(Memory::new(1).share().may_read(0));
     }
 }

@@ -25,8 +25,8 @@ use tonic::metadata::MetadataValue;
 use super::calls::Call;
 use super::door::Hall;
 use super::guest::{Guest, Seat, shutting_down, terminated};
-use super::incoming::Incoming;
-use super::memory::{Held, Memory};
+use super::incoming::{GROUP_BYTES, Incoming};
+use super::memory::{Held, Memory, Share};
 use crate::grpc::errors::status;
 use crate::grpc::{Upload, answered, streamed};
 use crate::pump::{Pieces, Pump};
@@ -36,8 +36,8 @@ use reader::{Group, RowReader};
 /// A `Write`: replies as rows become durable.
 pub(super) fn two_way(hall: Arc<Hall>, guest: Guest, body: Upload) -> Response<Body> {
     streamed(Pump::start(async move |pieces| {
-        let mut stream = WriteStream::new(guest, Call::Write, body);
-        let ended = stream.run(&hall.memory, Some(&pieces)).await;
+        let mut stream = WriteStream::new(guest, Call::Write, &hall.memory, body);
+        let ended = stream.run(Some(&pieces)).await;
         stream.seat.count_end(ended.as_ref().err());
         ended
     }))
@@ -50,8 +50,8 @@ pub(super) async fn one_way(
     change: RecordChange,
     body: Upload,
 ) -> Response<Body> {
-    let mut stream = WriteStream::new(guest, Call::Change(change), body);
-    let ended = stream.run(&hall.memory, None).await;
+    let mut stream = WriteStream::new(guest, Call::Change(change), &hall.memory, body);
+    let ended = stream.run(None).await;
     let failure = stream.progress.first_failure();
     stream.seat.count_end(ended.as_ref().err().or(failure.map(|failed| &failed.error)));
     match (failure, ended) {
@@ -93,6 +93,7 @@ pub(super) fn framed(message: &impl Message) -> Bytes {
 
 struct WriteStream {
     seat: Seat,
+    share: Share,
     incoming: Incoming<RowReader>,
     /// Set at the first row that fails, where that ends the stream.
     stopped: Option<Arc<AtomicBool>>,
@@ -116,7 +117,7 @@ struct Acknowledged {
 }
 
 impl WriteStream {
-    fn new(guest: Guest, call: Call, body: Upload) -> WriteStream {
+    fn new(guest: Guest, call: Call, memory: &Memory, body: Upload) -> WriteStream {
         let Guest { records, seat, .. } = guest;
         let message_bytes_max = seat.shared.config.limits.record_message_bytes;
         let reader = RowReader::new(call, records);
@@ -124,6 +125,7 @@ impl WriteStream {
         WriteStream {
             incoming: Incoming::new(body, message_bytes_max, reader),
             seat,
+            share: memory.share(),
             stopped: (call != Call::Write).then(Arc::default),
             acknowledged,
             acknowledge,
@@ -137,11 +139,11 @@ impl WriteStream {
     ///
     /// # Errors
     /// Why the stream ended before its client did.
-    async fn run(&mut self, memory: &Memory, replies: Option<&Pieces<Bytes>>) -> Result<()> {
+    async fn run(&mut self, replies: Option<&Pieces<Bytes>>) -> Result<()> {
         let (ended, drained) = (self.seat.ended(), self.seat.drained());
         let (mut ended, mut drained) = (std::pin::pin!(ended), std::pin::pin!(drained));
         while self.waiting_groups > 0 || !self.incoming.has_ended() {
-            let reads = !self.incoming.has_ended() && memory.may_read(self.waiting_bytes);
+            let reads = !self.incoming.has_ended() && self.share.may_read(self.waiting_bytes);
             tokio::select! {
                 biased;
                 () = &mut ended => return Err(terminated()),
@@ -151,7 +153,13 @@ impl WriteStream {
                 () = &mut drained, if !self.incoming.has_ended() => {
                     self.incoming.stop(shutting_down());
                 }
-                () = self.incoming.read(), if reads => self.hand_over(memory).await?,
+                () = self.incoming.read(), if reads => {
+                    let bytes = self.hand_over().await?;
+                    if bytes >= GROUP_BYTES && self.share.has_others() {
+                        // They get their turn between two groups of this stream's.
+                        tokio::task::yield_now().await;
+                    }
+                }
             }
             if self.stopped.is_some() && self.progress.first_failure().is_some() {
                 return Ok(());
@@ -160,13 +168,13 @@ impl WriteStream {
         self.incoming.end()
     }
 
-    /// Hands what was read to the database.
-    async fn hand_over(&mut self, memory: &Memory) -> Result<()> {
+    /// Hands what was read to the database; returns how many bytes that were.
+    async fn hand_over(&mut self) -> Result<usize> {
         self.seat.metrics().read();
         let bytes = self.incoming.take_read_bytes();
         let groups = self.incoming.reader.finish()?;
         for Group { write, atomic } in groups {
-            let held = memory.hold(bytes).await;
+            let held = self.share.hold(bytes).await;
             let (rows, acknowledge) = (write.rows(), self.acknowledge.clone());
             let failing = match (&self.stopped, atomic) {
                 (stopped, true) => Failing::Undo(stopped.clone()),
@@ -190,7 +198,7 @@ impl WriteStream {
             };
             self.incoming.reader.records().write(write, failing, durability, Box::new(told));
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// Notes what the database acknowledged, all of it that is there, and tells the client.

@@ -4,12 +4,12 @@ use thalweg_protocol::v1::Durability;
 use thalweg_types::Result;
 
 use super::KEYS;
-use super::peers::{fastest_tarantool, told_missing};
+use super::peers::{fastest_tarantool, redis};
 use crate::context::{Context, Scratch};
-use crate::counters::{Calls, SystemCalls, bare_syncs, percentile};
+use crate::counters::{Calls, SystemCalls, percentile};
 use crate::finding::{Finding, Findings, Unit, Wanted};
 use crate::load::{self, Target};
-use crate::peers::{Call, Ours, Redis, Server};
+use crate::peers::{Call, Ours, Server};
 use crate::samples::Samples;
 use crate::workloads::measure::{PERCENTILES, beside, connected, latency};
 
@@ -28,11 +28,9 @@ pub async fn run(
     scratch: &Scratch,
     findings: &mut Findings,
 ) -> Result<()> {
-    let core = context.core_for_servers()?;
     let ours = Ours::new(server, Call::Write(Durability::Fsync), KEYS);
     let tarantool = fastest_tarantool(context, scratch, "fsync").await?;
-    let redis = Redis::start(scratch.path(), core, "always").await?;
-    told_missing("redis-server", redis.is_none());
+    let redis = redis(context, scratch, "always").await?;
     let mut targets: Vec<Box<dyn Target + '_>> = vec![Box::new(ours)];
     if let Some((tarantool, setup)) = &tarantool {
         targets.push(Box::new(tarantool.work(false, KEYS, setup.lines)));
@@ -40,7 +38,7 @@ pub async fn run(
     targets.extend(redis.iter().map(|redis| Box::new(redis.work(false, KEYS)) as Box<dyn Target>));
     for rate in OFFERED {
         // The disk has its moods: it is asked in the same minute.
-        let bare = bare_syncs(scratch.path(), BARE_SYNCS)?;
+        let bare = context.bare_syncs(scratch.path(), BARE_SYNCS)?;
         let mut taken = Vec::new();
         for target in &targets {
             let mut lines = connected(target.as_ref())?;

@@ -39,8 +39,7 @@ impl Peers {
             peers.tarantool = fastest_tarantool(context, scratch, wal_mode).await?;
         }
         if let Some(appendfsync) = appendfsync {
-            peers.redis = Redis::start(scratch.path(), core, appendfsync).await?;
-            told_missing("redis-server", peers.redis.is_none());
+            peers.redis = redis(context, scratch, appendfsync).await?;
         }
         if let (Some(commit), Some(programs)) = (commit, context.postgres_programs()) {
             let directory = scratch.path().join(format!("postgres-{commit}-{together}"));
@@ -89,6 +88,9 @@ pub async fn fastest_tarantool(
     scratch: &Scratch,
     wal_mode: &'static str,
 ) -> Result<Option<(Tarantool, TarantoolSetup)>> {
+    if !context.peers {
+        return Ok(None);
+    }
     let core = context.core_for_servers()?;
     let mut fastest: Option<(f64, TarantoolSetup)> = None;
     for setup in TarantoolSetup::all(wal_mode) {
@@ -110,7 +112,22 @@ pub async fn fastest_tarantool(
     Ok(server.map(|server| (server, setup)))
 }
 
-pub fn told_missing(program: &str, missing: bool) {
+/// Redis, synced as it is told.
+pub async fn redis(
+    context: &Context,
+    scratch: &Scratch,
+    appendfsync: &str,
+) -> Result<Option<Redis>> {
+    if !context.peers {
+        return Ok(None);
+    }
+    let core = context.core_for_servers()?;
+    let redis = Redis::start(scratch.path(), core, appendfsync).await?;
+    told_missing("redis-server", redis.is_none());
+    Ok(redis)
+}
+
+fn told_missing(program: &str, missing: bool) {
     if missing {
         println!("  {program} is not installed: nothing is put beside it");
     }
