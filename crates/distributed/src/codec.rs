@@ -63,15 +63,28 @@ const OPERATORS: [Operator; 25] = [
 pub(crate) struct Writer {
     fields: Vec<FieldRef>,
     literals: Vec<(FieldRef, ScalarValue)>,
+    /// How many expressions lie around the one that is being written.
+    depth: usize,
 }
+
+/// Longer lists stay at the gateway: each of their members travels by itself.
+const LIST_MAX: usize = 4_096;
+
+/// Whoever decodes messages gives up where a hundred lie in each other, and an expression is two.
+const DEPTH_MAX: usize = 40;
 
 type Known = Arc<dyn PhysicalExpr>;
 
 impl Writer {
     /// An expression over columns of a schema; `None` where there is no word for it.
     pub(crate) fn expression(&mut self, from: &Known, over: &Schema) -> Option<wire::Expression> {
-        let kind = self.kind(from, over)?;
-        Some(wire::Expression { kind: Some(kind) })
+        if self.depth == DEPTH_MAX {
+            return None;
+        }
+        self.depth += 1;
+        let kind = self.kind(from, over);
+        self.depth -= 1;
+        kind.map(|kind| wire::Expression { kind: Some(kind) })
     }
 
     pub(crate) fn expressions<'a>(
@@ -103,6 +116,9 @@ impl Writer {
             return self.call(call, over, from);
         }
         if let Some(list) = from.downcast_ref::<InListExpr>() {
+            if list.len() > LIST_MAX {
+                return None;
+            }
             let value = self.boxed(list.expr(), over)?;
             let members = self.expressions(list.list(), over)?;
             let negated = list.negated();

@@ -160,7 +160,7 @@ impl Workers for Gateway {
     }
 
     fn row_count(&self, table: TableId) -> Option<usize> {
-        self.shared.row_counts.read().get(&table).copied()
+        self.shared.row_count(table)
     }
 
     fn physical_rule(&self) -> PhysicalRule {

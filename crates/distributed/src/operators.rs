@@ -118,6 +118,11 @@ fn sorted(input: Plan, sort: &wire::Sort, reader: &Reader) -> Result<Plan> {
     Ok(Arc::new(SortPreservingMergeExec::new(ordering, sort).with_fetch(fetch)))
 }
 
+/// So many rows at most, of all partitions together.
+pub(crate) fn at_most(scan: Plan, rows: u64) -> Plan {
+    limited(scan, &wire::Limit { skip: 0, fetch: Some(rows) })
+}
+
 fn limited(input: Plan, limit: &wire::Limit) -> Plan {
     let (skip, fetch) = (number(limit.skip), limit.fetch.map(number));
     let input = match fetch {

@@ -16,14 +16,17 @@ use thalweg_types::{Error, Result, SqlState};
 /// copied before it travels.
 const SPREAD_MAX: usize = 2;
 
-/// Writes rows, message by message.
+/// Writes rows, message by message. Of rows without columns a message is their number.
 pub(crate) struct RowWriter {
     writer: StreamWriter<Vec<u8>>,
 }
 
 impl RowWriter {
     pub(crate) fn new(schema: &Schema) -> Result<RowWriter> {
-        let writer = StreamWriter::try_new(Vec::new(), schema).map_err(unwritten)?;
+        let mut writer = StreamWriter::try_new(Vec::new(), schema).map_err(unwritten)?;
+        if schema.fields().is_empty() {
+            writer.get_mut().clear();
+        }
         Ok(RowWriter { writer })
     }
 
@@ -33,6 +36,11 @@ impl RowWriter {
     }
 
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        if rows.num_columns() == 0 {
+            // Nothing but how many there are.
+            self.writer.get_mut().extend_from_slice(&(rows.num_rows() as u64).to_le_bytes());
+            return Ok(());
+        }
         let schema = Arc::clone(rows.schema_ref());
         let columns = rows.columns().iter().map(compact).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
@@ -74,6 +82,14 @@ impl RowReader {
     }
 
     pub(crate) fn read(&mut self, message: Bytes) -> Result<Vec<RecordBatch>> {
+        if self.wanted.fields().is_empty() {
+            let Some(count) = message.first_chunk::<8>() else { return Ok(Vec::new()) };
+            let count = usize::try_from(u64::from_le_bytes(*count)).unwrap_or(usize::MAX);
+            let options = RecordBatchOptions::new().with_row_count(Some(count));
+            let schema = Arc::clone(&self.wanted);
+            let rows = RecordBatch::try_new_with_options(schema, Vec::new(), &options);
+            return Ok(vec![rows.map_err(unread)?]);
+        }
         let mut buffer = Buffer::from(message);
         let mut found = Vec::new();
         while !buffer.is_empty() {
@@ -104,9 +120,10 @@ impl RowReader {
     }
 }
 
-/// A whole stream.
+/// A whole stream, of rows with columns.
 pub(crate) fn encode(schema: &Schema, batches: &[RecordBatch]) -> Result<Bytes> {
-    let mut writer = RowWriter::new(schema)?;
+    let mut writer =
+        RowWriter { writer: StreamWriter::try_new(Vec::new(), schema).map_err(unwritten)? };
     for rows in batches {
         writer.write(rows)?;
     }

@@ -11,16 +11,19 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use datafusion::common::Statistics;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, ReplaceChildrenOptions,
+    Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType,
 };
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
 };
+use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
@@ -58,6 +61,8 @@ pub(crate) struct RemoteScan {
     pub(crate) writer: Writer,
     /// The steps in words.
     told: Vec<String>,
+    /// About how many rows there are, before any step.
+    rows: Option<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -78,13 +83,16 @@ impl RemoteScan {
             filter,
             ..wire::Fragment::default()
         };
+        let rows = shared.row_count(table.id);
         let projected = Arc::new(schema.project(&projection)?);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(projected),
             Partitioning::UnknownPartitioning(targets.places.len()),
             EmissionType::Incremental,
             Boundedness::Bounded,
-        );
+        )
+        // It gives way itself, between batches.
+        .with_scheduling_type(SchedulingType::Cooperative);
         Ok(RemoteScan {
             shared: Arc::clone(shared),
             table,
@@ -92,6 +100,7 @@ impl RemoteScan {
             fragment,
             writer,
             told: Vec::new(),
+            rows,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         })
@@ -109,6 +118,7 @@ impl RemoteScan {
         more.fragment.steps.push(wire::Step { kind: Some(step) });
         more.told.push(told);
         more.writer = writer;
+        more.rows = None;
         more.properties = Arc::clone(replaced.properties());
         more.metrics = ExecutionPlanMetricsSet::new();
         more
@@ -281,6 +291,7 @@ impl ExecutionPlan for RemoteScan {
             times,
         };
         let rows = stream::try_unfold(state, |mut state| async move {
+            tokio::task::consume_budget().await;
             let rows = state.next().await.map_err(external)?;
             Ok(rows.map(|rows| (rows, state)))
         });
@@ -289,6 +300,18 @@ impl ExecutionPlan for RemoteScan {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        if let (None, Some(rows)) = (args.partition(), self.rows) {
+            statistics.num_rows = Precision::Inexact(rows);
+        }
+        Ok(Arc::new(statistics))
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {

@@ -139,7 +139,10 @@ impl WorkerService {
             wanted.filter =
                 Some(reader.expression(fragment.filter.as_ref(), &schema).map_err(told)?);
         }
-        let scan = self.shards.scan(&wanted).map_err(told)?;
+        let mut scan = self.shards.scan(&wanted).map_err(told)?;
+        if let Some(limit) = fragment.limit {
+            scan = operators::at_most(scan, limit);
+        }
         let plan = operators::plan(scan, &fragment.steps, &reader).map_err(told)?;
         let source = RowsSource {
             schema: plan.schema(),
@@ -164,11 +167,11 @@ impl WorkerService {
         for table in write.tables {
             changes.push(row_changes(&table)?);
         }
+        let changes = merged(changes);
         match stage {
-            Stage::Keep => {}
+            Stage::Keep | Stage::Forget => {}
             Stage::Check => self.shards.can_write(&changes)?,
-            Stage::Commit => return self.shards.write(merged(changes), durability).await,
-            Stage::Forget => return Ok(()),
+            Stage::Commit => return self.shards.write(changes, durability).await,
         }
         let mut kept = self.kept.lock();
         if kept.len() >= WRITES_KEPT_MAX {

@@ -8,7 +8,7 @@ use thalweg_cluster::map::{ShardMap, SharedMap};
 use thalweg_cluster::node::FETCH;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_types::{Error, Result, SqlState, TableId};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Shared, definitions};
@@ -20,6 +20,11 @@ const PUT_MAP: &str = "/thalweg.cluster.v1.Worker/PutMap";
 impl Shared {
     pub(crate) fn map(&self) -> &SharedMap {
         &self.map
+    }
+
+    /// About how many rows a table has.
+    pub(crate) fn row_count(&self, table: TableId) -> Option<usize> {
+        self.row_counts.read().get(&table).copied()
     }
 
     /// Runs on the threads that links live on. Dropping it ends it.

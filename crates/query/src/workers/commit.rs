@@ -29,6 +29,18 @@ pub(crate) async fn commit(
         return Err(the_clusters_own());
     }
     let changes = transaction.catalog_changes();
+    let alters = |change: &CatalogChange| match change {
+        CatalogChange::AlterTable { schema, .. } => {
+            let rewritten =
+                |write: &Write| write.changes.table == schema.id && !write.changes.kill.is_empty();
+            writes.iter().any(rewritten)
+        }
+        _ => false,
+    };
+    if changes.iter().any(alters) {
+        return Err(Error::unsupported("ALTER TABLE that rewrites rows in a cluster")
+            .with_hint("Create a new table and copy the rows."));
+    }
     if changes.is_empty() {
         shared.commit_here(transaction, durability).await?;
     } else {

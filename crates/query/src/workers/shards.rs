@@ -198,7 +198,7 @@ impl Shards {
             if changes.truncate {
                 continue;
             }
-            let state = snapshot.table(changes.table).ok_or_else(|| no_table("of this shard"))?;
+            let state = snapshot.table(changes.table).ok_or_else(dropped)?;
             let killed: HashSet<RowId> = changes.kill.iter().copied().collect();
             for rows in &changes.append {
                 for key in schema.keys() {
@@ -224,7 +224,7 @@ impl Shards {
     pub fn find(&self, id: TableId, key: &str, columns: &[ArrayRef], base: u64) -> Result<Holders> {
         let snapshot = self.database.shared.engine.snapshot();
         let schema = table(&snapshot, id)?;
-        let state = snapshot.table(id).ok_or_else(|| no_table("of this shard"))?;
+        let state = snapshot.table(id).ok_or_else(dropped)?;
         let key = schema.keys().find(|known| known.name == key);
         let key = key.ok_or_else(|| no_table("with this key"))?;
         let rows = state.probe(key, columns);
@@ -251,8 +251,13 @@ impl Shards {
 }
 
 fn table(snapshot: &Snapshot, id: TableId) -> Result<Arc<TableSchema>> {
-    let entry = snapshot.catalog().table(id).ok_or_else(|| no_table("of this shard"))?;
+    let entry = snapshot.catalog().table(id).ok_or_else(dropped)?;
     Ok(Arc::clone(&entry.schema))
+}
+
+fn dropped() -> Error {
+    let message = "a table of this statement was dropped meanwhile";
+    Error::new(SqlState::SERIALIZATION_FAILURE, message).with_hint("Run the statement again.")
 }
 
 fn gone(id: TableId) -> DataFusionError {
@@ -288,7 +293,7 @@ fn with_node(scan: Arc<dyn ExecutionPlan>, base: u64) -> PlanResult<Arc<dyn Exec
 
 /// Changes of rows as the engine takes them.
 fn of_rows(snapshot: &Snapshot, changes: RowChanges) -> Result<TableChanges> {
-    let entry = snapshot.catalog().table(changes.table).ok_or_else(|| no_table("of this shard"))?;
+    let entry = snapshot.catalog().table(changes.table).ok_or_else(dropped)?;
     let schema = arrow_schema(&entry.schema);
     let mut made = TableChanges::new(changes.table, Some(entry.version));
     made.truncate = changes.truncate;

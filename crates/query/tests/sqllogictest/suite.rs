@@ -28,7 +28,7 @@ pub enum Strictness {
     Exact,
     /// White space, types and the words of errors may differ.
     Loose,
-    /// As exact, but rows may come in any order.
+    /// As exact, but rows may come in any order, and columns may be of other types.
     Unordered,
 }
 
@@ -70,12 +70,12 @@ pub async fn run<R: Route>(
 ) -> Result<Report, Refusal> {
     let route = route?;
     let mut runner = Runner::new(|| Arc::clone(&route).connect());
-    if strictness != Strictness::Loose {
+    if strictness == Strictness::Exact {
         runner.with_normalizer(Clone::clone);
         runner.with_column_validator(types_agree);
-        if strictness == Strictness::Unordered {
-            runner.with_validator(same_rows);
-        }
+    } else if strictness == Strictness::Unordered {
+        runner.with_normalizer(Clone::clone);
+        runner.with_validator(same_rows);
     } else {
         runner.with_validator(rows_or_values);
         if records.iter().any(holds_hash) {
