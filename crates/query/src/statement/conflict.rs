@@ -290,6 +290,26 @@ pub(super) fn reject_duplicates(
     reject_taken(execution, target, rows, |_| true)
 }
 
+/// The same for keys that rows of workers have.
+pub(super) async fn reject_held_elsewhere(
+    execution: &Execution<'_>,
+    target: &Target,
+    rows: &RecordBatch,
+) -> Result<()> {
+    if execution.names.workers().is_none() {
+        return Ok(());
+    }
+    let state = execution.names.with(|t| t.state(target.id()))?;
+    let mut held = Held::default();
+    for key in target.schema().keys() {
+        let holders = held.look_up(execution, &state, target, key, rows).await?;
+        if let Some(row) = holders.iter().position(Option::is_some) {
+            return Err(duplicate(target, key, rows, row));
+        }
+    }
+    Ok(())
+}
+
 /// The same for rows that were loaded, which `state` does not have yet.
 pub(crate) fn reject_loaded(state: &TableState, target: &Target, rows: &RecordBatch) -> Result<()> {
     target.schema().keys().try_for_each(|key| reject_holders(state, target, key, rows))

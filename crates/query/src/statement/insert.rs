@@ -54,6 +54,9 @@ pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Resul
     let (rows, changed) = match conflicts {
         None => {
             conflict::reject_duplicates(execution, &target, &rows)?;
+            if execution.in_block {
+                conflict::reject_held_elsewhere(execution, &target, &rows).await?;
+            }
             let changed = rows.num_rows();
             execution.names.with(|t| t.append(id, rows.clone()))?;
             (rows, changed)

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array as _, ArrayRef};
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
@@ -16,9 +16,10 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, lit};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use futures::Stream;
-use thalweg_store::{ClosedChunk, arrow_schema};
+use thalweg_store::{ClosedChunk, TableState, arrow_schema};
 use thalweg_txn::{
-    Durability, NewRows, RowChanges, Snapshot, TableChanges, Transaction, WriteSet, no_table,
+    CatalogChange, Durability, NewRows, RowChanges, Snapshot, TableChanges, Transaction, WriteSet,
+    no_table,
 };
 use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId, TableSchema};
 
@@ -73,7 +74,16 @@ impl Shards {
     /// # Errors
     /// Why not.
     pub fn can_define(&self, definition: &Definition) -> Result<()> {
-        self.defining(definition).map(drop)
+        let mut transaction = self.defining(definition)?;
+        for change in definition.changes()? {
+            if let CatalogChange::AlterTable { schema, .. } = change {
+                // A later change of the same definition may have dropped it.
+                let Some(entry) = transaction.catalog().table(schema.id) else { continue };
+                let schema = Arc::clone(&entry.schema);
+                no_nulls(&schema, transaction.state(schema.id)?.as_ref())?;
+            }
+        }
+        Ok(())
     }
 
     fn defining(&self, definition: &Definition) -> Result<Transaction> {
@@ -253,6 +263,28 @@ impl Shards {
 fn table(snapshot: &Snapshot, id: TableId) -> Result<Arc<TableSchema>> {
     let entry = snapshot.catalog().table(id).ok_or_else(dropped)?;
     Ok(Arc::clone(&entry.schema))
+}
+
+/// Whether no column that takes no NULL has one.
+fn no_nulls(table: &TableSchema, state: &TableState) -> Result<()> {
+    let columns = table.columns.iter().enumerate().filter(|(_, column)| !column.nullable);
+    let (places, columns): (Vec<usize>, Vec<_>) = columns.unzip();
+    for chunk in state.chunks() {
+        let live = chunk.live_mask();
+        for (values, column) in chunk.columns(&places).iter().zip(&columns) {
+            let is_live = |row: usize| live.as_ref().is_none_or(|live| live.value(row));
+            let is_null = |row: usize| values.is_null(row) && is_live(row);
+            if values.null_count() > 0 && (0..values.len()).any(is_null) {
+                let (name, table_name) = (&column.name, &table.name);
+                let message =
+                    format!("column \"{name}\" of relation \"{table_name}\" contains null values");
+                return Err(
+                    Error::new(SqlState::NOT_NULL_VIOLATION, message).with_column(table, name)
+                );
+            }
+        }
+    }
+    Ok(())
 }
 
 fn dropped() -> Error {
