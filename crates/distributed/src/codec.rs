@@ -1,9 +1,10 @@
 //! Expressions as they travel.
 //!
-//! The form is our own, and smaller than what DataFusion knows: whoever writes gives up at the first
-//! thing that it has no word for, and what was to travel stays where it is. Functions go by their
-//! names, and only those that both sides know as the same and that depend on nothing but their
-//! arguments. Types and values go beside the expressions, as a schema and a row in Arrow's form.
+//! The form is our own, and smaller than what DataFusion knows: whoever writes gives up at the
+//! first thing that it has no word for, and what was to travel stays where it is. Functions go by
+//! their names, and only those that both sides know as the same and that depend on nothing but
+//! their arguments. Types and values go beside the expressions, as a schema and a row in Arrow's
+//! form.
 
 use std::sync::{Arc, LazyLock};
 

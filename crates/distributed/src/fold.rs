@@ -1,10 +1,10 @@
 //! The pass that gives the workers what they can do alone.
 //!
 //! From the scans upwards, an operator over nothing but the rows of one table becomes a step of its
-//! fragment: filters, projections, the lower halves of aggregates, sorts and limits. What merges the
-//! workers' answers (the upper half of an aggregate, the merge that keeps an order, the limit over
-//! all) stays. Where only one worker is asked, there is nothing to merge: then whole aggregates are
-//! its own, too.
+//! fragment: filters, projections, the lower halves of aggregates, sorts and limits. What merges
+//! the workers' answers (the upper half of an aggregate, the merge that keeps an order, the limit
+//! over all) stays. Where only one worker is asked, there is nothing to merge: then whole
+//! aggregates are its own, too.
 //!
 //! ```text
 //!   Aggregate(final)                      Aggregate(final)

@@ -102,7 +102,8 @@ impl Database {
     /// Where the journal cannot be read.
     pub async fn definitions_after(&self, number: u64) -> Result<Vec<Definition>> {
         let query = format!(
-            "SELECT number, changes FROM {NAMESPACE}.{TABLE} WHERE number > {number} ORDER BY number"
+            "SELECT number, changes FROM {NAMESPACE}.{TABLE} \
+             WHERE number > {number} ORDER BY number"
         );
         let mut rows = self.session().execute(&query).await?.rows.expect("a query gives rows");
         let mut found = Vec::new();

@@ -7,10 +7,16 @@ use super::support::*;
 /// Rows on all workers, with and without keys.
 async fn filled(cluster: &Cluster) -> thalweg::Session {
     let mut session = cluster.session();
-    done(&mut session, "CREATE TABLE orders (id bigint PRIMARY KEY, customer int, price numeric(12, 2), note text)").await;
     done(
         &mut session,
-        "INSERT INTO orders SELECT n, n % 10, n * 1.25, 'order ' || n FROM generate_series(1, 1000) AS s(n)",
+        "CREATE TABLE orders \
+         (id bigint PRIMARY KEY, customer int, price numeric(12, 2), note text)",
+    )
+    .await;
+    done(
+        &mut session,
+        "INSERT INTO orders SELECT n, n % 10, n * 1.25, 'order ' || n \
+         FROM generate_series(1, 1000) AS s(n)",
     )
     .await;
     done(&mut session, "CREATE TABLE customers (id int PRIMARY KEY, name text)").await;
@@ -108,7 +114,8 @@ async fn rows_change_where_they_lie() {
     assert_eq!(taken.state(), SqlState::UNIQUE_VIOLATION);
     let nothing = rows(&mut session, "SELECT id FROM orders WHERE id >= 6000").await.unwrap();
     assert!(nothing.is_empty(), "{nothing:?}");
-    let from = "UPDATE orders SET note = c.name FROM customers c WHERE c.id = orders.customer AND orders.id < 4";
+    let from = "UPDATE orders SET note = c.name FROM customers c \
+                WHERE c.id = orders.customer AND orders.id < 4";
     done(&mut session, from).await;
     let notes =
         rows(&mut session, "SELECT note FROM orders WHERE id < 4 ORDER BY id").await.unwrap();
