@@ -154,6 +154,7 @@ impl Shards {
             filter,
             rows.limit,
             threads,
+            false,
         )?;
         let scan: Arc<dyn ExecutionPlan> = Arc::new(scan);
         match rows.columns.contains(&None) {

@@ -127,6 +127,7 @@ impl TableProvider for TableOnWorkers {
                 filter.as_ref(),
                 limit,
                 session.config().target_partitions(),
+                false,
             )?;
             parts.push(Arc::new(own) as Arc<dyn ExecutionPlan>);
         }
