@@ -24,10 +24,10 @@ pub(super) fn nodes(workers: &[WorkerStatus]) -> PlanResult<Arc<dyn TableProvide
     let buckets = workers.iter().map(|worker| i32::try_from(worker.buckets).unwrap_or(i32::MAX));
     let answers = workers.iter().map(|worker| Some(worker.seen.is_some()));
     table(vec![
-        ("id", Arc::new(Int64Array::from_iter_values(ids))),
-        ("address", Arc::new(StringViewArray::from_iter_values(addresses))),
-        ("answers", Arc::new(answers.collect::<BooleanArray>())),
-        ("buckets", Arc::new(Int32Array::from_iter_values(buckets))),
+        ("id", Arc::new(Int64Array::from_iter_values(ids)) as ArrayRef),
+        ("address", Arc::new(StringViewArray::from_iter_values(addresses)) as ArrayRef),
+        ("answers", Arc::new(answers.collect::<BooleanArray>()) as ArrayRef),
+        ("buckets", Arc::new(Int32Array::from_iter_values(buckets)) as ArrayRef),
         ("rows", seen(|sight| sight.tables.iter().map(|table| table.rows).sum())),
         ("bytes", seen(|sight| sight.bytes)),
         ("streams", seen(|sight| sight.streams)),
@@ -40,8 +40,8 @@ pub(super) fn buckets(map: &ShardMap) -> PlanResult<Arc<dyn TableProvider>> {
     let owner =
         |bucket: u16| map.owner(Bucket(bucket)).ok().map(|place| number(map.workers()[place].id));
     table(vec![
-        ("bucket", Arc::new(Int32Array::from_iter_values((0..BUCKETS).map(i32::from)))),
-        ("node", Arc::new((0..BUCKETS).map(owner).collect::<Int64Array>())),
+        ("bucket", Arc::new(Int32Array::from_iter_values((0..BUCKETS).map(i32::from))) as ArrayRef),
+        ("node", Arc::new((0..BUCKETS).map(owner).collect::<Int64Array>()) as ArrayRef),
     ])
 }
 
