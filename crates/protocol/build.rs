@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use prost::Message as _;
 
 const RECORDS: &str = "thalweg/v1/records.proto";
-const CLUSTER: &str = "thalweg/cluster/v1/cluster.proto";
+const CLUSTER: [&str; 2] = ["thalweg/cluster/v1/cluster.proto", "thalweg/cluster/v1/work.proto"];
 
 #[expect(clippy::disallowed_methods, reason = "what a build makes is no file of a database")]
 fn main() -> Result<(), Box<dyn Error>> {
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The server takes messages apart itself.
     tonic_prost_build::configure().build_server(false).bytes(".").compile_fds(definition)?;
     // What nodes say to each other: services of both sides.
-    let cluster = protox::compile([CLUSTER], ["proto"])?;
+    let cluster = protox::compile(CLUSTER, ["proto"])?;
     tonic_prost_build::configure().bytes(".").compile_fds(cluster)?;
     Ok(())
 }

@@ -25,6 +25,10 @@ pub struct Appender {
 
 impl Appender {
     pub(crate) fn new(database: Database, role: RoleId, table: &str) -> Result<Appender> {
+        if database.shared.workers.get().is_some() {
+            return Err(Error::unsupported("appending to a table of a gateway")
+                .with_hint("Use INSERT, COPY or Flight SQL's ingestion."));
+        }
         let transaction = Transaction::new(database.shared.engine.snapshot());
         let parts = table.split('.').map(|part| Ident::with_quote('"', part)).collect::<Vec<_>>();
         let target = Target::find(transaction.catalog(), &ObjectName::from(parts))?;
@@ -63,11 +67,11 @@ impl Appender {
     /// Where a key is taken, the table was altered meanwhile, or the log failed: nothing was added.
     pub fn finish(mut self) -> Result<u64> {
         let rows = self.loader.finish().append_to(&mut self.transaction, self.target.id())?;
+        let shared = &self.database.shared;
         let write_set = self.transaction.into_write_set()?;
         if write_set.is_empty() {
             return Ok(0);
         }
-        let shared = &self.database.shared;
         let committed = shared.engine.commit_and_wait(write_set, shared.durability);
         committed.map(|_| rows).map_err(|error| match error.state() {
             SqlState::SERIALIZATION_FAILURE => {

@@ -31,6 +31,7 @@ use thalweg_txn::{Catalog, Object, Privilege, RoleId, Securable, Transaction};
 use thalweg_types::Error;
 
 use crate::privileges::{Identity, Rights};
+use crate::workers::{TableOnWorkers, Workers, lies_on_workers};
 use derived::Found;
 use objects::Objects;
 use registered::RegisteredNames;
@@ -64,10 +65,12 @@ pub(crate) struct SessionCatalog {
     wishes: Wishes,
     objects: Mutex<Option<(Arc<Catalog>, Arc<Objects>)>>,
     found: Mutex<Option<Found>>,
+    /// Who holds the rows, where that is not this database.
+    workers: Option<Arc<dyn Workers>>,
 }
 
 impl SessionCatalog {
-    pub(crate) fn new() -> Arc<SessionCatalog> {
+    pub(crate) fn new(workers: Option<Arc<dyn Workers>>) -> Arc<SessionCatalog> {
         Arc::new(SessionCatalog {
             transaction: Mutex::new(None),
             identity: Mutex::new(Identity::of(RoleId::BOOTSTRAP)),
@@ -78,6 +81,7 @@ impl SessionCatalog {
             wishes: Wishes::default(),
             objects: Mutex::default(),
             found: Mutex::default(),
+            workers,
         })
     }
 
@@ -106,6 +110,11 @@ impl SessionCatalog {
     /// Until another statement is shown, names are looked at for their columns alone.
     pub(crate) fn only_describe(&self) {
         self.describes.store(true, Ordering::Relaxed);
+    }
+
+    /// Who holds the rows, where that is not this database.
+    pub(crate) fn workers(&self) -> Option<&Arc<dyn Workers>> {
+        self.workers.as_ref()
     }
 
     pub(crate) fn identity(&self) -> Identity {
@@ -181,13 +190,21 @@ impl SessionCatalog {
         namespace: &str,
         name: &str,
         row_ids: bool,
-    ) -> Result<Option<ShardTable>> {
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
         let mut transaction = self.transaction.lock();
         let Some(transaction) = transaction.as_mut() else { return Ok(None) };
         let catalog = Arc::clone(transaction.catalog());
         let Some(Object::Table(entry)) = catalog.object(namespace, name) else { return Ok(None) };
         let state = transaction.state(entry.schema.id).map_err(external)?;
-        Ok(Some(ShardTable::new(&entry.schema, state, row_ids)))
+        let workers = self.workers.as_ref().filter(|_| lies_on_workers(&entry.schema));
+        Ok(Some(match workers {
+            None => Arc::new(ShardTable::new(&entry.schema, state, row_ids)) as _,
+            Some(workers) => {
+                let killed = transaction.killed_elsewhere(entry.schema.id);
+                let workers = Arc::clone(workers);
+                Arc::new(TableOnWorkers::new(workers, &entry.schema, state, killed, row_ids)) as _
+            }
+        }))
     }
 
     fn session_state(&self) -> Result<SessionState> {
@@ -314,6 +331,13 @@ impl SchemaProvider for Namespace {
             let rights = self.session.rights_of_reader();
             rights.on_relation(&self.namespace, name, Privilege::Select).map_err(external)?;
         }
+        if object.is_none()
+            && self.namespace == crate::workers::NAMESPACE
+            && let Some(workers) = self.session.workers()
+            && let Some(table) = workers.system_table(name).await
+        {
+            return table.map(Some);
+        }
         match object {
             None => match view::file_named(name) {
                 // The namespace of the system is looked up in without being named.
@@ -325,10 +349,7 @@ impl SchemaProvider for Namespace {
                     view::external(&state, &file).await.map(Some)
                 }
             },
-            Some(Object::Table(_)) => {
-                let table = self.session.shard_table(&self.namespace, name, self.row_ids)?;
-                Ok(table.map(|table| Arc::new(table) as _))
-            }
+            Some(Object::Table(_)) => self.session.shard_table(&self.namespace, name, self.row_ids),
             Some(Object::View(definition)) => {
                 let state = self.session.session_state()?;
                 let owner = catalog.access(&Securable::relation(&self.namespace, name)).owner;

@@ -1,14 +1,15 @@
 //! A database: an engine, and what its sessions share.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use parking_lot::RwLock;
 use thalweg_env::Env;
 use thalweg_txn::{
-    Durability, Engine, Figures, Options, Progress, Role, RoleId, Silent, Transaction,
+    Durability, Engine, Figures, Options, Progress, Role, RoleId, Silent, Transaction, WriteSet,
 };
 use thalweg_types::{Error, Result};
 
@@ -18,6 +19,7 @@ use crate::planner::Planners;
 use crate::privileges::{self, Identity};
 use crate::session::Session;
 use crate::surroundings::Surroundings;
+use crate::workers::{self, Unity, Workers};
 
 /// An open database. Clones are the same database; it closes when the last of them, and of its
 /// sessions, is gone.
@@ -36,6 +38,12 @@ pub(crate) struct DatabaseShared {
     pub(crate) opened_micros: i64,
     /// `None`: nobody has more to tell than the database itself.
     pub(crate) surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
+    /// Who holds the rows, where that is not this database.
+    pub(crate) workers: OnceLock<Arc<dyn Workers>>,
+    /// The last definition in the journal of a node of a cluster.
+    pub(crate) definitions: AtomicU64,
+    /// Held by whoever adds to the journal.
+    pub(crate) defining: tokio::sync::Mutex<()>,
 }
 
 impl Database {
@@ -143,12 +151,32 @@ impl DatabaseShared {
     pub(crate) async fn commit(
         &self,
         transaction: Transaction,
+        unity: Unity,
         durability: Durability,
     ) -> Result<()> {
         if transaction.is_empty() {
             return Ok(());
         }
-        let write_set = transaction.into_write_set()?;
+        match self.workers.get() {
+            None => self.commit_here(transaction, durability).await,
+            Some(workers) => workers::commit(self, workers, transaction, unity, durability).await,
+        }
+    }
+
+    /// The same, whoever else is asked to hold rows.
+    pub(crate) async fn commit_here(
+        &self,
+        transaction: Transaction,
+        durability: Durability,
+    ) -> Result<()> {
+        self.commit_write_set(transaction.into_write_set()?, durability).await
+    }
+
+    pub(crate) async fn commit_write_set(
+        &self,
+        write_set: WriteSet,
+        durability: Durability,
+    ) -> Result<()> {
         if write_set.is_empty() {
             return Ok(());
         }
@@ -275,6 +303,9 @@ impl DatabaseBuilder {
             progress,
             opened_micros,
             surroundings: RwLock::new(None),
+            workers: OnceLock::new(),
+            definitions: AtomicU64::new(0),
+            defining: tokio::sync::Mutex::default(),
         };
         Ok(Database { shared: Arc::new(shared) })
     }

@@ -43,6 +43,7 @@ mod sleep;
 mod stack;
 mod statement;
 mod surroundings;
+mod workers;
 
 pub use appender::Appender;
 pub use cancel::{CancelHandle, Cancels};
@@ -58,7 +59,12 @@ pub use scram::ScramVerifier;
 pub use session::{Session, Statement, TransactionStatus};
 pub use surroundings::{Activity, ActivityState, End, SessionFacts, Surroundings};
 pub use thalweg_dialect::parse::without_passwords;
+pub use thalweg_txn::RowChanges;
 pub use thalweg_txn::{
     AcknowledgeRows, BOOTSTRAP_ROLE, Durability, Failing, Figures, Progress, Role, RowFailure,
     SYNC_MICROS, Secret, StageFigures, Unit, Written,
+};
+pub use workers::{
+    Definition, Holders, NAMESPACE as CLUSTER_NAMESPACE, PhysicalRule, ShardRows, Shards, Unity,
+    WorkerScan, Workers, Write,
 };

@@ -70,6 +70,11 @@ impl Loader {
 
     fn take_in(&mut self, rows: RecordBatch) -> Result<()> {
         self.rows += rows.num_rows() as u64;
+        if self.database.shared.workers.get().is_some() {
+            // Workers write them to logs of their own.
+            self.waiting.push(rows);
+            return Ok(());
+        }
         let mut rest = rows;
         while self.waiting_rows + rest.num_rows() >= RowId::CHUNK_ROWS {
             let taken = RowId::CHUNK_ROWS - self.waiting_rows;

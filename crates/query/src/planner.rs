@@ -3,7 +3,8 @@
 //! A state knows some hundreds of functions and rules, too much for every connection that waits.
 //! Sessions borrow a planner for the length of a statement; idle ones are kept for the next.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -12,11 +13,12 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
 use thalweg_env::Threads;
 use thalweg_scan::LocalScheduler;
-use thalweg_types::Result;
+use thalweg_types::{Result, TableId};
 
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
 use crate::executor::{Executor, JoinsGiveWay};
 use crate::fused::{self, LocalQueryScheduler, QueryScheduler};
+use crate::workers::Workers;
 use crate::{privileges, sleep};
 
 /// How many idle planners are kept.
@@ -30,7 +32,7 @@ pub(crate) struct Planner {
 impl Planner {
     fn new(shared: &Planners) -> Planner {
         let Planners { runtime, executor, scheduler, threads, .. } = shared;
-        let names = SessionCatalog::new();
+        let names = SessionCatalog::new(shared.workers.get().cloned());
         let config = SessionConfig::new()
             .with_extension(Arc::clone(executor))
             .with_target_partitions(*threads)
@@ -46,6 +48,10 @@ impl Planner {
             .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))))
             .with_physical_optimizer_rules(fused::physical_rules(scheduler))
             .with_physical_optimizer_rule(Arc::new(JoinsGiveWay));
+        let builder = match shared.workers.get() {
+            Some(workers) => builder.with_physical_optimizer_rule(workers.physical_rule()),
+            None => builder,
+        };
         let mut builder = thalweg_dialect::configure(builder);
         for rule in thalweg_dialect::rewrite::analyzer_rules() {
             builder = builder.with_analyzer_rule(rule);
@@ -68,6 +74,9 @@ pub(crate) struct Planners {
     scheduler: Arc<dyn QueryScheduler>,
     threads: usize,
     idle: Mutex<Vec<Planner>>,
+    workers: OnceLock<Arc<dyn Workers>>,
+    /// Tables of a gateway whose counters go on behind the numbers of their rows.
+    counted: Mutex<HashSet<TableId>>,
 }
 
 impl Planners {
@@ -81,7 +90,31 @@ impl Planners {
         let executor = Arc::new(Executor::start(threads)?);
         let scheduler = LocalQueryScheduler::new(LocalScheduler::start(threads, with)?);
         let scheduler = Arc::new(scheduler);
-        Ok(Planners { runtime, executor, scheduler, threads, idle: Mutex::default() })
+        Ok(Planners {
+            runtime,
+            executor,
+            scheduler,
+            threads,
+            idle: Mutex::default(),
+            workers: OnceLock::new(),
+            counted: Mutex::default(),
+        })
+    }
+
+    /// From now on planners read rows from workers.
+    pub(crate) fn attach(&self, workers: Arc<dyn Workers>) {
+        // Whoever attaches twice keeps the first.
+        let _ = self.workers.set(workers);
+        self.idle.lock().clear();
+    }
+
+    /// Whether the counters of a gateway's table are still to be raised.
+    pub(crate) fn counts_anew(&self, table: TableId) -> bool {
+        !self.counted.lock().contains(&table)
+    }
+
+    pub(crate) fn counted(&self, table: TableId) {
+        self.counted.lock().insert(table);
     }
 
     /// The memory that queries share.

@@ -41,6 +41,10 @@ impl Database {
     /// # Errors
     /// Where there is no such role, or it may not log in here.
     pub fn records_as(&self, role: &str) -> Result<Records> {
+        if self.shared.workers.get().is_some() {
+            return Err(Error::unsupported("writing records through a gateway")
+                .with_hint("Use INSERT, COPY or Flight SQL's ingestion."));
+        }
         let snapshot = self.shared.engine.snapshot();
         let role = privileges::may_log_in(snapshot.catalog(), role)?;
         let version = snapshot.catalog().version();

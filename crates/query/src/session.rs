@@ -27,6 +27,7 @@ use crate::privileges::Identity;
 use crate::stack::with_room;
 use crate::statement::{self, Description, Execution, Modes, OfSession, Scope, Settings};
 use crate::surroundings::SessionFacts;
+use crate::workers::Unity;
 
 /// How often a statement that lost against another one is tried again before its user is told.
 const RETRIES_MAX: usize = 100;
@@ -260,7 +261,7 @@ impl Session {
             }
             let outcome = point.run(&mut transaction, prepared.parameters(), values)?;
             let Some(outcome) = outcome else { return Ok(None) };
-            match self.commit(transaction).await {
+            match self.commit(transaction, Unity::EachWorker).await {
                 Ok(()) => return Ok(Some(outcome)),
                 // Another transaction was first: this one has another look at the row.
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {}
@@ -390,7 +391,7 @@ impl Session {
         };
         match &mut self.block {
             Some(block) => block.transaction = Some(transaction),
-            None => self.commit(transaction).await?,
+            None => self.commit(transaction, Unity::EachWorker).await?,
         }
         Ok(Outcome::done(Tag::Copy(rows)))
     }
@@ -530,7 +531,7 @@ impl Session {
             if transaction.has_staged() {
                 most = STAGED_RETRIES_MAX;
             }
-            match self.commit(transaction).await {
+            match self.commit(transaction, Unity::EachWorker).await {
                 Err(error) if statement::may_retry(parsed, &error) => lost = Some(error),
                 committed => return committed.map(|()| outcome),
             }
@@ -620,9 +621,13 @@ impl Session {
     }
 
     /// Does not hold on to the session, so that the future is `Send` whatever the session holds.
-    fn commit(&self, transaction: Transaction) -> impl Future<Output = Result<()>> + Send + use<> {
+    fn commit(
+        &self,
+        transaction: Transaction,
+        unity: Unity,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
         let (database, durability) = (self.database.clone(), self.settings.durability);
-        async move { database.shared.commit(transaction, durability).await }
+        async move { database.shared.commit(transaction, unity, durability).await }
     }
 
     async fn control(&mut self, control: statement::Control) -> Result<Outcome> {
@@ -717,7 +722,9 @@ impl Session {
             return Ok((outcome, commit));
         };
         let ended = match block.transaction {
-            Some(transaction) if commit => self.commit(transaction).await.map(|()| true),
+            Some(transaction) if commit => {
+                self.commit(transaction, Unity::Whole).await.map(|()| true)
+            }
             // Committing a failed block rolls it back, as in PostgreSQL.
             _ => Ok(false),
         };

@@ -45,7 +45,7 @@ use crate::outcome::Outcome;
 use crate::parameters::refuse_unbound;
 use crate::privileges;
 
-pub(crate) use conflict::reject_loaded;
+pub(crate) use conflict::{key_is_taken, reject_loaded};
 pub(crate) use describe::{Description, describe};
 pub(crate) use locking::check_subqueries;
 pub(crate) use of_session::{OfSession, of_session};

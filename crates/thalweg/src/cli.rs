@@ -10,11 +10,15 @@ use tokio::runtime::Runtime;
 
 use crate::bench_command::BenchArguments;
 use crate::check_command::CheckArguments;
+use crate::cluster_command::ClusterArguments;
 use crate::config::{self, Config, DatabaseSettings, Durability, Flags, Size};
 use crate::config_command::ConfigArguments;
 use crate::demo::DemoArguments;
+use crate::gateway_command::GatewayArguments;
 use crate::serve_command::ServeArguments;
 use crate::sql_command::SqlArguments;
+use crate::status_command::StatusArguments;
+use crate::worker_command::WorkerArguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +28,7 @@ Examples:
   thalweg --data ./market -f load.sql     run a script
   thalweg sql -c \"SELECT * FROM 'prices.csv'\" --format parquet --output prices.parquet
   thalweg serve --data ./market           a server for psql, drivers and tools
+  thalweg cluster --workers 4             a cluster of processes on this machine
   thalweg check ./market                  look for damage
   thalweg demo                            see what it does, on real data
 
@@ -46,6 +51,10 @@ pub struct Cli {
 pub enum Command {
     Sql(Box<SqlArguments>),
     Serve(Box<ServeArguments>),
+    Gateway(Box<GatewayArguments>),
+    Worker(Box<WorkerArguments>),
+    Cluster(ClusterArguments),
+    Status(StatusArguments),
     Check(CheckArguments),
     Config(ConfigArguments),
     Demo(DemoArguments),

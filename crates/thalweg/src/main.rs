@@ -9,17 +9,22 @@ mod allocator;
 mod bench_command;
 mod check_command;
 mod cli;
+mod cluster_command;
 mod config;
 mod config_command;
 mod demo;
 mod exit;
+mod gateway_command;
+mod node_arguments;
 mod print;
 mod progress;
 mod report;
 mod serve_command;
 mod shell;
 mod sql_command;
+mod status_command;
 mod terminal;
+mod worker_command;
 
 use cli::{Cli, Command};
 
@@ -30,6 +35,10 @@ fn main() -> ExitCode {
         None => sql_command::run(&cli.sql),
         Some(Command::Sql(arguments)) => sql_command::run(arguments),
         Some(Command::Serve(arguments)) => serve_command::run(arguments),
+        Some(Command::Gateway(arguments)) => gateway_command::run(arguments),
+        Some(Command::Worker(arguments)) => worker_command::run(arguments),
+        Some(Command::Cluster(arguments)) => cluster_command::run(arguments),
+        Some(Command::Status(arguments)) => status_command::run(arguments),
         Some(Command::Check(arguments)) => check_command::run(arguments),
         Some(Command::Config(arguments)) => config_command::run(arguments),
         Some(Command::Demo(arguments)) => demo::run(arguments),

@@ -2,16 +2,20 @@
 
 use std::io::IsTerminal as _;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
 use thalweg::{Database, Error, Progress};
+use thalweg_distributed::{RunningNode, start_gateway};
 use thalweg_server::{Addresses, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::DatabaseArguments;
 use crate::config::{Flags, Settings};
 use crate::exit::Exit;
+use crate::gateway_command::GatewayArguments;
+use crate::node_arguments::kept_map;
 use crate::progress::ProgressBars;
 use crate::report;
 
@@ -45,6 +49,11 @@ pub struct ServeArguments {
 }
 
 pub fn run(arguments: &ServeArguments) -> Exit {
+    run_as(arguments, None)
+}
+
+/// The same, where it may be a gateway.
+pub fn run_as(arguments: &ServeArguments, gateway: Option<&GatewayArguments>) -> Exit {
     let mut flags = Flags::default();
     flags.set("listen.address", arguments.listen);
     flags.set("listen.postgres_port", arguments.postgres_port);
@@ -70,7 +79,9 @@ pub fn run(arguments: &ServeArguments) -> Exit {
             return report::not_opened(&Error::internal(message));
         }
     };
-    let served = runtime.block_on(serve(&settings, database.clone()));
+    let data = arguments.database.data.as_deref();
+    let gateway = gateway.map(|gateway| (gateway, data));
+    let served = runtime.block_on(serve(&settings, database.clone(), gateway));
     runtime.shutdown_background();
     match served.and_then(|()| database.close()) {
         Ok(()) => Exit::Success,
@@ -78,10 +89,23 @@ pub fn run(arguments: &ServeArguments) -> Exit {
     }
 }
 
-async fn serve(settings: &Settings, database: Database) -> Result<(), Error> {
+async fn serve(
+    settings: &Settings,
+    database: Database,
+    gateway: Option<(&GatewayArguments, Option<&Path>)>,
+) -> Result<(), Error> {
     let mut signals = Signals::new()?;
+    // Before anybody asks for rows.
+    let node = match gateway {
+        None => None,
+        Some((arguments, data)) => {
+            let map = kept_map(database.env(), data)?;
+            let options = arguments.cluster.options()?;
+            Some(start_gateway(&database, arguments.nodes, map, &options).await?)
+        }
+    };
     let server = Server::start(settings.server(), database).await?;
-    announce(&server);
+    announce(&server, node.as_ref().map(|(_, node)| node));
     signals.next().await;
     eprintln!("Ending: statements that run may finish.");
     tokio::select! {
@@ -91,7 +115,7 @@ async fn serve(settings: &Settings, database: Database) -> Result<(), Error> {
     Ok(())
 }
 
-fn announce(server: &Server) {
+fn announce(server: &Server, node: Option<&RunningNode>) {
     let addresses = server.addresses();
     if let Some(password) = server.administrator_password() {
         eprintln!("The password of user thalweg is {password}");
@@ -101,18 +125,21 @@ fn announce(server: &Server) {
     eprintln!("PostgreSQL clients  {postgres}");
     eprintln!("Flight SQL, records {grpc}");
     eprintln!("HTTP                http://{http}/sql");
+    if let Some(node) = node {
+        eprintln!("Workers join at     {}", node.address());
+    }
     let (host, port) = (postgres.ip(), postgres.port());
     eprintln!("Ready. Try: psql -h {host} -p {port} -U thalweg thalweg");
 }
 
 /// What asks the program to end.
-struct Signals {
+pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Signals, Error> {
+    pub fn new() -> Result<Signals, Error> {
         let listen = |kind| {
             signal(kind).map_err(|error| Error::internal(format!("no signals come in: {error}")))
         };
@@ -122,7 +149,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) {
+    pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

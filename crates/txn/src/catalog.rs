@@ -424,6 +424,24 @@ impl Catalog {
     }
 }
 
+/// Changes of a catalog as they travel.
+///
+/// # Panics
+/// Never: they have only string keys.
+#[must_use]
+pub fn encode_changes(changes: &[CatalogChange]) -> Vec<u8> {
+    serde_json::to_vec(changes).expect("a catalog change has only string keys")
+}
+
+/// What [`encode_changes`] made.
+///
+/// # Errors
+/// Where these are none.
+pub fn decode_changes(encoded: &[u8]) -> Result<Vec<CatalogChange>> {
+    serde_json::from_slice(encoded)
+        .map_err(|error| Error::corrupt(format!("changes of a catalog are damaged: {error}")))
+}
+
 /// `relation "…" does not exist`
 #[must_use]
 pub fn no_table(name: &str) -> Error {

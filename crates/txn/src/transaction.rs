@@ -17,7 +17,7 @@ use crate::apply::added_values;
 use crate::catalog::{Catalog, CatalogChange, table_is_gone};
 use crate::published::Snapshot;
 use crate::staging::Staged;
-use crate::write_set::WriteSet;
+use crate::write_set::{RowChanges, WriteSet};
 use overlay::Overlay;
 use segments::Segments;
 
@@ -130,8 +130,11 @@ impl Transaction {
     /// changed them meanwhile.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// Where there is no such table, or its rows lie on other nodes.
     pub fn lock(&mut self, id: TableId, rows: &[RowId], lock: RowLock) -> Result<()> {
+        if rows.iter().any(|row| row.elsewhere().is_some()) {
+            return Err(Error::unsupported("locking rows in a transaction block of a cluster"));
+        }
         self.overlay(id)?.lock(rows, lock);
         Ok(())
     }
@@ -193,6 +196,38 @@ impl Transaction {
         self.changes.catalog = after;
         self.changes.catalog_changes.push(change);
         Ok(())
+    }
+
+    /// The changes to the catalog so far.
+    #[must_use]
+    pub fn catalog_changes(&self) -> Vec<CatalogChange> {
+        self.changes.catalog_changes.iter().cloned().collect()
+    }
+
+    /// What this transaction took away from a table whose rows lie on other nodes: whether all of
+    /// them, and else which.
+    #[must_use]
+    pub fn killed_elsewhere(&self, id: TableId) -> (bool, Vec<RowId>) {
+        // Nobody else knows a table that this transaction created.
+        if self.snapshot.table(id).is_none() {
+            return (true, Vec::new());
+        }
+        match self.changes.tables.get(&id) {
+            Some(overlay) => (overlay.is_truncated(), overlay.killed_elsewhere()),
+            None => (false, Vec::new()),
+        }
+    }
+
+    /// Takes out the changes to rows of these tables, whose rows lie on other nodes.
+    ///
+    /// # Errors
+    /// Only for mistakes: rows that do not fit their table.
+    pub fn take_rows(&mut self, of: impl Fn(TableId) -> bool) -> Result<Vec<RowChanges>> {
+        let tables = std::mem::take(&mut self.changes.tables);
+        let (there, here): (BTreeMap<_, _>, _) = tables.into_iter().partition(|(id, _)| of(*id));
+        self.changes.tables = here;
+        let there = there.into_iter().filter(|(_, overlay)| overlay.has_changes());
+        there.map(|(id, overlay)| overlay.into_rows(id)).collect()
     }
 
     /// Remembers the changes so far; costs the same however many there are.

@@ -54,6 +54,15 @@ impl TableChanges {
     }
 }
 
+/// Changes to the rows of a table that lie on other nodes, in the order: truncate, kill, append.
+pub struct RowChanges {
+    pub table: TableId,
+    pub truncate: bool,
+    /// With the nodes that have the rows.
+    pub kill: Vec<RowId>,
+    pub append: Vec<RecordBatch>,
+}
+
 /// Rows in the form in which they enter a table, already encoded for the log on the session's
 /// thread.
 pub enum NewRows {

@@ -131,6 +131,7 @@ sql_states! {
     UNDEFINED_FILE = "58P01" => NotFound,
     // One of ours: between nodes, never told to clients.
     STALE_SHARD_MAP = "TW001" => Unavailable,
+    STALE_DEFINITIONS = "TW002" => Unavailable,
     INTERNAL_ERROR = "XX000" => InvalidRequest,
     DATA_CORRUPTED = "XX001" => Corrupt,
 }

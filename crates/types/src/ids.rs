@@ -61,6 +61,22 @@ impl RowId {
     pub const fn row(self) -> u32 {
         (self.0 & 0xFFFF) as u32
     }
+
+    /// What is added to the ids of the rows of another node, so that whoever gathers rows of many
+    /// nodes can tell them apart. Nodes are numbered from 0.
+    #[must_use]
+    pub const fn base_of_node(node: u16) -> u64 {
+        (node as u64 + 1) << 48
+    }
+
+    /// The node that has the row, and its id there; `None` where it is a row of this one.
+    #[must_use]
+    pub const fn elsewhere(self) -> Option<(usize, RowId)> {
+        match self.0 >> 48 {
+            0 => None,
+            node => Some((node as usize - 1, RowId(self.0 & ((1 << 48) - 1)))),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -168,7 +168,7 @@ impl Objects {
             by_oid: HashMap::new(),
             by_name: HashMap::new(),
         };
-        for namespace in catalog.namespaces() {
+        for namespace in shown(catalog) {
             let found = objects.namespaces.iter().find(|known| known.name == namespace);
             let namespace_oid = found.map_or(0, |known| known.oid);
             for (name, object) in catalog.objects(namespace) {
@@ -282,6 +282,11 @@ struct Home<'a> {
     access: Arc<Shared>,
 }
 
+/// What a node of a cluster keeps to itself is nobody's to look at.
+fn shown(catalog: &Catalog) -> impl Iterator<Item = &str> {
+    catalog.namespaces().filter(|name| *name != crate::workers::NAMESPACE)
+}
+
 fn namespaces(catalog: &Catalog, numbers: &mut Numbers) -> Vec<Namespace> {
     let system = [(PG_CATALOG_OID, PG_CATALOG), (INFORMATION_SCHEMA_OID, INFORMATION_SCHEMA)];
     let system = system.into_iter().map(|(oid, name)| Namespace {
@@ -289,7 +294,7 @@ fn namespaces(catalog: &Catalog, numbers: &mut Numbers) -> Vec<Namespace> {
         name: name.to_owned(),
         access: Shared::system(),
     });
-    let own = catalog.namespaces().map(|name| {
+    let own = shown(catalog).map(|name| {
         let oid = match name {
             thalweg_txn::DEFAULT_NAMESPACE => PUBLIC_OID,
             other => numbers.named("namespace", &[other]),

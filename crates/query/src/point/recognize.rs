@@ -26,6 +26,9 @@ pub(crate) fn recognize(
     tree: &Tree,
     description: &Description,
 ) -> Option<Point> {
+    if execution.names.workers().is_some() {
+        return None;
+    }
     let Tree::Statement(statement) = tree else { return None };
     let mut shape = Shape { execution, types: &description.parameters, constants: Vec::new() };
     let (table, key, action) = match statement.as_ref() {

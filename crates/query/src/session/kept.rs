@@ -76,6 +76,10 @@ impl Session {
     }
 
     fn key(&self, sql: &Arc<str>, parameters: &[FieldRef]) -> Option<Key> {
+        // A gateway has no rows that a plan could be given anew.
+        if self.database.shared.workers.get().is_some() {
+            return None;
+        }
         Key::new(sql, parameters, self.settings.identity.current)
     }
 

@@ -136,8 +136,8 @@ async fn add_column(
     let (value, each_row) = default_value(execution, &column)?;
     let nulls = !column.nullable && value.is_null(0) && !each_row;
     if nulls {
-        rely_on(execution, table)?;
-        if execution.names.with(|t| Ok(t.state(table)?.rows()))? > 0 {
+        let target = current(execution, table)?;
+        if any_row(execution, &target, "true").await? {
             return Err(nulls_in(&column.name, &schema));
         }
     }

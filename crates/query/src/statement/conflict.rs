@@ -1,6 +1,6 @@
 //! Rows whose keys are taken: refused, skipped, or turned into updates.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array};
@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
     visit_expressions_mut,
 };
 use thalweg_store::TableState;
-use thalweg_types::{Error, Key, Result, RowId, SqlState};
+use thalweg_types::{Error, Key, Result, RowId, SqlState, TableSchema};
 
 use super::rows::values_of;
 use super::update::{Assignments, concat};
@@ -22,6 +22,7 @@ use super::{Execution, Target, ast_tools, folded};
 use crate::catalog::TEMPORARY;
 use crate::plan;
 use crate::scan::ROW_ID;
+use crate::workers::lies_on_workers;
 
 /// What `ON CONFLICT` says.
 pub(super) struct Conflicts {
@@ -77,11 +78,16 @@ impl Conflicts {
     ) -> Result<(RecordBatch, usize)> {
         let id = target.id();
         let state = execution.names.with(|t| t.state(id))?;
-        let Fates { free, taken } = self.fates(&state, target, &rows)?;
+        let mut held = Held::default();
+        let mut holders = Vec::with_capacity(self.keys.len());
+        for key in &self.keys {
+            holders.push(held.look_up(execution, &state, target, key, &rows).await?);
+        }
+        let Fates { free, taken } = self.fates(holders, target, &rows)?;
         let inserted = take(&rows, free.into_iter())?;
         let updated = match &self.update {
             Some(update) if !taken.is_empty() => {
-                apply(execution, target, &state, update, &rows, &taken, alias).await?
+                apply(execution, target, (&held, &state), update, &rows, &taken, alias).await?
             }
             _ => rows.slice(0, 0),
         };
@@ -95,10 +101,14 @@ impl Conflicts {
     }
 
     /// Row by row: whose key is taken, by a row that is there or by one before it that will be.
-    fn fates(&self, state: &TableState, target: &Target, rows: &RecordBatch) -> Result<Fates> {
+    fn fates(
+        &self,
+        holders: Vec<Vec<Option<RowId>>>,
+        target: &Target,
+        rows: &RecordBatch,
+    ) -> Result<Fates> {
         let mut keys = Vec::with_capacity(self.keys.len());
-        for key in &self.keys {
-            let holders = probe(state, target, key, rows);
+        for (key, holders) in self.keys.iter().zip(holders) {
             keys.push((KeyValues::of(target, key, rows)?, holders));
         }
         let mut given: Vec<HashSet<Row<'_>>> = vec![HashSet::new(); keys.len()];
@@ -126,6 +136,62 @@ impl Conflicts {
     }
 }
 
+/// Rows of workers that have the keys of others.
+#[derive(Default)]
+struct Held {
+    places: HashMap<RowId, usize>,
+    rows: Vec<RecordBatch>,
+    count: usize,
+}
+
+impl Held {
+    /// For each row, the one that has its key already: here, or on a worker.
+    async fn look_up(
+        &mut self,
+        execution: &Execution<'_>,
+        state: &TableState,
+        target: &Target,
+        key: &Key,
+        rows: &RecordBatch,
+    ) -> Result<Vec<Option<RowId>>> {
+        let mut holders = probe(state, target, key, rows);
+        let Some(workers) = execution.names.workers() else { return Ok(holders) };
+        if !lies_on_workers(target.schema()) || rows.num_rows() == 0 {
+            return Ok(holders);
+        }
+        let columns = key_columns(target, key, rows);
+        let table = Arc::clone(target.schema());
+        let found = workers.find(table, key.clone(), columns).await?;
+        let (truncated, killed) = execution.names.with(|t| Ok(t.killed_elsewhere(target.id())))?;
+        let killed: HashSet<RowId> = killed.into_iter().collect();
+        let there = found.rows.iter().flatten().enumerate();
+        self.places.extend(there.map(|(place, row)| (*row, self.count + place)));
+        self.count += found.values.num_rows();
+        self.rows.push(found.values);
+        for (holder, there) in holders.iter_mut().zip(found.rows) {
+            let there = there.filter(|row| !truncated && !killed.contains(row));
+            *holder = holder.or(there);
+        }
+        Ok(holders)
+    }
+
+    /// Rows that were found, or that are here.
+    fn rows_at(&self, state: &TableState, target: &Target, ids: &[RowId]) -> Result<RecordBatch> {
+        if self.places.is_empty() {
+            return state.rows_at(ids);
+        }
+        let mut parts = Vec::with_capacity(ids.len());
+        let there = concat(target.schema(), &self.rows)?;
+        for id in ids {
+            parts.push(match self.places.get(id) {
+                Some(place) => there.slice(*place, 1),
+                None => state.rows_at(&[*id])?,
+            });
+        }
+        concat(target.schema(), &parts)
+    }
+}
+
 /// What becomes of rows that are to be inserted; those in neither list are skipped.
 struct Fates {
     free: Vec<u32>,
@@ -137,14 +203,14 @@ struct Fates {
 async fn apply(
     execution: &Execution<'_>,
     target: &Target,
-    state: &TableState,
+    (held, state): (&Held, &TableState),
     update: &DoUpdate,
     rows: &RecordBatch,
     taken: &[(u32, RowId)],
     alias: Option<&Ident>,
 ) -> Result<RecordBatch> {
     let ids: Vec<RowId> = taken.iter().map(|(_, id)| *id).collect();
-    let existing = with_row_ids(state.rows_at(&ids)?, &ids)?;
+    let existing = with_row_ids(held.rows_at(state, target, &ids)?, &ids)?;
     let proposed = prefixed(take(rows, taken.iter().map(|(row, _)| *row))?)?;
     let proposed = with_row_ids(proposed, &ids)?;
     let name = Ident::with_quote('"', target.schema().name.as_str());
@@ -156,6 +222,7 @@ async fn apply(
     let mut update = update.clone();
     mark_excluded(&mut update);
     let assignments = Assignments::of(target, &update.assignments)?;
+    assignments.stay_in_place(execution, target)?;
     let same_row = Expr::BinaryOp {
         left: Box::new(ast_tools::column(alias, ROW_ID)),
         op: BinaryOperator::Eq,
@@ -223,6 +290,26 @@ pub(super) fn reject_duplicates(
     reject_taken(execution, target, rows, |_| true)
 }
 
+/// The same for keys that rows of workers have.
+pub(super) async fn reject_held_elsewhere(
+    execution: &Execution<'_>,
+    target: &Target,
+    rows: &RecordBatch,
+) -> Result<()> {
+    if execution.names.workers().is_none() {
+        return Ok(());
+    }
+    let state = execution.names.with(|t| t.state(target.id()))?;
+    let mut held = Held::default();
+    for key in target.schema().keys() {
+        let holders = held.look_up(execution, &state, target, key, rows).await?;
+        if let Some(row) = holders.iter().position(Option::is_some) {
+            return Err(duplicate(target, key, rows, row));
+        }
+    }
+    Ok(())
+}
+
 /// The same for rows that were loaded, which `state` does not have yet.
 pub(crate) fn reject_loaded(state: &TableState, target: &Target, rows: &RecordBatch) -> Result<()> {
     target.schema().keys().try_for_each(|key| reject_holders(state, target, key, rows))
@@ -258,16 +345,25 @@ fn reject_holders(
     }
 }
 
-/// PostgreSQL's words for a key that is taken.
 fn duplicate(target: &Target, key: &Key, rows: &RecordBatch, row: usize) -> Error {
-    let positions = target.schema().key_positions(key);
-    let names: Vec<&str> =
-        positions.iter().map(|p| target.schema().columns[*p].name.as_str()).collect();
-    let values = values_of(&key_columns(target, key, rows), row);
+    key_is_taken(target.schema(), key, rows, row)
+}
+
+/// PostgreSQL's words for a key that is taken.
+pub(crate) fn key_is_taken(
+    table: &TableSchema,
+    key: &Key,
+    rows: &RecordBatch,
+    row: usize,
+) -> Error {
+    let positions = table.key_positions(key);
+    let names: Vec<&str> = positions.iter().map(|p| table.columns[*p].name.as_str()).collect();
+    let columns: Vec<ArrayRef> = positions.iter().map(|p| Arc::clone(rows.column(*p))).collect();
+    let values = values_of(&columns, row);
     let message = format!("duplicate key value violates unique constraint \"{}\"", key.name);
     Error::new(SqlState::UNIQUE_VIOLATION, message)
         .with_detail(format!("Key ({})=({values}) already exists.", names.join(", ")))
-        .with_constraint(target.schema(), &key.name)
+        .with_constraint(table, &key.name)
 }
 
 fn key_columns(target: &Target, key: &Key, rows: &RecordBatch) -> Vec<ArrayRef> {

@@ -17,6 +17,7 @@ use crate::loader::Loader;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::privileges;
+use crate::workers::raise_counters;
 
 pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Result<Outcome> {
     let TableObject::TableName(name) = &insert.table else {
@@ -32,6 +33,7 @@ pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Resul
         columns.push(target.position(&folded(ident))?);
     }
     reject_repeated(&target, &columns)?;
+    raise_counters(execution, &target).await?;
     let source = Rows::of(execution, insert, &target, columns)?;
     let source = source.planned(execution).await?;
     reject_given_identity(&target, &source.columns)?;
@@ -52,6 +54,9 @@ pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Resul
     let (rows, changed) = match conflicts {
         None => {
             conflict::reject_duplicates(execution, &target, &rows)?;
+            if execution.in_block {
+                conflict::reject_held_elsewhere(execution, &target, &rows).await?;
+            }
             let changed = rows.num_rows();
             execution.names.with(|t| t.append(id, rows.clone()))?;
             (rows, changed)

@@ -34,6 +34,7 @@ pub(super) async fn run(
     let (target, alias) = target_of(&catalog, &update.table)?;
     target.require(execution, privileges::to_update(update, &alias))?;
     let assignments = Assignments::of(&target, &update.assignments)?;
+    assignments.stay_in_place(execution, &target)?;
     let mut from = vec![with_row_ids(&target, &alias)];
     match &update.from {
         Some(UpdateTableFromKind::AfterSet(tables) | UpdateTableFromKind::BeforeSet(tables)) => {
@@ -95,6 +96,19 @@ impl Assignments {
             }
         }
         Ok(Assignments { values })
+    }
+
+    /// # Errors
+    /// Where rows would have to move from one worker to another.
+    pub(super) fn stay_in_place(&self, execution: &Execution<'_>, target: &Target) -> Result<()> {
+        let schema = target.schema();
+        let key = schema.shard_key.and_then(|column| schema.position(column));
+        let moves = key.is_some_and(|key| self.values[key].is_some());
+        if moves && execution.names.workers().is_some() {
+            return Err(Error::unsupported("changing the shard key of rows in a cluster")
+                .with_hint("Delete the rows and insert them anew."));
+        }
+        Ok(())
     }
 
     /// One column's new value.

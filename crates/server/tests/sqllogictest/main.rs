@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use postgres::Postgres;
 use suite::{Report, Strictness};
+use thalweg_query::Database;
 use tokio::runtime::Runtime;
 
 fn root() -> PathBuf {
@@ -24,7 +25,7 @@ fn postgres() {
     let mut all = Report::default();
     for file in suite::files_of(&root(), &["slt"]) {
         let records = suite::read(&file);
-        let route = runtime.block_on(Postgres::start());
+        let route = Database::in_memory().and_then(|db| runtime.block_on(Postgres::over(db)));
         match runtime.block_on(suite::run(route, records, Strictness::Exact)) {
             Ok(report) => {
                 all.passed += report.passed;

@@ -20,12 +20,13 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    pub async fn start() -> Result<Arc<Postgres>> {
+    /// A server over a database.
+    pub async fn over(database: Database) -> Result<Arc<Postgres>> {
         let mut config = ServerConfig::default();
         config.listen.postgres_port = 0;
         config.listen.grpc_port = 0;
         config.listen.http_port = 0;
-        let server = Server::start(config, Database::in_memory()?).await?;
+        let server = Server::start(config, database).await?;
         Ok(Arc::new(Postgres { server }))
     }
 }

@@ -12,7 +12,7 @@ use thalweg_types::{Error, Lsn, Result, RowId, TableId, TableSchema};
 use super::RowLock;
 use super::segments::Segments;
 use crate::staging::Staged;
-use crate::write_set::{NewRows, TableChanges};
+use crate::write_set::{NewRows, RowChanges, TableChanges};
 
 /// Batches of at least this many rows become chunks of their own.
 const BULK_ROWS: usize = 16_384;
@@ -90,9 +90,21 @@ impl Overlay {
 
     pub fn kill(&mut self, rows: &[RowId]) -> Result<()> {
         self.look_at_unseen()?;
-        Arc::make_mut(&mut self.state).kill_private(rows);
+        let here: Vec<RowId> =
+            rows.iter().copied().filter(|row| row.elsewhere().is_none()).collect();
+        Arc::make_mut(&mut self.state).kill_private(&here);
         self.kill.extend(of_the_snapshot(rows));
         Ok(())
+    }
+
+    /// Whether all rows that were there before are dead here.
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// Rows of other nodes that are dead here.
+    pub fn killed_elsewhere(&self) -> Vec<RowId> {
+        self.kill.iter().copied().filter(|row| row.elsewhere().is_some()).collect()
     }
 
     pub fn lock(&mut self, rows: &[RowId], lock: RowLock) {
@@ -144,6 +156,27 @@ impl Overlay {
             changes.append.extend(new_rows(&self.state, rows)?);
         }
         Ok(changes)
+    }
+
+    /// The changes as they are, for a table whose rows lie on other nodes.
+    pub fn into_rows(mut self, table: TableId) -> Result<RowChanges> {
+        let mut append = Vec::new();
+        let schema = arrow_schema(self.state.schema());
+        let all: Vec<usize> = (0..schema.fields().len()).collect();
+        for (number, _) in self.chunks.take() {
+            let view = self.state.chunk(number).expect("a private chunk stays in its state");
+            let rows = RecordBatch::try_new(Arc::clone(&schema), view.columns(&all));
+            let rows = rows.map_err(misfit)?;
+            append.push(match view.live_mask() {
+                None => rows,
+                Some(live) => {
+                    filter_record_batch(&rows, &BooleanArray::new(live, None)).map_err(misfit)?
+                }
+            });
+        }
+        append.extend(self.unseen.take());
+        append.retain(|rows| rows.num_rows() > 0);
+        Ok(RowChanges { table, truncate: self.truncated, kill: self.kill.take(), append })
     }
 
     /// A row that is locked against everybody is replaced by one with the same values: that is

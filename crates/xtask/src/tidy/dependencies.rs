@@ -79,6 +79,12 @@ const ARROWS: &[Arrow] = &[
         why: "what it simulates has no sockets and knows no SQL",
     },
     Arrow {
+        from: "thalweg-distributed",
+        never: &["thalweg-server", "thalweg-bench"],
+        except: &[],
+        why: "it carries plans and rows, whoever asked for them",
+    },
+    Arrow {
         from: "thalweg-query",
         never: &["tonic"],
         except: &[],

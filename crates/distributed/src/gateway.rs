@@ -1,0 +1,258 @@
+//! A gateway's side: the workers of its map, as its database asks them.
+
+mod asking;
+mod system;
+mod writing;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use arrow::array::ArrayRef;
+use datafusion::catalog::TableProvider;
+use datafusion::error::Result as PlanResult;
+use datafusion::physical_plan::ExecutionPlan;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
+use parking_lot::{Mutex, RwLock};
+use thalweg_cluster::link::{KeptLink, LinkOptions, NodeName};
+use thalweg_cluster::map::SharedMap;
+use thalweg_protocol::cluster as wire;
+use thalweg_protocol::cluster::work::Kind;
+use thalweg_query::{
+    Database, Definition, Durability, Holders, PhysicalRule, Unity, WorkerScan, Workers, Write,
+};
+use thalweg_types::{Error, Key, Result, SqlState, TableId, TableSchema};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::fold::FoldIntoScans;
+use crate::scan::RemoteScan;
+
+/// How often the workers are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// How a gateway speaks with its workers.
+#[derive(Clone, Default)]
+pub struct GatewayOptions {
+    pub link: LinkOptions,
+}
+
+/// What a gateway's database asks for rows.
+pub struct Gateway {
+    shared: Arc<Shared>,
+    _looking: AbortOnDropHandle<()>,
+}
+
+/// How one worker is.
+#[derive(Clone, Debug)]
+pub struct WorkerStatus {
+    pub worker: NodeName,
+    pub buckets: usize,
+    /// `None` where it does not answer.
+    pub seen: Option<wire::Sight>,
+}
+
+/// What scans, writes and definitions have in common.
+pub(crate) struct Shared {
+    map: SharedMap,
+    options: Arc<LinkOptions>,
+    links: Mutex<HashMap<NodeName, KeptLink>>,
+    /// All definitions, in their order.
+    definitions: RwLock<Vec<Definition>>,
+    /// About how many rows tables have.
+    row_counts: RwLock<HashMap<TableId, usize>>,
+    /// Numbers for writes, and turns for rows that have no shard key.
+    next: AtomicU64,
+    /// `None` while it is being dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The last user may well be a task of some runtime, which must not wait for threads.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Gateway {
+    /// Makes a gateway of a database, which must hold no rows of its own.
+    ///
+    /// # Errors
+    /// Where its journal cannot be kept or read, or the system refuses threads.
+    pub async fn attach(
+        database: &Database,
+        map: SharedMap,
+        options: GatewayOptions,
+    ) -> Result<Arc<Gateway>> {
+        database.keep_journal().await?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("thalweg-links")
+            .enable_all()
+            .build()
+            .map_err(|error| Error::internal("no threads for links").with_source(error))?;
+        let seed = database.env().random.next_u64() << 16;
+        let shared = Arc::new(Shared {
+            map,
+            options: Arc::new(options.link),
+            links: Mutex::default(),
+            definitions: RwLock::new(database.definitions_after(0).await?),
+            row_counts: RwLock::default(),
+            next: AtomicU64::new(seed),
+            runtime: Some(runtime),
+        });
+        let seen = Arc::downgrade(&shared);
+        let looking = shared.spawn(async move {
+            let mut ticks = interval(LOOK_EVERY);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                let Some(shared) = seen.upgrade() else { return };
+                look(&shared).await;
+            }
+        });
+        let gateway = Arc::new(Gateway { shared, _looking: looking });
+        database.attach(Arc::clone(&gateway) as Arc<dyn Workers>);
+        Ok(gateway)
+    }
+
+    /// How the workers are, by asking them.
+    pub async fn status(&self) -> Vec<WorkerStatus> {
+        let shared = Arc::clone(&self.shared);
+        let looked = self.shared.spawn(async move { look(&shared).await }).await;
+        looked.unwrap_or_default()
+    }
+
+    /// Whether anything was ever defined here: buckets do not move from then on.
+    #[must_use]
+    pub fn has_definitions(&self) -> bool {
+        !self.shared.definitions.read().is_empty()
+    }
+}
+
+/// Looks at all workers.
+async fn look(shared: &Arc<Shared>) -> Vec<WorkerStatus> {
+    let map = shared.map().current();
+    let shares = map.shares();
+    let asked = (0..map.workers().len()).map(|place| async move {
+        let look = Kind::Look(wire::Look {});
+        shared.ask_one::<wire::Sight>(place, look).await.ok()
+    });
+    let seen = join_all(asked).await;
+    let mut counts: HashMap<TableId, usize> = HashMap::new();
+    for table in seen.iter().flatten().flat_map(|sight| &sight.tables) {
+        let rows = usize::try_from(table.rows).unwrap_or(usize::MAX);
+        *counts.entry(TableId(table.table)).or_default() += rows;
+    }
+    *shared.row_counts.write() = counts;
+    let workers = map.workers().iter().cloned().zip(shares).zip(seen);
+    workers.map(|((worker, buckets), seen)| WorkerStatus { worker, buckets, seen }).collect()
+}
+
+impl Workers for Gateway {
+    fn scan(&self, scan: WorkerScan) -> PlanResult<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(RemoteScan::new(&self.shared, scan)?))
+    }
+
+    fn row_count(&self, table: TableId) -> Option<usize> {
+        self.shared.row_count(table)
+    }
+
+    fn physical_rule(&self) -> PhysicalRule {
+        Arc::new(FoldIntoScans)
+    }
+
+    fn system_table<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Option<PlanResult<Arc<dyn TableProvider>>>> {
+        async move {
+            match name {
+                "nodes" => Some(system::nodes(&self.status().await)),
+                "buckets" => Some(system::buckets(&self.shared.map().current())),
+                _ => None,
+            }
+        }
+        .boxed()
+    }
+
+    fn can_define<'a>(&'a self, definition: &'a Definition) -> BoxFuture<'a, Result<()>> {
+        let (shared, definition) = (Arc::clone(&self.shared), definition.clone());
+        self.on_links(async move {
+            let ask = |place: usize| {
+                let asked = Kind::CanDefine(definitions(std::slice::from_ref(&definition)));
+                let shared = Arc::clone(&shared);
+                async move { shared.ask_one::<wire::Done>(place, asked).await }
+            };
+            let workers = shared.map().current().workers().len();
+            for answer in join_all((0..workers).map(ask)).await {
+                match answer {
+                    // It follows when it is back.
+                    Err(error) if error.state() == SqlState::CONNECTION_FAILURE => {}
+                    answer => drop(answer?),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn define<'a>(&'a self, definition: &'a Definition) -> BoxFuture<'a, ()> {
+        self.shared.definitions.write().push(definition.clone());
+        let shared = Arc::clone(&self.shared);
+        let told = self.on_links(async move {
+            let workers = shared.map().current().workers().len();
+            let tell = |place: usize| {
+                let shared = Arc::clone(&shared);
+                async move { shared.bring_up(place).await }
+            };
+            join_all((0..workers).map(tell)).await;
+            Ok(())
+        });
+        // Whoever did not hear it is told before it is asked anything.
+        told.map(drop).boxed()
+    }
+
+    fn write(
+        &self,
+        writes: Vec<Write>,
+        unity: Unity,
+        durability: Durability,
+    ) -> BoxFuture<'_, Result<()>> {
+        let shared = Arc::clone(&self.shared);
+        self.on_links(async move { writing::write(&shared, writes, unity, durability).await })
+    }
+
+    fn find(
+        &self,
+        table: Arc<TableSchema>,
+        key: Key,
+        columns: Vec<ArrayRef>,
+    ) -> BoxFuture<'_, Result<Holders>> {
+        let shared = Arc::clone(&self.shared);
+        self.on_links(async move { writing::find(&shared, &table, &key, columns).await })
+    }
+}
+
+impl Gateway {
+    /// Runs on the threads that links live on. Dropping it ends it.
+    fn on_links<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T>> {
+        let running = self.shared.spawn(work);
+        async move { running.await.map_err(|died| Error::internal(died.to_string()))? }.boxed()
+    }
+}
+
+fn definitions(all: &[Definition]) -> wire::Definitions {
+    let definitions = all.iter().map(|definition| wire::Definition {
+        number: definition.number,
+        changes: definition.changes.clone().into(),
+    });
+    wire::Definitions { definitions: definitions.collect() }
+}

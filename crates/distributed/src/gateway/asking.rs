@@ -1,0 +1,161 @@
+//! Asking one worker, until both agree on the map and on the catalog.
+
+use std::sync::Arc;
+
+use prost::Message as _;
+use thalweg_cluster::link::{Answer, KeptLink, NodeName};
+use thalweg_cluster::map::{ShardMap, SharedMap};
+use thalweg_cluster::node::FETCH;
+use thalweg_protocol::cluster as wire;
+use thalweg_protocol::cluster::work::Kind;
+use thalweg_types::{Error, Result, SqlState, TableId};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Shared, definitions};
+
+/// How often a worker that disagrees is told what it does not know.
+const TRIES: usize = 5;
+const PUT_MAP: &str = "/thalweg.cluster.v1.Worker/PutMap";
+
+impl Shared {
+    pub(crate) fn map(&self) -> &SharedMap {
+        &self.map
+    }
+
+    /// About how many rows a table has.
+    pub(crate) fn row_count(&self, table: TableId) -> Option<usize> {
+        self.row_counts.read().get(&table).copied()
+    }
+
+    /// Runs on the threads that links live on. Dropping it ends it.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> AbortOnDropHandle<T> {
+        let runtime = self.runtime.as_ref().expect("in place until this is dropped");
+        AbortOnDropHandle::new(runtime.spawn(work))
+    }
+
+    /// Asks the worker at a place of the map something that may be asked twice.
+    pub(crate) async fn ask(&self, place: usize, kind: Kind) -> Result<Answer> {
+        let mut tries = TRIES;
+        loop {
+            let map = self.map.current();
+            let worker = worker_at(&map, place)?;
+            let message = self.request(&map, worker, kind.clone());
+            match self.link(worker).call(FETCH, &message).await {
+                Err(error) if tries > 0 && self.agrees(place, worker, &error).await? => tries -= 1,
+                answer => return answer,
+            }
+        }
+    }
+
+    /// The same for what is answered with one message.
+    pub(crate) async fn ask_one<A: prost::Message + Default>(
+        &self,
+        place: usize,
+        kind: Kind,
+    ) -> Result<A> {
+        let message = self.ask(place, kind).await?.message().await?;
+        A::decode(message).map_err(|error| no_answer(&error))
+    }
+
+    /// Asks something that must not be asked twice.
+    pub(crate) async fn ask_once(&self, place: usize, kind: Kind) -> Result<()> {
+        let mut tries = TRIES;
+        loop {
+            let map = self.map.current();
+            let worker = worker_at(&map, place)?;
+            let message = self.request(&map, worker, kind.clone());
+            let (link, _) = self.link(worker).link().await?;
+            let answer = match link.call(FETCH, &message).await {
+                Err(error) if tries > 0 && self.agrees(place, worker, &error).await? => {
+                    tries -= 1;
+                    continue;
+                }
+                Err(error) if error.state() == SqlState::CONNECTION_FAILURE => {
+                    return Err(unknown_outcome(&error));
+                }
+                answer => answer?,
+            };
+            return answer.message().await.map(drop).map_err(|error| match error.state() {
+                SqlState::CONNECTION_FAILURE => unknown_outcome(&error),
+                _ => error,
+            });
+        }
+    }
+
+    /// After a worker refused: whether both know the same now, and it may be asked again.
+    async fn agrees(&self, place: usize, worker: &NodeName, refused: &Error) -> Result<bool> {
+        match refused.state() {
+            SqlState::STALE_SHARD_MAP => {
+                let own = self.map.current().to_wire();
+                let link = self.link(worker).link().await?.0;
+                let newest: wire::ShardMap = link.ask(PUT_MAP, &own).await?;
+                self.map.offer(ShardMap::from_wire(&newest)?)?;
+                Ok(true)
+            }
+            SqlState::STALE_DEFINITIONS => {
+                Box::pin(self.bring_up(place)).await?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Tells a worker of the definitions that it does not know.
+    pub(super) async fn bring_up(&self, place: usize) -> Result<()> {
+        let sight: wire::Sight = self.ask_one(place, Kind::Look(wire::Look {})).await?;
+        let known = usize::try_from(sight.definitions).unwrap_or(usize::MAX);
+        let missing = {
+            let all = self.definitions.read();
+            if known > all.len() {
+                let message = format!(
+                    "{} follows another gateway: it knows {known} definitions, of which there are \
+                     {} here",
+                    worker_at(&self.map.current(), place)?,
+                    all.len()
+                );
+                return Err(Error::new(SqlState::OBJECT_NOT_IN_STATE, message));
+            }
+            definitions(&all[known..])
+        };
+        if missing.definitions.is_empty() {
+            return Ok(());
+        }
+        self.ask_one::<wire::Done>(place, Kind::Define(missing)).await.map(drop)
+    }
+
+    fn request(&self, map: &ShardMap, worker: &NodeName, kind: Kind) -> Vec<u8> {
+        let definitions = self.definitions.read().len() as u64;
+        let question = wire::Work { definitions, kind: Some(kind) }.encode_to_vec().into();
+        let request =
+            wire::FetchRequest { map_version: map.version(), worker: worker.id, question };
+        request.encode_to_vec()
+    }
+
+    fn link(&self, worker: &NodeName) -> KeptLink {
+        let mut links = self.links.lock();
+        if let Some(link) = links.get(worker) {
+            return link.clone();
+        }
+        let link = KeptLink::new(worker.clone(), Arc::clone(&self.options));
+        links.insert(worker.clone(), link.clone());
+        link
+    }
+}
+
+fn worker_at(map: &ShardMap, place: usize) -> Result<&NodeName> {
+    map.workers().get(place).ok_or_else(|| Error::internal("a worker is not in the map"))
+}
+
+fn no_answer(error: &prost::DecodeError) -> Error {
+    let message = format!("a worker answered what is no answer: {error}");
+    Error::new(SqlState::PROTOCOL_VIOLATION, message)
+}
+
+fn unknown_outcome(error: &Error) -> Error {
+    Error::new(error.state(), error.message())
+        .with_detail("Whether it has done its part of the statement is not known.")
+        .with_hint("Look at the rows once it is back.")
+}

@@ -1,0 +1,59 @@
+//! What a gateway tells in SQL of its cluster: `thalweg_cluster.nodes` and `.buckets`.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, Int32Array, Int64Array, StringViewArray};
+use arrow::datatypes::{Field, Schema};
+use arrow::record_batch::RecordBatch;
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::MemTable;
+use datafusion::error::Result as PlanResult;
+use thalweg_cluster::map::ShardMap;
+use thalweg_types::{BUCKETS, Bucket};
+
+use super::WorkerStatus;
+
+/// The workers, whether they answer, and what they have.
+pub(super) fn nodes(workers: &[WorkerStatus]) -> PlanResult<Arc<dyn TableProvider>> {
+    let seen = |of: fn(&thalweg_protocol::cluster::Sight) -> u64| -> ArrayRef {
+        let values = workers.iter().map(|worker| worker.seen.as_ref().map(of).map(number));
+        Arc::new(values.collect::<Int64Array>())
+    };
+    let ids = workers.iter().map(|worker| number(worker.worker.id));
+    let addresses = workers.iter().map(|worker| worker.worker.address.to_string());
+    let buckets = workers.iter().map(|worker| i32::try_from(worker.buckets).unwrap_or(i32::MAX));
+    let answers = workers.iter().map(|worker| Some(worker.seen.is_some()));
+    table(vec![
+        ("id", Arc::new(Int64Array::from_iter_values(ids)) as ArrayRef),
+        ("address", Arc::new(StringViewArray::from_iter_values(addresses)) as ArrayRef),
+        ("answers", Arc::new(answers.collect::<BooleanArray>()) as ArrayRef),
+        ("buckets", Arc::new(Int32Array::from_iter_values(buckets)) as ArrayRef),
+        ("rows", seen(|sight| sight.tables.iter().map(|table| table.rows).sum())),
+        ("bytes", seen(|sight| sight.bytes)),
+        ("streams", seen(|sight| sight.streams)),
+        ("definitions", seen(|sight| sight.definitions)),
+    ])
+}
+
+/// Who owns which bucket.
+pub(super) fn buckets(map: &ShardMap) -> PlanResult<Arc<dyn TableProvider>> {
+    let owner =
+        |bucket: u16| map.owner(Bucket(bucket)).ok().map(|place| number(map.workers()[place].id));
+    table(vec![
+        ("bucket", Arc::new(Int32Array::from_iter_values((0..BUCKETS).map(i32::from))) as ArrayRef),
+        ("node", Arc::new((0..BUCKETS).map(owner).collect::<Int64Array>()) as ArrayRef),
+    ])
+}
+
+fn table(columns: Vec<(&str, ArrayRef)>) -> PlanResult<Arc<dyn TableProvider>> {
+    let fields =
+        columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let columns = columns.into_iter().map(|(_, column)| column).collect();
+    let rows = RecordBatch::try_new(Arc::clone(&schema), columns)?;
+    Ok(Arc::new(MemTable::try_new(schema, vec![vec![rows]])?))
+}
+
+fn number(wide: u64) -> i64 {
+    i64::try_from(wide).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,278 @@
+//! Changes of rows, on their way to the workers that own them.
+//!
+//! What concerns one worker goes to it at once. What concerns several is checked by all of them
+//! before any of them does it, so that a key that is taken is noticed while nothing has happened;
+//! what goes wrong after that leaves some workers with their part and others without, and says so.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::{Field, Schema};
+use arrow::record_batch::RecordBatch;
+use futures::future::join_all;
+use thalweg_protocol::cluster as wire;
+use thalweg_protocol::cluster::work::Kind;
+use thalweg_protocol::cluster::write::{Durability as WireDurability, Stage};
+use thalweg_query::{Durability, Holders, RowChanges, Unity, Write};
+use thalweg_types::{Bucket, Error, Key, Result, RowId, SqlState, TableSchema};
+
+use super::Shared;
+use crate::{rows, sharding};
+
+/// Rows that travel in one message, in bytes as they lie in memory.
+const MESSAGE_BYTES: usize = 16 << 20;
+/// So many rows without a shard key go to one worker before it is the next one's turn.
+const TURN_ROWS: usize = 8_192;
+
+/// What goes to one worker.
+type Parts = Vec<wire::TableWrite>;
+
+pub(super) async fn write(
+    shared: &Arc<Shared>,
+    writes: Vec<Write>,
+    unity: Unity,
+    durability: Durability,
+) -> Result<()> {
+    let mut to: BTreeMap<usize, Parts> = BTreeMap::new();
+    for write in &writes {
+        route(shared, write, &mut to)?;
+    }
+    if unity == Unity::Whole && to.len() > 1 {
+        let message = format!(
+            "this transaction changed rows on {} workers, which cannot be committed as one yet",
+            to.len()
+        );
+        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
+            "Run the statements without a transaction block, or change rows of one shard key only.",
+        ));
+    }
+    let durability = match durability {
+        Durability::Fsync => WireDurability::Fsync,
+        Durability::Write => WireDurability::Write,
+        Durability::None => WireDurability::None,
+    };
+    let number = shared.next.fetch_add(1, Ordering::Relaxed);
+    let message = |stage: Stage, tables: Parts| {
+        let (stage, durability) = (stage as i32, durability as i32);
+        Kind::Write(wire::Write { number, stage, durability, tables })
+    };
+    let several = to.len() > 1;
+    let places: Vec<usize> = to.keys().copied().collect();
+    let mut last: BTreeMap<usize, Parts> = BTreeMap::new();
+    let prepared = to.into_iter().map(|(place, parts)| async move {
+        let mut messages = in_messages(parts);
+        let rest = messages.pop().unwrap_or_default();
+        for some in messages {
+            shared.ask_once(place, message(Stage::Keep, some)).await?;
+        }
+        if !several {
+            return Ok((place, rest));
+        }
+        shared.ask_once(place, message(Stage::Check, rest)).await?;
+        Ok((place, Parts::new()))
+    });
+    for prepared in join_all(prepared).await {
+        match prepared {
+            Ok((place, rest)) => drop(last.insert(place, rest)),
+            Err(error) => {
+                let forget = |place| shared.ask_once(place, message(Stage::Forget, Parts::new()));
+                join_all(places.into_iter().map(forget)).await;
+                return Err(error);
+            }
+        }
+    }
+    let commit = last.into_iter().map(|(place, rest)| async move {
+        shared.ask_once(place, message(Stage::Commit, rest)).await
+    });
+    whole(join_all(commit).await)
+}
+
+/// One answer for all workers'.
+fn whole(answers: Vec<Result<()>>) -> Result<()> {
+    let (all, mut failed) = (answers.len(), Vec::new());
+    for answer in answers {
+        failed.extend(answer.err());
+    }
+    let count = failed.len();
+    let Some(first) = failed.into_iter().next() else { return Ok(()) };
+    if count == all {
+        return Err(first);
+    }
+    // Whoever tries again must know that some of it is there.
+    let message = format!(
+        "the statement was done on {} of the {all} workers that it concerns: {}",
+        all - count,
+        first.message()
+    );
+    let state = match first.state() {
+        SqlState::SERIALIZATION_FAILURE | SqlState::UNIQUE_VIOLATION => {
+            SqlState::CONNECTION_FAILURE
+        }
+        other => other,
+    };
+    Err(Error::new(state, message).with_hint("Look at the rows before running it again."))
+}
+
+/// Parts in messages of a bearable length.
+fn in_messages(parts: Parts) -> Vec<Parts> {
+    let mut messages: Vec<Parts> = vec![Parts::new()];
+    let mut bytes = 0;
+    for part in parts {
+        bytes += part.append.len();
+        if bytes > MESSAGE_BYTES && messages.last().is_some_and(|last| !last.is_empty()) {
+            messages.push(Parts::new());
+            bytes = part.append.len();
+        }
+        messages.last_mut().expect("there is one").push(part);
+    }
+    messages
+}
+
+/// Deals the changes of one table out to its workers.
+fn route(shared: &Shared, write: &Write, to: &mut BTreeMap<usize, Parts>) -> Result<()> {
+    let RowChanges { table, truncate, kill, append } = &write.changes;
+    let map = shared.map().current();
+    let mut first: BTreeMap<usize, wire::TableWrite> = BTreeMap::new();
+    let empty = || wire::TableWrite { table: table.0, ..wire::TableWrite::default() };
+    if *truncate {
+        for (place, buckets) in map.shares().into_iter().enumerate() {
+            if buckets > 0 {
+                first.entry(place).or_insert_with(empty).truncate = true;
+            }
+        }
+    }
+    for row in kill {
+        let (place, row) = row
+            .elsewhere()
+            .ok_or_else(|| Error::internal("a gateway has no rows that could go"))?;
+        first.entry(place).or_insert_with(empty).kill.push(row.0);
+    }
+    for (place, part) in first {
+        to.entry(place).or_default().push(part);
+    }
+    let mut added = 0;
+    for rows in append {
+        added += rows.num_rows();
+        for (place, rows) in by_owner(shared, &write.table, rows)? {
+            let parts = to.entry(place).or_default();
+            let step = rows_in_a_message(&rows);
+            for start in (0..rows.num_rows()).step_by(step) {
+                let some = rows.slice(start, step.min(rows.num_rows() - start));
+                let append = rows::encode(some.schema_ref(), std::slice::from_ref(&some))?;
+                parts.push(wire::TableWrite { append, ..empty() });
+            }
+        }
+    }
+    *shared.row_counts.write().entry(*table).or_default() += added;
+    Ok(())
+}
+
+fn rows_in_a_message(rows: &RecordBatch) -> usize {
+    let bytes = rows.get_array_memory_size() / rows.num_rows().max(1);
+    (MESSAGE_BYTES / 2 / bytes.max(1)).clamp(1, RowId::CHUNK_ROWS)
+}
+
+fn by_owner(
+    shared: &Shared,
+    table: &TableSchema,
+    rows: &RecordBatch,
+) -> Result<Vec<(usize, RecordBatch)>> {
+    let map = shared.map().current();
+    let Some(key) = table.shard_key.and_then(|column| table.position(column)) else {
+        // Nobody looks for these rows by a key: whoever has a turn takes them.
+        map.owner(Bucket(0))?;
+        let shares = map.shares();
+        let owners: Vec<usize> = (0..shares.len()).filter(|place| shares[*place] > 0).collect();
+        let turns = (0..rows.num_rows()).step_by(TURN_ROWS).map(|start| {
+            let turn = shared.next.fetch_add(1, Ordering::Relaxed);
+            let place = owners[usize::try_from(turn).unwrap_or_default() % owners.len()];
+            (place, rows.slice(start, TURN_ROWS.min(rows.num_rows() - start)))
+        });
+        return Ok(turns.collect());
+    };
+    let mut places: HashMap<usize, Vec<u32>> = HashMap::new();
+    for (row, bucket) in (0_u32..).zip(sharding::buckets(rows.column(key))?) {
+        places.entry(map.owner(bucket)?).or_default().push(row);
+    }
+    let owners = places.into_iter().map(|(place, which)| {
+        if which.len() == rows.num_rows() {
+            return Ok((place, rows.clone()));
+        }
+        let taken = take_record_batch(rows, &UInt32Array::from(which)).map_err(misfit)?;
+        Ok((place, taken))
+    });
+    owners.collect()
+}
+
+fn misfit(error: arrow::error::ArrowError) -> Error {
+    Error::internal("rows cannot be dealt out").with_source(error)
+}
+
+/// The rows that have these values in the columns of a key.
+pub(super) async fn find(
+    shared: &Arc<Shared>,
+    table: &Arc<TableSchema>,
+    key: &Key,
+    columns: Vec<ArrayRef>,
+) -> Result<Holders> {
+    let map = shared.map().current();
+    let shard_key =
+        table.shard_key.and_then(|column| key.columns.iter().position(|c| *c == column));
+    let shard_key =
+        shard_key.ok_or_else(|| Error::internal("a key of a cluster has the shard key"))?;
+    let fields = columns.iter().map(|column| Field::new("", column.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let keys = RecordBatch::try_new(schema, columns).map_err(misfit)?;
+    let mut places: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    for (row, bucket) in (0_u32..).zip(sharding::buckets(keys.column(shard_key))?) {
+        places.entry(map.owner(bucket)?).or_default().push(row);
+    }
+    let asked = places.into_iter().map(|(place, which)| {
+        let keys = &keys;
+        async move {
+            let some =
+                take_record_batch(keys, &UInt32Array::from(which.clone())).map_err(misfit)?;
+            let node = u16::try_from(place).map_err(|_| Error::unsupported("so many workers"))?;
+            let find = wire::Find {
+                table: table.id.0,
+                key: key.name.clone(),
+                values: rows::encode(some.schema_ref(), std::slice::from_ref(&some))?,
+                place_base: RowId::base_of_node(node),
+            };
+            let found: wire::Found = shared.ask_one(place, Kind::Find(find)).await?;
+            Ok::<_, Error>((which, found))
+        }
+    });
+    let mut rows_of: Vec<Option<(RowId, usize)>> = vec![None; keys.num_rows()];
+    let (mut batches, mut count) = (Vec::new(), 0);
+    for answer in join_all(asked).await {
+        let (which, found) = answer?;
+        for (row, place) in which.iter().zip(&found.places) {
+            if *place != 0 {
+                rows_of[*row as usize] = Some((RowId(*place), count));
+                count += 1;
+            }
+        }
+        batches.extend(rows::decode(&found.rows)?.1);
+    }
+    in_order(table, rows_of, &batches)
+}
+
+fn in_order(
+    table: &TableSchema,
+    rows_of: Vec<Option<(RowId, usize)>>,
+    batches: &[RecordBatch],
+) -> Result<Holders> {
+    let fields: Vec<Field> =
+        table.columns.iter().map(thalweg_dialect::types::column_field).collect();
+    let schema = batches.first().map_or_else(|| Arc::new(Schema::new(fields)), RecordBatch::schema);
+    let all = arrow::compute::concat_batches(&schema, batches).map_err(misfit)?;
+    let order = rows_of.iter().flatten();
+    let order = order.map(|(_, place)| u32::try_from(*place).unwrap_or(u32::MAX));
+    let values = take_record_batch(&all, &UInt32Array::from_iter_values(order)).map_err(misfit)?;
+    let rows = rows_of.into_iter().map(|found| found.map(|(row, _)| row)).collect();
+    Ok(Holders { rows, values })
+}

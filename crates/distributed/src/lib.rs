@@ -1,0 +1,24 @@
+//! SQL over many machines: the remote forms of scans, of writes and of definitions.
+//!
+//! A [`Gateway`] is what a database asks for rows that it has not got ([`thalweg_query::Workers`]).
+//! A pass over its plans folds what a worker can do alone into the scans of tables: a [`scan`] is
+//! then a *fragment*, a chain of steps over the rows of one table, which travels in a form of our
+//! own ([`codec`]) to the workers that own the rows. A [`WorkerService`] runs fragments on its own
+//! database, and does what else gateways ask.
+//!
+//! Promises: what the form of fragments does not know stays at the gateway, so that the answer is
+//! the same; and the executor of neither side knows of the other.
+
+pub mod codec;
+mod fold;
+mod gateway;
+mod node;
+mod operators;
+mod rows;
+mod scan;
+mod sharding;
+mod worker;
+
+pub use gateway::{Gateway, GatewayOptions, WorkerStatus};
+pub use node::{NodeOptions, RunningNode, node_id, start_gateway, start_worker};
+pub use worker::WorkerService;

@@ -1,0 +1,152 @@
+//! Nodes that run: what gateways and workers listen with, and how they find each other.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use hyper::Response;
+use thalweg_cluster::link::{LinkOptions, NodeName};
+use thalweg_cluster::map::{Moving, SharedMap};
+use thalweg_cluster::membership::{Gatekeeper, Making, keep_joining};
+use thalweg_cluster::node::{Chunks, NodeServer, ServeOptions, Services};
+use thalweg_cluster::security::Security;
+use thalweg_cluster::worker::WorkerNode;
+use thalweg_env::{Env, OpenMode};
+use thalweg_query::Database;
+use thalweg_types::{Error, Result, SqlState};
+use tokio_util::task::AbortOnDropHandle;
+use tonic::body::Body;
+use tonic::service::Routes;
+
+use crate::gateway::{Gateway, GatewayOptions};
+use crate::worker::WorkerService;
+
+/// A node that serves until this is dropped.
+pub struct RunningNode {
+    address: SocketAddr,
+    map: SharedMap,
+    _tasks: Vec<AbortOnDropHandle<()>>,
+}
+
+impl RunningNode {
+    /// Where other nodes find it.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Who belongs to the cluster, as far as it knows.
+    #[must_use]
+    pub fn map(&self) -> &SharedMap {
+        &self.map
+    }
+}
+
+/// How nodes speak with each other.
+#[derive(Clone, Default)]
+pub struct NodeOptions {
+    pub security: Security,
+    /// How other nodes are called, but for the security.
+    pub link: LinkOptions,
+}
+
+impl NodeOptions {
+    fn link(&self) -> LinkOptions {
+        LinkOptions { security: self.security.clone(), ..self.link.clone() }
+    }
+
+    fn serve(&self) -> ServeOptions {
+        ServeOptions { security: self.security.clone(), ..ServeOptions::default() }
+    }
+}
+
+/// Starts a gateway over a database: it makes the map, and lets workers in.
+///
+/// # Errors
+/// Where its port is taken, it would be open to everybody, or its journal cannot be kept.
+pub async fn start_gateway(
+    database: &Database,
+    listen: SocketAddr,
+    map: SharedMap,
+    options: &NodeOptions,
+) -> Result<(Arc<Gateway>, RunningNode)> {
+    let server = NodeServer::bind(listen, options.serve())?;
+    let address = server.address()?;
+    let gateway_options = GatewayOptions { link: options.link() };
+    let gateway = Gateway::attach(database, map.clone(), gateway_options).await?;
+    let asked = Arc::clone(&gateway);
+    // Buckets that may have rows stay where they are.
+    let moving = move || match asked.has_definitions() {
+        true => Moving::Forbidden,
+        false => Moving::Allowed,
+    };
+    let keeper = Gatekeeper::new(map.clone(), Making::Here(Box::new(moving)));
+    let services = Services::new(Arc::new(NoRows), Routes::new(keeper.service()));
+    let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
+    Ok((gateway, RunningNode { address, map, _tasks: vec![serving] }))
+}
+
+/// Starts a worker over a database, and lets it join its gateways.
+///
+/// # Errors
+/// Where its port is taken, it would be open to everybody, or its journal cannot be kept.
+pub async fn start_worker(
+    database: Database,
+    id: u64,
+    listen: SocketAddr,
+    gateways: Vec<SocketAddr>,
+    map: SharedMap,
+    options: &NodeOptions,
+) -> Result<RunningNode> {
+    let server = NodeServer::bind(listen, options.serve())?;
+    let address = server.address()?;
+    let service = WorkerService::new(database).await?;
+    let holding = service.clone();
+    let node = WorkerNode::new(id, map.clone(), Arc::new(service), move || holding.holdings());
+    let services = Services::new(Arc::new(node.clone()), Routes::new(node.service()));
+    let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
+    let name = NodeName { id, address };
+    let link = Arc::new(options.link());
+    // Gateways that are away are called again.
+    let joining = keep_joining(name, gateways, map.clone(), link, |_, _| {});
+    let joining = AbortOnDropHandle::new(tokio::spawn(joining));
+    Ok(RunningNode { address, map, _tasks: vec![serving, joining] })
+}
+
+/// A gateway has no rows that other nodes could fetch.
+struct NoRows;
+
+impl Chunks for NoRows {
+    fn fetch(&self, _: Bytes) -> BoxFuture<'_, Result<Response<Body>>> {
+        Box::pin(async { Err(Error::unsupported("fetching rows from a gateway")) })
+    }
+}
+
+const ID_NAME: &str = "node-id";
+
+/// The number that a node goes by: made when it is first asked for, and kept in a directory.
+///
+/// # Errors
+/// Where it cannot be read or kept.
+pub fn node_id(env: &Env, directory: &Path) -> Result<u64> {
+    let path = directory.join(ID_NAME);
+    let failed = |error: std::io::Error| {
+        Error::new(SqlState::IO_ERROR, format!("{}: {error}", path.display()))
+    };
+    env.files.create_dir_all(directory).map_err(failed)?;
+    if env.files.exists(&path).map_err(failed)? {
+        let file = env.files.open(&path, OpenMode::Read).map_err(failed)?;
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes, 0).map_err(failed)?;
+        return Ok(u64::from_le_bytes(bytes));
+    }
+    // People read it, and type it.
+    let id = env.random.next_u64() % 1_000_000_000;
+    let file = env.files.open(&path, OpenMode::CreateNew).map_err(failed)?;
+    file.write_all_at(&id.to_le_bytes(), 0).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    env.files.sync_dir(directory).map_err(failed)?;
+    Ok(id)
+}

@@ -1,0 +1,135 @@
+//! The steps of a fragment, as a worker does them.
+
+use std::sync::Arc;
+
+use arrow::compute::SortOptions;
+use datafusion::common::{Result, plan_err};
+use datafusion::physical_expr::aggregate::AggregateExprBuilder;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::filter::FilterExecBuilder;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use thalweg_protocol::cluster as wire;
+use thalweg_protocol::cluster::step::Kind;
+
+use crate::codec::Reader;
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// The plan of a fragment: its steps over a scan. Its rows come in one partition.
+///
+/// # Errors
+/// Where a step is none.
+pub(crate) fn plan(scan: Plan, steps: &[wire::Step], reader: &Reader) -> Result<Plan> {
+    let mut plan = scan;
+    for step in steps {
+        plan = match &step.kind {
+            Some(Kind::Filter(filter)) => filtered(plan, filter, reader)?,
+            Some(Kind::Project(project)) => projected(plan, project, reader)?,
+            Some(Kind::Aggregate(aggregate)) => aggregated(plan, aggregate, reader)?,
+            Some(Kind::Sort(sort)) => sorted(plan, sort, reader)?,
+            Some(Kind::Limit(limit)) => limited(plan, limit),
+            None => return plan_err!("a step of a fragment is missing"),
+        };
+    }
+    Ok(in_one(plan))
+}
+
+fn in_one(plan: Plan) -> Plan {
+    match plan.properties().partitioning.partition_count() {
+        1 => plan,
+        _ => Arc::new(CoalescePartitionsExec::new(plan)),
+    }
+}
+
+fn number(wide: u64) -> usize {
+    usize::try_from(wide).unwrap_or(usize::MAX)
+}
+
+fn filtered(input: Plan, filter: &wire::Filter, reader: &Reader) -> Result<Plan> {
+    let predicate = reader.expression(filter.predicate.as_ref(), &input.schema())?;
+    let columns = filter.columns.iter().map(|column| *column as usize).collect();
+    let filter = FilterExecBuilder::new(predicate, input)
+        .apply_projection(filter.projects.then_some(columns))?
+        .with_fetch(filter.fetch.map(number))
+        .build()?;
+    Ok(Arc::new(filter))
+}
+
+fn projected(input: Plan, project: &wire::Project, reader: &Reader) -> Result<Plan> {
+    let schema = input.schema();
+    let columns = project.columns.iter().map(|column| {
+        Ok((reader.expression(column.expression.as_ref(), &schema)?, column.name.clone()))
+    });
+    Ok(Arc::new(ProjectionExec::try_new(columns.collect::<Result<Vec<_>>>()?, input)?))
+}
+
+fn aggregated(input: Plan, aggregate: &wire::Aggregate, reader: &Reader) -> Result<Plan> {
+    let input = if aggregate.partial { input } else { in_one(input) };
+    let schema = input.schema();
+    let keys = aggregate
+        .keys
+        .iter()
+        .map(|key| Ok((reader.expression(key.expression.as_ref(), &schema)?, key.name.clone())));
+    let keys = PhysicalGroupBy::new_single(keys.collect::<Result<Vec<_>>>()?);
+    let (mut calls, mut filters) = (Vec::new(), Vec::new());
+    for call in &aggregate.calls {
+        let arguments = reader.expressions(&call.arguments, &schema)?;
+        let built = AggregateExprBuilder::new(Reader::aggregate(&call.function)?, arguments)
+            .schema(Arc::clone(&schema))
+            .alias(&call.name)
+            .with_distinct(call.distinct)
+            .with_ignore_nulls(call.ignore_nulls)
+            .build()?;
+        calls.push(Arc::new(built));
+        filters.push(match &call.filter {
+            Some(filter) => Some(reader.expression(Some(filter), &schema)?),
+            None => None,
+        });
+    }
+    let mode = match aggregate.partial {
+        true => AggregateMode::Partial,
+        false => AggregateMode::Single,
+    };
+    Ok(Arc::new(AggregateExec::try_new(mode, keys, calls, filters, input, schema)?))
+}
+
+fn sorted(input: Plan, sort: &wire::Sort, reader: &Reader) -> Result<Plan> {
+    let schema = input.schema();
+    let keys = sort.keys.iter().map(|key| {
+        let expression = reader.expression(key.expression.as_ref(), &schema)?;
+        let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
+        Ok(PhysicalSortExpr::new(expression, options))
+    });
+    let Some(ordering) = LexOrdering::new(keys.collect::<Result<Vec<_>>>()?) else {
+        return plan_err!("a fragment is sorted by nothing");
+    };
+    let fetch = sort.fetch.map(number);
+    let sort = SortExec::new(ordering.clone(), input).with_preserve_partitioning(true);
+    let sort: Plan = Arc::new(sort.with_fetch(fetch));
+    if sort.properties().partitioning.partition_count() == 1 {
+        return Ok(sort);
+    }
+    Ok(Arc::new(SortPreservingMergeExec::new(ordering, sort).with_fetch(fetch)))
+}
+
+/// So many rows at most, of all partitions together.
+pub(crate) fn at_most(scan: Plan, rows: u64) -> Plan {
+    limited(scan, &wire::Limit { skip: 0, fetch: Some(rows) })
+}
+
+fn limited(input: Plan, limit: &wire::Limit) -> Plan {
+    let (skip, fetch) = (number(limit.skip), limit.fetch.map(number));
+    let input = match fetch {
+        Some(fetch) if input.properties().partitioning.partition_count() > 1 => {
+            Arc::new(LocalLimitExec::new(input, skip.saturating_add(fetch)))
+        }
+        _ => input,
+    };
+    Arc::new(GlobalLimitExec::new(in_one(input), skip, fetch))
+}

@@ -1,0 +1,147 @@
+//! Rows as they travel: a stream in Arrow's IPC form, whose pieces are messages.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, Schema, SchemaRef, StringViewType};
+use arrow::error::ArrowError;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow_ipc::reader::{StreamDecoder, StreamReader};
+use arrow_ipc::writer::StreamWriter;
+use bytes::Bytes;
+use thalweg_types::{Error, Result, SqlState};
+
+/// Where text of a view is spread over more than so many times the bytes that are looked at, it is
+/// copied before it travels.
+const SPREAD_MAX: usize = 2;
+
+/// Writes rows, message by message. Of rows without columns a message is their number.
+pub(crate) struct RowWriter {
+    writer: StreamWriter<Vec<u8>>,
+}
+
+impl RowWriter {
+    pub(crate) fn new(schema: &Schema) -> Result<RowWriter> {
+        let mut writer = StreamWriter::try_new(Vec::new(), schema).map_err(unwritten)?;
+        if schema.fields().is_empty() {
+            writer.get_mut().clear();
+        }
+        Ok(RowWriter { writer })
+    }
+
+    /// What was not taken yet; the schema, where that is the first time.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(self.writer.get_mut())
+    }
+
+    pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        if rows.num_columns() == 0 {
+            // Nothing but how many there are.
+            self.writer.get_mut().extend_from_slice(&(rows.num_rows() as u64).to_le_bytes());
+            return Ok(());
+        }
+        let schema = Arc::clone(rows.schema_ref());
+        let columns = rows.columns().iter().map(compact).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        let rows =
+            RecordBatch::try_new_with_options(schema, columns, &options).map_err(unwritten)?;
+        self.writer.write(&rows).map_err(unwritten)
+    }
+}
+
+/// A view of a few texts may hold on to megabytes of others.
+fn compact(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Utf8View => compact_view::<StringViewType>(column),
+        DataType::BinaryView => compact_view::<BinaryViewType>(column),
+        _ => Arc::clone(column),
+    }
+}
+
+fn compact_view<T: ByteViewType>(column: &ArrayRef) -> ArrayRef {
+    let view = column.as_byte_view::<T>();
+    let held: usize = view.data_buffers().iter().map(Buffer::len).sum();
+    match held > SPREAD_MAX * view.total_buffer_bytes_used() {
+        true => Arc::new(view.gc()),
+        false => Arc::clone(column),
+    }
+}
+
+/// Reads rows, message by message.
+pub(crate) struct RowReader {
+    decoder: StreamDecoder,
+    wanted: SchemaRef,
+    checked: bool,
+}
+
+impl RowReader {
+    /// For rows of this schema: what the other side says of names is nothing to us.
+    pub(crate) fn new(wanted: SchemaRef) -> RowReader {
+        RowReader { decoder: StreamDecoder::new(), wanted, checked: false }
+    }
+
+    pub(crate) fn read(&mut self, message: Bytes) -> Result<Vec<RecordBatch>> {
+        if self.wanted.fields().is_empty() {
+            let Some(count) = message.first_chunk::<8>() else { return Ok(Vec::new()) };
+            let count = usize::try_from(u64::from_le_bytes(*count)).unwrap_or(usize::MAX);
+            let options = RecordBatchOptions::new().with_row_count(Some(count));
+            let schema = Arc::clone(&self.wanted);
+            let rows = RecordBatch::try_new_with_options(schema, Vec::new(), &options);
+            return Ok(vec![rows.map_err(unread)?]);
+        }
+        let mut buffer = Buffer::from(message);
+        let mut found = Vec::new();
+        while !buffer.is_empty() {
+            let Some(rows) = self.decoder.decode(&mut buffer).map_err(unread)? else { break };
+            found.push(self.as_wanted(&rows)?);
+        }
+        Ok(found)
+    }
+
+    fn as_wanted(&mut self, rows: &RecordBatch) -> Result<RecordBatch> {
+        if !self.checked {
+            let types = |schema: &Schema| -> Vec<DataType> {
+                schema.fields().iter().map(|field| field.data_type().clone()).collect()
+            };
+            let (given, wanted) = (types(rows.schema_ref()), types(&self.wanted));
+            let fits = given.len() == wanted.len()
+                && given.iter().zip(&wanted).all(|(given, wanted)| given.equals_datatype(wanted));
+            if !fits {
+                let message = format!("a worker sent {given:?} where {wanted:?} were asked for");
+                return Err(Error::internal(message));
+            }
+            self.checked = true;
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        let columns = rows.columns().to_vec();
+        let made = RecordBatch::try_new_with_options(Arc::clone(&self.wanted), columns, &options);
+        made.map_err(unread)
+    }
+}
+
+/// A whole stream, of rows with columns.
+pub(crate) fn encode(schema: &Schema, batches: &[RecordBatch]) -> Result<Bytes> {
+    let mut writer =
+        RowWriter { writer: StreamWriter::try_new(Vec::new(), schema).map_err(unwritten)? };
+    for rows in batches {
+        writer.write(rows)?;
+    }
+    Ok(writer.take().into())
+}
+
+/// The batches of a whole stream.
+pub(crate) fn decode(stream: &[u8]) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    let reader = StreamReader::try_new(stream, None).map_err(unread)?;
+    let schema = reader.schema();
+    let batches = reader.collect::<Result<Vec<_>, ArrowError>>().map_err(unread)?;
+    Ok((schema, batches))
+}
+
+fn unwritten(error: ArrowError) -> Error {
+    Error::internal("rows cannot travel").with_source(error)
+}
+
+fn unread(error: ArrowError) -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, format!("rows are damaged: {error}"))
+}

@@ -1,0 +1,309 @@
+//! A worker: what answers gateways out of one database.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, Stream};
+use hyper::Response;
+use parking_lot::Mutex;
+use prost::Message as _;
+use thalweg_cluster::chunks::{ChunkWriter, Fill, Pool, Source};
+use thalweg_cluster::node::{Chunks, chunks};
+use thalweg_cluster::worker::Holdings;
+use thalweg_dialect::errors::from_datafusion;
+use thalweg_protocol::cluster as wire;
+use thalweg_protocol::cluster::work::Kind;
+use thalweg_protocol::cluster::write::{Durability as WireDurability, Stage};
+use thalweg_query::{Database, Definition, Durability, RowChanges, ShardRows, Shards};
+use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId};
+use tonic::body::Body;
+
+use crate::codec::Reader;
+use crate::operators;
+use crate::rows::{self, RowWriter};
+
+/// How many buffers are kept for the next answers.
+const BUFFERS_FREE_MAX: usize = 64;
+/// How many writes may be waiting for their end. A gateway that dies leaves one behind at most for
+/// each statement that it ran.
+const WRITES_KEPT_MAX: usize = 1_024;
+
+/// Answers gateways. Clones share it.
+#[derive(Clone)]
+pub struct WorkerService {
+    database: Database,
+    shards: Shards,
+    pool: Pool,
+    streams: Arc<AtomicU64>,
+    /// Parts of writes whose rest is to come, by their numbers.
+    kept: Arc<Mutex<HashMap<u64, Vec<RowChanges>>>>,
+}
+
+impl WorkerService {
+    /// Makes a worker of a database.
+    ///
+    /// # Errors
+    /// Where its journal cannot be kept.
+    pub async fn new(database: Database) -> Result<WorkerService> {
+        database.keep_journal().await?;
+        Ok(WorkerService {
+            shards: database.shards(),
+            database,
+            pool: Pool::new(BUFFERS_FREE_MAX),
+            streams: Arc::default(),
+            kept: Arc::default(),
+        })
+    }
+
+    /// What it holds at the moment.
+    #[must_use]
+    pub fn holdings(&self) -> Holdings {
+        Holdings {
+            rows: self.shards.row_counts().iter().map(|(_, rows)| rows).sum(),
+            bytes: self.database.size().0,
+            streams: self.streams.load(Ordering::Relaxed),
+        }
+    }
+
+    async fn answer(&self, question: Bytes) -> Result<Response<Body>> {
+        let work = wire::Work::decode(question).map_err(|error| malformed(&error))?;
+        let kind = work.kind.ok_or_else(|| malformed(&"nothing is asked"))?;
+        let asks_of_definitions = matches!(kind, Kind::Define(_) | Kind::Look(_));
+        if !asks_of_definitions && work.definitions > self.shards.last_definition() {
+            let message = format!(
+                "definition {} is the last one here, not {}",
+                self.shards.last_definition(),
+                work.definitions
+            );
+            return Err(Error::new(SqlState::STALE_DEFINITIONS, message));
+        }
+        match kind {
+            Kind::Fragment(fragment) => self.run(&fragment),
+            Kind::Write(write) => {
+                self.write(write).await?;
+                Ok(self.one(&wire::Done {}))
+            }
+            Kind::Find(find) => self.find(&find).map(|found| self.one(&found)),
+            Kind::Define(wanted) => {
+                for definition in wanted.definitions {
+                    self.shards.define(&known(definition)).await?;
+                }
+                Ok(self.one(&wire::Done {}))
+            }
+            Kind::CanDefine(wanted) => {
+                for definition in wanted.definitions {
+                    self.shards.can_define(&known(definition))?;
+                }
+                Ok(self.one(&wire::Done {}))
+            }
+            Kind::Look(_) => Ok(self.one(&self.sight())),
+        }
+    }
+
+    fn sight(&self) -> wire::Sight {
+        let tables = self.shards.row_counts().into_iter();
+        wire::Sight {
+            definitions: self.shards.last_definition(),
+            tables: tables.map(|(table, rows)| wire::TableSight { table: table.0, rows }).collect(),
+            bytes: self.database.size().0,
+            streams: self.streams.load(Ordering::Relaxed),
+        }
+    }
+
+    fn one(&self, message: &impl prost::Message) -> Response<Body> {
+        chunks(&self.pool, OneMessage(Some(message.encode_to_vec())))
+    }
+
+    fn run(&self, fragment: &wire::Fragment) -> Result<Response<Body>> {
+        let told = |error| from_datafusion(error, "");
+        let reader = Reader::new(&fragment.fields, &fragment.literals)?;
+        let columns = fragment.columns.iter().map(|column| column.checked_sub(1).map(ColumnId));
+        let mut wanted = ShardRows {
+            table: TableId(fragment.table),
+            columns: columns.collect(),
+            table_columns: fragment.table_columns.iter().copied().map(ColumnId).collect(),
+            place_base: fragment.place_base,
+            filter: None,
+            limit: fragment.limit.and_then(|limit| usize::try_from(limit).ok()),
+        };
+        if fragment.filter.is_some() {
+            let schema = self.shards.schema(wanted.table)?;
+            wanted.filter =
+                Some(reader.expression(fragment.filter.as_ref(), &schema).map_err(told)?);
+        }
+        let mut scan = self.shards.scan(&wanted).map_err(told)?;
+        if let Some(limit) = fragment.limit {
+            scan = operators::at_most(scan, limit);
+        }
+        let plan = operators::plan(scan, &fragment.steps, &reader).map_err(told)?;
+        let source = RowsSource {
+            schema: plan.schema(),
+            writer: None,
+            rows: Box::pin(self.shards.run(plan)),
+            _counted: Counted::new(&self.streams),
+        };
+        Ok(chunks(&self.pool, source))
+    }
+
+    async fn write(&self, write: wire::Write) -> Result<()> {
+        let durability = match write.durability() {
+            WireDurability::Fsync => Durability::Fsync,
+            WireDurability::Write => Durability::Write,
+            WireDurability::None => Durability::None,
+        };
+        let (number, stage) = (write.number, write.stage());
+        let mut changes = self.kept.lock().remove(&number).unwrap_or_default();
+        if stage == Stage::Forget {
+            return Ok(());
+        }
+        for table in write.tables {
+            changes.push(row_changes(&table)?);
+        }
+        let changes = merged(changes);
+        match stage {
+            Stage::Keep | Stage::Forget => {}
+            Stage::Check => self.shards.can_write(&changes)?,
+            Stage::Commit => return self.shards.write(changes, durability).await,
+        }
+        let mut kept = self.kept.lock();
+        if kept.len() >= WRITES_KEPT_MAX {
+            let message = "too many writes of gateways wait for their end";
+            return Err(Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message));
+        }
+        kept.insert(number, changes);
+        Ok(())
+    }
+
+    fn find(&self, find: &wire::Find) -> Result<wire::Found> {
+        let (_, batches) = rows::decode(&find.values)?;
+        let [keys] = batches.as_slice() else { return Err(malformed(&"keys are one batch")) };
+        let found =
+            self.shards.find(TableId(find.table), &find.key, keys.columns(), find.place_base)?;
+        let schema = found.values.schema();
+        Ok(wire::Found {
+            places: found.rows.iter().map(|row| row.map_or(0, |row| row.0)).collect(),
+            rows: rows::encode(&schema, &[found.values])?,
+        })
+    }
+}
+
+impl Chunks for WorkerService {
+    fn fetch(&self, question: Bytes) -> BoxFuture<'_, Result<Response<Body>>> {
+        self.answer(question).boxed()
+    }
+}
+
+fn malformed(why: &impl std::fmt::Display) -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, format!("this asks a worker for nothing: {why}"))
+}
+
+fn known(definition: wire::Definition) -> Definition {
+    Definition { number: definition.number, changes: definition.changes.into() }
+}
+
+fn row_changes(write: &wire::TableWrite) -> Result<RowChanges> {
+    let append = match write.append.is_empty() {
+        true => Vec::new(),
+        false => rows::decode(&write.append)?.1,
+    };
+    Ok(RowChanges {
+        table: TableId(write.table),
+        truncate: write.truncate,
+        kill: write.kill.iter().copied().map(RowId).collect(),
+        append,
+    })
+}
+
+/// What came for one table in several parts, as one.
+fn merged(parts: Vec<RowChanges>) -> Vec<RowChanges> {
+    let mut tables: Vec<RowChanges> = Vec::new();
+    for mut part in parts {
+        match tables.iter_mut().find(|table| table.table == part.table) {
+            None => tables.push(part),
+            Some(table) => {
+                table.truncate |= part.truncate;
+                table.kill.append(&mut part.kill);
+                table.append.append(&mut part.append);
+            }
+        }
+    }
+    tables
+}
+
+/// Counts a stream for as long as it is there.
+struct Counted(Arc<AtomicU64>);
+
+impl Counted {
+    fn new(streams: &Arc<AtomicU64>) -> Counted {
+        streams.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(streams))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct OneMessage(Option<Vec<u8>>);
+
+impl Source for OneMessage {
+    fn poll_fill(&mut self, _: &mut Context<'_>, writer: &mut ChunkWriter) -> Poll<Result<Fill>> {
+        if let Some(message) = self.0.take() {
+            writer.shared(message.into());
+        }
+        Poll::Ready(Ok(Fill::End))
+    }
+}
+
+type Rows = Pin<Box<dyn Stream<Item = PlanResult<RecordBatch>> + Send>>;
+
+/// The rows of a fragment, as they come. Whoever drops it ends the work.
+struct RowsSource {
+    schema: SchemaRef,
+    /// Made when the schema is written.
+    writer: Option<RowWriter>,
+    rows: Rows,
+    _counted: Counted,
+}
+
+impl Source for RowsSource {
+    fn poll_fill(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut ChunkWriter,
+    ) -> Poll<Result<Fill>> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            None => {
+                let mut writer = RowWriter::new(&self.schema)?;
+                out.shared(writer.take().into());
+                self.writer.insert(writer)
+            }
+        };
+        Poll::Ready(match ready!(self.rows.as_mut().poll_next(context)) {
+            Some(Ok(rows)) => {
+                if rows.num_rows() > 0 {
+                    writer.write(&rows)?;
+                    out.shared(writer.take().into());
+                }
+                Ok(Fill::More)
+            }
+            Some(Err(error)) => Err(told(error)),
+            None => Ok(Fill::End),
+        })
+    }
+}
+
+fn told(error: DataFusionError) -> Error {
+    from_datafusion(error, "")
+}

@@ -1,0 +1,135 @@
+//! How a gateway's transaction commits: what it defines first, and then what it did to rows.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use thalweg_txn::{CatalogChange, Durability, Transaction, no_table};
+use thalweg_types::{Error, Result, SqlState, TableSchema};
+
+use super::{Definition, NAMESPACE, Unity, Workers, Write, journal, lies_on_workers};
+use crate::database::DatabaseShared;
+
+/// Commits a transaction of a gateway.
+pub(crate) async fn commit(
+    shared: &DatabaseShared,
+    workers: &Arc<dyn Workers>,
+    mut transaction: Transaction,
+    unity: Unity,
+    durability: Durability,
+) -> Result<()> {
+    let catalog = Arc::clone(transaction.catalog());
+    let on_workers =
+        |id| catalog.table(id).is_some_and(|entry| lies_on_workers(entry.schema.as_ref()));
+    let mut writes = Vec::new();
+    for changes in transaction.take_rows(on_workers)? {
+        let entry = catalog.table(changes.table).ok_or_else(|| no_table("of this statement"))?;
+        writes.push(Write { table: Arc::clone(&entry.schema), changes });
+    }
+    if !transaction.take_rows(|_| true)?.is_empty() {
+        return Err(the_clusters_own());
+    }
+    let changes = transaction.catalog_changes();
+    let alters = |change: &CatalogChange| match change {
+        CatalogChange::AlterTable { schema, .. } => {
+            let rewritten =
+                |write: &Write| write.changes.table == schema.id && !write.changes.kill.is_empty();
+            writes.iter().any(rewritten)
+        }
+        _ => false,
+    };
+    if changes.iter().any(alters) {
+        return Err(Error::unsupported("ALTER TABLE that rewrites rows in a cluster")
+            .with_hint("Create a new table and copy the rows."));
+    }
+    if changes.is_empty() {
+        shared.commit_here(transaction, durability).await?;
+    } else {
+        define(shared, workers, transaction, &changes, durability).await?;
+    }
+    match writes.is_empty() {
+        true => Ok(()),
+        false => workers.write(writes, unity, durability).await,
+    }
+}
+
+/// Commits what a transaction defines. The gateway's own log decides: a worker that cannot follow
+/// says so before, and one that is away follows when it is back.
+async fn define(
+    shared: &DatabaseShared,
+    workers: &Arc<dyn Workers>,
+    mut transaction: Transaction,
+    changes: &[CatalogChange],
+    durability: Durability,
+) -> Result<()> {
+    let before = Arc::clone(transaction.snapshot().catalog());
+    for change in changes {
+        match change {
+            CatalogChange::CreateNamespace { name } | CatalogChange::DropNamespace { name }
+                if name == NAMESPACE =>
+            {
+                return Err(the_clusters_own());
+            }
+            CatalogChange::CreateTable { schema } | CatalogChange::AlterTable { schema, .. }
+                if !lies_on_workers(schema) =>
+            {
+                return Err(the_clusters_own());
+            }
+            CatalogChange::DropTable { id }
+                if before.table(*id).is_some_and(|was| !lies_on_workers(&was.schema)) =>
+            {
+                return Err(the_clusters_own());
+            }
+            CatalogChange::CreateTable { schema } => keys_hold(schema)?,
+            CatalogChange::AlterTable { schema, .. } => {
+                keys_hold(schema)?;
+                if let Some(was) = before.table(schema.id) {
+                    stays_in_place(&was.schema, schema)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    let _turn = shared.defining.lock().await;
+    let number = shared.definitions.load(Ordering::Acquire) + 1;
+    let definition = Definition::new(number, changes);
+    workers.can_define(&definition).await?;
+    journal::append(&mut transaction, &definition)?;
+    shared.commit_here(transaction, durability).await?;
+    shared.definitions.store(number, Ordering::Release);
+    workers.define(&definition).await;
+    Ok(())
+}
+
+fn the_clusters_own() -> Error {
+    let message = format!("permission denied for schema {NAMESPACE}");
+    Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+        .with_detail("What is in it belongs to the cluster.")
+}
+
+/// Rows with equal keys must meet on one worker, or nobody notices them.
+fn keys_hold(table: &TableSchema) -> Result<()> {
+    for key in table.keys() {
+        if table.shard_key.is_some_and(|column| key.columns.contains(&column)) {
+            continue;
+        }
+        let message = format!(
+            "the key \"{}\" of table \"{}\" does not contain the shard key, which a cluster needs",
+            key.name, table.name
+        );
+        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
+            "Rows with equal keys must meet on one worker: name a column of every key with WITH \
+             (shard_key = '...').",
+        ));
+    }
+    Ok(())
+}
+
+/// Rows do not move between workers yet.
+fn stays_in_place(before: &TableSchema, after: &TableSchema) -> Result<()> {
+    if before.shard_key == after.shard_key {
+        return Ok(());
+    }
+    let message = format!("the shard key of table \"{}\" cannot change in a cluster", after.name);
+    Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .with_hint("Create a new table with the other key and copy the rows."))
+}

@@ -1,0 +1,161 @@
+//! The journal of definitions: what a gateway did to its catalog, one after the other.
+//!
+//! It is a table of the gateway, and one of each worker. A definition is a row of it in the same
+//! group as its changes to the catalog, so that neither can have one without the other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Int64Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use arrow::record_batch::RecordBatch;
+use futures::StreamExt;
+use thalweg_store::arrow_schema;
+use thalweg_txn::{CatalogChange, Object, Transaction, decode_changes, encode_changes};
+use thalweg_types::{Error, Result};
+
+use super::{Workers, lies_on_workers};
+use crate::database::Database;
+use crate::plan;
+use crate::statement::{Execution, Target};
+
+/// The namespace of tables that a node keeps to itself.
+pub const NAMESPACE: &str = "thalweg_cluster";
+const TABLE: &str = "journal";
+
+/// Changes to the catalog that one transaction made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// Counted from 1.
+    pub number: u64,
+    pub changes: Vec<u8>,
+}
+
+impl Definition {
+    pub(crate) fn new(number: u64, changes: &[CatalogChange]) -> Definition {
+        Definition { number, changes: encode_changes(changes) }
+    }
+
+    pub(super) fn changes(&self) -> Result<Vec<CatalogChange>> {
+        decode_changes(&self.changes)
+    }
+}
+
+/// Adds a definition to the journal of a transaction's database.
+pub(super) fn append(transaction: &mut Transaction, definition: &Definition) -> Result<()> {
+    let catalog = Arc::clone(transaction.catalog());
+    let Some(Object::Table(entry)) = catalog.object(NAMESPACE, TABLE) else {
+        return Err(Error::internal("a node of a cluster has a journal"));
+    };
+    let number = i64::try_from(definition.number).expect("definitions are counted from 1");
+    let schema = arrow_schema(&entry.schema);
+    let columns: [ArrayRef; 2] = [
+        Arc::new(Int64Array::from(vec![number])),
+        Arc::new(BinaryArray::from(vec![definition.changes.as_slice()])),
+    ];
+    let columns = columns.iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+    let row = columns
+        .collect::<Result<Vec<_>, _>>()
+        .and_then(|columns| RecordBatch::try_new(schema.clone(), columns))
+        .map_err(|error| {
+            Error::internal("a definition does not fit its table").with_source(error)
+        })?;
+    transaction.append(entry.schema.id, row)
+}
+
+impl Database {
+    /// Makes a node of a cluster of the database: it keeps a journal from now on.
+    ///
+    /// # Errors
+    /// Where the journal cannot be made or read.
+    pub async fn keep_journal(&self) -> Result<()> {
+        let mut session = self.session();
+        session.execute(&format!("CREATE SCHEMA IF NOT EXISTS {NAMESPACE}")).await?;
+        let table = format!(
+            "CREATE TABLE IF NOT EXISTS {NAMESPACE}.{TABLE} \
+             (number bigint PRIMARY KEY, changes bytea NOT NULL)"
+        );
+        session.execute(&table).await?;
+        let last = self.definitions_after(0).await?.last().map_or(0, |last| last.number);
+        self.shared.definitions.store(last, Ordering::Release);
+        Ok(())
+    }
+
+    /// From now on the rows of tables lie on workers. Sessions that were open before do not know.
+    pub fn attach(&self, workers: Arc<dyn Workers>) {
+        self.shared.planners.attach(Arc::clone(&workers));
+        // Whoever attaches twice keeps the first.
+        let _ = self.shared.workers.set(workers);
+    }
+
+    /// The number of the last definition.
+    #[must_use]
+    pub fn last_definition(&self) -> u64 {
+        self.shared.definitions.load(Ordering::Acquire)
+    }
+
+    /// The definitions behind that number, in their order.
+    ///
+    /// # Errors
+    /// Where the journal cannot be read.
+    pub async fn definitions_after(&self, number: u64) -> Result<Vec<Definition>> {
+        let query = format!(
+            "SELECT number, changes FROM {NAMESPACE}.{TABLE} \
+             WHERE number > {number} ORDER BY number"
+        );
+        let mut rows = self.session().execute(&query).await?.rows.expect("a query gives rows");
+        let mut found = Vec::new();
+        while let Some(batch) = rows.next().await {
+            let batch = batch?;
+            let numbers = batch.column(0).as_primitive::<Int64Type>();
+            let changes = cast(batch.column(1), &DataType::Binary)
+                .map_err(|error| Error::internal("a journal has bytes").with_source(error))?;
+            let changes = changes.as_binary::<i32>();
+            found.extend((0..batch.num_rows()).map(|row| Definition {
+                number: numbers.value(row).unsigned_abs(),
+                changes: changes.value(row).to_vec(),
+            }));
+        }
+        Ok(found)
+    }
+}
+
+/// Lets the counters of a gateway's table go on behind the numbers that its rows have: the log that
+/// counters are kept in is that of the rows.
+pub(crate) async fn raise_counters(execution: &Execution<'_>, target: &Target) -> Result<()> {
+    let schema = target.schema();
+    let columns = schema.columns.iter().filter(|column| column.identity.is_some());
+    let columns: Vec<_> = columns.collect();
+    if columns.is_empty() || execution.names.workers().is_none() || !lies_on_workers(schema) {
+        return Ok(());
+    }
+    if !execution.database.shared.planners.counts_anew(target.id()) {
+        return Ok(());
+    }
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let greatest: Vec<String> = columns
+        .iter()
+        .map(|column| format!("CAST(max({}) AS bigint)", quoted(&column.name)))
+        .collect();
+    let query = format!(
+        "SELECT {} FROM {}.{}",
+        greatest.join(", "),
+        quoted(&schema.namespace),
+        quoted(&schema.name)
+    );
+    let planned = execution.told(plan::query_text(&execution.state, &query).await)?;
+    let (_, batches) = plan::collect(&execution.state, planned, &query).await?;
+    let counters = execution.names.with(|t| Ok(t.state(target.id())?.identities().clone()))?;
+    for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
+        for (place, column) in columns.iter().enumerate() {
+            let greatest = batch.column(place).as_primitive::<Int64Type>();
+            if greatest.is_valid(0) {
+                counters.raise(column.id, greatest.value(0).saturating_add(1));
+            }
+        }
+    }
+    execution.database.shared.planners.counted(target.id());
+    Ok(())
+}

@@ -1,0 +1,350 @@
+//! What a worker's database does for gateways.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::{Array as _, ArrayRef};
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, lit};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::ProjectionExec;
+use futures::Stream;
+use thalweg_store::{ClosedChunk, TableState, arrow_schema};
+use thalweg_txn::{
+    CatalogChange, Durability, NewRows, RowChanges, Snapshot, TableChanges, Transaction, WriteSet,
+    no_table,
+};
+use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId, TableSchema};
+
+use super::{Definition, Holders, NAMESPACE, journal};
+use crate::catalog::external;
+use crate::database::Database;
+use crate::executor::Executor;
+use crate::planner::Planner;
+use crate::scan::{ROW_ID, ShardScan, scan_schema};
+
+/// Batches of at least so many rows become chunks of their own.
+const CHUNK_ROWS_MIN: usize = 16_384;
+
+/// The shards of tables that one database holds.
+#[derive(Clone)]
+pub struct Shards {
+    database: Database,
+}
+
+/// Which rows of a shard are asked for, and what of them.
+pub struct ShardRows {
+    pub table: TableId,
+    /// In the order in which they are wanted; `None` is the row's place.
+    pub columns: Vec<Option<ColumnId>>,
+    /// The columns that the gateway thinks the table has, which the filter is over.
+    pub table_columns: Vec<ColumnId>,
+    /// What is added to places, so that they tell of the node.
+    pub place_base: u64,
+    /// What is going to be asked of the rows, over the table's columns and the row's place behind
+    /// them: chunks may be left out for it.
+    pub filter: Option<Arc<dyn PhysicalExpr>>,
+    pub limit: Option<usize>,
+}
+
+impl Database {
+    /// What the database does as a worker.
+    #[must_use]
+    pub fn shards(&self) -> Shards {
+        Shards { database: self.clone() }
+    }
+}
+
+impl Shards {
+    /// The number of the last definition that this database followed.
+    #[must_use]
+    pub fn last_definition(&self) -> u64 {
+        self.database.last_definition()
+    }
+
+    /// Whether a definition can be followed.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn can_define(&self, definition: &Definition) -> Result<()> {
+        let mut transaction = self.defining(definition)?;
+        for change in definition.changes()? {
+            if let CatalogChange::AlterTable { schema, .. } = change {
+                // A later change of the same definition may have dropped it.
+                let Some(entry) = transaction.catalog().table(schema.id) else { continue };
+                let schema = Arc::clone(&entry.schema);
+                no_nulls(&schema, transaction.state(schema.id)?.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn defining(&self, definition: &Definition) -> Result<Transaction> {
+        if definition.number != self.last_definition() + 1 {
+            let message = format!(
+                "definition {} does not follow on {}",
+                definition.number,
+                self.last_definition()
+            );
+            return Err(Error::new(SqlState::STALE_DEFINITIONS, message));
+        }
+        let mut transaction = Transaction::new(self.database.shared.engine.snapshot());
+        for change in definition.changes()? {
+            transaction.change_catalog(change)?;
+        }
+        Ok(transaction)
+    }
+
+    /// Follows a definition; one that was followed before is passed over.
+    ///
+    /// # Errors
+    /// Where it cannot be followed, or is not the next one.
+    pub async fn define(&self, definition: &Definition) -> Result<()> {
+        let shared = &self.database.shared;
+        let _turn = shared.defining.lock().await;
+        if definition.number <= self.last_definition() {
+            return Ok(());
+        }
+        let mut transaction = self.defining(definition)?;
+        journal::append(&mut transaction, definition)?;
+        shared.commit_here(transaction, shared.durability).await?;
+        shared.definitions.store(definition.number, Ordering::Release);
+        Ok(())
+    }
+
+    /// A table's columns, and the place of its rows behind them.
+    ///
+    /// # Errors
+    /// Where there is no such table.
+    pub fn schema(&self, id: TableId) -> Result<SchemaRef> {
+        let snapshot = self.database.shared.engine.snapshot();
+        let table = table(&snapshot, id)?;
+        Ok(scan_schema(&arrow_schema(&table), true))
+    }
+
+    /// An operator that reads rows, as they are now.
+    ///
+    /// # Errors
+    /// Where there is no such table, or it has not got these columns.
+    pub fn scan(&self, rows: &ShardRows) -> PlanResult<Arc<dyn ExecutionPlan>> {
+        let snapshot = self.database.shared.engine.snapshot();
+        let schema = table(&snapshot, rows.table).map_err(external)?;
+        let state = snapshot.table(rows.table).ok_or_else(|| gone(rows.table))?;
+        let columns = rows.columns.iter().map(|column| match column {
+            None => Ok(schema.columns.len()),
+            Some(id) => schema.position(*id).ok_or_else(|| altered(&schema)),
+        });
+        let projection = columns.collect::<PlanResult<Vec<usize>>>()?;
+        let table_schema = scan_schema(&arrow_schema(&schema), true);
+        let threads = self.database.shared.threads;
+        let known = schema.columns.iter().map(|column| column.id);
+        let filter = rows.filter.as_ref().filter(|_| known.eq(rows.table_columns.iter().copied()));
+        let scan = ShardScan::new(
+            &schema.name,
+            state,
+            &table_schema,
+            projection,
+            filter,
+            rows.limit,
+            threads,
+            false,
+        )?;
+        let scan: Arc<dyn ExecutionPlan> = Arc::new(scan);
+        match rows.columns.contains(&None) {
+            true => with_node(scan, rows.place_base),
+            false => Ok(scan),
+        }
+    }
+
+    /// Runs a plan; its rows come as they are asked for, and dropping them ends it.
+    pub fn run(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+    ) -> impl Stream<Item = PlanResult<RecordBatch>> + Send + use<> {
+        self.with_state(|state| {
+            let executor = state.config().get_extension::<Executor>();
+            executor.expect("every planner is given the database's executor").run(plan, state)
+        })
+    }
+
+    /// Does something with the functions that this database knows.
+    pub fn with_state<T>(&self, work: impl FnOnce(&SessionState) -> T) -> T {
+        let planners = &self.database.shared.planners;
+        let planner: Planner = planners.take();
+        let state = planner.context.state();
+        let done = work(&state);
+        planners.give_back(planner);
+        done
+    }
+
+    /// Changes rows of tables, all or none.
+    ///
+    /// # Errors
+    /// Where a key is taken, a row was changed meanwhile, a table is another one by now, or the log
+    /// failed.
+    pub async fn write(&self, changes: Vec<RowChanges>, durability: Durability) -> Result<()> {
+        let snapshot = self.database.shared.engine.snapshot();
+        let mut write_set = WriteSet { snapshot: snapshot.lsn(), ..WriteSet::default() };
+        for changes in changes {
+            write_set.tables.push(of_rows(&snapshot, changes)?);
+        }
+        self.database.shared.commit_write_set(write_set, durability).await
+    }
+
+    /// Whether these changes could be made now. What others do meanwhile may change that.
+    ///
+    /// # Errors
+    /// As [`Shards::write`].
+    pub fn can_write(&self, changes: &[RowChanges]) -> Result<()> {
+        let snapshot = self.database.shared.engine.snapshot();
+        for changes in changes {
+            let schema = table(&snapshot, changes.table)?;
+            if changes.truncate {
+                continue;
+            }
+            let state = snapshot.table(changes.table).ok_or_else(dropped)?;
+            let killed: HashSet<RowId> = changes.kill.iter().copied().collect();
+            for rows in &changes.append {
+                for key in schema.keys() {
+                    let columns = schema.key_positions(key).into_iter();
+                    let columns: Vec<ArrayRef> =
+                        columns.map(|place| Arc::clone(rows.column(place))).collect();
+                    let holders = state.probe(key, &columns);
+                    let taken =
+                        |row: &usize| holders[*row].is_some_and(|holder| !killed.contains(&holder));
+                    if let Some(row) = (0..rows.num_rows()).find(taken) {
+                        return Err(crate::statement::key_is_taken(&schema, key, rows, row));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows that have these values in a key's columns.
+    ///
+    /// # Errors
+    /// Where there is no such table or key.
+    pub fn find(&self, id: TableId, key: &str, columns: &[ArrayRef], base: u64) -> Result<Holders> {
+        let snapshot = self.database.shared.engine.snapshot();
+        let schema = table(&snapshot, id)?;
+        let state = snapshot.table(id).ok_or_else(dropped)?;
+        let key = schema.keys().find(|known| known.name == key);
+        let key = key.ok_or_else(|| no_table("with this key"))?;
+        let rows = state.probe(key, columns);
+        let found: Vec<RowId> = rows.iter().flatten().copied().collect();
+        let values = match found.is_empty() {
+            true => RecordBatch::new_empty(arrow_schema(&schema)),
+            false => state.rows_at(&found)?,
+        };
+        let rows = rows.into_iter().map(|row| row.map(|row| RowId(row.0 + base))).collect();
+        Ok(Holders { rows, values })
+    }
+
+    /// How many rows each table has here.
+    #[must_use]
+    pub fn row_counts(&self) -> Vec<(TableId, u64)> {
+        let snapshot = self.database.shared.engine.snapshot();
+        let catalog = snapshot.catalog();
+        let shown = |id: TableId| {
+            catalog.table(id).is_some_and(|entry| entry.schema.namespace != NAMESPACE)
+        };
+        let tables = snapshot.tables().filter(|(id, _)| shown(*id));
+        tables.map(|(id, state)| (id, state.rows() as u64)).collect()
+    }
+}
+
+fn table(snapshot: &Snapshot, id: TableId) -> Result<Arc<TableSchema>> {
+    let entry = snapshot.catalog().table(id).ok_or_else(dropped)?;
+    Ok(Arc::clone(&entry.schema))
+}
+
+/// Whether no column that takes no NULL has one.
+fn no_nulls(table: &TableSchema, state: &TableState) -> Result<()> {
+    let columns = table.columns.iter().enumerate().filter(|(_, column)| !column.nullable);
+    let (places, columns): (Vec<usize>, Vec<_>) = columns.unzip();
+    for chunk in state.chunks() {
+        let live = chunk.live_mask();
+        for (values, column) in chunk.columns(&places).iter().zip(&columns) {
+            let is_live = |row: usize| live.as_ref().is_none_or(|live| live.value(row));
+            let is_null = |row: usize| values.is_null(row) && is_live(row);
+            if values.null_count() > 0 && (0..values.len()).any(is_null) {
+                let (name, table_name) = (&column.name, &table.name);
+                let message =
+                    format!("column \"{name}\" of relation \"{table_name}\" contains null values");
+                return Err(
+                    Error::new(SqlState::NOT_NULL_VIOLATION, message).with_column(table, name)
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn dropped() -> Error {
+    let message = "a table of this statement was dropped meanwhile";
+    Error::new(SqlState::SERIALIZATION_FAILURE, message).with_hint("Run the statement again.")
+}
+
+fn gone(id: TableId) -> DataFusionError {
+    external(Error::internal(format!("table {} has no rows here", id.0)))
+}
+
+fn altered(table: &TableSchema) -> DataFusionError {
+    let message = format!("table \"{}\" has other columns on its workers", table.name);
+    external(
+        Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
+            "In a cluster, what looks at a new column goes into a statement of its own.",
+        ),
+    )
+}
+
+/// Makes the places of rows tell of their node.
+fn with_node(scan: Arc<dyn ExecutionPlan>, base: u64) -> PlanResult<Arc<dyn ExecutionPlan>> {
+    let schema = scan.schema();
+    let columns = schema.fields().iter().enumerate().map(|(place, field)| {
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), place));
+        let is_place = field.name() == ROW_ID && field.data_type() == &DataType::UInt64;
+        let column = match is_place {
+            true => {
+                let base = lit(ScalarValue::UInt64(Some(base)));
+                Arc::new(BinaryExpr::new(column, Operator::Plus, base))
+            }
+            false => column,
+        };
+        (column, field.name().clone())
+    });
+    Ok(Arc::new(ProjectionExec::try_new(columns.collect::<Vec<_>>(), scan)?))
+}
+
+/// Changes of rows as the engine takes them.
+fn of_rows(snapshot: &Snapshot, changes: RowChanges) -> Result<TableChanges> {
+    let entry = snapshot.catalog().table(changes.table).ok_or_else(dropped)?;
+    let schema = arrow_schema(&entry.schema);
+    let mut made = TableChanges::new(changes.table, Some(entry.version));
+    made.truncate = changes.truncate;
+    made.kill = changes.kill;
+    for rows in changes.append {
+        let fits = rows.columns().iter().map(|column| column.data_type());
+        if !fits.eq(schema.fields().iter().map(|field| field.data_type())) {
+            let message = format!("table \"{}\" was altered meanwhile", entry.schema.name);
+            return Err(Error::new(SqlState::SERIALIZATION_FAILURE, message)
+                .with_hint("Run the statement again."));
+        }
+        for start in (0..rows.num_rows()).step_by(RowId::CHUNK_ROWS) {
+            let some = rows.slice(start, RowId::CHUNK_ROWS.min(rows.num_rows() - start));
+            made.append.push(match some.num_rows() < CHUNK_ROWS_MIN {
+                true => NewRows::batch(some),
+                false => NewRows::chunk(Arc::new(ClosedChunk::build(&entry.schema, &some))),
+            });
+        }
+    }
+    Ok(made)
+}

@@ -1,0 +1,32 @@
+//! `thalweg gateway`: the server of a cluster, which holds no rows.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+
+use crate::exit::Exit;
+use crate::node_arguments::NodeArguments;
+use crate::serve_command::{self, ServeArguments};
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg gateway --data ./gateway
+  thalweg worker --data ./worker-1 --listen 127.0.0.1:7480 --join 127.0.0.1:7473
+  psql -h 127.0.0.1 -p 7471 -U thalweg thalweg";
+
+/// Serves a cluster: plans SQL, and asks workers for rows
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct GatewayArguments {
+    #[command(flatten)]
+    serve: ServeArguments,
+    /// Where workers join
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7473")]
+    pub nodes: SocketAddr,
+    #[command(flatten)]
+    pub cluster: NodeArguments,
+}
+
+pub fn run(arguments: &GatewayArguments) -> Exit {
+    serve_command::run_as(&arguments.serve, Some(arguments))
+}

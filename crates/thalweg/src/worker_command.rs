@@ -1,0 +1,98 @@
+//! `thalweg worker`: holds rows of a cluster's tables.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+
+use clap::Args;
+use thalweg::{Database, Error};
+use thalweg_distributed::{RunningNode, start_worker};
+
+use crate::cli::DatabaseArguments;
+use crate::config::{DatabaseSettings, Flags};
+use crate::exit::Exit;
+use crate::node_arguments::{NodeArguments, kept_id, kept_map};
+use crate::report;
+use crate::serve_command::Signals;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg worker --data ./worker-1 --listen 127.0.0.1:7480 --join 127.0.0.1:7473
+  thalweg worker --listen 127.0.0.1:0 --join 127.0.0.1:7473 --logical 16
+
+A worker that is started again on its directory takes its place back, wherever it listens then.";
+
+/// Holds rows for the gateways of a cluster
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct WorkerArguments {
+    /// Where gateways reach it; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7473")]
+    listen: SocketAddr,
+    /// The gateways to join
+    #[arg(long, value_name = "ADDRESS:PORT", value_delimiter = ',', required = true)]
+    join: Vec<SocketAddr>,
+    /// How many workers this process is, each with a directory and a port of its own
+    #[arg(long, value_name = "N", default_value = "1")]
+    logical: NonZeroU16,
+    #[command(flatten)]
+    database: DatabaseArguments,
+    #[command(flatten)]
+    cluster: NodeArguments,
+}
+
+pub fn run(arguments: &WorkerArguments) -> Exit {
+    let settings = match arguments.database.load_config(Flags::default()) {
+        Ok(config) => config.settings.database,
+        Err(errors) => return report::usage(&errors),
+    };
+    let runtime = match DatabaseArguments::runtime(&settings) {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let message = format!("the threads of the worker could not be started: {error}");
+            return report::not_opened(&Error::internal(message));
+        }
+    };
+    let served = runtime.block_on(serve(arguments, &settings));
+    runtime.shutdown_background();
+    match served {
+        Ok(()) => Exit::Success,
+        Err(error) => report::not_opened(&error),
+    }
+}
+
+async fn serve(arguments: &WorkerArguments, settings: &DatabaseSettings) -> Result<(), Error> {
+    let mut signals = Signals::new()?;
+    let mut running = Vec::new();
+    for number in 0..arguments.logical.get() {
+        running.push(start(arguments, settings, number).await?);
+    }
+    signals.next().await;
+    for (database, node) in running {
+        drop(node);
+        database.close()?;
+    }
+    Ok(())
+}
+
+async fn start(
+    arguments: &WorkerArguments,
+    settings: &DatabaseSettings,
+    number: u16,
+) -> Result<(Database, RunningNode), Error> {
+    let mut own = arguments.database.clone();
+    if arguments.logical.get() > 1 {
+        own.data = own.data.map(|data| data.join(format!("worker-{}", number + 1)));
+    }
+    let database = own.open(settings, None)?;
+    let data = own.data.as_deref();
+    let id = kept_id(database.env(), data)?;
+    let map = kept_map(database.env(), data)?;
+    let mut listen = arguments.listen;
+    if listen.port() > 0 {
+        listen.set_port(listen.port() + number);
+    }
+    let (gateways, options) = (arguments.join.clone(), arguments.cluster.options()?);
+    let node = start_worker(database.clone(), id, listen, gateways, map, &options).await?;
+    eprintln!("Worker {id} listens on {}", node.address());
+    Ok((database, node))
+}

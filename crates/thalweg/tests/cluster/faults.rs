@@ -1,0 +1,167 @@
+//! Workers that die, hang and come back, as processes.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+/// A node as a process, which ends with the test.
+struct Node {
+    child: Child,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Node {
+    /// Starts one, and returns what it says behind each of these words.
+    fn start<const N: usize>(arguments: &[&str], words: [&str; N]) -> (Node, [String; N]) {
+        let child = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+            .args(arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut node = Node { child };
+        let mut said = BufReader::new(node.child.stderr.take().unwrap()).lines();
+        let found = words.map(|word| {
+            loop {
+                let line = said.next().expect("it says where it listens").unwrap();
+                if let Some((_, address)) = line.split_once(word) {
+                    break address.trim().to_owned();
+                }
+            }
+        });
+        // It may go on to say things.
+        std::thread::Builder::new().spawn(move || said.for_each(drop)).unwrap();
+        (node, found)
+    }
+
+    fn worker(directory: &Path, join: &str) -> Node {
+        let data = directory.to_str().unwrap();
+        let arguments =
+            ["worker", "--data", data, "--listen", "127.0.0.1:0", "--join", join, "--threads", "2"];
+        Node::start(&arguments, ["listens on"]).0
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+}
+
+struct Processes {
+    workers: Vec<Option<Node>>,
+    client: Client,
+    join: String,
+    directory: TempDir,
+    _gateway: Node,
+}
+
+impl Processes {
+    async fn start(workers: usize) -> Processes {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("gateway");
+        let arguments = [
+            "gateway",
+            "--data",
+            data.to_str().unwrap(),
+            "--nodes",
+            "127.0.0.1:0",
+            "--postgres-port",
+            "0",
+            "--grpc-port",
+            "0",
+            "--http-port",
+            "0",
+        ];
+        let (gateway, [postgres, join]) =
+            Node::start(&arguments, ["PostgreSQL clients", "Workers join at"]);
+        let (host, port) = postgres.split_once(':').unwrap();
+        let config = format!("host={host} port={port} user=thalweg");
+        let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let mut processes =
+            Processes { workers: Vec::new(), client, join, directory, _gateway: gateway };
+        for number in 0..workers {
+            processes.workers.push(None);
+            processes.restart(number);
+        }
+        processes.until_joined(workers).await;
+        processes
+    }
+
+    fn restart(&mut self, number: usize) {
+        self.workers[number] = None;
+        let directory = self.directory.path().join(format!("worker-{number}"));
+        self.workers[number] = Some(Node::worker(&directory, &self.join));
+    }
+
+    async fn until_joined(&self, workers: usize) {
+        let mut ticks = tokio::time::interval(std::time::Duration::from_millis(50));
+        for _ in 0..600 {
+            ticks.tick().await;
+            let told = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+                .args(["status", "--connect", &self.join])
+                .output()
+                .unwrap();
+            let told = String::from_utf8(told.stdout).unwrap();
+            if told.contains(&format!("{workers} workers")) && !told.contains("does not answer") {
+                return;
+            }
+        }
+        panic!("the workers do not join");
+    }
+
+    async fn ask(&self, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
+        let messages = self.client.simple_query(sql).await?;
+        let rows = messages.iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or("NULL").to_owned()),
+            _ => None,
+        });
+        Ok(rows.collect())
+    }
+}
+
+fn told(error: &tokio_postgres::Error) -> String {
+    error.as_db_error().map_or_else(|| error.to_string(), |told| told.message().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_was_killed_has_its_rows_when_it_is_back() {
+    let mut cluster = Processes::start(3).await;
+    cluster.ask("CREATE TABLE t (id bigint PRIMARY KEY, v text)").await.unwrap();
+    let insert = "INSERT INTO t SELECT n, 'value ' || n FROM generate_series(1, 3000) AS s(n)";
+    cluster.ask(insert).await.unwrap();
+    let sum = "SELECT sum(id) FROM t";
+    assert_eq!(cluster.ask(sum).await.unwrap(), ["4501500"]);
+    // SIGKILL.
+    cluster.workers[1] = None;
+    let error = cluster.ask(sum).await.unwrap_err();
+    assert!(told(&error).contains("worker "), "{}", told(&error));
+    // What the others can do goes on meanwhile.
+    cluster.ask("CREATE TABLE other (id int PRIMARY KEY)").await.unwrap();
+    cluster.restart(1);
+    cluster.until_joined(3).await;
+    assert_eq!(cluster.ask(sum).await.unwrap(), ["4501500"]);
+    cluster.ask("INSERT INTO other SELECT n FROM generate_series(1, 100) AS s(n)").await.unwrap();
+    assert_eq!(cluster.ask("SELECT count(*) FROM other").await.unwrap(), ["100"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_hangs_is_named() {
+    let cluster = Processes::start(2).await;
+    cluster.ask("CREATE TABLE t (id bigint PRIMARY KEY)").await.unwrap();
+    cluster.ask("INSERT INTO t SELECT n FROM generate_series(1, 1000) AS s(n)").await.unwrap();
+    let worker = cluster.workers[0].as_ref().unwrap();
+    worker.signal("-STOP");
+    let error = cluster.ask("SELECT count(*) FROM t").await.unwrap_err();
+    worker.signal("-CONT");
+    assert!(told(&error).contains("does not answer"), "{}", told(&error));
+    assert_eq!(cluster.ask("SELECT count(*) FROM t").await.unwrap(), ["1000"]);
+}

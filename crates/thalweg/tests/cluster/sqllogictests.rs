@@ -1,0 +1,55 @@
+//! The files of `tests/slt` on a gateway with four workers, over PostgreSQL's wire.
+//!
+//! `known.txt` has the files of which a cluster answers some records otherwise: how many, and why.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tokio::runtime::Runtime;
+
+use super::postgres::Postgres;
+use super::suite::{self, Strictness};
+use super::support::Cluster;
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// How many records of a file fail, by file.
+fn known() -> BTreeMap<String, usize> {
+    let text = std::fs::read_to_string(here("tests/cluster/known.txt")).unwrap();
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let known = lines.map(|line| {
+        let mut words = line.splitn(3, ' ');
+        let file = words.next().unwrap().to_owned();
+        let count = words.next().unwrap().parse().unwrap();
+        let why = words.next().unwrap_or_default();
+        assert!(!why.trim().is_empty(), "{line}: a reason is missing");
+        (file, count)
+    });
+    known.collect()
+}
+
+#[test]
+fn files() {
+    let runtime = Runtime::new().unwrap();
+    let (root, mut known) = (here("../../tests/slt"), known());
+    let (mut passed, mut wrong) = (0, Vec::new());
+    for file in suite::files_of(&root, &["slt"]) {
+        let records = suite::read(&file);
+        let name = file.strip_prefix(&root).unwrap().display().to_string();
+        let cluster = runtime.block_on(Cluster::start(4));
+        let route = runtime.block_on(Postgres::over(cluster.gateway.clone()));
+        let report = runtime.block_on(suite::run(route, records, Strictness::Unordered));
+        let report = report.unwrap_or_else(|refusal| panic!("{name}: {refusal}"));
+        passed += report.passed;
+        let expected = known.remove(&name).unwrap_or_default();
+        if report.failures.len() != expected {
+            let (count, all) = (report.failures.len(), report.failures.join("\n"));
+            wrong.push(format!("{name}: {count} failed and not {expected}\n{all}"));
+        }
+    }
+    println!("{passed} records passed");
+    assert!(known.is_empty(), "there are no such files: {known:?}");
+    assert!(wrong.is_empty(), "{}\n{passed} passed", wrong.join("\n"));
+}

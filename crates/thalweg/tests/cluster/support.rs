@@ -1,0 +1,88 @@
+//! Clusters for tests.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use futures::TryStreamExt as _;
+use thalweg::{Database, Error, Session};
+use thalweg_cluster::link::LinkOptions;
+use thalweg_cluster::map::{ShardMap, SharedMap};
+use thalweg_distributed::{Gateway, NodeOptions, RunningNode, start_gateway, start_worker};
+
+pub fn anywhere() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+/// A gateway and its workers, in memory, until it is dropped.
+pub struct Cluster {
+    pub gateway: Database,
+    pub status: Arc<Gateway>,
+    _gateway_node: RunningNode,
+    _workers: Vec<RunningNode>,
+}
+
+pub fn memory() -> Database {
+    Database::builder().threads(2).open().unwrap()
+}
+
+pub fn options() -> NodeOptions {
+    let link = LinkOptions { silence: Duration::from_secs(2), ..LinkOptions::default() };
+    NodeOptions { link, ..NodeOptions::default() }
+}
+
+impl Cluster {
+    pub async fn start(workers: u64) -> Cluster {
+        let gateway = memory();
+        let map = SharedMap::new(ShardMap::default());
+        let (status, node) = start_gateway(&gateway, anywhere(), map, &options()).await.unwrap();
+        let mut running = Vec::new();
+        for id in 1..=workers {
+            let gateways = vec![node.address()];
+            let map = SharedMap::new(ShardMap::default());
+            let started = start_worker(memory(), id, anywhere(), gateways, map, &options()).await;
+            running.push(started.unwrap());
+            let mut changes = node.map().changes();
+            let joined = changes.wait_for(|map| map.workers().len() as u64 == id);
+            joined.await.unwrap();
+        }
+        Cluster { gateway, status, _gateway_node: node, _workers: running }
+    }
+
+    pub fn session(&self) -> Session {
+        self.gateway.session()
+    }
+}
+
+/// Runs a statement; its rows as lines, with bars between columns.
+pub async fn rows(session: &mut Session, sql: &str) -> Result<Vec<String>, Error> {
+    let outcome = session.execute(sql).await?;
+    let mut found = Vec::new();
+    let Some(mut batches) = outcome.rows else { return Ok(found) };
+    while let Some(batch) = batches.try_next().await? {
+        let options = FormatOptions::default().with_null("NULL");
+        let columns: Vec<_> = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column, &options).unwrap())
+            .collect();
+        for row in 0..batch.num_rows() {
+            let values: Vec<String> =
+                columns.iter().map(|column| column.value(row).to_string()).collect();
+            found.push(values.join("|"));
+        }
+    }
+    Ok(found)
+}
+
+pub async fn done(session: &mut Session, sql: &str) {
+    if let Err(error) = rows(session, sql).await {
+        panic!("{sql}: {} {error} {:?}", error.state().0, error.detail());
+    }
+}
+
+/// The plan of a query as text.
+pub async fn plan(session: &mut Session, sql: &str) -> String {
+    rows(session, &format!("EXPLAIN {sql}")).await.unwrap().join("\n")
+}
