@@ -13,7 +13,7 @@ use thalweg_types::Result;
 use crate::data::write_parquet;
 use crate::zipf::scattered;
 
-/// How many values a column of few has; one of many has as many as there are rows for each of these.
+/// How many values a column of few has; one of many has a value for so many rows.
 const GROUPS: u64 = 100;
 const BATCH_ROWS: usize = 65_536;
 

@@ -1,5 +1,5 @@
-//! Aggregates that are fused into the scan: which are, how they show, and that they say what the rows
-//! say now.
+//! Aggregates that are fused into the scan: which are, how they show, and that they say what the
+//! rows say now.
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::record_batch::RecordBatch;

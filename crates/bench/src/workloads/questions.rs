@@ -1,5 +1,5 @@
-//! Small analytical questions, prepared: how long one takes beside others, on one thread and on two,
-//! and what it costs where there are no rows at all.
+//! Small analytical questions, prepared: how long one takes beside others, on one thread and on
+//! two, and what it costs where there are no rows at all.
 
 use std::path::PathBuf;
 

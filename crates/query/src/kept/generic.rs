@@ -195,8 +195,8 @@ async fn plan(
     Ok(Some(GenericPlan { catalog, template, schema, values: held, config, runtime }))
 }
 
-/// The plan without rows, so that it keeps none alive; `None` where it has more in it than operators
-/// and tables.
+/// The plan without rows, so that it keeps none alive; `None` where it has more in it than
+/// operators and tables.
 fn template(plan: Arc<dyn ExecutionPlan>) -> PlanResult<Option<Arc<dyn ExecutionPlan>>> {
     let mut known = true;
     let template = plan.transform_up(|plan| {

@@ -122,7 +122,7 @@ impl Session {
         Ok(Some(Outcome::rows(schema, rows, Tag::Select)))
     }
 
-    /// A plan that was kept, or one that is made now, with its rows; `None` where there can be none.
+    /// A plan that was kept, or one that is made now, with its rows; `None` where none can be.
     async fn plan_to_run(
         &mut self,
         query: &Query<'_>,

@@ -88,7 +88,7 @@ impl<'a> Evaluated<'a> {
         Ok(Evaluated { arguments, passing: masks.iter().map(Mask::places).collect() })
     }
 
-    /// What a measure is given, and the rows that it is given it for; those of the block are `rows`.
+    /// What a measure is given, and the rows that it is given it for, of the block's `rows`.
     pub fn of_measure<'b>(
         &'b self,
         aggregation: &Aggregation,

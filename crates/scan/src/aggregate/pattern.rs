@@ -18,8 +18,8 @@ struct Rest {
 }
 
 impl Pattern {
-    /// A pattern of LIKE with `\` as its escape; `None` for those that are not understood: with `_`,
-    /// or with an escape at the end.
+    /// A pattern of LIKE with `\` as its escape; `None` for those that are not understood: with
+    /// `_`, or with an escape at the end.
     #[must_use]
     pub fn like(pattern: &str) -> Option<Pattern> {
         let mut pieces = vec![String::new()];

@@ -108,11 +108,11 @@ mod tests {
         let beside = Some(WAITING_BYTES_BESIDE_OTHERS - (1 << 10));
         assert_eq!(most(&one), beside);
         for _ in 0..100 {
-            one.hold(64 << 10).await;
+            drop(one.hold(64 << 10).await);
         }
         assert_eq!((most(&one), one.has_others()), (Some(WAITING_BYTES_ALONE - (1 << 10)), false));
-        other.hold(1).await;
-        one.hold(64 << 10).await;
+        drop(other.hold(1).await);
+        drop(one.hold(64 << 10).await);
         assert_eq!((most(&one), one.has_others()), (beside, true));
     }
 
