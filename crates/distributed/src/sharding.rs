@@ -47,7 +47,7 @@ pub(crate) fn buckets(key: &ArrayRef) -> Result<Vec<Bucket>> {
             let float = float.as_primitive::<Float64Type>();
             // Zero has two forms, which are equal, and so has what is no number.
             let bucket = |place| match float.value(place) {
-                value if value == 0.0 => bucket_of(&0.0_f64.to_le_bytes()),
+                0.0 => bucket_of(&0.0_f64.to_le_bytes()),
                 value if value.is_nan() => bucket_of(&f64::NAN.to_le_bytes()),
                 value => bucket_of(&value.to_le_bytes()),
             };

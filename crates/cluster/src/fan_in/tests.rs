@@ -114,7 +114,9 @@ async fn a_failing_worker_fails_the_query_and_stops_the_others() {
         let endless = Wanted { messages: u64::MAX, bytes: 100, end: End::Never };
         let mut questions = ask(names(&running), endless);
         questions[0].message = Wanted { messages: 5, bytes: 100, end: End::Badly }.question();
-        let reader = |_| Checking::new(4, 100);
+        // One for all threads: in async mode a worker's messages come to any of them.
+        let checking = Checking::new(4, 100);
+        let reader = |_| checking.clone();
         let error = fan_in.gather(mode, questions, reader).await.err().unwrap();
         assert_eq!(error.message(), "division by zero", "{mode}");
         for worker in &running {
@@ -149,7 +151,8 @@ async fn a_query_that_is_dropped_stops_the_workers() {
         let fan_in = fan_in(2, 4);
         let endless = Wanted { messages: 3, bytes: 1_000, end: End::Never };
         let questions = ask(names(&running), endless);
-        let query = fan_in.gather(mode, questions, |_| Checking::new(4, 1_000));
+        let checking = Checking::new(4, 1_000);
+        let query = fan_in.gather(mode, questions, |_| checking.clone());
         let timed_out = tokio::time::timeout(Duration::from_millis(300), query).await.is_err();
         assert!(timed_out);
         for worker in &running {
@@ -170,7 +173,8 @@ async fn a_worker_that_is_lost_is_named_and_used_again() {
         all[2] = wire.name.clone();
         let gather = |wanted| {
             let questions = ask(all.clone(), wanted);
-            fan_in.gather(mode, questions, |_| Checking::new(3, 100))
+            let checking = Checking::new(3, 100);
+            fan_in.gather(mode, questions, move |_| checking.clone())
         };
         gather(few).await.unwrap();
         wire.set(WireState::Dead);

@@ -40,9 +40,12 @@ pub(crate) struct Column {
 pub(crate) struct Source {
     pub rows: usize,
     pub columns: Vec<Column>,
-    /// Which entries of a dictionary pass a test, by the place of the test in memory.
-    passing: RefCell<Vec<(*const TextTest, Rc<[u8]>)>>,
+    /// What was found of dictionaries.
+    passing: RefCell<Vec<Passing>>,
 }
+
+/// Which entries of a dictionary pass a test, by the place of the test in memory.
+type Passing = (*const TextTest, Rc<[u8]>);
 
 impl Source {
     /// Opens the columns at `places` of a chunk.
