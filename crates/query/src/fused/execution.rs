@@ -29,7 +29,7 @@ use thalweg_store::ChunkView;
 
 use super::gather::{external, merge};
 use super::output::{Output, answer};
-use super::recognize::{Question, recognize};
+use super::recognize::{Question, recognize, spilling};
 use super::scheduler::{QueryScheduler, Scattered, Watch};
 use crate::executor::Stop;
 use crate::scan::ShardScan;
@@ -51,7 +51,6 @@ pub(crate) struct FusedAggregate {
     work: Work,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    spilling: Arc<dyn ExecutionPlan>,
 }
 
 /// What there is to do, and who does it.
@@ -88,7 +87,6 @@ impl FusedAggregate {
             work,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
-            spilling: question.spilling,
         }
     }
 
@@ -101,7 +99,6 @@ impl FusedAggregate {
         let mut bare = self.clone();
         let mut without = |scan: &ShardScan| Ok(scan.without_rows());
         bare.source = over(&self.source, &mut without)?;
-        bare.spilling = over(&self.spilling, &mut without)?;
         bare.work = self.work.without_rows();
         Ok(bare)
     }
@@ -118,7 +115,7 @@ impl FusedAggregate {
             let scheduler = Arc::clone(&self.work.scheduler);
             return Ok(Arc::new(FusedAggregate::new(question, source, scheduler)));
         }
-        reset_plan_states(over(&self.spilling, with_rows)?)
+        spilling(&reset_plan_states(source)?)
     }
 }
 
@@ -197,7 +194,7 @@ impl ExecutionPlan for FusedAggregate {
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let mut fresh = self.as_ref().clone();
         fresh.metrics = ExecutionPlanMetricsSet::new();
-        fresh.spilling = reset_plan_states(Arc::clone(&self.spilling))?;
+        fresh.source = reset_plan_states(Arc::clone(&self.source))?;
         Ok(Arc::new(fresh))
     }
 
@@ -211,7 +208,7 @@ impl ExecutionPlan for FusedAggregate {
         let counter = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
         let (chunks, rows) = (counter("chunks_read"), counter("rows_read"));
         let time = MetricBuilder::new(&self.metrics).subset_time("scan_time", partition);
-        let (work, spilling) = (self.work.clone(), Arc::clone(&self.spilling));
+        let (work, source) = (self.work.clone(), Arc::clone(&self.source));
         let answered = async move {
             let timer = time.timer();
             let stop = Stop::of(&context);
@@ -230,7 +227,7 @@ impl ExecutionPlan for FusedAggregate {
                 }
                 // Nothing was answered yet: operators that go to disk begin anew.
                 Err(DataFusionError::ResourcesExhausted(_)) => {
-                    Ok(spilling.execute(0, context)?.boxed())
+                    Ok(spilling(&source)?.execute(0, context)?.boxed())
                 }
                 Err(error) => Err(error),
             }

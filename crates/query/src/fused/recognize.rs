@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::internal_err;
+use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::ExecutionPlan;
@@ -29,8 +31,6 @@ pub(super) struct Question {
     pub schema: SchemaRef,
     /// The same in words.
     pub told: String,
-    /// DataFusion's operators for the same, which go to disk where memory is short.
-    pub spilling: Arc<dyn ExecutionPlan>,
 }
 
 /// What lies between an aggregate and its scan, seen from the scan.
@@ -43,14 +43,7 @@ struct Input<'a> {
 
 /// An aggregate that can be fused; `None` where only DataFusion's operators are sure to be right.
 pub(super) fn recognize(aggregate: &AggregateExec) -> Option<Question> {
-    let lower = match aggregate.mode() {
-        AggregateMode::Final | AggregateMode::FinalPartitioned => {
-            let lower = aggregate.input().downcast_ref::<AggregateExec>()?;
-            (lower.mode() == &AggregateMode::Partial).then_some(lower)?
-        }
-        AggregateMode::Single => aggregate,
-        _ => return None,
-    };
+    let lower = lower(aggregate)?;
     let limited = aggregate.limit_options().is_some() || lower.limit_options().is_some();
     let filtered = lower.filter_expr().iter().any(Option::is_some);
     if limited || filtered || !lower.group_expr().is_single() {
@@ -82,12 +75,26 @@ pub(super) fn recognize(aggregate: &AggregateExec) -> Option<Question> {
         chunks_in_table: input.scan.chunks_in_table(),
         schema,
         told,
-        spilling: spilling(lower)?,
     })
 }
 
-/// The aggregate in one step on one thread.
-fn spilling(lower: &AggregateExec) -> Option<Arc<dyn ExecutionPlan>> {
+/// The part of an aggregate that sees the rows.
+fn lower(aggregate: &AggregateExec) -> Option<&AggregateExec> {
+    match aggregate.mode() {
+        AggregateMode::Final | AggregateMode::FinalPartitioned => {
+            let lower = aggregate.input().downcast_ref::<AggregateExec>()?;
+            (lower.mode() == &AggregateMode::Partial).then_some(lower)
+        }
+        AggregateMode::Single => Some(aggregate),
+        _ => None,
+    }
+}
+
+/// What was recognized once, in one step on one thread: DataFusion's operators go to disk where
+/// memory is short.
+pub(super) fn spilling(source: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let lower = source.downcast_ref::<AggregateExec>().and_then(lower);
+    let Some(lower) = lower else { return internal_err!("no aggregate was recognized") };
     let input = Arc::new(CoalescePartitionsExec::new(Arc::clone(lower.input())));
     let single = AggregateExec::try_new(
         AggregateMode::Single,
@@ -97,7 +104,7 @@ fn spilling(lower: &AggregateExec) -> Option<Arc<dyn ExecutionPlan>> {
         input,
         lower.input_schema(),
     );
-    Some(Arc::new(single.ok()?))
+    Ok(Arc::new(single?))
 }
 
 /// Follows a plan down to the scan of a table.
