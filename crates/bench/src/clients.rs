@@ -1,6 +1,6 @@
 //! Clients that ask for rows and throw them away, so that a server is measured and not its client.
 
-mod flight;
+pub mod flight;
 mod http;
 mod postgres;
 pub mod records;

@@ -16,7 +16,7 @@ mod server;
 mod tarantool;
 mod thalweg;
 
-pub use daemon::Endpoint;
+pub use daemon::{Daemon, Endpoint, free_port};
 pub use duckdb::DuckDb;
 pub use grpc::{GrpcBaseline, Pattern};
 pub use memtable::MemTables;

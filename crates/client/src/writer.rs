@@ -101,7 +101,8 @@ impl Writer {
         self.change(table.change(Operation::Create, row)).await
     }
 
-    /// Sends a row whose key must be there.
+    /// Sends a row whose key must be there. Columns that the table was not announced with stay as
+    /// they are.
     ///
     /// # Errors
     /// As [`create`](Writer::create).

@@ -32,7 +32,7 @@ use crate::chunks::Message;
 use crate::link::{LinkOptions, NodeName};
 
 use lane::Lane;
-pub use times::Times;
+pub use times::{Stopwatch, Times};
 
 /// How lanes read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

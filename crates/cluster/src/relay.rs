@@ -5,10 +5,13 @@
 //! opens: the pieces of an HTTP/2 body as they came, in which it does not even look for messages.
 //! What encoding costs is then paid by workers, of which there are many.
 //!
+//! Where several workers answer one client, their bodies are cut between messages ([`Parts`]).
+//!
 //! Promises: a client that stops reading stops the worker, and meanwhile the gateway holds no more
 //! than the window of one stream; a worker that is lost is an error in the trailers, and a client
 //! that is lost ends the worker's work.
 
+mod parts;
 mod recode;
 mod strip;
 mod unopened;
@@ -19,6 +22,7 @@ use tonic::body::Body;
 use crate::link::Answer;
 use crate::node::answer as response;
 
+pub use parts::{COUNT_BYTES, Part, Parts};
 pub use strip::pour;
 
 /// How rows go from a worker to a client.

@@ -3,6 +3,7 @@
 //! It runs behind DataFusion's type coercion and before any optimisation, so that constants are
 //! folded with PostgreSQL's results. A fold that fails stays in the plan and fails when it is run.
 
+mod float_equality;
 pub(crate) mod interval_order;
 mod unions;
 mod unknown;
@@ -102,7 +103,8 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         | Expr::IsUnknown(_)
         | Expr::IsNotUnknown(_) => truth_test(&expr),
         other => interval_order::compared(other, schema)?
-            .or_else(|| uuid_literal::canonical(other, schema)),
+            .or_else(|| uuid_literal::canonical(other, schema))
+            .or_else(|| float_equality::of_values(other, schema)),
     };
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
 }

@@ -17,7 +17,7 @@ use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, ScalarUDF};
 
-use self::float::FloatDivision;
+use self::float::{FloatDivision, FloatNegation};
 use self::integer::{IntegerArithmetic, IntegerOperator};
 pub(crate) use self::plan::TypedOperators;
 pub(crate) use self::temporal::scale as scale_interval;
@@ -36,9 +36,12 @@ static INTEGER_OPERATORS: LazyLock<[Arc<ScalarUDF>; 5]> = LazyLock::new(|| {
 static FLOAT_DIVISION: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(FloatDivision::default())));
 
+static FLOAT_NEGATION: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(ScalarUDF::from(FloatNegation::default())));
+
 /// The functions that stand for operators, for a registry that finds functions by name.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
-    INTEGER_OPERATORS.iter().chain([&*FLOAT_DIVISION]).cloned().collect()
+    INTEGER_OPERATORS.iter().chain([&*FLOAT_DIVISION, &*FLOAT_NEGATION]).cloned().collect()
 }
 
 /// The checked form of an operator on operands of these types; `None` where DataFusion's own is
@@ -57,8 +60,11 @@ pub(crate) fn checked(binary: &BinaryExpr, left: &ArrowType, right: &ArrowType) 
     Some(function.call(vec![(*binary.left).clone(), (*binary.right).clone()]))
 }
 
-/// `-operand`, which the least integer has no counterpart for.
+/// `-operand`, which the least integer has no counterpart for, and NaN neither.
 pub(crate) fn checked_negation(operand: &Expr, data_type: &ArrowType) -> PlanResult<Option<Expr>> {
+    if is_float(data_type) {
+        return Ok(Some(FLOAT_NEGATION.call(vec![operand.clone()])));
+    }
     if !is_signed(data_type) {
         return Ok(None);
     }

@@ -135,13 +135,19 @@ fn out_of_memory(message: &str) -> Error {
         .split_once(" for ")
         .and_then(|(_, rest)| rest.split_once(" with "))
         .map(|(operator, _)| operator.split('[').next().unwrap_or(operator).trim());
+    let settings = ["database.process_memory_limit", "query_memory_limit"];
+    let named = |setting: &&&str| {
+        let name = setting.rsplit('.').next().unwrap_or(setting);
+        message.contains(&format!("({name})"))
+    };
+    let setting = settings.iter().find(named).unwrap_or(&"database.memory_limit");
     let told = match operator {
         Some(operator) => format!("out of memory in {operator}"),
         None => "out of memory".to_string(),
     };
     Error::new(SqlState::OUT_OF_MEMORY, told)
         .with_detail(clean(message))
-        .with_hint("Raise the memory limit, or let the statement read fewer rows.")
+        .with_hint(format!("Raise {setting}, or let the statement read fewer rows."))
 }
 
 fn internal(message: &str) -> Error {

@@ -10,6 +10,7 @@ mod catalog;
 mod datetime;
 mod define;
 mod extract;
+mod extreme;
 mod guarded;
 mod identifiers;
 mod joined;
@@ -45,6 +46,7 @@ use crate::rewrite::{CaseResults, IntegerLiterals};
 pub use average::exact_averages;
 pub(crate) use define::{Compute, Function};
 pub(crate) use joined::{concatenation, is_concatenation};
+pub use truncate::even_unit;
 
 /// All scalar functions; registered after DataFusion's, so that they replace those of their name.
 pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
@@ -83,6 +85,7 @@ pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
     functions.push(Arc::new(var_samp_udaf().as_ref().clone().with_aliases(["variance"])));
     functions.push(Arc::new(AggregateUDF::from(CheckedSum::default())));
     functions.push(average::function());
+    functions.extend(extreme::functions());
     functions
 }
 

@@ -24,7 +24,7 @@ mod zone;
 
 pub use analyze::with_operand_types;
 pub use cast::to_text;
-pub use functions::exact_averages;
+pub use functions::{even_unit, exact_averages};
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 //! fragment: filters, projections, the lower halves of aggregates, sorts and limits. What merges
 //! the workers' answers (the upper half of an aggregate, the merge that keeps an order, the limit
 //! over all) stays. Where only one worker is asked, there is nothing to merge: then whole
-//! aggregates are its own, too.
+//! aggregates are its own, too. A plan of which only the scan is left can be relayed unopened.
 //!
 //! ```text
 //!   Aggregate(final)                      Aggregate(final)
@@ -33,6 +33,7 @@ use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
 
 use crate::codec::{Writer, is_known_aggregate};
+use crate::relayed::only_scan;
 use crate::scan::RemoteScan;
 
 #[derive(Debug)]
@@ -48,11 +49,15 @@ impl PhysicalOptimizerRule for FoldIntoScans {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| match fold(&plan)? {
+        let folded = plan.transform_up(|plan| match fold(&plan)? {
             Some(folded) => Ok(Transformed::yes(folded)),
             None => Ok(Transformed::no(plan)),
+        })?;
+        let plan = folded.data;
+        Ok(match only_scan(&plan) {
+            Some(scan) if scan.may_relay() => Arc::new(scan.relayed()),
+            _ => plan,
         })
-        .map(|folded| folded.data)
     }
 
     fn schema_check(&self) -> bool {

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use arrow::array::ArrayRef;
+use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
@@ -18,10 +19,12 @@ use futures::future::{BoxFuture, join_all};
 use parking_lot::{Mutex, RwLock};
 use thalweg_cluster::link::{KeptLink, LinkOptions, NodeName};
 use thalweg_cluster::map::SharedMap;
+use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_query::{
-    Database, Definition, Durability, Holders, PhysicalRule, Unity, WorkerScan, Workers, Write,
+    Database, Definition, Durability, EncodedStream, Gathering, Holders, PhysicalRule, RowForm,
+    Unity, WorkerScan, Workers, Write,
 };
 use thalweg_types::{Error, Key, Result, SqlState, TableId, TableSchema};
 use tokio::runtime::{Builder, Runtime};
@@ -29,6 +32,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::fold::FoldIntoScans;
+use crate::relayed::{self, only_scan};
 use crate::scan::RemoteScan;
 
 /// How often the workers are looked at.
@@ -38,11 +42,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 #[derive(Clone, Default)]
 pub struct GatewayOptions {
     pub link: LinkOptions,
+    /// How statements gather rows where their session says nothing else.
+    pub gathering: Gathering,
 }
 
 /// What a gateway's database asks for rows.
 pub struct Gateway {
     shared: Arc<Shared>,
+    gathering: Gathering,
     _looking: AbortOnDropHandle<()>,
 }
 
@@ -58,6 +65,7 @@ pub struct WorkerStatus {
 /// What scans, writes and definitions have in common.
 pub(crate) struct Shared {
     map: SharedMap,
+    clock: Arc<dyn Clock>,
     options: Arc<LinkOptions>,
     links: Mutex<HashMap<NodeName, KeptLink>>,
     /// All definitions, in their order.
@@ -90,6 +98,7 @@ impl Gateway {
         options: GatewayOptions,
     ) -> Result<Arc<Gateway>> {
         database.keep_journal().await?;
+        let GatewayOptions { link, gathering } = options;
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("thalweg-links")
@@ -99,7 +108,8 @@ impl Gateway {
         let seed = database.env().random.next_u64() << 16;
         let shared = Arc::new(Shared {
             map,
-            options: Arc::new(options.link),
+            clock: Arc::clone(&database.env().clock),
+            options: Arc::new(link),
             links: Mutex::default(),
             definitions: RwLock::new(database.definitions_after(0).await?),
             row_counts: RwLock::default(),
@@ -116,7 +126,7 @@ impl Gateway {
                 look(&shared).await;
             }
         });
-        let gateway = Arc::new(Gateway { shared, _looking: looking });
+        let gateway = Arc::new(Gateway { shared, gathering, _looking: looking });
         database.attach(Arc::clone(&gateway) as Arc<dyn Workers>);
         Ok(gateway)
     }
@@ -155,8 +165,24 @@ async fn look(shared: &Arc<Shared>) -> Vec<WorkerStatus> {
 }
 
 impl Workers for Gateway {
+    fn gathering(&self) -> Gathering {
+        self.gathering
+    }
+
     fn scan(&self, scan: WorkerScan) -> PlanResult<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(RemoteScan::new(&self.shared, scan)?))
+    }
+
+    fn encoded(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        told: &SchemaRef,
+        form: &RowForm,
+    ) -> Result<Option<EncodedStream>> {
+        match only_scan(plan).filter(|scan| scan.is_relayed()) {
+            Some(scan) => relayed::encoded(scan, told, form),
+            None => Ok(None),
+        }
     }
 
     fn row_count(&self, table: TableId) -> Option<usize> {

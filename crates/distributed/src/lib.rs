@@ -10,10 +10,13 @@
 //! the same; and the executor of neither side knows of the other.
 
 pub mod codec;
+mod encoding;
 mod fold;
+mod fused;
 mod gateway;
 mod node;
 mod operators;
+mod relayed;
 mod rows;
 mod scan;
 mod sharding;

@@ -1,4 +1,7 @@
 //! Nodes that run: what gateways and workers listen with, and how they find each other.
+//!
+//! Starting one gives a boxed future, so that what a node does is compiled here and not in each
+//! crate that starts one.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,7 +17,7 @@ use thalweg_cluster::node::{Chunks, NodeServer, ServeOptions, Services};
 use thalweg_cluster::security::Security;
 use thalweg_cluster::worker::WorkerNode;
 use thalweg_env::{Env, OpenMode};
-use thalweg_query::Database;
+use thalweg_query::{Database, Gathering};
 use thalweg_types::{Error, Result, SqlState};
 use tokio_util::task::AbortOnDropHandle;
 use tonic::body::Body;
@@ -50,6 +53,8 @@ pub struct NodeOptions {
     pub security: Security,
     /// How other nodes are called, but for the security.
     pub link: LinkOptions,
+    /// How a gateway's statements gather rows where their session says nothing else.
+    pub gathering: Gathering,
 }
 
 impl NodeOptions {
@@ -66,53 +71,57 @@ impl NodeOptions {
 ///
 /// # Errors
 /// Where its port is taken, it would be open to everybody, or its journal cannot be kept.
-pub async fn start_gateway(
-    database: &Database,
+pub fn start_gateway<'a>(
+    database: &'a Database,
     listen: SocketAddr,
     map: SharedMap,
-    options: &NodeOptions,
-) -> Result<(Arc<Gateway>, RunningNode)> {
-    let server = NodeServer::bind(listen, options.serve())?;
-    let address = server.address()?;
-    let gateway_options = GatewayOptions { link: options.link() };
-    let gateway = Gateway::attach(database, map.clone(), gateway_options).await?;
-    let asked = Arc::clone(&gateway);
-    // Buckets that may have rows stay where they are.
-    let moving = move || match asked.has_definitions() {
-        true => Moving::Forbidden,
-        false => Moving::Allowed,
-    };
-    let keeper = Gatekeeper::new(map.clone(), Making::Here(Box::new(moving)));
-    let services = Services::new(Arc::new(NoRows), Routes::new(keeper.service()));
-    let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
-    Ok((gateway, RunningNode { address, map, _tasks: vec![serving] }))
+    options: &'a NodeOptions,
+) -> BoxFuture<'a, Result<(Arc<Gateway>, RunningNode)>> {
+    Box::pin(async move {
+        let server = NodeServer::bind(listen, options.serve())?;
+        let address = server.address()?;
+        let gateway_options = GatewayOptions { link: options.link(), gathering: options.gathering };
+        let gateway = Gateway::attach(database, map.clone(), gateway_options).await?;
+        let asked = Arc::clone(&gateway);
+        // Buckets that may have rows stay where they are.
+        let moving = move || match asked.has_definitions() {
+            true => Moving::Forbidden,
+            false => Moving::Allowed,
+        };
+        let keeper = Gatekeeper::new(map.clone(), Making::Here(Box::new(moving)));
+        let services = Services::new(Arc::new(NoRows), Routes::new(keeper.service()));
+        let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
+        Ok((gateway, RunningNode { address, map, _tasks: vec![serving] }))
+    })
 }
 
 /// Starts a worker over a database, and lets it join its gateways.
 ///
 /// # Errors
 /// Where its port is taken, it would be open to everybody, or its journal cannot be kept.
-pub async fn start_worker(
+pub fn start_worker(
     database: Database,
     id: u64,
     listen: SocketAddr,
     gateways: Vec<SocketAddr>,
     map: SharedMap,
     options: &NodeOptions,
-) -> Result<RunningNode> {
-    let server = NodeServer::bind(listen, options.serve())?;
-    let address = server.address()?;
-    let service = WorkerService::new(database).await?;
-    let holding = service.clone();
-    let node = WorkerNode::new(id, map.clone(), Arc::new(service), move || holding.holdings());
-    let services = Services::new(Arc::new(node.clone()), Routes::new(node.service()));
-    let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
-    let name = NodeName { id, address };
-    let link = Arc::new(options.link());
-    // Gateways that are away are called again.
-    let joining = keep_joining(name, gateways, map.clone(), link, |_, _| {});
-    let joining = AbortOnDropHandle::new(tokio::spawn(joining));
-    Ok(RunningNode { address, map, _tasks: vec![serving, joining] })
+) -> BoxFuture<'_, Result<RunningNode>> {
+    Box::pin(async move {
+        let server = NodeServer::bind(listen, options.serve())?;
+        let address = server.address()?;
+        let service = WorkerService::new(database).await?;
+        let holding = service.clone();
+        let node = WorkerNode::new(id, map.clone(), Arc::new(service), move || holding.holdings());
+        let services = Services::new(Arc::new(node.clone()), Routes::new(node.service()));
+        let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
+        let name = NodeName { id, address };
+        let link = Arc::new(options.link());
+        // Gateways that are away are called again.
+        let joining = keep_joining(name, gateways, map.clone(), link, |_, _| {});
+        let joining = AbortOnDropHandle::new(tokio::spawn(joining));
+        Ok(RunningNode { address, map, _tasks: vec![serving, joining] })
+    })
 }
 
 /// A gateway has no rows that other nodes could fetch.

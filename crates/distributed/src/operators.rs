@@ -16,8 +16,10 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
+use thalweg_query::Shards;
 
 use crate::codec::Reader;
+use crate::fused;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -25,13 +27,18 @@ type Plan = Arc<dyn ExecutionPlan>;
 ///
 /// # Errors
 /// Where a step is none.
-pub(crate) fn plan(scan: Plan, steps: &[wire::Step], reader: &Reader) -> Result<Plan> {
+pub(crate) fn plan(
+    scan: Plan,
+    steps: &[wire::Step],
+    reader: &Reader,
+    shards: &Shards,
+) -> Result<Plan> {
     let mut plan = scan;
     for step in steps {
         plan = match &step.kind {
             Some(Kind::Filter(filter)) => filtered(plan, filter, reader)?,
             Some(Kind::Project(project)) => projected(plan, project, reader)?,
-            Some(Kind::Aggregate(aggregate)) => aggregated(plan, aggregate, reader)?,
+            Some(Kind::Aggregate(aggregate)) => aggregated(plan, aggregate, reader, shards)?,
             Some(Kind::Sort(sort)) => sorted(plan, sort, reader)?,
             Some(Kind::Limit(limit)) => limited(plan, limit),
             None => return plan_err!("a step of a fragment is missing"),
@@ -69,8 +76,12 @@ fn projected(input: Plan, project: &wire::Project, reader: &Reader) -> Result<Pl
     Ok(Arc::new(ProjectionExec::try_new(columns.collect::<Result<Vec<_>>>()?, input)?))
 }
 
-fn aggregated(input: Plan, aggregate: &wire::Aggregate, reader: &Reader) -> Result<Plan> {
-    let input = if aggregate.partial { input } else { in_one(input) };
+fn aggregated(
+    input: Plan,
+    aggregate: &wire::Aggregate,
+    reader: &Reader,
+    shards: &Shards,
+) -> Result<Plan> {
     let schema = input.schema();
     let keys = aggregate
         .keys
@@ -96,7 +107,18 @@ fn aggregated(input: Plan, aggregate: &wire::Aggregate, reader: &Reader) -> Resu
         true => AggregateMode::Partial,
         false => AggregateMode::Single,
     };
-    Ok(Arc::new(AggregateExec::try_new(mode, keys, calls, filters, input, schema)?))
+    let made = |input| {
+        let (keys, calls, filters) = (keys.clone(), calls.clone(), filters.clone());
+        AggregateExec::try_new(mode, keys, calls, filters, input, Arc::clone(&schema))
+    };
+    let plain = made(Arc::clone(&input))?;
+    if let Some(fused) = fused::fused(&plain, shards)? {
+        return Ok(fused);
+    }
+    match aggregate.partial {
+        true => Ok(Arc::new(plain)),
+        false => Ok(Arc::new(made(in_one(input))?)),
+    }
 }
 
 fn sorted(input: Plan, sort: &wire::Sort, reader: &Reader) -> Result<Plan> {

@@ -2,15 +2,15 @@
 //! and what they do with the rows before they send them.
 //!
 //! Each worker is a partition. Its stream is opened when the partition is executed, so that all
-//! open at once; it is read when somebody wants rows, so that a slow client slows the workers down;
-//! and dropping it ends the work on the worker.
+//! open at once unless the session wants otherwise ([`reading`]); it is read when somebody wants
+//! rows, so that a slow client slows the workers down; and dropping it ends the work on the worker.
 
-use std::collections::VecDeque;
+mod reading;
+
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use arrow::record_batch::RecordBatch;
 use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -20,9 +20,7 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType,
 };
-use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
-};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -30,16 +28,16 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use futures::stream;
-use thalweg_cluster::chunks::{Cutter, MESSAGE_BYTES_MAX};
+use parking_lot::Mutex;
 use thalweg_cluster::link::Answer;
 use thalweg_protocol::cluster as wire;
-use thalweg_query::WorkerScan;
+use thalweg_query::{FanIn, Gathering, WorkerScan};
 use thalweg_types::{BUCKETS, Error, RowId, TableSchema};
 use tokio_util::task::AbortOnDropHandle;
 
+use self::reading::{Reading, Run};
 use crate::codec::Writer;
 use crate::gateway::Shared;
-use crate::rows::RowReader;
 use crate::sharding;
 
 /// Which workers are asked.
@@ -65,11 +63,19 @@ pub(crate) struct RemoteScan {
     rows: Option<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+    gathering: Gathering,
+    /// The run whose partitions have not all begun.
+    run: Arc<Mutex<Option<Arc<Run>>>>,
+    /// Whether nothing is left to be done with the rows.
+    is_relayed: bool,
 }
+
+/// A worker's answer that has not begun yet. Dropping it ends the question.
+pub(crate) type Opening = AbortOnDropHandle<thalweg_types::Result<Answer>>;
 
 impl RemoteScan {
     pub(crate) fn new(shared: &Arc<Shared>, scan: WorkerScan) -> Result<RemoteScan> {
-        let WorkerScan { table, schema, projection, filter, limit } = scan;
+        let WorkerScan { table, schema, projection, filter, limit, gathering } = scan;
         let targets = targets(shared, &table, filter.as_ref()).map_err(external)?;
         let mut writer = Writer::default();
         // What has no word prunes no chunks.
@@ -103,7 +109,70 @@ impl RemoteScan {
             rows,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
+            gathering,
+            run: Arc::default(),
+            is_relayed: false,
         })
+    }
+
+    /// Whether its rows may be relayed, where nothing else is to be done with them. A limit of all
+    /// workers together is for the gateway to count.
+    pub(crate) fn may_relay(&self) -> bool {
+        use wire::step::Kind;
+        let limits = |step: &wire::Step| match &step.kind {
+            Some(Kind::Limit(_)) => true,
+            Some(Kind::Sort(sort)) => sort.fetch.is_some(),
+            Some(Kind::Filter(filter)) => filter.fetch.is_some(),
+            _ => false,
+        };
+        let is_limited = self.fragment.limit.is_some() || self.fragment.steps.iter().any(limits);
+        self.gathering.relays && (!is_limited || self.targets.places.len() == 1)
+    }
+
+    /// The same as a plan that leaves nothing to be done with its rows.
+    pub(crate) fn relayed(&self) -> RemoteScan {
+        RemoteScan { is_relayed: true, ..self.clone() }
+    }
+
+    pub(crate) fn is_relayed(&self) -> bool {
+        self.is_relayed
+    }
+
+    /// The run that a partition belongs to which begins now.
+    fn run(&self) -> thalweg_types::Result<Arc<Run>> {
+        let mut current = self.run.lock();
+        let run = match current.take() {
+            Some(run) => run,
+            None => {
+                let clock = self.shared.clock();
+                Arc::new(Run::begin(self, self.gathering.fan_in, &self.metrics, clock)?)
+            }
+        };
+        if !run.begins() {
+            *current = Some(Arc::clone(&run));
+        }
+        Ok(run)
+    }
+
+    pub(crate) fn fan_in(&self) -> FanIn {
+        self.gathering.fan_in
+    }
+
+    /// The question to each worker for rows in a form.
+    pub(crate) fn questions(
+        &self,
+        form: &wire::RowForm,
+    ) -> thalweg_types::Result<Vec<(usize, wire::Fragment)>> {
+        let question = |place: &usize| {
+            let mut fragment = self.question(*place)?;
+            fragment.form = Some(form.clone());
+            Ok((*place, fragment))
+        };
+        self.targets.places.iter().map(question).collect()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// The same with one step more, which makes of it what `replaced` is.
@@ -119,6 +188,7 @@ impl RemoteScan {
         more.told.push(told);
         more.writer = writer;
         more.rows = None;
+        more.run = Arc::default();
         more.properties = Arc::clone(replaced.properties());
         more.metrics = ExecutionPlanMetricsSet::new();
         more
@@ -221,9 +291,15 @@ impl DisplayAs for RemoteScan {
         if let Some(limit) = self.fragment.limit {
             write!(f, " limit={limit}")?;
         }
-        match self.told.is_empty() {
-            true => Ok(()),
-            false => write!(f, " steps=[{}]", self.told.join("; ")),
+        if !self.told.is_empty() {
+            write!(f, " steps=[{}]", self.told.join("; "))?;
+        }
+        if self.gathering.fan_in != FanIn::default() {
+            write!(f, " fan_in={}", self.gathering.fan_in)?;
+        }
+        match self.is_relayed {
+            true => f.write_str(" relayed"),
+            false => Ok(()),
         }
     }
 }
@@ -266,34 +342,18 @@ impl ExecutionPlan for RemoteScan {
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let mut fresh = self.as_ref().clone();
         fresh.metrics = ExecutionPlanMetricsSet::new();
+        fresh.run = Arc::default();
         Ok(Arc::new(fresh))
     }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let place = self.targets.places[partition];
-        let fragment = self.question(place).map_err(external)?;
-        let shared = Arc::clone(&self.shared);
-        let times = Times::new(&self.metrics, partition);
-        let open_time = times.open.clone();
-        let opening = self.shared.spawn(async move {
-            let timer = open_time.timer();
-            let answer = shared.ask(place, wire::work::Kind::Fragment(fragment)).await;
-            timer.done();
-            answer
-        });
-        let state = Reading {
-            opening: Some(opening),
-            answer: None,
-            cutter: Cutter::new(MESSAGE_BYTES_MAX),
-            reader: RowReader::new(self.schema()),
-            ready: VecDeque::new(),
-            metrics: BaselineMetrics::new(&self.metrics, partition),
-            times,
-        };
-        let rows = stream::try_unfold(state, |mut state| async move {
+        let run = self.run().map_err(external)?;
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let reading = Reading::begin(run, self, partition, metrics).map_err(external)?;
+        let rows = stream::try_unfold(reading, |mut reading| async move {
             tokio::task::consume_budget().await;
-            let rows = state.next().await.map_err(external)?;
-            Ok(rows.map(|rows| (rows, state)))
+            let rows = reading.next().await.map_err(external)?;
+            Ok(rows.map(|rows| (rows, reading)))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema() as SchemaRef, rows)))
     }
@@ -325,72 +385,5 @@ impl ExecutionPlan for RemoteScan {
 
     fn fetch(&self) -> Option<usize> {
         self.fragment.limit.and_then(|limit| usize::try_from(limit).ok())
-    }
-}
-
-/// What it took to read one worker's rows.
-struct Times {
-    /// Until the worker began to answer.
-    open: Time,
-    /// From then until its first row.
-    first_row: Time,
-    /// Spent waiting for rows and decoding them.
-    read: Time,
-}
-
-impl Times {
-    fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Times {
-        let time = |name| MetricBuilder::new(metrics).subset_time(name, partition);
-        Times {
-            open: time("open_time"),
-            first_row: time("first_row_time"),
-            read: time("read_time"),
-        }
-    }
-}
-
-/// One worker's stream.
-struct Reading {
-    opening: Option<AbortOnDropHandle<thalweg_types::Result<Answer>>>,
-    answer: Option<Answer>,
-    cutter: Cutter,
-    reader: RowReader,
-    ready: VecDeque<RecordBatch>,
-    metrics: BaselineMetrics,
-    times: Times,
-}
-
-impl Reading {
-    async fn next(&mut self) -> thalweg_types::Result<Option<RecordBatch>> {
-        let is_first = self.opening.is_some();
-        if let Some(opening) = self.opening.take() {
-            let opened = opening.await.map_err(|died| Error::internal(died.to_string()))?;
-            self.answer = Some(opened?);
-        }
-        let first = is_first.then(|| self.times.first_row.clone());
-        let _first = first.as_ref().map(Time::timer);
-        let read = self.times.read.clone();
-        let _read = read.timer();
-        loop {
-            if let Some(rows) = self.ready.pop_front() {
-                self.metrics.record_output(rows.num_rows());
-                return Ok(Some(rows));
-            }
-            let Some(answer) = &mut self.answer else { return Ok(None) };
-            let Some(piece) = answer.piece().await? else {
-                let is_whole = self.cutter.is_between_messages();
-                let from = answer.from().clone();
-                self.answer = None;
-                return match is_whole {
-                    true => Ok(None),
-                    false => Err(Error::internal(format!("the answer of {from} is cut off"))),
-                };
-            };
-            let (reader, ready) = (&mut self.reader, &mut self.ready);
-            self.cutter.feed(&piece, |message| {
-                ready.extend(reader.read(message.to_bytes())?);
-                Ok::<_, Error>(())
-            })?;
-        }
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
-use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use datafusion::error::{DataFusionError, Result as PlanResult};
@@ -27,8 +26,9 @@ use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId};
 use tonic::body::Body;
 
 use crate::codec::Reader;
+use crate::encoding::Encoding;
 use crate::operators;
-use crate::rows::{self, RowWriter};
+use crate::rows;
 
 /// How many buffers are kept for the next answers.
 const BUFFERS_FREE_MAX: usize = 64;
@@ -143,10 +143,9 @@ impl WorkerService {
         if let Some(limit) = fragment.limit {
             scan = operators::at_most(scan, limit);
         }
-        let plan = operators::plan(scan, &fragment.steps, &reader).map_err(told)?;
+        let plan = operators::plan(scan, &fragment.steps, &reader, &self.shards).map_err(told)?;
         let source = RowsSource {
-            schema: plan.schema(),
-            writer: None,
+            encoding: Encoding::new(plan.schema(), fragment.form.as_ref())?,
             rows: Box::pin(self.shards.run(plan)),
             _counted: Counted::new(&self.streams),
         };
@@ -259,7 +258,7 @@ struct OneMessage(Option<Vec<u8>>);
 impl Source for OneMessage {
     fn poll_fill(&mut self, _: &mut Context<'_>, writer: &mut ChunkWriter) -> Poll<Result<Fill>> {
         if let Some(message) = self.0.take() {
-            writer.shared(message.into());
+            writer.shared(&message.into());
         }
         Poll::Ready(Ok(Fill::End))
     }
@@ -269,9 +268,7 @@ type Rows = Pin<Box<dyn Stream<Item = PlanResult<RecordBatch>> + Send>>;
 
 /// The rows of a fragment, as they come. Whoever drops it ends the work.
 struct RowsSource {
-    schema: SchemaRef,
-    /// Made when the schema is written.
-    writer: Option<RowWriter>,
+    encoding: Encoding,
     rows: Rows,
     _counted: Counted,
 }
@@ -282,19 +279,13 @@ impl Source for RowsSource {
         context: &mut Context<'_>,
         out: &mut ChunkWriter,
     ) -> Poll<Result<Fill>> {
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            None => {
-                let mut writer = RowWriter::new(&self.schema)?;
-                out.shared(writer.take().into());
-                self.writer.insert(writer)
-            }
-        };
+        if self.encoding.write(out)? {
+            return Poll::Ready(Ok(Fill::More));
+        }
         Poll::Ready(match ready!(self.rows.as_mut().poll_next(context)) {
             Some(Ok(rows)) => {
                 if rows.num_rows() > 0 {
-                    writer.write(&rows)?;
-                    out.shared(writer.take().into());
+                    self.encoding.take(rows)?;
                 }
                 Ok(Fill::More)
             }

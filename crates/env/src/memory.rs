@@ -1,4 +1,4 @@
-//! Memory that was freed, and that the allocator has not given back to the system.
+//! The process's memory: what the system says of it, and what the allocator keeps of it.
 
 use std::sync::OnceLock;
 
@@ -8,6 +8,12 @@ pub trait Memory: Send + Sync {
     /// again, and many look at it only when they are called the next time: never, once all is
     /// still.
     fn give_back(&self);
+
+    /// How many bytes the process has for itself, as the system counts them; `None` where it does
+    /// not say.
+    fn used_bytes(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// The allocator of this process.
@@ -30,6 +36,31 @@ impl Memory for RealMemory {
             give_back();
         }
     }
+
+    fn used_bytes(&self) -> Option<u64> {
+        // Without the pages of files, which the system takes back where it wants them.
+        kibibytes(&std::fs::read_to_string("/proc/self/status").ok()?, "RssAnon:")
+    }
+}
+
+/// How many bytes of memory this process may have: what the machine has, or its control group
+/// allows if that is less. `None` where the system does not say.
+#[must_use]
+pub fn machine_memory_bytes() -> Option<u64> {
+    const OF_GROUPS: [&str; 2] =
+        ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let machine = read("/proc/meminfo").and_then(|text| kibibytes(&text, "MemTotal:"));
+    // A group without a limit says "max", or a number that no machine has.
+    let groups = OF_GROUPS.iter().filter_map(|path| read(path)?.trim().parse().ok());
+    groups.chain(machine).min()
+}
+
+/// The bytes that a line of `/proc` gives in units of 1024.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let number: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(number * 1024)
 }
 
 /// An allocator that keeps nothing.
@@ -37,4 +68,23 @@ pub struct NoSpareMemory;
 
 impl Memory for NoSpareMemory {
     fn give_back(&self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_is_understood() {
+        let text = "Name:\tx\nRssAnon:\t    1234 kB\nRssFile:\t 5 kB\n";
+        assert_eq!(kibibytes(text, "RssAnon:"), Some(1234 * 1024));
+        assert_eq!(kibibytes("RssAnon: many\n", "RssAnon:"), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_process_has_less_than_the_machine() {
+        let (used, all) = (RealMemory.used_bytes().unwrap(), machine_memory_bytes().unwrap());
+        assert!((1..all).contains(&used), "{used} of {all}");
+    }
 }

@@ -14,6 +14,7 @@ mod convert;
 mod copy;
 mod csv;
 mod files;
+pub mod flight;
 mod format;
 mod guard;
 mod guess;

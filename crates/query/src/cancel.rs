@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use arrow::record_batch::RecordBatch;
 use futures::Stream;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::outcome::BatchStream;
+/// A stream of what a statement gives.
+type Given<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send>>;
 
 /// Cancels what a session is doing. Does nothing to a session that is idle.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ impl SessionCancels {
     }
 
     /// A stream that ends early when it is cancelled, and that the timer may cancel.
-    pub(crate) fn guard(&self, rows: BatchStream, timer: Option<Timer>) -> BatchStream {
+    pub(crate) fn guard<T: 'static>(&self, rows: Given<T>, timer: Option<Timer>) -> Given<T> {
         let cancels = self.heard.clone();
         Box::pin(Guarded { rows: Some(rows), cancels, cancelled: None, timer })
     }
@@ -172,16 +172,16 @@ impl Drop for Timer {
     }
 }
 
-struct Guarded {
-    rows: Option<BatchStream>,
+struct Guarded<T> {
+    rows: Option<Given<T>>,
     cancels: Cancels,
     /// Resolves at a cancel. Made where there is something to wait for.
     cancelled: Option<Pin<Box<dyn Future<Output = Error> + Send>>>,
     timer: Option<Timer>,
 }
 
-impl Stream for Guarded {
-    type Item = Result<RecordBatch>;
+impl<T> Stream for Guarded<T> {
+    type Item = Result<T>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
@@ -224,7 +224,7 @@ mod tests {
 
     /// Whether a stream that never comes to its end can be waited for.
     async fn ends_early(cancels: &SessionCancels) -> bool {
-        let mut rows = cancels.guard(Box::pin(futures::stream::pending()), None);
+        let mut rows = cancels.guard::<()>(Box::pin(futures::stream::pending()), None);
         let next = futures::future::poll_immediate(rows.next()).await;
         matches!(next, Some(Some(Err(_))))
     }

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use parking_lot::RwLock;
-use thalweg_env::Env;
+use thalweg_env::{Env, MemoryWatch};
 use thalweg_txn::{
     Durability, Engine, Figures, Options, Progress, Role, RoleId, Silent, Transaction, WriteSet,
 };
@@ -15,9 +14,11 @@ use thalweg_types::{Error, Result};
 
 use crate::appender::Appender;
 use crate::kept::{PlanFigures, Plans};
+use crate::memory;
 use crate::planner::Planners;
 use crate::privileges::{self, Identity};
 use crate::session::Session;
+use crate::statement::Defaults;
 use crate::surroundings::Surroundings;
 use crate::workers::{self, Unity, Workers};
 
@@ -147,6 +148,12 @@ impl Database {
 }
 
 impl DatabaseShared {
+    /// What sessions begin with.
+    pub(crate) fn defaults(&self) -> Defaults {
+        let gathering = self.workers.get().map(|workers| workers.gathering());
+        Defaults { durability: self.durability, gathering: gathering.unwrap_or_default() }
+    }
+
     /// Commits a transaction without holding up the thread.
     pub(crate) async fn commit(
         &self,
@@ -199,8 +206,10 @@ pub struct DatabaseBuilder {
     env: Env,
     options: Options,
     memory_limit: Option<usize>,
+    process_memory_limit: Option<u64>,
     spill_directory: Option<PathBuf>,
     durability: Durability,
+    beside: Option<Database>,
 }
 
 impl Default for DatabaseBuilder {
@@ -209,8 +218,10 @@ impl Default for DatabaseBuilder {
             env: Env::real(),
             options: Options::default(),
             memory_limit: None,
+            process_memory_limit: None,
             spill_directory: None,
             durability: Durability::default(),
+            beside: None,
         }
     }
 }
@@ -237,10 +248,26 @@ impl DatabaseBuilder {
         self
     }
 
+    /// How many bytes the process may have, as the system counts them. Rows are refused once seven
+    /// eighths are taken; queries spill or fail where all is.
+    #[must_use]
+    pub fn process_memory_limit(mut self, bytes: u64) -> Self {
+        self.process_memory_limit = Some(bytes);
+        self
+    }
+
     /// Where queries spill to; the system's directory for temporary files by default.
     #[must_use]
     pub fn spill_directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.spill_directory = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// Computes on the threads and in the memory of another database: many fit into one process
+    /// so. What this one is told of threads, memory and spilling for queries does not count.
+    #[must_use]
+    pub fn beside(mut self, other: &Database) -> Self {
+        self.beside = Some(other.clone());
         self
     }
 
@@ -274,26 +301,20 @@ impl DatabaseBuilder {
 
     /// # Errors
     /// See [`Database::open`].
-    pub fn open(self) -> Result<Database> {
-        let mut runtime = RuntimeEnvBuilder::new();
-        if let Some(bytes) = self.memory_limit {
-            runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
-        }
-        if let Some(directory) = self.spill_directory {
-            runtime = runtime.with_temp_file_path(directory);
-        }
-        let runtime = runtime.build_arc().map_err(|error| {
-            Error::internal("the query runtime could not be set up").with_source(error)
-        })?;
+    pub fn open(mut self) -> Result<Database> {
+        let watch = |limit| Arc::new(MemoryWatch::new(Arc::clone(&self.env.memory), limit));
+        self.options.memory = self.process_memory_limit.map(watch);
+        let planners = match &self.beside {
+            Some(other) => other.shared.planners.beside(),
+            None => self.planners()?,
+        };
         let threads = self.options.threads;
         let progress = match &self.options.directory {
             Some(_) => Arc::clone(&self.options.progress),
             None => Arc::new(Silent),
         };
         let opened_micros = self.env.clock.now_micros();
-        let env = self.env.clone();
         let engine = Engine::open(self.env, self.options)?;
-        let planners = Planners::new(runtime, threads, env.threads.as_ref())?;
         let shared = DatabaseShared {
             engine,
             planners,
@@ -308,5 +329,18 @@ impl DatabaseBuilder {
             defining: tokio::sync::Mutex::default(),
         };
         Ok(Database { shared: Arc::new(shared) })
+    }
+
+    /// Planners with threads and memory of their own.
+    fn planners(&self) -> Result<Planners> {
+        let memory = memory::of_all(self.memory_limit, self.options.memory.clone());
+        let mut runtime = RuntimeEnvBuilder::new().with_memory_pool(memory);
+        if let Some(directory) = &self.spill_directory {
+            runtime = runtime.with_temp_file_path(directory);
+        }
+        let runtime = runtime.build_arc().map_err(|error| {
+            Error::internal("the query runtime could not be set up").with_source(error)
+        })?;
+        Planners::new(runtime, self.options.threads, self.env.threads.as_ref())
     }
 }

@@ -24,9 +24,11 @@ mod copy_in;
 mod cursor;
 mod database;
 mod executor;
+mod forms;
 mod fused;
 mod kept;
 mod loader;
+mod memory;
 mod outcome;
 mod panics;
 mod parameters;
@@ -51,8 +53,10 @@ pub use copy_in::CopyIn;
 pub use cursor::forward_move;
 pub use database::{Database, DatabaseBuilder};
 pub use datafusion::common::ScalarValue;
+pub use forms::{Encoded, EncodedStream, RowForm, ValueForms};
 pub use kept::PlanFigures;
 pub use outcome::{BatchStream, Copy, Notice, Outcome, Tag};
+pub use plan::shown;
 pub use prepared::Prepared;
 pub use records::{Found, RecordBatcher, RecordChange, RecordTable, RecordWrite, Records};
 pub use scram::ScramVerifier;
@@ -65,6 +69,6 @@ pub use thalweg_txn::{
     SYNC_MICROS, Secret, StageFigures, Unit, Written,
 };
 pub use workers::{
-    Definition, Holders, NAMESPACE as CLUSTER_NAMESPACE, PhysicalRule, ShardRows, Shards, Unity,
-    WorkerScan, Workers, Write,
+    Definition, FanIn, Gathering, Holders, NAMESPACE as CLUSTER_NAMESPACE, PhysicalRule, ShardRows,
+    Shards, Unity, WorkerScan, Workers, Write,
 };

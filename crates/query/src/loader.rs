@@ -72,6 +72,7 @@ impl Loader {
         self.rows += rows.num_rows() as u64;
         if self.database.shared.workers.get().is_some() {
             // Workers write them to logs of their own.
+            self.database.shared.engine.make_room(rows.get_array_memory_size())?;
             self.waiting.push(rows);
             return Ok(());
         }

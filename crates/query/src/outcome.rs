@@ -10,6 +10,7 @@ use thalweg_formats::WriteOptions;
 use thalweg_types::{Result, SqlState};
 
 use crate::copy_in::CopyIn;
+use crate::forms::EncodedStream;
 
 /// Rows as they come.
 pub type BatchStream = Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
@@ -20,6 +21,8 @@ pub struct Outcome {
     pub schema: SchemaRef,
     /// The result's rows, where the statement gives any.
     pub rows: Option<BatchStream>,
+    /// The result's rows instead, where they come in the form that was asked for.
+    pub encoded: Option<EncodedStream>,
     pub tag: Tag,
     /// For `COPY` with the client itself instead of a file.
     pub copy: Option<Copy>,
@@ -92,6 +95,7 @@ impl Outcome {
         Outcome {
             schema: SchemaRef::new(arrow::datatypes::Schema::empty()),
             rows: None,
+            encoded: None,
             tag,
             copy: None,
             notices: Vec::new(),
@@ -103,7 +107,18 @@ impl Outcome {
     }
 
     pub(crate) fn rows(schema: SchemaRef, rows: BatchStream, tag: Tag) -> Outcome {
-        Outcome { schema, rows: Some(rows), tag, copy: None, notices: Vec::new() }
+        Outcome { schema, rows: Some(rows), ..Outcome::done(tag) }
+    }
+
+    /// Rows in the form that was asked for.
+    pub(crate) fn encoded(schema: SchemaRef, rows: EncodedStream, tag: Tag) -> Outcome {
+        Outcome { schema, encoded: Some(rows), ..Outcome::done(tag) }
+    }
+
+    /// Whether there are rows, in whatever form.
+    #[must_use]
+    pub fn gives_rows(&self) -> bool {
+        self.rows.is_some() || self.encoded.is_some()
     }
 
     /// A result that lies in memory already.

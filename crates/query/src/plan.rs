@@ -133,20 +133,33 @@ pub(crate) async fn stream(
     let told = |error| from_datafusion(error, sql);
     let physical = physical(state, &planned.plan).await.map_err(told)?;
     let schema = renamed(&physical.schema(), &planned);
+    let rows = start(state, physical, &schema, sql);
+    Ok((schema, rows))
+}
+
+/// Runs an executable plan, whose columns are told as this schema says.
+pub(crate) fn start(
+    state: &SessionState,
+    physical: Arc<dyn ExecutionPlan>,
+    schema: &SchemaRef,
+    sql: &str,
+) -> BatchStream {
     let executor = state.config().get_extension::<Executor>();
     let executor = executor.expect("every planner is given the database's executor");
     let rows = executor.run(physical, state);
     let sql = sql.to_owned();
-    let output = Arc::clone(&schema);
-    let rows = rows.map(move |batch| {
+    let output = Arc::clone(schema);
+    Box::pin(rows.map(move |batch| {
         batch.and_then(|batch| shown(&batch, &output)).map_err(|error| from_datafusion(error, &sql))
-    });
-    Ok((schema, Box::pin(rows)))
+    }))
 }
 
 /// The rows under other names. A batch says of each column whether it may be NULL as it pleases,
 /// and of lists not always what their items are.
-pub(crate) fn shown(batch: &RecordBatch, schema: &SchemaRef) -> PlanResult<RecordBatch> {
+///
+/// # Errors
+/// Where a column does not become what the schema says of it.
+pub fn shown(batch: &RecordBatch, schema: &SchemaRef) -> PlanResult<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| match column.data_type() == field.data_type() {
         true => Ok(Arc::clone(column)),

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
 use thalweg_env::Threads;
@@ -18,6 +19,7 @@ use thalweg_types::{Result, TableId};
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
 use crate::executor::{Executor, JoinsGiveWay};
 use crate::fused::{self, LocalQueryScheduler, QueryScheduler};
+use crate::scan::FindFirstRows;
 use crate::workers::Workers;
 use crate::{privileges, sleep};
 
@@ -46,7 +48,7 @@ impl Planner {
             .with_config(config)
             .with_runtime_env(Arc::clone(runtime))
             .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))))
-            .with_physical_optimizer_rules(fused::physical_rules(scheduler))
+            .with_physical_optimizer_rules(physical_rules(scheduler))
             .with_physical_optimizer_rule(Arc::new(JoinsGiveWay));
         let builder = match shared.workers.get() {
             Some(workers) => builder.with_physical_optimizer_rule(workers.physical_rule()),
@@ -66,6 +68,17 @@ impl Planner {
         Planner { context, names }
     }
 }
+
+/// DataFusion's passes for executable plans, with ours in their places. The first rows of an order
+/// are looked for while no operator deals rows out yet.
+fn physical_rules(scheduler: &Arc<dyn QueryScheduler>) -> Vec<Rule> {
+    let mut rules = fused::physical_rules(scheduler);
+    let fused = rules.iter().position(|rule| rule.name() == fused::PASS);
+    rules.insert(fused.expect("it was put there"), Arc::new(FindFirstRows));
+    rules
+}
+
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// The planners that no statement uses.
 pub(crate) struct Planners {
@@ -101,6 +114,19 @@ impl Planners {
         })
     }
 
+    /// Those of another database, on the threads of this one and in its memory.
+    pub(crate) fn beside(&self) -> Planners {
+        Planners {
+            runtime: Arc::clone(&self.runtime),
+            executor: Arc::clone(&self.executor),
+            scheduler: Arc::clone(&self.scheduler),
+            threads: self.threads,
+            idle: Mutex::default(),
+            workers: OnceLock::new(),
+            counted: Mutex::default(),
+        }
+    }
+
     /// From now on planners read rows from workers.
     pub(crate) fn attach(&self, workers: Arc<dyn Workers>) {
         // Whoever attaches twice keeps the first.
@@ -115,6 +141,11 @@ impl Planners {
 
     pub(crate) fn counted(&self, table: TableId) {
         self.counted.lock().insert(table);
+    }
+
+    /// Who works on fused aggregates.
+    pub(crate) fn scheduler(&self) -> &Arc<dyn QueryScheduler> {
+        &self.scheduler
     }
 
     /// The memory that queries share.

@@ -124,7 +124,7 @@ impl Prepared {
                 let alike = |(told, now): (&FieldRef, &FieldRef)| {
                     told.data_type().equals_datatype(now.data_type()) && told.name() == now.name()
                 };
-                outcome.rows.is_some() && told.len() == now.len() && told.iter().zip(now).all(alike)
+                outcome.gives_rows() && told.len() == now.len() && told.iter().zip(now).all(alike)
             }
         };
         if same {

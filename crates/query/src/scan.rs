@@ -1,9 +1,13 @@
 //! The shard scan: a table's rows as one snapshot shows them, as an operator of DataFusion.
 //!
-//! Chunks whose zones exclude the filter are left out before the scan starts. The rest is handed
-//! out chunk by chunk to whichever partition asks next, so that no thread waits for another's
-//! share. Batches are slices of the chunk's own buffers wherever no row is dead.
+//! Chunks whose zones exclude the filter are left out before the scan starts, and so are rows that
+//! an index rules out. The rest is handed out chunk by chunk to whichever partition asks next, so
+//! that no thread waits for another's share. Batches are slices of the chunk's own buffers wherever
+//! no row is dead.
 
+mod conditions;
+mod first_rows;
+mod index;
 mod pruning;
 mod statistics;
 
@@ -33,11 +37,14 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use thalweg_store::{ChunkView, TableState};
-use thalweg_types::TableId;
+use thalweg_types::{TableId, TableSchema};
 
 use crate::executor::Stop;
 use crate::kept;
 
+use conditions::Conditions;
+pub(crate) use first_rows::FindFirstRows;
+use index::{FirstRows, Reads};
 pub(crate) use statistics::table_statistics;
 
 /// The name of the column that tells a row's place; only statements that change rows see it.
@@ -75,8 +82,10 @@ pub(crate) struct ShardScan {
     projection: Vec<usize>,
     /// How many columns the table has; the row id is the one after them.
     table_columns: usize,
-    chunks: Arc<Vec<ChunkView>>,
-    chunks_in_table: usize,
+    chunks: Chunks,
+    schema: Arc<TableSchema>,
+    /// What is asked for, if it is not all rows.
+    first: Option<FirstRows>,
     limit: Option<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -100,9 +109,11 @@ impl ShardScan {
         reusable: bool,
     ) -> Result<ShardScan> {
         let projected = Arc::new(schema.project(&projection)?);
-        let (chunks, chunks_in_table) = chunks(state, schema, filter)?;
+        let all = state.chunks().filter(|chunk| chunk.live_rows() > 0).collect();
+        let reads = Reads { table: state.schema(), projection: &projection, output: &projected };
+        let chunks = Chunks::chosen(all, schema, filter, &reads, None)?;
         // The next run of a plan that is kept may need other chunks.
-        let shared = if reusable { chunks_in_table } else { chunks.len() };
+        let shared = if reusable { chunks.in_table } else { chunks.partitions() };
         let partitions = threads.min(shared).max(1);
         let inexact = reusable || filter.is_some();
         let statistics = statistics::scan_statistics(state, &projection, inexact);
@@ -121,8 +132,9 @@ impl ShardScan {
             planned_rows: state.rows(),
             table_columns: state.schema().columns.len(),
             projection,
-            chunks: Arc::new(chunks),
-            chunks_in_table,
+            chunks,
+            schema: Arc::clone(state.schema()),
+            first: None,
             limit,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -132,20 +144,56 @@ impl ShardScan {
     }
 }
 
-/// The chunks of a table that have rows, without those that a filter rules out; and how many there
-/// are with them.
-fn chunks(
-    state: &TableState,
-    columns: &SchemaRef,
-    filter: Option<&Arc<dyn PhysicalExpr>>,
-) -> Result<(Vec<ChunkView>, usize)> {
-    let all: Vec<ChunkView> = state.chunks().filter(|chunk| chunk.live_rows() > 0).collect();
-    let count = all.len();
-    let kept = match filter {
-        Some(filter) if count > 1 => pruning::keep(all, &kept::bound(filter)?, columns)?,
-        _ => all,
-    };
-    Ok((kept, count))
+/// The chunks that a scan reads.
+#[derive(Clone, Default)]
+struct Chunks {
+    /// Those that zones do not rule out.
+    kept: Arc<Vec<ChunkView>>,
+    /// The same with those rows alone that an index does not rule out, if one does.
+    read: Arc<Vec<ChunkView>>,
+    index: Option<Arc<str>>,
+    in_table: usize,
+}
+
+impl Chunks {
+    /// Those of `all` that a filter, and the order of which the first rows are wanted, leave to
+    /// be read.
+    fn chosen(
+        all: Vec<ChunkView>,
+        columns: &SchemaRef,
+        filter: Option<&Arc<dyn PhysicalExpr>>,
+        reads: &Reads<'_>,
+        first: Option<&FirstRows>,
+    ) -> Result<Chunks> {
+        let in_table = all.len();
+        let filter = filter.map(kept::bound).transpose()?;
+        let kept = match &filter {
+            Some(filter) if in_table > 1 => pruning::keep(all, filter, columns)?,
+            _ => all,
+        };
+        let kept = Arc::new(kept);
+        let conditions = match &filter {
+            Some(filter) if !reads.table.indexes.is_empty() => Conditions::of(filter, columns),
+            _ => Conditions::none(),
+        };
+        let (read, index) = match index::choose(&kept, reads, &conditions, first)? {
+            Some((read, index)) => (Arc::new(read), Some(index)),
+            None => (Arc::clone(&kept), None),
+        };
+        Ok(Chunks { kept, read, index, in_table })
+    }
+
+    fn rows(&self) -> usize {
+        self.read.iter().map(ChunkView::live_rows).sum()
+    }
+
+    /// How many threads may share them: a few rows are not worth a second one.
+    fn partitions(&self) -> usize {
+        match self.index {
+            Some(_) => self.rows().div_ceil(BATCH_ROWS),
+            None => self.read.len(),
+        }
+    }
 }
 
 /// A scan that is planned once and run over many states of its table.
@@ -156,7 +204,7 @@ impl ShardScan {
 
     /// The same over nothing.
     pub(crate) fn without_rows(&self) -> ShardScan {
-        ShardScan { chunks: Arc::default(), ..self.clone() }
+        ShardScan { chunks: Chunks::default(), ..self.clone() }
     }
 
     /// Whether a plan that was made for as many rows as the table had does for those that it has.
@@ -167,14 +215,19 @@ impl ShardScan {
 
     /// The same over another state of the table.
     pub(crate) fn over(&self, state: &TableState) -> Result<ShardScan> {
-        let (chunks, chunks_in_table) = chunks(state, &self.columns, self.filter.as_ref())?;
+        let all = state.chunks().filter(|chunk| chunk.live_rows() > 0).collect();
         Ok(ShardScan {
-            chunks: Arc::new(chunks),
-            chunks_in_table,
+            chunks: self.choose(all, self.first.as_ref())?,
             next: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
             ..self.clone()
         })
+    }
+
+    fn choose(&self, all: Vec<ChunkView>, first: Option<&FirstRows>) -> Result<Chunks> {
+        let output = self.properties.eq_properties.schema();
+        let reads = Reads { table: &self.schema, projection: &self.projection, output };
+        Chunks::chosen(all, &self.columns, self.filter.as_ref(), &reads, first)
     }
 }
 
@@ -193,12 +246,31 @@ impl ShardScan {
         self.projection.iter().any(|place| *place >= self.table_columns)
     }
 
+    /// Chunks with the rows that are of use; others of the table are, or count as, dead.
     pub(crate) fn chunks(&self) -> &Arc<Vec<ChunkView>> {
-        &self.chunks
+        &self.chunks.read
     }
 
     pub(crate) fn chunks_in_table(&self) -> usize {
-        self.chunks_in_table
+        self.chunks.in_table
+    }
+
+    /// The index that told which rows are of use.
+    pub(crate) fn index(&self) -> Option<&Arc<str>> {
+        self.chunks.index.as_ref()
+    }
+
+    pub(crate) fn has_indexes(&self) -> bool {
+        !self.schema.indexes.is_empty()
+    }
+
+    /// The same for whoever wants the first rows of an order and none else.
+    pub(crate) fn for_first(&self, first: FirstRows) -> Result<ShardScan> {
+        let kept = self.chunks.kept.as_ref().clone();
+        let in_table = self.chunks.in_table;
+        let chunks = Chunks { in_table, ..self.choose(kept, Some(&first))? };
+        let statistics = Arc::new(self.statistics.as_ref().clone().to_inexact());
+        Ok(ShardScan { chunks, statistics, first: Some(first), ..self.clone() })
     }
 }
 
@@ -217,10 +289,13 @@ impl DisplayAs for ShardScan {
             "ShardScan: {} columns=[{}] chunks={}/{} rows={}",
             self.table,
             columns.join(", "),
-            self.chunks.len(),
-            self.chunks_in_table,
-            self.chunks.iter().map(ChunkView::live_rows).sum::<usize>(),
+            self.chunks.read.len(),
+            self.chunks.in_table,
+            self.chunks.rows(),
         )?;
+        if let Some(index) = &self.chunks.index {
+            write!(f, " index={index}")?;
+        }
         match self.limit {
             Some(limit) => write!(f, " limit={limit}"),
             None => Ok(()),
@@ -288,13 +363,13 @@ impl ExecutionPlan for ShardScan {
                 return None;
             }
             while left > 0 {
-                let Some(chunk) = &cursor.chunk else {
+                if cursor.chunk.is_none() {
                     let index = scan.next.fetch_add(1, Ordering::Relaxed);
-                    cursor = scan.open(scan.chunks.get(index)?.clone());
+                    cursor = scan.open(scan.chunks.read.get(index)?.clone());
                     chunks_read.add(1);
                     continue;
-                };
-                if cursor.row == chunk.rows() {
+                }
+                if cursor.row == cursor.length {
                     cursor.chunk = None;
                     continue;
                 }
@@ -344,7 +419,16 @@ impl ShardScan {
     fn open(&self, chunk: ChunkView) -> Cursor {
         let stored: Vec<usize> =
             self.projection.iter().copied().filter(|i| *i < self.table_columns).collect();
-        let mut read = chunk.columns(&stored).into_iter();
+        let chosen = chunk.chosen();
+        let read = match chosen {
+            Some(places) => chunk.take(&stored, places),
+            None => chunk.columns(&stored),
+        };
+        let ids = || match chosen {
+            Some(places) => chunk.row_ids(places.values().iter().map(|place| (*place).into())),
+            None => chunk.row_ids(0..chunk.rows()),
+        };
+        let mut read = read.into_iter();
         let columns = self
             .projection
             .iter()
@@ -352,12 +436,15 @@ impl ShardScan {
                 if *index < self.table_columns {
                     read.next().expect("as many columns came as were asked for")
                 } else {
-                    Arc::new(chunk.row_ids(0..chunk.rows())) as ArrayRef
+                    Arc::new(ids()) as ArrayRef
                 }
             })
             .collect();
-        let live = chunk.live_mask().map(|mask| BooleanArray::new(mask, None));
-        Cursor { chunk: Some(chunk), columns, live, row: 0 }
+        let (length, live) = match chosen {
+            Some(places) => (places.len(), None),
+            None => (chunk.rows(), chunk.live_mask().map(|mask| BooleanArray::new(mask, None))),
+        };
+        Cursor { chunk: Some(chunk), columns, live, length, row: 0 }
     }
 }
 
@@ -367,13 +454,14 @@ struct Cursor {
     chunk: Option<ChunkView>,
     columns: Vec<ArrayRef>,
     live: Option<BooleanArray>,
+    /// How many rows the columns have.
+    length: usize,
     row: usize,
 }
 
 impl Cursor {
     fn next_batch(&mut self, properties: &PlanProperties, most: usize) -> Result<RecordBatch> {
-        let rows = self.chunk.as_ref().map_or(0, ChunkView::rows);
-        let length = BATCH_ROWS.min(rows - self.row);
+        let length = BATCH_ROWS.min(self.length - self.row);
         let start = self.row;
         self.row += length;
         let live = self.live.as_ref().map(|live| live.slice(start, length));

@@ -1,13 +1,16 @@
 //! A session: one user's statements, one after the other, and their transaction.
 
+mod cursors;
+mod forms;
 mod kept;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::datatypes::SchemaRef;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::TransactionMode;
+use futures::future::BoxFuture;
+use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_txn::{Savepoint, Transaction};
 use thalweg_types::{DataType, Error, Result, SqlState};
@@ -16,8 +19,10 @@ use crate::appender::Appender;
 use crate::cancel::{CancelHandle, SessionCancels};
 use crate::catalog::{Standing, Wish};
 use crate::copy_in::CopyIn;
-use crate::cursor::{Cursor, Cursors, Motion, Rows};
+use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
+use crate::forms::RowForm;
+use crate::memory;
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::panics::caught;
 use crate::planner::Planner;
@@ -34,6 +39,10 @@ const RETRIES_MAX: usize = 100;
 /// The same for one whose rows went to the log ahead of it, which each try writes anew.
 const STAGED_RETRIES_MAX: usize = 3;
 
+/// One user's statements, one after the other.
+///
+/// What runs statements gives boxed futures: the machine behind an `async fn` is compiled in each
+/// crate that awaits it, and this one holds the whole of query processing.
 pub struct Session {
     database: Database,
     /// A planner whose own settings were changed; others are borrowed for each statement.
@@ -46,6 +55,8 @@ pub struct Session {
     facts: Arc<SessionFacts>,
     prepared: PreparedStatements,
     cursors: Cursors,
+    /// The form in which the rows of what runs are wanted.
+    form: RowForm,
 }
 
 /// What lies between `BEGIN` and `COMMIT`.
@@ -87,7 +98,7 @@ pub struct Statement {
 
 impl Session {
     pub(crate) fn new(database: Database, identity: Identity) -> Session {
-        let settings = Settings::new(database.shared.durability, identity);
+        let settings = Settings::new(database.shared.defaults(), identity);
         Session {
             database,
             planner: None,
@@ -98,6 +109,7 @@ impl Session {
             facts: Arc::default(),
             prepared: PreparedStatements::default(),
             cursors: Cursors::default(),
+            form: RowForm::Batches,
         }
     }
 
@@ -163,12 +175,7 @@ impl Session {
         Appender::new(self.database.clone(), self.settings.identity.current, table)
     }
 
-    /// Runs one statement.
-    ///
-    /// # Errors
-    /// What is wrong with the statement, or why it could not be done. Nothing of it happened then;
-    /// an open transaction block has failed.
-    pub async fn execute(&mut self, sql: &str) -> Result<Outcome> {
+    async fn run_text(&mut self, sql: &str) -> Result<Outcome> {
         self.cancels.begin();
         let work = async {
             match self.run_again(sql).await? {
@@ -194,26 +201,17 @@ impl Session {
     ///
     /// # Errors
     /// What is wrong with the statement; an open transaction block has failed.
-    pub async fn prepare(&mut self, sql: &str, declared: &[Option<DataType>]) -> Result<Prepared> {
-        self.cancels.begin();
-        let work = async { Box::pin(self.describe(parse_single(sql)?, sql, declared)).await };
-        let prepared = caught(work).await;
-        self.note_failure(prepared)
-    }
-
-    /// Runs a prepared statement with a value for each of its parameters.
-    ///
-    /// # Errors
-    /// As [`Session::execute`]; and where tables changed so that the result has other columns now.
-    pub async fn execute_prepared(
-        &mut self,
-        prepared: &Prepared,
-        values: &[ScalarValue],
-    ) -> Result<Outcome> {
-        self.cancels.begin();
-        let outcome = caught(self.run_prepared(prepared, values)).await;
-        let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
-        self.note_failure(outcome)
+    pub fn prepare<'a>(
+        &'a mut self,
+        sql: &'a str,
+        declared: &'a [Option<DataType>],
+    ) -> BoxFuture<'a, Result<Prepared>> {
+        Box::pin(async {
+            self.cancels.begin();
+            let work = async { self.describe(parse_single(sql)?, sql, declared).await };
+            let prepared = caught(work).await;
+            self.note_failure(prepared)
+        })
     }
 
     async fn run_prepared(
@@ -292,33 +290,6 @@ impl Session {
         self.note_failure(found)
     }
 
-    /// The columns of a cursor that was declared; `None` where there is none of the name.
-    pub fn cursor_schema(&mut self, name: &str) -> Option<SchemaRef> {
-        self.cursors.find(name).ok().map(|cursor| SchemaRef::clone(&cursor.schema))
-    }
-
-    /// The next rows of a cursor that was declared; all that are left where no number is given.
-    ///
-    /// # Errors
-    /// Where there is no such cursor, and those of its query; an open block has failed.
-    pub async fn fetch(&mut self, name: &str, rows: Option<u64>) -> Result<Outcome> {
-        self.cancels.begin();
-        let fetched = caught(self.fetch_timed(name, rows)).await;
-        self.note_failure(fetched)
-    }
-
-    async fn fetch_timed(&mut self, name: &str, rows: Option<u64>) -> Result<Outcome> {
-        if self.transaction() == TransactionStatus::Failed {
-            return Err(in_failed_block());
-        }
-        let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
-        let motion = Motion::Forward(rows.map_or(Rows::All, Rows::Count));
-        let cursor = self.cursors.find(name)?;
-        let mut outcome = self.cancels.run(cursor.fetch(motion)).await?;
-        outcome.rows = outcome.rows.map(|rows| self.cancels.guard(rows, timer));
-        Ok(outcome)
-    }
-
     /// Forgets a prepared statement; does nothing where there is none.
     pub fn forget_prepared(&mut self, name: &str) {
         let _ = self.prepared.remove(name);
@@ -328,9 +299,11 @@ impl Session {
     ///
     /// # Errors
     /// The given one, or why the rows could not be added: then none was.
-    pub async fn finish_copy(&mut self, copy: Result<CopyIn>) -> Result<Outcome> {
-        let outcome = caught(async { self.add_copied(copy?).await }).await;
-        self.note_failure(outcome)
+    pub fn finish_copy(&mut self, copy: Result<CopyIn>) -> BoxFuture<'_, Result<Outcome>> {
+        Box::pin(async {
+            let outcome = caught(async { self.add_copied(copy?).await }).await;
+            self.note_failure(outcome)
+        })
     }
 
     /// Tells that the rows of the last statement could not all be had: an open block has failed.
@@ -353,11 +326,13 @@ impl Session {
     ///
     /// # Errors
     /// Where the transaction could not be committed: nothing of it happened.
-    pub async fn end_implicit(&mut self, commit: bool) -> Result<()> {
-        match std::mem::take(&mut self.implicit) {
-            true => self.end(commit).await.map(drop),
-            false => Ok(()),
-        }
+    pub fn end_implicit(&mut self, commit: bool) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            match std::mem::take(&mut self.implicit) {
+                true => self.end(commit).await.map(drop),
+                false => Ok(()),
+            }
+        })
     }
 
     /// How long the session may idle, in or outside of a transaction block.
@@ -404,7 +379,10 @@ impl Session {
             copy.keep(timer);
             return Ok(outcome);
         }
-        outcome.rows = outcome.rows.map(|rows| self.cancels.guard(rows, timer));
+        match outcome.encoded.take() {
+            Some(rows) => outcome.encoded = Some(self.cancels.guard(rows, timer)),
+            None => outcome.rows = outcome.rows.map(|rows| self.cancels.guard(rows, timer)),
+        }
         Ok(outcome)
     }
 
@@ -463,10 +441,15 @@ impl Session {
             facts: Arc::clone(&self.facts),
         };
         planner.names.show(transaction, standing);
+        let mut state = self.gathering_in(&planner);
+        if let Some(bytes) = self.settings.query_memory() {
+            state = memory::limited(&state, bytes).map_err(|error| from_datafusion(error, sql))?;
+        }
         let mut execution = Execution {
             database: &self.database,
             context: &planner.context,
-            state: planner.context.state(),
+            state,
+            form: self.form.clone(),
             names: &planner.names,
             settings: &mut self.settings,
             sql,
@@ -586,6 +569,7 @@ impl Session {
                 if self.block.is_none() && !manner.hold {
                     return Err(outside("DECLARE CURSOR"));
                 }
+                self.form = RowForm::Batches;
                 let outcome = Box::pin(self.run(*query, sql)).await?;
                 let rows = outcome.rows.ok_or_else(|| Error::internal("a query gives rows"))?;
                 self.cursors.declare(&name, Cursor::new(outcome.schema, rows, manner))?;
@@ -614,7 +598,7 @@ impl Session {
                 self.cursors.close_all();
                 self.planner = None;
                 let identity = Identity::of(self.settings.identity.authenticated);
-                self.settings = Settings::new(self.database.shared.durability, identity);
+                self.settings = Settings::new(self.database.shared.defaults(), identity);
                 Ok(Outcome::command("DISCARD ALL"))
             }
         }

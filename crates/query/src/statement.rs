@@ -10,6 +10,7 @@ mod delete;
 mod describe;
 mod drop;
 mod grant;
+mod index;
 mod insert;
 mod literals;
 mod locking;
@@ -41,6 +42,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use crate::catalog::SessionCatalog;
 use crate::database::Database;
+use crate::forms::RowForm;
 use crate::outcome::Outcome;
 use crate::parameters::refuse_unbound;
 use crate::privileges;
@@ -52,7 +54,7 @@ pub(crate) use of_session::{OfSession, of_session};
 pub(crate) use query::only_reads;
 pub(crate) use role::session::setting as role_setting;
 pub(crate) use rows::Shaper;
-pub(crate) use settings::{Modes, Scope, Settings, unrecognized};
+pub(crate) use settings::{Defaults, Modes, Scope, Settings, unrecognized};
 pub(crate) use target::Target;
 pub(crate) use writes::{check_writable, is_about_settings};
 
@@ -64,6 +66,8 @@ pub(crate) struct Execution<'a> {
     pub(crate) names: &'a Arc<SessionCatalog>,
     pub(crate) settings: &'a mut Settings,
     pub(crate) sql: &'a str,
+    /// The form in which a query's rows are wanted.
+    pub(crate) form: RowForm,
     /// Whether the statement is one of a transaction block.
     pub(crate) in_block: bool,
     /// Whether the block has looked at its snapshot before.
@@ -175,6 +179,8 @@ async fn plain(
         Statement::CreateSchema { schema_name, if_not_exists, .. } => {
             create::namespace(execution, schema_name, *if_not_exists)
         }
+        Statement::CreateIndex(create) => index::create(execution, create),
+        Statement::AlterIndex { name, operation } => index::rename(execution, name, operation),
         Statement::AlterTable(alter) => alter_table::run(execution, alter).await,
         Statement::AlterSchema(alter) => alter_schema(execution, alter),
         Statement::CreateRole(create) => role::create(execution, create),

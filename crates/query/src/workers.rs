@@ -15,6 +15,8 @@ mod journal;
 mod shards;
 mod table;
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -29,6 +31,7 @@ use futures::future::BoxFuture;
 use thalweg_txn::{Durability, RowChanges};
 use thalweg_types::{Key, Result, RowId, TableId, TableSchema};
 
+use crate::forms::{EncodedStream, RowForm};
 pub(crate) use commit::commit;
 pub(crate) use journal::raise_counters;
 pub use journal::{Definition, NAMESPACE};
@@ -49,6 +52,53 @@ pub struct WorkerScan {
     /// asked.
     pub filter: Option<Arc<dyn PhysicalExpr>>,
     pub limit: Option<usize>,
+    pub gathering: Gathering,
+}
+
+/// How a statement gathers rows from workers, which is the session's to say. Plans of a gateway
+/// have it as an extension of their configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gathering {
+    pub fan_in: FanIn,
+    /// Whether rows that workers have encoded are handed on as they came.
+    pub relays: bool,
+}
+
+impl Default for Gathering {
+    fn default() -> Gathering {
+        Gathering { fan_in: FanIn::default(), relays: true }
+    }
+}
+
+/// In which order workers are opened and read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FanIn {
+    /// One after the other.
+    Sync,
+    /// All at once, and what comes goes through one queue.
+    Async,
+    /// All at once, and each is read by itself.
+    #[default]
+    Hybrid,
+}
+
+const FAN_INS: [(&str, FanIn); 3] =
+    [("sync", FanIn::Sync), ("async", FanIn::Async), ("hybrid", FanIn::Hybrid)];
+
+impl fmt::Display for FanIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = FAN_INS.iter().find(|(_, fan_in)| fan_in == self);
+        f.write_str(known.map_or("", |(name, _)| name))
+    }
+}
+
+impl FromStr for FanIn {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<FanIn, ()> {
+        let known = FAN_INS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        known.map(|(_, fan_in)| *fan_in).ok_or(())
+    }
 }
 
 /// The rows that have the keys that were looked for.
@@ -76,11 +126,26 @@ pub enum Unity {
 
 /// The machines that hold a gateway's rows.
 pub trait Workers: Send + Sync {
+    /// How rows are gathered where a session says nothing else.
+    fn gathering(&self) -> Gathering;
+
     /// An operator that reads rows.
     ///
     /// # Errors
     /// Where there are no workers.
     fn scan(&self, scan: WorkerScan) -> PlanResult<Arc<dyn ExecutionPlan>>;
+
+    /// The rows of a plan in a form that workers give them, where nothing is left to be done with
+    /// them here; `None` where the plan has to be run. `told` is what is said of the columns.
+    ///
+    /// # Errors
+    /// Where the workers could not be asked.
+    fn encoded(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        told: &SchemaRef,
+        form: &RowForm,
+    ) -> Result<Option<EncodedStream>>;
 
     /// About how many rows a table has, where that is known.
     fn row_count(&self, table: TableId) -> Option<usize>;

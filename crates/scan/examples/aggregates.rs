@@ -43,6 +43,7 @@ fn schema() -> TableSchema {
         primary_key: None,
         unique: Vec::new(),
         checks: Vec::new(),
+        indexes: Vec::new(),
         shard_key: None,
         next_column_id: 6,
     }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use thalweg_query::Database;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::net::{TcpListener, TcpSocket};
@@ -50,7 +51,12 @@ impl Server {
     ///
     /// # Errors
     /// Where the configuration has [faults](ServerConfig::faults), or a port is taken.
-    pub async fn start(config: ServerConfig, database: Database) -> Result<Server> {
+    // Boxed, so that the machine of all that a server does is compiled here, not in each caller.
+    pub fn start(config: ServerConfig, database: Database) -> BoxFuture<'static, Result<Server>> {
+        Box::pin(Self::begun(config, database))
+    }
+
+    async fn begun(config: ServerConfig, database: Database) -> Result<Server> {
         if let Some(fault) = config.faults().into_iter().next() {
             return Err(fault.error);
         }

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use thalweg_env::SeededRandom;
 use thalweg_store::ClosedChunk;
 use thalweg_txn::{
-    Durability, Engine, Failing, KeyedChange, KeyedRows, Put, RowGroup, Snapshot, Transaction,
-    Written,
+    Durability, Engine, Failing, KeyedChange, KeyedRows, Patch, Put, RowGroup, Snapshot,
+    Transaction, Written,
 };
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 
@@ -219,19 +219,20 @@ impl Client {
 /// Rows by table and kind of change, in runs of what follows each other.
 fn keyed(snapshot: &Snapshot, changes: &[RowChange]) -> Vec<KeyedRows> {
     let kind = |change: &RowChange| {
-        let kind = match &change.put {
-            Some((put, _)) => KeyedChange::Put(*put),
-            None => KeyedChange::Remove,
-        };
-        (change.table, kind, change.expected.is_some())
+        let put = change.put.as_ref().map(|(put, _)| *put);
+        // Rows of odd keys are updated by the columns that are given: here all of them.
+        let patches = put == Some(Put::Update) && change.key % 2 == 1;
+        (change.table, put, patches, change.expected.is_some())
     };
+    let patch = || Arc::new(Patch { columns: vec![0, 1], check: None });
     let (mut groups, mut place) = (Vec::new(), 0);
     for run in changes.chunk_by(|before, after| kind(before) == kind(after)) {
-        let (table, change, expects) = kind(&run[0]);
+        let (table, put, patches, expects) = kind(&run[0]);
         let values = run.iter().filter_map(|row| Some((row.key, row.put.as_ref()?.1.as_str())));
-        let rows = match change {
-            KeyedChange::Put(_) => tables::rows(table, values),
-            KeyedChange::Remove => tables::keys(run.iter().map(|row| row.key)),
+        let (change, rows) = match put {
+            Some(_) if patches => (KeyedChange::Patch(patch()), tables::rows(table, values)),
+            Some(put) => (KeyedChange::Put(put), tables::rows(table, values)),
+            None => (KeyedChange::Remove, tables::keys(run.iter().map(|row| row.key))),
         };
         let entry = snapshot.catalog().table(table).expect("the tables stay");
         let expected = expects.then(|| run.iter().filter_map(|row| row.expected).collect());

@@ -40,6 +40,7 @@ pub fn schema(table: TableId) -> TableSchema {
         unique: (table == TABLES[2]).then(|| key("value_key", 2)).into_iter().collect(),
         name,
         checks: Vec::new(),
+        indexes: Vec::new(),
         shard_key: Some(ColumnId(1)),
         next_column_id: 3,
     }

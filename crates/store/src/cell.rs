@@ -1,6 +1,7 @@
 //! Single values of key columns: reading, hashing and comparing them without an allocation a row.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hasher};
 
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -36,6 +37,22 @@ impl PartialEq for Cell<'_> {
             (Cell::Nested(left), Cell::Nested(right)) => left == right,
             (Cell::Null, Cell::Null) => true,
             _ => false,
+        }
+    }
+}
+
+impl Cell<'_> {
+    /// How two values of one type stand, neither of them NULL: as PostgreSQL has it, and texts by
+    /// their bytes. Values of nested types have an order that means nothing.
+    #[inline]
+    pub fn compare(&self, other: &Cell<'_>) -> Ordering {
+        match (self, other) {
+            (Cell::Number(left), Cell::Number(right)) => left.cmp(right),
+            (Cell::Bytes(left), Cell::Bytes(right)) => left.cmp(right),
+            (Cell::Wide(left), Cell::Wide(right)) => left.cmp(right),
+            (Cell::Widest(left), Cell::Widest(right)) => left.cmp(right),
+            (Cell::Nested(left), Cell::Nested(right)) => left.cmp(right),
+            _ => unreachable!("values of one type, neither of them NULL"),
         }
     }
 }
@@ -103,10 +120,13 @@ pub(crate) fn fixed_cell(data_type: &ArrowType, bytes: &[u8]) -> Cell<'static> {
     }
 }
 
-/// Bits that are equal for equal numbers: PostgreSQL's -0 equals 0, and NaN equals NaN.
+/// A number that stands to others as its float does in PostgreSQL: -0 equals 0, NaN equals NaN and
+/// is greater than all numbers.
 fn float_bits(value: f64) -> i64 {
     let value = if value.is_nan() { f64::NAN } else { value + 0.0 };
-    value.to_bits() as i64
+    let bits = value.to_bits() as i64;
+    // Of negative numbers, those with the greater bits are the lesser.
+    if bits < 0 { bits ^ i64::MAX } else { bits }
 }
 
 /// PostgreSQL compares intervals by their length, with 30 days to a month and 24 hours to a day.
@@ -254,5 +274,11 @@ mod tests {
         assert_eq!(cell(&floats, 0), cell(&floats, 1));
         assert_eq!(cell(&floats, 2), cell(&floats, 3));
         assert_ne!(cell(&floats, 0), cell(&floats, 4));
+        let ascending = [f64::NEG_INFINITY, -2.0, -1.0, -0.5, 0.0, 0.5, f64::INFINITY, f64::NAN];
+        let ascending = Float64Array::from(ascending.to_vec());
+        for (lesser, greater) in (0..7).zip(1..8) {
+            let order = cell(&ascending, lesser).compare(&cell(&ascending, greater));
+            assert_eq!(order, Ordering::Less);
+        }
     }
 }

@@ -7,12 +7,14 @@ mod zone;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt16Array};
+use arrow::compute::take;
 use arrow::datatypes::{DataType as ArrowType, SchemaRef};
 use thalweg_types::{RowId, TableSchema};
 
 use crate::arrow_types::arrow_schema;
 use crate::cell::{self, Cell};
+use crate::order::Runs;
 pub use dictionary::{Codes, Dictionary};
 pub use zone::Zone;
 
@@ -21,6 +23,8 @@ pub use zone::Zone;
 pub struct ClosedChunk {
     rows: usize,
     columns: Vec<Arc<Column>>,
+    /// Its rows in the orders of indexes; chunks with the same rows share them.
+    runs: Arc<Runs>,
 }
 
 /// One column of a closed chunk.
@@ -60,13 +64,25 @@ impl ClosedChunk {
                 Arc::new(Column::build(array))
             })
             .collect();
-        ClosedChunk { rows, columns }
+        ClosedChunk { rows, columns, runs: Arc::default() }
     }
 
     /// A chunk of ready columns.
     pub(crate) fn from_columns(columns: Vec<Arc<Column>>, rows: usize) -> ClosedChunk {
         debug_assert!(columns.iter().all(|column| column.len() == rows));
-        ClosedChunk { rows, columns }
+        ClosedChunk { rows, columns, runs: Arc::default() }
+    }
+
+    /// The same rows with other columns. One that is added has the same value in all rows, so that
+    /// every order of the rows is one of its values: runs stay right even where an alteration is
+    /// taken back and the next one gives its column's number to another.
+    pub(crate) fn with_columns(&self, columns: Vec<Arc<Column>>) -> ClosedChunk {
+        let runs = Arc::clone(&self.runs);
+        ClosedChunk { runs, ..ClosedChunk::from_columns(columns, self.rows) }
+    }
+
+    pub(crate) fn runs(&self) -> &Runs {
+        &self.runs
     }
 
     #[must_use]
@@ -132,6 +148,14 @@ impl ClosedChunk {
         }
     }
 
+    /// Some rows of a column, in its declared Arrow type.
+    pub(crate) fn take(&self, index: usize, places: &UInt16Array) -> ArrayRef {
+        match &self.columns[index].values {
+            Values::Plain(array) => taken(array, places),
+            Values::Dictionary(dictionary) => dictionary.take(places),
+        }
+    }
+
     /// One value.
     #[inline]
     pub(crate) fn cell(&self, column: usize, row: usize) -> Cell<'_> {
@@ -143,8 +167,14 @@ impl ClosedChunk {
 
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.columns.iter().map(|column| column.memory_bytes()).sum()
+        let columns: usize = self.columns.iter().map(|column| column.memory_bytes()).sum();
+        columns + self.runs.memory_bytes()
     }
+}
+
+/// Some rows of an array.
+pub(crate) fn taken(array: &ArrayRef, places: &UInt16Array) -> ArrayRef {
+    take(array, places, None).expect("the places are within the array")
 }
 
 impl Column {

@@ -104,6 +104,7 @@ impl CompactionPlan {
         let taken: Vec<(&Slot, &Bitmap)> =
             self.sources.iter().zip(sources.iter().map(|(_, taken)| taken)).collect();
         let chunk = Arc::new(gather(self.schema.columns.len(), &taken));
+        chunk.prepare(&self.schema);
         Built { chunk, sources, schema: Arc::clone(&self.schema) }
     }
 }

@@ -35,6 +35,7 @@ mod forward;
 mod identity;
 mod index;
 mod open;
+mod order;
 mod overlay;
 mod previous;
 #[expect(unsafe_code, reason = "the one place where a writer and readers share memory")]
@@ -54,6 +55,7 @@ pub use compaction::{Built, CompactionPlan, CompactionPolicy, plan_compaction};
 pub use effect::Effect;
 pub use identity::Identities;
 pub use open::OpenChunk;
+pub use order::{Hits, InOrder, KeyRange, is_ordered};
 pub use state::{ChunkView, PRIVATE_CHUNKS, TableState};
 pub use table::{
     Arrival, Demands, FullChunk, Piece, Placed, Put, Refusal, Refused, Table, key_text,

@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use thalweg_types::RowId;
 
 use crate::cell::Cell;
+use crate::order::Runs;
 use column::{ColumnWriter, SharedColumn};
 
 /// How many rows a new chunk has room for at least; it doubles when they are used up.
@@ -25,6 +26,8 @@ pub struct OpenChunk {
     schema: SchemaRef,
     generation: RwLock<Arc<Generation>>,
     published: AtomicU32,
+    /// Published rows in the orders of indexes.
+    runs: Runs,
 }
 
 /// The columns in one allocation each. When it is full, a larger one takes its place and begins
@@ -65,7 +68,13 @@ impl OpenChunk {
 
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.generation.read().columns.iter().map(SharedColumn::memory_bytes).sum()
+        let columns = &self.generation.read().columns;
+        let columns: usize = columns.iter().map(SharedColumn::memory_bytes).sum();
+        columns + self.runs.memory_bytes()
+    }
+
+    pub(crate) fn runs(&self) -> &Runs {
+        &self.runs
     }
 }
 
@@ -87,6 +96,7 @@ impl Appender {
             schema: Arc::clone(schema),
             generation: RwLock::new(Arc::new(generation(&columns))),
             published: AtomicU32::new(0),
+            runs: Runs::default(),
         });
         Appender { chunk, columns, rows: 0, capacity }
     }
@@ -134,11 +144,12 @@ impl Appender {
         self.rows = rows;
     }
 
-    /// All rows, in memory of their own: rows that are not published may still be forgotten.
-    pub fn copy(&self) -> Vec<ArrayRef> {
+    /// Some rows, in memory of their own: rows that are not published may still be forgotten.
+    pub fn copy(&self, rows: Range<usize>) -> Vec<ArrayRef> {
+        assert!(rows.end <= self.rows, "the rows have been appended");
         let fields = self.chunk.schema.fields();
         let columns = self.columns.iter().zip(fields);
-        columns.map(|(column, field)| column.copy(field.data_type(), self.rows)).collect()
+        columns.map(|(column, field)| column.copy(field.data_type(), rows.clone())).collect()
     }
 
     /// One value, of rows that are not published yet too.

@@ -86,6 +86,12 @@ impl Slot {
         self.dead.as_ref().is_some_and(|dead| dead.contains(place))
     }
 
+    /// Whether the slot shows a row and it is not dead.
+    #[inline]
+    pub fn is_live(&self, place: u16) -> bool {
+        u32::from(place) < self.length && !self.is_dead(place.into())
+    }
+
     pub fn dead_rows(&self) -> u32 {
         self.dead.as_ref().map_or(0, |dead| dead.len())
     }
@@ -352,12 +358,15 @@ impl TableState {
 
     /// The keys of the schema: those that were there keep their index, others get an empty one.
     fn renew_keys(&mut self) {
+        // Each goes on as one key: two keys may have the same columns.
+        let mut old: Vec<Arc<KeyIndex>> =
+            self.keys.iter().map(|key| Arc::clone(&key.index)).collect();
         let keys = self.schema.keys().map(|key| {
-            let old = self.keys.iter().find(|old| old.index.columns() == key.columns);
-            let index = old.map_or_else(
-                || Arc::new(KeyIndex::new(key.columns.clone())),
-                |old| Arc::clone(&old.index),
-            );
+            let place = old.iter().position(|old| old.columns() == key.columns);
+            let index = match place {
+                Some(place) => old.remove(place),
+                None => Arc::new(KeyIndex::new(key.columns.clone())),
+            };
             StateKey { index, positions: self.schema.key_positions(key) }
         });
         self.keys = keys.collect();

@@ -5,6 +5,7 @@ mod append;
 mod arrive;
 mod by_key;
 mod compact;
+mod complete;
 mod kill;
 mod replay;
 mod seal;

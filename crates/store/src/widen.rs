@@ -58,7 +58,7 @@ impl Widener {
 
     pub fn widen(&self, chunk: &ClosedChunk) -> Arc<ClosedChunk> {
         let columns = self.columns.iter().map(|source| source.column(chunk)).collect();
-        Arc::new(ClosedChunk::from_columns(columns, chunk.rows()))
+        Arc::new(chunk.with_columns(columns))
     }
 }
 

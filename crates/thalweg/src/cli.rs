@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
-use thalweg::{Database, Error, Progress};
+use thalweg::{Database, DatabaseBuilder, Error, Progress};
+use thalweg_env::machine_memory_bytes;
 use tokio::runtime::Runtime;
 
 use crate::bench_command::BenchArguments;
@@ -115,6 +116,15 @@ impl DatabaseArguments {
         settings: &DatabaseSettings,
         progress: Option<Arc<dyn Progress>>,
     ) -> Result<Database, Error> {
+        let builder = self.builder(settings);
+        match progress {
+            Some(progress) => builder.progress(progress).open(),
+            None => builder.open(),
+        }
+    }
+
+    /// What opens the database, as the settings say.
+    pub fn builder(&self, settings: &DatabaseSettings) -> DatabaseBuilder {
         let mut builder = Database::builder()
             .durability(match settings.durability {
                 Durability::Fsync => thalweg::Durability::Fsync,
@@ -131,13 +141,14 @@ impl DatabaseArguments {
         if let Some(Size(bytes)) = settings.memory_limit {
             builder = builder.memory_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
         }
+        let of_machine = || machine_memory_bytes().map(|bytes| bytes / 10 * 9);
+        if let Some(bytes) = settings.process_memory_limit.map(|size| size.0).or_else(of_machine) {
+            builder = builder.process_memory_limit(bytes);
+        }
         if let Some(directory) = &settings.spill_directory {
             builder = builder.spill_directory(directory);
         }
-        if let Some(progress) = progress {
-            builder = builder.progress(progress);
-        }
-        builder.open()
+        builder
     }
 
     /// The threads that queries run on.

@@ -19,7 +19,8 @@ mod units;
 
 pub use dump::dump;
 pub use settings::{
-    Border, Color, DatabaseSettings, Durability, Expansion, Format, Settings, ShellSettings,
+    Border, ClusterSettings, Color, DatabaseSettings, Durability, Expansion, FanIn, Format,
+    Settings, ShellSettings,
 };
 pub use units::{Size, Span};
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
+use crate::config::FanIn;
 use crate::exit::Exit;
 use crate::node_arguments::NodeArguments;
 use crate::serve_command::{self, ServeArguments};
@@ -23,6 +24,9 @@ pub struct GatewayArguments {
     /// Where workers join
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7473")]
     pub nodes: SocketAddr,
+    /// How statements open and read workers [default: hybrid]
+    #[arg(long, value_name = "MODE")]
+    pub fan_in: Option<FanIn>,
     #[command(flatten)]
     pub cluster: NodeArguments,
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use clap::Args;
 use thalweg::{Database, Error, Progress};
-use thalweg_distributed::{RunningNode, start_gateway};
+use thalweg_distributed::{NodeOptions, RunningNode, start_gateway};
+use thalweg_query::Gathering;
 use thalweg_server::{Addresses, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::DatabaseArguments;
-use crate::config::{Flags, Settings};
+use crate::config::{ClusterSettings, FanIn, Flags, Settings};
 use crate::exit::Exit;
 use crate::gateway_command::GatewayArguments;
 use crate::node_arguments::kept_map;
@@ -59,6 +60,7 @@ pub fn run_as(arguments: &ServeArguments, gateway: Option<&GatewayArguments>) ->
     flags.set("listen.postgres_port", arguments.postgres_port);
     flags.set("listen.grpc_port", arguments.grpc_port);
     flags.set("listen.http_port", arguments.http_port);
+    flags.set("cluster.fan_in", gateway.and_then(|gateway| gateway.fan_in));
     let settings = match arguments.database.load_server_config(flags) {
         Ok(config) => config.settings,
         Err(errors) => return report::usage(&errors),
@@ -100,7 +102,10 @@ async fn serve(
         None => None,
         Some((arguments, data)) => {
             let map = kept_map(database.env(), data)?;
-            let options = arguments.cluster.options()?;
+            let options = NodeOptions {
+                gathering: gathering(settings.cluster),
+                ..arguments.cluster.options()?
+            };
             Some(start_gateway(&database, arguments.nodes, map, &options).await?)
         }
     };
@@ -113,6 +118,16 @@ async fn serve(
         () = signals.next() => eprintln!("Ending at once."),
     }
     Ok(())
+}
+
+/// How the statements of a gateway gather rows.
+fn gathering(settings: ClusterSettings) -> Gathering {
+    let fan_in = match settings.fan_in {
+        FanIn::Sync => thalweg_query::FanIn::Sync,
+        FanIn::Async => thalweg_query::FanIn::Async,
+        FanIn::Hybrid => thalweg_query::FanIn::Hybrid,
+    };
+    Gathering { fan_in, relays: settings.relay }
 }
 
 fn announce(server: &Server, node: Option<&RunningNode>) {

@@ -62,9 +62,10 @@ pub fn run(arguments: &WorkerArguments) -> Exit {
 
 async fn serve(arguments: &WorkerArguments, settings: &DatabaseSettings) -> Result<(), Error> {
     let mut signals = Signals::new()?;
-    let mut running = Vec::new();
+    let mut running: Vec<(Database, RunningNode)> = Vec::new();
     for number in 0..arguments.logical.get() {
-        running.push(start(arguments, settings, number).await?);
+        let first = running.first().map(|(database, _)| database.clone());
+        running.push(start(arguments, settings, first, number).await?);
     }
     signals.next().await;
     for (database, node) in running {
@@ -74,16 +75,22 @@ async fn serve(arguments: &WorkerArguments, settings: &DatabaseSettings) -> Resu
     Ok(())
 }
 
+/// Starts one of the workers. The first has threads for queries, the others compute on them.
 async fn start(
     arguments: &WorkerArguments,
     settings: &DatabaseSettings,
+    first: Option<Database>,
     number: u16,
 ) -> Result<(Database, RunningNode), Error> {
     let mut own = arguments.database.clone();
     if arguments.logical.get() > 1 {
         own.data = own.data.map(|data| data.join(format!("worker-{}", number + 1)));
     }
-    let database = own.open(settings, None)?;
+    let mut builder = own.builder(settings);
+    if let Some(first) = &first {
+        builder = builder.beside(first);
+    }
+    let database = builder.open()?;
     let data = own.data.as_deref();
     let id = kept_id(database.env(), data)?;
     let map = kept_map(database.env(), data)?;

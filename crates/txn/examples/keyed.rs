@@ -43,6 +43,7 @@ fn schema() -> TableSchema {
         primary_key: Some(Key { name: "account_pkey".to_owned(), columns: vec![ColumnId(1)] }),
         unique: Vec::new(),
         checks: Vec::new(),
+        indexes: Vec::new(),
         shard_key: Some(ColumnId(1)),
         next_column_id: 4,
     }

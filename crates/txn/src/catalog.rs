@@ -69,11 +69,17 @@ impl Object {
     }
 }
 
+/// The table of every index, by namespace and name.
+type IndexNames = BTreeMap<String, BTreeMap<String, TableId>>;
+
 /// Every object by namespace and name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Catalog {
     namespaces: BTreeMap<String, Arc<BTreeMap<String, Object>>>,
     names: BTreeMap<TableId, (String, String)>,
+    // What databases had before there were indexes: none.
+    #[serde(default)]
+    indexes: Arc<IndexNames>,
     /// Greater than the id of every table that ever was.
     next_table_id: u32,
     /// The group that changed the catalog last; tells prepared plans whether they still fit.
@@ -90,6 +96,7 @@ impl Default for Catalog {
         Catalog {
             namespaces: BTreeMap::from([(DEFAULT_NAMESPACE.to_owned(), Arc::default())]),
             names: BTreeMap::new(),
+            indexes: Arc::default(),
             next_table_id: 1,
             version: Lsn(0),
             roles: Arc::default(),
@@ -181,6 +188,12 @@ impl Catalog {
 
     pub fn tables(&self) -> impl Iterator<Item = &TableEntry> {
         self.names.keys().filter_map(|id| self.table(*id))
+    }
+
+    /// The table that has an index of this name.
+    #[must_use]
+    pub fn table_of_index(&self, namespace: &str, name: &str) -> Option<&TableEntry> {
+        self.table(*self.indexes.get(namespace)?.get(name)?)
     }
 
     #[must_use]
@@ -291,8 +304,39 @@ impl Catalog {
         let entry = TableEntry { schema: Arc::new(schema.clone()), version: lsn };
         self.insert(&schema.namespace, &schema.name, Object::Table(entry))?;
         self.names.insert(schema.id, (schema.namespace.clone(), schema.name.clone()));
+        self.add_indexes(schema)?;
         self.next_table_id = self.next_table_id.max(schema.id.0 + 1);
         Ok(())
+    }
+
+    /// Takes the names of a table's indexes in.
+    fn add_indexes(&mut self, schema: &TableSchema) -> Result<()> {
+        for index in &schema.indexes {
+            let name = &index.key.name;
+            if self.is_taken(&schema.namespace, name) {
+                return Err(name_taken(name));
+            }
+            let indexes = Arc::make_mut(&mut self.indexes);
+            let indexes = indexes.entry(schema.namespace.clone()).or_default();
+            indexes.insert(name.clone(), schema.id);
+        }
+        Ok(())
+    }
+
+    fn forget_indexes(&mut self, schema: &TableSchema) {
+        if schema.indexes.is_empty() {
+            return;
+        }
+        let indexes = Arc::make_mut(&mut self.indexes).get_mut(&schema.namespace);
+        let indexes = indexes.expect("the namespace of an index that is known");
+        for index in &schema.indexes {
+            indexes.remove(&index.key.name);
+        }
+    }
+
+    /// Whether something in a namespace has the name.
+    fn is_taken(&self, namespace: &str, name: &str) -> bool {
+        self.object(namespace, name).is_some() || self.table_of_index(namespace, name).is_some()
     }
 
     fn alter_table(&mut self, schema: &TableSchema, expected: Option<Lsn>, lsn: Lsn) -> Result<()> {
@@ -408,17 +452,20 @@ impl Catalog {
     }
 
     fn insert(&mut self, namespace: &str, name: &str, object: Object) -> Result<()> {
-        let objects = self.namespaces.get_mut(namespace).ok_or_else(|| no_namespace(namespace))?;
-        if objects.contains_key(name) {
+        if self.is_taken(namespace, name) {
             return Err(name_taken(name));
         }
+        let objects = self.namespaces.get_mut(namespace).ok_or_else(|| no_namespace(namespace))?;
         Arc::make_mut(objects).insert(name.to_owned(), object);
         Ok(())
     }
 
     fn remove(&mut self, namespace: &str, name: &str) -> Result<()> {
         let objects = self.namespaces.get_mut(namespace).ok_or_else(|| no_namespace(namespace))?;
-        Arc::make_mut(objects).remove(name).ok_or_else(|| no_table(name))?;
+        let removed = Arc::make_mut(objects).remove(name).ok_or_else(|| no_table(name))?;
+        if let Object::Table(entry) = &removed {
+            self.forget_indexes(&entry.schema);
+        }
         self.forget_access(&Securable::relation(namespace, name));
         Ok(())
     }
@@ -487,6 +534,8 @@ pub(crate) fn altered_meanwhile(name: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use thalweg_types::{Index, Key};
+
     use super::*;
 
     fn table(id: u32, name: &str) -> TableSchema {
@@ -498,6 +547,7 @@ mod tests {
             primary_key: None,
             unique: Vec::new(),
             checks: Vec::new(),
+            indexes: Vec::new(),
             shard_key: None,
             next_column_id: 0,
         }
@@ -529,6 +579,39 @@ mod tests {
         };
         let error = catalog.after(&alter, Lsn(2)).unwrap_err();
         assert_eq!(error.state(), SqlState::SERIALIZATION_FAILURE);
+    }
+
+    #[test]
+    fn indexes_have_names_like_tables() {
+        let indexed = |id, name, index: &str| {
+            let key = Key { name: index.to_owned(), columns: Vec::new() };
+            let index = Index { key, orders: Vec::new(), unique: false };
+            TableSchema { indexes: vec![index], ..table(id, name) }
+        };
+        let create = |schema| CatalogChange::CreateTable { schema };
+        let first = Catalog::default().after(&create(indexed(1, "a", "i")), Lsn(1)).unwrap();
+        assert_eq!(first.table_of_index("public", "i").unwrap().schema.name, "a");
+        for taken in [indexed(2, "b", "i"), indexed(2, "b", "a"), table(2, "i")] {
+            let error = first.after(&create(taken), Lsn(2)).unwrap_err();
+            assert_eq!(error.state(), SqlState::DUPLICATE_TABLE);
+        }
+        let alter = |schema| CatalogChange::AlterTable { schema, added: None, expected: None };
+        let renamed = first.after(&alter(indexed(1, "a", "j")), Lsn(2)).unwrap();
+        assert!(renamed.table_of_index("public", "i").is_none());
+        assert!(renamed.table_of_index("public", "j").is_some());
+        let dropped = renamed.after(&CatalogChange::DropTable { id: TableId(1) }, Lsn(3)).unwrap();
+        assert!(dropped.table_of_index("public", "j").is_none());
+        assert!(dropped.after(&create(table(2, "j")), Lsn(4)).is_ok());
+    }
+
+    #[test]
+    fn what_was_written_before_there_were_indexes_is_read() {
+        let create = CatalogChange::CreateTable { schema: table(1, "a") };
+        let catalog = Catalog::default().after(&create, Lsn(1)).unwrap();
+        let mut json = serde_json::to_value(&catalog).unwrap();
+        assert!(json.as_object_mut().unwrap().remove("indexes").is_some());
+        assert!(!json.to_string().contains("indexes"));
+        assert_eq!(serde_json::from_value::<Catalog>(json).unwrap(), catalog);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use thalweg_env::{Env, ThreadHandle};
+use thalweg_env::{Env, MemoryWatch, ThreadHandle};
 use thalweg_log::{
     CheckpointReader, Coverage, DataDirectory, DirectoryMode, LogOptions, LogWriter,
 };
@@ -25,6 +25,7 @@ use crate::progress::{Progress, Silent};
 use crate::published::{Publisher, Snapshot};
 use crate::record::StageId;
 use crate::recovery::{self, STAGE_HEAD};
+use crate::room;
 use crate::staging::{Staged, StagingArea};
 use crate::transaction_stage::{Request, TransactionStage, Writer};
 use crate::waiter::{Acknowledge, Waiter, closed};
@@ -52,6 +53,8 @@ pub struct Options {
     /// A checkpoint is due when it would free this much of the log.
     pub checkpoint_bytes: u64,
     pub progress: Arc<dyn Progress>,
+    /// Who refuses rows where the process has too much memory.
+    pub memory: Option<Arc<MemoryWatch>>,
 }
 
 impl Default for Options {
@@ -62,6 +65,7 @@ impl Default for Options {
             segment_bytes: LogOptions::default().segment_bytes,
             checkpoint_bytes: 1 << 30,
             progress: Arc::new(Silent),
+            memory: None,
         }
     }
 }
@@ -149,7 +153,12 @@ impl Engine {
         let (writers, states): (HashMap<_, _>, HashMap<_, _>) = halves.unzip();
         let catalog = Arc::clone(&restored.catalog);
         let shared = Arc::new(Shared {
-            publisher: Arc::new(Publisher::new(restored.lsn, catalog, states)),
+            publisher: Arc::new(Publisher::new(
+                restored.lsn,
+                catalog,
+                states,
+                options.memory.clone(),
+            )),
             staging: Arc::default(),
             counters: Arc::clone(&counters),
             requests,
@@ -170,6 +179,7 @@ impl Engine {
             disk: disk.clone(),
             chores: chores.clone(),
             threads: Threads(shared.options.threads),
+            memory: shared.options.memory.clone(),
             stopped: None,
             counters,
         };
@@ -285,6 +295,7 @@ impl Engine {
     /// # Errors
     /// Where the database is closed.
     pub fn stage(&self, chunk: Arc<ClosedChunk>) -> Result<Arc<Staged>> {
+        self.make_room(chunk.memory_bytes())?;
         let id = StageId(self.shared.env.random.next_u64());
         let floor = self.snapshot().lsn();
         let staged = self.shared.staging.enter(id, chunk, floor);
@@ -297,6 +308,14 @@ impl Engine {
         let record = StagedRecord { parts, lost: Arc::clone(&staged.lost) };
         self.disk.send(DiskCommand::Stage(record)).map_err(|_| closed())?;
         Ok(Arc::new(staged))
+    }
+
+    /// Says that rows of so many bytes are being gathered for a commit.
+    ///
+    /// # Errors
+    /// Where the process has no memory for them.
+    pub fn make_room(&self, bytes: usize) -> Result<()> {
+        room::make(self.shared.options.memory.as_deref(), bytes)
     }
 
     /// Writes a checkpoint now and waits for it.

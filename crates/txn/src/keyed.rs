@@ -4,6 +4,8 @@
 //! A group is what one read from the network brought. It is applied, logged, made durable and
 //! published as one, while each of its rows is written or left out by itself.
 
+mod patch;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,6 +17,7 @@ use crate::catalog::{altered_meanwhile, table_is_gone};
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, Placement};
 use crate::transaction_stage::TransactionStage;
+pub use patch::{Patch, RowCheck};
 
 /// Rows of some tables. Those of one table change in their order.
 pub struct RowGroup {
@@ -22,6 +25,12 @@ pub struct RowGroup {
     pub failing: Failing,
     /// Whether a row that is not here, behind all that are, has failed already.
     pub has_failed: bool,
+}
+
+impl RowGroup {
+    pub(crate) fn adds_rows(&self) -> bool {
+        self.rows.iter().any(|rows| !matches!(rows.change, KeyedChange::Remove))
+    }
 }
 
 /// What becomes of a group when a row cannot be written.
@@ -46,9 +55,11 @@ impl Failing {
 }
 
 /// What happens to rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub enum KeyedChange {
     Put(Put),
+    /// Rows that must be there get new values in some columns.
+    Patch(Arc<Patch>),
     Remove,
 }
 
@@ -58,7 +69,7 @@ pub struct KeyedRows {
     /// The table's version that the rows were made for.
     pub version: Lsn,
     pub change: KeyedChange,
-    /// Whole rows; for a removal, the columns of the primary key in its order.
+    /// Whole rows; for a patch, its columns; for a removal, those of the primary key in its order.
     pub rows: RecordBatch,
     /// Where each row stands in its group, ascending.
     pub places: Vec<u32>,
@@ -188,7 +199,7 @@ fn apply_rows(
     stop: bool,
     effects: &mut GroupEffects,
     encoder: &mut GroupEncoder,
-) -> Result<(u64, Vec<(usize, Error)>)> {
+) -> Result<Outcome> {
     let entry = stage.catalog.table(rows.table).ok_or_else(table_is_gone)?;
     if rows.version != entry.version {
         return Err(altered_meanwhile(&entry.schema.name));
@@ -198,85 +209,87 @@ fn apply_rows(
     let expected = rows.expected.as_ref().map(|expected| &expected[..count]);
     let demands = Demands { expected, stop };
     let mut effect = Effect::default();
-    let applied = match rows.change {
-        KeyedChange::Put(put) => {
-            put_rows(table, rows.table, &batch, put, demands, &mut effect, encoder)
-        }
-        KeyedChange::Remove => {
-            remove_rows(table, rows.table, &batch, demands, &mut effect, encoder)
-        }
+    let changing = Changing { table, id: rows.table, effect: &mut effect, encoder };
+    let applied = match &rows.change {
+        KeyedChange::Put(put) => changing.put(&batch, *put, demands),
+        KeyedChange::Patch(patch) => changing.patch(&batch, patch, demands),
+        KeyedChange::Remove => changing.remove(&batch, demands),
     };
-    let told = applied.map(|(written, refused)| {
-        let tell = |(row, refusal)| (row, told(table, rows.change, &batch, row, refusal));
-        (written, refused.into_iter().map(tell).collect())
-    });
     effects.steps.push(Step::Changed(rows.table, effect));
-    told
+    applied
 }
 
-fn put_rows(
-    table: &mut Table,
+/// How many rows were written, and the others with why.
+type Outcome = (u64, Vec<(usize, Error)>);
+
+/// A table that is being changed, and what the log is told of it.
+struct Changing<'a> {
+    table: &'a mut Table,
     id: TableId,
-    rows: &RecordBatch,
-    put: Put,
-    demands: Demands<'_>,
-    effect: &mut Effect,
-    encoder: &mut GroupEncoder,
-) -> Result<(u64, Vec<Refused>)> {
-    let (pieces, refused) = table.put(rows, put, demands, effect)?;
-    let mut written = rows.num_rows() as u64;
-    if demands.stop
-        && let Some((first, _)) = refused.first()
-    {
-        written = *first as u64;
-    } else {
-        written -= refused.len() as u64;
+    effect: &'a mut Effect,
+    encoder: &'a mut GroupEncoder,
+}
+
+impl Changing<'_> {
+    fn put(mut self, rows: &RecordBatch, put: Put, demands: Demands<'_>) -> Result<Outcome> {
+        let (written, refused) = self.put_rows(rows, put, demands)?;
+        let tell = |(row, refusal)| (row, self.told_of(rows, row, refusal));
+        Ok((written, refused.into_iter().map(tell).collect()))
     }
-    for piece in &pieces {
-        if !piece.killed.is_empty() {
-            encoder.kill(id, &piece.killed);
+
+    fn put_rows(
+        &mut self,
+        rows: &RecordBatch,
+        put: Put,
+        demands: Demands<'_>,
+    ) -> Result<(u64, Vec<Refused>)> {
+        let (pieces, refused) = self.table.put(rows, put, demands, self.effect)?;
+        let mut written = rows.num_rows() as u64;
+        if demands.stop
+            && let Some((first, _)) = refused.first()
+        {
+            written = *first as u64;
+        } else {
+            written -= refused.len() as u64;
         }
-        let length = piece.rows.num_rows() as u32;
-        let placement = Placement { chunk: piece.chunk, row: piece.row, length };
-        encoder.append(id, &[placement], &codec::encode_batch(&piece.rows));
+        for piece in &pieces {
+            if !piece.killed.is_empty() {
+                self.encoder.kill(self.id, &piece.killed);
+            }
+            let length = piece.rows.num_rows() as u32;
+            let placement = Placement { chunk: piece.chunk, row: piece.row, length };
+            self.encoder.append(self.id, &[placement], &codec::encode_batch(&piece.rows));
+        }
+        Ok((written, refused))
     }
-    Ok((written, refused))
+
+    fn remove(self, keys: &RecordBatch, demands: Demands<'_>) -> Result<Outcome> {
+        let (killed, refused) = self.table.remove(keys.columns(), demands, self.effect)?;
+        if !killed.is_empty() {
+            self.encoder.kill(self.id, &killed);
+        }
+        let tell = |(row, refusal)| (row, told(self.table, 0, keys.columns(), row, refusal));
+        Ok((killed.len() as u64, refused.into_iter().map(tell).collect()))
+    }
+
+    /// Why one of some whole rows was left out.
+    fn told_of(&self, rows: &RecordBatch, row: usize, refusal: Refusal) -> Error {
+        let number = if let Refusal::Exists { key } = refusal { key } else { 0 };
+        let schema = self.table.schema();
+        let key = schema.keys().nth(number).expect("a row is refused for one of its keys");
+        let positions = schema.key_positions(key);
+        let columns: Vec<_> = positions.iter().map(|at| Arc::clone(rows.column(*at))).collect();
+        told(self.table, number, &columns, row, refusal)
+    }
 }
 
-fn remove_rows(
-    table: &mut Table,
-    id: TableId,
-    keys: &RecordBatch,
-    demands: Demands<'_>,
-    effect: &mut Effect,
-    encoder: &mut GroupEncoder,
-) -> Result<(u64, Vec<Refused>)> {
-    let (killed, refused) = table.remove(keys.columns(), demands, effect)?;
-    if !killed.is_empty() {
-        encoder.kill(id, &killed);
-    }
-    Ok((killed.len() as u64, refused))
-}
-
-/// Why a row was left out, in words.
-fn told(
-    table: &Table,
-    change: KeyedChange,
-    rows: &RecordBatch,
-    row: usize,
-    refusal: Refusal,
-) -> Error {
+/// Why a row was left out, in words. It has the columns of the table's key of this number.
+fn told(table: &Table, number: usize, columns: &[ArrayRef], row: usize, refusal: Refusal) -> Error {
     let schema = table.schema();
-    let number = if let Refusal::Exists { key } = refusal { key } else { 0 };
     let key = schema.keys().nth(number).expect("rows are refused for one of the table's keys");
-    let positions = schema.key_positions(key);
-    let columns: Vec<ArrayRef> = match change {
-        KeyedChange::Put(_) => positions.iter().map(|at| Arc::clone(rows.column(*at))).collect(),
-        KeyedChange::Remove => rows.columns().to_vec(),
-    };
-    let text = || key_text(schema, &positions, &columns, row);
+    let text = || key_text(schema, &schema.key_positions(key), columns, row);
     match refusal {
-        Refusal::Exists { .. } => table.duplicate(number, &columns, row),
+        Refusal::Exists { .. } => table.duplicate(number, columns, row),
         Refusal::Missing => {
             let message = format!("no row of relation \"{}\" has this key", schema.name);
             Error::new(SqlState::NO_DATA_FOUND, message)

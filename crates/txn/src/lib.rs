@@ -20,6 +20,7 @@ mod progress;
 mod published;
 mod record;
 mod recovery;
+mod room;
 mod staging;
 mod transaction;
 mod transaction_stage;
@@ -34,8 +35,12 @@ pub use catalog::{
 };
 pub use engine::{Durability, Engine, Options};
 pub use figures::{Figures, SYNC_MICROS, StageFigures};
-pub use keyed::{AcknowledgeRows, Failing, KeyedChange, KeyedRows, RowFailure, RowGroup, Written};
+pub use keyed::{
+    AcknowledgeRows, Failing, KeyedChange, KeyedRows, Patch, RowCheck, RowFailure, RowGroup,
+    Written,
+};
 pub use log_status::{CheckpointRun, LogStatus};
+pub use parallel::prepare_index;
 pub use progress::{Progress, Silent, Unit};
 pub use published::Snapshot;
 pub use staging::Staged;

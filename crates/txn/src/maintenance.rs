@@ -1,5 +1,6 @@
-//! Background work: full chunks become closed ones, mostly dead chunks are rewritten, the log is
-//! cut short by checkpoints, and memory that a load left over goes back to the system.
+//! Background work: full chunks become closed ones, mostly dead chunks are rewritten, chunks are
+//! put in the orders of indexes, the log is cut short by checkpoints, and memory that a load left
+//! over goes back to the system.
 //!
 //! The thread builds from snapshots and hands results to the transaction stage; it changes nothing
 //! itself.
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use thalweg_store::{CompactionPolicy, FullChunk, plan_compaction};
+use thalweg_store::{CompactionPolicy, FullChunk, ThisThread, plan_compaction};
 use thalweg_types::{Lsn, Result, TableId};
 
 use crate::checkpoint;
@@ -16,8 +17,10 @@ use crate::engine::Shared;
 use crate::hand_over::{Receiver, RecvTimeoutError, Sender, channel};
 use crate::transaction_stage::Request;
 
-/// How long the thread waits for a chore before it looks around by itself.
+/// How long the thread waits for a chore before it looks around by itself: each time that it finds
+/// nothing new twice as long, up to the maximum.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
+const LOOK_AROUND_MAX: Duration = Duration::from_millis(3_200);
 
 /// Loads that change the tables by less leave little memory over.
 const SPARE_BYTES_MIN: usize = 16 << 20;
@@ -46,9 +49,13 @@ impl Maintenance {
     }
 
     pub(crate) fn run(mut self) {
+        let mut wait = LOOK_AROUND;
         loop {
-            match self.inbox.recv_timeout(LOOK_AROUND) {
-                Ok(Chore::Close { table, full }) => self.close(table, &full),
+            match self.inbox.recv_timeout(wait) {
+                Ok(Chore::Close { table, full }) => {
+                    self.close(table, &full);
+                    wait = LOOK_AROUND;
+                }
                 Ok(Chore::Checkpoint(reply)) => {
                     let written = checkpoint::write(&self.shared);
                     let _ = reply.send(written);
@@ -58,7 +65,10 @@ impl Maintenance {
                     // The one who asked may have given up waiting.
                     let _ = reply.send(());
                 }
-                Err(RecvTimeoutError::Timeout) => self.look_around(),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.look_around();
+                    wait = if self.rests { LOOK_AROUND_MAX.min(wait * 2) } else { LOOK_AROUND };
+                }
                 Ok(Chore::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }
         }
@@ -81,6 +91,9 @@ impl Maintenance {
         if idle && !self.rests {
             self.give_back_memory();
         }
+        if !(idle && self.rests) {
+            self.prepare_indexes();
+        }
         self.rests = idle;
         self.compact(if idle { CompactionPolicy::Idle } else { CompactionPolicy::Busy });
         self.checkpoint_if_due();
@@ -93,6 +106,15 @@ impl Maintenance {
             if let Some(plan) = plan_compaction(state, policy) {
                 self.request(Request::Compact { table, built: plan.build() });
             }
+        }
+    }
+
+    /// Makes what is missing of the orders of indexes: after a start all, then those of rows that
+    /// were loaded.
+    fn prepare_indexes(&self) {
+        let snapshot = self.shared.publisher.snapshot();
+        for (_, state) in snapshot.tables() {
+            state.schema().indexes.iter().for_each(|index| state.prepare(index, &ThisThread));
         }
     }
 

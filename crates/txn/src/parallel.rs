@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use thalweg_store::Workers;
-use thalweg_types::{Error, Result};
+use thalweg_store::{TableState, Workers};
+use thalweg_types::{Error, Index, Result};
 
 /// Threads that are started for a piece of work and end with it, the calling one among them.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,11 @@ impl Workers for Threads {
             worker();
         });
     }
+}
+
+/// Makes what is missing of the orders of an index, which the table need not have yet.
+pub fn prepare_index(state: &TableState, index: &Index, threads: usize) {
+    state.prepare(index, &Threads(threads));
 }
 
 /// Calls `work` once for each item; stops at the first error.

@@ -9,10 +9,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use thalweg_env::MemoryWatch;
 use thalweg_store::{Effect, TableState};
-use thalweg_types::{Lsn, TableId};
+use thalweg_types::{Lsn, Result, TableId};
 
 use crate::catalog::Catalog;
+use crate::room;
 use crate::staging::Staged;
 use crate::transaction_stage::Writer;
 use tables::Tables;
@@ -26,6 +28,7 @@ struct State {
     lsn: Lsn,
     catalog: Arc<Catalog>,
     tables: Tables,
+    memory: Option<Arc<MemoryWatch>>,
 }
 
 impl Snapshot {
@@ -43,6 +46,14 @@ impl Snapshot {
     #[must_use]
     pub fn table(&self, id: TableId) -> Option<&Arc<TableState>> {
         self.0.tables.get(id)
+    }
+
+    /// Says that rows of so many bytes are being gathered for a commit.
+    ///
+    /// # Errors
+    /// Where the process has no memory for them.
+    pub(crate) fn make_room(&self, bytes: usize) -> Result<()> {
+        room::make(self.0.memory.as_deref(), bytes)
     }
 
     pub fn tables(&self) -> impl Iterator<Item = (TableId, &Arc<TableState>)> {
@@ -87,10 +98,11 @@ impl Publisher {
         lsn: Lsn,
         catalog: Arc<Catalog>,
         states: HashMap<TableId, Arc<TableState>>,
+        memory: Option<Arc<MemoryWatch>>,
     ) -> Publisher {
         let mut tables = Tables::default();
         states.into_iter().for_each(|(id, state)| tables.insert(id, state));
-        Publisher { current: RwLock::new(Arc::new(State { lsn, catalog, tables })) }
+        Publisher { current: RwLock::new(Arc::new(State { lsn, catalog, tables, memory })) }
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use thalweg_store::TableState;
-use thalweg_types::{Error, Result, RowId, TableId};
+use thalweg_types::{Error, Result, RowId, TableId, TableSchema};
 
 use crate::apply::added_values;
 use crate::catalog::{Catalog, CatalogChange, table_is_gone};
@@ -101,8 +101,18 @@ impl Transaction {
     /// Adds rows. Keys are checked when the transaction commits.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// Where there is no such table, or no memory for the rows.
     pub fn append(&mut self, id: TableId, rows: RecordBatch) -> Result<()> {
+        // What texts take beyond eight bytes counts once the system is asked.
+        self.snapshot.make_room(rows.num_rows() * rows.num_columns() * size_of::<u64>())?;
+        self.append_always(id, rows)
+    }
+
+    /// Adds rows of the database's own, also where there is no memory for those of its users.
+    ///
+    /// # Errors
+    /// Where there is no such table.
+    pub fn append_always(&mut self, id: TableId, rows: RecordBatch) -> Result<()> {
         if rows.num_rows() > 0 {
             self.overlay(id)?.append(rows);
         }
@@ -177,14 +187,14 @@ impl Transaction {
             CatalogChange::AlterTable { schema, added, .. } => {
                 let values = added_values(&before, schema, added.as_deref())?;
                 let overlay = self.overlay(schema.id)?;
-                if overlay.has_changes() {
+                if overlay.has_changes() && !differ_in_indexes_only(overlay.state.schema(), schema)
+                {
                     return Err(Error::unsupported(
                         "altering a table that the same transaction has written to",
                     )
                     .with_hint("Commit first, then alter the table."));
                 }
-                let state = overlay.state.altered(Arc::new(schema.clone()), &values)?;
-                *overlay = Overlay::new(Arc::new(state), None);
+                overlay.alter(schema, &values)?;
                 self.changes.own.insert(schema.id);
             }
             CatalogChange::DropTable { id } => {
@@ -273,6 +283,11 @@ impl Transaction {
         }
         Ok(self.changes.tables.get_mut(&id).expect("it was inserted just now"))
     }
+}
+
+/// Whether rows that were made for one schema fit the other as they are, and in every respect.
+fn differ_in_indexes_only(before: &TableSchema, after: &TableSchema) -> bool {
+    TableSchema { indexes: after.indexes.clone(), ..before.clone() } == *after
 }
 
 impl Changes {

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use thalweg_env::MemoryWatch;
 use thalweg_store::{Built, ClosedChunk, Effect, Table};
 use thalweg_types::{Error, Lsn, Result, TableId};
 
@@ -22,6 +23,7 @@ use crate::maintenance::Chore;
 use crate::parallel::Threads;
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, bitmap_bytes};
+use crate::room;
 use crate::waiter::Waiter;
 use crate::write_set::WriteSet;
 
@@ -79,6 +81,7 @@ pub(crate) struct TransactionStage {
     pub(crate) chores: Sender<Chore>,
     /// For what takes one thread too long: keys of bulk loads.
     pub(crate) threads: Threads,
+    pub(crate) memory: Option<Arc<MemoryWatch>>,
     /// Why no more writes are taken.
     pub(crate) stopped: Option<Error>,
     pub(crate) counters: Arc<Counters>,
@@ -127,6 +130,11 @@ impl TransactionStage {
         if let Some(error) = &self.stopped {
             return acknowledge.tell(Err(error.clone()));
         }
+        if write_set.adds_rows_alone()
+            && let Err(error) = self.check_memory()
+        {
+            return acknowledge.tell(Err(error));
+        }
         let lsn = self.lsn.next();
         let mut effects = GroupEffects::default();
         let mut encoder = GroupEncoder::default();
@@ -142,6 +150,11 @@ impl TransactionStage {
         if let Some(error) = &self.stopped {
             return waiting.tell(Err(error.clone()));
         }
+        if group.adds_rows()
+            && let Err(error) = self.check_memory()
+        {
+            return waiting.tell(Err(error));
+        }
         let mut effects = GroupEffects::default();
         let mut encoder = GroupEncoder::default();
         let (rows, failures) = keyed::apply(self, &group, &mut effects, &mut encoder);
@@ -150,6 +163,12 @@ impl TransactionStage {
         };
         let acknowledge = Waiter::new(Box::new(told));
         self.hand_on(self.lsn.next(), effects, encoder, durability, acknowledge);
+    }
+
+    /// Whether there is memory for further rows. How many bytes those of a group take is known
+    /// once they are there, and counts for the next one.
+    fn check_memory(&self) -> Result<()> {
+        room::make(self.memory.as_deref(), 0)
     }
 
     /// Sends a group that was applied on its way to the disk.
@@ -162,6 +181,9 @@ impl TransactionStage {
         acknowledge: Waiter,
     ) {
         let payload = encoder.finish();
+        if let Some(memory) = &self.memory {
+            memory.took(payload.len());
+        }
         // A group of which the log need not know takes no number.
         if !payload.is_empty() {
             self.lsn = lsn;

@@ -26,6 +26,12 @@ impl WriteSet {
     pub fn is_empty(&self) -> bool {
         self.catalog.is_empty() && self.tables.is_empty()
     }
+
+    /// Whether it is for the sake of rows. Definitions go on where there is no memory for rows:
+    /// some of them make room.
+    pub(crate) fn adds_rows_alone(&self) -> bool {
+        self.catalog.is_empty() && self.tables.iter().any(|changes| !changes.append.is_empty())
+    }
 }
 
 /// Changes to one table's rows, in the order: hold, truncate, kill, append.

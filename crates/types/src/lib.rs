@@ -10,4 +10,4 @@ mod schema;
 pub use bucket::{BUCKETS, Bucket, bucket_of};
 pub use error::{Error, ErrorKind, Part, Result, SqlState, Subject};
 pub use ids::{ColumnId, Lsn, RowId, TableId};
-pub use schema::{Check, Column, DataType, Identity, Key, TableSchema};
+pub use schema::{Check, Column, DataType, Identity, Index, Key, TableSchema, ValueOrder};

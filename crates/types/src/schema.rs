@@ -102,6 +102,35 @@ pub struct Key {
     pub columns: Vec<ColumnId>,
 }
 
+/// How the values of one of an index's columns go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ValueOrder {
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+impl ValueOrder {
+    /// What `ORDER BY column` means: upwards, NULL behind all values.
+    pub const ASCENDING: ValueOrder = ValueOrder { descending: false, nulls_first: false };
+
+    /// The same values from the other end.
+    #[must_use]
+    pub fn reversed(self) -> ValueOrder {
+        ValueOrder { descending: !self.descending, nulls_first: !self.nulls_first }
+    }
+}
+
+/// An order in which a table's rows can be found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Index {
+    /// Its name and columns.
+    pub key: Key,
+    /// One for each of the columns.
+    pub orders: Vec<ValueOrder>,
+    /// Whether the columns' values together name at most one row.
+    pub unique: bool,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableSchema {
     pub id: TableId,
@@ -114,6 +143,9 @@ pub struct TableSchema {
     /// Further unique constraints. Rows with a NULL in a key's columns never collide.
     pub unique: Vec<Key>,
     pub checks: Vec<Check>,
+    // What tables had before there were indexes: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<Index>,
     /// The column whose hash spreads the rows; `None` for a table without keys that named none.
     pub shard_key: Option<ColumnId>,
     /// The id that the next added column takes.
@@ -121,9 +153,21 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
-    /// All keys, the primary one first.
+    /// All keys, the primary one first, those of unique indexes last.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        let indexed = self.indexes.iter().filter(|index| index.unique).map(|index| &index.key);
+        self.constraints().chain(indexed)
+    }
+
+    /// The keys that are constraints of the table, the primary one first.
+    pub fn constraints(&self) -> impl Iterator<Item = &Key> {
         self.primary_key.iter().chain(&self.unique)
+    }
+
+    /// The names of all that PostgreSQL calls an index: one for each constraint, and the others.
+    pub fn index_names(&self) -> impl Iterator<Item = &str> {
+        let others = self.indexes.iter().map(|index| &index.key);
+        self.constraints().chain(others).map(|key| key.name.as_str())
     }
 
     /// The place of a column in `columns`.

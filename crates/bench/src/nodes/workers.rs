@@ -39,7 +39,7 @@ struct Sending {
 impl Source for Sending {
     fn poll_fill(&mut self, _: &mut Context<'_>, writer: &mut ChunkWriter) -> Poll<Result<Fill>> {
         while self.wanted.chunks > 0 && !writer.is_full() {
-            writer.shared(self.bytes.clone());
+            writer.shared(&self.bytes);
             self.wanted.chunks -= 1;
         }
         Poll::Ready(Ok(if self.wanted.chunks == 0 { Fill::End } else { Fill::More }))

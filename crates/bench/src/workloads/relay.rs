@@ -1,6 +1,8 @@
 //! `SELECT *` through a gateway that has nothing to compute: handed on unopened, decoded and
 //! encoded again, and beside a bare relay of tonic's. Worker, gateway and client are processes.
 
+mod sql;
+
 use std::time::Duration;
 
 use thalweg_cluster::node::FETCH;
@@ -32,6 +34,17 @@ const MEMORY_MIB_MAX: f64 = 64.0;
 
 async fn run(context: &Context) -> Result<Findings> {
     let mut findings = Findings::default();
+    if context.wants("links") {
+        links(context, &mut findings).await?;
+    }
+    if context.wants("sql") {
+        sql::measure(context, &mut findings).await?;
+    }
+    Ok(findings)
+}
+
+/// Without SQL: links between nodes alone.
+async fn links(context: &Context, findings: &mut Findings) -> Result<()> {
     let rows = NodeProcess::start(context, &["rows"])?;
     let bare_rows = NodeProcess::start(context, &["bare-rows"])?;
     let (worker, bare_worker) = (rows.ports[0].to_string(), bare_rows.ports[0].to_string());
@@ -43,10 +56,9 @@ async fn run(context: &Context) -> Result<Findings> {
         Gateway { name: "recoded", process: &recoded, path: FETCH },
         Gateway { name: "bare tonic", process: &bare, path: BARE },
     ];
-    compare(context, "Flight", Client::Flight, &gateways, &mut findings).await?;
-    compare(context, "PostgreSQL", Client::Postgres, &gateways[..2], &mut findings).await?;
-    memory(&gateways[0], &mut findings).await?;
-    Ok(findings)
+    compare(context, "Flight", Client::Flight, &gateways, findings).await?;
+    compare(context, "PostgreSQL", Client::Postgres, &gateways[..2], findings).await?;
+    memory(&gateways[0], findings).await
 }
 
 struct Gateway<'a> {

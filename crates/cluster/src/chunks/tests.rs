@@ -30,9 +30,19 @@ proptest! {
     ) {
         let mut writer = ChunkWriter::new(Pool::new(4));
         for (place, message) in messages.iter().enumerate() {
-            match place % 4 {
+            match place % 6 {
                 0 => writer.message(&[message]),
-                2 => writer.shared(message.clone().into()),
+                2 => writer.shared(&message.clone().into()),
+                3 => {
+                    let (left, right) = message.split_at(message.len() / 3);
+                    writer.message_of([left.to_vec().into(), right.to_vec().into()]);
+                }
+                4 => writer
+                    .message_until(|bytes, _| {
+                        bytes.extend_from_slice(message);
+                        Ok(())
+                    })
+                    .unwrap(),
                 1 => {
                     let (left, right) = message.split_at(message.len() / 2);
                     writer.message(&[left, right]);
@@ -71,7 +81,7 @@ fn whole_messages_are_not_copied() {
 fn a_message_behind_a_prefix_that_came_alone_is_not_copied() {
     let message = Bytes::from(vec![7; 100_000]);
     let mut writer = ChunkWriter::new(Pool::new(4));
-    writer.shared(message.clone());
+    writer.shared(&message);
     let pieces = take_all(&mut writer);
     assert_eq!(pieces[1].as_ptr(), message.as_ptr(), "it goes out as it lies");
     let mut cutter = Cutter::new(1 << 20);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use thalweg_protocol::{PREFIX_BYTES, put_prefix};
+use thalweg_types::Result;
 
 use super::FIRST_CHUNK_BYTES;
 use super::pool::{Buffer, Pool};
@@ -60,10 +61,65 @@ impl ChunkWriter {
         }
     }
 
+    /// Writes a message that becomes as long as `write` makes it, which is told at what length of
+    /// its buffer it should end: the chunk is full then.
+    ///
+    /// # Errors
+    /// Those of `write`. Nothing is written then.
+    pub fn message_until(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>, usize) -> Result<()>,
+    ) -> Result<()> {
+        let open = self.open.get_or_insert_with(|| self.pool.take(0));
+        let bytes = open.bytes();
+        let start = bytes.len();
+        bytes.extend_from_slice(&[0; PREFIX_BYTES]);
+        if let Err(error) = write(bytes, self.chunk_bytes) {
+            bytes.truncate(start);
+            return Err(error);
+        }
+        let length = bytes.len() - start - PREFIX_BYTES;
+        bytes[start..][..PREFIX_BYTES].copy_from_slice(&put_prefix(length));
+        if open.len() >= self.chunk_bytes {
+            self.close();
+        }
+        Ok(())
+    }
+
+    /// Writes a message of these parts, of which large ones go out as they lie.
+    pub fn message_of(&mut self, parts: impl IntoIterator<Item = Bytes>) {
+        let parts: Vec<Bytes> = parts.into_iter().collect();
+        let length = parts.iter().map(Bytes::len).sum();
+        let prefix = Bytes::copy_from_slice(&put_prefix(length));
+        for part in std::iter::once(prefix).chain(parts) {
+            self.append(part);
+        }
+        if self.open.as_ref().is_some_and(|open| open.len() >= self.chunk_bytes) {
+            self.close();
+        }
+    }
+
+    fn append(&mut self, part: Bytes) {
+        if part.len() > COPIED_BYTES_MAX {
+            self.close();
+            self.full.push_back(part);
+            self.chunk_bytes = self.pool.chunk_bytes();
+            return;
+        }
+        if self.open.as_ref().is_some_and(|open| open.len() + part.len() > open.capacity()) {
+            self.close();
+        }
+        let open = self.open.get_or_insert_with(|| self.pool.take(part.len()));
+        open.bytes().extend_from_slice(&part);
+    }
+
     /// Writes a message that lies somewhere: as it lies, where that is better than a copy.
-    pub fn shared(&mut self, message: Bytes) {
+    ///
+    /// A small one is not even counted: the counter of something that all threads send would go
+    /// from core to core with every message.
+    pub fn shared(&mut self, message: &Bytes) {
         if message.len() <= COPIED_BYTES_MAX {
-            return self.message(&[&message]);
+            return self.message(&[message]);
         }
         let prefix = put_prefix(message.len());
         match &mut self.open {
@@ -76,7 +132,7 @@ impl ChunkWriter {
                 self.full.push_back(Bytes::copy_from_slice(&prefix));
             }
         }
-        self.full.push_back(message);
+        self.full.push_back(message.clone());
         self.chunk_bytes = self.pool.chunk_bytes();
     }
 

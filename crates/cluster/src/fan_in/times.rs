@@ -26,7 +26,7 @@ impl Times {
 }
 
 /// Takes the times, on all lanes at once.
-pub(super) struct Stopwatch {
+pub struct Stopwatch {
     clock: Arc<dyn Clock>,
     began: Duration,
     /// Nanoseconds since the beginning; the latest.
@@ -36,7 +36,8 @@ pub(super) struct Stopwatch {
 }
 
 impl Stopwatch {
-    pub(super) fn start(clock: Arc<dyn Clock>) -> Stopwatch {
+    #[must_use]
+    pub fn start(clock: Arc<dyn Clock>) -> Stopwatch {
         let began = clock.monotonic();
         Stopwatch { clock, began, opened: AtomicU64::new(0), first: AtomicU64::new(u64::MAX) }
     }
@@ -46,17 +47,21 @@ impl Stopwatch {
         u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn opened(&self) {
+    /// A worker has begun to answer.
+    pub fn opened(&self) {
         self.opened.fetch_max(self.now(), Ordering::Relaxed);
     }
 
-    pub(super) fn message(&self) {
+    /// A message is there.
+    pub fn message(&self) {
         if self.first.load(Ordering::Relaxed) == u64::MAX {
             self.first.fetch_min(self.now(), Ordering::Relaxed);
         }
     }
 
-    pub(super) fn stop(&self) -> Times {
+    /// The times until now.
+    #[must_use]
+    pub fn stop(&self) -> Times {
         let first = self.first.load(Ordering::Relaxed);
         Times {
             opened: Duration::from_nanos(self.opened.load(Ordering::Relaxed)),

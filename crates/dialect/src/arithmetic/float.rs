@@ -1,9 +1,11 @@
-//! Division of floating point numbers, where a zero below the line is an error.
+//! Division of floating point numbers, where a zero below the line is an error, and their negation.
+
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow::compute::kernels::numeric::div;
 use arrow::datatypes::{ArrowNativeTypeOp, DataType as ArrowType, Float32Type, Float64Type};
-use datafusion::common::{Result as PlanResult, exec_err};
+use datafusion::common::{Result as PlanResult, ScalarValue, exec_err};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
@@ -71,6 +73,68 @@ impl ScalarUDFImpl for FloatDivision {
             }
         }
         apply(left, right, div)
+    }
+}
+
+/// `-value`, where a NaN stays what it is: with another sign it would compare as less than all
+/// other numbers.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FloatNegation {
+    signature: Signature,
+}
+
+impl Default for FloatNegation {
+    fn default() -> FloatNegation {
+        FloatNegation { signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for FloatNegation {
+    fn name(&self) -> &str {
+        "float_negate"
+    }
+
+    /// As the operator shows itself.
+    fn schema_name(&self, args: &[Expr]) -> PlanResult<String> {
+        match args {
+            [operand] => Ok(format!("(- {})", operand.schema_name())),
+            _ => exec_err!("float_negate takes one operand"),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
+        Ok(arg_types[0].clone())
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        let negated =
+            |array: &ArrayRef| -> ArrayRef {
+                match array.data_type() {
+                    ArrowType::Float32 => {
+                        Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(
+                            |value| if value.is_nan() { value } else { -value },
+                        ))
+                    }
+                    _ => Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(
+                        |value| if value.is_nan() { value } else { -value },
+                    )),
+                }
+            };
+        Ok(match &args.args[0] {
+            ColumnarValue::Array(array) => ColumnarValue::Array(negated(array)),
+            ColumnarValue::Scalar(scalar) => {
+                let negated = negated(&scalar.to_array()?);
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&negated, 0)?)
+            }
+        })
     }
 }
 

@@ -114,6 +114,20 @@ impl Unit {
     }
 }
 
+/// A unit of which each lasts as long as any other: how many microseconds that are, and a moment
+/// at which one begins. `None` for other names.
+#[must_use]
+pub fn even_unit(name: &str) -> Option<(i64, i64)> {
+    let unit = Unit::of(name).ok()?;
+    let micros = match unit {
+        Unit::Clock(micros) => micros,
+        Unit::Day => MICROS_PER_DAY,
+        Unit::Week => 7 * MICROS_PER_DAY,
+        Unit::Months { .. } => return None,
+    };
+    Some((micros, unit.moment(0)))
+}
+
 fn truncate(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let target = returned(&columns.iter().map(|c| c.data_type().clone()).collect::<Vec<_>>())
         .map_err(|error| Error::internal(error.to_string()))?;
@@ -167,4 +181,24 @@ fn truncate(columns: &[ArrayRef]) -> Result<ArrayRef> {
     });
     let truncated = truncated.collect::<Result<PrimitiveArray<TimestampMicrosecondType>>>()?;
     Ok(Arc::new(truncated.with_data_type(target)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Unit, even_unit};
+
+    #[test]
+    fn parts_of_even_units_begin_where_moments_are_cut() {
+        let names = ["microseconds", "milliseconds", "second", "minutes", "HOUR", "day", "week"];
+        for name in names {
+            let (micros, origin) = even_unit(name).unwrap();
+            let unit = Unit::of(name).unwrap();
+            for moment in (-40_i64..40).map(|n| n * 123_456_789_012) {
+                let start = moment - (moment - origin).rem_euclid(micros);
+                assert_eq!(start, unit.moment(moment), "{name} of {moment}");
+            }
+        }
+        assert_eq!(even_unit("month"), None);
+        assert_eq!(even_unit("fortnight"), None);
+    }
 }

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, OrderBy, OrderByKind, Query, SetExpr, Visit, VisitMut, Visitor, VisitorMut,
+    Expr, GroupByExpr, OrderBy, OrderByKind, Query, SelectItem, SetExpr, Value, ValueWithSpan,
+    Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use super::build::{call, text};
@@ -46,7 +47,7 @@ fn tell_operand_apart(body: &mut SetExpr, order_by: Option<&mut OrderBy>) {
         let _ = Visit::visit(&**orders, &mut pairs);
     }
     if let GroupByExpr::Expressions(keys, _) = &select.group_by {
-        keys.iter().for_each(|key| pairs.note(key));
+        keys.iter().for_each(|key| pairs.note(meant(key, &select.projection)));
         let _ = Visit::visit(keys, &mut pairs);
     }
     if !pairs.found {
@@ -60,6 +61,25 @@ fn tell_operand_apart(body: &mut SetExpr, order_by: Option<&mut OrderBy>) {
     }
     if let Some(orders) = orders.as_mut() {
         let _ = VisitMut::visit(&mut **orders, &mut marks);
+    }
+}
+
+/// The expression that a key of groups stands for, which may be given by its place or its name
+/// among the results.
+fn meant<'a>(key: &'a Expr, results: &'a [SelectItem]) -> &'a Expr {
+    let result = match key {
+        Expr::Value(ValueWithSpan { value: Value::Number(place, _), .. }) => {
+            let place = place.parse::<usize>().ok().and_then(|place| place.checked_sub(1));
+            place.and_then(|place| results.get(place))
+        }
+        Expr::Identifier(name) => results
+            .iter()
+            .find(|item| matches!(item, SelectItem::ExprWithAlias { alias, .. } if alias == name)),
+        _ => None,
+    };
+    match result {
+        Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => expr,
+        _ => key,
     }
 }
 
@@ -109,7 +129,7 @@ impl VisitorMut for WithoutCasts {
     type Break = ();
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::Cast { expr: inner, .. } = expr {
+        if let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = expr {
             *expr = inner.as_ref().clone();
         }
         ControlFlow::Continue(())

@@ -6,6 +6,7 @@ use prost::Message as _;
 use thalweg_cluster::link::{Answer, KeptLink, NodeName};
 use thalweg_cluster::map::{ShardMap, SharedMap};
 use thalweg_cluster::node::FETCH;
+use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_types::{Error, Result, SqlState, TableId};
@@ -20,6 +21,10 @@ const PUT_MAP: &str = "/thalweg.cluster.v1.Worker/PutMap";
 impl Shared {
     pub(crate) fn map(&self) -> &SharedMap {
         &self.map
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     /// About how many rows a table has.
@@ -48,6 +53,11 @@ impl Shared {
                 answer => return answer,
             }
         }
+    }
+
+    /// The same for the rows of a fragment.
+    pub(crate) async fn ask_rows(&self, place: usize, fragment: wire::Fragment) -> Result<Answer> {
+        self.ask(place, Kind::Fragment(fragment)).await
     }
 
     /// The same for what is answered with one message.

@@ -1,7 +1,7 @@
 //! Objects as the SQL that would make them.
 
 use thalweg_txn::View;
-use thalweg_types::{Key, TableSchema};
+use thalweg_types::{Index, Key, TableSchema};
 
 /// A name as it must be written to mean itself.
 pub(super) fn quoted(name: &str) -> String {
@@ -83,14 +83,26 @@ pub(super) fn view(view: &View) -> String {
     format!(" {};", view.query.trim_end().trim_end_matches(';'))
 }
 
-/// `CREATE UNIQUE INDEX …`
-pub(super) fn index(table: &TableSchema, key: &Key, names_namespace: bool) -> String {
+/// `CREATE INDEX …`, `CREATE UNIQUE INDEX …`
+pub(super) fn index(table: &TableSchema, index: &Index, names_namespace: bool) -> String {
     let mut name = quoted(&table.name);
     if names_namespace {
         name = format!("{}.{name}", quoted(&table.namespace));
     }
-    let columns = key_columns(table, key);
-    format!("CREATE UNIQUE INDEX {} ON {name} USING btree ({columns})", quoted(&key.name))
+    let unique = if index.unique { "UNIQUE " } else { "" };
+    let positions = table.key_positions(&index.key).into_iter().zip(&index.orders);
+    let columns = positions.map(|(place, order)| {
+        let column = quoted(&table.columns[place].name);
+        match (order.descending, order.nulls_first) {
+            (false, false) => column,
+            (false, true) => format!("{column} NULLS FIRST"),
+            (true, true) => format!("{column} DESC"),
+            (true, false) => format!("{column} DESC NULLS LAST"),
+        }
+    });
+    let columns: Vec<String> = columns.collect();
+    let (key, columns) = (quoted(&index.key.name), columns.join(", "));
+    format!("CREATE {unique}INDEX {key} ON {name} USING btree ({columns})")
 }
 
 /// `a, b`

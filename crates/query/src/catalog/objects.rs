@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use thalweg_txn::{Catalog, Object, RoleId, Securable, View, access_item};
-use thalweg_types::{Column, ColumnId, Key, TableSchema};
+use thalweg_types::{Column, ColumnId, Index, Key, TableSchema, ValueOrder};
 
 use super::INFORMATION_SCHEMA;
 use super::information_schema;
@@ -92,8 +92,9 @@ pub(super) enum Source {
     External,
     Index {
         table: Arc<TableSchema>,
-        key: Key,
-        primary: bool,
+        index: Index,
+        /// `None` for an index that is nothing but an index.
+        constraint: Option<Constraint>,
     },
     Sequence {
         table: Arc<TableSchema>,
@@ -103,6 +104,13 @@ pub(super) enum Source {
     System {
         kind: &'static str,
     },
+}
+
+/// The constraints that are indexes to PostgreSQL.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Constraint {
+    PrimaryKey,
+    Unique,
 }
 
 pub(super) struct CheckConstraint {
@@ -226,11 +234,22 @@ impl Objects {
     fn add_table(&mut self, home: &Home<'_>, table: &Arc<TableSchema>, numbers: &mut Numbers) {
         self.push(home, table_oid(table), &table.name, Source::Table(Arc::clone(table)));
         let id = table.id.0.to_string();
-        for key in table.keys() {
-            let oid = numbers.named("index", &[&id, &key.name]);
-            let primary = table.primary_key.as_ref() == Some(key);
-            let source = Source::Index { table: Arc::clone(table), key: key.clone(), primary };
-            self.push(home, oid, &key.name, source);
+        let primary = table.primary_key.iter().map(|key| (key, Constraint::PrimaryKey));
+        let unique = table.unique.iter().map(|key| (key, Constraint::Unique));
+        let constraints = primary.chain(unique).map(|(key, constraint)| {
+            let orders = vec![ValueOrder::ASCENDING; key.columns.len()];
+            (Index { key: key.clone(), orders, unique: true }, Some(constraint))
+        });
+        let others = table.indexes.iter().map(|index| (index.clone(), None));
+        for (index, constraint) in constraints.chain(others) {
+            let name = index.key.name.clone();
+            let oid = numbers.named("index", &[&id, &name]);
+            self.push(
+                home,
+                oid,
+                &name,
+                Source::Index { table: Arc::clone(table), index, constraint },
+            );
         }
         for column in table.columns.iter().filter(|column| column.identity.is_some()) {
             let oid = numbers.named("sequence", &[&id, &column.id.0.to_string()]);

@@ -94,6 +94,17 @@ impl FusedAggregate {
         &self.work
     }
 
+    /// The index that told which rows are of use.
+    fn index(&self) -> Option<Arc<str>> {
+        let mut index = None;
+        let visited = self.source.apply(|plan| {
+            let scan = plan.downcast_ref::<ShardScan>();
+            index = scan.and_then(ShardScan::index).cloned();
+            Ok(TreeNodeRecursion::Continue)
+        });
+        visited.ok().and(index)
+    }
+
     /// The same over nothing.
     pub(crate) fn without_rows(&self) -> Result<FusedAggregate> {
         let mut bare = self.clone();
@@ -152,7 +163,11 @@ impl DisplayAs for FusedAggregate {
             chunks.len(),
             self.chunks_in_table,
             chunks.iter().map(ChunkView::live_rows).sum::<usize>(),
-        )
+        )?;
+        match self.index() {
+            Some(index) => write!(f, " index={index}"),
+            None => Ok(()),
+        }
     }
 }
 

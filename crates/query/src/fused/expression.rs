@@ -5,14 +5,16 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator as PlanOperator;
-use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
+    Literal, NegativeExpr, NotExpr,
+};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
-use thalweg_scan::{Lane, Number, Operator, Width};
+use thalweg_scan::{Comparison, Lane, Number, Operator, Predicate};
 
+use super::filter::compare;
+use super::{arithmetic, conversion, time};
 use crate::kept;
-
-/// The digits of the numbers of 16, 32 and 64 bits.
-const INT_DIGITS: [u8; 3] = [5, 10, 19];
 
 /// What an expression is, over the columns of a scan.
 #[derive(Clone, Debug)]
@@ -50,7 +52,7 @@ impl Value {
         Value { form: Form::Column(index), data_type }
     }
 
-    fn number(number: Number, data_type: DataType) -> Value {
+    pub fn number(number: Number, data_type: DataType) -> Value {
         Value { form: Form::Number(number), data_type }
     }
 
@@ -66,6 +68,11 @@ impl Value {
             Form::Number(number) => Some(number.clone()),
             Form::Literal(literal) => literal_number(literal, lane),
         }
+    }
+
+    /// As [`Value::to_number`], where NULL may stand for a number.
+    fn to_nullable(&self) -> Option<Option<Number>> {
+        if self.is_null() { Some(None) } else { self.to_number().map(Some) }
     }
 
     pub fn is_null(&self) -> bool {
@@ -116,118 +123,108 @@ impl Columns {
             return Some(Value { form: Form::Literal(literal.value().clone()), data_type });
         }
         if let Some(cast) = expression.downcast_ref::<CastExpr>() {
-            return widened(self.translate(cast.expr())?, data_type);
+            return conversion::cast(self.translate(cast.expr())?, data_type);
+        }
+        if let Some(negative) = expression.downcast_ref::<NegativeExpr>() {
+            return arithmetic::negated(&self.translate(negative.arg())?);
+        }
+        if let Some(case) = expression.downcast_ref::<CaseExpr>() {
+            return self.choice(case, data_type);
         }
         if let Some(binary) = expression.downcast_ref::<BinaryExpr>() {
             let operator = match binary.op() {
                 PlanOperator::Plus => Operator::Add,
                 PlanOperator::Minus => Operator::Subtract,
                 PlanOperator::Multiply => Operator::Multiply,
+                _ if data_type == DataType::Boolean => return self.condition(expression),
                 _ => return None,
             };
             let (left, right) = (self.translate(binary.left())?, self.translate(binary.right())?);
-            return arithmetic(operator, &left, &right, data_type);
+            return arithmetic::computed(operator, &left, &right, data_type);
         }
-        let function = expression.downcast_ref::<ScalarFunctionExpr>()?;
+        if let Some(function) = expression.downcast_ref::<ScalarFunctionExpr>() {
+            return self.function(function, data_type);
+        }
+        let is_condition = expression.is::<NotExpr>()
+            || expression.is::<IsNullExpr>()
+            || expression.is::<IsNotNullExpr>()
+            || expression.is::<InListExpr>()
+            || expression.is::<LikeExpr>();
+        if is_condition { self.condition(expression) } else { None }
+    }
+
+    fn function(&self, function: &ScalarFunctionExpr, data_type: DataType) -> Option<Value> {
         if let Some(value) = kept::value(function) {
             return Some(Value { form: Form::Literal(value), data_type });
         }
-        let operator = match function.fun().name() {
-            "integer_add" => Operator::Add,
-            "integer_subtract" => Operator::Subtract,
-            "integer_multiply" => Operator::Multiply,
-            _ => return None,
-        };
-        let [left, right] = function.args() else { return None };
-        let width = match data_type {
-            DataType::Int16 => Width::Int2,
-            DataType::Int32 => Width::Int4,
-            DataType::Int64 => Width::Int8,
-            _ => return None,
-        };
-        let left = self.translate(left)?.to_number()?;
-        let right = self.translate(right)?.to_number()?;
-        let operands = Box::new((left, right));
-        Some(Value::number(Number::Integers { operator, width, operands }, data_type))
+        let arguments = function.args().iter().map(|argument| self.translate(argument));
+        let arguments = arguments.collect::<Option<Vec<Value>>>()?;
+        let name = function.fun().name();
+        match (name, arguments.as_slice()) {
+            ("date_bin", [stride, moment, rest @ ..]) => {
+                time::binned(stride, moment, rest.first(), data_type)
+            }
+            ("date_trunc", [unit, moment]) => time::truncated(unit, moment, data_type),
+            ("postgres_cast", [value]) => conversion::postgres(value, data_type),
+            ("float_negate", [value]) => arithmetic::negated(value),
+            ("float_divide", [left, right]) => {
+                arithmetic::computed(Operator::Divide, left, right, data_type)
+            }
+            (name, [left, right]) => {
+                let operator = match name {
+                    "integer_add" => Operator::Add,
+                    "integer_subtract" => Operator::Subtract,
+                    "integer_multiply" => Operator::Multiply,
+                    "integer_divide" => Operator::Divide,
+                    "integer_modulo" => Operator::Modulo,
+                    _ => return None,
+                };
+                arithmetic::integers(operator, left, right, data_type)
+            }
+            _ => None,
+        }
     }
-}
 
-fn int_rank(data_type: &DataType) -> Option<usize> {
-    [DataType::Int16, DataType::Int32, DataType::Int64].iter().position(|int| int == data_type)
-}
-
-fn units(digits: u8) -> i128 {
-    10_i128.pow(digits.into())
-}
-
-/// A cast that no value is changed by, and that never fails.
-fn widened(value: Value, to: DataType) -> Option<Value> {
-    if value.data_type == to {
-        return Some(value);
+    /// A condition as a value: true, false or NULL.
+    fn condition(&self, condition: &Arc<dyn PhysicalExpr>) -> Option<Value> {
+        let number = |truth: bool| Some(Number::Int(truth.into()));
+        let case = |truth| Some((self.predicate(condition, truth)?, number(truth)));
+        let cases = vec![case(true)?, case(false)?];
+        let number = Number::Choice { cases, otherwise: None };
+        Some(Value::number(number, DataType::Boolean))
     }
-    let number = value.to_number()?;
-    let from_rank = int_rank(&value.data_type);
-    let number = match (&value.data_type, &to) {
-        (DataType::Float32, DataType::Float64) => number,
-        (_, DataType::Float64) if from_rank.is_some() => Number::FloatOfInt(Box::new(number)),
-        (DataType::Decimal128(digits, scale), DataType::Decimal128(to_digits, to_scale)) => {
-            let more = u8::try_from(to_scale.checked_sub(*scale)?).ok()?;
-            if *to_digits < digits.checked_add(more)? {
-                return None;
-            }
-            match more {
-                0 => number,
-                more => Number::Rescaled { operand: Box::new(number), units: units(more) },
-            }
-        }
-        (_, DataType::Decimal128(to_digits, to_scale)) => {
-            let scale = u8::try_from(*to_scale).ok()?;
-            if *to_digits < INT_DIGITS[from_rank?].checked_add(scale)? {
-                return None;
-            }
-            Number::DecimalOfInt { operand: Box::new(number), units: units(scale) }
-        }
-        (_, to) if int_rank(to)? > from_rank? => number,
-        _ => return None,
-    };
-    Some(Value::number(number, to))
-}
 
-fn arithmetic(
-    operator: Operator,
-    left: &Value,
-    right: &Value,
-    data_type: DataType,
-) -> Option<Value> {
-    let (first, second) = (left.to_number()?, right.to_number()?);
-    match (&left.data_type, &right.data_type, &data_type) {
-        (DataType::Float64, DataType::Float64, DataType::Float64) => {
-            let operands = Box::new((first, second));
-            Some(Value::number(Number::Floats { operator, operands }, data_type))
-        }
-        (
-            DataType::Decimal128(_, left),
-            DataType::Decimal128(_, right),
-            DataType::Decimal128(_, scale),
-        ) => {
-            let operands = match operator {
-                Operator::Multiply if left.checked_add(*right)? == *scale => (first, second),
-                Operator::Multiply => return None,
-                _ => (rescaled(first, *left, *scale)?, rescaled(second, *right, *scale)?),
+    fn choice(&self, case: &CaseExpr, data_type: DataType) -> Option<Value> {
+        let base = match case.expr() {
+            Some(base) => Some(self.translate(base)?),
+            None => None,
+        };
+        let mut cases: Vec<(Predicate, Option<Number>)> = Vec::new();
+        for (when, then) in case.when_then_expr() {
+            let condition = match &base {
+                Some(base) => compare(Comparison::Equal, base, &self.translate(when)?)?,
+                None => self.predicate(when, true)?,
             };
-            let operands = Box::new(operands);
-            Some(Value::number(Number::Decimals { operator, operands }, data_type))
+            cases.push((condition, self.result(then, &data_type)?));
         }
-        _ => None,
+        let otherwise = match case.else_expr() {
+            Some(otherwise) => self.result(otherwise, &data_type)?.map(Box::new),
+            None => None,
+        };
+        Some(Value::number(Number::Choice { cases, otherwise }, data_type))
     }
-}
 
-/// A decimal with as many digits behind the point as another one.
-fn rescaled(number: Number, from: i8, to: i8) -> Option<Number> {
-    let more = u8::try_from(to.checked_sub(from)?).ok()?;
-    Some(match (more, number) {
-        (0, number) => number,
-        (more, Number::Decimal(value)) => Number::Decimal(value.checked_mul(units(more))?),
-        (more, operand) => Number::Rescaled { operand: Box::new(operand), units: units(more) },
-    })
+    /// One of the results that a CASE may have.
+    fn result(
+        &self,
+        expression: &Arc<dyn PhysicalExpr>,
+        data_type: &DataType,
+    ) -> Option<Option<Number>> {
+        let value = self.translate(expression)?;
+        // A NULL has whatever type it was written in.
+        if value.data_type != *data_type && !value.is_null() {
+            return None;
+        }
+        value.to_nullable()
+    }
 }

@@ -8,9 +8,9 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, InListExpr, IsNotNullExpr, IsNullExpr, NotExpr,
+    BinaryExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, NotExpr,
 };
-use thalweg_scan::{Comparison, Lane, Number, Predicate, TextTest};
+use thalweg_scan::{Comparison, Lane, Number, Pattern, Predicate, TextTest};
 
 use super::expression::{Columns, Form, Value};
 
@@ -29,6 +29,9 @@ impl Columns {
         }
         if let Some(list) = condition.downcast_ref::<InListExpr>() {
             return self.among(list, wanted);
+        }
+        if let Some(like) = condition.downcast_ref::<LikeExpr>() {
+            return self.like(like, wanted);
         }
         if let Some(binary) = condition.downcast_ref::<BinaryExpr>() {
             return self.binary(binary, wanted);
@@ -51,18 +54,43 @@ impl Columns {
             (Operator::LtEq, _) => Comparison::LessOrEqual,
             (Operator::Gt, _) => Comparison::Greater,
             (Operator::GtEq, _) => Comparison::GreaterOrEqual,
+            (Operator::IsNotDistinctFrom, _) => return self.same(binary, wanted),
+            (Operator::IsDistinctFrom, _) => return self.same(binary, !wanted),
             _ => return None,
         };
         let (left, right) = (self.translate(binary.left())?, self.translate(binary.right())?);
         compare(if wanted { comparison } else { comparison.negated() }, &left, &right)
     }
 
-    fn is_null(&self, operand: &Arc<dyn PhysicalExpr>, null: bool) -> Option<Predicate> {
-        match self.translate(operand)?.form {
-            Form::Column(column) => Some(Predicate::IsNull { column, null }),
-            Form::Literal(literal) => Some(Predicate::Always(literal.is_null() == null)),
-            Form::Number(_) => None,
+    /// The rows in which two values are the same, or those in which they are not: NULL is the same
+    /// as NULL.
+    fn same(&self, binary: &BinaryExpr, wanted: bool) -> Option<Predicate> {
+        let (left, right) = (self.translate(binary.left())?, self.translate(binary.right())?);
+        let both = vec![null(&left)?, null(&right)?];
+        let same =
+            Predicate::Or(vec![compare(Comparison::Equal, &left, &right)?, Predicate::And(both)]);
+        Some(if wanted { same } else { other_than(same) })
+    }
+
+    fn like(&self, like: &LikeExpr, wanted: bool) -> Option<Predicate> {
+        let (text, pattern) = (self.translate(like.expr())?, self.translate(like.pattern())?);
+        let (Form::Column(column), Form::Literal(literal)) = (&text.form, &pattern.form) else {
+            return None;
+        };
+        if like.case_insensitive() || !is_text(&text.data_type) {
+            return None;
         }
+        if literal.is_null() {
+            return Some(Predicate::Always(false));
+        }
+        let pattern = Pattern::like(literal.try_as_str()??)?;
+        let test = TextTest::Like { pattern, matches: like.negated() != wanted };
+        Some(Predicate::Text { column: *column, test })
+    }
+
+    fn is_null(&self, operand: &Arc<dyn PhysicalExpr>, wanted: bool) -> Option<Predicate> {
+        let operand = self.translate(operand)?;
+        if wanted { null(&operand) } else { known(&operand) }
     }
 
     fn among(&self, list: &InListExpr, wanted: bool) -> Option<Predicate> {
@@ -111,11 +139,9 @@ impl Columns {
             (_, Form::Literal(ScalarValue::Boolean(Some(answer)))) => {
                 Some(Predicate::Always(*answer == wanted))
             }
-            (DataType::Boolean, Form::Column(column)) => Some(Predicate::Compare {
-                lane: Lane::Int,
-                comparison: Comparison::Equal,
-                operands: Box::new((Number::Column(*column), Number::Int(wanted.into()))),
-            }),
+            (DataType::Boolean, _) => {
+                Some(is_equal(value.to_number()?, Number::Int(wanted.into())))
+            }
             _ => None,
         }
     }
@@ -129,7 +155,37 @@ fn text(literal: &ScalarValue) -> Option<String> {
     literal.try_as_str().flatten().map(str::to_owned)
 }
 
-fn compare(comparison: Comparison, left: &Value, right: &Value) -> Option<Predicate> {
+fn is_equal(left: Number, right: Number) -> Predicate {
+    let operands = Box::new((left, right));
+    Predicate::Compare { lane: Lane::Int, comparison: Comparison::Equal, operands }
+}
+
+/// The rows in which a predicate is not true.
+fn other_than(predicate: Predicate) -> Predicate {
+    let cases = vec![(predicate, Some(Number::Int(1)))];
+    let otherwise = Some(Box::new(Number::Int(0)));
+    is_equal(Number::Choice { cases, otherwise }, Number::Int(0))
+}
+
+/// The rows in which a value is NULL.
+fn null(value: &Value) -> Option<Predicate> {
+    match &value.form {
+        Form::Column(column) => Some(Predicate::IsNull { column: *column, null: true }),
+        _ => known(value).map(other_than),
+    }
+}
+
+/// The rows in which a value is not NULL.
+fn known(value: &Value) -> Option<Predicate> {
+    match &value.form {
+        Form::Column(column) => Some(Predicate::IsNull { column: *column, null: false }),
+        Form::Literal(literal) => Some(Predicate::Always(!literal.is_null())),
+        // What is known is equal to itself, NaN too.
+        Form::Number(_) => compare(Comparison::Equal, value, value),
+    }
+}
+
+pub(super) fn compare(comparison: Comparison, left: &Value, right: &Value) -> Option<Predicate> {
     if left.is_null() || right.is_null() {
         return Some(Predicate::Always(false));
     }

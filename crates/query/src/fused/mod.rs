@@ -15,14 +15,18 @@
 //!
 //! Who works on it, and where, is a [`QueryScheduler`]'s business.
 
+mod arithmetic;
+mod conversion;
 mod direct;
 mod execution;
 mod expression;
 mod filter;
 mod gather;
+mod measures;
 mod output;
 mod recognize;
 mod scheduler;
+mod time;
 
 use std::sync::Arc;
 
@@ -43,6 +47,9 @@ pub(crate) use scheduler::{LocalQueryScheduler, QueryScheduler};
 /// deal rows out to the operators that are replaced.
 const AFTER: &str = "LimitedDistinctAggregation";
 
+/// The pass of this module.
+pub(crate) const PASS: &str = "fuse_aggregates";
+
 type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
 
 /// DataFusion's passes for executable plans, with the one of this module in its place.
@@ -62,7 +69,7 @@ struct FuseAggregates {
 
 impl PhysicalOptimizerRule for FuseAggregates {
     fn name(&self) -> &'static str {
-        "fuse_aggregates"
+        PASS
     }
 
     fn optimize(
@@ -70,18 +77,26 @@ impl PhysicalOptimizerRule for FuseAggregates {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let fused = plan.transform_up(|plan| {
-            let aggregate = plan.downcast_ref::<AggregateExec>();
-            let Some(question) = aggregate.and_then(recognize::recognize) else {
-                return Ok(Transformed::no(plan));
-            };
-            let fused = FusedAggregate::new(question, plan, Arc::clone(&self.scheduler));
-            Ok(Transformed::yes(Arc::new(fused) as _))
-        });
-        fused.map(|fused| fused.data)
+        fuse(plan, &self.scheduler)
     }
 
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// A plan whose aggregates are fused into their scans where they can be.
+pub(crate) fn fuse(
+    plan: Arc<dyn ExecutionPlan>,
+    scheduler: &Arc<dyn QueryScheduler>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let fused = plan.transform_up(|plan| {
+        let aggregate = plan.downcast_ref::<AggregateExec>();
+        let Some(question) = aggregate.and_then(recognize::recognize) else {
+            return Ok(Transformed::no(plan));
+        };
+        let fused = FusedAggregate::new(question, plan, Arc::clone(scheduler));
+        Ok(Transformed::yes(Arc::new(fused) as _))
+    });
+    fused.map(|fused| fused.data)
 }

@@ -6,16 +6,16 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use thalweg_scan::{Aggregation, Key, KeyValue, Lane, Measure, Predicate};
+use thalweg_scan::{Aggregation, Key, KeyValue, Lane, Number, Operator, Predicate};
 use thalweg_store::ChunkView;
 
 use super::expression::{Columns, Form, Value};
+use super::measures::Measures;
 use super::output::Output;
 use crate::scan::ShardScan;
 
@@ -45,8 +45,7 @@ struct Input<'a> {
 pub(super) fn recognize(aggregate: &AggregateExec) -> Option<Question> {
     let lower = lower(aggregate)?;
     let limited = aggregate.limit_options().is_some() || lower.limit_options().is_some();
-    let filtered = lower.filter_expr().iter().any(Option::is_some);
-    if limited || filtered || !lower.group_expr().is_single() {
+    if limited || !lower.group_expr().is_single() {
         return None;
     }
     let input = input(lower.input())?;
@@ -54,8 +53,13 @@ pub(super) fn recognize(aggregate: &AggregateExec) -> Option<Question> {
     let keys = lower.group_expr().expr();
     let mut measures = Measures::default();
     let mut outputs = Vec::with_capacity(lower.aggr_expr().len());
-    for (function, field) in lower.aggr_expr().iter().zip(&schema.fields()[keys.len()..]) {
-        outputs.push(measures.output(function, field.data_type(), &input.columns)?);
+    let functions = lower.aggr_expr().iter().zip(lower.filter_expr());
+    for ((function, filter), field) in functions.zip(&schema.fields()[keys.len()..]) {
+        let filter = match filter {
+            Some(filter) => Some(input.columns.predicate(filter, true)?),
+            None => None,
+        };
+        outputs.push(measures.output(function, filter, field.data_type(), &input.columns)?);
     }
     let key_fields = keys.iter().zip(schema.fields());
     let keys: Option<Vec<Key>> =
@@ -66,7 +70,7 @@ pub(super) fn recognize(aggregate: &AggregateExec) -> Option<Question> {
         _ => Some(Predicate::And(input.filters)),
     };
     let columns = input.scan.projection().to_vec();
-    let aggregation = Aggregation::new(columns, filter, keys?, measures.0)?;
+    let aggregation = Aggregation::new(columns, filter, keys?, measures.into_list())?;
     Some(Question {
         table: Arc::clone(input.scan.table()),
         aggregation,
@@ -149,103 +153,21 @@ fn key(expression: &Arc<dyn PhysicalExpr>, data_type: &DataType, input: &Input<'
     if value.data_type != *data_type {
         return None;
     }
-    let value = match value.form {
-        Form::Column(column) => KeyValue::Column(column),
-        Form::Number(number) if value.data_type.is_integer() => KeyValue::Int(number),
+    let value = match (value.lane(), value.form) {
+        (_, Form::Column(column)) => KeyValue::Column(column),
+        (Some(Lane::Int), Form::Number(number)) => KeyValue::Int(number),
+        (Some(Lane::Float), Form::Number(number)) => KeyValue::Column(with_one_zero(&number)?),
         _ => return None,
     };
     Some(Key { value, data_type: data_type.clone() })
 }
 
-/// What is found for each group; each thing once, whoever asks for it.
-#[derive(Default)]
-struct Measures(Vec<Measure>);
-
-impl Measures {
-    fn place(&mut self, measure: Measure) -> usize {
-        self.0.iter().position(|known| *known == measure).unwrap_or_else(|| {
-            self.0.push(measure);
-            self.0.len() - 1
-        })
-    }
-
-    /// What becomes of an aggregate function, as a column of a type.
-    fn output(
-        &mut self,
-        function: &AggregateFunctionExpr,
-        data_type: &DataType,
-        columns: &Columns,
-    ) -> Option<Output> {
-        if function.is_distinct() || function.ignore_nulls() || !function.order_bys().is_empty() {
-            return None;
-        }
-        let arguments = function.expressions();
-        let [argument] = arguments.as_slice() else { return None };
-        let value = columns.translate(argument)?;
-        match function.fun().name() {
-            "count" => self.count(&value, data_type),
-            "sum" => self.sum(&value, data_type),
-            "avg" => self.average(&value, data_type),
-            "min" => self.extreme(&value, data_type, false),
-            "max" => self.extreme(&value, data_type, true),
-            _ => None,
-        }
-    }
-
-    fn count(&mut self, value: &Value, data_type: &DataType) -> Option<Output> {
-        let measure = self.count_of(value)?;
-        let place = self.place(measure);
-        (data_type == &DataType::Int64).then_some(Output::Measure(place))
-    }
-
-    fn count_of(&self, value: &Value) -> Option<Measure> {
-        match &value.form {
-            Form::Literal(literal) => (!literal.is_null()).then_some(Measure::Rows),
-            Form::Column(column) => Some(Measure::Count { column: *column }),
-            Form::Number(number) => {
-                Some(Measure::CountNumber { lane: value.lane()?, number: number.clone() })
-            }
-        }
-    }
-
-    fn sum(&mut self, value: &Value, data_type: &DataType) -> Option<Output> {
-        let fits = match (&value.data_type, data_type) {
-            (DataType::Int64, DataType::Int64) | (DataType::Float64, DataType::Float64) => true,
-            (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) => from == to,
-            _ => false,
-        };
-        let measure = Measure::Sum { lane: value.lane()?, number: value.to_number()? };
-        fits.then(|| Output::Measure(self.place(measure)))
-    }
-
-    fn average(&mut self, value: &Value, data_type: &DataType) -> Option<Output> {
-        let (lane, number) = (value.lane()?, value.to_number()?);
-        let counted = self.count_of(value)?;
-        let (sum, count) = (self.place(Measure::Sum { lane, number }), self.place(counted));
-        let scale = match &value.data_type {
-            DataType::Int16 | DataType::Int32 | DataType::Int64 => 0,
-            DataType::Decimal128(_, scale) => *scale,
-            DataType::Float64 if lane == Lane::Float && data_type == &DataType::Float64 => {
-                return Some(Output::FloatAverage { sum, count });
-            }
-            _ => return None,
-        };
-        let DataType::Decimal128(_, _) = data_type else { return None };
-        Some(Output::Average { sum, count, scale })
-    }
-
-    fn extreme(&mut self, value: &Value, data_type: &DataType, greatest: bool) -> Option<Output> {
-        if value.data_type != *data_type || *data_type == DataType::Boolean {
-            return None;
-        }
-        let measure = match (&value.form, value.lane()) {
-            (_, Some(lane)) => Measure::Extreme { lane, number: value.to_number()?, greatest },
-            (Form::Column(column), None) if *data_type == DataType::Utf8View => {
-                Measure::TextExtreme { column: *column, greatest }
-            }
-            _ => return None,
-        };
-        Some(Output::Measure(self.place(measure)))
+/// The column whose values a float has as a key: keys know one zero, as sums with zero do.
+fn with_one_zero(number: &Number) -> Option<usize> {
+    let Number::Floats { operator: Operator::Add, operands } = number else { return None };
+    match operands.as_ref() {
+        (Number::Column(column), Number::Float(zero)) if *zero == 0.0 => Some(*column),
+        _ => None,
     }
 }
 

@@ -1,13 +1,12 @@
 //! Rows on their way into one group.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use thalweg_formats::rows::{RowsBuilder, Value};
-use thalweg_txn::{
-    AcknowledgeRows, Durability, Failing, KeyedChange, KeyedRows, RowFailure, RowGroup,
-};
-use thalweg_types::{Error, Result};
+use thalweg_txn::{AcknowledgeRows, Durability, Failing, KeyedRows, RowFailure, RowGroup};
+use thalweg_types::{Error, Result, TableId};
 
 use super::{RecordChange, RecordTable, Records};
 
@@ -16,8 +15,11 @@ use super::{RecordChange, RecordTable, Records};
 #[derive(Default)]
 pub struct RecordBatcher {
     runs: Vec<Run>,
-    /// For each table's number its last run, counted from 1.
+    /// For each table's number the run that its next row may join, counted from 1.
     last_runs: Vec<u32>,
+    /// The number that each table's last row came under. A table may have several, with other
+    /// columns each: rows of one do not pass those of another.
+    last_numbers: HashMap<TableId, u32>,
     rows: u32,
     failures: Vec<RowFailure>,
 }
@@ -148,12 +150,15 @@ impl RecordBatcher {
     }
 
     fn begin(&mut self, number: u32, run: Run) {
-        let number = number as usize;
-        if number >= self.last_runs.len() {
-            self.last_runs.resize(number + 1, 0);
+        let place = number as usize;
+        if place >= self.last_runs.len() {
+            self.last_runs.resize(place + 1, 0);
+        }
+        if let Some(before) = self.last_numbers.insert(run.table.schema.id, number) {
+            self.last_runs[before as usize] = 0;
         }
         self.runs.push(run);
-        self.last_runs[number] = self.runs.len() as u32;
+        self.last_runs[place] = self.runs.len() as u32;
     }
 
     #[inline]
@@ -193,13 +198,13 @@ impl Run {
                 let rows = table.batch(change, builder.finish(), places.len())?;
                 match change {
                     RecordChange::Remove => Ok((rows, Vec::new())),
-                    _ => Ok(table.shape(rows)),
+                    _ => Ok(table.shape(change, rows)),
                 }
             }
             Source::Batch(batch) if change == RecordChange::Remove => {
                 table.keys_of(&batch).map(|keys| (keys, Vec::new()))
             }
-            Source::Batch(batch) => Ok(table.shape(batch)),
+            Source::Batch(batch) => Ok(table.shape(change, batch)),
         };
         let (rows, failed) = match shaped {
             Ok(shaped) => shaped,
@@ -218,7 +223,7 @@ impl Run {
         write.group.push(KeyedRows {
             table: table.schema.id,
             version: table.version,
-            change: change.put().map_or(KeyedChange::Remove, KeyedChange::Put),
+            change: table.keyed(change),
             rows,
             places,
             expected: expects.then_some(expected),

@@ -9,7 +9,7 @@ use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use thalweg_dialect::assign::assign;
 use thalweg_formats::rows::RowsBuilder;
 use thalweg_store::arrow_schema;
-use thalweg_txn::{Privilege, Privileges, Put, Securable, Snapshot};
+use thalweg_txn::{KeyedChange, Patch, Privilege, Privileges, Put, RowCheck, Securable, Snapshot};
 use thalweg_types::{DataType, Error, Identity, Key, Lsn, Result, SqlState, TableSchema};
 
 use crate::database::Database;
@@ -40,15 +40,6 @@ impl RecordChange {
             RecordChange::Remove => [Privilege::Delete, Privilege::Select].into_iter().collect(),
         }
     }
-
-    pub(super) fn put(self) -> Option<Put> {
-        match self {
-            RecordChange::Create => Some(Put::Create),
-            RecordChange::Update => Some(Put::Update),
-            RecordChange::Upsert => Some(Put::Upsert),
-            RecordChange::Remove => None,
-        }
-    }
 }
 
 /// How rows come.
@@ -72,10 +63,12 @@ pub struct RecordTable {
     /// A row as it is given.
     pub(super) given: SchemaRef,
     pub(super) key_row: SchemaRef,
+    /// What updates change, where rows do not have values for all columns.
+    patch: Option<Arc<Patch>>,
     allowed: Privileges,
     denied: Error,
     /// Makes whole rows of given ones; `None` where they are whole as they come.
-    shaper: Option<Shaper>,
+    shaper: Option<Arc<Shaper>>,
 }
 
 impl RecordTable {
@@ -100,7 +93,11 @@ impl RecordTable {
         let (given, key_row) = (pick(&columns), pick(&schema.key_positions(&key)));
         let shaper = match form == Form::Packed && is_whole(&schema, &columns) {
             true => None,
-            false => Some(shaper(database, snapshot, &schema, &columns)?),
+            false => Some(Arc::new(shaper(database, snapshot, &schema, &columns)?)),
+        };
+        let patch = match &shaper {
+            Some(shaper) if columns.len() < schema.columns.len() => Some(patch(&columns, shaper)),
+            _ => None,
         };
         let version = target.entry.version;
         Ok(RecordTable {
@@ -111,6 +108,7 @@ impl RecordTable {
             whole,
             given,
             key_row,
+            patch,
             allowed,
             denied,
             shaper,
@@ -146,10 +144,14 @@ impl RecordTable {
         if !self.allowed.contains(change.needs()) {
             return Err(self.denied.clone());
         }
-        let replaces = matches!(change, RecordChange::Update | RecordChange::Upsert);
-        if replaces && self.columns.len() < self.schema.columns.len() {
-            let what = "updating or upserting some of the columns of a row";
-            return Err(Error::unsupported(what).with_hint("Give values for all columns."));
+        match change {
+            RecordChange::Upsert if self.patch.is_some() => {
+                let what = "upserting some of the columns of a row";
+                let hint = "Give values for all columns, or create and update.";
+                return Err(Error::unsupported(what).with_hint(hint));
+            }
+            RecordChange::Update => self.permit_update()?,
+            _ => {}
         }
         if change != RecordChange::Create {
             return Ok(());
@@ -163,6 +165,27 @@ impl RecordTable {
     }
 
     /// # Errors
+    /// Where rows have no values for the columns by which they are found.
+    fn permit_update(&self) -> Result<()> {
+        let positions = self.schema.key_positions(&self.key);
+        match positions.iter().find(|place| !self.columns.contains(place)) {
+            None => Ok(()),
+            Some(place) => Err(no_key_column(&self.schema.columns[*place].name)),
+        }
+    }
+
+    /// What happens to rows in the database.
+    pub(super) fn keyed(&self, change: RecordChange) -> KeyedChange {
+        match (change, &self.patch) {
+            (RecordChange::Update, Some(patch)) => KeyedChange::Patch(Arc::clone(patch)),
+            (RecordChange::Create, _) => KeyedChange::Put(Put::Create),
+            (RecordChange::Update, None) => KeyedChange::Put(Put::Update),
+            (RecordChange::Upsert, _) => KeyedChange::Put(Put::Upsert),
+            (RecordChange::Remove, _) => KeyedChange::Remove,
+        }
+    }
+
+    /// # Errors
     /// Where the client may not look at rows.
     pub fn permit_search(&self) -> Result<()> {
         if self.allowed.contains(Privilege::Select.into()) {
@@ -172,21 +195,32 @@ impl RecordTable {
         }
     }
 
-    /// Whole rows of given ones. Those that can't be are left out: the first of the pair says which
-    /// came through, and the second why others did not.
-    pub(super) fn shape(&self, given: RecordBatch) -> (RecordBatch, Vec<(usize, Error)>) {
+    /// Of given rows what a change needs: whole ones, or their columns alone for an update. Those
+    /// that can't be are left out: the first of the pair says which came through, and the second
+    /// why others did not.
+    pub(super) fn shape(
+        &self,
+        change: RecordChange,
+        given: RecordBatch,
+    ) -> (RecordBatch, Vec<(usize, Error)>) {
         let Some(shaper) = &self.shaper else { return (given, Vec::new()) };
-        if let Ok(whole) = shaper.shape(&given) {
-            return (whole, Vec::new());
+        let patches = change == RecordChange::Update && self.patch.is_some();
+        let shape = |rows: &RecordBatch| match patches {
+            true => shaper.shape_given(rows),
+            false => shaper.shape(rows),
+        };
+        if let Ok(shaped) = shape(&given) {
+            return (shaped, Vec::new());
         }
-        let (mut whole, mut failed) = (Vec::new(), Vec::new());
+        let (mut shaped, mut failed) = (Vec::new(), Vec::new());
         for row in 0..given.num_rows() {
-            match shaper.shape(&given.slice(row, 1)) {
-                Ok(one) => whole.push(one),
+            match shape(&given.slice(row, 1)) {
+                Ok(one) => shaped.push(one),
                 Err(error) => failed.push((row, error)),
             }
         }
-        let rows = concat_batches(&self.whole, &whole);
+        let schema = if patches { shaper.given_schema() } else { &self.whole };
+        let rows = concat_batches(schema, &shaped);
         (rows.expect("rows of one table have the same columns"), failed)
     }
 
@@ -269,6 +303,15 @@ fn shaper(
     let shaper = Shaper::new(&planner.context.state(), schema, columns, counters);
     planners.give_back(planner);
     shaper
+}
+
+/// What updates change that give some columns.
+fn patch(columns: &[usize], shaper: &Arc<Shaper>) -> Arc<Patch> {
+    let check: Option<RowCheck> = shaper.has_checks().then(|| {
+        let shaper = Arc::clone(shaper);
+        Arc::new(move |whole: &RecordBatch| shaper.check(whole)) as RowCheck
+    });
+    Arc::new(Patch { columns: columns.to_vec(), check })
 }
 
 fn no_key(schema: &TableSchema) -> Error {

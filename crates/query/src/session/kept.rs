@@ -90,7 +90,8 @@ impl Session {
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
         // NULL takes part in planning: what is compared with it is never true.
-        if self.settings.are_the_engines() || values.iter().any(ScalarValue::is_null) {
+        let own = self.settings.are_the_engines() || self.settings.query_memory().is_some();
+        if own || values.iter().any(ScalarValue::is_null) {
             return Ok(None);
         }
         let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));

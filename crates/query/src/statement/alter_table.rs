@@ -210,6 +210,7 @@ fn drop_column(schema: &mut TableSchema, position: usize) -> Result<()> {
         schema.primary_key = None;
     }
     schema.unique.retain(|key| !of_column(key));
+    schema.indexes.retain(|index| !of_column(&index.key));
     let mut kept = Vec::with_capacity(schema.checks.len());
     for check in schema.checks.drain(..) {
         if !names_in(&check.expression)?.contains(&column.name) {
@@ -354,6 +355,7 @@ async fn set_type(
     // Keys are set when the rows have their new values, or NULLs would stand in the way.
     schema.primary_key.iter_mut().for_each(|key| renumber(&mut key.columns));
     schema.unique.iter_mut().for_each(|key| renumber(&mut key.columns));
+    schema.indexes.iter_mut().for_each(|index| renumber(&mut index.key.columns));
     if schema.shard_key == Some(old) {
         schema.shard_key = Some(id);
     }

@@ -23,8 +23,8 @@ use crate::privileges;
 
 use definition::Definition;
 pub(super) use definition::{
-    add_check, add_primary_key, add_unique, column_of, names as key_names, no_foreign_keys,
-    set_default,
+    add_check, add_primary_key, add_unique, column_of, free_name, names as key_names,
+    no_foreign_keys, set_default,
 };
 
 /// How many columns a table can have, as in PostgreSQL.

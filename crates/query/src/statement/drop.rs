@@ -1,11 +1,11 @@
-//! `DROP TABLE`, `DROP VIEW`, `DROP SCHEMA`.
+//! `DROP TABLE`, `DROP VIEW`, `DROP INDEX`, `DROP SCHEMA`.
 
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType};
 use thalweg_txn::{Catalog, CatalogChange, Object, Securable};
 use thalweg_types::{Error, Result, SqlState};
 
-use super::Execution;
 use super::target::QualifiedName;
+use super::{Execution, index};
 use crate::outcome::{Notice, Outcome};
 
 pub(super) fn run(
@@ -20,6 +20,7 @@ pub(super) fn run(
         let name = QualifiedName::of(name)?;
         let dropped = match kind {
             ObjectType::Table | ObjectType::View => drop_object(execution, kind, &name),
+            ObjectType::Index => index::drop(execution, &name),
             ObjectType::Schema => drop_namespace(execution, &name.name, cascade),
             other => return Err(Error::unsupported(format!("DROP {other}"))),
         };
@@ -28,7 +29,9 @@ pub(super) fn run(
                 if if_exists
                     && matches!(
                         error.state(),
-                        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME
+                        SqlState::UNDEFINED_TABLE
+                            | SqlState::UNDEFINED_OBJECT
+                            | SqlState::INVALID_SCHEMA_NAME
                     ) =>
             {
                 notices.push(format!("{}, skipping", error.message()));
@@ -44,6 +47,11 @@ pub(super) fn run(
 fn drop_object(execution: &Execution<'_>, kind: ObjectType, name: &QualifiedName) -> Result<()> {
     let catalog = execution.names.catalog();
     let wanted = if kind == ObjectType::Table { "table" } else { "view" };
+    if catalog.table_of_index(&name.namespace, &name.name).is_some() {
+        let message = format!("\"{}\" is not a {wanted}", name.name);
+        let hint = "Use DROP INDEX to remove it.";
+        return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message).with_hint(hint));
+    }
     let change = match name.find(&catalog).map_err(|error| missing(error, wanted, name))? {
         Object::Table(entry) if kind == ObjectType::Table => {
             CatalogChange::DropTable { id: entry.schema.id }

@@ -20,7 +20,15 @@ pub(super) async fn run(execution: &Execution<'_>, parsed: &Parsed) -> Result<Ou
     let statement = parsed.statement.clone();
     let planned = execution.told(plan::statement(&execution.state, statement).await)?;
     let explains = matches!(planned.plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
-    let (schema, rows) = plan::stream(&execution.state, planned, execution.sql).await?;
+    let physical = execution.told(plan::physical(&execution.state, &planned.plan).await)?;
+    let schema = plan::renamed(&physical.schema(), &planned);
+    let workers = execution.database.shared.workers.get();
+    if let Some(workers) = workers
+        && let Some(rows) = workers.encoded(&physical, &schema, &execution.form)?
+    {
+        return Ok(Outcome::encoded(schema, rows, Tag::Select));
+    }
+    let rows = plan::start(&execution.state, physical, &schema, execution.sql);
     let rows = match explains {
         true => Box::pin(rows.map(|batch| Ok(with_plain_names(&batch?)))) as BatchStream,
         false => rows,

@@ -33,6 +33,9 @@ enum Source {
 pub(crate) struct Shaper {
     table: Arc<TableSchema>,
     schema: SchemaRef,
+    /// The table's columns that are given, in the order in which they are.
+    given: Vec<usize>,
+    given_schema: SchemaRef,
     sources: Vec<Source>,
     checks: Vec<(String, Arc<dyn PhysicalExpr>)>,
     counters: Arc<Identities>,
@@ -64,7 +67,10 @@ impl Shaper {
         for check in &table.checks {
             checks.push((check.name.clone(), compile(state, &check.expression, &whole)?));
         }
-        Ok(Shaper { table: Arc::clone(table), schema, sources, checks, counters })
+        let (table, given) = (Arc::clone(table), given.to_vec());
+        let fields = given.iter().map(|place| Arc::clone(&schema.fields()[*place]));
+        let given_schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Ok(Shaper { table, schema, given, given_schema, sources, checks, counters })
     }
 
     /// Whether rows are still numbered by these counters.
@@ -94,7 +100,7 @@ impl Shaper {
         }
         for (index, column) in self.table.columns.iter().enumerate() {
             if !column.nullable && columns[index].null_count() > 0 {
-                return Err(self.null_in(index, &columns));
+                return Err(self.null_in(index, &columns, index));
             }
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
@@ -104,7 +110,38 @@ impl Shaper {
         Ok(batch)
     }
 
-    fn check(&self, batch: &RecordBatch) -> Result<()> {
+    /// The given columns alone, cast: for rows that keep what is in the others.
+    ///
+    /// # Errors
+    /// The first value that does not fit.
+    pub(crate) fn shape_given(&self, given: &RecordBatch) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.given.len());
+        for (place, position) in self.given.iter().enumerate() {
+            let column = &self.table.columns[*position];
+            columns.push(assign(given.column(place), given.schema().field(place), column)?);
+        }
+        for (place, position) in self.given.iter().enumerate() {
+            if !self.table.columns[*position].nullable && columns[place].null_count() > 0 {
+                return Err(self.null_in(*position, &columns, place));
+            }
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(given.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.given_schema), columns, &options)
+            .map_err(|error| told(error.into()))
+    }
+
+    /// What [`shape_given`](Self::shape_given) makes.
+    pub(crate) fn given_schema(&self) -> &SchemaRef {
+        &self.given_schema
+    }
+
+    pub(crate) fn has_checks(&self) -> bool {
+        !self.checks.is_empty()
+    }
+
+    /// # Errors
+    /// The first constraint that does not hold of whole rows.
+    pub(crate) fn check(&self, batch: &RecordBatch) -> Result<()> {
         for (name, expression) in &self.checks {
             let value = expression.evaluate(batch).map_err(told)?;
             let holds = value.into_array(batch.num_rows()).map_err(told)?;
@@ -124,9 +161,10 @@ impl Shaper {
         Ok(())
     }
 
-    fn null_in(&self, index: usize, columns: &[ArrayRef]) -> Error {
+    /// A NULL in the table's column `index`, which is at `place` among those that are there.
+    fn null_in(&self, index: usize, columns: &[ArrayRef], place: usize) -> Error {
         let (column, table) = (&self.table.columns[index].name, &self.table.name);
-        let row = (0..columns[index].len()).find(|row| columns[index].is_null(*row)).unwrap_or(0);
+        let row = (0..columns[place].len()).find(|row| columns[place].is_null(*row)).unwrap_or(0);
         let message = format!(
             "null value in column \"{column}\" of relation \"{table}\" violates not-null constraint"
         );

@@ -19,18 +19,23 @@ use thalweg_types::{Error, Result, SqlState};
 
 use self::modes::LEVELS;
 pub(crate) use self::modes::Modes;
-use self::remembered::REMEMBERED;
+use self::remembered::{QUERY_MEMORY, REMEMBERED};
 use super::{Execution, folded, less_isolated, role};
 use crate::Durability;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::privileges::Identity;
+use crate::workers::Gathering;
 
 /// What a session's user has set.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) identity: Identity,
     pub(crate) durability: Durability,
+    /// How rows are gathered from workers.
+    pub(crate) gathering: Gathering,
+    /// What sessions of this database begin with.
+    defaults: Defaults,
     /// Times in milliseconds, 0 for none, in the order of [`TIMES`].
     times: [u64; TIMES.len()],
     /// Texts that are only remembered, in the order of [`REMEMBERED`].
@@ -45,6 +50,13 @@ pub(crate) struct Settings {
     custom: Arc<BTreeMap<String, String>>,
     /// Whether a setting of DataFusion's was changed.
     are_the_engines: bool,
+}
+
+/// What sessions begin with where it depends on their database.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Defaults {
+    pub(crate) durability: Durability,
+    pub(crate) gathering: Gathering,
 }
 
 /// How long a setting keeps a value.
@@ -110,10 +122,12 @@ const MODES: [&str; 6] = [
 const UTC_NAMES: [&str; 7] = ["utc", "etc/utc", "gmt", "etc/gmt", "zulu", "uct", "z"];
 
 impl Settings {
-    pub(crate) fn new(durability: Durability, identity: Identity) -> Settings {
+    pub(crate) fn new(defaults: Defaults, identity: Identity) -> Settings {
         Settings {
             identity,
-            durability,
+            durability: defaults.durability,
+            gathering: defaults.gathering,
+            defaults,
             times: [0; TIMES.len()],
             remembered: Arc::new(REMEMBERED.map(|setting| setting.first.to_owned())),
             default_modes: Modes::default(),
@@ -127,6 +141,12 @@ impl Settings {
     /// How long a statement may take.
     pub(crate) fn statement_timeout(&self) -> Option<Duration> {
         self.time("statement_timeout")
+    }
+
+    /// How many bytes a statement may take for sorting, joining and grouping.
+    pub(crate) fn query_memory(&self) -> Option<usize> {
+        let kilobytes = remembered::kilobytes(&self.get(QUERY_MEMORY)?)?;
+        (kilobytes > 0).then(|| usize::try_from(kilobytes * 1024).unwrap_or(usize::MAX))
     }
 
     pub(crate) fn time(&self, name: &str) -> Option<Duration> {
@@ -196,6 +216,8 @@ impl Settings {
                 Durability::Write => "write".to_owned(),
                 Durability::None => "none".to_owned(),
             },
+            "fan_in" => self.gathering.fan_in.to_string(),
+            "relay" => if self.gathering.relays { "on" } else { "off" }.to_owned(),
             "timezone" => "UTC".to_owned(),
             _ => FIXED.iter().find(|(fixed, _)| *fixed == name)?.1.to_owned(),
         })
@@ -210,7 +232,7 @@ impl Settings {
             return Ok(true);
         }
         if value.eq_ignore_ascii_case("default") {
-            let fresh = Settings::new(self.durability, self.identity);
+            let fresh = Settings::new(self.defaults, self.identity);
             let Some(value) = fresh.get(&name) else { return Ok(false) };
             return self.set(&name, &value);
         }
@@ -235,6 +257,15 @@ impl Settings {
                     "none" => Durability::None,
                     _ => return Err(invalid(&name, value, "fsync, write and none")),
                 };
+            }
+            "fan_in" => {
+                let fan_in = value.parse();
+                self.gathering.fan_in =
+                    fan_in.map_err(|()| invalid(&name, value, "sync, async and hybrid"))?;
+            }
+            "relay" => {
+                let flag = remembered::flag(value).ok_or_else(|| no_flag(&name))?;
+                self.gathering.relays = flag == "on";
             }
             "timezone" if UTC_NAMES.contains(&value.to_lowercase().as_str()) => {}
             "timezone" => return Err(invalid(&name, value, "UTC")),
@@ -266,7 +297,7 @@ impl Settings {
     }
 
     pub(crate) fn names() -> Vec<&'static str> {
-        let mut names = vec!["durability", "timezone"];
+        let mut names = vec!["durability", "fan_in", "relay", "timezone"];
         names.extend(TIMES);
         names.extend(MODES);
         names.extend(REMEMBERED.iter().map(|setting| setting.name));
@@ -415,7 +446,7 @@ pub(super) async fn reset(
         return pass_on(execution, parsed).await;
     }
     let identity = execution.settings.identity;
-    let fresh = Settings::new(execution.database.shared.durability, identity);
+    let fresh = Settings::new(execution.database.shared.defaults(), identity);
     if name == "all" {
         let Settings { are_the_engines, modes, .. } = *execution.settings;
         *execution.settings = Settings { are_the_engines, modes, ..fresh };

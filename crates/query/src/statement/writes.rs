@@ -52,6 +52,8 @@ fn named(statement: &Statement) -> Option<String> {
         Statement::CreateSchema { .. } => "CREATE SCHEMA",
         Statement::CreateRole(_) => "CREATE ROLE",
         Statement::AlterTable(_) => "ALTER TABLE",
+        Statement::CreateIndex(_) => "CREATE INDEX",
+        Statement::AlterIndex { .. } => "ALTER INDEX",
         Statement::AlterSchema(_) => "ALTER SCHEMA",
         Statement::AlterRole { .. } => "ALTER ROLE",
         Statement::Grant(_) => "GRANT",

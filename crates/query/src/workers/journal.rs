@@ -62,7 +62,7 @@ pub(super) fn append(transaction: &mut Transaction, definition: &Definition) -> 
         .map_err(|error| {
             Error::internal("a definition does not fit its table").with_source(error)
         })?;
-    transaction.append(entry.schema.id, row)
+    transaction.append_always(entry.schema.id, row)
 }
 
 impl Database {

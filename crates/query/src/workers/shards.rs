@@ -27,6 +27,7 @@ use super::{Definition, Holders, NAMESPACE, journal};
 use crate::catalog::external;
 use crate::database::Database;
 use crate::executor::Executor;
+use crate::fused::{self, FusedAggregate};
 use crate::planner::Planner;
 use crate::scan::{ROW_ID, ShardScan, scan_schema};
 
@@ -161,6 +162,19 @@ impl Shards {
             true => with_node(scan, rows.place_base),
             false => Ok(scan),
         }
+    }
+
+    /// The same aggregate, computed where the rows lie; `None` where only DataFusion's operators
+    /// are sure to be right.
+    ///
+    /// # Errors
+    /// Those of planning.
+    pub fn fused(
+        &self,
+        aggregate: Arc<dyn ExecutionPlan>,
+    ) -> PlanResult<Option<Arc<dyn ExecutionPlan>>> {
+        let plan = fused::fuse(aggregate, self.database.shared.planners.scheduler())?;
+        Ok(plan.downcast_ref::<FusedAggregate>().is_some().then_some(plan))
     }
 
     /// Runs a plan; its rows come as they are asked for, and dropping them ends it.

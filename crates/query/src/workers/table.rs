@@ -23,7 +23,7 @@ use datafusion::physical_plan::union::UnionExec;
 use thalweg_store::{TableState, arrow_schema};
 use thalweg_types::{RowId, TableSchema};
 
-use super::{WorkerScan, Workers};
+use super::{Gathering, WorkerScan, Workers};
 use crate::scan::{ROW_ID, ShardScan, scan_schema};
 
 pub(crate) struct TableOnWorkers {
@@ -60,30 +60,31 @@ impl TableOnWorkers {
         projection: Vec<usize>,
         filter: Option<Arc<dyn PhysicalExpr>>,
         limit: Option<usize>,
+        gathering: Gathering,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let table = Arc::clone(&self.table);
+        let schema = Arc::clone(&self.schema);
+        let mut scan = WorkerScan { table, schema, projection, filter, limit, gathering };
         if self.killed.is_empty() {
-            let schema = Arc::clone(&self.schema);
-            return self.workers.scan(WorkerScan { table, schema, projection, filter, limit });
+            return self.workers.scan(scan);
         }
         // Rows that were taken away are known by their places.
-        let schema = scan_schema(&arrow_schema(&self.table), true);
-        let mut with_place = projection.clone();
-        let place = match projection.iter().position(|column| *column == self.table.columns.len()) {
-            Some(place) => place,
-            None => {
-                with_place.push(self.table.columns.len());
-                projection.len()
-            }
-        };
-        let scan = WorkerScan { table, schema, projection: with_place, filter, limit: None };
+        scan.schema = scan_schema(&arrow_schema(&self.table), true);
+        scan.limit = None;
+        let wanted = scan.projection.len();
+        let places = self.table.columns.len();
+        let place = scan.projection.iter().position(|column| *column == places);
+        let place = place.unwrap_or_else(|| {
+            scan.projection.push(places);
+            wanted
+        });
         let scan = self.workers.scan(scan)?;
         let gone = self.killed.iter().map(|row| lit(ScalarValue::UInt64(Some(row.0))));
         let row: Arc<dyn PhysicalExpr> = Arc::new(Column::new(ROW_ID, place));
         let left = in_list(row, gone.collect(), &true, &scan.schema())?;
         let left = Arc::new(FilterExec::try_new(left, scan)?);
         let schema = left.schema();
-        let columns = (0..projection.len()).map(|place| {
+        let columns = (0..wanted).map(|place| {
             let name = schema.field(place).name().clone();
             (Arc::new(Column::new(&name, place)) as Arc<dyn PhysicalExpr>, name)
         });
@@ -132,7 +133,9 @@ impl TableProvider for TableOnWorkers {
             parts.push(Arc::new(own) as Arc<dyn ExecutionPlan>);
         }
         if !self.truncated {
-            parts.push(self.on_workers(projection, filter, limit)?);
+            let gathering = session.config().get_extension::<Gathering>();
+            let gathering = gathering.map_or_else(Gathering::default, |gathering| *gathering);
+            parts.push(self.on_workers(projection, filter, limit, gathering)?);
         }
         match parts.len() {
             1 => Ok(parts.remove(0)),

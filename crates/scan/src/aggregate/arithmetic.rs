@@ -33,6 +33,8 @@ pub(crate) fn integers(
                 let (quotient, overflow) = a.overflowing_div(if b == 0 { 1 } else { b });
                 (quotient, -i64::from(overflow))
             }
+            // What is left of the least number divided by -1 is 0, whatever the quotient is.
+            Operator::Modulo => (a.wrapping_rem(if b == 0 { 1 } else { b }), 0),
             Operator::Add => {
                 let sum = a.wrapping_add(b);
                 (sum, (a ^ sum) & (b ^ sum))
@@ -49,7 +51,7 @@ pub(crate) fn integers(
         (value, overflow | width.excess(value))
     };
     let nulls = union(left, right);
-    if operator == Operator::Divide {
+    if matches!(operator, Operator::Divide | Operator::Modulo) {
         refuse_zero(right, nulls.as_ref(), |divisor| divisor == 0, wanted)?;
     }
     let mut witness = 0;
@@ -81,7 +83,7 @@ pub(crate) fn decimals(
             Operator::Add => left.values.zip(&right.values, |a, b| narrow(a) + narrow(b)),
             Operator::Subtract => left.values.zip(&right.values, |a, b| narrow(a) - narrow(b)),
             Operator::Multiply => left.values.zip(&right.values, |a, b| narrow(a) * narrow(b)),
-            Operator::Divide => unreachable!("decimals are not divided"),
+            other => unreachable!("{other:?} is not for decimals"),
         });
         return Ok(Vector { values, nulls });
     }
@@ -89,7 +91,7 @@ pub(crate) fn decimals(
         Operator::Add => a.overflowing_add(b),
         Operator::Subtract => a.overflowing_sub(b),
         Operator::Multiply => a.overflowing_mul(b),
-        Operator::Divide => unreachable!("decimals are not divided"),
+        other => unreachable!("{other:?} is not for decimals"),
     };
     let mut overflowed = false;
     let values = left.values.zip(&right.values, |a, b| {
@@ -165,6 +167,7 @@ pub(crate) fn floats(
         Operator::Subtract => left.values.zip(&right.values, |a, b| a - b),
         Operator::Multiply => left.values.zip(&right.values, |a, b| a * b),
         Operator::Divide => left.values.zip(&right.values, |a, b| a / b),
+        Operator::Modulo => unreachable!("floats leave no rest"),
     });
     Ok(Vector { values, nulls })
 }

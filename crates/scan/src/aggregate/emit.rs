@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, Int16Array, Int32Array, Int64Array,
-    Time64MicrosecondArray, TimestampMicrosecondArray,
+    Time64MicrosecondArray, TimestampMicrosecondArray, TimestampNanosecondArray,
 };
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 
 /// Whole numbers as an array of a type whose values they are.
 pub(crate) fn int_array(
@@ -33,6 +33,10 @@ pub(crate) fn int_array(
             Arc::new(BooleanArray::new(values, nulls))
         }
         DataType::Time64(_) => Arc::new(Time64MicrosecondArray::new(values.into(), nulls)),
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
+            let times = TimestampNanosecondArray::new(values.into(), nulls);
+            Arc::new(times.with_timezone_opt(zone.clone()))
+        }
         DataType::Timestamp(_, zone) => {
             let times = TimestampMicrosecondArray::new(values.into(), nulls);
             Arc::new(times.with_timezone_opt(zone.clone()))

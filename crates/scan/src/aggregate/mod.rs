@@ -6,6 +6,7 @@
 
 mod aggregation;
 mod arithmetic;
+mod choice;
 mod emit;
 mod evaluate;
 mod floats;

@@ -6,6 +6,8 @@ use arrow::buffer::NullBuffer;
 use thalweg_types::Result;
 
 use super::arithmetic::{buckets, decimals, floats, integers, narrowed, real, rounded};
+use super::choice::chosen;
+use super::predicate::Predicate;
 use super::source::{Data, Source};
 use super::vector::{Mask, Values, Vector};
 
@@ -27,6 +29,8 @@ pub enum Operator {
     Multiply,
     /// Of whole numbers towards zero; not of decimals.
     Divide,
+    /// What division leaves, of whole numbers only: it has the sign of the dividend.
+    Modulo,
 }
 
 /// The type of whole numbers that a result must fit into.
@@ -115,6 +119,12 @@ pub enum Number {
         unit: i64,
         origin: i64,
     },
+    /// The number of the first condition that is true, or else the last one. `None` is NULL.
+    /// Numbers are computed for the rows that take them alone.
+    Choice {
+        cases: Vec<(Predicate, Option<Number>)>,
+        otherwise: Option<Box<Number>>,
+    },
 }
 
 /// Some rows of a chunk, of which those in the mask are wanted.
@@ -135,15 +145,16 @@ impl Block<'_> {
 }
 
 impl Number {
-    /// Whether some column that is read is of a kind.
-    pub(crate) fn any_column(&self, is: &mut impl FnMut(usize) -> bool) -> bool {
+    /// Whether there may be rows in which the number is NULL, if that is known of columns.
+    pub(crate) fn may_be_null(&self, column: &impl Fn(usize) -> bool) -> bool {
         match self {
-            Number::Column(column) => is(*column),
+            Number::Column(place) => column(*place),
+            Number::Choice { .. } => true,
             Number::Int(_) | Number::Float(_) | Number::Decimal(_) => false,
             Number::Integers { operands, .. }
             | Number::Floats { operands, .. }
             | Number::Decimals { operands, .. } => {
-                operands.0.any_column(is) || operands.1.any_column(is)
+                operands.0.may_be_null(column) || operands.1.may_be_null(column)
             }
             Number::FloatOfInt(operand)
             | Number::Real(operand)
@@ -152,7 +163,7 @@ impl Number {
             | Number::Narrowed { operand, .. }
             | Number::IntOfFloat { operand, .. }
             | Number::FloatOfDecimal { operand, .. }
-            | Number::Bucket { operand, .. } => operand.any_column(is),
+            | Number::Bucket { operand, .. } => operand.may_be_null(column),
         }
     }
 
@@ -178,6 +189,9 @@ impl Number {
             }
             Number::Bucket { operand, unit, origin } => {
                 buckets(&operand.ints(block, wanted)?, *unit, *origin, wanted)
+            }
+            Number::Choice { cases, otherwise } => {
+                chosen((cases, otherwise.as_deref()), block, wanted, Number::ints)
             }
             other => unreachable!("{other:?} is no whole number"),
         }
@@ -214,6 +228,9 @@ impl Number {
                 let units = *units as f64;
                 Ok(operand.decimals(block, wanted)?.map(|value| value as f64 / units))
             }
+            Number::Choice { cases, otherwise } => {
+                chosen((cases, otherwise.as_deref()), block, wanted, Number::floats)
+            }
             other => unreachable!("{other:?} is no floating point number"),
         }
     }
@@ -247,6 +264,9 @@ impl Number {
                 let left = operands.0.decimals(block, wanted)?;
                 let right = operands.1.decimals(block, wanted)?;
                 decimals(*operator, &left, &right, wanted)
+            }
+            Number::Choice { cases, otherwise } => {
+                chosen((cases, otherwise.as_deref()), block, wanted, Number::decimals)
             }
             other => unreachable!("{other:?} is no decimal"),
         }

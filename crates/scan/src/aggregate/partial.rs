@@ -286,7 +286,7 @@ fn local_states(aggregation: &Aggregation, source: &Source, groups: usize) -> Ve
 fn reads_nulls(input: &Input, source: &Source) -> bool {
     match input {
         Input::Number(_, number) => {
-            number.any_column(&mut |column| source.columns[column].nulls.is_some())
+            number.may_be_null(&|column| source.columns[column].nulls.is_some())
         }
         Input::Text(column) | Input::Nulls(column) => source.columns[*column].nulls.is_some(),
     }

@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type,
-    Int64Type, Time64MicrosecondType, TimestampMicrosecondType,
+    Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use thalweg_store::{ChunkView, Dictionary};
 
@@ -111,6 +111,9 @@ impl Column {
             DataType::Date32 => Data::Int32(values!(Date32Type)),
             DataType::Int64 => Data::Int64(values!(Int64Type)),
             DataType::Time64(_) => Data::Int64(values!(Time64MicrosecondType)),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                Data::Int64(values!(TimestampNanosecondType))
+            }
             DataType::Timestamp(..) => Data::Int64(values!(TimestampMicrosecondType)),
             DataType::Float32 => Data::Float32(values!(Float32Type)),
             DataType::Float64 => Data::Float64(values!(Float64Type)),

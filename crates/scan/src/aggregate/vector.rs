@@ -157,6 +157,27 @@ impl Rows<'_> {
         }
     }
 
+    /// The row at a place among them.
+    #[inline(always)]
+    pub fn get(&self, place: usize) -> usize {
+        match self {
+            Rows::All(_) => place,
+            Rows::Some(places) => usize::from(places[place]),
+        }
+    }
+
+    /// Calls `visit` with each row and its place among them.
+    #[inline(always)]
+    pub fn each_placed(&self, mut visit: impl FnMut(usize, usize)) {
+        match self {
+            Rows::All(rows) => (0..*rows).for_each(|row| visit(row, row)),
+            Rows::Some(places) => {
+                let rows = places.iter().enumerate();
+                rows.for_each(|(place, row)| visit(place, usize::from(*row)));
+            }
+        }
+    }
+
     #[inline(always)]
     pub fn each(&self, mut visit: impl FnMut(usize)) {
         match self {

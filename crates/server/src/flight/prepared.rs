@@ -16,14 +16,14 @@ use arrow_ipc::writer::IpcWriteOptions;
 use bytes::Bytes;
 use futures::StreamExt;
 use parking_lot::Mutex;
-use thalweg_query::{BatchStream, Prepared, ScalarValue};
+use thalweg_query::{BatchStream, Prepared, RowForm, ScalarValue};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::Flight;
 use super::identity::Caller;
 use super::kept::Handle;
 use super::seats::Seat;
-use super::statements::{Answer, Done, changed_by};
+use super::statements::{Answer, Done, Rows, changed_by};
 use super::transactions::no_transaction;
 use super::wire::{wire_field, wire_schema};
 use crate::connections::FrontEnd;
@@ -109,8 +109,8 @@ impl Flight {
         };
         let bound = Arc::clone(&statement.bound.lock());
         match bound.as_slice() {
-            [] => self.run_once(&seat, statement, &[]).await,
-            [row] => self.run_once(&seat, statement, row).await,
+            [] => self.run_once(&seat, statement, &[], RowForm::Flight).await,
+            [row] => self.run_once(&seat, statement, row, RowForm::Flight).await,
             _ if statement.prepared.schema().is_none() => {
                 self.change_by_rows(&seat, statement, &bound).await
             }
@@ -138,10 +138,11 @@ impl Flight {
         seat: &Arc<Seat>,
         statement: &PreparedStatement,
         row: &[ScalarValue],
+        form: RowForm,
     ) -> Result<Done> {
         let sql: Arc<str> = Arc::clone(statement.prepared.sql());
         let watch = self.shared.observer.begin(FrontEnd::Flight, &seat.user, &sql);
-        let executed = seat.execute_prepared(&self.shared, &statement.prepared, row).await;
+        let executed = seat.execute_prepared(&self.shared, &statement.prepared, row, form).await;
         self.done(executed, watch, seat).await
     }
 
@@ -174,8 +175,10 @@ impl Flight {
         statement: &Arc<PreparedStatement>,
         rows: Arc<Vec<Row>>,
     ) -> Result<Done> {
-        let first = self.run_once(&seat, statement, &rows[0]).await?;
-        let Done::Rows(first) = first else {
+        let first = self.run_once(&seat, statement, &rows[0], RowForm::Batches).await?;
+        let Done::Rows(Answer { rows: Rows::Batches(first_rows), wire, watch, seat: taken }) =
+            first
+        else {
             return Err(Error::internal("a query gives rows"));
         };
         let statement = Arc::clone(statement);
@@ -192,8 +195,8 @@ impl Flight {
                 }
             }
         });
-        let rows = first.rows.chain(later.flatten());
-        Ok(Done::Rows(Answer { rows: Box::pin(rows), ..first }))
+        let rows = Rows::Batches(Box::pin(first_rows.chain(later.flatten())));
+        Ok(Done::Rows(Answer { wire, rows, watch, seat: taken }))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use thalweg_query::{Outcome, Prepared, ScalarValue, Session, TransactionStatus};
+use thalweg_query::{Outcome, Prepared, RowForm, ScalarValue, Session, TransactionStatus};
 use thalweg_types::Result;
 use tokio::sync::MutexGuard;
 
@@ -145,7 +145,8 @@ impl Seat {
     /// Runs a statement that is among those admitted. The permit is for as long as its rows are
     /// computed.
     pub(super) async fn execute(&self, shared: &Shared, sql: &str) -> Result<(Outcome, Permit)> {
-        self.admitted(shared, sql, async |session| session.execute(sql).await).await
+        let run = async |session: &mut Session| session.execute_as(sql, RowForm::Flight).await;
+        self.admitted(shared, sql, run).await
     }
 
     pub(super) async fn execute_prepared(
@@ -153,8 +154,10 @@ impl Seat {
         shared: &Shared,
         prepared: &Prepared,
         values: &[ScalarValue],
+        form: RowForm,
     ) -> Result<(Outcome, Permit)> {
-        let run = async |session: &mut Session| session.execute_prepared(prepared, values).await;
+        let run =
+            async |session: &mut Session| session.execute_prepared_as(prepared, values, form).await;
         self.admitted(shared, prepared.sql(), run).await
     }
 

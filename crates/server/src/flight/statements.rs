@@ -12,12 +12,12 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo};
 use futures::StreamExt;
 use parking_lot::Mutex;
-use thalweg_query::{BatchStream, Copy, Outcome, Tag};
+use thalweg_query::{BatchStream, Copy, Encoded, EncodedStream, Outcome, Tag};
 use thalweg_types::{Error, Result, SqlState};
 use tokio_util::sync::CancellationToken;
 
 use super::Flight;
-use super::encode::{Encoder, Frame};
+use super::encode::{Encoder, Frame, schema_frame};
 use super::identity::Caller;
 use super::kept::Handle;
 use super::prepared::PreparedStatement;
@@ -27,7 +27,7 @@ use super::wire::wire_schema;
 use crate::admission::{Asker, Permit};
 use crate::connections::FrontEnd;
 use crate::metrics::StatementKind;
-use crate::pump::{Pieces, Pump};
+use crate::pump::{Left, Pieces, Pump};
 use crate::texts::without_zero;
 use crate::trace::Watch;
 
@@ -35,11 +35,38 @@ use crate::trace::Watch;
 pub(crate) struct Answer {
     /// The columns as clients know them.
     pub(super) wire: SchemaRef,
-    pub(super) rows: BatchStream,
+    pub(super) rows: Rows,
     /// Counts the statement, where it is one of the client's own.
     pub(super) watch: Option<Watch>,
     /// The session lives as long as the rows.
     pub(super) seat: Option<Arc<Seat>>,
+}
+
+/// Rows of an answer.
+pub(super) enum Rows {
+    Batches(BatchStream),
+    /// As messages of Flight already.
+    Encoded(EncodedStream),
+}
+
+impl Rows {
+    /// Those of an outcome, in whatever form it has them; `None` where it has none.
+    fn of(outcome: &mut Outcome) -> Option<Rows> {
+        match outcome.encoded.take() {
+            Some(rows) => Some(Rows::Encoded(rows)),
+            None => outcome.rows.take().map(Rows::Batches),
+        }
+    }
+
+    /// How many rows come next, without a look at them; `None` where there are no more.
+    async fn pass(&mut self) -> Result<Option<u64>> {
+        Ok(match self {
+            Rows::Batches(rows) => {
+                rows.next().await.transpose()?.map(|rows| rows.num_rows() as u64)
+            }
+            Rows::Encoded(rows) => rows.next().await.transpose()?.map(|rows| rows.rows),
+        })
+    }
 }
 
 /// An answer that waits for its `DoGet`.
@@ -98,7 +125,7 @@ impl Flight {
         watch: Watch,
         seat: &Arc<Seat>,
     ) -> Result<Done> {
-        let outcome = match executed {
+        let mut outcome = match executed {
             Ok((outcome, _)) => outcome,
             Err(error) => {
                 watch.end(Some(&error));
@@ -114,7 +141,7 @@ impl Flight {
             watch.end(Some(&error));
             return Err(error);
         }
-        if let Some(rows) = outcome.rows {
+        if let Some(rows) = Rows::of(&mut outcome) {
             let (wire, seat) = (wire_schema(&outcome.schema), Some(Arc::clone(seat)));
             return Ok(Done::Rows(Answer { wire, rows, watch: Some(watch), seat }));
         }
@@ -130,10 +157,10 @@ impl Flight {
         };
         let mut count = 0;
         let ended = loop {
-            match answer.rows.next().await {
-                Some(Ok(batch)) => count += batch.num_rows() as i64,
-                Some(Err(error)) => break Err(error),
-                None => break Ok(count),
+            match answer.rows.pass().await {
+                Ok(Some(rows)) => count += i64::try_from(rows).unwrap_or(i64::MAX),
+                Err(error) => break Err(error),
+                Ok(None) => break Ok(count),
             }
         };
         if let Some(watch) = answer.watch {
@@ -212,6 +239,7 @@ impl Flight {
         id: Option<Handle>,
         answer: Answer,
     ) -> Result<Pump<Frame>> {
+        let schema = schema_frame(&answer.wire);
         let encoder = Encoder::new(Arc::clone(&answer.wire))?;
         let cancel = CancellationToken::new();
         let sending = Arc::new(Sending { user: Arc::clone(&caller.user), cancel: cancel.clone() });
@@ -222,7 +250,13 @@ impl Flight {
             let asker = seat.as_ref().map_or(Asker::Anybody, |seat| seat.asker());
             let sending = async {
                 let _permit = flight.shared.admission.admit(asker).await?;
-                send_rows(rows, encoder, watch.as_ref(), &pieces).await
+                pieces.push(schema).await.map_err(left)?;
+                match rows {
+                    Rows::Batches(rows) => {
+                        send_batches(rows, encoder, watch.as_ref(), &pieces).await
+                    }
+                    Rows::Encoded(rows) => send_encoded(rows, watch.as_ref(), &pieces).await,
+                }
             };
             let sent = tokio::select! {
                 () = cancel.cancelled() => Err(cancelled()),
@@ -237,14 +271,16 @@ impl Flight {
     }
 }
 
-async fn send_rows(
+fn left(_: Left) -> Error {
+    cancelled()
+}
+
+async fn send_batches(
     mut rows: BatchStream,
     mut encoder: Encoder,
     watch: Option<&Watch>,
     pieces: &Pieces<Frame>,
 ) -> Result<()> {
-    let left = |_| cancelled();
-    pieces.push(encoder.schema_frame()).await.map_err(left)?;
     while let Some(batch) = rows.next().await {
         for frame in encoder.encode(&batch?)? {
             if let Some(watch) = watch {
@@ -252,6 +288,23 @@ async fn send_rows(
             }
             pieces.push(frame).await.map_err(left)?;
         }
+    }
+    Ok(())
+}
+
+/// Hands on what others have encoded.
+async fn send_encoded(
+    mut rows: EncodedStream,
+    watch: Option<&Watch>,
+    pieces: &Pieces<Frame>,
+) -> Result<()> {
+    while let Some(encoded) = rows.next().await {
+        let Encoded { rows, bytes, pieces: content } = encoded?;
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        if let Some(watch) = watch {
+            watch.sent(rows, bytes)?;
+        }
+        pieces.push(Frame { pieces: content, rows, bytes }).await.map_err(left)?;
     }
     Ok(())
 }
@@ -264,7 +317,7 @@ impl Answer {
 
     pub(super) fn of_batch(batch: RecordBatch) -> Answer {
         let wire = batch.schema();
-        let rows = Box::pin(futures::stream::once(async { Ok(batch) }));
+        let rows = Rows::Batches(Box::pin(futures::stream::once(async { Ok(batch) })));
         Answer { wire, rows, watch: None, seat: None }
     }
 }

@@ -2,7 +2,7 @@
 //! `Execute` of a cursor that `DECLARE` made.
 
 use thalweg_formats::postgres::{RowEncoder, ValueFormat};
-use thalweg_query::Tag;
+use thalweg_query::{RowForm, Tag};
 use thalweg_types::Error;
 
 use super::connection::{Client, Trouble};
@@ -26,7 +26,10 @@ impl Client {
         portal.state = match portal.state {
             State::Bound(values) if prepared.schema().is_some() => {
                 let mut work = Box::new(self.begin(prepared.sql()));
-                match self.open(prepared, &values, &portal.formats, &mut work).await {
+                match self
+                    .open(prepared, &values, &portal.formats, RowForm::Batches, &mut work)
+                    .await
+                {
                     Ok(Some(rows)) => self.pass(Box::new(rows), rows_max, work).await?,
                     done => {
                         self.over(*work, done)?;

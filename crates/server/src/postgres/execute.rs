@@ -1,14 +1,17 @@
 //! Running statements and sending what they give, and the simple protocol.
 
-use thalweg_formats::postgres::{RowEncoder, ValueFormat};
-use thalweg_query::{Copy, Outcome, TransactionStatus, forward_move};
+use arrow::datatypes::SchemaRef;
+use thalweg_formats::postgres::ValueFormat;
+use thalweg_query::{Copy, Outcome, RowForm, TransactionStatus, ValueForms, forward_move};
 use thalweg_types::Error;
 
 use super::connection::{Client, Trouble};
 use super::portal::{Rows, tag_of};
 use super::wait::unless_cancelled;
-use super::wire::SEND_BYTES;
 use super::work::Work;
+
+/// The form of rows in the simple protocol.
+const TEXTS: RowForm = RowForm::DataRows(ValueForms::Text);
 
 /// How far a portal's rows have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +60,7 @@ impl Client {
 
     async fn run_simple(&mut self, sql: &str, work: &mut Work) -> Result<(), Trouble> {
         self.take_place(work).await?;
-        let outcome = self.wire.while_here(self.session.execute(sql)).await??;
+        let outcome = self.wire.while_here(self.session.execute_as(sql, TEXTS)).await??;
         self.send(outcome, work).await
     }
 
@@ -72,16 +75,15 @@ impl Client {
             }
             None => {}
         }
-        let Some(stream) = outcome.rows else {
-            self.wire.replies.complete(&outcome.tag.to_string());
+        let (schema, tag) = (SchemaRef::clone(&outcome.schema), outcome.tag.clone());
+        let formats = vec![ValueFormat::Text; schema.fields().len()];
+        let Some(mut rows) = Rows::of(outcome, formats.clone()) else {
+            self.wire.replies.complete(&tag.to_string());
             return Ok(());
         };
-        let formats = vec![ValueFormat::Text; outcome.schema.fields().len()];
-        let encoder = RowEncoder::new(outcome.schema.clone(), formats.clone());
-        let mut rows = Rows::new(encoder, stream, outcome.tag);
         // What is wrong from the beginning is told before any columns are.
         self.fill(&mut rows, work).await?;
-        self.wire.replies.row_description(&outcome.schema, &formats);
+        self.wire.replies.row_description(&schema, &formats);
         if let Sent::All(count) = self.send_rows(&mut rows, u64::MAX, work).await? {
             self.wire.replies.complete(&tag_of(&rows.tag, count));
         }
@@ -106,10 +108,8 @@ impl Client {
             if !self.fill(rows, work).await? {
                 return Ok(Sent::All(sent));
             }
-            let bytes = self.wire.replies.bytes.len();
-            let left = rows_max - sent;
-            let written = rows.write(&mut self.wire.replies.bytes, left, SEND_BYTES)?;
-            work.watch.sent(written as usize, self.wire.replies.bytes.len() - bytes)?;
+            let (written, bytes) = rows.write(&mut self.wire, rows_max - sent)?;
+            work.watch.sent(written as usize, bytes)?;
             sent += written;
             self.send_during(work).await?;
         }

@@ -2,10 +2,8 @@
 
 use arrow::datatypes::FieldRef;
 use thalweg_dialect::types::from_field;
-use thalweg_formats::postgres::{
-    RowEncoder, Type, ValueFormat, decode, field_declared, field_of_oid,
-};
-use thalweg_query::{Outcome, Prepared, ScalarValue, TransactionStatus};
+use thalweg_formats::postgres::{Type, ValueFormat, decode, field_declared, field_of_oid};
+use thalweg_query::{Prepared, RowForm, ScalarValue, TransactionStatus, ValueForms};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::connection::{Client, Trouble};
@@ -136,7 +134,12 @@ impl Client {
                 prepared.check_taken(self.session.transaction())?;
                 self.begin_unless_alone().await?;
                 let mut work = Box::new(self.begin(prepared.sql()));
-                match self.open(prepared, &values, &portal.formats, &mut work).await {
+                let form = match rows_max {
+                    u64::MAX => data_rows(&portal.formats),
+                    // Rows that are counted have to be told apart.
+                    _ => RowForm::Batches,
+                };
+                match self.open(prepared, &values, &portal.formats, form, &mut work).await {
                     Ok(Some(rows)) => self.fetch(Box::new(rows), rows_max, work).await?,
                     done => {
                         self.over(*work, done)?;
@@ -193,19 +196,18 @@ impl Client {
         prepared: &Prepared,
         values: &[ScalarValue],
         formats: &[ValueFormat],
+        form: RowForm,
         work: &mut Work,
     ) -> Result<Option<Rows>, Trouble> {
         self.take_place(work).await?;
-        let running = self.session.execute_prepared(prepared, values);
+        let running = self.session.execute_prepared_as(prepared, values, form);
         let outcome = self.wire.while_here(running).await??;
-        if outcome.rows.is_none() || outcome.copy.is_some() {
+        if !outcome.gives_rows() || outcome.copy.is_some() {
             Box::pin(self.send(outcome, work)).await?;
             return Ok(None);
         }
         self.notices(&outcome);
-        let Outcome { schema, rows, tag, .. } = outcome;
-        let rows = rows.ok_or_else(|| Error::internal("a query has no rows"))?;
-        Ok(Some(Rows::new(RowEncoder::new(schema, formats.to_vec()), rows, tag)))
+        Ok(Rows::of(outcome, formats.to_vec()))
     }
 
     /// Portals of a closed statement live on, as in PostgreSQL.
@@ -216,6 +218,10 @@ impl Client {
         }
         self.wire.replies.close_complete();
     }
+}
+
+fn data_rows(formats: &[ValueFormat]) -> RowForm {
+    RowForm::DataRows(ValueForms::Each(formats.into()))
 }
 
 /// The type that a client says a parameter has.

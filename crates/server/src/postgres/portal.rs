@@ -2,9 +2,10 @@
 
 use futures::StreamExt;
 use thalweg_formats::postgres::{EncodedRows, RowEncoder, ValueFormat};
-use thalweg_query::{BatchStream, Prepared, ScalarValue, Tag};
+use thalweg_query::{BatchStream, Encoded, EncodedStream, Outcome, Prepared, ScalarValue, Tag};
 use thalweg_types::Result;
 
+use super::wire::{SEND_BYTES, Wire};
 use super::work::Work;
 
 /// A prepared statement with its values, and how far it has come.
@@ -26,29 +27,59 @@ pub(super) enum State {
 
 /// Rows on their way to a client.
 pub(super) struct Rows {
-    encoder: RowEncoder,
-    stream: BatchStream,
-    /// The batch that is being sent, and how many of its rows were.
-    batch: Option<(EncodedRows, usize)>,
+    source: Source,
     pub(super) tag: Tag,
+}
+
+enum Source {
+    Batches {
+        encoder: RowEncoder,
+        stream: BatchStream,
+        /// The batch that is being sent, and how many of its rows were.
+        batch: Option<(EncodedRows, usize)>,
+    },
+    /// Rows that others have encoded, which cannot be told apart.
+    Encoded { stream: EncodedStream, next: Option<Encoded> },
 }
 
 impl Rows {
     pub(super) fn new(encoder: RowEncoder, stream: BatchStream, tag: Tag) -> Rows {
-        Rows { encoder, stream, batch: None, tag }
+        Rows { source: Source::Batches { encoder, stream, batch: None }, tag }
+    }
+
+    /// The rows of an outcome, in whatever form it has them; `None` where it has none.
+    pub(super) fn of(outcome: Outcome, formats: Vec<ValueFormat>) -> Option<Rows> {
+        let Outcome { schema, rows, encoded, tag, .. } = outcome;
+        if let Some(stream) = encoded {
+            return Some(Rows { source: Source::Encoded { stream, next: None }, tag });
+        }
+        Some(Rows::new(RowEncoder::new(schema, formats), rows?, tag))
     }
 
     /// Whether there are rows to be written.
     pub(super) fn is_filled(&self) -> bool {
-        self.batch.as_ref().is_some_and(|(rows, at)| *at < rows.rows())
+        match &self.source {
+            Source::Batches { batch, .. } => {
+                batch.as_ref().is_some_and(|(rows, at)| *at < rows.rows())
+            }
+            Source::Encoded { next, .. } => next.is_some(),
+        }
     }
 
     /// Makes the next rows ready; false where there are no more.
     pub(super) async fn fill(&mut self) -> Result<bool> {
         while !self.is_filled() {
-            match self.stream.next().await.transpose()? {
-                Some(batch) => self.batch = Some((self.encoder.batch(&batch)?, 0)),
-                None => return Ok(false),
+            match &mut self.source {
+                Source::Batches { encoder, stream, batch } => {
+                    let Some(rows) = stream.next().await.transpose()? else { return Ok(false) };
+                    *batch = Some((encoder.batch(&rows)?, 0));
+                }
+                Source::Encoded { stream, next } => {
+                    *next = stream.next().await.transpose()?;
+                    if next.is_none() {
+                        return Ok(false);
+                    }
+                }
             }
         }
         Ok(true)
@@ -56,28 +87,35 @@ impl Rows {
 
     /// Passes by rows that are ready, at most so many. Returns how many.
     pub(super) fn skip(&mut self, rows_max: u64) -> u64 {
-        let Some((rows, at)) = &mut self.batch else { return 0 };
+        let Source::Batches { batch: Some((rows, at)), .. } = &mut self.source else { return 0 };
         let skipped = rows_max.min((rows.rows() - *at) as u64);
         *at += skipped as usize;
         skipped
     }
 
-    /// Writes rows that are ready: at most `rows_max`, and until there are `bytes_max` to send.
-    /// Returns how many.
-    pub(super) fn write(
-        &mut self,
-        out: &mut Vec<u8>,
-        rows_max: u64,
-        bytes_max: usize,
-    ) -> Result<u64> {
-        let Some((rows, at)) = &mut self.batch else { return Ok(0) };
-        let mut written = 0;
-        while *at < rows.rows() && written < rows_max && out.len() < bytes_max {
-            rows.data_row(*at, out)?;
-            *at += 1;
-            written += 1;
+    /// Writes rows that are ready: at most `rows_max`, and until there is enough to send. Returns
+    /// how many rows and bytes.
+    ///
+    /// Encoded rows are written as they are, which is for those who want all of them.
+    pub(super) fn write(&mut self, wire: &mut Wire, rows_max: u64) -> Result<(u64, usize)> {
+        match &mut self.source {
+            Source::Batches { batch: Some((rows, at)), .. } => {
+                let out = &mut wire.replies.bytes;
+                let (mut written, before) = (0, out.len());
+                while *at < rows.rows() && written < rows_max && out.len() < SEND_BYTES {
+                    rows.data_row(*at, out)?;
+                    *at += 1;
+                    written += 1;
+                }
+                Ok((written, out.len() - before))
+            }
+            Source::Encoded { next, .. } => {
+                let Encoded { rows, bytes, pieces } = next.take().unwrap_or_default();
+                pieces.into_iter().for_each(|piece| wire.pass_on(piece));
+                Ok((rows, bytes))
+            }
+            Source::Batches { batch: None, .. } => Ok((0, 0)),
         }
-        Ok(written)
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Every wait here may be dropped and begun again: no byte is lost, and none is sent twice.
 
+use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
@@ -20,6 +21,8 @@ const READ_BYTES: usize = 8 << 10;
 const IDLE_BYTES: usize = 1 << 10;
 /// Replies go out when they have grown to this.
 pub(super) const SEND_BYTES: usize = 64 << 10;
+/// Less of what others have written is copied: each piece is written by itself.
+const PASSED_ON_BYTES: usize = 16 << 10;
 /// What is read ahead while a statement runs; more waits in the socket.
 const AHEAD_BYTES: usize = 256 << 10;
 
@@ -32,7 +35,9 @@ pub(super) struct Wire {
     stream: Stream,
     pub(super) input: BytesMut,
     pub(super) replies: Replies,
-    /// How much of the replies is sent.
+    /// What goes out ahead of the replies.
+    ahead: VecDeque<Bytes>,
+    /// How much of what is next is sent.
     sent: usize,
     /// Whether the stream may hold back what it was given.
     is_held_back: bool,
@@ -40,8 +45,8 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new(stream: Stream) -> Wire {
-        let (input, replies) = (BytesMut::new(), Replies::default());
-        Wire { stream, input, replies, sent: 0, is_held_back: false }
+        let (input, replies, ahead) = (BytesMut::new(), Replies::default(), VecDeque::new());
+        Wire { stream, input, replies, ahead, sent: 0, is_held_back: false }
     }
 
     pub(super) fn is_secure(&self) -> bool {
@@ -73,8 +78,29 @@ impl Wire {
         }
     }
 
+    /// Adds what others have written to the replies, without copying what is large.
+    pub(super) fn pass_on(&mut self, piece: Bytes) {
+        if piece.len() < PASSED_ON_BYTES {
+            return self.replies.bytes.extend_from_slice(&piece);
+        }
+        let before = Bytes::from(std::mem::take(&mut self.replies.bytes));
+        self.ahead.extend([before, piece].into_iter().filter(|bytes| !bytes.is_empty()));
+    }
+
     /// Sends everything.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
+        while let Some(piece) = self.ahead.front() {
+            let written = self.stream.write(&piece[self.sent..]).await?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.sent += written;
+            self.is_held_back = true;
+            if self.sent == piece.len() {
+                self.ahead.pop_front();
+                self.sent = 0;
+            }
+        }
         while self.sent < self.replies.bytes.len() {
             let written = self.stream.write(&self.replies.bytes[self.sent..]).await?;
             if written == 0 {
@@ -94,7 +120,7 @@ impl Wire {
 
     /// Whether there is enough to be sent now, and not with what follows.
     pub(super) fn has_enough(&self) -> bool {
-        self.replies.bytes.len() >= SEND_BYTES
+        !self.ahead.is_empty() || self.replies.bytes.len() >= SEND_BYTES
     }
 
     /// Sends what the socket takes at once; whether that is everything.
@@ -194,6 +220,20 @@ mod tests {
         (Wire::new(Stream::Plain(stream)), client)
     }
 
+    /// What the client gets until the wire has nothing left.
+    async fn all_of(mut wire: Wire, mut client: TcpStream) -> Vec<u8> {
+        let reading = async {
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).await.unwrap();
+            received
+        };
+        let sending = async move {
+            wire.flush().await.unwrap();
+            drop(wire);
+        };
+        tokio::join!(sending, reading).1
+    }
+
     /// Every wait is given up at once and begun again, as when something else happens meanwhile.
     #[tokio::test]
     async fn a_wait_that_is_given_up_sends_nothing_twice() {
@@ -213,22 +253,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_is_passed_on_goes_out_in_its_place() {
+        let (mut wire, client) = pair().await;
+        let large = Bytes::from(vec![2; 4 << 20]);
+        let mut expected = Vec::new();
+        for piece in [Bytes::from_static(b"small"), large.clone(), large, Bytes::new()] {
+            wire.replies.bytes.push(1);
+            expected.push(1);
+            expected.extend_from_slice(&piece);
+            wire.pass_on(piece);
+            // Some of it may be sent already.
+            wire.try_flush().unwrap();
+        }
+        let received = all_of(wire, client).await;
+        assert!(received == expected);
+    }
+
+    #[tokio::test]
     async fn what_is_added_while_some_is_sent_follows_it() {
-        let (mut wire, mut client) = pair().await;
+        let (mut wire, client) = pair().await;
         let first = vec![1; 16 << 20];
         wire.replies.bytes.extend_from_slice(&first);
         assert!(!wire.try_flush().unwrap());
         wire.replies.bytes.extend_from_slice(b"goodbye");
-        let reading = async {
-            let mut received = Vec::new();
-            client.read_to_end(&mut received).await.unwrap();
-            received
-        };
-        let sending = async move {
-            wire.flush().await.unwrap();
-            drop(wire);
-        };
-        let ((), received) = tokio::join!(sending, reading);
+        let received = all_of(wire, client).await;
         assert!(received == [first.as_slice(), b"goodbye"].concat());
     }
 }

@@ -5,4 +5,5 @@ mod calls;
 mod front_door;
 mod search;
 mod support;
+mod updating;
 mod writing;

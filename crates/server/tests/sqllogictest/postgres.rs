@@ -118,9 +118,8 @@ fn values(row: &SimpleQueryRow) -> Vec<String> {
 fn kind(data_type: &Type) -> DefaultColumnType {
     match *data_type {
         // What has no type of its own in Arrow is text there.
-        Type::TEXT | Type::VARCHAR | Type::NAME | Type::UUID | Type::JSON | Type::JSONB => {
-            DefaultColumnType::Text
-        }
+        Type::TEXT | Type::VARCHAR | Type::NAME | Type::CHAR => DefaultColumnType::Text,
+        Type::UUID | Type::JSON | Type::JSONB => DefaultColumnType::Text,
         Type::INT2 | Type::INT4 | Type::INT8 | Type::OID => DefaultColumnType::Integer,
         Type::FLOAT4 | Type::FLOAT8 | Type::NUMERIC => DefaultColumnType::FloatingPoint,
         _ => DefaultColumnType::Any,

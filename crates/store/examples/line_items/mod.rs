@@ -31,6 +31,7 @@ pub fn schema(columns: &[(&str, DataType)], key: &[u32]) -> Arc<TableSchema> {
         }),
         unique: Vec::new(),
         checks: Vec::new(),
+        indexes: Vec::new(),
         shard_key: None,
     })
 }

@@ -131,6 +131,17 @@ impl Dictionary {
         taken.expect("codes are places of values")
     }
 
+    /// Some rows of the column as an array of views.
+    pub(super) fn take(&self, places: &UInt16Array) -> ArrayRef {
+        let codes = places.values().iter().map(|place| {
+            let row = usize::from(*place);
+            let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+            (!is_null).then(|| self.codes.get(row) as u16)
+        });
+        let codes: UInt16Array = codes.collect();
+        take(&self.values, &codes, None).expect("codes are places of values")
+    }
+
     pub(super) fn cell(&self, row: usize) -> Cell<'_> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return Cell::Null;

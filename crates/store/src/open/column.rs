@@ -33,8 +33,29 @@ enum SharedValues {
 impl SharedColumn {
     /// Some of the values.
     pub fn array(&self, data_type: &ArrowType, rows: Range<usize>) -> ArrayRef {
-        let nulls = self.nulls(rows.clone());
-        match &self.values {
+        self.values.array(data_type, rows.clone(), nulls(self.nulls.as_deref(), rows))
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        let values = match &self.values {
+            SharedValues::Fixed(bytes) => bytes.capacity(),
+            SharedValues::Bits(bits) => bits.memory_bytes(),
+            SharedValues::Text(text) | SharedValues::Encoded(text) => {
+                text.view_bytes() + text.block_bytes()
+            }
+        };
+        values + self.nulls.as_ref().map_or(0, |nulls| nulls.memory_bytes())
+    }
+}
+
+impl SharedValues {
+    fn array(
+        &self,
+        data_type: &ArrowType,
+        rows: Range<usize>,
+        nulls: Option<NullBuffer>,
+    ) -> ArrayRef {
+        match self {
             SharedValues::Fixed(bytes) => {
                 let width = data_type.primitive_width().expect("a type of fixed width");
                 let data = ArrayData::builder(data_type.clone())
@@ -54,22 +75,11 @@ impl SharedColumn {
             }
         }
     }
+}
 
-    fn nulls(&self, rows: Range<usize>) -> Option<NullBuffer> {
-        let nulls = self.nulls.as_ref()?.copy(rows);
-        (nulls.count_set_bits() > 0).then(|| NullBuffer::new(!&nulls))
-    }
-
-    pub fn memory_bytes(&self) -> usize {
-        let values = match &self.values {
-            SharedValues::Fixed(bytes) => bytes.capacity(),
-            SharedValues::Bits(bits) => bits.memory_bytes(),
-            SharedValues::Text(text) | SharedValues::Encoded(text) => {
-                text.view_bytes() + text.block_bytes()
-            }
-        };
-        values + self.nulls.as_ref().map_or(0, |nulls| nulls.memory_bytes())
-    }
+fn nulls(bits: Option<&AtomicBits>, rows: Range<usize>) -> Option<NullBuffer> {
+    let nulls = bits?.copy(rows);
+    (nulls.count_set_bits() > 0).then(|| NullBuffer::new(!&nulls))
 }
 
 /// The writer's half.
@@ -156,20 +166,24 @@ impl ColumnWriter {
         }
     }
 
-    /// The first `rows` values in memory of their own.
-    pub fn copy(&self, data_type: &ArrowType, rows: usize) -> ArrayRef {
+    /// Some of the values in memory of their own.
+    pub fn copy(&self, data_type: &ArrowType, rows: Range<usize>) -> ArrayRef {
+        let nulls = nulls(self.nulls.as_deref(), rows.clone());
         let values = match &self.values {
-            Values::Fixed { bytes, .. } => {
-                let mut copy = BytesWriter::with_capacity(bytes.written());
-                copy.append(bytes.as_slice());
+            // Bits are copied when an array is made of them.
+            Values::Bits(bits) => {
+                return SharedValues::Bits(Arc::clone(bits)).array(data_type, rows, nulls);
+            }
+            Values::Fixed { bytes, width } => {
+                let copied = &bytes.as_slice()[rows.start * width..rows.end * width];
+                let mut copy = BytesWriter::with_capacity(copied.len());
+                copy.append(copied);
                 SharedValues::Fixed(Arc::clone(copy.shared()))
             }
-            // Bits are copied when an array is made of them.
-            Values::Bits(bits) => SharedValues::Bits(Arc::clone(bits)),
-            Values::Text(text) => SharedValues::Text(text.copy()),
-            Values::Encoded(text) => SharedValues::Encoded(text.copy()),
+            Values::Text(text) => SharedValues::Text(text.copy(rows.clone())),
+            Values::Encoded(text) => SharedValues::Encoded(text.copy(rows.clone())),
         };
-        SharedColumn { values, nulls: self.nulls.clone() }.array(data_type, 0..rows)
+        values.array(data_type, 0..rows.len(), nulls)
     }
 
     /// Forgets all rows from `rows` on.

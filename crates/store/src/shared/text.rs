@@ -149,10 +149,11 @@ impl TextWriter {
         self.views = views;
     }
 
-    /// The same texts for a reader, in views of their own: those of the writer may be rewound.
-    pub fn copy(&self) -> SharedText {
-        let mut views = BytesWriter::with_capacity(self.views.written());
-        views.append(self.views.as_slice());
+    /// Some of the texts for a reader, in views of their own: those of the writer may be rewound.
+    pub fn copy(&self, rows: Range<usize>) -> SharedText {
+        let copied = &self.views.as_slice()[rows.start * VIEW_BYTES..rows.end * VIEW_BYTES];
+        let mut views = BytesWriter::with_capacity(copied.len());
+        views.append(copied);
         let views = Arc::clone(views.shared());
         SharedText { views, blocks: Arc::clone(&self.blocks), utf8: self.utf8 }
     }

@@ -1,23 +1,52 @@
 //! A chunk as one snapshot shows it.
 
-use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
-use arrow::array::{ArrayRef, UInt64Array};
+use arrow::array::{ArrayRef, UInt16Array, UInt64Array};
 use arrow::buffer::BooleanBuffer;
 use thalweg_types::RowId;
 
 use super::Slot;
+use crate::closed::taken;
 use crate::{Bitmap, Chunk, Dictionary, Zone};
 
 /// A chunk as one snapshot shows it. It keeps the chunk's memory alive.
 #[derive(Clone)]
 pub struct ChunkView {
     slot: Slot,
+    chosen: Option<Arc<Chosen>>,
+}
+
+/// Some of a chunk's live rows, which alone a view shows.
+struct Chosen {
+    /// Ascending.
+    places: UInt16Array,
+    /// All others, for those who ask for dead rows.
+    others: OnceLock<Bitmap>,
 }
 
 impl ChunkView {
     pub(crate) fn new(slot: Slot) -> ChunkView {
-        ChunkView { slot }
+        ChunkView { slot, chosen: None }
+    }
+
+    /// The same chunk with these of its live rows, as if all others were dead. Their places are
+    /// ascending.
+    #[must_use]
+    pub fn narrowed(&self, places: Vec<u16>) -> ChunkView {
+        debug_assert!(places.is_sorted() && places.iter().all(|place| self.slot.is_live(*place)));
+        let chosen = Chosen { places: places.into(), others: OnceLock::new() };
+        ChunkView { slot: self.slot.clone(), chosen: Some(Arc::new(chosen)) }
+    }
+
+    /// The places of the rows that the view was narrowed to.
+    #[must_use]
+    pub fn chosen(&self) -> Option<&UInt16Array> {
+        self.chosen.as_ref().map(|chosen| &chosen.places)
+    }
+
+    pub(crate) fn slot(&self) -> &Slot {
+        &self.slot
     }
 
     #[must_use]
@@ -33,7 +62,10 @@ impl ChunkView {
 
     #[must_use]
     pub fn live_rows(&self) -> usize {
-        self.slot.live_rows() as usize
+        match &self.chosen {
+            Some(chosen) => chosen.places.len(),
+            None => self.slot.live_rows() as usize,
+        }
     }
 
     #[must_use]
@@ -44,13 +76,34 @@ impl ChunkView {
     /// The dead rows, if there are any.
     #[must_use]
     pub fn dead(&self) -> Option<&Bitmap> {
-        self.slot.dead.as_deref()
+        let Some(chosen) = &self.chosen else { return self.slot.dead.as_deref() };
+        Some(chosen.others.get_or_init(|| {
+            let mut others = Bitmap::full(self.slot.length);
+            for place in chosen.places.values() {
+                others.remove((*place).into());
+            }
+            others
+        }))
     }
 
     /// Some columns, dead rows included.
     #[must_use]
     pub fn columns(&self, projection: &[usize]) -> Vec<ArrayRef> {
         self.slot.columns(projection)
+    }
+
+    /// Some columns of some rows.
+    #[must_use]
+    pub fn take(&self, projection: &[usize], places: &UInt16Array) -> Vec<ArrayRef> {
+        match &self.slot.chunk {
+            Chunk::Closed(chunk) => {
+                projection.iter().map(|column| chunk.take(*column, places)).collect()
+            }
+            Chunk::Open(_) => {
+                let columns = self.columns(projection);
+                columns.iter().map(|column| taken(column, places)).collect()
+            }
+        }
     }
 
     /// Some columns of one row.
@@ -63,14 +116,25 @@ impl ChunkView {
     /// A bit for each row, set if it is alive; `None` if all are.
     #[must_use]
     pub fn live_mask(&self) -> Option<BooleanBuffer> {
-        self.dead().map(|dead| dead.complement(self.slot.length).mask(self.slot.length))
+        let length = self.slot.length;
+        if let Some(chosen) = &self.chosen {
+            let mut alive = Bitmap::new();
+            for place in chosen.places.values() {
+                alive.insert((*place).into());
+            }
+            return Some(alive.mask(length));
+        }
+        self.dead().map(|dead| dead.complement(length).mask(length))
     }
 
     /// The ids of some of the rows, as the numbers in [`RowId`].
     #[must_use]
-    pub fn row_ids(&self, range: Range<usize>) -> UInt64Array {
-        assert!(range.end <= self.rows(), "rows of the chunk");
-        range.map(|row| RowId::new(self.slot.number, row as u32).0).collect()
+    pub fn row_ids(&self, places: impl Iterator<Item = usize>) -> UInt64Array {
+        let id = |place: usize| {
+            debug_assert!(place < self.rows(), "rows of the chunk");
+            RowId::new(self.slot.number, place as u32).0
+        };
+        places.map(id).collect()
     }
 
     /// What is known about a column's values; `None` for an open chunk.

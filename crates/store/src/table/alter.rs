@@ -42,6 +42,11 @@ impl Table {
             self.applied = before;
             return Err(error);
         }
+        for slot in self.slots() {
+            if let Chunk::Closed(chunk) = &slot.chunk {
+                chunk.runs().retain(&self.schema().indexes);
+            }
+        }
         self.replaced(before, effect);
         Ok(())
     }
@@ -83,7 +88,7 @@ impl Table {
             Chunk::Closed(chunk) => Arc::clone(chunk),
             Chunk::Open(_) => {
                 let opened = self.opened(slot.number).expect("an open chunk has a writer");
-                let columns = opened.appender.copy();
+                let columns = opened.appender.copy(0..opened.appender.rows());
                 Arc::new(ClosedChunk::from_arrays(&columns, opened.appender.rows()))
             }
         }
@@ -93,10 +98,9 @@ impl Table {
 /// PostgreSQL's words for rows that stand against a new key.
 fn not_unique(state: &TableState, key: &StateKey, row: RowId) -> Error {
     let schema = state.schema();
-    let name = schema
-        .keys()
-        .find(|known| known.columns == key.index.columns())
-        .map_or("", |key| key.name.as_str());
+    let known = state.keys().iter().zip(schema.keys());
+    let mut known = known.filter(|(known, _)| Arc::ptr_eq(&known.index, &key.index));
+    let name = known.next().map_or("", |(_, key)| key.name.as_str());
     let slot = state.slot(row.chunk()).expect("the row is one of the state's");
     let columns = slot.columns(&key.positions);
     let detail = key_text(schema, &key.positions, &columns, row.row() as usize);

@@ -354,13 +354,13 @@ impl Table {
         Ok((killed, refused))
     }
 
-    fn primary_key<'k>(&self, keys: &'k [StateKey]) -> Result<&'k StateKey> {
+    pub(super) fn primary_key<'k>(&self, keys: &'k [StateKey]) -> Result<&'k StateKey> {
         let there = self.schema().primary_key.is_some();
         let first = keys.first().filter(|_| there);
         first.ok_or_else(|| Error::internal("rows by key for a table without a primary key"))
     }
 
-    fn check_key(&self, key: &StateKey, columns: &[ArrayRef]) -> Result<()> {
+    pub(super) fn check_key(&self, key: &StateKey, columns: &[ArrayRef]) -> Result<()> {
         let fields = self.applied.arrow_schema().fields();
         let of_key = key.positions.iter().map(|position| fields[*position].data_type());
         if columns.iter().map(|column| column.data_type()).eq(of_key) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_types::RowId;
+use thalweg_types::{RowId, TableSchema};
 
 use super::Table;
 use crate::effect::Change;
@@ -12,30 +12,34 @@ use crate::{ClosedChunk, Effect, OpenChunk};
 pub struct FullChunk {
     pub number: u32,
     chunk: Arc<OpenChunk>,
-    columns: usize,
+    schema: Arc<TableSchema>,
 }
 
 impl FullChunk {
-    /// The same rows as a closed chunk. Takes milliseconds; any thread may do it.
+    /// The same rows as a closed chunk, put in the orders of the table's indexes. Takes
+    /// milliseconds; any thread may do it.
     #[must_use]
     pub fn build(&self) -> Arc<ClosedChunk> {
-        let projection: Vec<usize> = (0..self.columns).collect();
+        let projection: Vec<usize> = (0..self.schema.columns.len()).collect();
         let columns = self.chunk.columns(&projection, 0..RowId::CHUNK_ROWS);
-        Arc::new(ClosedChunk::from_arrays(&columns, RowId::CHUNK_ROWS))
+        let closed = Arc::new(ClosedChunk::from_arrays(&columns, RowId::CHUNK_ROWS));
+        closed.prepare(&self.schema);
+        closed
     }
 }
 
 impl Table {
     /// The chunks that have become full since the last call, each once.
     pub fn take_full(&mut self) -> Vec<FullChunk> {
-        let columns = self.schema().columns.len();
+        let schema = Arc::clone(self.schema());
         let published = |opened: &&mut super::Opened| {
             opened.appender.chunk().published() as usize == RowId::CHUNK_ROWS
         };
         let full = self.opened.iter_mut().filter(|opened| !opened.given).filter(published);
         full.map(|opened| {
             opened.given = true;
-            FullChunk { number: opened.number, chunk: Arc::clone(opened.appender.chunk()), columns }
+            let chunk = Arc::clone(opened.appender.chunk());
+            FullChunk { number: opened.number, chunk, schema: Arc::clone(&schema) }
         })
         .collect()
     }

@@ -86,6 +86,7 @@ pub(crate) fn all_types() -> TableSchema {
         primary_key: None,
         unique: Vec::new(),
         checks: Vec::new(),
+        indexes: Vec::new(),
         shard_key: None,
         next_column_id: 100,
     }

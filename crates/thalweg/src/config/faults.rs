@@ -32,6 +32,7 @@ impl DatabaseSettings {
         let checks = [
             (&["database.threads"][..], self.check_threads()),
             (&["database.memory_limit"], self.check_memory()),
+            (&["database.process_memory_limit"], self.check_process_memory()),
             (&["database.spill_directory"], spill),
         ];
         let fault = |(settings, refused): (_, Result<(), Error>)| {
@@ -55,6 +56,19 @@ impl DatabaseSettings {
             Some(Size(0)) => {
                 let message = "database.memory_limit is 0, with which nothing can be sorted";
                 Err(invalid(message.to_owned()).with_hint("Leave it out for no limit."))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_process_memory(&self) -> Result<(), Error> {
+        /// Below this not even an empty database runs.
+        const LEAST: Size = Size(64 << 20);
+        match self.process_memory_limit {
+            Some(size) if size < LEAST => {
+                let message = format!("database.process_memory_limit is {size}");
+                let hint = "Give at least 64MiB, or leave it out for nine tenths of the machine's.";
+                Err(invalid(message).with_hint(hint))
             }
             _ => Ok(()),
         }

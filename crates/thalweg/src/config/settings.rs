@@ -20,6 +20,7 @@ pub struct Settings {
     pub limits: LimitsConfig,
     pub log: LogConfig,
     pub otlp: OtlpConfig,
+    pub cluster: ClusterSettings,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub struct DatabaseSettings {
     pub threads: Option<NonZeroUsize>,
     /// Memory that queries may take before they spill to disk; no limit when not set.
     pub memory_limit: Option<Size>,
+    /// Memory that the whole process may have, before rows are refused and queries spill or fail;
+    /// nine tenths of the machine's, or of what its control group allows, when not set.
+    pub process_memory_limit: Option<Size>,
     /// Where queries spill to; the system's directory for temporary files when not set.
     pub spill_directory: Option<PathBuf>,
     pub durability: Durability,
@@ -41,6 +45,7 @@ impl Default for DatabaseSettings {
         DatabaseSettings {
             threads: None,
             memory_limit: None,
+            process_memory_limit: None,
             spill_directory: None,
             durability: Durability::default(),
             checkpoint_size: Size(1 << 30),
@@ -78,6 +83,34 @@ impl Default for ShellSettings {
             statement_timeout: Span(std::time::Duration::ZERO),
         }
     }
+}
+
+/// How the statements of a gateway gather rows from its workers; sessions may say otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterSettings {
+    pub fan_in: FanIn,
+    /// Whether rows that workers have encoded are handed on as they came.
+    pub relay: bool,
+}
+
+impl Default for ClusterSettings {
+    fn default() -> ClusterSettings {
+        ClusterSettings { fan_in: FanIn::default(), relay: true }
+    }
+}
+
+/// In which order workers are opened and read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum FanIn {
+    /// One after the other.
+    Sync,
+    /// All at once, and what comes goes through one queue.
+    Async,
+    /// All at once, and each is read by itself.
+    #[default]
+    Hybrid,
 }
 
 /// When a change counts as done.

@@ -59,6 +59,7 @@ fn later_sources_win() {
          checkpoint_size = \"1GiB\"  # default\n\
          durability = \"fsync\"      # --durability\n\
          memory_limit = \"1GiB\"     # THALWEG__DATABASE__MEMORY_LIMIT\n\
+         # process_memory_limit =  # not set\n\
          # spill_directory =       # not set\n\
          threads = 3               # FILE\n\n[limits]\n"
     ));
@@ -156,8 +157,8 @@ fn no_mistake_hides_another_one() {
 #[test]
 fn faults_are_told_with_mistakes() {
     let text = "[database]\nspill_directory = \"/dev/null/spill\"\nmemory_limit = \"0\"\n\
-                threads = 10000\n[log]\nfilter = \"(((\"\n[tls]\nkey = \"/nonexistent\"\n\
-                certificate = 3\n";
+                process_memory_limit = \"1MiB\"\nthreads = 10000\n[log]\nfilter = \"(((\"\n[tls]\n\
+                key = \"/nonexistent\"\ncertificate = 3\n";
     let (_directory, path) = file(text);
     let refused = super::load_for_server(Some(&path), Flags::default()).err().unwrap();
     let told: Vec<&str> = refused.iter().map(Error::message).collect();
@@ -165,6 +166,7 @@ fn faults_are_told_with_mistakes() {
         "setting \"tls.certificate\" (",
         "database.threads is 10000",
         "database.memory_limit is 0,",
+        "database.process_memory_limit is 1",
         "database.spill_directory /dev/null/spill cannot be used: ",
         "log.filter \"(((\" cannot be read: ",
     ];
@@ -172,7 +174,7 @@ fn faults_are_told_with_mistakes() {
     for (told, begin) in told.iter().zip(begins) {
         assert!(told.starts_with(begin), "{told}");
     }
-    assert_eq!(super::load(Some(&path), Flags::default()).err().unwrap().len(), 4);
+    assert_eq!(super::load(Some(&path), Flags::default()).err().unwrap().len(), 5);
 }
 
 #[test]

@@ -30,7 +30,7 @@ const MICROS: &[(&str, u64)] = &[
 ];
 
 /// A number of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub struct Size(pub u64);
 
 /// A length of time; zero where a limit means none.

@@ -2,8 +2,10 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::pin::pin;
 use std::process::{Child, Command, Stdio};
 
+use futures::StreamExt as _;
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
@@ -55,12 +57,21 @@ impl Node {
     }
 }
 
+async fn connect(postgres: &str) -> Client {
+    let (host, port) = postgres.split_once(':').unwrap();
+    let config = format!("host={host} port={port} user=thalweg");
+    let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
 struct Processes {
     workers: Vec<Option<Node>>,
     client: Client,
     join: String,
     directory: TempDir,
-    _gateway: Node,
+    postgres: String,
+    gateway: Node,
 }
 
 impl Processes {
@@ -82,12 +93,9 @@ impl Processes {
         ];
         let (gateway, [postgres, join]) =
             Node::start(&arguments, ["PostgreSQL clients", "Workers join at"]);
-        let (host, port) = postgres.split_once(':').unwrap();
-        let config = format!("host={host} port={port} user=thalweg");
-        let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
-        tokio::spawn(connection);
+        let client = connect(&postgres).await;
         let mut processes =
-            Processes { workers: Vec::new(), client, join, directory, _gateway: gateway };
+            Processes { workers: Vec::new(), client, join, directory, postgres, gateway };
         for number in 0..workers {
             processes.workers.push(None);
             processes.restart(number);
@@ -118,14 +126,88 @@ impl Processes {
         panic!("the workers do not join");
     }
 
+    /// The last column of what a statement gives.
     async fn ask(&self, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
         let messages = self.client.simple_query(sql).await?;
         let rows = messages.iter().filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or("NULL").to_owned()),
+            SimpleQueryMessage::Row(row) => {
+                Some(row.get(row.len() - 1).unwrap_or("NULL").to_owned())
+            }
             _ => None,
         });
         Ok(rows.collect())
     }
+}
+
+/// Rows of which each worker makes as many bytes as asked for, from a small table.
+async fn wide(cluster: &Processes) {
+    cluster.ask("CREATE TABLE t (id bigint PRIMARY KEY, v text)").await.unwrap();
+    let insert = "INSERT INTO t SELECT n, 'value ' || n FROM generate_series(1, 5000) AS s(n)";
+    cluster.ask(insert).await.unwrap();
+}
+
+/// More than 400 MB.
+const WIDE: &str = "SELECT id, repeat(v, 8000) FROM t";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_killed_while_its_rows_are_relayed_is_named() {
+    let mut cluster = Processes::start(3).await;
+    wide(&cluster).await;
+    let plan = cluster.ask(&format!("EXPLAIN {WIDE}")).await.unwrap().join("\n");
+    assert!(plan.contains(" relayed"), "{plan}");
+    let mut rows = pin!(cluster.client.simple_query_raw(WIDE).await.unwrap());
+    let mut seen = 0;
+    let error = loop {
+        match rows.next().await.expect("it does not end well") {
+            Ok(_) => seen += 1,
+            Err(error) => break error,
+        }
+        if seen == 10 {
+            cluster.workers[1] = None;
+        }
+    };
+    assert!(told(&error).contains("worker "), "{error:?}");
+    assert!((10..5_000).contains(&seen), "{seen} messages came before");
+    assert_eq!(cluster.ask("SELECT 1").await.unwrap(), ["1"]);
+}
+
+/// Memory of a process in bytes, by the kernel's name for it.
+fn memory(node: &Node, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", node.child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    let kilobytes = line.trim_start_matches(':').trim().trim_end_matches(" kB");
+    kilobytes.parse::<u64>().unwrap() << 10
+}
+
+/// From now on the kernel's peak is that of what follows.
+#[expect(clippy::disallowed_methods, reason = "the kernel's word on a process")]
+fn forget_peak(node: &Node) {
+    std::fs::write(format!("/proc/{}/clear_refs", node.child.id()), "5").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_stops_reading_takes_no_memory_of_the_gateway() {
+    let cluster = Processes::start(3).await;
+    wide(&cluster).await;
+    cluster.ask("SELECT count(*) FROM t").await.unwrap();
+    let before = memory(&cluster.gateway, "VmRSS");
+    forget_peak(&cluster.gateway);
+    let other = connect(&cluster.postgres).await;
+    let mut rows = pin!(other.simple_query_raw(WIDE).await.unwrap());
+    rows.next().await.unwrap().unwrap();
+    // Everybody else is served meanwhile.
+    for _ in 0..200 {
+        assert_eq!(cluster.ask("SELECT count(*) FROM t").await.unwrap(), ["5000"]);
+    }
+    let mut seen = 0;
+    while let Some(message) = rows.next().await {
+        if let SimpleQueryMessage::Row(_) = message.unwrap() {
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 5_000);
+    let added = memory(&cluster.gateway, "VmHWM").saturating_sub(before);
+    assert!(added < 64 << 20, "{added} bytes more");
 }
 
 fn told(error: &tokio_postgres::Error) -> String {

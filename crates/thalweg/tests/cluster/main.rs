@@ -2,8 +2,11 @@
 
 mod basics;
 mod faults;
+#[path = "../../../server/tests/flight_sqllogictest/flight.rs"]
+mod flight;
 #[path = "../../../server/tests/sqllogictest/postgres.rs"]
 mod postgres;
+mod relayed;
 #[path = "../../../query/tests/sqllogictest/route.rs"]
 mod route;
 mod sqllogictests;

@@ -1,14 +1,19 @@
-//! The files of `tests/slt` on a gateway with four workers, over PostgreSQL's wire.
+//! The files of `tests/slt` on a gateway with four workers, over PostgreSQL's wire and over Flight
+//! SQL: rows that the workers encoded among them.
 //!
 //! `known.txt` has the files of which a cluster answers some records otherwise: how many, and why.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use thalweg::{Database, Error};
 use tokio::runtime::Runtime;
 
+use super::flight::OverFlight;
 use super::postgres::Postgres;
+use super::route::Route;
 use super::suite::{self, Strictness};
 use super::support::Cluster;
 
@@ -34,8 +39,8 @@ fn known() -> BTreeMap<String, RangeInclusive<usize>> {
     known.collect()
 }
 
-#[test]
-fn files() {
+/// Runs all files, each on a cluster of its own, and expects of each as many failures as are known.
+fn run<R: Route>(over: impl AsyncFn(Database) -> Result<Arc<R>, Error>) {
     let runtime = Runtime::new().unwrap();
     let (root, mut known) = (here("../../tests/slt"), known());
     let (mut passed, mut wrong) = (0, Vec::new());
@@ -43,7 +48,7 @@ fn files() {
         let records = suite::read(&file);
         let name = file.strip_prefix(&root).unwrap().display().to_string();
         let cluster = runtime.block_on(Cluster::start(4));
-        let route = runtime.block_on(Postgres::over(cluster.gateway.clone()));
+        let route = runtime.block_on(over(cluster.gateway.clone()));
         let report = runtime.block_on(suite::run(route, records, Strictness::Unordered));
         let report = report.unwrap_or_else(|refusal| panic!("{name}: {refusal}"));
         passed += report.passed;
@@ -56,4 +61,14 @@ fn files() {
     println!("{passed} records passed");
     assert!(known.is_empty(), "there are no such files: {known:?}");
     assert!(wrong.is_empty(), "{}\n{passed} passed", wrong.join("\n"));
+}
+
+#[test]
+fn files() {
+    run(Postgres::over);
+}
+
+#[test]
+fn files_over_flight() {
+    run(OverFlight::over);
 }

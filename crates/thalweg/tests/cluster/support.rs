@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt as _;
 use thalweg::{Database, Error, Session};
@@ -61,19 +62,25 @@ pub async fn rows(session: &mut Session, sql: &str) -> Result<Vec<String>, Error
     let mut found = Vec::new();
     let Some(mut batches) = outcome.rows else { return Ok(found) };
     while let Some(batch) = batches.try_next().await? {
-        let options = FormatOptions::default().with_null("NULL");
-        let columns: Vec<_> = batch
-            .columns()
-            .iter()
-            .map(|column| ArrayFormatter::try_new(column, &options).unwrap())
-            .collect();
-        for row in 0..batch.num_rows() {
-            let values: Vec<String> =
-                columns.iter().map(|column| column.value(row).to_string()).collect();
-            found.push(values.join("|"));
-        }
+        found.extend(lines(&batch));
     }
     Ok(found)
+}
+
+/// Rows as lines, with bars between columns.
+pub fn lines(batch: &RecordBatch) -> Vec<String> {
+    let options = FormatOptions::default().with_null("NULL");
+    let columns: Vec<_> = batch
+        .columns()
+        .iter()
+        .map(|column| ArrayFormatter::try_new(column, &options).unwrap())
+        .collect();
+    let line = |row| {
+        let values: Vec<String> =
+            columns.iter().map(|column| column.value(row).to_string()).collect();
+        values.join("|")
+    };
+    (0..batch.num_rows()).map(line).collect()
 }
 
 pub async fn done(session: &mut Session, sql: &str) {

@@ -87,6 +87,7 @@ mod tests {
             primary_key: None,
             unique: Vec::new(),
             checks: Vec::new(),
+            indexes: Vec::new(),
             shard_key: None,
             next_column_id: 0,
         };

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::BooleanArray;
+use arrow::array::{ArrayRef, BooleanArray};
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::record_batch::RecordBatch;
 use thalweg_store::{ClosedChunk, TableState, arrow_schema};
-use thalweg_types::{Error, Lsn, Result, RowId, TableId, TableSchema};
+use thalweg_types::{ColumnId, Error, Lsn, Result, RowId, TableId, TableSchema};
 
 use super::RowLock;
 use super::segments::Segments;
@@ -76,6 +76,14 @@ impl Overlay {
 
     pub fn has_staged(&self) -> bool {
         self.chunks.iter().any(|(_, new)| matches!(new, NewChunk::Staged(_)))
+    }
+
+    /// Goes on under another schema, which this transaction gives the table. Rows that it has
+    /// changed already must fit it.
+    pub fn alter(&mut self, schema: &TableSchema, added: &[(ColumnId, ArrayRef)]) -> Result<()> {
+        self.state = Arc::new(self.state.altered(Arc::new(schema.clone()), added)?);
+        self.version = None;
+        Ok(())
     }
 
     pub fn append(&mut self, rows: RecordBatch) {

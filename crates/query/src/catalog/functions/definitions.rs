@@ -6,7 +6,7 @@ use thalweg_types::Result;
 use super::define::{Answer, Call, Definition, Returns};
 use super::names::{self, format_type};
 use crate::catalog::definitions::{self, quoted};
-use crate::catalog::objects::{KEY_CONSTRAINTS, Source};
+use crate::catalog::objects::{Constraint, KEY_CONSTRAINTS, Source};
 use crate::catalog::pg_catalog::Procedures;
 use crate::catalog::pg_catalog::procedures::Procedure;
 use crate::catalog::pg_catalog::rows::Value;
@@ -57,17 +57,17 @@ pub(super) fn functions() -> Vec<Definition> {
 fn index(call: &Call<'_>) -> Result<Value> {
     let relation =
         call.object(0, Registered::Class)?.and_then(|oid| call.lookup.objects.relation(oid));
-    let Some(Source::Index { table, key, .. }) = relation.map(|relation| &relation.source) else {
+    let Some(Source::Index { table, index, .. }) = relation.map(|relation| &relation.source) else {
         return Ok(Value::Null);
     };
     Ok(match call.number(1).filter(|_| call.count() > 1).unwrap_or(0) {
         0 => {
             let is_short = call.flag(2) == Some(true)
                 && relation.is_some_and(|relation| relation.is_visible());
-            definitions::index(table, key, !is_short).into()
+            definitions::index(table, index, !is_short).into()
         }
         place => {
-            let positions = table.key_positions(key);
+            let positions = table.key_positions(&index.key);
             let position = usize::try_from(place - 1).ok().and_then(|place| positions.get(place));
             match position {
                 Some(position) => quoted(&table.columns[*position].name).into(),
@@ -90,8 +90,9 @@ fn constraint(call: &Call<'_>) -> Result<Value> {
     }
     let relation = call.lookup.objects.relation(oid - KEY_CONSTRAINTS);
     Ok(match relation.map(|relation| &relation.source) {
-        Some(Source::Index { table, key, primary }) => {
-            definitions::key(table, key, *primary).into()
+        Some(Source::Index { table, index, constraint: Some(constraint) }) => {
+            let primary = *constraint == Constraint::PrimaryKey;
+            definitions::key(table, &index.key, primary).into()
         }
         _ => Value::Null,
     })

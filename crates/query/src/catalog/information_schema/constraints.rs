@@ -6,13 +6,15 @@ use super::sight::Sight;
 use super::yes;
 use crate::catalog::DATABASE;
 use crate::catalog::definitions::mentions;
-use crate::catalog::objects::{Objects, Source};
+use crate::catalog::objects::{Constraint, Objects, Source};
 use crate::catalog::pg_catalog::rows::Rows;
 
 /// Every key with its table, and whether it is the primary one.
 fn every_key(objects: &Objects) -> impl Iterator<Item = (&TableSchema, &Key, bool)> {
     objects.relations.iter().filter_map(|relation| match &relation.source {
-        Source::Index { table, key, primary } => Some((table.as_ref(), key, *primary)),
+        Source::Index { table, index, constraint: Some(constraint) } => {
+            Some((table.as_ref(), &index.key, *constraint == Constraint::PrimaryKey))
+        }
         _ => None,
     })
 }

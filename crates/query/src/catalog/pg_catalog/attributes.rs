@@ -26,8 +26,8 @@ pub(super) fn own(inputs: &Inputs<'_>, rows: &mut Rows) {
                     Attribute::new(relation.oid, number, field).push(rows);
                 }
             }
-            Source::Index { table, key, .. } => {
-                for (position, number) in table.key_positions(key).into_iter().zip(1..) {
+            Source::Index { table, index, .. } => {
+                for (position, number) in table.key_positions(&index.key).into_iter().zip(1..) {
                     let field = column_field(&table.columns[position]);
                     Attribute::new(relation.oid, number, &field).push(rows);
                 }

@@ -63,7 +63,7 @@ impl Shape {
         shape.columns = match &relation.source {
             Source::Table(table) => {
                 shape.checks = table.checks.len() as i64;
-                shape.has_index = table.keys().next().is_some();
+                shape.has_index = table.index_names().next().is_some();
                 if let Some(rows) = inputs.lookup.rows_of(table.id) {
                     shape.tuples = rows.into();
                 }
@@ -73,7 +73,7 @@ impl Shape {
                 let derived = inputs.derived.iter().find(|derived| derived.is(relation));
                 derived.map_or(0, |derived| derived.schema.fields().len() as i64)
             }
-            Source::Index { key, .. } => key.columns.len() as i64,
+            Source::Index { index, .. } => index.key.columns.len() as i64,
             Source::Sequence { .. } => 3,
             Source::System { .. } => {
                 let system = relations::ALL.get(relation.name.as_str());

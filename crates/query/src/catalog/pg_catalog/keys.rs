@@ -1,19 +1,21 @@
 //! `pg_index` and `pg_constraint`: keys and checks.
 
 use thalweg_dialect::system_types::column_type_oid;
-use thalweg_types::{DataType, Key, TableSchema};
+use thalweg_types::{DataType, Key, TableSchema, ValueOrder};
 
 use super::fixed::operator_class;
 use super::rows::{Rows, Value};
 use super::types::layout;
+use crate::catalog::objects::Constraint as Backed;
 use crate::catalog::objects::{
     KEY_CONSTRAINTS, Objects, Source, attribute_number, key_numbers, table_oid,
 };
 
-/// Every key of a table is an index there.
+/// Every key of a table is an index there, beside those that are nothing else.
 pub(super) fn indexes(objects: &Objects, rows: &mut Rows) {
     for relation in &objects.relations {
-        let Source::Index { table, key, primary } = &relation.source else { continue };
+        let Source::Index { table, index, constraint } = &relation.source else { continue };
+        let key = &index.key;
         let types: Vec<&DataType> = types_of(table, key).collect();
         let collation = |data_type: &&DataType| layout(column_type_oid(data_type)).collation;
         let collations: Vec<i64> = types.iter().map(collation).collect();
@@ -24,8 +26,8 @@ pub(super) fn indexes(objects: &Objects, rows: &mut Rows) {
             ("indrelid", table_oid(table).into()),
             ("indnatts", width.into()),
             ("indnkeyatts", width.into()),
-            ("indisunique", true.into()),
-            ("indisprimary", (*primary).into()),
+            ("indisunique", index.unique.into()),
+            ("indisprimary", (*constraint == Some(Backed::PrimaryKey)).into()),
             ("indimmediate", true.into()),
             ("indisvalid", true.into()),
             ("indisready", true.into()),
@@ -33,9 +35,14 @@ pub(super) fn indexes(objects: &Objects, rows: &mut Rows) {
             ("indkey", key_numbers(key).into()),
             ("indcollation", collations.into()),
             ("indclass", classes.into()),
-            ("indoption", vec![0_i64; width].into()),
+            ("indoption", index.orders.iter().map(options).collect::<Vec<i64>>().into()),
         ]);
     }
+}
+
+/// PostgreSQL's bits for how a column of an index goes.
+fn options(order: &ValueOrder) -> i64 {
+    i64::from(order.descending) | (i64::from(order.nulls_first) << 1)
 }
 
 fn types_of<'a>(table: &'a TableSchema, key: &Key) -> impl Iterator<Item = &'a DataType> {
@@ -44,15 +51,17 @@ fn types_of<'a>(table: &'a TableSchema, key: &Key) -> impl Iterator<Item = &'a D
 
 pub(super) fn constraints(objects: &Objects, rows: &mut Rows) {
     for relation in &objects.relations {
-        let Source::Index { table, key, primary } = &relation.source else { continue };
+        let Source::Index { table, index, constraint: Some(backed) } = &relation.source else {
+            continue;
+        };
         let constraint = Constraint {
             oid: KEY_CONSTRAINTS + relation.oid,
             name: &relation.name,
             namespace: relation.namespace_oid,
-            kind: if *primary { "p" } else { "u" },
+            kind: if *backed == Backed::PrimaryKey { "p" } else { "u" },
             table: table_oid(table),
             index: relation.oid,
-            columns: key_numbers(key).into(),
+            columns: key_numbers(&index.key).into(),
             expression: Value::Null,
         };
         constraint.push(rows);

@@ -13,7 +13,7 @@ pub(super) fn tables(inputs: &Inputs<'_>, rows: &mut Rows) {
             ("schemaname", (&relation.namespace).into()),
             ("tablename", (&relation.name).into()),
             ("tableowner", inputs.lookup.role_name(relation.access.owner).into()),
-            ("hasindexes", table.is_some_and(|table| table.keys().next().is_some()).into()),
+            ("hasindexes", table.is_some_and(|table| table.index_names().next().is_some()).into()),
             ("hasrules", false.into()),
             ("hastriggers", false.into()),
             ("rowsecurity", false.into()),
@@ -39,12 +39,12 @@ pub(super) fn views(inputs: &Inputs<'_>, rows: &mut Rows) {
 
 pub(super) fn indexes(objects: &Objects, rows: &mut Rows) {
     for relation in &objects.relations {
-        let Source::Index { table, key, .. } = &relation.source else { continue };
+        let Source::Index { table, index, .. } = &relation.source else { continue };
         rows.push([
             ("schemaname", (&relation.namespace).into()),
             ("tablename", (&table.name).into()),
             ("indexname", (&relation.name).into()),
-            ("indexdef", definitions::index(table, key, true).into()),
+            ("indexdef", definitions::index(table, index, true).into()),
         ]);
     }
 }

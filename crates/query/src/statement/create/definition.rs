@@ -148,6 +148,7 @@ impl Definition {
             primary_key: None,
             unique: Vec::new(),
             checks: Vec::new(),
+            indexes: Vec::new(),
             shard_key: None,
         };
         check_names(&schema)?;
@@ -259,8 +260,8 @@ pub(in crate::statement) fn add_unique(
     columns: &[String],
 ) -> Result<()> {
     let base = format!("{}_{}_key", schema.name, columns.join("_"));
-    let taken: Vec<&str> = schema.keys().map(|key| key.name.as_str()).collect();
-    let name = given.unwrap_or_else(|| free_name(base, &taken));
+    let taken = |name: &str| schema.index_names().any(|known| known == name);
+    let name = given.unwrap_or_else(|| free_name(base, taken));
     let columns = column_ids(schema, columns)?;
     schema.unique.push(Key { name, columns });
     Ok(())
@@ -277,8 +278,8 @@ pub(in crate::statement) fn add_check(
         Some(column) => format!("{}_{column}_check", schema.name),
         None => format!("{}_check", schema.name),
     };
-    let taken: Vec<&str> = schema.checks.iter().map(|check| check.name.as_str()).collect();
-    let name = given.unwrap_or_else(|| free_name(base, &taken));
+    let taken = |name: &str| schema.checks.iter().any(|check| check.name == name);
+    let name = given.unwrap_or_else(|| free_name(base, taken));
     let text = expression.to_string();
     let whole = execution.told(DFSchema::try_from(arrow_schema(schema)))?;
     let logical = execution.told(execution.state.create_logical_expr(&text, &whole))?;
@@ -293,10 +294,10 @@ pub(in crate::statement) fn add_check(
 }
 
 /// `base`, or `base1`, `base2`, … where that is taken.
-fn free_name(base: String, taken: &[&str]) -> String {
+pub(in crate::statement) fn free_name(base: String, taken: impl Fn(&str) -> bool) -> String {
     let numbered = (1..).map(|number| format!("{base}{number}"));
     let mut names = std::iter::once(base.clone()).chain(numbered);
-    names.find(|name| !taken.contains(&name.as_str())).expect("numbers do not run out")
+    names.find(|name| !taken(name)).expect("numbers do not run out")
 }
 
 fn column_ids(schema: &TableSchema, names: &[String]) -> Result<Vec<ColumnId>> {

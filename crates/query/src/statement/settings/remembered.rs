@@ -1,5 +1,5 @@
-//! Settings that clients make and ask for, and that change nothing here: they are checked as
-//! PostgreSQL checks them, and remembered.
+//! Settings that are checked as PostgreSQL checks them, and remembered as texts. But for
+//! [`QUERY_MEMORY`] they change nothing here.
 
 use thalweg_types::{Error, Result};
 
@@ -26,7 +26,9 @@ const fn setting(name: &'static str, first: &'static str, kind: Kind) -> Remembe
     Remembered { name, first, kind }
 }
 
-pub(super) const REMEMBERED: [Remembered; 21] = [
+pub(super) const QUERY_MEMORY: &str = "query_memory_limit";
+
+pub(super) const REMEMBERED: [Remembered; 22] = [
     setting("application_name", "", Text),
     setting("check_function_bodies", "on", Flag),
     setting("client_min_messages", "notice", Text),
@@ -40,6 +42,8 @@ pub(super) const REMEMBERED: [Remembered; 21] = [
     setting("lc_time", "C", Text),
     setting("maintenance_work_mem", "64MB", Size),
     setting("plan_cache_mode", "auto", OneOf(&["auto", "force_generic_plan", "force_custom_plan"])),
+    // What one statement may take of the memory of all; 0 is as much as there is.
+    setting(QUERY_MEMORY, "0", Size),
     setting("row_security", "on", Flag),
     // There are no triggers and foreign keys that it could switch off.
     setting("session_replication_role", "origin", OneOf(&["origin", "replica", "local"])),
@@ -86,7 +90,7 @@ impl Remembered {
 }
 
 /// PostgreSQL takes beginnings of these words.
-fn flag(value: &str) -> Option<&'static str> {
+pub(super) fn flag(value: &str) -> Option<&'static str> {
     let value = value.to_lowercase();
     let begins = |word: &str, least: usize| value.len() >= least && word.starts_with(&value);
     if value == "1" || begins("true", 1) || begins("yes", 1) || begins("on", 2) {
@@ -103,6 +107,12 @@ const UNITS: [(&str, u64); 4] = [("TB", 1 << 30), ("GB", 1 << 20), ("MB", 1 << 1
 
 /// An amount of memory in the longest unit that says it exactly.
 fn size(value: &str) -> Option<String> {
+    let kilobytes = kilobytes(value)?;
+    let (name, factor) = UNITS.iter().find(|(_, factor)| kilobytes.is_multiple_of(*factor))?;
+    Some(if kilobytes == 0 { "0".to_owned() } else { format!("{}{name}", kilobytes / factor) })
+}
+
+pub(super) fn kilobytes(value: &str) -> Option<u64> {
     let value = value.trim();
     let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
     let (number, unit) = value.split_at(digits);
@@ -112,9 +122,7 @@ fn size(value: &str) -> Option<String> {
     };
     // PostgreSQL's limit for settings of memory.
     let kilobytes = number.parse::<u64>().ok()?.checked_mul(factor)?;
-    i32::try_from(kilobytes).ok()?;
-    let (name, factor) = UNITS.iter().find(|(_, factor)| kilobytes.is_multiple_of(*factor))?;
-    Some(if kilobytes == 0 { "0".to_owned() } else { format!("{}{name}", kilobytes / factor) })
+    i32::try_from(kilobytes).is_ok().then_some(kilobytes)
 }
 
 #[cfg(test)]

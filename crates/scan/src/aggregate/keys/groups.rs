@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, Decimal128Array, Float32Array, Float64Array};
+use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, Float32Array, Float64Array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 
-use super::hash::{hash_bytes, mix};
+use super::hash::mix;
 use super::interner::Interner;
 use super::layout::{Field, Kind, Layout};
+use super::numbers::Numbers;
 use super::table::Table;
-use crate::aggregate::emit::int_array;
+use crate::aggregate::emit::{decimal_array, int_array};
 use crate::aggregate::floats::canonical;
 use crate::aggregate::source::{Column, Data};
 use crate::aggregate::vector::{Rows, Vector};
@@ -36,26 +37,61 @@ pub(crate) enum Part {
     Bits(u64, u64),
 }
 
-macro_rules! with_table {
-    ($tables:expr, $table:ident => $work:expr) => {
+/// Works with the one table that is there, on numbers otherwise than on packed keys.
+macro_rules! with_keys {
+    ($tables:expr, $numbers:ident => $lone:expr, $table:ident => $work:expr) => {
         match $tables {
+            Tables::Numbers($numbers) => $lone,
             Tables::One($table) => $work,
             Tables::Two($table) => $work,
             Tables::Three($table) => $work,
             Tables::Four($table) => $work,
+            Tables::Six($table) => $work,
+            Tables::Eight($table) => $work,
+            Tables::Twelve($table) => $work,
         }
     };
 }
 
+macro_rules! with_table {
+    ($tables:expr, $table:ident => $work:expr) => {
+        with_keys!($tables, $table => $work, $table => $work)
+    };
+}
+
+/// Tables by the words of their keys; some keys have a few more than they need.
 enum Tables {
+    /// One whole number, or one text's number.
+    Numbers(Numbers),
     One(Table<1>),
     Two(Table<2>),
     Three(Table<3>),
     Four(Table<4>),
+    Six(Table<6>),
+    Eight(Table<8>),
+    Twelve(Table<12>),
 }
 
 /// The most words that a key may have.
-pub(crate) const WORDS_MAX: usize = 4;
+pub(crate) const WORDS_MAX: usize = 12;
+
+impl Tables {
+    fn new(layout: &Layout) -> Tables {
+        if layout.lone_null && matches!(layout.fields[0].kind, Kind::Int { .. } | Kind::Text) {
+            return Tables::Numbers(Numbers::default());
+        }
+        match layout.words {
+            1 => Tables::One(Table::default()),
+            2 => Tables::Two(Table::default()),
+            3 => Tables::Three(Table::default()),
+            4 => Tables::Four(Table::default()),
+            5..=6 => Tables::Six(Table::default()),
+            7..=8 => Tables::Eight(Table::default()),
+            9..=WORDS_MAX => Tables::Twelve(Table::default()),
+            words => unreachable!("keys of {words} words are refused before"),
+        }
+    }
+}
 
 pub(crate) struct Groups {
     layout: Layout,
@@ -69,13 +105,7 @@ impl Groups {
     /// No groups yet. Without columns there is one group, which is there from the beginning.
     pub fn new(kinds: &[Kind]) -> Groups {
         let layout = Layout::new(kinds);
-        let mut tables = match layout.words {
-            1 => Tables::One(Table::default()),
-            2 => Tables::Two(Table::default()),
-            3 => Tables::Three(Table::default()),
-            4 => Tables::Four(Table::default()),
-            words => unreachable!("keys of {words} words are refused before"),
-        };
+        let mut tables = Tables::new(&layout);
         if kinds.is_empty() {
             with_table!(&mut tables, table => table.reserve());
         }
@@ -94,38 +124,48 @@ impl Groups {
     /// Finds the groups of some rows, new ones where they were not met before. What `ids` holds
     /// for other rows means nothing.
     pub fn find(&mut self, columns: &[KeyValues<'_>], rows: Rows<'_>, ids: &mut [u32]) {
-        if self.layout.lone_null {
-            return self.find_single(&columns[0], rows, ids);
+        if !self.layout.lone_null {
+            return self.find_rows(columns, rows, ids);
         }
-        let Groups { layout, tables, interners, .. } = self;
-        with_table!(tables, table => find_rows(table, layout, interners, columns, rows, ids));
+        let Some(nulls) = nulls_of(&columns[0], ids.len()) else {
+            return self.find_rows(columns, rows, ids);
+        };
+        let mut valid = Vec::with_capacity(rows.count());
+        rows.each(|row| match nulls.is_valid(row) {
+            true => valid.push(row as u16),
+            false => ids[row] = self.null_group(),
+        });
+        self.find_rows(columns, Rows::Some(&valid), ids);
     }
 
-    /// As [`Groups::find`] for keys of one column, where NULL has a group of its own.
-    fn find_single(&mut self, column: &KeyValues<'_>, rows: Rows<'_>, ids: &mut [u32]) {
-        let Groups { layout, tables, interners, null_group } = self;
-        let field = &layout.fields[0];
-        let nulls = nulls_of(column, ids.len());
-        let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-        match tables {
-            Tables::One(table) => {
-                each_value(column, field.kind, &mut interners[0], rows, |row, low, _| {
-                    ids[row] = match is_null(row) {
-                        true => *null_group.get_or_insert_with(|| table.reserve()),
-                        false => table.find([low]),
-                    };
-                });
+    /// The group of the keys of one column that are NULL.
+    fn null_group(&mut self) -> u32 {
+        let Groups { tables, null_group, .. } = self;
+        *null_group.get_or_insert_with(|| with_table!(tables, table => table.reserve()))
+    }
+
+    fn find_rows(&mut self, columns: &[KeyValues<'_>], rows: Rows<'_>, ids: &mut [u32]) {
+        let Groups { layout, tables, interners, .. } = self;
+        let mut find = |find_all: &mut dyn FnMut(&mut [u32])| match rows {
+            Rows::All(rows) => find_all(&mut ids[..rows]),
+            Rows::Some(places) => {
+                let mut numbers = vec![0; places.len()];
+                find_all(&mut numbers);
+                for (row, number) in places.iter().zip(numbers) {
+                    ids[usize::from(*row)] = number;
+                }
             }
-            Tables::Two(table) => {
-                each_value(column, field.kind, &mut interners[0], rows, |row, low, high| {
-                    ids[row] = match is_null(row) {
-                        true => *null_group.get_or_insert_with(|| table.reserve()),
-                        false => table.find([low, high]),
-                    };
-                });
+        };
+        with_keys!(tables,
+            numbers => {
+                let keys = whole_numbers(layout, interners, &columns[0], rows);
+                find(&mut |found| numbers.find_all(&keys, found));
+            },
+            table => {
+                let keys = packed(layout, interners, columns, rows);
+                find(&mut |found| table.find_all(&keys, found));
             }
-            _ => unreachable!("one column takes two words at most"),
-        }
+        );
     }
 
     /// The group of one key.
@@ -134,21 +174,17 @@ impl Groups {
             return 0;
         }
         if self.layout.lone_null && parts[0] == Part::Null {
-            let tables = &mut self.tables;
-            return *self
-                .null_group
-                .get_or_insert_with(|| with_table!(tables, table => table.reserve()));
+            return self.null_group();
         }
+        let Groups { layout, tables, .. } = self;
         let mut words = [0; WORDS_MAX];
-        for (part, field) in parts.iter().zip(&self.layout.fields) {
+        for (part, field) in parts.iter().zip(&layout.fields) {
             write_part(&mut words, field, *part);
         }
-        match &mut self.tables {
-            Tables::One(table) => table.find([words[0]]),
-            Tables::Two(table) => table.find([words[0], words[1]]),
-            Tables::Three(table) => table.find([words[0], words[1], words[2]]),
-            Tables::Four(table) => table.find(words),
-        }
+        with_keys!(tables,
+            numbers => numbers.find(layout.fields[0].kind.signed(words[0])),
+            table => table.find(first_words(&words))
+        )
     }
 
     /// What a whole number is in a column of keys.
@@ -159,85 +195,110 @@ impl Groups {
         }
     }
 
-    fn part(&self, group: usize, column: usize) -> Part {
+    /// Calls `take` with one column's part of the key of each group.
+    fn each_part(&self, column: usize, mut take: impl FnMut(usize, Part)) {
         let field = &self.layout.fields[column];
-        let word = |word| with_table!(&self.tables, table => table.word(group, word));
-        let is_null = match field.null {
-            Some(null) => word(null.word) >> null.shift & 1 == 1,
-            None => self.null_group == Some(group as u32),
-        };
-        if is_null {
-            return Part::Null;
-        }
-        let low = word(field.value.word) >> field.value.shift;
-        match field.kind {
-            Kind::Int { bits } if bits < 64 => Part::Bits(low & ((1 << bits) - 1), 0),
-            Kind::Int { .. } | Kind::Float64 => Part::Bits(low, 0),
-            Kind::Float32 | Kind::Text => Part::Bits(low & 0xFFFF_FFFF, 0),
-            Kind::Decimal => Part::Bits(low, word(field.value.word + 1)),
-        }
+        with_table!(&self.tables, table => {
+            for group in 0..table.len() {
+                let is_null = match field.null {
+                    Some(null) => table.word(group, null.word) >> null.shift & 1 == 1,
+                    None => self.null_group == Some(group as u32),
+                };
+                let part = match is_null {
+                    true => Part::Null,
+                    false => read_part(field, |word| table.word(group, word)),
+                };
+                take(group, part);
+            }
+        });
     }
 
     /// A hash of each group's key that is the same wherever the key is met.
     pub fn content_hashes(&self) -> Vec<u64> {
         let mut hashes = vec![0; self.len()];
         for (column, field) in self.layout.fields.iter().enumerate() {
-            for (group, hash) in hashes.iter_mut().enumerate() {
-                *hash = match self.part(group, column) {
-                    Part::Null => mix(*hash, NULL_WORD),
+            let texts = self.interners[column].content_hashes();
+            self.each_part(column, |group, part| {
+                hashes[group] = match part {
+                    Part::Null => mix(hashes[group], NULL_WORD),
                     Part::Bits(number, _) if field.kind == Kind::Text => {
-                        mix(*hash, hash_bytes(self.interners[column].text(number as u32)))
+                        mix(hashes[group], texts[number as usize])
                     }
-                    Part::Bits(low, high) => mix(mix(*hash, low), high),
+                    Part::Bits(low, high) => mix(mix(hashes[group], low), high),
                 };
-            }
+            });
         }
         hashes
     }
 
     /// One column of the keys of all groups.
     pub fn array(&self, column: usize, data_type: &DataType) -> ArrayRef {
-        let parts = (0..self.len()).map(|group| self.part(group, column));
-        let numbers = parts.map(|part| match part {
-            Part::Null => None,
-            Part::Bits(low, high) => Some((low, high)),
-        });
+        let nulls = self.nulls(column);
         match self.layout.fields[column].kind {
             Kind::Text => {
-                self.interners[column].array(numbers.map(|n| n.map(|(number, _)| number as u32)))
+                self.interners[column].array(self.values(column, |low, _| low as u32), nulls)
             }
-            Kind::Float32 => Arc::new(Float32Array::from_iter(
-                numbers.map(|n| n.map(|(bits, _)| f32::from_bits(bits as u32))),
-            )),
-            Kind::Float64 => Arc::new(Float64Array::from_iter(
-                numbers.map(|n| n.map(|(bits, _)| f64::from_bits(bits))),
-            )),
+            Kind::Float32 => {
+                let values = self.values(column, |bits, _| f32::from_bits(bits as u32));
+                Arc::new(Float32Array::new(values.into(), nulls))
+            }
+            Kind::Float64 => {
+                let values = self.values(column, |bits, _| f64::from_bits(bits));
+                Arc::new(Float64Array::new(values.into(), nulls))
+            }
             Kind::Decimal => {
-                let values = numbers.map(|n| {
-                    n.map(|(low, high)| (i128::from(high as i64) << 64) | i128::from(low))
-                });
-                Arc::new(Decimal128Array::from_iter(values).with_data_type(data_type.clone()))
+                let wide = |low: u64, high: u64| i128::from(high as i64) << 64 | i128::from(low);
+                decimal_array(self.values(column, wide), nulls, data_type)
             }
-            Kind::Int { bits: 1 } => {
-                Arc::new(BooleanArray::from_iter(numbers.map(|n| n.map(|(bit, _)| bit == 1))))
-            }
-            Kind::Int { bits } => {
-                let unused = 64 - bits;
-                let signed = |(low, _): (u64, u64)| (low << unused) as i64 >> unused;
-                let (mut values, mut valid) = (Vec::new(), Vec::new());
-                for number in numbers {
-                    values.push(number.map_or(0, signed));
-                    valid.push(number.is_some());
-                }
-                let nulls = Some(NullBuffer::from(valid)).filter(|nulls| nulls.null_count() > 0);
-                int_array(values, nulls, data_type)
+            kind @ Kind::Int { .. } => {
+                int_array(self.values(column, |low, _| kind.signed(low)), nulls, data_type)
             }
         }
+    }
+
+    /// The values of one column of the keys, whatever they are where it is NULL.
+    fn values<T: Default>(&self, column: usize, of: impl Fn(u64, u64) -> T) -> Vec<T> {
+        let mut values = Vec::with_capacity(self.len());
+        self.each_part(column, |_, part| {
+            values.push(match part {
+                Part::Null => T::default(),
+                Part::Bits(low, high) => of(low, high),
+            });
+        });
+        values
+    }
+
+    fn nulls(&self, column: usize) -> Option<NullBuffer> {
+        let mut null_groups = Vec::new();
+        self.each_part(column, |group, part| {
+            if part == Part::Null {
+                null_groups.push(group);
+            }
+        });
+        if null_groups.is_empty() {
+            return None;
+        }
+        let mut valid = BooleanBufferBuilder::new(self.len());
+        valid.append_n(self.len(), true);
+        null_groups.into_iter().for_each(|group| valid.set_bit(group, false));
+        Some(NullBuffer::new(valid.finish()))
     }
 
     pub fn memory_bytes(&self) -> usize {
         let tables = with_table!(&self.tables, table => table.memory_bytes());
         tables + self.interners.iter().map(Interner::memory_bytes).sum::<usize>()
+    }
+}
+
+/// What is in a key's words for a field that is not NULL.
+#[inline(always)]
+fn read_part(field: &Field, word: impl Fn(usize) -> u64) -> Part {
+    let low = word(field.value.word) >> field.value.shift;
+    match field.kind {
+        Kind::Int { bits } if bits < 64 => Part::Bits(low & ((1 << bits) - 1), 0),
+        Kind::Int { .. } | Kind::Float64 => Part::Bits(low, 0),
+        Kind::Float32 | Kind::Text => Part::Bits(low & 0xFFFF_FFFF, 0),
+        Kind::Decimal => Part::Bits(low, word(field.value.word + 1)),
     }
 }
 
@@ -256,26 +317,53 @@ fn write_part(words: &mut [u64], field: &Field, part: Part) {
     }
 }
 
-fn find_rows<const W: usize>(
-    table: &mut Table<W>,
+fn first_words<const W: usize>(words: &[u64; WORDS_MAX]) -> [u64; W] {
+    *words.first_chunk().expect("no key has more words than the most")
+}
+
+/// The keys of some rows as words.
+fn packed<const W: usize>(
     layout: &Layout,
     interners: &mut [Interner],
     columns: &[KeyValues<'_>],
     rows: Rows<'_>,
-    ids: &mut [u32],
-) {
-    let mut keys = vec![[0_u64; W]; ids.len()];
+) -> Vec<[u64; W]> {
+    let mut keys = vec![[0_u64; W]; rows.count()];
     for ((column, field), interner) in columns.iter().zip(&layout.fields).zip(interners) {
-        let nulls = nulls_of(column, ids.len());
-        each_value(column, field.kind, interner, rows, |row, low, high| {
+        // A lone column's NULLs are not among the rows.
+        let nulls = field.null.and_then(|_| all_nulls(column));
+        each_value(column, field.kind, interner, rows, |place, row, low, high| {
             let part = match &nulls {
-                Some(nulls) if nulls.is_null(row) => Part::Null,
+                Some((nulls, start)) if nulls.is_null(start + row) => Part::Null,
                 _ => Part::Bits(low, high),
             };
-            write_part(&mut keys[row], field, part);
+            write_part(&mut keys[place], field, part);
         });
     }
-    rows.each(|row| ids[row] = table.find(keys[row]));
+    keys
+}
+
+/// The keys of some rows, where these are whole numbers or those of texts.
+fn whole_numbers(
+    layout: &Layout,
+    interners: &mut [Interner],
+    column: &KeyValues<'_>,
+    rows: Rows<'_>,
+) -> Vec<i64> {
+    let mut keys = vec![0; rows.count()];
+    let kind = layout.fields[0].kind;
+    each_value(column, kind, &mut interners[0], rows, |place, _, low, _| {
+        keys[place] = kind.signed(low);
+    });
+    keys
+}
+
+/// The NULLs of a column, and from where on they are those of the block.
+fn all_nulls<'a>(column: &'a KeyValues<'_>) -> Option<(&'a NullBuffer, usize)> {
+    match column {
+        KeyValues::Stored { column, start } => Some((column.nulls.as_ref()?, *start)),
+        KeyValues::Computed(vector) => Some((vector.nulls.as_ref()?, 0)),
+    }
 }
 
 fn nulls_of(column: &KeyValues<'_>, rows: usize) -> Option<NullBuffer> {
@@ -285,14 +373,15 @@ fn nulls_of(column: &KeyValues<'_>, rows: usize) -> Option<NullBuffer> {
     }
 }
 
-/// Calls `take` with each row, and the low and high bits of its value.
+/// Calls `take` with the place of each row among them, the row, and the low and high bits of its
+/// value.
 #[inline(always)]
 fn each_value(
     column: &KeyValues<'_>,
     kind: Kind,
     interner: &mut Interner,
     rows: Rows<'_>,
-    mut take: impl FnMut(usize, u64, u64),
+    mut take: impl FnMut(usize, usize, u64, u64),
 ) {
     let mask = match kind {
         Kind::Int { bits } if bits < 64 => (1_u64 << bits) - 1,
@@ -301,45 +390,53 @@ fn each_value(
     let (column, start) = match column {
         KeyValues::Stored { column, start } => (*column, *start),
         KeyValues::Computed(vector) => {
-            rows.each(|row| take(row, vector.values.get(row) as u64 & mask, 0));
+            rows.each_placed(|place, row| {
+                take(place, row, vector.values.get(row) as u64 & mask, 0)
+            });
             return;
         }
     };
     match &column.data {
         Data::Int16(values) => {
-            rows.each(|row| take(row, i64::from(values[start + row]) as u64 & mask, 0));
+            rows.each_placed(|place, row| {
+                take(place, row, i64::from(values[start + row]) as u64 & mask, 0)
+            });
         }
         Data::Int32(values) => {
-            rows.each(|row| take(row, i64::from(values[start + row]) as u64 & mask, 0));
+            rows.each_placed(|place, row| {
+                take(place, row, i64::from(values[start + row]) as u64 & mask, 0)
+            });
         }
-        Data::Int64(values) => rows.each(|row| take(row, values[start + row] as u64 & mask, 0)),
-        Data::Bits(bits) => rows.each(|row| take(row, bits.value(start + row).into(), 0)),
-        Data::Float32(values) => rows.each(|row| {
+        Data::Int64(values) => {
+            rows.each_placed(|place, row| take(place, row, values[start + row] as u64 & mask, 0))
+        }
+        Data::Bits(bits) => {
+            rows.each_placed(|place, row| take(place, row, bits.value(start + row).into(), 0))
+        }
+        Data::Float32(values) => rows.each_placed(|place, row| {
             let value = canonical(f64::from(values[start + row])) as f32;
-            take(row, value.to_bits().into(), 0);
+            take(place, row, value.to_bits().into(), 0);
         }),
         Data::Float64(values) => {
-            rows.each(|row| take(row, canonical(values[start + row]).to_bits(), 0));
+            rows.each_placed(|place, row| {
+                take(place, row, canonical(values[start + row]).to_bits(), 0)
+            });
         }
-        Data::Decimal(values) => rows.each(|row| {
+        Data::Decimal(values) => rows.each_placed(|place, row| {
             let value = values[start + row];
-            take(row, value as u64, (value >> 64) as u64);
+            take(place, row, value as u64, (value >> 64) as u64);
         }),
-        Data::Text(texts) => rows.each(|row| {
-            let number = match texts.is_null(start + row) {
-                true => 0,
-                false => interner.intern_row(texts, start + row),
-            };
-            take(row, number.into(), 0);
+        Data::Text(texts) => interner.intern_rows((texts, start), rows, |place, row, number| {
+            take(place, row, number.into(), 0);
         }),
         Data::Dictionary(dictionary) => {
             let mut numbers = vec![u32::MAX; dictionary.values.len()];
-            rows.each(|row| {
+            rows.each_placed(|place, row| {
                 let code = dictionary.codes.get(start + row);
                 if numbers[code] == u32::MAX {
                     numbers[code] = interner.intern(dictionary.values.value(code).as_bytes());
                 }
-                take(row, numbers[code].into(), 0);
+                take(place, row, numbers[code].into(), 0);
             });
         }
         Data::Opaque => unreachable!("keys of this type are refused before"),

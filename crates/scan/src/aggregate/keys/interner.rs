@@ -1,94 +1,175 @@
 //! Texts by number: each distinct one is kept once.
+//!
+//! A text is kept as the view that Arrow has for it: short ones lie within it, longer ones in
+//! blocks of bytes. So short texts are compared like numbers, and an array is made of views alone.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, StringViewArray, StringViewBuilder};
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
+use arrow::array::{Array, ArrayRef, StringViewArray, make_view};
+use arrow::buffer::{Buffer, NullBuffer};
 
-use super::hash::hash_bytes;
+use super::hash::{hash_bytes, hash_words};
+use super::slots::{Found, Slots};
+use super::table::next_number;
+use crate::aggregate::texts::INLINE_BYTES_MAX;
+use crate::aggregate::vector::Rows;
 
-/// How many of the texts that were met last are found without looking into the table.
-const RECENT: usize = 256;
+/// How many texts are looked for at once.
+const AT_ONCE: usize = 512;
 
-/// The longest text that lies within its view.
-const INLINE_BYTES_MAX: u32 = 12;
+const BLOCK_BYTES_MIN: usize = 1 << 12;
+const BLOCK_BYTES_MAX: usize = 1 << 24;
 
 #[derive(Default)]
 pub(crate) struct Interner {
-    bytes: Vec<u8>,
-    /// Where each text ends in `bytes`.
-    ends: Vec<usize>,
-    table: HashTable<u32>,
-    /// Short texts as views, and their numbers; empty until a text is interned.
-    recent: Vec<(u128, u32)>,
+    views: Vec<u128>,
+    /// The bytes of long texts. No block ever moves.
+    blocks: Vec<Vec<u8>>,
+    slots: Slots,
+}
+
+fn is_short(view: u128) -> bool {
+    view as u32 <= INLINE_BYTES_MAX as u32
+}
+
+/// A hash of a short text.
+fn hash_view(view: u128) -> u64 {
+    hash_words(&[view as u64, (view >> 64) as u64])
+}
+
+/// Length and first bytes of two long texts.
+fn are_alike(left: u128, right: u128) -> bool {
+    left as u64 == right as u64
 }
 
 impl Interner {
     /// The number of a text, a new one if it was not met before.
     pub fn intern(&mut self, text: &[u8]) -> u32 {
-        let Interner { bytes, ends, table, .. } = self;
-        let known = |number: u32| text_at(bytes, ends, number);
-        let hash = hash_bytes(text);
-        let entry =
-            table.entry(hash, |number| known(*number) == text, |number| hash_bytes(known(*number)));
-        match entry {
-            Entry::Occupied(entry) => *entry.get(),
-            Entry::Vacant(entry) => {
-                let number = u32::try_from(ends.len()).expect("fewer texts than rows of a table");
-                entry.insert(number);
-                bytes.extend_from_slice(text);
-                ends.push(bytes.len());
+        let view = make_view(text, 0, 0);
+        let hash = if is_short(view) { hash_view(view) } else { hash_bytes(text) };
+        self.slots.reserve(1);
+        self.find(view, hash, text)
+    }
+
+    /// The number of a text by its view, whose bytes are asked for if it is long.
+    #[inline]
+    fn find(&mut self, view: u128, hash: u64, text: &[u8]) -> u32 {
+        match self.slots.find(hash, |number| self.is_it(number, view, text)) {
+            Found::Number(number) => number,
+            Found::Free(place) => {
+                let number = next_number(self.views.len());
+                self.slots.put(place, hash, number);
+                let kept = if is_short(view) { view } else { self.keep(text) };
+                self.views.push(kept);
                 number
             }
         }
     }
 
-    /// The number of a row's text.
-    pub fn intern_row(&mut self, texts: &StringViewArray, row: usize) -> u32 {
-        let view = texts.views()[row];
-        if view as u32 > INLINE_BYTES_MAX {
-            return self.intern(texts.value(row).as_bytes());
+    #[inline]
+    fn is_it(&self, number: u32, view: u128, text: &[u8]) -> bool {
+        let known = self.views[number as usize];
+        match is_short(view) {
+            true => known == view,
+            false => are_alike(known, view) && self.long(known) == text,
         }
-        if self.recent.is_empty() {
-            // No text has this view: it says more bytes than it has.
-            self.recent = vec![(u128::MAX, 0); RECENT];
-        }
-        let folded = (view >> 64) as u64 ^ view as u64;
-        let place = (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as usize;
-        if self.recent[place].0 == view {
-            return self.recent[place].1;
-        }
-        let number = self.intern(texts.value(row).as_bytes());
-        self.recent[place] = (view, number);
-        number
     }
 
-    pub fn text(&self, number: u32) -> &[u8] {
-        text_at(&self.bytes, &self.ends, number)
+    /// Puts a long text into a block.
+    fn keep(&mut self, text: &[u8]) -> u128 {
+        let has_room = |block: &Vec<u8>| block.len() + text.len() <= block.capacity();
+        if !self.blocks.last().is_some_and(has_room) {
+            let last = self.blocks.last().map_or(0, Vec::capacity);
+            let bytes = (last * 2).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX).max(text.len());
+            self.blocks.push(Vec::with_capacity(bytes));
+        }
+        let number = self.blocks.len() - 1;
+        let block = &mut self.blocks[number];
+        let start = block.len();
+        block.extend_from_slice(text);
+        make_view(text, number as u32, start as u32)
     }
 
-    /// The texts of some numbers, `None` for NULL.
-    pub fn array(&self, numbers: impl Iterator<Item = Option<u32>>) -> ArrayRef {
-        let mut texts = StringViewBuilder::new();
-        for number in numbers {
-            let text = number.map(|number| {
-                std::str::from_utf8(self.text(number)).expect("only texts are interned")
-            });
-            texts.append_option(text);
+    fn long(&self, view: u128) -> &[u8] {
+        let (length, block, start) = (view as u32, (view >> 64) as u32, (view >> 96) as u32);
+        &self.blocks[block as usize][start as usize..start as usize + length as usize]
+    }
+
+    /// Calls `take` with the place of each of some rows among them, the row, and the number of its
+    /// text. NULL has none: 0 is given for it.
+    pub fn intern_rows(
+        &mut self,
+        (texts, start): (&StringViewArray, usize),
+        rows: Rows<'_>,
+        mut take: impl FnMut(usize, usize, u32),
+    ) {
+        let count = rows.count();
+        let (mut hashes, mut first) = ([0; AT_ONCE], [0; AT_ONCE]);
+        for from in (0..count).step_by(AT_ONCE) {
+            let places = from..count.min(from + AT_ONCE);
+            self.slots.reserve(places.len());
+            for (place, hash) in places.clone().zip(&mut hashes) {
+                let row = start + rows.get(place);
+                let view = texts.views()[row];
+                // What lies under NULL is no text, and its hash does not matter.
+                *hash = match is_short(view) || texts.is_null(row) {
+                    true => hash_view(view),
+                    false => hash_bytes(texts.value(row).as_bytes()),
+                };
+            }
+            for (slot, hash) in first.iter_mut().zip(&hashes[..places.len()]) {
+                *slot = self.slots.first(*hash);
+            }
+            for (place, (slot, hash)) in places.zip(first.iter().zip(&hashes)) {
+                let row = rows.get(place);
+                if texts.is_null(start + row) {
+                    take(place, row, 0);
+                    continue;
+                }
+                let view = texts.views()[start + row];
+                let text = if is_short(view) { &[] } else { texts.value(start + row).as_bytes() };
+                let number = match Slots::number(*slot, *hash) {
+                    Some(number) if self.is_it(number, view, text) => number,
+                    _ => self.find(view, *hash, text),
+                };
+                take(place, row, number);
+            }
         }
-        Arc::new(texts.finish())
+    }
+
+    /// Hashes of all texts, which are the same wherever a text is met.
+    pub fn content_hashes(&self) -> Vec<u64> {
+        (0..self.views.len() as u32).map(|number| self.with_text(number, hash_bytes)).collect()
+    }
+
+    pub fn with_text<R>(&self, number: u32, work: impl FnOnce(&[u8]) -> R) -> R {
+        let view = self.views[number as usize];
+        match is_short(view) {
+            true => work(&view.to_le_bytes()[4..4 + view as u32 as usize]),
+            false => work(self.long(view)),
+        }
+    }
+
+    /// The texts of some numbers; those of NULLs mean nothing.
+    pub fn array(&self, numbers: Vec<u32>, nulls: Option<NullBuffer>) -> ArrayRef {
+        let view = |number: u32| self.views.get(number as usize).copied().unwrap_or(0);
+        let views: Vec<u128> = match &nulls {
+            None => numbers.into_iter().map(view).collect(),
+            Some(nulls) => {
+                let numbers = numbers.into_iter().zip(nulls);
+                numbers.map(|(number, valid)| if valid { view(number) } else { 0 }).collect()
+            }
+        };
+        let blocks: Vec<Buffer> =
+            self.blocks.iter().map(|block| Buffer::from_slice_ref(block.as_slice())).collect();
+        let texts = StringViewArray::try_new(views.into(), blocks, nulls);
+        Arc::new(texts.expect("only texts are interned"))
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * 8 + self.table.capacity() * 5
+        let blocks: usize = self.blocks.iter().map(Vec::capacity).sum();
+        blocks + self.views.capacity() * 16 + self.slots.memory_bytes()
     }
-}
-
-fn text_at<'a>(bytes: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
-    let number = number as usize;
-    let start = if number == 0 { 0 } else { ends[number - 1] };
-    &bytes[start..ends[number]]
 }
 
 #[cfg(test)]
@@ -97,21 +178,45 @@ mod tests {
 
     use super::*;
 
+    fn numbers_of(interner: &mut Interner, texts: &StringViewArray, rows: Rows<'_>) -> Vec<u32> {
+        let mut numbers = vec![u32::MAX; rows.count()];
+        interner.intern_rows((texts, 0), rows, |place, row, number| {
+            assert_eq!(row, rows.get(place));
+            numbers[place] = number;
+        });
+        numbers
+    }
+
     #[test]
     fn equal_texts_have_one_number_and_come_back() {
         let mut interner = Interner::default();
-        let long = "longer than what fits into a view".repeat(9);
-        let texts: Vec<String> =
-            (0..2_000).map(|n| format!("text {n}")).chain([String::new(), long]).collect();
+        let long = "longer than what fits into a view".repeat(900);
+        let texts: Vec<String> = (0..2_000)
+            .map(|n| if n % 2 == 0 { format!("text {n}") } else { format!("a long text {n}") })
+            .chain([String::new(), long])
+            .collect();
         let array = StringViewArray::from_iter_values(texts.iter());
-        let numbers: Vec<u32> = (0..texts.len()).map(|r| interner.intern_row(&array, r)).collect();
+        let numbers = numbers_of(&mut interner, &array, Rows::All(texts.len()));
         assert_eq!(numbers, (0..texts.len() as u32).collect::<Vec<_>>());
-        for row in [7, 1_999, 2_000, 2_001, 7] {
-            assert_eq!(interner.intern_row(&array, row), row as u32);
+        let some = [7, 1_999, 2_000, 2_001, 7];
+        let numbers = numbers_of(&mut interner, &array, Rows::Some(&some));
+        assert_eq!(numbers, some.map(u32::from));
+        for row in some.map(usize::from) {
             assert_eq!(interner.intern(texts[row].as_bytes()), row as u32);
+            assert!(interner.with_text(row as u32, |text| text == texts[row].as_bytes()));
         }
-        let shown = interner.array([Some(2_001), None, Some(3)].into_iter());
+        let nulls = NullBuffer::from(vec![true, false, true, true]);
+        let shown = interner.array(vec![2_001, 0, 2, 3], Some(nulls));
         let shown: Vec<_> = shown.as_string_view().iter().collect();
-        assert_eq!(shown, [Some(texts[2_001].as_str()), None, Some("text 3")]);
+        let expected = [Some(texts[2_001].as_str()), None, Some("text 2"), Some("a long text 3")];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn null_takes_no_number() {
+        let mut interner = Interner::default();
+        let texts = StringViewArray::from(vec![Some("a"), None, Some("b"), None]);
+        assert_eq!(numbers_of(&mut interner, &texts, Rows::All(4)), [0, 0, 1, 0]);
+        assert_eq!(interner.views.len(), 2);
     }
 }

@@ -35,6 +35,16 @@ impl Kind {
         })
     }
 
+    /// A whole number of this kind, or another one's bits, as a word.
+    #[inline(always)]
+    pub fn signed(self, bits: u64) -> i64 {
+        match self {
+            // Truth is 0 or 1, and no sign.
+            Kind::Int { bits: width @ 2.. } => (bits << (64 - width)) as i64 >> (64 - width),
+            _ => bits as i64,
+        }
+    }
+
     fn bits(self) -> u32 {
         match self {
             Kind::Int { bits } => bits,

@@ -1,7 +1,8 @@
 //! Groups: from the columns that rows are grouped by to the groups' numbers, and back.
 //!
 //! A key is a compact row of words ([`layout`]): whole numbers as they are, texts as the number
-//! that an [`interner`] gave them. [`groups`] finds a key's number in a hash table; [`direct`]
+//! that an [`interner`] gave them. [`groups`] finds a key's number in a hash table, or where whole
+//! [`numbers`] lie close together in a table of all of them; [`direct`]
 //! spares the look-up where the rows of a chunk have few keys that can be told from codes.
 
 mod direct;
@@ -9,6 +10,8 @@ mod groups;
 mod hash;
 mod interner;
 mod layout;
+mod numbers;
+mod slots;
 mod table;
 
 pub(crate) use direct::{Direct, Ids};

@@ -1,38 +1,64 @@
-//! The distinct keys that were met, as compact rows of `W` words, and an index of them.
-
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
+//! The distinct keys that were met, as compact rows of words, and an index of them.
+//!
+//! Many keys are looked for at once: first where each may be, then what is there. Waits for
+//! memory then lie side by side instead of one behind the other.
 
 use super::hash::hash_words;
+use super::slots::{Found, Slots};
+use crate::simd::widest;
+
+/// How many keys are looked for at once.
+const AT_ONCE: usize = 512;
 
 pub(crate) struct Table<const W: usize> {
     keys: Vec<[u64; W]>,
-    index: HashTable<u32>,
+    slots: Slots,
 }
 
 impl<const W: usize> Default for Table<W> {
     fn default() -> Table<W> {
-        Table { keys: Vec::new(), index: HashTable::new() }
+        Table { keys: Vec::new(), slots: Slots::default() }
     }
 }
 
 impl<const W: usize> Table<W> {
     /// The number of a key, a new one if it was not met before.
-    #[inline]
     pub fn find(&mut self, key: [u64; W]) -> u32 {
-        let Table { keys, index } = self;
-        let entry = index.entry(
-            hash_words(&key),
-            |number| keys[*number as usize] == key,
-            |number| hash_words(&keys[*number as usize]),
-        );
-        match entry {
-            Entry::Occupied(entry) => *entry.get(),
-            Entry::Vacant(entry) => {
+        self.slots.reserve(1);
+        self.find_hashed(&key, hash_words(&key))
+    }
+
+    #[inline]
+    fn find_hashed(&mut self, key: &[u64; W], hash: u64) -> u32 {
+        let Table { keys, slots } = self;
+        match slots.find(hash, |number| keys[number as usize] == *key) {
+            Found::Number(number) => number,
+            Found::Free(place) => {
                 let number = next_number(keys.len());
-                entry.insert(number);
-                keys.push(key);
+                slots.put(place, hash, number);
+                keys.push(*key);
                 number
+            }
+        }
+    }
+
+    /// The numbers of many keys.
+    pub fn find_all(&mut self, keys: &[[u64; W]], numbers: &mut [u32]) {
+        let (mut hashes, mut first) = ([0; AT_ONCE], [0; AT_ONCE]);
+        for (keys, numbers) in keys.chunks(AT_ONCE).zip(numbers.chunks_mut(AT_ONCE)) {
+            self.slots.reserve(keys.len());
+            let hashes = &mut hashes[..keys.len()];
+            widest(|| {
+                hashes.iter_mut().zip(keys).for_each(|(hash, key)| *hash = hash_words(key));
+            });
+            for (slot, hash) in first.iter_mut().zip(hashes.iter()) {
+                *slot = self.slots.first(*hash);
+            }
+            for (row, (key, hash)) in keys.iter().zip(hashes.iter()).enumerate() {
+                numbers[row] = match Slots::number(first[row], *hash) {
+                    Some(number) if self.keys[number as usize] == *key => number,
+                    _ => self.find_hashed(key, *hash),
+                };
             }
         }
     }
@@ -52,10 +78,10 @@ impl<const W: usize> Table<W> {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.keys.capacity() * W * 8 + self.index.capacity() * 5
+        self.keys.capacity() * W * 8 + self.slots.memory_bytes()
     }
 }
 
-fn next_number(groups: usize) -> u32 {
+pub(super) fn next_number(groups: usize) -> u32 {
     u32::try_from(groups).expect("no more groups than there are rows in 65,536 chunks")
 }

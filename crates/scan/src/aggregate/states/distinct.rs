@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use thalweg_types::{Error, Result};
 
-use super::argument::each_valid;
+use super::argument::{each, each_valid};
 use crate::aggregate::keys::{Ids, Interner, mix};
 use crate::aggregate::source::{Column, Data};
 use crate::aggregate::vector::{Rows, Vector};
@@ -83,10 +83,17 @@ impl Distinct {
         let Distinct { groups, pairs, interner } = self;
         let interner = interner.as_mut().expect("texts have an interner");
         match &column.data {
-            Data::Text(texts) => each_valid(ids, rows, nulls, |row, group| {
-                let number = interner.intern_row(texts, start + row);
-                Distinct::insert(pairs, Pair::new(group, number.into()));
-            }),
+            Data::Text(texts) => {
+                let mut numbers = vec![0; rows.count()];
+                interner.intern_rows((texts, start), rows, |place, _, n| numbers[place] = n);
+                let mut next = numbers.into_iter();
+                each(ids, rows, |row, group| {
+                    let number = next.next().expect("a number for each row");
+                    if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
+                        Distinct::insert(pairs, Pair::new(group, number.into()));
+                    }
+                });
+            }
             Data::Dictionary(dictionary) => {
                 let codes = dictionary.values.len();
                 let mut intern =
@@ -113,7 +120,9 @@ impl Distinct {
         for pair in &other.pairs {
             let Some(group) = group_of[pair.group as usize] else { continue };
             let value = match (&mut self.interner, &other.interner) {
-                (Some(own), Some(other)) => own.intern(other.text(pair.value() as u32)).into(),
+                (Some(own), Some(other)) => {
+                    other.with_text(pair.value() as u32, |text| own.intern(text)).into()
+                }
                 _ => pair.value(),
             };
             Distinct::insert(&mut self.pairs, Pair::new(group as usize, value));
@@ -157,7 +166,9 @@ impl Distinct {
             *place += 1;
         }
         let values: ArrayRef = match &self.interner {
-            Some(interner) => interner.array(values.iter().map(|number| Some(*number as u32))),
+            Some(interner) => {
+                interner.array(values.iter().map(|number| *number as u32).collect(), None)
+            }
             None => Arc::new(Int64Array::from(values)),
         };
         let field = Distinct::field(self.interner.is_some());

@@ -124,6 +124,24 @@ fn rounded() -> Number {
     Number::IntOfFloat { operand, width: Width::Int4 }
 }
 
+/// A CASE whose conditions may overlap, and which is NULL here and there. Where `small` is zero
+/// nothing may be divided by it.
+fn chosen(random: &mut Random) -> Number {
+    let operands = Box::new((Number::Column(SMALL), Number::Int(0)));
+    let is_zero = Predicate::Compare { lane: Lane::Int, comparison: Comparison::Equal, operands };
+    let rest = Number::Integers {
+        operator: Operator::Modulo,
+        width: Width::Int8,
+        operands: Box::new((Number::Int(1_000_003), Number::Column(SMALL))),
+    };
+    let mut cases = vec![(is_zero, random.pick(&[None, Some(Number::Int(7))]))];
+    for number in [Some(rest), None, Some(Number::Column(SMALL))] {
+        cases.push((predicate(random, 1), number));
+    }
+    let otherwise = random.one_in(2).then(|| Box::new(bucketed()));
+    Number::Choice { cases, otherwise }
+}
+
 /// `amount * (1.00 - amount)` in units of its last digit.
 fn amount_product() -> Number {
     let operands = Box::new((Number::Decimal(100), Number::Column(AMOUNT)));
@@ -169,6 +187,13 @@ pub fn measures(random: &mut Random) -> Vec<(Measure, DataType)> {
         all.push((Measure::Bits { number: Number::Column(LARGE), operator }, DataType::Int64));
     }
     all.push((sum(Lane::Int, rounded()), DataType::Int64));
+    all.push((sum(Lane::Int, chosen(random)), DataType::Int64));
+    let greatest = random.one_in(2);
+    all.push((
+        Measure::Extreme { lane: Lane::Int, number: chosen(random), greatest },
+        DataType::Int64,
+    ));
+    all.push((Measure::CountNumber { lane: Lane::Int, number: chosen(random) }, DataType::Int64));
     all.retain(|_| random.one_in(4));
     for (measure, _) in &mut all {
         if random.one_in(4) {
@@ -197,12 +222,16 @@ pub fn keys(random: &mut Random) -> Vec<Key> {
         (FLAG, DataType::Boolean),
     ];
     let mut keys = Vec::new();
-    for _ in 0..random.below(4) {
+    for _ in 0..random.below(7) {
         let (column, data_type) = random.pick(&columns);
         keys.push(Key { value: KeyValue::Column(column), data_type });
     }
     if random.one_in(5) {
-        let number = random.pick(&[small_sum(), bucketed()]);
+        let number = match random.below(3) {
+            0 => small_sum(),
+            1 => bucketed(),
+            _ => chosen(random),
+        };
         keys.push(Key { value: KeyValue::Int(number), data_type: DataType::Int64 });
     }
     keys
@@ -236,6 +265,7 @@ fn number(row: &Row, number: &Number) -> Value {
                     Operator::Subtract => left - right,
                     Operator::Multiply => left * right,
                     Operator::Divide => left / right,
+                    Operator::Modulo => left % right,
                 }),
                 _ => Value::Null,
             }
@@ -255,13 +285,7 @@ fn number(row: &Row, number: &Number) -> Value {
         }
         Number::Narrowed { operand, .. } => self::number(row, operand),
         Number::Bucket { operand, unit, origin } => match self::number(row, operand) {
-            Value::Int(value) => {
-                let (unit, origin) = (i128::from(*unit), i128::from(*origin));
-                // The start is the greatest one that is not above the value.
-                let starts = (-unit..=unit).map(|more| value + more);
-                let starts = starts.filter(|start| (start - origin) % unit == 0 && *start <= value);
-                starts.max().map_or(Value::Null, Value::Int)
-            }
+            Value::Int(value) => start(value, (*unit).into(), (*origin).into()),
             _ => Value::Null,
         },
         Number::FloatOfInt(operand) => match self::number(row, operand) {
@@ -286,8 +310,20 @@ fn number(row: &Row, number: &Number) -> Value {
             }
             _ => Value::Null,
         },
+        Number::Choice { cases, otherwise } => {
+            let case = cases.iter().find(|(condition, _)| is_true(row, condition));
+            let chosen = case.map_or(otherwise.as_deref(), |(_, number)| number.as_ref());
+            chosen.map_or(Value::Null, |chosen| self::number(row, chosen))
+        }
         other => unreachable!("{other:?} is not asked for"),
     }
+}
+
+/// The greatest start of a part that is not above a value.
+fn start(value: i128, unit: i128, origin: i128) -> Value {
+    let starts = (-unit..=unit).map(|more| value + more);
+    let starts = starts.filter(|start| (start - origin) % unit == 0 && *start <= value);
+    starts.max().map_or(Value::Null, Value::Int)
 }
 
 fn holds<T: PartialOrd>(comparison: Comparison, left: T, right: T) -> bool {

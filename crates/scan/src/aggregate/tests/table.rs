@@ -86,6 +86,7 @@ pub fn schema() -> TableSchema {
         primary_key: None,
         unique: Vec::new(),
         checks: Vec::new(),
+        indexes: Vec::new(),
         shard_key: None,
     }
 }

@@ -37,6 +37,7 @@ pub fn schema() -> TableSchema {
         primary_key: Some(key("t_pkey", &[1])),
         unique: vec![key("t_tag_key", &[2])],
         checks: Vec::new(),
+        indexes: Vec::new(),
         shard_key: Some(ColumnId(1)),
         next_column_id: 4,
     }

@@ -9,12 +9,15 @@ use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 use thalweg_env::Env;
 use thalweg_store::{Put, arrow_schema};
-use thalweg_types::{Column, ColumnId, DataType, Key, Lsn, Result, SqlState, TableId, TableSchema};
+use thalweg_types::{
+    Column, ColumnId, DataType, Error, Key, Lsn, Result, SqlState, TableId, TableSchema,
+};
 
 use super::world::options;
 use crate::hand_over::channel;
 use crate::{
-    CatalogChange, Durability, Engine, Failing, KeyedChange, KeyedRows, RowGroup, WriteSet, Written,
+    CatalogChange, Durability, Engine, Failing, KeyedChange, KeyedRows, Patch, RowGroup, WriteSet,
+    Written,
 };
 
 fn column(id: u32, name: &str) -> Column {
@@ -37,6 +40,7 @@ fn schema(id: u32) -> TableSchema {
         primary_key: Some(Key { name: format!("t{id}_pkey"), columns: vec![ColumnId(1)] }),
         unique: Vec::new(),
         checks: Vec::new(),
+        indexes: Vec::new(),
         shard_key: Some(ColumnId(1)),
         next_column_id: 3,
     }
@@ -174,4 +178,66 @@ fn rows_for_another_version_of_the_table_are_refused() {
     engine.close().unwrap();
     let closed = write(&engine, Vec::new(), Failing::LeaveOut).unwrap_err();
     assert_eq!(closed.state(), SqlState::SHUTTING_DOWN);
+}
+
+/// New values for the rows of some keys, none of which may be 13.
+fn patch(engine: &Engine, rows: &[(u32, i64, i64)]) -> KeyedRows {
+    let batch = RecordBatch::try_from_iter([
+        ("value", numbers(rows.iter().map(|row| row.2))),
+        ("key", numbers(rows.iter().map(|row| row.1))),
+    ]);
+    let check = |whole: &RecordBatch| match whole.column(1).as_primitive::<Int64Type>() {
+        values if values.values().contains(&13) => Err(Error::internal("13")),
+        _ => Ok(()),
+    };
+    let change = Patch { columns: vec![1, 0], check: Some(Arc::new(check)) };
+    let places = rows.iter().map(|row| row.0).collect();
+    keyed(engine, 1, KeyedChange::Patch(Arc::new(change)), batch.unwrap(), places)
+}
+
+#[test]
+fn patches_find_what_those_before_them_left() {
+    let (env, disk, _) = Env::simulated(10);
+    let engine = Engine::open(env.clone(), options()).unwrap();
+    create(&engine);
+    let new: Vec<_> = (0..10).map(|n| (n as u32, n, 0)).collect();
+    write(&engine, vec![put(&engine, 1, Put::Create, &new)], Failing::LeaveOut).unwrap();
+    let (missing, broken) = (SqlState::NO_DATA_FOUND, SqlState::INTERNAL_ERROR);
+    let changes = [(0, 1, 5), (1, 2, 6), (2, 1, 7), (3, 99, 1), (4, 3, 13), (5, 1, 8), (6, 4, 9)];
+    let written = write(&engine, vec![patch(&engine, &changes)], Failing::LeaveOut).unwrap();
+    assert_eq!((written.rows, failed(&written)), (5, vec![(3, missing), (4, broken)]));
+    let values = |engine: &Engine| rows(engine, 1).into_values().collect::<Vec<_>>();
+    assert_eq!(values(&engine), [0, 8, 6, 0, 9, 0, 0, 0, 0, 0]);
+
+    let stop = || Failing::Stop(Arc::default());
+    let stopped = write(&engine, vec![patch(&engine, &changes[..5])], stop()).unwrap();
+    assert_eq!((stopped.rows, failed(&stopped)), (3, vec![(3, missing)]));
+    let stopped = write(&engine, vec![patch(&engine, &changes[4..])], stop()).unwrap();
+    assert_eq!((stopped.rows, failed(&stopped)), (0, vec![(4, broken)]));
+    assert_eq!(values(&engine), [0, 7, 6, 0, 9, 0, 0, 0, 0, 0]);
+    let undone = write(&engine, vec![patch(&engine, &changes)], Failing::Undo(None)).unwrap();
+    assert_eq!(undone.rows, 0);
+    drop(engine);
+    let engine = Engine::open(env.with_files(disk.crash()), options()).unwrap();
+    assert_eq!(values(&engine), [0, 7, 6, 0, 9, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_patch_expects_the_version_that_is_there() {
+    let (env, ..) = Env::simulated(11);
+    let engine = Engine::open(env, options()).unwrap();
+    create(&engine);
+    let new = [(0, 1, 0), (1, 2, 0)];
+    write(&engine, vec![put(&engine, 1, Put::Create, &new)], Failing::LeaveOut).unwrap();
+    let key = schema(1).primary_key.unwrap();
+    let snapshot = engine.snapshot();
+    let found = snapshot.table(TableId(1)).unwrap().probe(&key, &[numbers([1, 2].into_iter())]);
+    let version = |row: usize| found[row].unwrap().0;
+    let mut changes = patch(&engine, &[(0, 1, 5), (1, 1, 6), (2, 2, 7), (3, 9, 8), (4, 9, 8)]);
+    changes.expected = Some(vec![version(0), version(0), version(0), version(1), 0]);
+    let written = write(&engine, vec![changes], Failing::LeaveOut).unwrap();
+    let changed = SqlState::SERIALIZATION_FAILURE;
+    let others = vec![(1, changed), (2, changed), (3, changed), (4, SqlState::NO_DATA_FOUND)];
+    assert_eq!((written.rows, failed(&written)), (1, others));
+    assert_eq!(rows(&engine, 1).into_values().collect::<Vec<_>>(), [5, 0]);
 }

@@ -81,6 +81,7 @@ pub fn schema(id: TableId, name: &str) -> TableSchema {
         primary_key: Some(Key { name: format!("{name}_pkey"), columns: vec![ColumnId(0)] }),
         unique: vec![Key { name: format!("{name}_tag_key"), columns: vec![ColumnId(1)] }],
         checks: Vec::new(),
+        indexes: Vec::new(),
         shard_key: Some(ColumnId(0)),
         next_column_id: 0,
     };

@@ -1,0 +1,183 @@
+//! `SELECT *` through the program itself: a gateway and its workers, with PostgreSQL and Flight
+//! clients. Rows are relayed unopened, or decoded and encoded again at the gateway (`SET relay`).
+
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::process::Command;
+
+use thalweg_types::{Error, Result};
+
+use crate::clients::{Connection, flight};
+use crate::context::{Context, Scratch};
+use crate::finding::{Finding, Findings, Unit, Wanted};
+use crate::nodes::local;
+use crate::peers::{Daemon, Endpoint, free_port};
+use crate::samples::Samples;
+use crate::{counters, machine};
+
+const WORKERS: usize = 2;
+const ROWS: u64 = 4_000_000;
+/// Loads gather in the gateway's memory, so they come in parts.
+const ROWS_AT_ONCE: u64 = 500_000;
+
+const CREATE: &str = "CREATE TABLE rows (id bigint PRIMARY KEY, customer integer, price double \
+     precision, volume bigint, at timestamp, note text)";
+const QUERY: &str = "SELECT * FROM rows";
+
+/// A gateway and its workers, as processes.
+struct Cluster {
+    gateway: Daemon,
+    _workers: Vec<Daemon>,
+    endpoint: Endpoint,
+    grpc_port: u16,
+}
+
+impl Cluster {
+    async fn start(context: &Context, scratch: &Scratch, relay: bool) -> Result<Cluster> {
+        let directory = scratch.path().join(if relay { "relay" } else { "open" });
+        let name = if relay { "relayed" } else { "opened" };
+        std::fs::create_dir_all(&directory)
+            .map_err(|error| Error::internal(format!("{}: {error}", directory.display())))?;
+        let endpoint = Endpoint { name: name.to_owned(), port: free_port().await? };
+        let (grpc_port, nodes) = (free_port().await?, local(free_port().await?));
+        let mut command = Command::new(context.program());
+        command
+            .args(["gateway", "--http-port=0"])
+            .arg(format!("--postgres-port={}", endpoint.port))
+            .arg(format!("--grpc-port={grpc_port}"))
+            .arg(format!("--nodes={nodes}"))
+            .env("THALWEG__CLUSTER__RELAY", relay.to_string());
+        let gateway = Daemon::start(command, &directory.join("gateway.log"), "Ready.")?;
+        let mut workers = Vec::new();
+        for number in 0..WORKERS {
+            workers.push(worker(context, nodes, &directory.join(format!("{number}.log")))?);
+        }
+        let cluster = Cluster { gateway, _workers: workers, endpoint, grpc_port };
+        cluster.fill().await?;
+        Ok(cluster)
+    }
+
+    async fn fill(&self) -> Result<()> {
+        let mut connection = Connection::open(&self.endpoint).await?;
+        let joined = "SELECT 1 FROM thalweg_cluster.nodes WHERE buckets > 0";
+        while connection.execute(joined).await? < WORKERS as u64 {}
+        connection.execute(CREATE).await?;
+        for from in (0..ROWS).step_by(ROWS_AT_ONCE as usize) {
+            let to = (from + ROWS_AT_ONCE).min(ROWS) - 1;
+            let insert = format!(
+                "INSERT INTO rows SELECT n, n % 10007, n / 8.0, n * 31, TIMESTAMP '2024-01-01' + n \
+                 * INTERVAL '1 second', 'note ' || n FROM generate_series({from}, {to}) AS s(n)"
+            );
+            connection.execute(&insert).await?;
+        }
+        Ok(())
+    }
+
+    async fn fetch(&self, client: Client) -> Result<()> {
+        let mut go_on = |_| ControlFlow::Continue(());
+        let rows = match client {
+            Client::Text => Connection::open(&self.endpoint).await?.execute(QUERY).await?,
+            Client::Binary => {
+                Connection::open(&self.endpoint).await?.query_binary(QUERY, &mut go_on).await?
+            }
+            Client::Flight => flight::query(self.grpc_port, QUERY, &mut go_on).await?,
+        };
+        match rows {
+            ROWS => Ok(()),
+            rows => Err(Error::internal(format!("{rows} rows of {ROWS} came"))),
+        }
+    }
+}
+
+fn worker(context: &Context, nodes: SocketAddr, log: &std::path::Path) -> Result<Daemon> {
+    let mut command = Command::new(context.program());
+    command.args(["worker", "--listen=127.0.0.1:0"]).arg(format!("--join={nodes}"));
+    Daemon::start(command, log, "listens on")
+}
+
+#[derive(Clone, Copy)]
+enum Client {
+    Text,
+    Binary,
+    Flight,
+}
+
+const CLIENTS: [(Client, &str); 3] = [
+    (Client::Text, "SQL, PostgreSQL in text"),
+    (Client::Binary, "SQL, PostgreSQL in binary"),
+    (Client::Flight, "SQL, Flight"),
+];
+
+#[derive(Default)]
+struct Measured {
+    /// Rows a second.
+    rates: Samples,
+    /// CPU-seconds of the gateway for a million rows.
+    cpu: Samples,
+    memory: Samples,
+}
+
+pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
+    let scratch = context.scratch_for_servers("relay")?;
+    let clusters = [
+        Cluster::start(context, &scratch, true).await?,
+        Cluster::start(context, &scratch, false).await?,
+    ];
+    for (client, name) in CLIENTS {
+        let mut all = [Measured::default(), Measured::default()];
+        for round in 0..=context.repetitions {
+            for (cluster, measured) in clusters.iter().zip(&mut all) {
+                // The first round warms up.
+                if round == 0 {
+                    cluster.fetch(client).await?;
+                } else {
+                    one(context, cluster, client, name, measured).await?;
+                }
+            }
+        }
+        let [relayed, opened] = all;
+        tell(name, relayed, opened, findings);
+    }
+    Ok(())
+}
+
+async fn one(
+    context: &Context,
+    cluster: &Cluster,
+    client: Client,
+    name: &str,
+    measured: &mut Measured,
+) -> Result<()> {
+    let process = cluster.gateway.process();
+    machine::forget_peak_of(process)?;
+    let before = counters::cpu_seconds_of(process)?;
+    let (seconds, ()) = context.timed(cluster.fetch(client)).await?;
+    let cpu = (counters::cpu_seconds_of(process)? - before) * 1e6 / ROWS as f64;
+    let memory = machine::peak_bytes_of(process)? as f64 / 1_048_576.0;
+    let rate = ROWS as f64 / seconds;
+    measured.rates.push(rate);
+    measured.cpu.push(cpu);
+    measured.memory.push(memory);
+    let how = &cluster.endpoint.name;
+    println!("  {name}, {how}: {rate:.0} rows/s, {cpu:.3} s of CPU a million, {memory:.0} MiB");
+    Ok(())
+}
+
+fn tell(name: &str, relayed: Measured, opened: Measured, findings: &mut Findings) {
+    let finding = |what: &str, unit, samples, beside, wanted| {
+        Finding::new(format!("{name}: {what}"), unit, samples)
+            .beside("opened", beside)
+            .wanted(wanted)
+    };
+    let rates = (relayed.rates, opened.rates);
+    let least = Wanted::RatioAtLeast(1.35);
+    findings.push(finding("rows relayed", Unit::RowsPerSecond, rates.0, rates.1, least));
+    let most = Wanted::RatioAtMost(0.5);
+    let cpu = "gateway CPU a million rows";
+    findings.push(finding(cpu, Unit::Seconds, relayed.cpu, opened.cpu, most));
+    let memory = Wanted::RatioAtMost(0.82);
+    findings.push(
+        finding("gateway memory", Unit::Mebibytes, relayed.memory, opened.memory, memory)
+            .noted("At its peak, with the program itself and what loading left."),
+    );
+}

@@ -1,0 +1,71 @@
+//! Places where DataFusion tells both zeros apart, which are one value.
+
+use arrow::datatypes::DataType as ArrowType;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator, cast};
+
+/// The same with `=`, or over sums with zero, which have one zero only.
+pub(super) fn of_values(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    match expr {
+        Expr::Case(case) => searched(case, schema),
+        Expr::ScalarFunction(call) if call.func.name() == "nullif" => match call.args.as_slice() {
+            [value, other] => nullif(value, other, schema),
+            _ => None,
+        },
+        Expr::AggregateFunction(call) => count_distinct(call, schema),
+        _ => None,
+    }
+}
+
+fn float_type(expr: &Expr, schema: &DFSchema) -> Option<ArrowType> {
+    let data_type = expr.get_type(schema).ok()?;
+    let is_float = matches!(data_type, ArrowType::Float32 | ArrowType::Float64);
+    // What is asked for twice must be the same both times.
+    (is_float && !expr.is_volatile()).then_some(data_type)
+}
+
+fn binary(left: &Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left.clone()), op, Box::new(right)))
+}
+
+/// `CASE base WHEN value …` as `CASE WHEN base = value …`.
+fn searched(case: &Case, schema: &DFSchema) -> Option<Expr> {
+    let base = case.expr.as_deref()?;
+    let data_type = float_type(base, schema)?;
+    let mut values = case.when_then_expr.iter().map(|(when, _)| when.get_type(schema).ok());
+    if !values.all(|value| value.as_ref() == Some(&data_type)) {
+        return None;
+    }
+    let compared = case.when_then_expr.iter().map(|(when, then)| {
+        (Box::new(binary(base, Operator::Eq, when.as_ref().clone())), then.clone())
+    });
+    Some(Expr::Case(Case::new(None, compared.collect(), case.else_expr.clone())))
+}
+
+fn nullif(value: &Expr, other: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let data_type = float_type(value, schema)?;
+    let other = match (other.get_type(schema).ok()?, &data_type) {
+        (other_type, data_type) if other_type == *data_type => other.clone(),
+        (ArrowType::Int16 | ArrowType::Int32, ArrowType::Float64) => {
+            cast(other.clone(), data_type.clone())
+        }
+        // What else there is, the function makes alike for itself.
+        _ => return None,
+    };
+    let null = Expr::Literal(ScalarValue::try_from(&data_type).ok()?, None);
+    let same = binary(value, Operator::Eq, other);
+    let cases = vec![(Box::new(same), Box::new(null))];
+    Some(Expr::Case(Case::new(None, cases, Some(Box::new(value.clone())))))
+}
+
+fn count_distinct(call: &AggregateFunction, schema: &DFSchema) -> Option<Expr> {
+    let [value] = call.params.args.as_slice() else { return None };
+    if !call.params.distinct || call.func.name() != "count" {
+        return None;
+    }
+    let zero = ScalarValue::new_zero(&float_type(value, schema)?).ok()?;
+    let mut call = call.clone();
+    call.params.args = vec![binary(value, Operator::Plus, Expr::Literal(zero, None))];
+    Some(Expr::AggregateFunction(call))
+}

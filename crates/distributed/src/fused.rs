@@ -1,0 +1,106 @@
+//! Aggregates of fragments, computed where a worker's rows lie.
+//!
+//! What a worker hands on of an aggregate are the states of its functions. A state of `count`,
+//! `sum`, `min` and `max` is the function's value over the worker's rows; one of `avg` is a count
+//! and a sum: so the states are the columns of a whole aggregate over these rows, which can be
+//! fused into the scan.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use datafusion::common::Result;
+use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use datafusion::physical_expr::expressions::{Column, cast};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::projection::ProjectionExec;
+use thalweg_query::Shards;
+
+use crate::codec::Reader;
+
+type Plan = Arc<dyn ExecutionPlan>;
+type Call = Arc<AggregateFunctionExpr>;
+
+/// The same aggregate fused into its scan; `None` where it cannot be.
+pub(crate) fn fused(aggregate: &AggregateExec, shards: &Shards) -> Result<Option<Plan>> {
+    if aggregate.mode() != &AggregateMode::Partial {
+        return shards.fused(Arc::new(aggregate.clone()));
+    }
+    let Some(calls) = of_states(aggregate)? else { return Ok(None) };
+    let filters = vec![None; calls.len()];
+    let whole = AggregateExec::try_new(
+        AggregateMode::Single,
+        aggregate.group_expr().clone(),
+        calls,
+        filters,
+        Arc::clone(aggregate.input()),
+        aggregate.input_schema(),
+    )?;
+    match shards.fused(Arc::new(whole))? {
+        Some(fused) => as_states(fused, &aggregate.schema()).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Functions whose values are the states of an aggregate's, one for each; `None` where there are
+/// states that nobody else has.
+fn of_states(aggregate: &AggregateExec) -> Result<Option<Vec<Call>>> {
+    let mut calls = Vec::new();
+    if aggregate.filter_expr().iter().any(Option::is_some) {
+        return Ok(None);
+    }
+    for call in aggregate.aggr_expr() {
+        let states = call.state_fields()?;
+        let found = match (call.fun().name(), states.as_slice()) {
+            ("count" | "sum" | "min" | "max", [state]) => value(call, state),
+            ("avg", [count, sum]) => average(call, count, sum, &aggregate.input_schema())?,
+            _ => None,
+        };
+        let Some(found) = found else { return Ok(None) };
+        calls.extend(found);
+    }
+    Ok(Some(calls))
+}
+
+/// A function whose state is its value.
+fn value(call: &Call, state: &FieldRef) -> Option<Vec<Call>> {
+    let is_alike = call.field().data_type() == state.data_type() && !call.is_distinct();
+    is_alike.then(|| vec![Arc::clone(call)])
+}
+
+fn average(
+    call: &Call,
+    count: &FieldRef,
+    sum: &FieldRef,
+    over: &SchemaRef,
+) -> Result<Option<Vec<Call>>> {
+    if call.is_distinct() || count.data_type() != &DataType::UInt64 {
+        return Ok(None);
+    }
+    let build = |function, name: &FieldRef| {
+        AggregateExprBuilder::new(function, call.expressions())
+            .schema(Arc::clone(over))
+            .alias(name.name())
+            .build()
+            .map(Arc::new)
+    };
+    let of_count = build(count_udaf(), count)?;
+    // There are averages of what has no sum.
+    let Ok(of_sum) = build(Reader::aggregate("sum")?, sum) else { return Ok(None) };
+    // Sums in another type overflow elsewhere.
+    let is_alike = of_sum.field().data_type() == sum.data_type();
+    Ok(is_alike.then(|| vec![of_count, of_sum]))
+}
+
+/// The columns in the types of the states.
+fn as_states(fused: Plan, states: &SchemaRef) -> Result<Plan> {
+    let schema = fused.schema();
+    let columns = schema.fields().iter().zip(states.fields()).enumerate();
+    let columns = columns.map(|(place, (field, state))| {
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), place));
+        Ok((cast(column, &schema, state.data_type().clone())?, state.name().clone()))
+    });
+    Ok(Arc::new(ProjectionExec::try_new(columns.collect::<Result<Vec<_>>>()?, fused)?))
+}

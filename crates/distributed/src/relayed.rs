@@ -1,0 +1,137 @@
+//! Rows that workers have encoded for a client, as the gateway hands them on.
+//!
+//! A plan that is nothing but a scan whose rows come in any order leaves nothing to be done here.
+//! Its fragment then says the form that the client reads, and what the workers send is handed on
+//! part by part, from whichever worker has one, or as the session wants it ([`FanIn`]). Nobody
+//! opens it.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use futures::stream::{self, BoxStream, select_all};
+use futures::{StreamExt as _, TryFutureExt as _};
+use thalweg_cluster::link::Answer;
+use thalweg_cluster::relay::{Part, Parts};
+use thalweg_formats::postgres::ValueFormat;
+use thalweg_protocol::cluster as wire;
+use thalweg_query::{Encoded, EncodedStream, FanIn, RowForm};
+use thalweg_types::{Error, Result};
+use tokio::sync::mpsc;
+
+use crate::gateway::Shared;
+use crate::rows;
+use crate::scan::{Opening, RemoteScan};
+
+/// The scan that a plan is, where it is nothing else than one.
+pub(crate) fn only_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&RemoteScan> {
+    if let Some(gather) = plan.downcast_ref::<CoalescePartitionsExec>() {
+        // A limit over all workers is for the gateway to count.
+        let input = gather.fetch().is_none().then(|| gather.input())?;
+        return input.downcast_ref::<RemoteScan>();
+    }
+    plan.downcast_ref::<RemoteScan>()
+}
+
+/// The rows of a scan in a form; `None` where nobody has words for it.
+pub(crate) fn encoded(
+    scan: &RemoteScan,
+    told: &SchemaRef,
+    form: &RowForm,
+) -> Result<Option<EncodedStream>> {
+    let kind = match form {
+        RowForm::Batches => return Ok(None),
+        RowForm::Flight => wire::row_form::Kind::Flight(wire::FlightMessages {}),
+        RowForm::DataRows(forms) => {
+            let Some(forms) = forms.of(told.fields().len()) else { return Ok(None) };
+            let binary = forms.iter().map(|form| *form == ValueFormat::Binary).collect();
+            wire::row_form::Kind::DataRows(wire::DataRows { binary })
+        }
+    };
+    let form = wire::RowForm { kind: Some(kind), columns: rows::encode(told, &[])? };
+    let questions = scan.questions(&form)?;
+    let parts = match scan.fan_in() {
+        FanIn::Hybrid => select_all(ask_all(scan.shared(), questions).map(parts)).boxed(),
+        FanIn::Sync => in_turns(scan.shared(), questions),
+        FanIn::Async => queued(scan.shared(), questions),
+    };
+    Ok(Some(parts.map(|part| part.map(of_part)).boxed()))
+}
+
+fn of_part(Part { rows, bytes, pieces }: Part) -> Encoded {
+    Encoded { rows, bytes, pieces }
+}
+
+type Questions = Vec<(usize, wire::Fragment)>;
+type PartStream = BoxStream<'static, Result<Part>>;
+
+/// Asks all workers at once.
+fn ask_all(shared: &Arc<Shared>, questions: Questions) -> impl Iterator<Item = Opening> {
+    questions.into_iter().map(|(place, question)| {
+        let asked = Arc::clone(shared);
+        shared.spawn(async move { asked.ask_rows(place, question).await })
+    })
+}
+
+/// What one worker sends. Dropping it ends the worker's work.
+fn parts(opening: Opening) -> PartStream {
+    let opened = async move { opening.await.map_err(|died| Error::internal(died.to_string()))? };
+    opened.map_ok(parts_of).try_flatten_stream().boxed()
+}
+
+fn parts_of(answer: Answer) -> PartStream {
+    stream::try_unfold(Parts::new(answer), |mut parts| async {
+        let part = poll_fn(|context| parts.poll_part(context)).await.transpose()?;
+        Ok(part.map(|part| (part, parts)))
+    })
+    .boxed()
+}
+
+/// Asks one worker after the other, and reads one after the other.
+fn in_turns(shared: &Arc<Shared>, questions: Questions) -> PartStream {
+    let asked = Arc::clone(shared);
+    let opening = shared.spawn(async move {
+        let mut answers = Vec::with_capacity(questions.len());
+        for (place, question) in questions {
+            answers.push(asked.ask_rows(place, question).await?);
+        }
+        Ok::<_, Error>(answers)
+    });
+    let opened = async move { opening.await.map_err(|died| Error::internal(died.to_string()))? };
+    let parts = opened.map_ok(|answers| stream::iter(answers).flat_map(parts_of));
+    parts.try_flatten_stream().boxed()
+}
+
+/// Asks all workers at once, and puts what they send into one queue.
+fn queued(shared: &Arc<Shared>, questions: Questions) -> PartStream {
+    let (sender, queue) = mpsc::channel(1);
+    let pumps: Vec<_> = ask_all(shared, questions)
+        .map(|opening| {
+            let (mut parts, sender) = (parts(opening), sender.clone());
+            shared.spawn(async move {
+                while let Some(part) = parts.next().await {
+                    if sender.send(part).await.is_err() {
+                        return;
+                    }
+                }
+            })
+        })
+        .collect();
+    drop(sender);
+    // The pumps end with whoever reads.
+    stream::unfold((queue, pumps), |(mut queue, mut pumps)| async {
+        if let Some(part) = queue.recv().await {
+            return Some((part, (queue, pumps)));
+        }
+        // What a pump that broke down did not bring is no end of the rows.
+        while let Some(pump) = pumps.pop() {
+            if let Err(died) = pump.await {
+                return Some((Err(Error::internal(died.to_string())), (queue, Vec::new())));
+            }
+        }
+        None
+    })
+    .boxed()
+}

@@ -1,0 +1,327 @@
+//! Reading what workers send, in the order that the session has chosen ([`FanIn`]).
+//!
+//! Each partition of a scan is a worker's. In *hybrid* mode, all are asked at once, and each
+//! partition reads its own worker. In *sync* mode, a worker is asked when the one before it has
+//! begun to answer, and read when the one before it has ended. In *async* mode, what comes goes
+//! through one queue, from which whichever partition is free takes it; rows that come in an order
+//! stay with their worker.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, Time,
+};
+use parking_lot::Mutex;
+use thalweg_cluster::chunks::{Cutter, MESSAGE_BYTES_MAX};
+use thalweg_cluster::fan_in::Stopwatch;
+use thalweg_cluster::link::Answer;
+use thalweg_env::Clock;
+use thalweg_query::FanIn;
+use thalweg_types::{Error, Result, SqlState};
+use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Opening, RemoteScan};
+use crate::rows::RowReader;
+
+/// One run of a scan: what its partitions have in common.
+pub(super) struct Run {
+    fan_in: FanIn,
+    /// Held while a worker is asked, and while one is read, where they take turns.
+    asking: Arc<tokio::sync::Mutex<()>>,
+    reading: Arc<tokio::sync::Mutex<()>>,
+    queue: Option<Queue>,
+    watch: Arc<Stopwatch>,
+    /// Partitions that have not begun, and that have not ended.
+    to_begin: AtomicUsize,
+    to_end: AtomicUsize,
+    open_time: Time,
+    first_row_time: Time,
+    read_time: Time,
+}
+
+impl Run {
+    /// Begins a run. In async mode all workers are asked at once.
+    ///
+    /// # Errors
+    /// Where the question cannot be put.
+    pub(super) fn begin(
+        scan: &RemoteScan,
+        fan_in: FanIn,
+        metrics: &ExecutionPlanMetricsSet,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Run> {
+        let partitions = scan.targets.places.len();
+        let watch = Arc::new(Stopwatch::start(Arc::clone(clock)));
+        // Rows that come in an order belong to the worker's own partition.
+        let is_ordered = scan.properties.output_ordering().is_some();
+        let fan_in = match fan_in {
+            FanIn::Sync | FanIn::Async if is_ordered => FanIn::Hybrid,
+            fan_in => fan_in,
+        };
+        let queue = match fan_in {
+            FanIn::Async => Some(Queue::begin(scan, &watch)?),
+            FanIn::Sync | FanIn::Hybrid => None,
+        };
+        // They are those of the whole run, and told as its first partition's.
+        let time = |name| MetricBuilder::new(metrics).subset_time(name, 0);
+        Ok(Run {
+            fan_in,
+            asking: Arc::default(),
+            reading: Arc::default(),
+            queue,
+            watch,
+            to_begin: AtomicUsize::new(partitions),
+            to_end: AtomicUsize::new(partitions),
+            open_time: time("open_time"),
+            first_row_time: time("first_row_time"),
+            read_time: time("read_time"),
+        })
+    }
+
+    /// A partition begins; whether it was the last one.
+    pub(super) fn begins(&self) -> bool {
+        self.to_begin.fetch_sub(1, Ordering::Relaxed) == 1
+    }
+
+    /// A partition has ended: the times are known when all have.
+    fn ends(&self) {
+        if self.to_end.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let times = self.watch.stop();
+            self.open_time.add_duration(times.opened);
+            self.first_row_time.add_duration(times.first.unwrap_or_default());
+            self.read_time.add_duration(times.read());
+        }
+    }
+}
+
+/// The rows of a partition, as they are asked for.
+pub(super) struct Reading {
+    run: Arc<Run>,
+    source: Source,
+    ready: VecDeque<RecordBatch>,
+    metrics: BaselineMetrics,
+    has_ended: bool,
+}
+
+enum Source {
+    Own(Box<Own>),
+    Queue,
+}
+
+/// One worker's stream.
+struct Own {
+    opening: Option<Opening>,
+    answer: Option<Answer>,
+    decoder: Decoder,
+    /// While it is this worker's turn.
+    turn: Option<OwnedMutexGuard<()>>,
+}
+
+impl Reading {
+    /// # Errors
+    /// Where the question cannot be put.
+    pub(super) fn begin(
+        run: Arc<Run>,
+        scan: &RemoteScan,
+        partition: usize,
+        metrics: BaselineMetrics,
+    ) -> Result<Reading> {
+        let source = match run.queue {
+            Some(_) => Source::Queue,
+            None => Source::Own(Box::new(Own {
+                opening: Some(own_opening(&run, scan, partition)?),
+                answer: None,
+                decoder: Decoder::new(scan.properties.eq_properties.schema()),
+                turn: None,
+            })),
+        };
+        Ok(Reading { run, source, ready: VecDeque::new(), metrics, has_ended: false })
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(rows) = self.ready.pop_front() {
+                self.run.watch.message();
+                self.metrics.record_output(rows.num_rows());
+                return Ok(Some(rows));
+            }
+            let ready = &mut self.ready;
+            let is_more = match (&mut self.source, &self.run.queue) {
+                (Source::Own(own), _) => own.fill(&self.run, ready).await?,
+                (Source::Queue, Some(queue)) => queue.fill(ready).await?,
+                (Source::Queue, None) => false,
+            };
+            if !is_more {
+                self.end();
+                return Ok(None);
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            self.run.ends();
+        }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Asks a partition's own worker, in its turn.
+fn own_opening(run: &Run, scan: &RemoteScan, partition: usize) -> Result<Opening> {
+    let place = scan.targets.places[partition];
+    let question = scan.question(place)?;
+    let turns = (run.fan_in == FanIn::Sync).then(|| Arc::clone(&run.asking));
+    let (shared, watch) = (Arc::clone(&scan.shared), Arc::clone(&run.watch));
+    Ok(scan.shared.spawn(async move {
+        let _turn = match turns {
+            Some(turns) => Some(turns.lock_owned().await),
+            None => None,
+        };
+        let answer = shared.ask_rows(place, question).await;
+        watch.opened();
+        answer
+    }))
+}
+
+impl Own {
+    /// Takes in what comes next; false at the end.
+    async fn fill(&mut self, run: &Run, ready: &mut VecDeque<RecordBatch>) -> Result<bool> {
+        if let Some(opening) = self.opening.take() {
+            self.answer = Some(opening.await.map_err(|died| Error::internal(died.to_string()))??);
+            if run.fan_in == FanIn::Sync {
+                self.turn = Some(Arc::clone(&run.reading).lock_owned().await);
+            }
+        }
+        let Some(answer) = &mut self.answer else { return Ok(false) };
+        match answer.piece().await? {
+            Some(piece) => self.decoder.feed(&piece, ready).map(|()| true),
+            None => {
+                self.decoder.check_end(answer)?;
+                (self.answer, self.turn) = (None, None);
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// Makes rows of pieces.
+struct Decoder {
+    cutter: Cutter,
+    reader: RowReader,
+}
+
+impl Decoder {
+    fn new(schema: &SchemaRef) -> Decoder {
+        Decoder {
+            cutter: Cutter::new(MESSAGE_BYTES_MAX),
+            reader: RowReader::new(Arc::clone(schema)),
+        }
+    }
+
+    fn feed(&mut self, piece: &Bytes, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
+        let reader = &mut self.reader;
+        self.cutter.feed(piece, |message| {
+            ready.extend(reader.read(message.to_bytes())?);
+            Ok(())
+        })
+    }
+
+    fn check_end(&self, answer: &Answer) -> Result<()> {
+        match self.cutter.is_between_messages() {
+            true => Ok(()),
+            false => {
+                let message = format!("the answer of {} is cut off", answer.from());
+                Err(Error::new(SqlState::PROTOCOL_VIOLATION, message))
+            }
+        }
+    }
+}
+
+/// What comes from all workers, in its order.
+struct Queue {
+    events: tokio::sync::Mutex<mpsc::Receiver<Event>>,
+    decoders: Vec<Mutex<Decoder>>,
+    _pumps: Vec<AbortOnDropHandle<()>>,
+}
+
+/// A piece of one worker, which sends the next one when this is taken in.
+struct Event {
+    worker: usize,
+    piece: Result<Bytes>,
+    taken: oneshot::Sender<()>,
+}
+
+impl Queue {
+    fn begin(scan: &RemoteScan, watch: &Arc<Stopwatch>) -> Result<Queue> {
+        let places = &scan.targets.places;
+        let (sender, events) = mpsc::channel(places.len().max(1));
+        let schema = scan.properties.eq_properties.schema();
+        let decoders = places.iter().map(|_| Mutex::new(Decoder::new(schema))).collect();
+        let mut pumps = Vec::with_capacity(places.len());
+        for (worker, place) in places.iter().enumerate() {
+            let (place, question) = (*place, scan.question(*place)?);
+            let (shared, watch, sender) =
+                (Arc::clone(&scan.shared), Arc::clone(watch), sender.clone());
+            pumps.push(scan.shared.spawn(async move {
+                let answer = shared.ask_rows(place, question).await;
+                watch.opened();
+                pump(worker, answer, &sender).await;
+            }));
+        }
+        Ok(Queue { events: tokio::sync::Mutex::new(events), decoders, _pumps: pumps })
+    }
+
+    /// Takes in what comes next; false at the end.
+    async fn fill(&self, ready: &mut VecDeque<RecordBatch>) -> Result<bool> {
+        let next = self.events.lock().await.recv().await;
+        let Some(Event { worker, piece, taken }) = next else {
+            let is_whole = |decoder: &Mutex<Decoder>| decoder.lock().cutter.is_between_messages();
+            return match self.decoders.iter().all(is_whole) {
+                true => Ok(false),
+                false => Err(Error::internal("an answer is cut off")),
+            };
+        };
+        self.decoders[worker].lock().feed(&piece?, ready)?;
+        // A worker that has ended does not listen any more.
+        let _ = taken.send(());
+        Ok(true)
+    }
+}
+
+/// Puts one worker's pieces into the queue, one at a time.
+async fn pump(worker: usize, answer: Result<Answer>, queue: &mpsc::Sender<Event>) {
+    let mut answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return put(worker, Err(error), queue).await,
+    };
+    loop {
+        match answer.piece().await {
+            Ok(Some(piece)) => {
+                let (taken, was_taken) = oneshot::channel();
+                let event = Event { worker, piece: Ok(piece), taken };
+                if queue.send(event).await.is_err() || was_taken.await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => return,
+            Err(error) => return put(worker, Err(error), queue).await,
+        }
+    }
+}
+
+async fn put(worker: usize, piece: Result<Bytes>, queue: &mpsc::Sender<Event>) {
+    let (taken, _) = oneshot::channel();
+    // Where nobody reads any more, nobody wants to know.
+    let _ = queue.send(Event { worker, piece, taken }).await;
+}

@@ -1,0 +1,142 @@
+//! Keeps a process below a limit of memory.
+//!
+//! Whoever is about to take much memory says so, and is refused where there is none left. The
+//! system is asked how much the process has once enough was said, so that what nobody accounts for
+//! counts too: buffers of libraries, gaps between allocations, stacks.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Memory;
+
+/// How much may be taken before the system is asked again; asking it costs tens of microseconds.
+const ASK_EVERY_BYTES: u64 = 4 << 20;
+
+pub struct MemoryWatch {
+    memory: Arc<dyn Memory>,
+    limit: u64,
+    /// What the system said last.
+    told: AtomicU64,
+    /// What was taken since.
+    taken: AtomicU64,
+}
+
+/// For what memory is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// For as long as a statement runs.
+    Passing,
+    /// For rows that stay. They leave an eighth of the limit to statements, with which one can
+    /// still look at rows and delete them.
+    Rows,
+}
+
+/// Why memory was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverLimit {
+    pub used: u64,
+    pub limit: u64,
+}
+
+impl fmt::Display for OverLimit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
+        let (used, limit) = (mebibytes(self.used), mebibytes(self.limit));
+        write!(formatter, "the process has {used} MiB of memory, of which {limit} MiB are allowed")
+    }
+}
+
+impl fmt::Debug for MemoryWatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("MemoryWatch").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+impl MemoryWatch {
+    #[must_use]
+    pub fn new(memory: Arc<dyn Memory>, limit: u64) -> MemoryWatch {
+        // The system is asked at the first occasion.
+        let taken = AtomicU64::new(ASK_EVERY_BYTES);
+        MemoryWatch { memory, limit, told: AtomicU64::new(0), taken }
+    }
+
+    /// Says that so many bytes are being taken, which [`check`](Self::check) allowed.
+    pub fn took(&self, bytes: usize) {
+        self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Whether `bytes` more can be had.
+    ///
+    /// # Errors
+    /// Where the process would have more than it may then.
+    #[inline]
+    pub fn check(&self, bytes: usize, purpose: Purpose) -> Result<(), OverLimit> {
+        let limit = match purpose {
+            Purpose::Passing => self.limit,
+            Purpose::Rows => self.limit - self.limit / 8,
+        };
+        let taken = self.taken.load(Ordering::Relaxed);
+        let wanted = self.told.load(Ordering::Relaxed) + taken + bytes as u64;
+        if taken < ASK_EVERY_BYTES && wanted <= limit {
+            return Ok(());
+        }
+        self.ask(bytes as u64, limit)
+    }
+
+    #[cold]
+    fn ask(&self, bytes: u64, limit: u64) -> Result<(), OverLimit> {
+        self.taken.store(0, Ordering::Relaxed);
+        // A system that says nothing allows everything.
+        let used = self.memory.used_bytes().unwrap_or(0);
+        self.told.store(used, Ordering::Relaxed);
+        match used + bytes <= limit {
+            true => Ok(()),
+            false => Err(OverLimit { used, limit }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Says(AtomicU64);
+
+    impl Memory for Says {
+        fn give_back(&self) {}
+
+        fn used_bytes(&self) -> Option<u64> {
+            Some(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    #[test]
+    fn the_system_has_the_last_word() {
+        let says = Arc::new(Says(AtomicU64::new(50 << 20)));
+        let watch = MemoryWatch::new(Arc::clone(&says) as _, 80 << 20);
+        assert_eq!(watch.check(20 << 20, Purpose::Rows), Ok(()));
+        watch.took(20 << 20);
+        says.0.store(71 << 20, Ordering::Relaxed);
+        let refused = OverLimit { used: 71 << 20, limit: 70 << 20 };
+        assert_eq!(watch.check(1, Purpose::Rows), Err(refused));
+        assert_eq!(watch.check(1 << 20, Purpose::Passing), Ok(()));
+        assert!(watch.check(10 << 20, Purpose::Passing).is_err());
+        // What was freed counts at once for those who were refused.
+        says.0.store(60 << 20, Ordering::Relaxed);
+        assert_eq!(watch.check(1, Purpose::Rows), Ok(()));
+    }
+
+    #[test]
+    fn what_was_taken_counts_before_the_system_is_asked() {
+        let says = Arc::new(Says(AtomicU64::new(68 << 20)));
+        let watch = MemoryWatch::new(Arc::clone(&says) as _, 80 << 20);
+        assert_eq!(watch.check(1, Purpose::Rows), Ok(()));
+        watch.took(3 << 20);
+        // It says that the memory has not been touched yet.
+        assert_eq!(watch.check(1, Purpose::Rows), Ok(()));
+        says.0.store(71 << 20, Ordering::Relaxed);
+        watch.took(3 << 20);
+        assert!(watch.check(1, Purpose::Rows).is_err());
+    }
+}

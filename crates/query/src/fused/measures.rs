@@ -1,0 +1,159 @@
+//! From aggregate functions to what is found for each group.
+
+use arrow::datatypes::DataType;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use thalweg_scan::{BitOperator, Lane, Measure, Predicate, Spread};
+
+use super::expression::{Columns, Form, Value};
+use super::output::Output;
+
+/// What is found for each group; each thing once, whoever asks for it.
+#[derive(Default)]
+pub(super) struct Measures {
+    list: Vec<Measure>,
+    /// Of the aggregate that is looked at.
+    filter: Option<Predicate>,
+}
+
+impl Measures {
+    pub fn into_list(self) -> Vec<Measure> {
+        self.list
+    }
+
+    fn place(&mut self, measure: Measure) -> usize {
+        let measure = match self.filter.clone() {
+            Some(filter) => Measure::Filtered { filter, measure: Box::new(measure) },
+            None => measure,
+        };
+        self.list.iter().position(|known| *known == measure).unwrap_or_else(|| {
+            self.list.push(measure);
+            self.list.len() - 1
+        })
+    }
+
+    /// What becomes of an aggregate function over the rows of a filter, as a column of a type.
+    pub fn output(
+        &mut self,
+        function: &AggregateFunctionExpr,
+        filter: Option<Predicate>,
+        data_type: &DataType,
+        columns: &Columns,
+    ) -> Option<Output> {
+        if function.ignore_nulls() || !function.order_bys().is_empty() {
+            return None;
+        }
+        self.filter = filter;
+        let arguments = function.expressions();
+        let [argument] = arguments.as_slice() else { return None };
+        let value = columns.translate(argument)?;
+        match (function.fun().name(), function.is_distinct()) {
+            ("count", true) => self.count_distinct(&value, data_type),
+            (_, true) => None,
+            ("count", _) => self.count(&value, data_type),
+            ("sum", _) => self.sum(&value, data_type),
+            ("avg", _) => self.average(&value, data_type),
+            ("min", _) => self.extreme(&value, data_type, false),
+            ("max", _) => self.extreme(&value, data_type, true),
+            ("var", _) => self.spread(&value, Spread::VarianceOfSample),
+            ("var_pop", _) => self.spread(&value, Spread::VarianceOfPopulation),
+            ("stddev", _) => self.spread(&value, Spread::DeviationOfSample),
+            ("stddev_pop", _) => self.spread(&value, Spread::DeviationOfPopulation),
+            ("bit_and" | "bool_and", _) => self.bits(&value, data_type, BitOperator::And),
+            ("bit_or" | "bool_or", _) => self.bits(&value, data_type, BitOperator::Or),
+            ("bit_xor", _) => self.bits(&value, data_type, BitOperator::Xor),
+            _ => None,
+        }
+    }
+
+    fn count(&mut self, value: &Value, data_type: &DataType) -> Option<Output> {
+        let measure = self.count_of(value)?;
+        let place = self.place(measure);
+        (data_type == &DataType::Int64).then_some(Output::Measure(place))
+    }
+
+    fn count_of(&self, value: &Value) -> Option<Measure> {
+        match &value.form {
+            Form::Literal(literal) => (!literal.is_null()).then_some(Measure::Rows),
+            Form::Column(column) => Some(Measure::Count { column: *column }),
+            Form::Number(number) => {
+                Some(Measure::CountNumber { lane: value.lane()?, number: number.clone() })
+            }
+        }
+    }
+
+    fn sum(&mut self, value: &Value, data_type: &DataType) -> Option<Output> {
+        let fits = match (&value.data_type, data_type) {
+            (DataType::Int64, DataType::Int64) | (DataType::Float64, DataType::Float64) => true,
+            (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) => from == to,
+            _ => false,
+        };
+        let measure = Measure::Sum { lane: value.lane()?, number: value.to_number()? };
+        fits.then(|| Output::Measure(self.place(measure)))
+    }
+
+    fn average(&mut self, value: &Value, data_type: &DataType) -> Option<Output> {
+        let (lane, number) = (value.lane()?, value.to_number()?);
+        let counted = self.count_of(value)?;
+        let (sum, count) = (self.place(Measure::Sum { lane, number }), self.place(counted));
+        let scale = match &value.data_type {
+            DataType::Int16 | DataType::Int32 | DataType::Int64 => 0,
+            DataType::Decimal128(_, scale) => *scale,
+            DataType::Float64 if lane == Lane::Float && data_type == &DataType::Float64 => {
+                return Some(Output::FloatAverage { sum, count });
+            }
+            _ => return None,
+        };
+        let DataType::Decimal128(_, _) = data_type else { return None };
+        Some(Output::Average { sum, count, scale })
+    }
+
+    fn extreme(&mut self, value: &Value, data_type: &DataType, greatest: bool) -> Option<Output> {
+        if value.data_type != *data_type || *data_type == DataType::Boolean {
+            return None;
+        }
+        let measure = match (&value.form, value.lane()) {
+            (_, Some(lane)) => Measure::Extreme { lane, number: value.to_number()?, greatest },
+            (Form::Column(column), None) if *data_type == DataType::Utf8View => {
+                Measure::TextExtreme { column: *column, greatest }
+            }
+            _ => return None,
+        };
+        Some(Output::Measure(self.place(measure)))
+    }
+
+    fn count_distinct(&mut self, value: &Value, data_type: &DataType) -> Option<Output> {
+        let measure = match (&value.form, value.lane()) {
+            (Form::Column(column), None) if value.data_type == DataType::Utf8View => {
+                Measure::TextCountDistinct { column: *column }
+            }
+            (_, Some(lane @ (Lane::Int | Lane::Float))) => {
+                Measure::CountDistinct { lane, number: value.to_number()? }
+            }
+            _ => return None,
+        };
+        (data_type == &DataType::Int64).then(|| Output::Measure(self.place(measure)))
+    }
+
+    fn spread(&mut self, value: &Value, spread: Spread) -> Option<Output> {
+        if value.data_type != DataType::Float64 {
+            return None;
+        }
+        let number = value.to_number()?;
+        Some(Output::Measure(self.place(Measure::Spread { number, spread })))
+    }
+
+    /// Of whole numbers, or of truth.
+    fn bits(
+        &mut self,
+        value: &Value,
+        data_type: &DataType,
+        operator: BitOperator,
+    ) -> Option<Output> {
+        let is_fit = data_type.is_signed_integer() || *data_type == DataType::Boolean;
+        if value.data_type != *data_type || !is_fit {
+            return None;
+        }
+        let number = value.to_number()?;
+        Some(Output::Measure(self.place(Measure::Bits { number, operator })))
+    }
+}

@@ -1,0 +1,160 @@
+//! The memory that statements take for sorting, joining and grouping: what one may have, what all
+//! may have together, and what the system says that the process has. Operators that find no more
+//! spill to disk; those that cannot fail, alone.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::memory_pool::{
+    FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, UnboundedMemoryPool,
+};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use thalweg_env::{MemoryWatch, Purpose};
+
+/// The memory of all statements: at most `limit` bytes, as far as the process has room.
+pub(crate) fn of_all(limit: Option<usize>, watch: Option<Arc<MemoryWatch>>) -> Arc<dyn MemoryPool> {
+    let shared: Arc<dyn MemoryPool> = match limit {
+        Some(bytes) => Arc::new(FairSpillPool::new(bytes)),
+        None => Arc::new(UnboundedMemoryPool::default()),
+    };
+    match watch {
+        Some(watch) => Arc::new(WatchedPool { shared, watch }),
+        None => shared,
+    }
+}
+
+/// The state for a statement that may take so many bytes of the memory of all.
+pub(crate) fn limited(state: &SessionState, bytes: usize) -> PlanResult<SessionState> {
+    let runtime = state.runtime_env();
+    let pool =
+        StatementPool { own: FairSpillPool::new(bytes), of_all: Arc::clone(&runtime.memory_pool) };
+    let runtime: RuntimeEnv =
+        RuntimeEnvBuilder::from_runtime_env(runtime).with_memory_pool(Arc::new(pool)).build()?;
+    let builder = SessionStateBuilder::new_from_existing(state.clone());
+    Ok(builder.with_runtime_env(Arc::new(runtime)).build())
+}
+
+/// Refuses what the process has no room for.
+#[derive(Debug)]
+struct WatchedPool {
+    shared: Arc<dyn MemoryPool>,
+    watch: Arc<MemoryWatch>,
+}
+
+impl fmt::Display for WatchedPool {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.shared, formatter)
+    }
+}
+
+impl MemoryPool for WatchedPool {
+    fn name(&self) -> &str {
+        "watched"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.shared.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.shared.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.shared.grow(reservation, additional);
+        self.watch.took(additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.shared.shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> PlanResult<()> {
+        self.watch
+            .check(additional, Purpose::Passing)
+            .map_err(|over| refused(reservation, additional, "process_memory_limit", &over))?;
+        self.shared.try_grow(reservation, additional)?;
+        self.watch.took(additional);
+        Ok(())
+    }
+
+    fn reserved(&self) -> usize {
+        self.shared.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.shared.memory_limit()
+    }
+}
+
+/// Gives one statement a part of what all have.
+#[derive(Debug)]
+struct StatementPool {
+    own: FairSpillPool,
+    of_all: Arc<dyn MemoryPool>,
+}
+
+impl fmt::Display for StatementPool {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.own, formatter)
+    }
+}
+
+impl MemoryPool for StatementPool {
+    fn name(&self) -> &str {
+        "statement"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.own.register(consumer);
+        self.of_all.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.own.unregister(consumer);
+        self.of_all.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.own.grow(reservation, additional);
+        self.of_all.grow(reservation, additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.own.shrink(reservation, shrink);
+        self.of_all.shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> PlanResult<()> {
+        self.own.try_grow(reservation, additional).map_err(|error| {
+            refused(reservation, additional, "query_memory_limit", &error.strip_backtrace())
+        })?;
+        self.of_all
+            .try_grow(reservation, additional)
+            .inspect_err(|_| self.own.shrink(reservation, additional))
+    }
+
+    fn reserved(&self) -> usize {
+        self.own.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.own.memory_limit()
+    }
+}
+
+/// In the words of DataFusion's own pools, with the setting that refused.
+fn refused(
+    reservation: &MemoryReservation,
+    additional: usize,
+    setting: &str,
+    why: &dyn fmt::Display,
+) -> DataFusionError {
+    let operator = reservation.consumer().name();
+    DataFusionError::ResourcesExhausted(format!(
+        "Failed to allocate {additional} bytes for {operator} with {} allocated ({setting}): {why}",
+        reservation.size(),
+    ))
+}

@@ -1,0 +1,130 @@
+//! A pass of the planner: where only the first rows of an order are asked for, the scan below is
+//! told so, and may find them in an index.
+//!
+//! ```text
+//!   Sort (fetch)                     Sort (fetch)
+//!     Projection of columns            Projection of columns
+//!       Filter           ── same ──►     Filter
+//!         ShardScan                        ShardScan, which knows order, number and filter
+//! ```
+//!
+//! The scan leaves out rows that cannot be among the first, so that the plan stays as it is.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use thalweg_types::ValueOrder;
+
+use super::ShardScan;
+use super::index::FirstRows;
+
+#[derive(Debug)]
+pub(crate) struct FindFirstRows;
+
+impl PhysicalOptimizerRule for FindFirstRows {
+    fn name(&self) -> &'static str {
+        "find_first_rows"
+    }
+
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let told = plan.transform_up(|plan| {
+            let Some(sort) = plan.downcast_ref::<SortExec>() else {
+                return Ok(Transformed::no(plan));
+            };
+            let Some(rows) = sort.fetch() else { return Ok(Transformed::no(plan)) };
+            let order = sort.expr().iter();
+            let order = order.map(|by| {
+                let column = by.expr.downcast_ref::<Column>()?.index();
+                let (descending, nulls_first) = (by.options.descending, by.options.nulls_first);
+                Some((column, ValueOrder { descending, nulls_first }))
+            });
+            let Some(order) = order.collect::<Option<Vec<_>>>() else {
+                return Ok(Transformed::no(plan));
+            };
+            match tell(sort.input(), order, rows)? {
+                Some(input) => Ok(Transformed::yes(over(plan, input)?)),
+                None => Ok(Transformed::no(plan)),
+            }
+        });
+        told.map(|told| told.data)
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The input with a scan that knows what is asked for; `None` where there is more between than
+/// columns and one filter. `order` has places in the input's columns.
+fn tell(
+    input: &Arc<dyn ExecutionPlan>,
+    order: Vec<(usize, ValueOrder)>,
+    rows: usize,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(projection) = input.downcast_ref::<ProjectionExec>() {
+        let below = order.into_iter().map(|(place, order)| {
+            let column = projection.expr()[place].expr.downcast_ref::<Column>()?;
+            Some((column.index(), order))
+        });
+        let Some(order) = below.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        return above(input, tell(projection.input(), order, rows)?);
+    }
+    if let Some(filter) = input.downcast_ref::<FilterExec>() {
+        let scan = filter.input().downcast_ref::<ShardScan>();
+        let Some(scan) = scan.filter(|_| filter.fetch().is_none()) else { return Ok(None) };
+        let order = match filter.projection() {
+            Some(kept) => order.into_iter().map(|(place, order)| (kept[place], order)).collect(),
+            None => order,
+        };
+        let told = scan_for(scan, order, rows, Some(filter.predicate()))?;
+        return above(input, told);
+    }
+    match input.downcast_ref::<ShardScan>() {
+        Some(scan) => scan_for(scan, order, rows, None),
+        None => Ok(None),
+    }
+}
+
+fn over(
+    operator: Arc<dyn ExecutionPlan>,
+    input: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let recomputed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    operator.replace_children(vec![input], recomputed)
+}
+
+/// The operator over another input, if there is one.
+fn above(
+    operator: &Arc<dyn ExecutionPlan>,
+    input: Option<Arc<dyn ExecutionPlan>>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    input.map(|input| over(Arc::clone(operator), input)).transpose()
+}
+
+fn scan_for(
+    scan: &ShardScan,
+    order: Vec<(usize, ValueOrder)>,
+    rows: usize,
+    filter: Option<&Arc<dyn PhysicalExpr>>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if scan.reads_row_ids() || scan.fetch().is_some() || !scan.has_indexes() {
+        return Ok(None);
+    }
+    let order = order.into_iter().map(|(place, order)| (scan.projection()[place], order));
+    let first = FirstRows { order: order.collect(), rows, filter: filter.cloned() };
+    Ok(Some(Arc::new(scan.for_first(first)?)))
+}

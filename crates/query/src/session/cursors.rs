@@ -1,0 +1,45 @@
+//! Cursors as a session's client fetches from them without SQL.
+
+use arrow::datatypes::SchemaRef;
+use futures::future::BoxFuture;
+use thalweg_types::Result;
+
+use super::{Session, TransactionStatus, in_failed_block};
+use crate::cursor::{Motion, Rows};
+use crate::outcome::Outcome;
+use crate::panics::caught;
+
+impl Session {
+    /// The columns of a cursor that was declared; `None` where there is none of the name.
+    pub fn cursor_schema(&mut self, name: &str) -> Option<SchemaRef> {
+        self.cursors.find(name).ok().map(|cursor| SchemaRef::clone(&cursor.schema))
+    }
+
+    /// The next rows of a cursor that was declared; all that are left where no number is given.
+    ///
+    /// # Errors
+    /// Where there is no such cursor, and those of its query; an open block has failed.
+    pub fn fetch<'a>(
+        &'a mut self,
+        name: &'a str,
+        rows: Option<u64>,
+    ) -> BoxFuture<'a, Result<Outcome>> {
+        Box::pin(async move {
+            self.cancels.begin();
+            let fetched = caught(self.fetch_timed(name, rows)).await;
+            self.note_failure(fetched)
+        })
+    }
+
+    async fn fetch_timed(&mut self, name: &str, rows: Option<u64>) -> Result<Outcome> {
+        if self.transaction() == TransactionStatus::Failed {
+            return Err(in_failed_block());
+        }
+        let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
+        let motion = Motion::Forward(rows.map_or(Rows::All, Rows::Count));
+        let cursor = self.cursors.find(name)?;
+        let mut outcome = self.cancels.run(cursor.fetch(motion)).await?;
+        outcome.rows = outcome.rows.map(|rows| self.cancels.guard(rows, timer));
+        Ok(outcome)
+    }
+}

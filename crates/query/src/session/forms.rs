@@ -1,0 +1,82 @@
+//! Running statements, and the form in which their rows are wanted.
+//!
+//! What runs statements gives boxed futures: the machine behind an `async fn` is compiled in each
+//! crate that awaits it, and this one holds the whole of query processing.
+
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+use datafusion::execution::session_state::SessionState;
+use futures::future::BoxFuture;
+use thalweg_types::Result;
+
+use super::Session;
+use crate::forms::RowForm;
+use crate::outcome::Outcome;
+use crate::panics::caught;
+use crate::planner::Planner;
+use crate::prepared::Prepared;
+
+impl Session {
+    /// Runs one statement.
+    ///
+    /// # Errors
+    /// What is wrong with the statement, or why it could not be done. Nothing of it happened then;
+    /// an open transaction block has failed.
+    pub fn execute<'a>(&'a mut self, sql: &'a str) -> BoxFuture<'a, Result<Outcome>> {
+        self.execute_as(sql, RowForm::Batches)
+    }
+
+    /// Runs one statement for somebody who takes its rows in a form, and takes batches, too.
+    ///
+    /// # Errors
+    /// As [`Session::execute`].
+    pub fn execute_as<'a>(
+        &'a mut self,
+        sql: &'a str,
+        form: RowForm,
+    ) -> BoxFuture<'a, Result<Outcome>> {
+        self.form = form;
+        Box::pin(self.run_text(sql))
+    }
+
+    /// Runs a prepared statement with a value for each of its parameters.
+    ///
+    /// # Errors
+    /// As [`Session::execute`]; and where tables changed so that the result has other columns now.
+    pub fn execute_prepared<'a>(
+        &'a mut self,
+        prepared: &'a Prepared,
+        values: &'a [ScalarValue],
+    ) -> BoxFuture<'a, Result<Outcome>> {
+        self.execute_prepared_as(prepared, values, RowForm::Batches)
+    }
+
+    /// Runs a prepared statement for somebody who takes its rows in a form, and takes batches, too.
+    ///
+    /// # Errors
+    /// As [`Session::execute_prepared`].
+    pub fn execute_prepared_as<'a>(
+        &'a mut self,
+        prepared: &'a Prepared,
+        values: &'a [ScalarValue],
+        form: RowForm,
+    ) -> BoxFuture<'a, Result<Outcome>> {
+        Box::pin(async {
+            self.form = form;
+            self.cancels.begin();
+            let outcome = caught(self.run_prepared(prepared, values)).await;
+            let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
+            self.note_failure(outcome)
+        })
+    }
+
+    /// What plans a statement, and knows how the session gathers rows from workers.
+    pub(super) fn gathering_in(&self, planner: &Planner) -> SessionState {
+        let mut state = planner.context.state();
+        if self.database.shared.workers.get().is_some() {
+            state.config_mut().set_extension(Arc::new(self.settings.gathering));
+        }
+        state
+    }
+}

@@ -1,0 +1,125 @@
+//! Rows of chunks in the order of an index.
+//!
+//! An index has no structure of its own. Of each chunk it has a *run*: the places of the chunk's
+//! rows, in the index's order, two bytes a row. A closed chunk never changes, so that its run is
+//! right for ever, for every snapshot that shows the chunk, and follows from the chunk alone: no
+//! write touches it, no undo takes it back, and the log knows nothing of it. Ranges are found by
+//! binary search in each chunk, an order over many chunks by merging their runs.
+//!
+//! Of an open chunk, a run has the first rows, which are published and therefore stay. The others
+//! are looked at one by one, and taken into the run when they have become many.
+//!
+//! Promises: what is found is exactly what a snapshot shows within a range, compared as PostgreSQL
+//! compares (-0 equals 0, NaN equals NaN and is greater than all numbers). A run is made by whoever
+//! asks for it first; [`ClosedChunk::prepare`](crate::ClosedChunk::prepare) asks in time.
+
+mod merge;
+mod run;
+mod search;
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use thalweg_types::{DataType, Index, TableSchema, ValueOrder};
+
+use crate::cell::{self, Cell};
+use crate::{Chunk, ClosedChunk, TableState, Workers};
+pub use merge::InOrder;
+pub(crate) use run::Runs;
+pub use search::{Hits, KeyRange};
+
+/// Whether rows can be kept in the order of values of a type.
+#[must_use]
+pub fn is_ordered(data_type: &DataType) -> bool {
+    !matches!(data_type, DataType::Array(_) | DataType::Interval | DataType::Json)
+}
+
+/// The columns of an index in some chunk.
+enum Values<'a> {
+    Closed(&'a ClosedChunk, &'a [usize]),
+    Open(Vec<ArrayRef>),
+}
+
+/// The rows of a chunk, as an index sees them.
+struct Rows<'a> {
+    values: Values<'a>,
+    orders: &'a [ValueOrder],
+}
+
+impl<'a> Rows<'a> {
+    /// The first `length` rows, which some snapshot shows. `positions` are those of the index's
+    /// columns in the table.
+    fn of(
+        chunk: &'a Chunk,
+        length: usize,
+        positions: &'a [usize],
+        orders: &'a [ValueOrder],
+    ) -> Rows<'a> {
+        let values = match chunk {
+            Chunk::Closed(chunk) => Values::Closed(chunk, positions),
+            Chunk::Open(chunk) => Values::Open(chunk.columns(positions, 0..length)),
+        };
+        Rows { values, orders }
+    }
+
+    /// The value of the index's column of that number.
+    #[inline]
+    fn cell(&self, column: usize, place: u16) -> Cell<'_> {
+        match &self.values {
+            Values::Closed(chunk, positions) => chunk.cell(positions[column], place.into()),
+            Values::Open(arrays) => cell::cell(&arrays[column], place.into()),
+        }
+    }
+
+    /// How a row of this chunk stands to one of another, or of the same.
+    fn compare(&self, place: u16, other: &Rows<'_>, other_place: u16) -> Ordering {
+        let columns = self.orders.iter().enumerate();
+        let compared = columns.map(|(column, order)| {
+            compare(&self.cell(column, place), &other.cell(column, other_place), *order)
+        });
+        compared.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+}
+
+/// Runs that are made before somebody waits for them.
+impl TableState {
+    /// Makes what is missing of the runs of an index, also of one that the table has not yet.
+    pub fn prepare(&self, index: &Index, workers: &dyn Workers) {
+        let positions = self.schema().key_positions(&index.key);
+        let slots = self.slots();
+        workers.run(slots.len(), &|slot| {
+            search::run(&slots[slot].chunk, slots[slot].length as usize, index, &positions);
+        });
+    }
+}
+
+impl ClosedChunk {
+    /// Makes the runs of a table's indexes. Takes some milliseconds each; any thread may do it.
+    pub fn prepare(self: &Arc<Self>, schema: &TableSchema) {
+        let chunk = Chunk::Closed(Arc::clone(self));
+        for index in &schema.indexes {
+            search::run(&chunk, self.rows(), index, &schema.key_positions(&index.key));
+        }
+    }
+}
+
+/// How two values of a column stand in an index that has the column in `order`.
+#[inline]
+fn compare(left: &Cell<'_>, right: &Cell<'_>, order: ValueOrder) -> Ordering {
+    let ascending = match (left, right) {
+        (Cell::Null, Cell::Null) => return Ordering::Equal,
+        (Cell::Null, _) if order.nulls_first => return Ordering::Less,
+        (Cell::Null, _) => return Ordering::Greater,
+        (_, Cell::Null) if order.nulls_first => return Ordering::Greater,
+        (_, Cell::Null) => return Ordering::Less,
+        (left, right) => left.compare(right),
+    };
+    if order.descending { ascending.reverse() } else { ascending }
+}
+
+/// Places of rows, in the order of an index.
+pub(crate) type Run = Arc<[u16]>;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Rows of which some columns are given only: the table knows what is in the others.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::interleave_record_batch;
+use arrow::error::ArrowError;
+use thalweg_types::{Error, Result, RowId};
+
+use super::Table;
+use crate::Chunk;
+use crate::cell::{KeyHashes, same_key};
+
+impl Table {
+    /// For each primary key, given as the key's columns in its order, the live row that has it,
+    /// published or not.
+    ///
+    /// # Errors
+    /// Where the columns are not the key's.
+    pub fn holders(&self, columns: &[ArrayRef]) -> Result<Vec<Option<RowId>>> {
+        let primary = self.primary_key(self.applied.keys())?;
+        self.check_key(primary, columns)?;
+        let hashes = KeyHashes::new(columns);
+        let index = primary.index.read();
+        let holder = |row: usize| {
+            let same = |stored: RowId| {
+                same_key(columns, row, |column| self.cell(stored, primary.positions[column]))
+            };
+            let found =
+                if hashes.is_null(row) { None } else { index.find(hashes.hashes[row], same) };
+            found.filter(|found| !self.applied.is_dead(*found))
+        };
+        Ok((0..hashes.hashes.len()).map(holder).collect())
+    }
+
+    /// Whole rows: the columns at `places` as they are given, the others as `rows` have them.
+    ///
+    /// # Errors
+    /// Where there are no such rows, or the given columns are of other types than the table's.
+    pub fn completed(
+        &self,
+        given: &RecordBatch,
+        places: &[usize],
+        rows: &[RowId],
+    ) -> Result<RecordBatch> {
+        let stored = self.rows_now(rows)?;
+        let mut columns = stored.columns().to_vec();
+        for (column, place) in given.columns().iter().zip(places) {
+            let there = columns.get_mut(*place).ok_or_else(|| self.wrong_columns())?;
+            *there = Arc::clone(column);
+        }
+        let schema = Arc::clone(self.applied.arrow_schema());
+        RecordBatch::try_new(schema, columns).map_err(|_| self.wrong_columns())
+    }
+
+    /// The rows as they are now. What is not published may still be forgotten and is copied: what
+    /// readers hold never changes.
+    fn rows_now(&self, rows: &[RowId]) -> Result<RecordBatch> {
+        let mut published = Vec::new();
+        let mut copies: Vec<(u32, Range<usize>)> = Vec::new();
+        let mut places = Vec::with_capacity(rows.len());
+        for row in rows {
+            let at = row.row() as usize;
+            if self.is_published(*row) {
+                places.push((0, published.len()));
+                published.push(*row);
+                continue;
+            }
+            let known = copies.iter_mut().position(|(chunk, _)| *chunk == row.chunk());
+            let copy = known.unwrap_or(copies.len());
+            match copies.get_mut(copy) {
+                Some((_, part)) => *part = part.start.min(at)..part.end.max(at + 1),
+                None => copies.push((row.chunk(), at..at + 1)),
+            }
+            places.push((copy + 1, at));
+        }
+        let mut sources = vec![self.applied.rows_at(&published)?];
+        if copies.is_empty() {
+            return Ok(sources.remove(0));
+        }
+        for (chunk, part) in &copies {
+            let opened =
+                self.opened(*chunk).expect("rows that are not published are in open chunks");
+            let schema = Arc::clone(self.applied.arrow_schema());
+            let copied = RecordBatch::try_new(schema, opened.appender.copy(part.clone()));
+            sources.push(copied.map_err(not_picked)?);
+        }
+        for (source, place) in &mut places {
+            *place -= source.checked_sub(1).map_or(0, |copy| copies[copy].1.start);
+        }
+        interleave_record_batch(&sources.iter().collect::<Vec<_>>(), &places).map_err(not_picked)
+    }
+
+    fn is_published(&self, row: RowId) -> bool {
+        let slot = self.applied.slot(row.chunk()).expect("rows in indexes are in chunks");
+        match &slot.chunk {
+            Chunk::Closed(_) => true,
+            Chunk::Open(chunk) => row.row() < chunk.published(),
+        }
+    }
+}
+
+fn not_picked(error: ArrowError) -> Error {
+    Error::internal("rows cannot be picked").with_source(error)
+}
