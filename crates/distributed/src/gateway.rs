@@ -5,6 +5,7 @@ mod system;
 mod writing;
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -23,8 +24,8 @@ use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_query::{
-    Database, Definition, Durability, EncodedStream, Gathering, Holders, PhysicalRule, RowForm,
-    Unity, WorkerScan, Workers, Write,
+    Again, Database, Definition, Durability, EncodedStream, Gathering, Holders, PhysicalRule,
+    RowForm, Unity, WorkerScan, Workers, Write,
 };
 use thalweg_types::{Error, Key, Result, SqlState, TableId, TableSchema};
 use tokio::runtime::{Builder, Runtime};
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     row_counts: RwLock<HashMap<TableId, usize>>,
     /// Numbers for writes, and turns for rows that have no shard key.
     next: AtomicU64,
+    /// Makes numbers of fragments, which nobody outside can foresee.
+    hasher: RandomState,
     /// `None` while it is being dropped.
     runtime: Option<Runtime>,
 }
@@ -114,6 +117,7 @@ impl Gateway {
             definitions: RwLock::new(database.definitions_after(0).await?),
             row_counts: RwLock::default(),
             next: AtomicU64::new(seed),
+            hasher: RandomState::default(),
             runtime: Some(runtime),
         });
         let seen = Arc::downgrade(&shared);
@@ -171,6 +175,14 @@ impl Workers for Gateway {
 
     fn scan(&self, scan: WorkerScan) -> PlanResult<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(RemoteScan::new(&self.shared, scan)?))
+    }
+
+    fn again(&self, operator: &Arc<dyn ExecutionPlan>, gathering: Gathering) -> PlanResult<Again> {
+        let Some(scan) = operator.downcast_ref::<RemoteScan>() else { return Ok(Again::Other) };
+        match scan.fits() {
+            true => Ok(Again::Scan(Arc::new(scan.again(gathering)?))),
+            false => Ok(Again::Outgrown),
+        }
     }
 
     fn encoded(

@@ -55,6 +55,8 @@ pub struct NodeOptions {
     pub link: LinkOptions,
     /// How a gateway's statements gather rows where their session says nothing else.
     pub gathering: Gathering,
+    /// Where gateways reach a worker, if that is not where it listens.
+    pub advertised: Option<SocketAddr>,
 }
 
 impl NodeOptions {
@@ -98,7 +100,8 @@ pub fn start_gateway<'a>(
 /// Starts a worker over a database, and lets it join its gateways.
 ///
 /// # Errors
-/// Where its port is taken, it would be open to everybody, or its journal cannot be kept.
+/// Where its port is taken, it would be open to everybody, nobody could find it, or its journal
+/// cannot be kept.
 pub fn start_worker(
     database: Database,
     id: u64,
@@ -109,7 +112,10 @@ pub fn start_worker(
 ) -> BoxFuture<'_, Result<RunningNode>> {
     Box::pin(async move {
         let server = NodeServer::bind(listen, options.serve())?;
-        let address = server.address()?;
+        let address = options.advertised.unwrap_or(server.address()?);
+        if address.ip().is_unspecified() {
+            return Err(nowhere(address));
+        }
         let service = WorkerService::new(database).await?;
         let holding = service.clone();
         let node = WorkerNode::new(id, map.clone(), Arc::new(service), move || holding.holdings());
@@ -122,6 +128,12 @@ pub fn start_worker(
         let joining = AbortOnDropHandle::new(tokio::spawn(joining));
         Ok(RunningNode { address, map, _tasks: vec![serving, joining] })
     })
+}
+
+fn nowhere(address: SocketAddr) -> Error {
+    let message = format!("{address} is where a worker listens, and not where gateways find it");
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+        .with_hint("Say with --advertise at which address gateways reach this worker.")
 }
 
 /// A gateway has no rows that other nodes could fetch.

@@ -1,0 +1,168 @@
+//! Clusters of real processes.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+use super::hosts::Host;
+
+/// A node as a process, which ends with the test.
+pub struct Node {
+    pub child: Child,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Node {
+    /// Starts one, and returns what it says behind each of these words.
+    pub fn start<const N: usize>(command: &mut Command, words: [&str; N]) -> (Node, [String; N]) {
+        let child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut node = Node { child };
+        let mut said = BufReader::new(node.child.stderr.take().unwrap()).lines();
+        let found = words.map(|word| {
+            loop {
+                let line = said.next().expect("it says where it listens").unwrap();
+                if let Some((_, address)) = line.split_once(word) {
+                    break address.trim().to_owned();
+                }
+            }
+        });
+        // It may go on to say things.
+        std::thread::Builder::new().spawn(move || said.for_each(drop)).unwrap();
+        (node, found)
+    }
+
+    pub fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+}
+
+pub async fn connect(postgres: &str) -> Client {
+    let (host, port) = postgres.split_once(':').unwrap();
+    let config = format!("host={host} port={port} user=thalweg");
+    let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// The program with these arguments.
+pub fn thalweg(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.args(arguments);
+    command
+}
+
+/// Where the nodes of a cluster are, and what they show each other.
+#[derive(Default)]
+pub struct Setting {
+    /// What each node gets on its command line.
+    pub shown: Vec<String>,
+    /// One for each worker, which otherwise are where the gateway is.
+    pub hosts: Vec<Host>,
+}
+
+impl Setting {
+    fn worker(&self, number: usize, directory: &Path, join: &str) -> Command {
+        let mut listen = "127.0.0.1:0".to_owned();
+        let mut join = join.to_owned();
+        let mut command = thalweg(&[]);
+        if let Some(host) = self.hosts.get(number) {
+            command = host.command(env!("CARGO_BIN_EXE_thalweg"));
+            let (_, port) = join.split_once(':').unwrap();
+            (listen, join) = (format!("{}:0", host.inside), format!("{}:{port}", host.outside));
+        }
+        let data = directory.to_str().unwrap();
+        command.args(["worker", "--data", data, "--threads", "2"]);
+        command.args(["--listen", &listen, "--join", &join]).args(&self.shown);
+        command
+    }
+}
+
+pub struct Processes {
+    pub workers: Vec<Option<Node>>,
+    pub client: Client,
+    pub join: String,
+    directory: TempDir,
+    pub postgres: String,
+    pub gateway: Node,
+    pub setting: Setting,
+}
+
+impl Processes {
+    pub async fn start(workers: usize) -> Processes {
+        Processes::start_in(Setting::default(), workers).await
+    }
+
+    pub async fn start_in(setting: Setting, workers: usize) -> Processes {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("gateway");
+        let mut gateway = thalweg(&["gateway", "--data", data.to_str().unwrap()]);
+        gateway.args(["--postgres-port", "0", "--grpc-port", "0", "--http-port", "0"]);
+        let nodes = if setting.hosts.is_empty() { "127.0.0.1:0" } else { "0.0.0.0:0" };
+        gateway.args(["--nodes", nodes]).args(&setting.shown);
+        let (gateway, [postgres, join]) =
+            Node::start(&mut gateway, ["PostgreSQL clients", "Workers join at"]);
+        let client = connect(&postgres).await;
+        let mut processes =
+            Processes { workers: Vec::new(), client, join, directory, postgres, gateway, setting };
+        for number in 0..workers {
+            processes.workers.push(None);
+            processes.restart(number);
+        }
+        processes.until_joined(workers).await;
+        processes
+    }
+
+    pub fn restart(&mut self, number: usize) {
+        self.workers[number] = None;
+        let directory = self.directory.path().join(format!("worker-{number}"));
+        let mut worker = self.setting.worker(number, &directory, &self.join);
+        self.workers[number] = Some(Node::start(&mut worker, ["listens on"]).0);
+    }
+
+    pub async fn until_joined(&self, workers: usize) {
+        let mut ticks = tokio::time::interval(std::time::Duration::from_millis(50));
+        for _ in 0..600 {
+            ticks.tick().await;
+            let told = self.status(&self.setting.shown);
+            if told.contains(&format!("{workers} workers")) && !told.contains("does not answer") {
+                return;
+            }
+        }
+        panic!("the workers do not join");
+    }
+
+    /// What `thalweg status` says to somebody who shows this.
+    pub fn status(&self, shown: &[String]) -> String {
+        let (_, port) = self.join.split_once(':').unwrap();
+        let gateway = format!("127.0.0.1:{port}");
+        let told = thalweg(&["status", "--connect", &gateway]).args(shown).output().unwrap();
+        String::from_utf8([told.stdout, told.stderr].concat()).unwrap()
+    }
+
+    /// The last column of what a statement gives.
+    pub async fn ask(&self, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
+        let messages = self.client.simple_query(sql).await?;
+        let rows = messages.iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => {
+                Some(row.get(row.len() - 1).unwrap_or("NULL").to_owned())
+            }
+            _ => None,
+        });
+        Ok(rows.collect())
+    }
+}
+
+/// What an error says.
+pub fn told(error: &tokio_postgres::Error) -> String {
+    error.as_db_error().map_or_else(|| error.to_string(), |told| told.message().to_owned())
+}
