@@ -5,7 +5,7 @@ mod system;
 mod writing;
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;

@@ -29,6 +29,7 @@ use crate::worker::WorkerService;
 /// A node that serves until this is dropped.
 pub struct RunningNode {
     address: SocketAddr,
+    listens_at: SocketAddr,
     map: SharedMap,
     _tasks: Vec<AbortOnDropHandle<()>>,
 }
@@ -38,6 +39,12 @@ impl RunningNode {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it listens, which is somewhere else where it said so.
+    #[must_use]
+    pub fn listens_at(&self) -> SocketAddr {
+        self.listens_at
     }
 
     /// Who belongs to the cluster, as far as it knows.
@@ -93,7 +100,8 @@ pub fn start_gateway<'a>(
         let keeper = Gatekeeper::new(map.clone(), Making::Here(Box::new(moving)));
         let services = Services::new(Arc::new(NoRows), Routes::new(keeper.service()));
         let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
-        Ok((gateway, RunningNode { address, map, _tasks: vec![serving] }))
+        let node = RunningNode { address, listens_at: address, map, _tasks: vec![serving] };
+        Ok((gateway, node))
     })
 }
 
@@ -112,7 +120,8 @@ pub fn start_worker(
 ) -> BoxFuture<'_, Result<RunningNode>> {
     Box::pin(async move {
         let server = NodeServer::bind(listen, options.serve())?;
-        let address = options.advertised.unwrap_or(server.address()?);
+        let listens_at = server.address()?;
+        let address = options.advertised.unwrap_or(listens_at);
         if address.ip().is_unspecified() {
             return Err(nowhere(address));
         }
@@ -126,7 +135,7 @@ pub fn start_worker(
         // Gateways that are away are called again.
         let joining = keep_joining(name, gateways, map.clone(), link, |_, _| {});
         let joining = AbortOnDropHandle::new(tokio::spawn(joining));
-        Ok(RunningNode { address, map, _tasks: vec![serving, joining] })
+        Ok(RunningNode { address, listens_at, map, _tasks: vec![serving, joining] })
     })
 }
 

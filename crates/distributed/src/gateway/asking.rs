@@ -1,5 +1,6 @@
 //! Asking one worker, until both agree on the map and on the catalog.
 
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use prost::Message as _;

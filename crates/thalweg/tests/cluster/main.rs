@@ -10,6 +10,7 @@ mod faults;
 mod flight;
 mod hosts;
 mod kept;
+mod mischief;
 #[path = "../../../server/tests/sqllogictest/postgres.rs"]
 mod postgres;
 mod processes;
@@ -20,3 +21,4 @@ mod sqllogictests;
 #[path = "../../../query/tests/sqllogictest/suite.rs"]
 mod suite;
 mod support;
+mod wires;
