@@ -1,7 +1,6 @@
 //! Wires between nodes that a test delays, silences and tears.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -81,31 +80,33 @@ async fn carry(
 ) {
     let mut piece = vec![0; 16 << 10];
     loop {
-        let torn = conditions.wait_for(|now| *now == Condition::Torn);
         let count = tokio::select! {
             count = from.read(&mut piece) => count.unwrap_or(0),
-            _ = torn => return,
+            _ = until(&mut conditions, |now| now == Condition::Torn) => return,
         };
         if count == 0 {
             return;
         }
-        if let Condition::Slow(time) = *conditions.borrow() {
+        let now = *conditions.borrow();
+        if let Condition::Slow(time) = now {
             wait(time).await;
         }
-        let passes = conditions.wait_for(|now| *now != Condition::Silent).await;
-        let sent = match passes.map(|now| *now) {
-            // Half of it is on its way already.
-            Ok(Condition::Torn) | Err(_) => {
-                // The other side may be gone.
-                let _ = to.write_all(&piece[..count / 2]).await;
-                return;
-            }
-            Ok(_) => to.write_all(&piece[..count]).await,
-        };
-        if sent.is_err() {
+        let arrives = until(&mut conditions, |now| now != Condition::Silent).await;
+        let is_torn = arrives.is_none_or(|now| now == Condition::Torn);
+        // Half of what is torn is on its way already.
+        let arriving = if is_torn { count / 2 } else { count };
+        if to.write_all(&piece[..arriving]).await.is_err() || is_torn {
             return;
         }
     }
+}
+
+/// The condition once it is one of these; `None` where the wire is gone.
+async fn until(
+    conditions: &mut watch::Receiver<Condition>,
+    wanted: impl Fn(Condition) -> bool,
+) -> Option<Condition> {
+    conditions.wait_for(|now| wanted(*now)).await.ok().map(|now| *now)
 }
 
 #[expect(clippy::disallowed_methods, reason = "real sockets work in real time")]
