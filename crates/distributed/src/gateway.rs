@@ -179,10 +179,10 @@ impl Workers for Gateway {
 
     fn again(&self, operator: &Arc<dyn ExecutionPlan>, gathering: Gathering) -> PlanResult<Again> {
         let Some(scan) = operator.downcast_ref::<RemoteScan>() else { return Ok(Again::Other) };
-        match scan.fits() {
-            true => Ok(Again::Scan(Arc::new(scan.again(gathering)?))),
-            false => Ok(Again::Outgrown),
-        }
+        Ok(match scan.again(gathering)? {
+            Some(scan) => Again::Scan(Arc::new(scan)),
+            None => Again::Outgrown,
+        })
     }
 
     fn encoded(

@@ -84,9 +84,10 @@ pub(crate) type Opening = AbortOnDropHandle<thalweg_types::Result<Answer>>;
 impl RemoteScan {
     pub(crate) fn new(shared: &Arc<Shared>, scan: WorkerScan) -> Result<RemoteScan> {
         let wanted = scan.clone();
-        let WorkerScan { table, schema, projection, filter, limit, gathering } = scan;
+        let WorkerScan { table, schema, projection, filter, limit, gathering, is_kept } = scan;
         let filter = filter.as_ref().map(with_values).transpose()?;
-        let targets = targets(shared, &table, filter.as_ref()).map_err(external)?;
+        let targets =
+            targets(shared, &table, filter.as_ref().filter(|_| !is_kept)).map_err(external)?;
         let mut writer = Writer::default();
         // What has no word prunes no chunks.
         let filter = filter.and_then(|filter| writer.expression(&filter, &schema));
@@ -127,17 +128,15 @@ impl RemoteScan {
         })
     }
 
-    /// Whether its table is still about as large as it was.
-    pub(crate) fn fits(&self) -> bool {
+    /// The same for a run with the values that parameters have now; `None` where the plan around
+    /// it was made for a table of another size, or for fewer workers.
+    pub(crate) fn again(&self, gathering: Gathering) -> Result<Option<RemoteScan>> {
         let now = self.shared.row_count(self.table.id);
-        is_about(self.rows.unwrap_or_default(), now.unwrap_or_default())
-    }
-
-    /// The same for a run with the values that parameters have now.
-    pub(crate) fn again(&self, gathering: Gathering) -> Result<RemoteScan> {
-        let rows = self.rows;
-        let scan = RemoteScan::new(&self.shared, WorkerScan { gathering, ..self.wanted.clone() })?;
-        Ok(RemoteScan { rows, is_kept: true, ..scan })
+        let wanted = WorkerScan { gathering, is_kept: false, ..self.wanted.clone() };
+        let scan = RemoteScan::new(&self.shared, wanted)?;
+        let fits = is_about(self.rows.unwrap_or_default(), now.unwrap_or_default())
+            && scan.targets.places.len() <= self.targets.places.len();
+        Ok(fits.then(|| RemoteScan { is_kept: true, ..scan }))
     }
 
     /// Whether its rows may be relayed, where nothing else is to be done with them. A limit of all

@@ -9,6 +9,7 @@ mod create;
 mod delete;
 mod describe;
 mod drop;
+mod explain;
 mod grant;
 mod index;
 mod insert;
@@ -156,7 +157,7 @@ pub(crate) async fn execute(execution: &mut Execution<'_>, parsed: &Parsed) -> R
         Tree::Statement(statement) => plain(execution, parsed, statement).await,
         Tree::CreateExternalTable(table) => create::external_table(execution, table).await,
         Tree::CopyTo(command) => Err(Error::unsupported(command)),
-        Tree::Explain(_) => query::run(execution, parsed).await,
+        Tree::Explain(_) => explain::run(execution, parsed).await,
         Tree::Reset(reset) => settings::reset(execution, reset, parsed).await,
     }
 }

@@ -54,6 +54,9 @@ pub struct WorkerScan {
     pub filter: Option<Arc<dyn PhysicalExpr>>,
     pub limit: Option<usize>,
     pub gathering: Gathering,
+    /// Whether it is for a plan that is kept: as far as the plan knows all workers are read, and
+    /// each run asks those whom its values concern.
+    pub is_kept: bool,
 }
 
 /// How a statement gathers rows from workers, which is the session's to say. Plans of a gateway

@@ -244,7 +244,7 @@ fn template(
             return Ok(Transformed::yes(Arc::new(fused.without_rows()?) as _));
         }
         let of_workers = |workers: &dyn Workers| workers.again(&plan, Gathering::default());
-        let is_scan = matches!(workers.map(of_workers), Some(Ok(Again::Scan(_))));
+        let is_scan = matches!(workers.map(of_workers), Some(Ok(Again::Scan(_) | Again::Outgrown)));
         known &= is_scan || OPERATORS.contains(&plan.name());
         Ok(Transformed::no(plan))
     })?;

@@ -9,7 +9,7 @@ use thalweg_txn::Privilege;
 use thalweg_types::{Error, Result};
 
 use super::returning::returning;
-use super::update::{concat, first_of_each, target_of, with_row_ids};
+use super::update::{Found, concat, first_of_each, target_of, with_row_ids};
 use super::{Execution, Target, ast_tools};
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
@@ -30,25 +30,7 @@ pub(super) async fn run(
     delete: &Delete,
     with: Option<&With>,
 ) -> Result<Outcome> {
-    if delete.limit.is_some() || !delete.order_by.is_empty() {
-        return Err(Error::unsupported("DELETE with ORDER BY or LIMIT"));
-    }
-    let table = target_table(delete)?;
-    let catalog = execution.names.catalog();
-    let (target, alias) = target_of(&catalog, table)?;
-    target.require(execution, privileges::to_delete(delete, &alias))?;
-    let mut from = vec![with_row_ids(&target, &alias)];
-    from.extend(delete.using.iter().flatten().cloned());
-    let mut projection = vec![ast_tools::named(ast_tools::column(&alias, ROW_ID), ROW_ID)];
-    if delete.returning.is_some() {
-        let columns = target.schema().columns.iter();
-        projection.extend(
-            columns.map(|column| {
-                ast_tools::named(ast_tools::column(&alias, &column.name), &column.name)
-            }),
-        );
-    }
-    let mut query = ast_tools::select(projection, from, delete.selection.clone());
+    let Found { target, alias, mut query } = found(execution, delete)?;
     query.with = with.cloned();
     let planned = execution.told(plan::query(&execution.state, query).await)?;
     let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
@@ -70,6 +52,30 @@ pub(super) async fn run(
     }
     let rows = concat(target.schema(), &rows)?;
     returning(execution, &target, Some(&alias), rows, items, tag).await
+}
+
+/// The rows that a `DELETE` deletes: their places, and themselves where they are given back.
+pub(super) fn found(execution: &Execution<'_>, delete: &Delete) -> Result<Found> {
+    if delete.limit.is_some() || !delete.order_by.is_empty() {
+        return Err(Error::unsupported("DELETE with ORDER BY or LIMIT"));
+    }
+    let table = target_table(delete)?;
+    let catalog = execution.names.catalog();
+    let (target, alias) = target_of(&catalog, table)?;
+    target.require(execution, privileges::to_delete(delete, &alias))?;
+    let mut from = vec![with_row_ids(&target, &alias)];
+    from.extend(delete.using.iter().flatten().cloned());
+    let mut projection = vec![ast_tools::named(ast_tools::column(&alias, ROW_ID), ROW_ID)];
+    if delete.returning.is_some() {
+        let columns = target.schema().columns.iter();
+        projection.extend(
+            columns.map(|column| {
+                ast_tools::named(ast_tools::column(&alias, &column.name), &column.name)
+            }),
+        );
+    }
+    let query = ast_tools::select(projection, from, delete.selection.clone());
+    Ok(Found { target, alias, query })
 }
 
 pub(super) fn truncate(execution: &mut Execution<'_>, truncate: &Truncate) -> Result<Outcome> {

@@ -25,7 +25,7 @@ use self::spelled::Spelled;
 use super::delete::target_table;
 use super::insert::is_default;
 use super::update::target_of;
-use super::{Execution, Target, ast_tools, changing_with, folded, settings};
+use super::{Execution, Target, ast_tools, changing_with, explain, folded, settings};
 use crate::parameters::{bind, bind_in, count, literal, number, placeholder};
 use crate::plan;
 use crate::privileges;
@@ -333,7 +333,10 @@ async fn result(
     bind(&mut tree, &nulls(&known)?);
     let Tree::Statement(statement) = &tree else {
         return match &tree {
-            Tree::Explain(_) => of_plan(execution, tree).await.map(Some),
+            Tree::Explain(_) => {
+                let change = explain::of_change(execution, &tree)?.map(|explained| explained.tree);
+                of_plan(execution, change.unwrap_or(tree)).await.map(Some)
+            }
             _ => Ok(None),
         };
     };

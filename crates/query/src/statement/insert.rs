@@ -3,7 +3,7 @@
 use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Insert, OnInsert, Query, SetExpr, TableObject, Value, ValueWithSpan,
+    Expr, Insert, OnInsert, Query, SelectItem, SetExpr, TableObject, Value, ValueWithSpan,
 };
 use futures::StreamExt;
 use thalweg_store::arrow_schema;
@@ -20,19 +20,7 @@ use crate::privileges;
 use crate::workers::raise_counters;
 
 pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Result<Outcome> {
-    let TableObject::TableName(name) = &insert.table else {
-        return Err(Error::unsupported("INSERT into a function or a query"));
-    };
-    let catalog = execution.names.catalog();
-    let target = Target::find(&catalog, name)?;
-    target.require(execution, privileges::to_insert(insert, &target.schema().name))?;
-    let mut columns = Vec::with_capacity(insert.columns.len());
-    for column in &insert.columns {
-        let ident = column.0.last().and_then(|part| part.as_ident());
-        let ident = ident.ok_or_else(|| Error::unsupported("INSERT into parts of a column"))?;
-        columns.push(target.position(&folded(ident))?);
-    }
-    reject_repeated(&target, &columns)?;
+    let (target, columns) = into(execution, insert)?;
     raise_counters(execution, &target).await?;
     let source = Rows::of(execution, insert, &target, columns)?;
     let source = source.planned(execution).await?;
@@ -68,6 +56,31 @@ pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Resul
         None => Ok(Outcome::done(tag)),
         Some(items) => returning(execution, &target, alias.as_ref(), rows, items, tag).await,
     }
+}
+
+/// The table that rows go into, and the columns that the statement names.
+fn into(execution: &Execution<'_>, insert: &Insert) -> Result<(Target, Vec<usize>)> {
+    let TableObject::TableName(name) = &insert.table else {
+        return Err(Error::unsupported("INSERT into a function or a query"));
+    };
+    let target = Target::find(&execution.names.catalog(), name)?;
+    target.require(execution, privileges::to_insert(insert, &target.schema().name))?;
+    let mut columns = Vec::with_capacity(insert.columns.len());
+    for column in &insert.columns {
+        let ident = column.0.last().and_then(|part| part.as_ident());
+        let ident = ident.ok_or_else(|| Error::unsupported("INSERT into parts of a column"))?;
+        columns.push(target.position(&folded(ident))?);
+    }
+    reject_repeated(&target, &columns)?;
+    Ok((target, columns))
+}
+
+/// The rows that an `INSERT` adds, before defaults and conflicts.
+pub(super) fn found(execution: &Execution<'_>, insert: &Insert) -> Result<(Target, Query)> {
+    let (target, columns) = into(execution, insert)?;
+    let rows = Rows::of(execution, insert, &target, columns)?;
+    let nothing = || ast_tools::select(vec![SelectItem::UnnamedExpr(null())], Vec::new(), None);
+    Ok((target, rows.query.unwrap_or_else(nothing)))
 }
 
 /// Where the rows come from, and which columns they give.

@@ -27,6 +27,28 @@ pub(super) async fn run(
     update: &Update,
     with: Option<&With>,
 ) -> Result<Outcome> {
+    let Found { target, alias, mut query } = found(execution, update)?;
+    query.with = with.cloned();
+    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
+    let rows = replace(execution, &target, &batches)?;
+    let tag = Tag::Update(rows.num_rows() as u64);
+    match &update.returning {
+        None => Ok(Outcome::done(tag)),
+        Some(items) => returning(execution, &target, Some(&alias), rows, items, tag).await,
+    }
+}
+
+/// How a statement finds the rows that it changes.
+pub(super) struct Found {
+    pub(super) target: Target,
+    /// What the statement calls it.
+    pub(super) alias: Ident,
+    pub(super) query: Query,
+}
+
+/// The rows that an `UPDATE` changes, with their new values.
+pub(super) fn found(execution: &Execution<'_>, update: &Update) -> Result<Found> {
     if update.limit.is_some() || !update.order_by.is_empty() {
         return Err(Error::unsupported("UPDATE with ORDER BY or LIMIT"));
     }
@@ -43,16 +65,8 @@ pub(super) async fn run(
         None => {}
     }
     let projection = assignments.projection(&target, &alias);
-    let mut query = ast_tools::select(projection, from, update.selection.clone());
-    query.with = with.cloned();
-    let planned = execution.told(plan::query(&execution.state, query).await)?;
-    let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
-    let rows = replace(execution, &target, &batches)?;
-    let tag = Tag::Update(rows.num_rows() as u64);
-    match &update.returning {
-        None => Ok(Outcome::done(tag)),
-        Some(items) => returning(execution, &target, Some(&alias), rows, items, tag).await,
-    }
+    let query = ast_tools::select(projection, from, update.selection.clone());
+    Ok(Found { target, alias, query })
 }
 
 /// The table that a statement changes, and the name that it goes by in the statement.

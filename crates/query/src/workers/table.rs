@@ -20,10 +20,12 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
+use datafusion::prelude::SessionConfig;
 use thalweg_store::{TableState, arrow_schema};
 use thalweg_types::{RowId, TableSchema};
 
 use super::{Gathering, WorkerScan, Workers};
+use crate::kept::Reusable;
 use crate::scan::{ROW_ID, ShardScan, scan_schema};
 
 pub(crate) struct TableOnWorkers {
@@ -60,11 +62,18 @@ impl TableOnWorkers {
         projection: Vec<usize>,
         filter: Option<Arc<dyn PhysicalExpr>>,
         limit: Option<usize>,
-        gathering: Gathering,
+        config: &SessionConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let table = Arc::clone(&self.table);
-        let schema = Arc::clone(&self.schema);
-        let mut scan = WorkerScan { table, schema, projection, filter, limit, gathering };
+        let gathering = config.get_extension::<Gathering>();
+        let mut scan = WorkerScan {
+            table: Arc::clone(&self.table),
+            schema: Arc::clone(&self.schema),
+            projection,
+            filter,
+            limit,
+            gathering: gathering.map_or_else(Gathering::default, |gathering| *gathering),
+            is_kept: config.get_extension::<Reusable>().is_some(),
+        };
         if self.killed.is_empty() {
             return self.workers.scan(scan);
         }
@@ -133,9 +142,7 @@ impl TableProvider for TableOnWorkers {
             parts.push(Arc::new(own) as Arc<dyn ExecutionPlan>);
         }
         if !self.truncated {
-            let gathering = session.config().get_extension::<Gathering>();
-            let gathering = gathering.map_or_else(Gathering::default, |gathering| *gathering);
-            parts.push(self.on_workers(projection, filter, limit, gathering)?);
+            parts.push(self.on_workers(projection, filter, limit, session.config())?);
         }
         match parts.len() {
             1 => Ok(parts.remove(0)),
