@@ -1,143 +1,11 @@
 //! Workers that die, hang and come back, as processes.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
 use std::pin::pin;
-use std::process::{Child, Command, Stdio};
 
 use futures::StreamExt as _;
-use tempfile::TempDir;
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+use tokio_postgres::SimpleQueryMessage;
 
-/// A node as a process, which ends with the test.
-struct Node {
-    child: Child,
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Node {
-    /// Starts one, and returns what it says behind each of these words.
-    fn start<const N: usize>(arguments: &[&str], words: [&str; N]) -> (Node, [String; N]) {
-        let child = Command::new(env!("CARGO_BIN_EXE_thalweg"))
-            .args(arguments)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut node = Node { child };
-        let mut said = BufReader::new(node.child.stderr.take().unwrap()).lines();
-        let found = words.map(|word| {
-            loop {
-                let line = said.next().expect("it says where it listens").unwrap();
-                if let Some((_, address)) = line.split_once(word) {
-                    break address.trim().to_owned();
-                }
-            }
-        });
-        // It may go on to say things.
-        std::thread::Builder::new().spawn(move || said.for_each(drop)).unwrap();
-        (node, found)
-    }
-
-    fn worker(directory: &Path, join: &str) -> Node {
-        let data = directory.to_str().unwrap();
-        let arguments =
-            ["worker", "--data", data, "--listen", "127.0.0.1:0", "--join", join, "--threads", "2"];
-        Node::start(&arguments, ["listens on"]).0
-    }
-
-    fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-    }
-}
-
-async fn connect(postgres: &str) -> Client {
-    let (host, port) = postgres.split_once(':').unwrap();
-    let config = format!("host={host} port={port} user=thalweg");
-    let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
-
-struct Processes {
-    workers: Vec<Option<Node>>,
-    client: Client,
-    join: String,
-    directory: TempDir,
-    postgres: String,
-    gateway: Node,
-}
-
-impl Processes {
-    async fn start(workers: usize) -> Processes {
-        let directory = tempfile::tempdir().unwrap();
-        let data = directory.path().join("gateway");
-        let arguments = [
-            "gateway",
-            "--data",
-            data.to_str().unwrap(),
-            "--nodes",
-            "127.0.0.1:0",
-            "--postgres-port",
-            "0",
-            "--grpc-port",
-            "0",
-            "--http-port",
-            "0",
-        ];
-        let (gateway, [postgres, join]) =
-            Node::start(&arguments, ["PostgreSQL clients", "Workers join at"]);
-        let client = connect(&postgres).await;
-        let mut processes =
-            Processes { workers: Vec::new(), client, join, directory, postgres, gateway };
-        for number in 0..workers {
-            processes.workers.push(None);
-            processes.restart(number);
-        }
-        processes.until_joined(workers).await;
-        processes
-    }
-
-    fn restart(&mut self, number: usize) {
-        self.workers[number] = None;
-        let directory = self.directory.path().join(format!("worker-{number}"));
-        self.workers[number] = Some(Node::worker(&directory, &self.join));
-    }
-
-    async fn until_joined(&self, workers: usize) {
-        let mut ticks = tokio::time::interval(std::time::Duration::from_millis(50));
-        for _ in 0..600 {
-            ticks.tick().await;
-            let told = Command::new(env!("CARGO_BIN_EXE_thalweg"))
-                .args(["status", "--connect", &self.join])
-                .output()
-                .unwrap();
-            let told = String::from_utf8(told.stdout).unwrap();
-            if told.contains(&format!("{workers} workers")) && !told.contains("does not answer") {
-                return;
-            }
-        }
-        panic!("the workers do not join");
-    }
-
-    /// The last column of what a statement gives.
-    async fn ask(&self, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
-        let messages = self.client.simple_query(sql).await?;
-        let rows = messages.iter().filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => {
-                Some(row.get(row.len() - 1).unwrap_or("NULL").to_owned())
-            }
-            _ => None,
-        });
-        Ok(rows.collect())
-    }
-}
+use super::processes::{Node, Processes, connect, told};
 
 /// Rows of which each worker makes as many bytes as asked for, from a small table.
 async fn wide(cluster: &Processes) {
@@ -173,7 +41,7 @@ async fn a_worker_that_is_killed_while_its_rows_are_relayed_is_named() {
 
 /// Memory of a process in bytes, by the kernel's name for it.
 fn memory(node: &Node, name: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", node.child.id())).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", node.process())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     let kilobytes = line.trim_start_matches(':').trim().trim_end_matches(" kB");
     kilobytes.parse::<u64>().unwrap() << 10
@@ -182,7 +50,7 @@ fn memory(node: &Node, name: &str) -> u64 {
 /// From now on the kernel's peak is that of what follows.
 #[expect(clippy::disallowed_methods, reason = "the kernel's word on a process")]
 fn forget_peak(node: &Node) {
-    std::fs::write(format!("/proc/{}/clear_refs", node.child.id()), "5").unwrap();
+    std::fs::write(format!("/proc/{}/clear_refs", node.process()), "5").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -208,10 +76,6 @@ async fn a_client_that_stops_reading_takes_no_memory_of_the_gateway() {
     assert_eq!(seen, 5_000);
     let added = memory(&cluster.gateway, "VmHWM").saturating_sub(before);
     assert!(added < 64 << 20, "{added} bytes more");
-}
-
-fn told(error: &tokio_postgres::Error) -> String {
-    error.as_db_error().map_or_else(|| error.to_string(), |told| told.message().to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]

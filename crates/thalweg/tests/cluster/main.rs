@@ -4,12 +4,22 @@ mod basics;
 mod faults;
 #[path = "../../../server/tests/flight_sqllogictest/flight.rs"]
 mod flight;
+#[path = "../../../server/tests/records/messages.rs"]
+mod messages;
 #[path = "../../../server/tests/sqllogictest/postgres.rs"]
 mod postgres;
+mod processes;
+mod records;
 mod relayed;
 #[path = "../../../query/tests/sqllogictest/route.rs"]
 mod route;
+#[path = "../../../server/tests/records/search.rs"]
+mod search;
 mod sqllogictests;
 #[path = "../../../query/tests/sqllogictest/suite.rs"]
 mod suite;
 mod support;
+#[path = "../../../server/tests/records/updating.rs"]
+mod updating;
+#[path = "../../../server/tests/records/writing.rs"]
+mod writing;
