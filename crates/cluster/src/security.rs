@@ -51,7 +51,9 @@ impl Security {
                 SqlState::INVALID_AUTHORIZATION,
                 format!("nodes beyond this machine ({address}) need mutual TLS or a shared secret"),
             )
-            .with_hint("Set cluster.secret, or cluster.tls_authority with a certificate and key.")),
+            .with_hint(
+                "Give all nodes a --cluster-secret, or certificates (--cluster-authority).",
+            )),
             _ => Ok(()),
         }
     }

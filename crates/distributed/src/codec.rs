@@ -105,10 +105,7 @@ impl Writer {
             return Some(Kind::Column(u32::try_from(column.index()).ok()?));
         }
         if let Some(literal) = from.downcast_ref::<Literal>() {
-            let field = from.return_field(over).ok()?;
-            let place = u32::try_from(self.literals.len()).ok()?;
-            self.literals.push((field, literal.value().clone()));
-            return Some(Kind::Literal(place));
+            return self.literal(from.return_field(over).ok()?, literal.value().clone());
         }
         if let Some(binary) = from.downcast_ref::<BinaryExpr>() {
             return self.binary(binary, over);
@@ -154,6 +151,9 @@ impl Writer {
     }
 
     fn call(&mut self, call: &ScalarFunctionExpr, over: &Schema, from: &Known) -> Option<Kind> {
+        if let Some(value) = thalweg_query::value_of(call) {
+            return self.literal(from.return_field(over).ok()?, value);
+        }
         let known = KNOWN.scalar_functions().get(call.fun().name())?;
         let is_alike = known.as_ref() == call.fun();
         if !is_alike || call.fun().signature().volatility != Volatility::Immutable {
@@ -216,6 +216,12 @@ impl Writer {
         Some(Kind::Unary(Box::new(wire::Unary { operator: operator as i32, operand })))
     }
 
+    fn literal(&mut self, field: FieldRef, value: ScalarValue) -> Option<Kind> {
+        let place = u32::try_from(self.literals.len()).ok()?;
+        self.literals.push((field, value));
+        Some(Kind::Literal(place))
+    }
+
     fn field(&mut self, field: &FieldRef) -> Option<u32> {
         let place = u32::try_from(self.fields.len()).ok()?;
         self.fields.push(Arc::clone(field));
@@ -264,9 +270,8 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// # Errors
-    /// Where the types or values are damaged.
-    pub(crate) fn new(fields: &[u8], literals: &[u8]) -> Result<Reader> {
-        let (fields, _) = rows::decode(fields)?;
+    /// Where the values are damaged.
+    pub(crate) fn new(fields: &Schema, literals: &[u8]) -> Result<Reader> {
         let mut values = Vec::new();
         if !literals.is_empty() {
             let (schema, batches) = rows::decode(literals)?;

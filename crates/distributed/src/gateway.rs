@@ -6,6 +6,7 @@ mod system;
 mod writing;
 
 use std::collections::HashMap;
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -24,8 +25,8 @@ use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_query::{
-    Database, Definition, Durability, EncodedStream, Gathering, Holders, KeyedWriter, PhysicalRule,
-    RowForm, Unity, WorkerScan, Workers, Write,
+    Again, Database, Definition, Durability, EncodedStream, Gathering, Holders, KeyedWriter,
+    PhysicalRule, RowForm, Unity, WorkerScan, Workers, Write,
 };
 use thalweg_types::{Error, Key, Result, SqlState, TableId, TableSchema};
 use tokio::runtime::{Builder, Runtime};
@@ -75,6 +76,8 @@ pub(crate) struct Shared {
     row_counts: RwLock<HashMap<TableId, usize>>,
     /// Numbers for writes and for streams of them, and turns for rows that have no shard key.
     next: AtomicU64,
+    /// Makes numbers of fragments, which nobody outside can foresee.
+    hasher: RandomState,
     /// `None` while it is being dropped.
     runtime: Option<Runtime>,
 }
@@ -115,6 +118,7 @@ impl Gateway {
             definitions: RwLock::new(database.definitions_after(0).await?),
             row_counts: RwLock::default(),
             next: AtomicU64::new(seed),
+            hasher: RandomState::default(),
             runtime: Some(runtime),
         });
         let seen = Arc::downgrade(&shared);
@@ -172,6 +176,14 @@ impl Workers for Gateway {
 
     fn scan(&self, scan: WorkerScan) -> PlanResult<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(RemoteScan::new(&self.shared, scan)?))
+    }
+
+    fn again(&self, operator: &Arc<dyn ExecutionPlan>, gathering: Gathering) -> PlanResult<Again> {
+        let Some(scan) = operator.downcast_ref::<RemoteScan>() else { return Ok(Again::Other) };
+        match scan.fits() {
+            true => Ok(Again::Scan(Arc::new(scan.again(gathering)?))),
+            false => Ok(Again::Outgrown),
+        }
     }
 
     fn encoded(

@@ -29,6 +29,7 @@ use crate::worker::WorkerService;
 /// A node that serves until this is dropped.
 pub struct RunningNode {
     address: SocketAddr,
+    listens_at: SocketAddr,
     map: SharedMap,
     _tasks: Vec<AbortOnDropHandle<()>>,
 }
@@ -38,6 +39,12 @@ impl RunningNode {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it listens, which is somewhere else where it said so.
+    #[must_use]
+    pub fn listens_at(&self) -> SocketAddr {
+        self.listens_at
     }
 
     /// Who belongs to the cluster, as far as it knows.
@@ -55,6 +62,8 @@ pub struct NodeOptions {
     pub link: LinkOptions,
     /// How a gateway's statements gather rows where their session says nothing else.
     pub gathering: Gathering,
+    /// Where gateways reach a worker, if that is not where it listens.
+    pub advertised: Option<SocketAddr>,
 }
 
 impl NodeOptions {
@@ -91,14 +100,16 @@ pub fn start_gateway<'a>(
         let keeper = Gatekeeper::new(map.clone(), Making::Here(Box::new(moving)));
         let services = Services::new(Arc::new(NoRows), Routes::new(keeper.service()));
         let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
-        Ok((gateway, RunningNode { address, map, _tasks: vec![serving] }))
+        let node = RunningNode { address, listens_at: address, map, _tasks: vec![serving] };
+        Ok((gateway, node))
     })
 }
 
 /// Starts a worker over a database, and lets it join its gateways.
 ///
 /// # Errors
-/// Where its port is taken, it would be open to everybody, or its journal cannot be kept.
+/// Where its port is taken, it would be open to everybody, nobody could find it, or its journal
+/// cannot be kept.
 pub fn start_worker(
     database: Database,
     id: u64,
@@ -109,7 +120,11 @@ pub fn start_worker(
 ) -> BoxFuture<'_, Result<RunningNode>> {
     Box::pin(async move {
         let server = NodeServer::bind(listen, options.serve())?;
-        let address = server.address()?;
+        let listens_at = server.address()?;
+        let address = options.advertised.unwrap_or(listens_at);
+        if address.ip().is_unspecified() {
+            return Err(nowhere(address));
+        }
         let service = WorkerService::new(database).await?;
         let holding = service.clone();
         let node = WorkerNode::new(id, map.clone(), Arc::new(service), move || holding.holdings());
@@ -120,8 +135,14 @@ pub fn start_worker(
         // Gateways that are away are called again.
         let joining = keep_joining(name, gateways, map.clone(), link, |_, _| {});
         let joining = AbortOnDropHandle::new(tokio::spawn(joining));
-        Ok(RunningNode { address, map, _tasks: vec![serving, joining] })
+        Ok(RunningNode { address, listens_at, map, _tasks: vec![serving, joining] })
     })
+}
+
+fn nowhere(address: SocketAddr) -> Error {
+    let message = format!("{address} is where a worker listens, and not where gateways find it");
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+        .with_hint("Say with --advertise at which address gateways reach this worker.")
 }
 
 /// A gateway has no rows that other nodes could fetch.

@@ -51,7 +51,7 @@ pub(crate) fn encoded(
         }
     };
     let form = wire::RowForm { kind: Some(kind), columns: rows::encode(told, &[])? };
-    let questions = scan.questions(&form)?;
+    let questions = scan.questions(form)?;
     let parts = match scan.fan_in() {
         FanIn::Hybrid => select_all(ask_all(scan.shared(), questions).map(parts)).boxed(),
         FanIn::Sync => in_turns(scan.shared(), questions),

@@ -29,9 +29,10 @@ use datafusion::physical_plan::{
 };
 use futures::stream;
 use parking_lot::Mutex;
+use prost::Message as _;
 use thalweg_cluster::link::Answer;
 use thalweg_protocol::cluster as wire;
-use thalweg_query::{FanIn, Gathering, WorkerScan};
+use thalweg_query::{FanIn, Gathering, WorkerScan, is_about, with_values};
 use thalweg_types::{BUCKETS, Error, RowId, TableSchema};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -39,6 +40,9 @@ use self::reading::{Reading, Run};
 use crate::codec::Writer;
 use crate::gateway::Shared;
 use crate::sharding;
+
+/// Larger fragments are sent whole each time: workers keep a thousand.
+const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// Which workers are asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub(crate) struct Targets {
 #[derive(Clone)]
 pub(crate) struct RemoteScan {
     shared: Arc<Shared>,
+    /// What was asked for, with parameters in it.
+    wanted: WorkerScan,
     table: Arc<TableSchema>,
     pub(crate) targets: Targets,
     fragment: wire::Fragment,
@@ -64,6 +70,8 @@ pub(crate) struct RemoteScan {
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     gathering: Gathering,
+    /// Whether it is going to be asked for again.
+    is_kept: bool,
     /// The run whose partitions have not all begun.
     run: Arc<Mutex<Option<Arc<Run>>>>,
     /// Whether nothing is left to be done with the rows.
@@ -75,7 +83,9 @@ pub(crate) type Opening = AbortOnDropHandle<thalweg_types::Result<Answer>>;
 
 impl RemoteScan {
     pub(crate) fn new(shared: &Arc<Shared>, scan: WorkerScan) -> Result<RemoteScan> {
+        let wanted = scan.clone();
         let WorkerScan { table, schema, projection, filter, limit, gathering } = scan;
+        let filter = filter.as_ref().map(with_values).transpose()?;
         let targets = targets(shared, &table, filter.as_ref()).map_err(external)?;
         let mut writer = Writer::default();
         // What has no word prunes no chunks.
@@ -101,6 +111,7 @@ impl RemoteScan {
         .with_scheduling_type(SchedulingType::Cooperative);
         Ok(RemoteScan {
             shared: Arc::clone(shared),
+            wanted,
             table,
             targets,
             fragment,
@@ -110,9 +121,23 @@ impl RemoteScan {
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
             gathering,
+            is_kept: false,
             run: Arc::default(),
             is_relayed: false,
         })
+    }
+
+    /// Whether its table is still about as large as it was.
+    pub(crate) fn fits(&self) -> bool {
+        let now = self.shared.row_count(self.table.id);
+        is_about(self.rows.unwrap_or_default(), now.unwrap_or_default())
+    }
+
+    /// The same for a run with the values that parameters have now.
+    pub(crate) fn again(&self, gathering: Gathering) -> Result<RemoteScan> {
+        let rows = self.rows;
+        let scan = RemoteScan::new(&self.shared, WorkerScan { gathering, ..self.wanted.clone() })?;
+        Ok(RemoteScan { rows, is_kept: true, ..scan })
     }
 
     /// Whether its rows may be relayed, where nothing else is to be done with them. A limit of all
@@ -161,13 +186,10 @@ impl RemoteScan {
     /// The question to each worker for rows in a form.
     pub(crate) fn questions(
         &self,
-        form: &wire::RowForm,
+        form: wire::RowForm,
     ) -> thalweg_types::Result<Vec<(usize, wire::Fragment)>> {
-        let question = |place: &usize| {
-            let mut fragment = self.question(*place)?;
-            fragment.form = Some(form.clone());
-            Ok((*place, fragment))
-        };
+        let asked = self.asked(Some(form))?;
+        let question = |place: &usize| Ok((*place, question(&asked, *place)?));
         self.targets.places.iter().map(question).collect()
     }
 
@@ -213,14 +235,23 @@ impl RemoteScan {
         }
     }
 
-    fn question(&self, place: usize) -> thalweg_types::Result<wire::Fragment> {
-        let node = u16::try_from(place).map_err(|_| Error::unsupported("so many workers"))?;
-        let mut fragment = self.fragment.clone();
-        fragment.place_base = RowId::base_of_node(node);
-        fragment.fields = self.writer.fields()?;
-        fragment.literals = self.writer.literals()?;
-        Ok(fragment)
+    /// What all workers are asked.
+    fn asked(&self, form: Option<wire::RowForm>) -> thalweg_types::Result<wire::Fragment> {
+        let fields = self.writer.fields()?;
+        let mut asked = wire::Fragment { fields, form, ..self.fragment.clone() };
+        if self.is_kept && asked.encoded_len() <= KEPT_BYTES_MAX {
+            // 0 is no number.
+            asked.number = self.shared.number(&asked.encode_to_vec()) | 1;
+        }
+        asked.literals = self.writer.literals()?;
+        Ok(asked)
     }
+}
+
+/// What is asked of all workers, for the one at a place of the map.
+fn question(asked: &wire::Fragment, place: usize) -> thalweg_types::Result<wire::Fragment> {
+    let node = u16::try_from(place).map_err(|_| Error::unsupported("so many workers"))?;
+    Ok(wire::Fragment { place_base: RowId::base_of_node(node), ..asked.clone() })
 }
 
 /// The workers that may have rows for which the filter is true.
@@ -380,6 +411,7 @@ impl ExecutionPlan for RemoteScan {
         }
         let mut limited = self.clone();
         limited.fragment.limit = limit.map(|limit| limit as u64);
+        limited.wanted.limit = limit;
         Some(Arc::new(limited))
     }
 

@@ -1,5 +1,7 @@
 //! A worker: what answers gateways out of one database.
 
+mod fragments;
+
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId};
 use tokio::sync::oneshot;
 use tonic::body::Body;
 
+use self::fragments::{Fragments, Known};
 use crate::codec::Reader;
 use crate::encoding::Encoding;
 use crate::keyed;
@@ -46,6 +49,7 @@ pub struct WorkerService {
     shards: Shards,
     pool: Pool,
     streams: Arc<AtomicU64>,
+    fragments: Arc<Fragments>,
     /// Parts of writes whose rest is to come, by their numbers.
     kept: Arc<Mutex<HashMap<u64, Vec<RowChanges>>>>,
     turns: Arc<Turns>,
@@ -63,6 +67,7 @@ impl WorkerService {
             database,
             pool: Pool::new(BUFFERS_FREE_MAX),
             streams: Arc::default(),
+            fragments: Arc::default(),
             kept: Arc::default(),
             turns: Arc::default(),
         })
@@ -91,7 +96,14 @@ impl WorkerService {
             return Err(Error::new(SqlState::STALE_DEFINITIONS, message));
         }
         match kind {
-            Kind::Fragment(fragment) => self.run(&fragment),
+            Kind::Fragment(fragment) => {
+                let (base, literals) = (fragment.place_base, fragment.literals.clone());
+                self.run(&*self.fragments.take_in(fragment)?, base, &literals)
+            }
+            Kind::Kept(kept) => {
+                let known = self.fragments.find(kept.number)?;
+                self.run(&known, kept.place_base, &kept.literals)
+            }
             Kind::Write(write) => {
                 self.write(write).await?;
                 Ok(self.one(&wire::Done {}))
@@ -128,15 +140,16 @@ impl WorkerService {
         chunks(&self.pool, OneMessage(Some(message.encode_to_vec())))
     }
 
-    fn run(&self, fragment: &wire::Fragment) -> Result<Response<Body>> {
+    fn run(&self, known: &Known, place_base: u64, literals: &[u8]) -> Result<Response<Body>> {
         let told = |error| from_datafusion(error, "");
-        let reader = Reader::new(&fragment.fields, &fragment.literals)?;
+        let Known { fragment, fields } = known;
+        let reader = Reader::new(fields, literals)?;
         let columns = fragment.columns.iter().map(|column| column.checked_sub(1).map(ColumnId));
         let mut wanted = ShardRows {
             table: TableId(fragment.table),
             columns: columns.collect(),
             table_columns: fragment.table_columns.iter().copied().map(ColumnId).collect(),
-            place_base: fragment.place_base,
+            place_base,
             filter: None,
             limit: fragment.limit.and_then(|limit| usize::try_from(limit).ok()),
         };

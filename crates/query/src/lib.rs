@@ -54,11 +54,12 @@ pub use cursor::forward_move;
 pub use database::{Database, DatabaseBuilder};
 pub use datafusion::common::ScalarValue;
 pub use forms::{Encoded, EncodedStream, RowForm, ValueForms};
-pub use kept::PlanFigures;
+pub use kept::{PlanFigures, bound as with_values, value as value_of};
 pub use outcome::{BatchStream, Copy, Notice, Outcome, Tag};
 pub use plan::shown;
 pub use prepared::Prepared;
 pub use records::{Found, RecordBatcher, RecordChange, RecordTable, RecordWrite, Records};
+pub use scan::is_about;
 pub use scram::ScramVerifier;
 pub use session::{Session, Statement, TransactionStatus};
 pub use surroundings::{Activity, ActivityState, End, SessionFacts, Surroundings};
@@ -69,6 +70,6 @@ pub use thalweg_txn::{
     Progress, Put, Role, RowFailure, RowGroup, SYNC_MICROS, Secret, StageFigures, Unit, Written,
 };
 pub use workers::{
-    Definition, FanIn, Gathering, Holders, KeyedWriter, NAMESPACE as CLUSTER_NAMESPACE,
+    Again, Definition, FanIn, Gathering, Holders, KeyedWriter, NAMESPACE as CLUSTER_NAMESPACE,
     PhysicalRule, ShardRows, Shards, Unity, WorkerScan, Workers, Write, fingerprint,
 };

@@ -58,6 +58,13 @@ const GROWTH_MAX: usize = 4;
 /// Rows that make no difference to a plan.
 const ROWS_FEW: usize = 50_000;
 
+/// Whether a plan that was made for so many rows does for as many as there are now.
+#[must_use]
+pub fn is_about(planned: usize, now: usize) -> bool {
+    let below = |few: usize, many: usize| few <= many.saturating_mul(GROWTH_MAX) + ROWS_FEW;
+    below(now, planned) && below(planned, now)
+}
+
 /// What one table looks like to a scan: its columns, and perhaps the row ids after them.
 pub(crate) fn scan_schema(table: &SchemaRef, row_ids: bool) -> SchemaRef {
     if !row_ids {
@@ -209,8 +216,7 @@ impl ShardScan {
 
     /// Whether a plan that was made for as many rows as the table had does for those that it has.
     pub(crate) fn fits(&self, state: &TableState) -> bool {
-        let (planned, now) = (self.planned_rows, state.rows());
-        now <= planned * GROWTH_MAX + ROWS_FEW && planned <= now * GROWTH_MAX + ROWS_FEW
+        is_about(self.planned_rows, state.rows())
     }
 
     /// The same over another state of the table.

@@ -44,6 +44,7 @@ pub(crate) use table::TableOnWorkers;
 pub type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// What is to be read of one table.
+#[derive(Clone)]
 pub struct WorkerScan {
     pub table: Arc<TableSchema>,
     /// The table's columns, and perhaps the places of its rows behind them.
@@ -103,6 +104,16 @@ impl FromStr for FanIn {
     }
 }
 
+/// What an operator of a plan that is kept is in another run.
+pub enum Again {
+    /// A scan of workers, for that run.
+    Scan(Arc<dyn ExecutionPlan>),
+    /// One whose table is not any more what the plan was made for.
+    Outgrown,
+    /// No scan of workers.
+    Other,
+}
+
 /// The rows that have the keys that were looked for.
 pub struct Holders {
     /// For each key, the row that has it.
@@ -149,6 +160,13 @@ pub trait Workers: Send + Sync {
     /// # Errors
     /// Where there are no workers.
     fn scan(&self, scan: WorkerScan) -> PlanResult<Arc<dyn ExecutionPlan>>;
+
+    /// An operator as [`Workers::scan`] made it, for a run with the values that parameters have
+    /// now.
+    ///
+    /// # Errors
+    /// Where there are no workers.
+    fn again(&self, operator: &Arc<dyn ExecutionPlan>, gathering: Gathering) -> PlanResult<Again>;
 
     /// The rows of a plan in a form that workers give them, where nothing is left to be done with
     /// them here; `None` where the plan has to be run. `told` is what is said of the columns.

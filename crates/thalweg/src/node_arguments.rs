@@ -1,5 +1,6 @@
 //! What the nodes of a cluster are told on the command line, whatever they are.
 
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -50,6 +51,12 @@ impl NodeArguments {
         })?;
         Secret::new(secret.trim().as_bytes()).map(Security::Secret)
     }
+}
+
+/// An address and a port, or a host's name and a port; of several addresses the first.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text.to_socket_addrs().map_err(|error| error.to_string())?;
+    found.next().ok_or_else(|| "the name has no address".to_owned())
 }
 
 /// The shard map that a node keeps.

@@ -12,7 +12,7 @@ use thalweg_protocol::cluster::{
 };
 
 use crate::exit::Exit;
-use crate::node_arguments::NodeArguments;
+use crate::node_arguments::{NodeArguments, address};
 use crate::report;
 
 const GET_MAP: &str = "/thalweg.cluster.v1.Membership/GetMap";
@@ -22,7 +22,12 @@ const DESCRIBE: &str = "/thalweg.cluster.v1.Worker/Describe";
 #[derive(Debug, Args)]
 pub struct StatusArguments {
     /// Where workers join the gateway
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7473")]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:7473",
+        value_parser = address
+    )]
     connect: SocketAddr,
     #[command(flatten)]
     cluster: NodeArguments,

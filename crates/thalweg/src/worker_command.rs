@@ -5,12 +5,12 @@ use std::num::NonZeroU16;
 
 use clap::Args;
 use thalweg::{Database, Error};
-use thalweg_distributed::{RunningNode, start_worker};
+use thalweg_distributed::{NodeOptions, RunningNode, start_worker};
 
 use crate::cli::DatabaseArguments;
 use crate::config::{DatabaseSettings, Flags};
 use crate::exit::Exit;
-use crate::node_arguments::{NodeArguments, kept_id, kept_map};
+use crate::node_arguments::{NodeArguments, address, kept_id, kept_map};
 use crate::report;
 use crate::serve_command::Signals;
 
@@ -18,6 +18,8 @@ const EXAMPLES: &str = "\
 Examples:
   thalweg worker --data ./worker-1 --listen 127.0.0.1:7480 --join 127.0.0.1:7473
   thalweg worker --listen 127.0.0.1:0 --join 127.0.0.1:7473 --logical 16
+  thalweg worker --data ./worker-1 --listen 0.0.0.0:7473 --advertise worker-1.internal:7473 \
+      --join gateway.internal:7473 --cluster-secret ./secret
 
 A worker that is started again on its directory takes its place back, wherever it listens then.";
 
@@ -28,8 +30,17 @@ pub struct WorkerArguments {
     /// Where gateways reach it; port 0 is any that is free
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7473")]
     listen: SocketAddr,
+    /// Where gateways reach it, if that is not where it listens
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
+    advertise: Option<SocketAddr>,
     /// The gateways to join
-    #[arg(long, value_name = "ADDRESS:PORT", value_delimiter = ',', required = true)]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        value_delimiter = ',',
+        required = true,
+        value_parser = address
+    )]
     join: Vec<SocketAddr>,
     /// How many workers this process is, each with a directory and a port of its own
     #[arg(long, value_name = "N", default_value = "1")]
@@ -94,12 +105,19 @@ async fn start(
     let data = own.data.as_deref();
     let id = kept_id(database.env(), data)?;
     let map = kept_map(database.env(), data)?;
-    let mut listen = arguments.listen;
-    if listen.port() > 0 {
-        listen.set_port(listen.port() + number);
-    }
-    let (gateways, options) = (arguments.join.clone(), arguments.cluster.options()?);
+    let listen = numbered(arguments.listen, number);
+    let advertised = arguments.advertise.map(|address| numbered(address, number));
+    let options = NodeOptions { advertised, ..arguments.cluster.options()? };
+    let gateways = arguments.join.clone();
     let node = start_worker(database.clone(), id, listen, gateways, map, &options).await?;
     eprintln!("Worker {id} listens on {}", node.address());
     Ok((database, node))
+}
+
+/// The port of one worker among those of a process, which begin at a given one.
+fn numbered(mut first: SocketAddr, number: u16) -> SocketAddr {
+    if first.port() > 0 {
+        first.set_port(first.port().saturating_add(number));
+    }
+    first
 }

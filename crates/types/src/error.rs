@@ -132,6 +132,7 @@ sql_states! {
     // One of ours: between nodes, never told to clients.
     STALE_SHARD_MAP = "TW001" => Unavailable,
     STALE_DEFINITIONS = "TW002" => Unavailable,
+    UNKNOWN_FRAGMENT = "TW003" => Unavailable,
     INTERNAL_ERROR = "XX000" => InvalidRequest,
     DATA_CORRUPTED = "XX001" => Corrupt,
 }

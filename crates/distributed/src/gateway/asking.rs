@@ -1,5 +1,6 @@
 //! Asking one worker, until both agree on the map and on the catalog.
 
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use prost::Message as _;
@@ -25,6 +26,11 @@ impl Shared {
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
+    }
+
+    /// The number that a fragment goes by.
+    pub(crate) fn number(&self, fragment: &[u8]) -> u64 {
+        self.hasher.hash_one(fragment)
     }
 
     /// About how many rows a table has.
@@ -55,8 +61,17 @@ impl Shared {
         }
     }
 
-    /// The same for the rows of a fragment.
+    /// The same for the rows of a fragment. One with a number was probably asked for before.
     pub(crate) async fn ask_rows(&self, place: usize, fragment: wire::Fragment) -> Result<Answer> {
+        let wire::Fragment { number, place_base, .. } = fragment;
+        if number > 0 {
+            let literals = fragment.literals.clone();
+            let kept = wire::KeptFragment { number, place_base, literals };
+            match self.ask(place, Kind::Kept(kept)).await {
+                Err(error) if error.state() == SqlState::UNKNOWN_FRAGMENT => {}
+                answer => return answer,
+            }
+        }
         self.ask(place, Kind::Fragment(fragment)).await
     }
 

@@ -21,17 +21,19 @@ use thalweg_cluster::chunks::{Cutter, MESSAGE_BYTES_MAX};
 use thalweg_cluster::fan_in::Stopwatch;
 use thalweg_cluster::link::Answer;
 use thalweg_env::Clock;
+use thalweg_protocol::cluster as wire;
 use thalweg_query::FanIn;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Opening, RemoteScan};
+use super::{Opening, RemoteScan, question};
 use crate::rows::RowReader;
 
 /// One run of a scan: what its partitions have in common.
 pub(super) struct Run {
     fan_in: FanIn,
+    asked: wire::Fragment,
     /// Held while a worker is asked, and while one is read, where they take turns.
     asking: Arc<tokio::sync::Mutex<()>>,
     reading: Arc<tokio::sync::Mutex<()>>,
@@ -64,14 +66,16 @@ impl Run {
             FanIn::Sync | FanIn::Async if is_ordered => FanIn::Hybrid,
             fan_in => fan_in,
         };
+        let asked = scan.asked(None)?;
         let queue = match fan_in {
-            FanIn::Async => Some(Queue::begin(scan, &watch)?),
+            FanIn::Async => Some(Queue::begin(scan, &asked, &watch)?),
             FanIn::Sync | FanIn::Hybrid => None,
         };
         // They are those of the whole run, and told as its first partition's.
         let time = |name| MetricBuilder::new(metrics).subset_time(name, 0);
         Ok(Run {
             fan_in,
+            asked,
             asking: Arc::default(),
             reading: Arc::default(),
             queue,
@@ -180,7 +184,7 @@ impl Drop for Reading {
 /// Asks a partition's own worker, in its turn.
 fn own_opening(run: &Run, scan: &RemoteScan, partition: usize) -> Result<Opening> {
     let place = scan.targets.places[partition];
-    let question = scan.question(place)?;
+    let question = question(&run.asked, place)?;
     let turns = (run.fan_in == FanIn::Sync).then(|| Arc::clone(&run.asking));
     let (shared, watch) = (Arc::clone(&scan.shared), Arc::clone(&run.watch));
     Ok(scan.shared.spawn(async move {
@@ -263,14 +267,14 @@ struct Event {
 }
 
 impl Queue {
-    fn begin(scan: &RemoteScan, watch: &Arc<Stopwatch>) -> Result<Queue> {
+    fn begin(scan: &RemoteScan, asked: &wire::Fragment, watch: &Arc<Stopwatch>) -> Result<Queue> {
         let places = &scan.targets.places;
         let (sender, events) = mpsc::channel(places.len().max(1));
         let schema = scan.properties.eq_properties.schema();
         let decoders = places.iter().map(|_| Mutex::new(Decoder::new(schema))).collect();
         let mut pumps = Vec::with_capacity(places.len());
         for (worker, place) in places.iter().enumerate() {
-            let (place, question) = (*place, scan.question(*place)?);
+            let (place, question) = (*place, question(asked, *place)?);
             let (shared, watch, sender) =
                 (Arc::clone(&scan.shared), Arc::clone(watch), sender.clone());
             pumps.push(scan.shared.spawn(async move {

@@ -9,7 +9,7 @@ use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::execution::session_state::SessionState;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
@@ -24,6 +24,7 @@ use crate::fused::{Direct, FusedAggregate};
 use crate::parameters::bind;
 use crate::scan::ShardScan;
 use crate::statement::{self, Execution};
+use crate::workers::{Again, Gathering, Workers};
 use crate::{plan, privileges};
 
 /// In the configuration under which a plan is made that is kept: what is known of a table's rows
@@ -65,6 +66,9 @@ pub(crate) struct GenericPlan {
     values: Arc<Values>,
     config: SessionConfig,
     runtime: Arc<RuntimeEnv>,
+    /// Who has the rows, where they do not lie here. What they do of the plan is decided in each
+    /// run: it depends on which of them are asked.
+    workers: Option<Arc<dyn Workers>>,
 }
 
 impl GenericPlan {
@@ -92,8 +96,9 @@ impl GenericPlan {
         }
         bind(&mut tree, &stand_ins);
         let catalog = execution.names.catalog();
-        let state = planning(&execution.state).ok()?;
-        plan(state, tree, values, catalog).await.ok().flatten()
+        let workers = execution.names.workers().cloned();
+        let state = planning(&execution.state, workers.as_deref()).ok()?;
+        plan(state, tree, values, catalog, workers).await.ok().flatten()
     }
 
     /// Whether names mean the same as when the plan was made.
@@ -111,9 +116,11 @@ impl GenericPlan {
         &self,
         transaction: &mut Transaction,
         values: &[ScalarValue],
+        gathering: Gathering,
     ) -> PlanResult<Option<Run>> {
         self.values.set(values);
         let mut fits = true;
+        let mut outgrown = false;
         let mut with_rows = |scan: &ShardScan| {
             let state = transaction.state(scan.table_id());
             let state = state.map_err(|error| DataFusionError::External(Box::new(error)))?;
@@ -127,10 +134,28 @@ impl GenericPlan {
             if let Some(fused) = plan.downcast_ref::<FusedAggregate>() {
                 return Ok(Transformed::yes(fused.over(&mut with_rows)?));
             }
+            if let Some(workers) = &self.workers {
+                match workers.again(&plan, gathering)? {
+                    Again::Scan(scan) => return Ok(Transformed::yes(scan)),
+                    Again::Outgrown => outgrown = true,
+                    Again::Other => {}
+                }
+            }
             Ok(Transformed::yes(plan.reset_state()?))
         })?;
-        let run = || Run { direct: Direct::of(&bound.data), plan: bound.data };
-        Ok(fits.then(run))
+        if !fits || outgrown {
+            return Ok(None);
+        }
+        let plan = match &self.workers {
+            Some(workers) => workers.physical_rule().optimize(bound.data, self.config.options())?,
+            None => bound.data,
+        };
+        Ok(Some(Run { direct: Direct::of(&plan), plan }))
+    }
+
+    /// Who has the rows, where they do not lie here.
+    pub(crate) fn workers(&self) -> Option<&Arc<dyn Workers>> {
+        self.workers.as_ref()
     }
 
     /// Starts a run.
@@ -160,8 +185,16 @@ pub(crate) struct Run {
 }
 
 /// What plans a statement for many runs.
-fn planning(state: &SessionState) -> PlanResult<SessionState> {
-    let mut state = state.clone();
+fn planning(state: &SessionState, workers: Option<&dyn Workers>) -> PlanResult<SessionState> {
+    let mut state = match workers.map(Workers::physical_rule) {
+        None => state.clone(),
+        Some(theirs) => {
+            let rules = state.physical_optimizers().iter();
+            let ours = rules.filter(|rule| rule.name() != theirs.name()).cloned().collect();
+            let builder = SessionStateBuilder::new_from_existing(state.clone());
+            builder.with_physical_optimizer_rules(ours).build()
+        }
+    };
     state.register_udf(Arc::new(parameter::function()))?;
     let config = state.config_mut();
     config.set_extension(Arc::new(Reusable));
@@ -179,6 +212,7 @@ async fn plan(
     tree: Tree,
     values: &[ScalarValue],
     catalog: Arc<Catalog>,
+    workers: Option<Arc<dyn Workers>>,
 ) -> PlanResult<Option<GenericPlan>> {
     let planned = plan::statement(&state, tree).await?;
     if !is_the_same_whenever_asked(&planned.plan)? {
@@ -189,15 +223,18 @@ async fn plan(
     held.set(values);
     let optimized = parameter::with_values(state.optimize(&planned.plan)?, &held)?;
     let physical = state.query_planner().create_physical_plan(&optimized, &state).await?;
-    let Some(template) = template(physical)? else { return Ok(None) };
+    let Some(template) = template(physical, workers.as_deref())? else { return Ok(None) };
     let schema = plan::renamed(&template.schema(), &planned);
     let (config, runtime) = (state.config().clone(), Arc::clone(state.runtime_env()));
-    Ok(Some(GenericPlan { catalog, template, schema, values: held, config, runtime }))
+    Ok(Some(GenericPlan { catalog, template, schema, values: held, config, runtime, workers }))
 }
 
 /// The plan without rows, so that it keeps none alive; `None` where it has more in it than
 /// operators and tables.
-fn template(plan: Arc<dyn ExecutionPlan>) -> PlanResult<Option<Arc<dyn ExecutionPlan>>> {
+fn template(
+    plan: Arc<dyn ExecutionPlan>,
+    workers: Option<&dyn Workers>,
+) -> PlanResult<Option<Arc<dyn ExecutionPlan>>> {
     let mut known = true;
     let template = plan.transform_up(|plan| {
         if let Some(scan) = plan.downcast_ref::<ShardScan>() {
@@ -206,7 +243,9 @@ fn template(plan: Arc<dyn ExecutionPlan>) -> PlanResult<Option<Arc<dyn Execution
         if let Some(fused) = plan.downcast_ref::<FusedAggregate>() {
             return Ok(Transformed::yes(Arc::new(fused.without_rows()?) as _));
         }
-        known &= OPERATORS.contains(&plan.name());
+        let of_workers = |workers: &dyn Workers| workers.again(&plan, Gathering::default());
+        let is_scan = matches!(workers.map(of_workers), Some(Ok(Again::Scan(_))));
+        known &= is_scan || OPERATORS.contains(&plan.name());
         Ok(Transformed::no(plan))
     })?;
     Ok(known.then_some(template.data))

@@ -28,7 +28,7 @@ use thalweg_txn::{Catalog, RoleId};
 use thalweg_types::Result;
 
 pub(crate) use generic::{GenericPlan, Reusable, Run};
-pub(crate) use parameter::{bound, value};
+pub use parameter::{bound, value};
 
 use crate::outcome::BatchStream;
 

@@ -106,7 +106,10 @@ fn held(expr: Expr, values: &Arc<Values>) -> Result<Transformed<Expr>> {
 }
 
 /// An expression with the values of this run in place of its parameters.
-pub(crate) fn bound(expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+///
+/// # Errors
+/// Where an operator does not take the value.
+pub fn bound(expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
     Arc::clone(expression)
         .transform_up(|expression| {
             let function = expression.downcast_ref::<ScalarFunctionExpr>();
@@ -119,7 +122,8 @@ pub(crate) fn bound(expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn Physic
 }
 
 /// The value of this run, where a call is that of a parameter.
-pub(crate) fn value(call: &ScalarFunctionExpr) -> Option<ScalarValue> {
+#[must_use]
+pub fn value(call: &ScalarFunctionExpr) -> Option<ScalarValue> {
     call.fun().inner().downcast_ref::<Held>()?.value().ok()
 }
 

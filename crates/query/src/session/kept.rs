@@ -76,10 +76,6 @@ impl Session {
     }
 
     fn key(&self, sql: &Arc<str>, parameters: &[FieldRef]) -> Option<Key> {
-        // A gateway has no rows that a plan could be given anew.
-        if self.database.shared.workers.get().is_some() {
-            return None;
-        }
         Key::new(sql, parameters, self.settings.identity.current)
     }
 
@@ -113,6 +109,16 @@ impl Session {
                 return Ok(Some(Outcome::batches(schema, batches, Tag::Select)));
             }
         }
+        if let Some(workers) = plan.workers()
+            && let Some(rows) = workers.encoded(&run.plan, &schema, &self.form)?
+        {
+            kept.give_back(plan);
+            return Ok(Some(Outcome::encoded(
+                schema,
+                self.cancels.guard(rows, timer),
+                Tag::Select,
+            )));
+        }
         let (sql, output) = (Arc::clone(query.sql), Arc::clone(&schema));
         let rows = plan.start(run.plan).map(move |batch| {
             let batch = batch.and_then(|batch| plan::shown(&batch, &output));
@@ -133,12 +139,15 @@ impl Session {
         let Some(mut transaction) = self.sight() else { return Ok(None) };
         let catalog = Arc::clone(transaction.catalog());
         let own = !Arc::ptr_eq(&catalog, transaction.snapshot().catalog());
-        if own || kept.is_refused(&catalog) {
+        // What a transaction did to rows of workers is part of plans about them.
+        let adds = self.database.shared.workers.get().is_some() && !transaction.is_empty();
+        if own || adds || kept.is_refused(&catalog) {
             return Ok(None);
         }
+        let gathering = self.settings.gathering;
         while let Some(plan) = kept.take(&catalog) {
             // A table that has outgrown its plan gets another one.
-            if let Ok(Some(run)) = plan.bind(&mut transaction, values) {
+            if let Ok(Some(run)) = plan.bind(&mut transaction, values, gathering) {
                 self.database.shared.plans.note_run();
                 return Ok(Some((plan, run)));
             }
@@ -159,7 +168,7 @@ impl Session {
         let plan = plan.filter(|plan| {
             query.described.is_none_or(|described| described.fields() == plan.schema().fields())
         });
-        let run = plan.map(|plan| (plan.bind(&mut transaction, values), plan));
+        let run = plan.map(|plan| (plan.bind(&mut transaction, values, gathering), plan));
         self.database.shared.plans.note_made(matches!(run, Some((Ok(Some(_)), _))));
         let Some((Ok(Some(run)), plan)) = run else {
             kept.refuse(&catalog);

@@ -46,7 +46,12 @@ impl Embedded {
     }
 
     pub fn prepared() -> Result<Arc<Embedded>> {
-        Embedded::new(None, true, Database::in_memory()?)
+        Embedded::prepared_over(Database::in_memory()?)
+    }
+
+    /// A database of somebody else's, which is not restarted.
+    pub fn prepared_over(database: Database) -> Result<Arc<Embedded>> {
+        Embedded::new(None, true, database)
     }
 
     pub fn durable() -> Result<Arc<Embedded>> {

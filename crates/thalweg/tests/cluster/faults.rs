@@ -5,7 +5,7 @@ use std::pin::pin;
 use futures::StreamExt as _;
 use tokio_postgres::SimpleQueryMessage;
 
-use super::processes::{Node, Processes, connect, told};
+use super::processes::*;
 
 /// Rows of which each worker makes as many bytes as asked for, from a small table.
 async fn wide(cluster: &Processes) {
@@ -41,7 +41,7 @@ async fn a_worker_that_is_killed_while_its_rows_are_relayed_is_named() {
 
 /// Memory of a process in bytes, by the kernel's name for it.
 fn memory(node: &Node, name: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", node.process())).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", node.child.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     let kilobytes = line.trim_start_matches(':').trim().trim_end_matches(" kB");
     kilobytes.parse::<u64>().unwrap() << 10
@@ -50,7 +50,7 @@ fn memory(node: &Node, name: &str) -> u64 {
 /// From now on the kernel's peak is that of what follows.
 #[expect(clippy::disallowed_methods, reason = "the kernel's word on a process")]
 fn forget_peak(node: &Node) {
-    std::fs::write(format!("/proc/{}/clear_refs", node.process()), "5").unwrap();
+    std::fs::write(format!("/proc/{}/clear_refs", node.child.id()), "5").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,18 @@
 //! One gateway and several workers: in this process over real sockets, and as processes.
 
 mod basics;
+mod between_nodes;
+#[path = "../../../query/tests/sqllogictest/embedded.rs"]
+#[expect(dead_code, reason = "a cluster is neither durable nor restarted here")]
+mod embedded;
 mod faults;
 #[path = "../../../server/tests/flight_sqllogictest/flight.rs"]
 mod flight;
+mod hosts;
+mod kept;
 #[path = "../../../server/tests/records/messages.rs"]
 mod messages;
+mod mischief;
 #[path = "../../../server/tests/sqllogictest/postgres.rs"]
 mod postgres;
 mod processes;
@@ -21,5 +28,6 @@ mod suite;
 mod support;
 #[path = "../../../server/tests/records/updating.rs"]
 mod updating;
+mod wires;
 #[path = "../../../server/tests/records/writing.rs"]
 mod writing;

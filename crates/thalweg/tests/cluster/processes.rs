@@ -1,4 +1,4 @@
-//! Clusters of processes, for tests that end some of them.
+//! Clusters of real processes.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -7,9 +7,11 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
+use super::hosts::Host;
+
 /// A node as a process, which ends with the test.
 pub struct Node {
-    child: Child,
+    pub child: Child,
 }
 
 impl Drop for Node {
@@ -21,12 +23,8 @@ impl Drop for Node {
 
 impl Node {
     /// Starts one, and returns what it says behind each of these words.
-    fn start<const N: usize>(arguments: &[&str], words: [&str; N]) -> (Node, [String; N]) {
-        let child = Command::new(env!("CARGO_BIN_EXE_thalweg"))
-            .args(arguments)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+    pub fn start<const N: usize>(command: &mut Command, words: [&str; N]) -> (Node, [String; N]) {
+        let child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut node = Node { child };
         let mut said = BufReader::new(node.child.stderr.take().unwrap()).lines();
         let found = words.map(|word| {
@@ -40,17 +38,6 @@ impl Node {
         // It may go on to say things.
         std::thread::Builder::new().spawn(move || said.for_each(drop)).unwrap();
         (node, found)
-    }
-
-    pub fn worker(directory: &Path, join: &str) -> Node {
-        let data = directory.to_str().unwrap();
-        let arguments =
-            ["worker", "--data", data, "--listen", "127.0.0.1:0", "--join", join, "--threads", "2"];
-        Node::start(&arguments, ["listens on"]).0
-    }
-
-    pub fn process(&self) -> u32 {
-        self.child.id()
     }
 
     pub fn signal(&self, signal: &str) {
@@ -67,38 +54,75 @@ pub async fn connect(postgres: &str) -> Client {
     client
 }
 
+/// The program with these arguments.
+pub fn thalweg(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.args(arguments);
+    command
+}
+
+/// Where the nodes of a cluster are, and what they show each other.
+#[derive(Default)]
+pub struct Setting {
+    /// What each node gets on its command line.
+    pub shown: Vec<String>,
+    /// One for each worker, which otherwise are where the gateway is.
+    pub hosts: Vec<Host>,
+}
+
+impl Setting {
+    fn worker(&self, number: usize, directory: &Path, join: &str) -> Command {
+        let mut listen = "127.0.0.1:0".to_owned();
+        let mut join = join.to_owned();
+        let mut command = thalweg(&[]);
+        if let Some(host) = self.hosts.get(number) {
+            command = host.command(env!("CARGO_BIN_EXE_thalweg"));
+            let (_, port) = join.split_once(':').unwrap();
+            (listen, join) = (format!("{}:0", host.inside), format!("{}:{port}", host.outside));
+        }
+        let data = directory.to_str().unwrap();
+        command.args(["worker", "--data", data, "--threads", "2"]);
+        command.args(["--listen", &listen, "--join", &join]).args(&self.shown);
+        command
+    }
+}
+
 pub struct Processes {
     pub workers: Vec<Option<Node>>,
     pub client: Client,
-    join: String,
+    pub join: String,
     directory: TempDir,
     pub postgres: String,
     pub grpc: String,
     pub gateway: Node,
+    pub setting: Setting,
 }
 
 impl Processes {
     pub async fn start(workers: usize) -> Processes {
+        Processes::start_in(Setting::default(), workers).await
+    }
+
+    pub async fn start_in(setting: Setting, workers: usize) -> Processes {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("gateway");
-        let arguments = [
-            "gateway",
-            "--data",
-            data.to_str().unwrap(),
-            "--nodes",
-            "127.0.0.1:0",
-            "--postgres-port",
-            "0",
-            "--grpc-port",
-            "0",
-            "--http-port",
-            "0",
-        ];
+        let mut gateway = thalweg(&["gateway", "--data", data.to_str().unwrap()]);
+        gateway.args(["--postgres-port", "0", "--grpc-port", "0", "--http-port", "0"]);
+        let nodes = if setting.hosts.is_empty() { "127.0.0.1:0" } else { "0.0.0.0:0" };
+        gateway.args(["--nodes", nodes]).args(&setting.shown);
         let words = ["PostgreSQL clients", "Flight SQL, records", "Workers join at"];
-        let (gateway, [postgres, grpc, join]) = Node::start(&arguments, words);
+        let (gateway, [postgres, grpc, join]) = Node::start(&mut gateway, words);
         let client = connect(&postgres).await;
-        let mut processes =
-            Processes { workers: Vec::new(), client, join, directory, postgres, grpc, gateway };
+        let mut processes = Processes {
+            workers: Vec::new(),
+            client,
+            join,
+            directory,
+            postgres,
+            grpc,
+            gateway,
+            setting,
+        };
         for number in 0..workers {
             processes.workers.push(None);
             processes.restart(number);
@@ -110,23 +134,28 @@ impl Processes {
     pub fn restart(&mut self, number: usize) {
         self.workers[number] = None;
         let directory = self.directory.path().join(format!("worker-{number}"));
-        self.workers[number] = Some(Node::worker(&directory, &self.join));
+        let mut worker = self.setting.worker(number, &directory, &self.join);
+        self.workers[number] = Some(Node::start(&mut worker, ["listens on"]).0);
     }
 
     pub async fn until_joined(&self, workers: usize) {
         let mut ticks = tokio::time::interval(std::time::Duration::from_millis(50));
         for _ in 0..600 {
             ticks.tick().await;
-            let told = Command::new(env!("CARGO_BIN_EXE_thalweg"))
-                .args(["status", "--connect", &self.join])
-                .output()
-                .unwrap();
-            let told = String::from_utf8(told.stdout).unwrap();
+            let told = self.status(&self.setting.shown);
             if told.contains(&format!("{workers} workers")) && !told.contains("does not answer") {
                 return;
             }
         }
         panic!("the workers do not join");
+    }
+
+    /// What `thalweg status` says to somebody who shows this.
+    pub fn status(&self, shown: &[String]) -> String {
+        let (_, port) = self.join.split_once(':').unwrap();
+        let gateway = format!("127.0.0.1:{port}");
+        let told = thalweg(&["status", "--connect", &gateway]).args(shown).output().unwrap();
+        String::from_utf8([told.stdout, told.stderr].concat()).unwrap()
     }
 
     /// The last column of what a statement gives.
@@ -142,6 +171,7 @@ impl Processes {
     }
 }
 
+/// What an error says.
 pub fn told(error: &tokio_postgres::Error) -> String {
     error.as_db_error().map_or_else(|| error.to_string(), |told| told.message().to_owned())
 }

@@ -1,5 +1,5 @@
 //! The files of `tests/slt` on a gateway with four workers, over PostgreSQL's wire and over Flight
-//! SQL: rows that the workers encoded among them.
+//! SQL, rows that the workers encoded among them; and with queries that are prepared and run twice.
 //!
 //! `known.txt` has the files of which a cluster answers some records otherwise: how many, and why.
 
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use thalweg::{Database, Error};
 use tokio::runtime::Runtime;
 
+use super::embedded::Embedded;
 use super::flight::OverFlight;
 use super::postgres::Postgres;
 use super::route::Route;
@@ -71,4 +72,9 @@ fn files() {
 #[test]
 fn files_over_flight() {
     run(OverFlight::over);
+}
+
+#[test]
+fn files_prepared() {
+    run(async |database| Embedded::prepared_over(database));
 }

@@ -1,0 +1,96 @@
+//! Plans that a gateway keeps: which workers are asked, and what they do, follows from the values
+//! of each run.
+
+use datafusion::common::ScalarValue;
+use futures::TryStreamExt as _;
+use thalweg::Session;
+use thalweg_query::Prepared;
+
+use super::support::*;
+
+async fn filled(workers: u64) -> (Cluster, Session) {
+    let cluster = Cluster::start(workers).await;
+    let mut session = cluster.session();
+    for sql in [
+        "CREATE TABLE orders (id int PRIMARY KEY, customer int, item text)",
+        "CREATE TABLE customers (id int PRIMARY KEY, name text)",
+        "INSERT INTO orders SELECT i, i % 7, 'item' || (i % 5) \
+         FROM generate_series(1, 3000) AS g(i)",
+        "INSERT INTO customers SELECT i, 'customer ' || i FROM generate_series(0, 5) AS g(i)",
+    ] {
+        done(&mut session, sql).await;
+    }
+    (cluster, session)
+}
+
+async fn run(session: &mut Session, prepared: &Prepared, values: &[i32]) -> Vec<String> {
+    let values: Vec<ScalarValue> =
+        values.iter().map(|value| ScalarValue::Int32(Some(*value))).collect();
+    let mut batches = session.execute_prepared(prepared, &values).await.unwrap().rows.unwrap();
+    let mut found = Vec::new();
+    while let Some(batch) = batches.try_next().await.unwrap() {
+        found.extend(lines(&batch));
+    }
+    found.sort();
+    found
+}
+
+/// Queries, with the values of their parameters in turns: keys that one worker has, or several, or
+/// nobody.
+const QUERIES: &[(&str, &[&[i32]])] = &[
+    ("SELECT id, item FROM orders WHERE id = $1", &[&[8], &[9], &[-1], &[2999]]),
+    ("SELECT id, item FROM orders WHERE id IN ($1, $2)", &[&[8, 8], &[8, 10], &[11, 4000]]),
+    ("SELECT count(*), min(item) FROM orders WHERE id IN ($1, $2)", &[&[1, 1], &[1, 2], &[7, 1]]),
+    ("SELECT item, count(*), avg(id) FROM orders WHERE customer = $1 GROUP BY item", &[&[1], &[6]]),
+    ("SELECT id FROM orders WHERE id > $1 ORDER BY id LIMIT 5", &[&[10], &[2990], &[5000]]),
+    ("SELECT id + $2 FROM orders WHERE id < $1", &[&[5, 100], &[3, 7]]),
+    (
+        "SELECT name, count(*) FROM orders JOIN customers ON customer = customers.id \
+          WHERE orders.id < $1 AND customers.id <> $2 GROUP BY name",
+        &[&[100, 2], &[1000, 5]],
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_run_asks_whom_its_values_concern() {
+    let (cluster, mut session) = filled(4).await;
+    for (sql, runs) in QUERIES {
+        let prepared = session.prepare(sql, &[]).await.unwrap();
+        for values in runs.iter().chain(runs.iter().rev()) {
+            let mut written = (*sql).to_owned();
+            for (place, value) in values.iter().enumerate() {
+                written = written.replace(&format!("${}", place + 1), &value.to_string());
+            }
+            let mut anew = rows(&mut session, &written).await.unwrap();
+            anew.sort();
+            assert_eq!(run(&mut session, &prepared, values).await, anew, "{written}");
+        }
+    }
+    let figures = cluster.gateway.plan_figures();
+    assert_eq!(figures.refused, 0);
+    assert!(figures.runs > figures.made, "{figures:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_see_the_rows_and_tables_of_now() {
+    let (cluster, mut session) = filled(3).await;
+    let sql = "SELECT id, item FROM orders WHERE id >= $1";
+    let prepared = session.prepare(sql, &[]).await.unwrap();
+    assert_eq!(run(&mut session, &prepared, &[3000]).await, ["3000|item0"]);
+    done(&mut session, "INSERT INTO orders VALUES (3001, 1, 'new')").await;
+    assert_eq!(run(&mut session, &prepared, &[3001]).await, ["3001|new"]);
+    // What the block itself did to rows of workers, and what it took back.
+    done(&mut session, "BEGIN").await;
+    done(&mut session, "UPDATE orders SET item = 'newer' WHERE id = 3001").await;
+    assert_eq!(run(&mut session, &prepared, &[3001]).await, ["3001|newer"]);
+    done(&mut session, "DELETE FROM orders WHERE id = 3001").await;
+    assert!(run(&mut session, &prepared, &[3001]).await.is_empty());
+    done(&mut session, "ROLLBACK").await;
+    assert_eq!(run(&mut session, &prepared, &[3001]).await, ["3001|new"]);
+    let runs = cluster.gateway.plan_figures().runs;
+    done(&mut session, "ALTER TABLE orders ALTER COLUMN item SET DEFAULT 'none'").await;
+    done(&mut session, "INSERT INTO orders (id) VALUES (3002)").await;
+    assert_eq!(run(&mut session, &prepared, &[3001]).await, ["3001|new", "3002|none"]);
+    assert_eq!(run(&mut session, &prepared, &[3002]).await, ["3002|none"]);
+    assert!(cluster.gateway.plan_figures().runs > runs);
+}
