@@ -1,5 +1,6 @@
 //! The systems that Thalweg is measured beside, and the check that all say the same.
 
+mod cluster;
 mod daemon;
 mod duckdb;
 mod grpc;
@@ -16,6 +17,7 @@ mod server;
 mod tarantool;
 mod thalweg;
 
+pub use cluster::{Cluster, ClusterOptions};
 pub use daemon::{Daemon, Endpoint, free_port};
 pub use duckdb::DuckDb;
 pub use grpc::{GrpcBaseline, Pattern};

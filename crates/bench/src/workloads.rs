@@ -1,5 +1,6 @@
 //! The workloads, a file each. A new one is a file with a `WORKLOAD`, and a line here.
 
+mod cluster;
 mod copy_in;
 mod fanin;
 mod h2o;
@@ -33,7 +34,7 @@ pub struct Workload {
     pub(crate) run: for<'a> fn(&'a Context) -> LocalBoxFuture<'a, Result<Findings>>,
 }
 
-pub static WORKLOADS: [Workload; 17] = [
+pub static WORKLOADS: [Workload; 18] = [
     load::WORKLOAD,
     tpch::WORKLOAD,
     questions::WORKLOAD,
@@ -51,6 +52,7 @@ pub static WORKLOADS: [Workload; 17] = [
     neighbours::WORKLOAD,
     fanin::WORKLOAD,
     relay::WORKLOAD,
+    cluster::WORKLOAD,
 ];
 
 #[must_use]

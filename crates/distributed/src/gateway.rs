@@ -1,6 +1,7 @@
 //! A gateway's side: the workers of its map, as its database asks them.
 
 mod asking;
+mod keyed;
 mod system;
 mod writing;
 
@@ -24,8 +25,8 @@ use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_query::{
-    Again, Database, Definition, Durability, EncodedStream, Gathering, Holders, PhysicalRule,
-    RowForm, Unity, WorkerScan, Workers, Write,
+    Again, Database, Definition, Durability, EncodedStream, Gathering, Holders, KeyedWriter,
+    PhysicalRule, RowForm, Unity, WorkerScan, Workers, Write,
 };
 use thalweg_types::{Error, Key, Result, SqlState, TableId, TableSchema};
 use tokio::runtime::{Builder, Runtime};
@@ -73,7 +74,7 @@ pub(crate) struct Shared {
     definitions: RwLock<Vec<Definition>>,
     /// About how many rows tables have.
     row_counts: RwLock<HashMap<TableId, usize>>,
-    /// Numbers for writes, and turns for rows that have no shard key.
+    /// Numbers for writes and for streams of them, and turns for rows that have no shard key.
     next: AtomicU64,
     /// Makes numbers of fragments, which nobody outside can foresee.
     hasher: RandomState,
@@ -263,6 +264,10 @@ impl Workers for Gateway {
     ) -> BoxFuture<'_, Result<()>> {
         let shared = Arc::clone(&self.shared);
         self.on_links(async move { writing::write(&shared, writes, unity, durability).await })
+    }
+
+    fn keyed_writer(&self) -> Box<dyn KeyedWriter> {
+        Box::new(keyed::KeyedStream::new(&self.shared))
     }
 
     fn find(

@@ -14,12 +14,14 @@ mod encoding;
 mod fold;
 mod fused;
 mod gateway;
+mod keyed;
 mod node;
 mod operators;
 mod relayed;
 mod rows;
 mod scan;
 mod sharding;
+mod turns;
 mod worker;
 
 pub use gateway::{Gateway, GatewayOptions, WorkerStatus};

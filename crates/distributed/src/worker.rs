@@ -22,16 +22,19 @@ use thalweg_cluster::worker::Holdings;
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
-use thalweg_protocol::cluster::write::{Durability as WireDurability, Stage};
-use thalweg_query::{Database, Definition, Durability, RowChanges, ShardRows, Shards};
+use thalweg_protocol::cluster::write::Stage;
+use thalweg_query::{Database, Definition, RowChanges, ShardRows, Shards};
 use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId};
+use tokio::sync::oneshot;
 use tonic::body::Body;
 
 use self::fragments::{Fragments, Known};
 use crate::codec::Reader;
 use crate::encoding::Encoding;
+use crate::keyed;
 use crate::operators;
 use crate::rows;
+use crate::turns::Turns;
 
 /// How many buffers are kept for the next answers.
 const BUFFERS_FREE_MAX: usize = 64;
@@ -49,6 +52,7 @@ pub struct WorkerService {
     fragments: Arc<Fragments>,
     /// Parts of writes whose rest is to come, by their numbers.
     kept: Arc<Mutex<HashMap<u64, Vec<RowChanges>>>>,
+    turns: Arc<Turns>,
 }
 
 impl WorkerService {
@@ -65,6 +69,7 @@ impl WorkerService {
             streams: Arc::default(),
             fragments: Arc::default(),
             kept: Arc::default(),
+            turns: Arc::default(),
         })
     }
 
@@ -103,6 +108,7 @@ impl WorkerService {
                 self.write(write).await?;
                 Ok(self.one(&wire::Done {}))
             }
+            Kind::WriteRows(write) => self.write_rows(write).await.map(|told| self.one(&told)),
             Kind::Find(find) => self.find(&find).map(|found| self.one(&found)),
             Kind::Define(wanted) => {
                 for definition in wanted.definitions {
@@ -166,11 +172,7 @@ impl WorkerService {
     }
 
     async fn write(&self, write: wire::Write) -> Result<()> {
-        let durability = match write.durability() {
-            WireDurability::Fsync => Durability::Fsync,
-            WireDurability::Write => Durability::Write,
-            WireDurability::None => Durability::None,
-        };
+        let durability = keyed::durability(write.durability());
         let (number, stage) = (write.number, write.stage());
         let mut changes = self.kept.lock().remove(&number).unwrap_or_default();
         if stage == Stage::Forget {
@@ -192,6 +194,36 @@ impl WorkerService {
         }
         kept.insert(number, changes);
         Ok(())
+    }
+
+    /// Hands all groups to the database before it waits for any of them.
+    async fn write_rows(&self, write: wire::WriteRows) -> Result<wire::RowsWritten> {
+        let stopped = Arc::default();
+        let mut groups = Vec::with_capacity(write.groups.len());
+        for group in write.groups {
+            let failing = keyed::failing(group.failing(), &stopped);
+            let durability = keyed::durability(group.durability());
+            let rows = group.rows.into_iter().map(keyed::keyed_rows).collect::<Result<Vec<_>>>()?;
+            groups.push((rows, failing, durability));
+        }
+        let mut waiting = Vec::with_capacity(groups.len());
+        let turn = (write.behind, write.turn);
+        let hand_over = || {
+            for (rows, failing, durability) in groups {
+                let (told, written) = oneshot::channel();
+                // Nobody waits where the gateway is gone.
+                let acknowledge = Box::new(move |written| drop(told.send(written)));
+                self.shards.write_rows(rows, failing, durability, acknowledge);
+                waiting.push(written);
+            }
+        };
+        self.turns.take(write.stream, turn, hand_over).await?;
+        let mut groups = Vec::with_capacity(waiting.len());
+        for written in waiting {
+            let untold = |_| Err(Error::internal("a group was not told of"));
+            groups.push(keyed::written_to_wire(written.await.unwrap_or_else(untold)));
+        }
+        Ok(wire::RowsWritten { groups })
     }
 
     fn find(&self, find: &wire::Find) -> Result<wire::Found> {

@@ -66,10 +66,10 @@ pub use surroundings::{Activity, ActivityState, End, SessionFacts, Surroundings}
 pub use thalweg_dialect::parse::without_passwords;
 pub use thalweg_txn::RowChanges;
 pub use thalweg_txn::{
-    AcknowledgeRows, BOOTSTRAP_ROLE, Durability, Failing, Figures, Progress, Role, RowFailure,
-    SYNC_MICROS, Secret, StageFigures, Unit, Written,
+    AcknowledgeRows, BOOTSTRAP_ROLE, Durability, Failing, Figures, KeyedChange, KeyedRows, Patch,
+    Progress, Put, Role, RowFailure, RowGroup, SYNC_MICROS, Secret, StageFigures, Unit, Written,
 };
 pub use workers::{
-    Again, Definition, FanIn, Gathering, Holders, NAMESPACE as CLUSTER_NAMESPACE, PhysicalRule,
-    ShardRows, Shards, Unity, WorkerScan, Workers, Write,
+    Again, Definition, FanIn, Gathering, Holders, KeyedWriter, NAMESPACE as CLUSTER_NAMESPACE,
+    PhysicalRule, ShardRows, Shards, Unity, WorkerScan, Workers, Write, fingerprint,
 };

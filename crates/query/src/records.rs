@@ -18,13 +18,16 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use thalweg_txn::{Catalog, RoleId};
 use thalweg_types::{Error, Lsn, Result, SqlState};
 
+pub(crate) use batcher::with_failures;
 pub use batcher::{RecordBatcher, RecordWrite};
 pub use search::Found;
+pub(crate) use table::patch_of;
 pub use table::{RecordChange, RecordTable};
 
 use crate::database::Database;
 use crate::privileges::{self, Rights};
 use crate::statement::Target;
+use crate::workers::KeyedWriter;
 use table::Form;
 
 /// A client's way to the rows of tables.
@@ -33,6 +36,8 @@ pub struct Records {
     role: RoleId,
     /// The catalog's version by which tables were found.
     version: Lsn,
+    /// What writes where the rows lie on workers.
+    on_workers: Option<Box<dyn KeyedWriter>>,
 }
 
 impl Database {
@@ -41,18 +46,22 @@ impl Database {
     /// # Errors
     /// Where there is no such role, or it may not log in here.
     pub fn records_as(&self, role: &str) -> Result<Records> {
-        if self.shared.workers.get().is_some() {
-            return Err(Error::unsupported("writing records through a gateway")
-                .with_hint("Use INSERT, COPY or Flight SQL's ingestion."));
-        }
         let snapshot = self.shared.engine.snapshot();
         let role = privileges::may_log_in(snapshot.catalog(), role)?;
         let version = snapshot.catalog().version();
-        Ok(Records { database: self.clone(), role, version })
+        let on_workers = self.shared.workers.get().map(|workers| workers.keyed_writer());
+        Ok(Records { database: self.clone(), role, version, on_workers })
     }
 }
 
 impl Records {
+    /// Whether rows lie on workers: where a row stops a stream, some of those behind it may be
+    /// written then.
+    #[must_use]
+    pub fn lie_on_workers(&self) -> bool {
+        self.on_workers.is_some()
+    }
+
     /// Whether tables must be looked for again: the catalog changed. Says so once.
     pub fn must_look_again(&mut self) -> bool {
         let version = self.database.shared.engine.snapshot().catalog().version();

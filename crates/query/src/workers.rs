@@ -12,6 +12,7 @@
 
 mod commit;
 mod journal;
+mod keyed;
 mod shards;
 mod table;
 
@@ -29,12 +30,13 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::future::BoxFuture;
 use thalweg_txn::{Durability, RowChanges};
-use thalweg_types::{Key, Result, RowId, TableId, TableSchema};
+use thalweg_types::{Error, Key, Result, RowId, TableId, TableSchema};
 
 use crate::forms::{EncodedStream, RowForm};
 pub(crate) use commit::commit;
 pub(crate) use journal::raise_counters;
 pub use journal::{Definition, NAMESPACE};
+pub use keyed::{KeyedWriter, fingerprint};
 pub use shards::{ShardRows, Shards};
 pub(crate) use table::TableOnWorkers;
 
@@ -121,6 +123,19 @@ pub struct Holders {
     pub rows: Vec<Option<RowId>>,
     /// Those rows, in their order.
     pub values: RecordBatch,
+    /// The keys by their places, ascending, of which nobody could tell, and why.
+    pub failures: Vec<(usize, Error)>,
+}
+
+impl Holders {
+    /// # Errors
+    /// Where nobody could tell of some key.
+    pub(crate) fn all(self) -> Result<Holders> {
+        match self.failures.first() {
+            None => Ok(self),
+            Some((_, error)) => Err(error.clone()),
+        }
+    }
 }
 
 /// Changes to the rows of one table.
@@ -194,6 +209,9 @@ pub trait Workers: Send + Sync {
         unity: Unity,
         durability: Durability,
     ) -> BoxFuture<'_, Result<()>>;
+
+    /// Writes rows by their keys, for one client.
+    fn keyed_writer(&self) -> Box<dyn KeyedWriter>;
 
     /// The rows that have these values in a key's columns.
     fn find(

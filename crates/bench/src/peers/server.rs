@@ -17,26 +17,34 @@ pub struct Server {
 impl Server {
     /// Starts the program on a new database in a directory, on one core or on all.
     pub async fn start(program: &Path, directory: &Path, core: Option<usize>) -> Result<Server> {
-        let endpoint = Endpoint { name: "Thalweg".to_owned(), port: free_port().await? };
-        let (grpc_port, http_port) = (free_port().await?, free_port().await?);
-        // The shell raises the limit of open files as far as it may, and becomes the server.
-        let mut command = Command::new("sh");
-        command.args(["-c", "ulimit -n $(ulimit -H -n); exec \"$@\"", "sh"]);
+        let mut command = unlimited();
         if let Some(core) = core {
             command.args(["taskset", "-c", &core.to_string()]);
         }
+        command.arg(program).args(["serve", "--data"]).arg(directory.join("thalweg"));
+        Server::run(command, "Thalweg", &directory.join("thalweg.log")).await
+    }
+
+    /// Starts a command that listens where `serve` does.
+    pub async fn run(mut command: Command, name: &str, log: &Path) -> Result<Server> {
+        let endpoint = Endpoint { name: name.to_owned(), port: free_port().await? };
+        let (grpc_port, http_port) = (free_port().await?, free_port().await?);
         command
-            .arg(program)
-            .args(["serve", "--data"])
-            .arg(directory.join("thalweg"))
             .arg(format!("--postgres-port={}", endpoint.port))
             .arg(format!("--grpc-port={grpc_port}"))
             .arg(format!("--http-port={http_port}"));
-        let daemon = Daemon::start(command, &directory.join("thalweg.log"), "Ready.")?;
+        let daemon = Daemon::start(command, log, "Ready.")?;
         Ok(Server { daemon, endpoint, grpc_port, http_port })
     }
 
     pub fn process(&self) -> u32 {
         self.daemon.process()
     }
+}
+
+/// What becomes the command behind it, with as many open files as it may have.
+fn unlimited() -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n $(ulimit -H -n); exec \"$@\"", "sh"]);
+    command
 }

@@ -86,7 +86,11 @@ impl Shared {
     }
 
     /// Asks something that must not be asked twice.
-    pub(crate) async fn ask_once(&self, place: usize, kind: Kind) -> Result<()> {
+    pub(crate) async fn ask_once<A: prost::Message + Default>(
+        &self,
+        place: usize,
+        kind: Kind,
+    ) -> Result<A> {
         let mut tries = TRIES;
         loop {
             let map = self.map.current();
@@ -103,10 +107,11 @@ impl Shared {
                 }
                 answer => answer?,
             };
-            return answer.message().await.map(drop).map_err(|error| match error.state() {
+            let message = answer.message().await.map_err(|error| match error.state() {
                 SqlState::CONNECTION_FAILURE => unknown_outcome(&error),
                 _ => error,
-            });
+            })?;
+            return A::decode(message).map_err(|error| no_answer(&error));
         }
     }
 
@@ -181,6 +186,6 @@ fn no_answer(error: &prost::DecodeError) -> Error {
 
 fn unknown_outcome(error: &Error) -> Error {
     Error::new(error.state(), error.message())
-        .with_detail("Whether it has done its part of the statement is not known.")
+        .with_detail("Whether it has done what it was asked is not known.")
         .with_hint("Look at the rows once it is back.")
 }

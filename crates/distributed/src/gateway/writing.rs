@@ -15,11 +15,12 @@ use arrow::record_batch::RecordBatch;
 use futures::future::join_all;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
-use thalweg_protocol::cluster::write::{Durability as WireDurability, Stage};
+use thalweg_protocol::cluster::write::Stage;
 use thalweg_query::{Durability, Holders, RowChanges, Unity, Write};
 use thalweg_types::{Bucket, Error, Key, Result, RowId, SqlState, TableSchema};
 
 use super::Shared;
+use crate::keyed::durability_to_wire;
 use crate::{rows, sharding};
 
 /// Rows that travel in one message, in bytes as they lie in memory.
@@ -49,11 +50,7 @@ pub(super) async fn write(
             "Run the statements without a transaction block, or change rows of one shard key only.",
         ));
     }
-    let durability = match durability {
-        Durability::Fsync => WireDurability::Fsync,
-        Durability::Write => WireDurability::Write,
-        Durability::None => WireDurability::None,
-    };
+    let durability = durability_to_wire(durability);
     let number = shared.next.fetch_add(1, Ordering::Relaxed);
     let message = |stage: Stage, tables: Parts| {
         let (stage, durability) = (stage as i32, durability as i32);
@@ -66,32 +63,34 @@ pub(super) async fn write(
         let mut messages = in_messages(parts);
         let rest = messages.pop().unwrap_or_default();
         for some in messages {
-            shared.ask_once(place, message(Stage::Keep, some)).await?;
+            shared.ask_once::<wire::Done>(place, message(Stage::Keep, some)).await?;
         }
         if !several {
             return Ok((place, rest));
         }
-        shared.ask_once(place, message(Stage::Check, rest)).await?;
+        shared.ask_once::<wire::Done>(place, message(Stage::Check, rest)).await?;
         Ok((place, Parts::new()))
     });
     for prepared in join_all(prepared).await {
         match prepared {
             Ok((place, rest)) => drop(last.insert(place, rest)),
             Err(error) => {
-                let forget = |place| shared.ask_once(place, message(Stage::Forget, Parts::new()));
+                let forget = |place| {
+                    shared.ask_once::<wire::Done>(place, message(Stage::Forget, Parts::new()))
+                };
                 join_all(places.into_iter().map(forget)).await;
                 return Err(error);
             }
         }
     }
     let commit = last.into_iter().map(|(place, rest)| async move {
-        shared.ask_once(place, message(Stage::Commit, rest)).await
+        shared.ask_once::<wire::Done>(place, message(Stage::Commit, rest)).await
     });
     whole(join_all(commit).await)
 }
 
 /// One answer for all workers'.
-fn whole(answers: Vec<Result<()>>) -> Result<()> {
+fn whole(answers: Vec<Result<wire::Done>>) -> Result<()> {
     let (all, mut failed) = (answers.len(), Vec::new());
     for answer in answers {
         failed.extend(answer.err());
@@ -211,7 +210,8 @@ fn misfit(error: arrow::error::ArrowError) -> Error {
     Error::internal("rows cannot be dealt out").with_source(error)
 }
 
-/// The rows that have these values in the columns of a key.
+/// The rows that have these values in the columns of a key. Where a worker does not answer, its
+/// keys fail alone.
 pub(super) async fn find(
     shared: &Arc<Shared>,
     table: &Arc<TableSchema>,
@@ -242,14 +242,21 @@ pub(super) async fn find(
                 values: rows::encode(some.schema_ref(), std::slice::from_ref(&some))?,
                 place_base: RowId::base_of_node(node),
             };
-            let found: wire::Found = shared.ask_one(place, Kind::Find(find)).await?;
+            let found = shared.ask_one::<wire::Found>(place, Kind::Find(find)).await;
             Ok::<_, Error>((which, found))
         }
     });
     let mut rows_of: Vec<Option<(RowId, usize)>> = vec![None; keys.num_rows()];
-    let (mut batches, mut count) = (Vec::new(), 0);
+    let (mut batches, mut count, mut failures) = (Vec::new(), 0, Vec::new());
     for answer in join_all(asked).await {
         let (which, found) = answer?;
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                failures.extend(which.iter().map(|row| (*row as usize, error.clone())));
+                continue;
+            }
+        };
         for (row, place) in which.iter().zip(&found.places) {
             if *place != 0 {
                 rows_of[*row as usize] = Some((RowId(*place), count));
@@ -258,13 +265,15 @@ pub(super) async fn find(
         }
         batches.extend(rows::decode(&found.rows)?.1);
     }
-    in_order(table, rows_of, &batches)
+    failures.sort_by_key(|(row, _)| *row);
+    in_order(table, rows_of, &batches, failures)
 }
 
 fn in_order(
     table: &TableSchema,
     rows_of: Vec<Option<(RowId, usize)>>,
     batches: &[RecordBatch],
+    failures: Vec<(usize, Error)>,
 ) -> Result<Holders> {
     let fields: Vec<Field> =
         table.columns.iter().map(thalweg_dialect::types::column_field).collect();
@@ -274,5 +283,5 @@ fn in_order(
     let order = order.map(|(_, place)| u32::try_from(*place).unwrap_or(u32::MAX));
     let values = take_record_batch(&all, &UInt32Array::from_iter_values(order)).map_err(misfit)?;
     let rows = rows_of.into_iter().map(|found| found.map(|(row, _)| row)).collect();
-    Ok(Holders { rows, values })
+    Ok(Holders { rows, values, failures })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use thalweg_formats::rows::{RowsBuilder, Value};
 use thalweg_txn::{AcknowledgeRows, Durability, Failing, KeyedRows, RowFailure, RowGroup};
-use thalweg_types::{Error, Result, TableId};
+use thalweg_types::{Error, Result, TableId, TableSchema};
 
 use super::{RecordChange, RecordTable, Records};
 
@@ -44,6 +44,8 @@ enum Source {
 /// A group that is ready to be written, and what of it failed already.
 pub struct RecordWrite {
     group: Vec<KeyedRows>,
+    /// The table of each of them.
+    tables: Vec<Arc<TableSchema>>,
     failures: Vec<RowFailure>,
     rows: u32,
 }
@@ -178,9 +180,9 @@ impl RecordBatcher {
     /// Only for mistakes of the database's own.
     pub fn finish(&mut self) -> Result<RecordWrite> {
         let batcher = std::mem::take(self);
-        let mut write =
-            RecordWrite { group: Vec::new(), failures: batcher.failures, rows: batcher.rows };
-        for run in batcher.runs {
+        let RecordBatcher { runs, rows, failures, .. } = batcher;
+        let mut write = RecordWrite { group: Vec::new(), tables: Vec::new(), failures, rows };
+        for run in runs {
             run.finish(&mut write)?;
         }
         Ok(write)
@@ -220,6 +222,7 @@ impl Run {
                 expected.remove(row);
             }
         }
+        write.tables.push(Arc::clone(&table.schema));
         write.group.push(KeyedRows {
             table: table.schema.id,
             version: table.version,
@@ -270,17 +273,28 @@ impl Records {
         let shared = &self.database.shared;
         let has_failed = !write.failures.is_empty();
         let group = RowGroup { rows: write.group, failing, has_failed };
-        let early = write.failures;
-        let acknowledge: AcknowledgeRows = match early.is_empty() {
-            true => acknowledge,
-            false => Box::new(move |written| {
-                acknowledge(written.map(|mut written| {
-                    written.failures.extend(early);
-                    written.failures.sort_by_key(|failure| failure.place);
-                    written
-                }));
-            }),
-        };
-        shared.engine.write_rows(group, durability.unwrap_or(shared.durability), acknowledge);
+        let acknowledge = with_failures(write.failures, acknowledge);
+        let durability = durability.unwrap_or(shared.durability);
+        match &self.on_workers {
+            None => shared.engine.write_rows(group, durability, acknowledge),
+            Some(writer) => writer.write(write.tables, group, durability, acknowledge),
+        }
     }
+}
+
+/// Tells of rows that have failed already together with the others.
+pub(crate) fn with_failures(
+    early: Vec<RowFailure>,
+    acknowledge: AcknowledgeRows,
+) -> AcknowledgeRows {
+    if early.is_empty() {
+        return acknowledge;
+    }
+    Box::new(move |written| {
+        acknowledge(written.map(|mut written| {
+            written.failures.extend(early);
+            written.failures.sort_by_key(|failure| failure.place);
+            written
+        }));
+    })
 }

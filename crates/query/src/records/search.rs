@@ -6,6 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use thalweg_types::{Error, Result, RowId};
 
 use super::{RecordTable, Records};
+use crate::workers::{Holders, Workers};
 
 /// Rows that were found.
 pub struct Found {
@@ -15,6 +16,8 @@ pub struct Found {
     pub rows: Vec<ArrayRef>,
     /// A number for each row that changes when the row does.
     pub versions: Vec<u64>,
+    /// The keys by their places, ascending, of which nobody could tell, and why.
+    pub failures: Vec<(usize, Error)>,
 }
 
 impl Records {
@@ -22,8 +25,40 @@ impl Records {
     ///
     /// # Errors
     /// Where the client may not look at rows, or the table is gone or was altered.
-    pub fn look_up(&self, table: &RecordTable, keys: &[ArrayRef]) -> Result<Found> {
+    pub async fn look_up(&self, table: &RecordTable, keys: Vec<ArrayRef>) -> Result<Found> {
         table.permit_search()?;
+        match self.database.shared.workers.get() {
+            None => self.look_up_here(table, &keys),
+            Some(workers) => self.ask(workers.as_ref(), table, keys).await,
+        }
+    }
+
+    /// Asks the workers that own the rows.
+    async fn ask(
+        &self,
+        workers: &dyn Workers,
+        table: &RecordTable,
+        keys: Vec<ArrayRef>,
+    ) -> Result<Found> {
+        let schema = Arc::clone(&table.schema);
+        let Holders { rows, values, failures } =
+            workers.find(schema, table.key.clone(), keys).await?;
+        // Workers follow what is defined here: it was the same table all the time.
+        let snapshot = self.database.shared.engine.snapshot();
+        let entry = snapshot.catalog().table(table.schema.id).ok_or_else(altered)?;
+        if entry.version != table.version {
+            return Err(altered());
+        }
+        let (mut places, mut versions) = (Vec::with_capacity(rows.len()), Vec::new());
+        for row in rows {
+            places.push(row.map(|_| versions.len() as u32));
+            versions.extend(row.map(|row| row.elsewhere().map_or(row, |(_, row)| row).0));
+        }
+        let rows = table.columns.iter().map(|place| Arc::clone(values.column(*place))).collect();
+        Ok(Found { places, rows, versions, failures })
+    }
+
+    fn look_up_here(&self, table: &RecordTable, keys: &[ArrayRef]) -> Result<Found> {
         let snapshot = self.database.shared.engine.snapshot();
         let state = snapshot.table(table.schema.id).ok_or_else(altered)?;
         if state.schema() != &table.schema {
@@ -40,7 +75,8 @@ impl Records {
         let places = places.collect();
         let rows: RecordBatch = state.rows_at(&found)?;
         let rows = table.columns.iter().map(|place| Arc::clone(rows.column(*place))).collect();
-        Ok(Found { places, rows, versions: found.iter().map(|id| id.0).collect() })
+        let versions = found.iter().map(|id| id.0).collect();
+        Ok(Found { places, rows, versions, failures: Vec::new() })
     }
 }
 

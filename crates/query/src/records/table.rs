@@ -305,7 +305,20 @@ fn shaper(
     shaper
 }
 
-/// What updates change that give some columns.
+/// What updates change that give some columns, where the rows lie.
+pub(crate) fn patch_of(
+    database: &Database,
+    snapshot: &Snapshot,
+    schema: &Arc<TableSchema>,
+    columns: &[usize],
+) -> Result<Arc<Patch>> {
+    match schema.checks.is_empty() {
+        true => Ok(Arc::new(Patch { columns: columns.to_vec(), check: None })),
+        false => Ok(patch(columns, &Arc::new(shaper(database, snapshot, schema, columns)?))),
+    }
+}
+
+/// The same with the shaper of given rows.
 fn patch(columns: &[usize], shaper: &Arc<Shaper>) -> Arc<Patch> {
     let check: Option<RowCheck> = shaper.has_checks().then(|| {
         let shaper = Arc::clone(shaper);

@@ -161,7 +161,7 @@ impl Held {
         }
         let columns = key_columns(target, key, rows);
         let table = Arc::clone(target.schema());
-        let found = workers.find(table, key.clone(), columns).await?;
+        let found = workers.find(table, key.clone(), columns).await?.all()?;
         let (truncated, killed) = execution.names.with(|t| Ok(t.killed_elsewhere(target.id())))?;
         let killed: HashSet<RowId> = killed.into_iter().collect();
         let there = found.rows.iter().flatten().enumerate();

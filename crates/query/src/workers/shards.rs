@@ -1,5 +1,7 @@
 //! What a worker's database does for gateways.
 
+mod keyed;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,6 +40,8 @@ const CHUNK_ROWS_MIN: usize = 16_384;
 #[derive(Clone)]
 pub struct Shards {
     database: Database,
+    /// Tables that rows were written to by their keys.
+    written: Arc<keyed::WrittenTables>,
 }
 
 /// Which rows of a shard are asked for, and what of them.
@@ -59,7 +63,7 @@ impl Database {
     /// What the database does as a worker.
     #[must_use]
     pub fn shards(&self) -> Shards {
-        Shards { database: self.clone() }
+        Shards { database: self.clone(), written: Arc::default() }
     }
 }
 
@@ -259,7 +263,7 @@ impl Shards {
             false => state.rows_at(&found)?,
         };
         let rows = rows.into_iter().map(|row| row.map(|row| RowId(row.0 + base))).collect();
-        Ok(Holders { rows, values })
+        Ok(Holders { rows, values, failures: Vec::new() })
     }
 
     /// How many rows each table has here.

@@ -49,7 +49,7 @@ pub(super) fn two_way(hall: Arc<Hall>, guest: Guest, body: Upload) -> Response<B
                     match look_up {
                         LookUp::Keys(run) => {
                             let keys = run.len();
-                            let found = run.answer(incoming.reader.records(), &mut answers)?;
+                            let found = run.answer(incoming.reader.records(), &mut answers).await?;
                             seat.metrics().looked_up(keys, found);
                         }
                         LookUp::Range(index, range) => {

@@ -55,7 +55,10 @@ pub(super) async fn one_way(
     let failure = stream.progress.first_failure();
     stream.seat.count_end(ended.as_ref().err().or(failure.map(|failed| &failed.error)));
     match (failure, ended) {
-        (Some(failed), _) => failed_row(failed).into_http(),
+        (Some(failed), _) => {
+            let stops_all = !stream.incoming.reader.records().lie_on_workers();
+            failed_row(failed, stops_all).into_http()
+        }
         (None, Err(error)) => {
             let mut status = status(&error);
             tell_number(&mut status, "record-written", stream.progress.written());
@@ -66,13 +69,15 @@ pub(super) async fn one_way(
 }
 
 /// How a stream ends at a row that failed.
-fn failed_row(FirstFailure { index, written, error }: &FirstFailure) -> Status {
+fn failed_row(failed: &FirstFailure, stops_all: bool) -> Status {
+    let FirstFailure { index, written, error } = failed;
     let mut status = status(error);
     tell_number(&mut status, "record-index", *index);
     tell_number(&mut status, "record-written", *written);
+    let behind = if stops_all { "and none behind them" } else { "and perhaps some behind them" };
     let message = format!(
         "row {index}, counted from 0, was not written: {}\n\
-         The first {written} rows are written, and none behind them.",
+         The first {written} rows are written, {behind}.",
         status.message()
     );
     Status::with_metadata(status.code(), message, status.metadata().clone())

@@ -3,6 +3,8 @@
 mod bad_input;
 mod calls;
 mod front_door;
+mod messages;
+mod one_machine;
 mod search;
 mod support;
 mod updating;

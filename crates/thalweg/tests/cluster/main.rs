@@ -10,15 +10,24 @@ mod faults;
 mod flight;
 mod hosts;
 mod kept;
+#[path = "../../../server/tests/records/messages.rs"]
+mod messages;
 mod mischief;
 #[path = "../../../server/tests/sqllogictest/postgres.rs"]
 mod postgres;
 mod processes;
+mod records;
 mod relayed;
 #[path = "../../../query/tests/sqllogictest/route.rs"]
 mod route;
+#[path = "../../../server/tests/records/search.rs"]
+mod search;
 mod sqllogictests;
 #[path = "../../../query/tests/sqllogictest/suite.rs"]
 mod suite;
 mod support;
+#[path = "../../../server/tests/records/updating.rs"]
+mod updating;
 mod wires;
+#[path = "../../../server/tests/records/writing.rs"]
+mod writing;

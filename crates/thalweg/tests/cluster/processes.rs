@@ -93,6 +93,7 @@ pub struct Processes {
     pub join: String,
     directory: TempDir,
     pub postgres: String,
+    pub grpc: String,
     pub gateway: Node,
     pub setting: Setting,
 }
@@ -109,11 +110,19 @@ impl Processes {
         gateway.args(["--postgres-port", "0", "--grpc-port", "0", "--http-port", "0"]);
         let nodes = if setting.hosts.is_empty() { "127.0.0.1:0" } else { "0.0.0.0:0" };
         gateway.args(["--nodes", nodes]).args(&setting.shown);
-        let (gateway, [postgres, join]) =
-            Node::start(&mut gateway, ["PostgreSQL clients", "Workers join at"]);
+        let words = ["PostgreSQL clients", "Flight SQL, records", "Workers join at"];
+        let (gateway, [postgres, grpc, join]) = Node::start(&mut gateway, words);
         let client = connect(&postgres).await;
-        let mut processes =
-            Processes { workers: Vec::new(), client, join, directory, postgres, gateway, setting };
+        let mut processes = Processes {
+            workers: Vec::new(),
+            client,
+            join,
+            directory,
+            postgres,
+            grpc,
+            gateway,
+            setting,
+        };
         for number in 0..workers {
             processes.workers.push(None);
             processes.restart(number);

@@ -8,9 +8,13 @@ use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt as _;
 use thalweg::{Database, Error, Session};
+use thalweg_client::Client;
 use thalweg_cluster::link::LinkOptions;
 use thalweg_cluster::map::{ShardMap, SharedMap};
 use thalweg_distributed::{Gateway, NodeOptions, RunningNode, start_gateway, start_worker};
+use thalweg_server::{Server, ServerConfig};
+
+pub use crate::messages::{account, announce, codes, id, int, number, packed, text, values};
 
 pub fn anywhere() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
@@ -53,6 +57,36 @@ impl Cluster {
 
     pub fn session(&self) -> Session {
         self.gateway.session()
+    }
+}
+
+/// A gateway of four workers with a server before it: what the tests of the record API are about.
+pub struct World {
+    server: Server,
+    pub cluster: Cluster,
+}
+
+impl World {
+    /// With a table `account (id integer, amount integer, owner text)`.
+    pub async fn new() -> World {
+        let cluster = Cluster::start(4).await;
+        let mut config = ServerConfig::default();
+        config.listen.grpc_port = 0;
+        config.listen.postgres_port = 0;
+        config.listen.http_port = 0;
+        let server = Server::start(config, cluster.gateway.clone()).await.unwrap();
+        let world = World { server, cluster };
+        world.sql(crate::messages::ACCOUNT).await;
+        world
+    }
+
+    pub async fn client(&self) -> Client {
+        let url = format!("http://{}", self.server.addresses().grpc);
+        Client::connect(&url).await.unwrap()
+    }
+
+    pub async fn sql(&self, sql: &str) -> Vec<String> {
+        crate::messages::rows(&mut self.cluster.session(), sql).await
     }
 }
 

@@ -1,17 +1,14 @@
 //! `SELECT *` through the program itself: a gateway and its workers, with PostgreSQL and Flight
 //! clients. Rows are relayed unopened, or decoded and encoded again at the gateway (`SET relay`).
 
-use std::net::SocketAddr;
 use std::ops::ControlFlow;
-use std::process::Command;
 
 use thalweg_types::{Error, Result};
 
 use crate::clients::{Connection, flight};
 use crate::context::{Context, Scratch};
 use crate::finding::{Finding, Findings, Unit, Wanted};
-use crate::nodes::local;
-use crate::peers::{Daemon, Endpoint, free_port};
+use crate::peers::{Cluster, ClusterOptions, Endpoint};
 use crate::samples::Samples;
 use crate::{counters, machine};
 
@@ -24,43 +21,26 @@ const CREATE: &str = "CREATE TABLE rows (id bigint PRIMARY KEY, customer integer
      precision, volume bigint, at timestamp, note text)";
 const QUERY: &str = "SELECT * FROM rows";
 
-/// A gateway and its workers, as processes.
-struct Cluster {
-    gateway: Daemon,
-    _workers: Vec<Daemon>,
-    endpoint: Endpoint,
-    grpc_port: u16,
-}
+/// A cluster with rows that a gateway relays, or opens.
+struct Filled(Cluster);
 
-impl Cluster {
-    async fn start(context: &Context, scratch: &Scratch, relay: bool) -> Result<Cluster> {
-        let directory = scratch.path().join(if relay { "relay" } else { "open" });
+impl Filled {
+    async fn start(context: &Context, scratch: &Scratch, relay: bool) -> Result<Filled> {
         let name = if relay { "relayed" } else { "opened" };
-        std::fs::create_dir_all(&directory)
-            .map_err(|error| Error::internal(format!("{}: {error}", directory.display())))?;
-        let endpoint = Endpoint { name: name.to_owned(), port: free_port().await? };
-        let (grpc_port, nodes) = (free_port().await?, local(free_port().await?));
-        let mut command = Command::new(context.program());
-        command
-            .args(["gateway", "--http-port=0"])
-            .arg(format!("--postgres-port={}", endpoint.port))
-            .arg(format!("--grpc-port={grpc_port}"))
-            .arg(format!("--nodes={nodes}"))
-            .env("THALWEG__CLUSTER__RELAY", relay.to_string());
-        let gateway = Daemon::start(command, &directory.join("gateway.log"), "Ready.")?;
-        let mut workers = Vec::new();
-        for number in 0..WORKERS {
-            workers.push(worker(context, nodes, &directory.join(format!("{number}.log")))?);
-        }
-        let cluster = Cluster { gateway, _workers: workers, endpoint, grpc_port };
-        cluster.fill().await?;
-        Ok(cluster)
+        let settings = [("THALWEG__CLUSTER__RELAY", relay.to_string())];
+        let options = ClusterOptions { name, workers: WORKERS, kept: false, settings: &settings };
+        let directory = scratch.path().join(name);
+        let filled = Filled(Cluster::start(context.program(), &directory, &options).await?);
+        filled.fill().await?;
+        Ok(filled)
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.0.gateway.endpoint
     }
 
     async fn fill(&self) -> Result<()> {
-        let mut connection = Connection::open(&self.endpoint).await?;
-        let joined = "SELECT 1 FROM thalweg_cluster.nodes WHERE buckets > 0";
-        while connection.execute(joined).await? < WORKERS as u64 {}
+        let mut connection = Connection::open(self.endpoint()).await?;
         connection.execute(CREATE).await?;
         for from in (0..ROWS).step_by(ROWS_AT_ONCE as usize) {
             let to = (from + ROWS_AT_ONCE).min(ROWS) - 1;
@@ -76,23 +56,17 @@ impl Cluster {
     async fn fetch(&self, client: Client) -> Result<()> {
         let mut go_on = |_| ControlFlow::Continue(());
         let rows = match client {
-            Client::Text => Connection::open(&self.endpoint).await?.execute(QUERY).await?,
+            Client::Text => Connection::open(self.endpoint()).await?.execute(QUERY).await?,
             Client::Binary => {
-                Connection::open(&self.endpoint).await?.query_binary(QUERY, &mut go_on).await?
+                Connection::open(self.endpoint()).await?.query_binary(QUERY, &mut go_on).await?
             }
-            Client::Flight => flight::query(self.grpc_port, QUERY, &mut go_on).await?,
+            Client::Flight => flight::query(self.0.gateway.grpc_port, QUERY, &mut go_on).await?,
         };
         match rows {
             ROWS => Ok(()),
             rows => Err(Error::internal(format!("{rows} rows of {ROWS} came"))),
         }
     }
-}
-
-fn worker(context: &Context, nodes: SocketAddr, log: &std::path::Path) -> Result<Daemon> {
-    let mut command = Command::new(context.program());
-    command.args(["worker", "--listen=127.0.0.1:0"]).arg(format!("--join={nodes}"));
-    Daemon::start(command, log, "listens on")
 }
 
 #[derive(Clone, Copy)]
@@ -120,8 +94,8 @@ struct Measured {
 pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     let scratch = context.scratch_for_servers("relay")?;
     let clusters = [
-        Cluster::start(context, &scratch, true).await?,
-        Cluster::start(context, &scratch, false).await?,
+        Filled::start(context, &scratch, true).await?,
+        Filled::start(context, &scratch, false).await?,
     ];
     for (client, name) in CLIENTS {
         let mut all = [Measured::default(), Measured::default()];
@@ -143,12 +117,12 @@ pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
 
 async fn one(
     context: &Context,
-    cluster: &Cluster,
+    cluster: &Filled,
     client: Client,
     name: &str,
     measured: &mut Measured,
 ) -> Result<()> {
-    let process = cluster.gateway.process();
+    let process = cluster.0.gateway.process();
     machine::forget_peak_of(process)?;
     let before = counters::cpu_seconds_of(process)?;
     let (seconds, ()) = context.timed(cluster.fetch(client)).await?;
@@ -158,7 +132,7 @@ async fn one(
     measured.rates.push(rate);
     measured.cpu.push(cpu);
     measured.memory.push(memory);
-    let how = &cluster.endpoint.name;
+    let how = &cluster.endpoint().name;
     println!("  {name}, {how}: {rate:.0} rows/s, {cpu:.3} s of CPU a million, {memory:.0} MiB");
     Ok(())
 }

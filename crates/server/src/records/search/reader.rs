@@ -164,8 +164,12 @@ impl Run {
     ///
     /// # Errors
     /// Where a value cannot be told.
-    pub(super) fn answer(mut self, records: &Records, answers: &mut Answers) -> Result<usize> {
-        let found = match records.look_up(&self.table, &self.builder.finish()) {
+    pub(super) async fn answer(
+        mut self,
+        records: &Records,
+        answers: &mut Answers,
+    ) -> Result<usize> {
+        let found = match records.look_up(&self.table, self.builder.finish()).await {
             Ok(found) => found,
             Err(error) => {
                 self.keys.iter().for_each(|(index, _)| answers.fail(*index, &error));
@@ -173,13 +177,18 @@ impl Run {
             }
         };
         let mut packer = RowPacker::new(self.table.row().fields(), &found.rows);
-        let (mut places, mut packed) = (found.places.iter(), Vec::new());
+        let (mut places, mut packed) = (found.places.iter().enumerate(), Vec::new());
+        let mut failures = found.failures.iter().peekable();
         for (index, refused) in &self.keys {
             if let Some(error) = refused {
                 answers.fail(*index, error);
                 continue;
             }
-            let place = places.next().expect("an answer for each key that was asked");
+            let (key, place) = places.next().expect("an answer for each key that was asked");
+            if let Some((_, error)) = failures.next_if(|(failed, _)| *failed == key) {
+                answers.fail(*index, error);
+                continue;
+            }
             let Some(row) = *place else {
                 answers.pass(*index);
                 continue;

@@ -1,0 +1,341 @@
+//! Rows that change by their keys, on their way to the workers that own them.
+//!
+//! What a client sends is a stream of groups, each of which is dealt out to the owners of its
+//! rows. Parts of one worker go in messages that it does one after the other; two of them are under
+//! way at once, and what gathers meanwhile goes as the next one. So messages are the longer the
+//! more a worker has to do.
+//!
+//! Promises: groups are told of in their order, once all owners have answered; a row that is told
+//! written is as durable at its owner as was asked; a worker that does not answer fails its own
+//! rows alone.
+
+mod told;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::UInt32Array;
+use arrow::compute::take_record_batch;
+use futures::future::BoxFuture;
+use futures::stream::FuturesOrdered;
+use futures::{FutureExt as _, StreamExt as _};
+use parking_lot::Mutex;
+use thalweg_protocol::cluster as wire;
+use thalweg_protocol::cluster::work::Kind;
+use thalweg_query::{
+    AcknowledgeRows, Durability, Failing, KeyedChange, KeyedRows, KeyedWriter, RowFailure,
+    RowGroup, fingerprint,
+};
+use thalweg_types::{Error, Result, SqlState, TableId, TableSchema};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::Shared;
+use crate::{keyed, sharding};
+use told::Told;
+
+/// From so many bytes on a message takes no further groups.
+const MESSAGE_BYTES: usize = 4 << 20;
+/// Messages of a stream that a worker may have not answered: it syncs one while the next one is on
+/// its way.
+const UNDER_WAY: usize = 2;
+
+/// The rows that one client writes.
+pub(super) struct KeyedStream {
+    shared: Arc<Shared>,
+    /// Tells it from other streams.
+    number: u64,
+    told: Arc<Told>,
+    sending: Mutex<Sending>,
+}
+
+/// What is needed to hand a group on.
+#[derive(Default)]
+struct Sending {
+    /// What takes the parts of each worker, by its place in the map.
+    workers: HashMap<usize, UnboundedSender<Part>>,
+    fingerprints: HashMap<TableId, (Arc<TableSchema>, u64)>,
+}
+
+/// The rows of a group that one worker owns.
+struct Part {
+    /// The group's number.
+    number: u64,
+    group: wire::RowGroup,
+    /// Where its rows stand in the group.
+    places: Vec<u32>,
+    bytes: usize,
+}
+
+impl KeyedStream {
+    pub(super) fn new(shared: &Arc<Shared>) -> KeyedStream {
+        KeyedStream {
+            shared: Arc::clone(shared),
+            number: shared.next.fetch_add(1, Ordering::Relaxed),
+            told: Arc::default(),
+            sending: Mutex::default(),
+        }
+    }
+
+    /// The parts of a group by their owners, and the rows that no worker is asked to write.
+    fn parts(
+        &self,
+        sending: &mut Sending,
+        tables: &[Arc<TableSchema>],
+        group: &RowGroup,
+        durability: Durability,
+    ) -> Result<(BTreeMap<usize, Part>, Vec<RowFailure>)> {
+        let whole = matches!(group.failing, Failing::Undo(_));
+        if self.told.has_stopped() || whole && group.has_failed {
+            return Ok((BTreeMap::new(), Vec::new()));
+        }
+        let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
+        for (table, rows) in tables.iter().zip(&group.rows) {
+            let fingerprint = sending.fingerprint(table);
+            for (owner, which) in self.owners(table, rows)? {
+                let part = parts.entry(owner).or_insert_with(|| Part {
+                    number: 0,
+                    group: wire::RowGroup {
+                        failing: keyed::failing_to_wire(&group.failing) as i32,
+                        durability: keyed::durability_to_wire(durability) as i32,
+                        rows: Vec::new(),
+                    },
+                    places: Vec::new(),
+                    bytes: 0,
+                });
+                part.push(rows, fingerprint, which)?;
+            }
+        }
+        if whole && parts.len() > 1 {
+            let error = on_several(parts.len());
+            let failure = |place: &u32| RowFailure { place: *place, error: error.clone() };
+            let places = group.rows.iter().flat_map(|rows| &rows.places);
+            return Ok((BTreeMap::new(), places.map(failure).collect()));
+        }
+        Ok((parts, Vec::new()))
+    }
+
+    /// Which rows each worker owns; `None` for all.
+    fn owners(
+        &self,
+        table: &TableSchema,
+        rows: &KeyedRows,
+    ) -> Result<Vec<(usize, Option<Vec<u32>>)>> {
+        let map = self.shared.map().current();
+        let key = rows.rows.column(shard_key(table, &rows.change)?);
+        let mut which: Vec<Vec<u32>> = vec![Vec::new(); map.workers().len()];
+        for (row, bucket) in (0_u32..).zip(sharding::buckets(key)?) {
+            which[map.owner(bucket)?].push(row);
+        }
+        let all = rows.rows.num_rows();
+        let owners = which.into_iter().enumerate().filter(|(_, which)| !which.is_empty());
+        Ok(owners.map(|(owner, which)| (owner, (which.len() < all).then_some(which))).collect())
+    }
+
+    fn send(&self, sending: &mut Sending, owner: usize, part: Part) {
+        let worker = sending.workers.entry(owner).or_insert_with(|| {
+            let (worker, parts) = unbounded_channel();
+            let (shared, told) = (Arc::clone(&self.shared), Arc::clone(&self.told));
+            let sender = Sender::new(shared, told, owner, self.number);
+            // What was handed over is written, also when the client has left meanwhile.
+            drop(self.shared.spawn(sender.run(parts)).detach());
+            worker
+        });
+        // Its receiver lives as long as this end.
+        let _ = worker.send(part);
+    }
+}
+
+impl KeyedWriter for KeyedStream {
+    fn write(
+        &self,
+        tables: Vec<Arc<TableSchema>>,
+        group: RowGroup,
+        durability: Durability,
+        acknowledge: AcknowledgeRows,
+    ) {
+        let stops = !matches!(group.failing, Failing::LeaveOut | Failing::Undo(None));
+        let single = matches!(group.failing, Failing::Stop(_));
+        let mut sending = self.sending.lock();
+        let dealt = self.parts(&mut sending, &tables, &group, durability);
+        let (parts, early) = match dealt {
+            Ok((parts, failures)) => (parts, Ok(failures)),
+            Err(error) => (BTreeMap::new(), Err(error)),
+        };
+        let waiting = told::Group::new(parts.len(), early, acknowledge);
+        let waiting = if stops { waiting.stopping(single) } else { waiting };
+        let number = self.told.begin(waiting, group.has_failed);
+        for (owner, part) in parts {
+            self.send(&mut sending, owner, Part { number, ..part });
+        }
+    }
+}
+
+impl Sending {
+    fn fingerprint(&mut self, table: &Arc<TableSchema>) -> u64 {
+        match self.fingerprints.get(&table.id) {
+            Some((known, fingerprint)) if Arc::ptr_eq(known, table) => *fingerprint,
+            _ => {
+                let made = fingerprint(table);
+                self.fingerprints.insert(table.id, (Arc::clone(table), made));
+                made
+            }
+        }
+    }
+}
+
+impl Part {
+    /// Adds some rows of a change, or all.
+    fn push(&mut self, rows: &KeyedRows, fingerprint: u64, which: Option<Vec<u32>>) -> Result<()> {
+        let (batch, places, expected) = match which {
+            None => (rows.rows.clone(), rows.places.clone(), rows.expected.clone()),
+            Some(which) => {
+                let places = which.iter().map(|row| rows.places[*row as usize]).collect();
+                let expected = rows.expected.as_ref();
+                let expected =
+                    expected.map(|all| which.iter().map(|row| all[*row as usize]).collect());
+                let taken = take_record_batch(&rows.rows, &UInt32Array::from(which));
+                let misfit = |error| Error::internal("rows cannot be dealt out").with_source(error);
+                (taken.map_err(misfit)?, places, expected)
+            }
+        };
+        self.places.extend_from_slice(&places);
+        let expected = expected.unwrap_or_default();
+        let rows = keyed::rows_to_wire(rows, fingerprint, &batch, places, expected)?;
+        self.bytes += rows.rows.len();
+        self.group.rows.push(rows);
+        Ok(())
+    }
+}
+
+/// Where rows of a change have the shard key: every key of a cluster's table contains it.
+fn shard_key(table: &TableSchema, change: &KeyedChange) -> Result<usize> {
+    let place = table.shard_key.and_then(|column| {
+        let position = table.position(column)?;
+        match change {
+            KeyedChange::Put(_) => Some(position),
+            KeyedChange::Patch(patch) => patch.columns.iter().position(|at| *at == position),
+            KeyedChange::Remove => {
+                let key = table.primary_key.as_ref()?;
+                table.key_positions(key).iter().position(|at| *at == position)
+            }
+        }
+    });
+    place.ok_or_else(|| Error::internal("a primary key of a cluster has the shard key"))
+}
+
+fn on_several(workers: usize) -> Error {
+    let message = format!(
+        "the rows of this atomic message lie on {workers} workers, which cannot write them as one \
+         yet"
+    );
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .with_hint("Send rows of one shard key only, or without asking that they be atomic.")
+}
+
+/// Where the rows of a message's groups stand in them, by the groups' numbers.
+type Asked = Vec<(u64, Vec<u32>)>;
+
+/// Brings the parts of one stream to one worker.
+struct Sender {
+    shared: Arc<Shared>,
+    told: Arc<Told>,
+    owner: usize,
+    stream: u64,
+    /// The number of the last message.
+    turn: u64,
+    /// Of the messages under way.
+    asked: VecDeque<Asked>,
+    answers: FuturesOrdered<BoxFuture<'static, Result<wire::RowsWritten>>>,
+}
+
+impl Sender {
+    fn new(shared: Arc<Shared>, told: Arc<Told>, owner: usize, stream: u64) -> Sender {
+        let (asked, answers) = (VecDeque::new(), FuturesOrdered::new());
+        Sender { shared, told, owner, stream, turn: 0, asked, answers }
+    }
+
+    async fn run(mut self, mut parts: UnboundedReceiver<Part>) {
+        let mut ended = false;
+        while !ended || !self.asked.is_empty() {
+            tokio::select! {
+                biased;
+                Some(answer) = self.answers.next() => self.take(answer),
+                part = parts.recv(), if !ended && self.asked.len() < UNDER_WAY => match part {
+                    Some(first) => self.ask(gathered(first, &mut parts)),
+                    None => ended = true,
+                },
+            }
+        }
+    }
+
+    fn ask(&mut self, parts: Vec<Part>) {
+        let mut groups = Vec::with_capacity(parts.len());
+        let mut asked = Vec::with_capacity(parts.len());
+        for Part { number, group, places, .. } in parts {
+            if self.told.is_left_out(number) {
+                self.told.part(number, 0, Vec::new());
+                continue;
+            }
+            groups.push(group);
+            asked.push((number, places));
+        }
+        if asked.is_empty() {
+            return;
+        }
+        self.turn += 1;
+        // What was answered is done; a worker that was restarted knows nothing of it.
+        let behind = if self.asked.is_empty() { 0 } else { self.turn - 1 };
+        let write = wire::WriteRows { groups, stream: self.stream, turn: self.turn, behind };
+        let (shared, owner) = (Arc::clone(&self.shared), self.owner);
+        let answer = async move { shared.ask_once(owner, Kind::WriteRows(write)).await };
+        self.answers.push_back(answer.boxed());
+        self.asked.push_back(asked);
+    }
+
+    /// Takes the answer to the first message that is under way.
+    fn take(&mut self, answer: Result<wire::RowsWritten>) {
+        match answer {
+            Ok(written) => {
+                let mut groups = written.groups.into_iter();
+                for (number, places) in self.asked.pop_front().unwrap_or_default() {
+                    let written = groups.next().ok_or_else(untold).and_then(keyed::written);
+                    self.tell(number, places, written);
+                }
+            }
+            Err(error) => {
+                // Those behind it may wait for it at the worker: they are given up as well.
+                self.answers = FuturesOrdered::new();
+                for (number, places) in std::mem::take(&mut self.asked).into_iter().flatten() {
+                    self.tell(number, places, Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    fn tell(&self, number: u64, places: Vec<u32>, written: Result<(u64, Vec<RowFailure>)>) {
+        let (rows, failures) = written.unwrap_or_else(|error| {
+            let failure = |place| RowFailure { place, error: error.clone() };
+            (0, places.into_iter().map(failure).collect())
+        });
+        self.told.part(number, rows, failures);
+    }
+}
+
+/// A part, and those that wait behind it, as far as one message takes them.
+fn gathered(first: Part, parts: &mut UnboundedReceiver<Part>) -> Vec<Part> {
+    let mut bytes = first.bytes;
+    let mut together = vec![first];
+    while bytes < MESSAGE_BYTES
+        && let Ok(part) = parts.try_recv()
+    {
+        bytes += part.bytes;
+        together.push(part);
+    }
+    together
+}
+
+fn untold() -> Error {
+    let message = "a worker did not tell what became of all rows";
+    Error::new(SqlState::PROTOCOL_VIOLATION, message)
+}

@@ -1,0 +1,177 @@
+//! What became of a stream's groups, told in their order.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+use thalweg_query::{AcknowledgeRows, RowFailure, Written};
+use thalweg_types::{Error, Lsn};
+
+#[derive(Default)]
+pub(super) struct Told(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    /// The number of the first group that waits.
+    first: u64,
+    groups: VecDeque<Group>,
+    /// The first group that stopped the stream: those behind it are left out.
+    stopped: Option<u64>,
+}
+
+/// A group some of whose owners have not answered.
+pub(super) struct Group {
+    parts: usize,
+    rows: u64,
+    failures: Vec<RowFailure>,
+    /// Why nobody was asked, if so.
+    error: Option<Error>,
+    stops: bool,
+    /// Whether its first failure alone is told.
+    single: bool,
+    acknowledge: AcknowledgeRows,
+}
+
+impl Group {
+    /// A group of so many parts; `early` are rows that nobody was asked to write, or why that is
+    /// so for all.
+    pub(super) fn new(
+        parts: usize,
+        early: Result<Vec<RowFailure>, Error>,
+        acknowledge: AcknowledgeRows,
+    ) -> Group {
+        let (failures, error) = match early {
+            Ok(failures) => (failures, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        Group { parts, rows: 0, failures, error, stops: false, single: false, acknowledge }
+    }
+
+    /// The same where a row that fails stops the stream.
+    pub(super) fn stopping(mut self, single: bool) -> Group {
+        self.stops = true;
+        self.single = single;
+        self
+    }
+
+    fn tell(mut self) {
+        self.failures.sort_by_key(|failure| failure.place);
+        if self.single {
+            self.failures.truncate(1);
+        }
+        let written = Written { lsn: Lsn(0), rows: self.rows, failures: self.failures };
+        (self.acknowledge)(self.error.map_or(Ok(written), Err));
+    }
+}
+
+impl Told {
+    /// Takes a group in, and returns its number. `has_failed` says that a row of it has failed
+    /// already.
+    pub(super) fn begin(&self, group: Group, has_failed: bool) -> u64 {
+        let mut waiting = self.0.lock();
+        let number = waiting.first + waiting.groups.len() as u64;
+        let failed = has_failed || !group.failures.is_empty() || group.error.is_some();
+        if group.stops && failed {
+            waiting.stop(number);
+        }
+        waiting.groups.push_back(group);
+        waiting.tell();
+        number
+    }
+
+    /// Notes what one owner did with its part of a group.
+    pub(super) fn part(&self, number: u64, rows: u64, failures: Vec<RowFailure>) {
+        let mut waiting = self.0.lock();
+        let place = (number - waiting.first) as usize;
+        let Some(group) = waiting.groups.get_mut(place) else { return };
+        group.parts -= 1;
+        group.rows += rows;
+        let stops = group.stops && !failures.is_empty();
+        group.failures.extend(failures);
+        if stops {
+            waiting.stop(number);
+        }
+        waiting.tell();
+    }
+
+    pub(super) fn has_stopped(&self) -> bool {
+        self.0.lock().stopped.is_some()
+    }
+
+    /// Whether a group is behind one that stopped the stream.
+    pub(super) fn is_left_out(&self, number: u64) -> bool {
+        self.0.lock().stopped.is_some_and(|stopped| number > stopped)
+    }
+}
+
+impl Waiting {
+    fn stop(&mut self, number: u64) {
+        self.stopped = Some(self.stopped.map_or(number, |stopped| stopped.min(number)));
+    }
+
+    /// Tells of the groups that all owners have answered for. The lock is held meanwhile: nobody
+    /// tells of a later one first.
+    fn tell(&mut self) {
+        while self.groups.front().is_some_and(|group| group.parts == 0)
+            && let Some(group) = self.groups.pop_front()
+        {
+            self.first += 1;
+            group.tell();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+
+    /// Tells of the rows that were written, and of the places of those that were not.
+    fn group(parts: usize) -> (Group, Receiver<(u64, Vec<u32>)>) {
+        let (sender, receiver) = channel();
+        let acknowledge = move |written: Result<Written, Error>| {
+            let written = written.unwrap();
+            let places = written.failures.iter().map(|failure| failure.place).collect();
+            sender.send((written.rows, places)).unwrap();
+        };
+        (Group::new(parts, Ok(Vec::new()), Box::new(acknowledge)), receiver)
+    }
+
+    fn failures(places: &[u32]) -> Vec<RowFailure> {
+        let failure = |place: &u32| RowFailure { place: *place, error: Error::internal("x") };
+        places.iter().map(failure).collect()
+    }
+
+    #[test]
+    fn a_group_waits_for_all_its_owners_and_for_those_before_it() {
+        let told = Told::default();
+        let ((one, first), (other, second)) = (group(2), group(1));
+        let (one, other) = (told.begin(one, false), told.begin(other, false));
+        told.part(other, 3, Vec::new());
+        told.part(one, 1, failures(&[4]));
+        assert!(first.try_recv().is_err() && second.try_recv().is_err());
+        told.part(one, 2, failures(&[1]));
+        assert_eq!((first.recv().unwrap(), second.recv().unwrap()), ((3, vec![1, 4]), (3, vec![])));
+        assert!(!told.has_stopped());
+        let (none, third) = group(0);
+        told.begin(none, false);
+        assert_eq!(third.recv().unwrap(), (0, vec![]));
+    }
+
+    #[test]
+    fn the_first_row_that_failed_stops_what_is_behind_it() {
+        let told = Told::default();
+        let groups = [group(1), group(2), group(1)]
+            .map(|(group, receiver)| (told.begin(group.stopping(true), false), receiver));
+        let [(first, one), (second, two), (third, three)] = groups;
+        told.part(second, 5, failures(&[9, 11]));
+        assert!(told.is_left_out(third) && !told.is_left_out(second) && !told.is_left_out(first));
+        told.part(first, 2, failures(&[3]));
+        assert!(told.is_left_out(second));
+        told.part(second, 0, failures(&[2]));
+        told.part(third, 0, Vec::new());
+        assert_eq!(one.recv().unwrap(), (2, vec![3]));
+        assert_eq!(two.recv().unwrap(), (5, vec![2]));
+        assert_eq!(three.recv().unwrap(), (0, vec![]));
+    }
+}
