@@ -18,7 +18,7 @@ mod tarantool;
 mod thalweg;
 
 pub use cluster::{Cluster, ClusterOptions};
-pub use daemon::{Daemon, Endpoint, free_port};
+pub use daemon::Endpoint;
 pub use duckdb::DuckDb;
 pub use grpc::{GrpcBaseline, Pattern};
 pub use memtable::MemTables;

@@ -2,8 +2,9 @@
 //!
 //! Chunks whose zones exclude the filter are left out before the scan starts, and so are rows that
 //! an index rules out. The rest is handed out chunk by chunk to whichever partition asks next, so
-//! that no thread waits for another's share. Batches are slices of the chunk's own buffers wherever
-//! no row is dead.
+//! that no thread waits for another's share. Where few rows of a chunk pass the filter, columns of
+//! no others are read; otherwise batches are slices of the chunk's own buffers wherever no row is
+//! dead. The filter itself stays above the scan.
 
 mod conditions;
 mod first_rows;
@@ -36,10 +37,12 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
     SendableRecordBatchStream,
 };
+use thalweg_scan::Sieve;
 use thalweg_store::{ChunkView, TableState};
 use thalweg_types::{TableId, TableSchema};
 
 use crate::executor::Stop;
+use crate::fused::sieve_of;
 use crate::kept;
 
 use conditions::Conditions;
@@ -52,6 +55,11 @@ pub(crate) const ROW_ID: &str = "__thalweg_row";
 
 /// How many rows a batch holds at most.
 const BATCH_ROWS: usize = 8192;
+
+/// Where more than one in so many rows of a chunk pass the filter, all of them are handed on.
+const SIEVED_ROWS: usize = 3;
+/// So many chunks behind such a one are not looked at.
+const UNSIEVED_CHUNKS: usize = 3;
 
 /// By how much a table may grow or shrink before a plan that was made for it is made anew.
 const GROWTH_MAX: usize = 4;
@@ -159,6 +167,8 @@ struct Chunks {
     /// The same with those rows alone that an index does not rule out, if one does.
     read: Arc<Vec<ChunkView>>,
     index: Option<Arc<str>>,
+    /// What rows must pass to be read, as far as the filter was understood.
+    sieve: Option<Arc<Sieve>>,
     in_table: usize,
 }
 
@@ -187,7 +197,10 @@ impl Chunks {
             Some((read, index)) => (Arc::new(read), Some(index)),
             None => (Arc::clone(&kept), None),
         };
-        Ok(Chunks { kept, read, index, in_table })
+        let table_columns = reads.table.columns.len();
+        let sieve =
+            filter.and_then(|filter| sieve_of(&filter, columns, table_columns)).map(Arc::new);
+        Ok(Chunks { kept, read, index, sieve, in_table })
     }
 
     fn rows(&self) -> usize {
@@ -361,6 +374,7 @@ impl ExecutionPlan for ShardScan {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let chunks_read = MetricBuilder::new(&self.metrics).counter("chunks_read", partition);
         let mut cursor = Cursor::default();
+        let mut unsieved = 0;
         let mut left = self.limit.unwrap_or(usize::MAX);
         let scan = self.clone();
         let batches = std::iter::from_fn(move || {
@@ -371,7 +385,8 @@ impl ExecutionPlan for ShardScan {
             while left > 0 {
                 if cursor.chunk.is_none() {
                     let index = scan.next.fetch_add(1, Ordering::Relaxed);
-                    cursor = scan.open(scan.chunks.read.get(index)?.clone());
+                    let chunk = scan.chunks.read.get(index)?.clone();
+                    cursor = scan.open(scan.sieved(chunk, &mut unsieved));
                     chunks_read.add(1);
                     continue;
                 }
@@ -422,6 +437,28 @@ impl ExecutionPlan for ShardScan {
 }
 
 impl ShardScan {
+    /// A chunk with the rows that pass the filter, where they are few. After one in which they are
+    /// not, some are not looked at.
+    fn sieved(&self, chunk: ChunkView, unsieved: &mut usize) -> ChunkView {
+        let Some(sieve) = &self.chunks.sieve else { return chunk };
+        if chunk.chosen().is_some() {
+            return chunk;
+        }
+        if let Some(fewer) = unsieved.checked_sub(1) {
+            *unsieved = fewer;
+            return chunk;
+        }
+        match sieve.passing(&chunk, chunk.live_rows() / SIEVED_ROWS) {
+            Ok(Some(passing)) => chunk.narrowed(passing),
+            Ok(None) => {
+                *unsieved = UNSIEVED_CHUNKS;
+                chunk
+            }
+            // Whether there is an error in it, the filter above says.
+            Err(_) => chunk,
+        }
+    }
+
     fn open(&self, chunk: ChunkView) -> Cursor {
         let stored: Vec<usize> =
             self.projection.iter().copied().filter(|i| *i < self.table_columns).collect();

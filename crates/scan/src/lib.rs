@@ -25,6 +25,6 @@ mod simd;
 
 pub use aggregate::{
     Aggregation, BitOperator, Comparison, Finished, Key, KeyValue, Lane, Measure, Number, Operator,
-    Partial, Pattern, Predicate, ReadStatistics, Spread, TextTest, Width,
+    Partial, Pattern, Predicate, ReadStatistics, Sieve, Spread, TextTest, Width,
 };
 pub use scheduler::{LocalScheduler, Mode, Round, Shape};

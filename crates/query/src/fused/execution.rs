@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use thalweg_scan::{Aggregation, Mode, Partial, ReadStatistics, Shape};
 use thalweg_store::ChunkView;
 
-use super::gather::{external, merge};
+use super::gather::{Finish, external, merge};
 use super::output::{Output, answer};
 use super::recognize::{Question, recognize, spilling};
 use super::scheduler::{QueryScheduler, Scattered, Watch};
@@ -318,11 +318,15 @@ impl Work {
         schema: &SchemaRef,
         watch: Watch,
     ) -> Result<(Vec<RecordBatch>, ReadStatistics)> {
-        let (found, statistics) = match self.mode {
+        let (outputs, schema) = (Arc::clone(&self.outputs), Arc::clone(schema));
+        let finish: Finish = Arc::new(move |partial: Partial| {
+            answer(&partial.finish(), &outputs, &schema).map_err(external)
+        });
+        match self.mode {
             Mode::Serial => {
                 let partial = self.alone(&watch).await?;
                 let statistics = partial.statistics();
-                (vec![partial], statistics)
+                Ok((vec![finish(partial)?], statistics))
             }
             Mode::Partition | Mode::Chunked => {
                 let question = Scattered {
@@ -332,13 +336,9 @@ impl Work {
                     watch,
                 };
                 let found = self.scheduler.scatter(question).await?;
-                merge(&self.aggregation, found, self.scheduler.as_ref()).await?
+                merge(&self.aggregation, found, self.scheduler.as_ref(), finish).await
             }
-        };
-        let answers = found
-            .into_iter()
-            .map(|partial| answer(&partial.finish(), &self.outputs, schema).map_err(external));
-        Ok((answers.collect::<Result<_>>()?, statistics))
+        }
     }
 
     /// Does all the work on the thread that asks.

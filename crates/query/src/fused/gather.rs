@@ -25,12 +25,16 @@ pub(super) fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// Merges what was found; the groups of each of the results are in no other.
+/// What becomes of groups that are complete.
+pub(super) type Finish = Arc<dyn Fn(Partial) -> Result<RecordBatch> + Send + Sync>;
+
+/// Merges what was found, and finishes it; the groups of each of the results are in no other.
 pub(super) async fn merge(
     aggregation: &Arc<Aggregation>,
     found: Vec<Found>,
     scheduler: &dyn QueryScheduler,
-) -> Result<(Vec<Partial>, ReadStatistics)> {
+    finish: Finish,
+) -> Result<(Vec<RecordBatch>, ReadStatistics)> {
     let mut statistics = ReadStatistics::default();
     found.iter().for_each(|found| statistics += found.statistics);
     let partitions = found.iter().map(|found| found.batches.len()).max().unwrap_or(1);
@@ -40,9 +44,9 @@ pub(super) async fn merge(
         of_partition.iter_mut().zip(batches).for_each(|(all, batch)| all.push(batch));
     }
     if let [batches] = of_partition.as_slice() {
-        return Ok((vec![merged(aggregation, batches)], statistics));
+        return Ok((vec![finish(merged(aggregation, batches))?], statistics));
     }
-    let merged = merge_apart(aggregation, of_partition, scheduler).await?;
+    let merged = merge_apart(aggregation, of_partition, scheduler, finish).await?;
     Ok((merged, statistics))
 }
 
@@ -64,22 +68,26 @@ fn merged(aggregation: &Arc<Aggregation>, batches: &[RecordBatch]) -> Partial {
     merged
 }
 
-/// Merges each partition by itself, on whichever thread is free.
+/// Merges each partition by itself, on whichever thread is free. Of what was found and what was
+/// merged, no more is there at a time than threads work on.
 async fn merge_apart(
     aggregation: &Arc<Aggregation>,
     of_partition: Vec<Vec<RecordBatch>>,
     scheduler: &dyn QueryScheduler,
-) -> Result<Vec<Partial>> {
+    finish: Finish,
+) -> Result<Vec<RecordBatch>> {
     let pieces = of_partition.len();
-    let places: Arc<Vec<Mutex<Option<Partial>>>> =
+    let places: Arc<Vec<Mutex<Option<Result<RecordBatch>>>>> =
         Arc::new((0..pieces).map(|_| Mutex::new(None)).collect());
     let batches: Vec<Mutex<Vec<RecordBatch>>> = of_partition.into_iter().map(Mutex::new).collect();
     let (own, into) = (Arc::clone(aggregation), Arc::clone(&places));
     let work = move |piece: usize| {
         // Taken, so that each partition's memory is free as soon as it is merged.
         let batches = std::mem::take(&mut *batches[piece].lock());
-        *into[piece].lock() = Some(merged(&own, &batches));
+        let merged = merged(&own, &batches);
+        drop(batches);
+        *into[piece].lock() = Some(finish(merged));
     };
     scheduler.run(pieces, Box::new(work)).await?;
-    Ok(places.iter().filter_map(|place| place.lock().take()).collect())
+    places.iter().filter_map(|place| place.lock().take()).collect()
 }

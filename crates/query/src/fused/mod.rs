@@ -26,6 +26,7 @@ mod measures;
 mod output;
 mod recognize;
 mod scheduler;
+mod sieve;
 mod time;
 
 use std::sync::Arc;
@@ -41,6 +42,7 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 pub(crate) use direct::Direct;
 pub(crate) use execution::FusedAggregate;
 pub(crate) use scheduler::{LocalQueryScheduler, QueryScheduler};
+pub(crate) use sieve::sieve_of;
 
 /// The pass after which the aggregates of a plan are looked at: joins have their order by then,
 /// and what statistics or limits answer faster has been taken out. The passes behind it would

@@ -9,6 +9,7 @@ use thalweg_query::{Database, Outcome, Session};
 use thalweg_types::{Error, Result, SqlState};
 
 mod shapes;
+mod sieves;
 
 const ROWS: i64 = 250_000;
 

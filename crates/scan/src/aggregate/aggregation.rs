@@ -1,8 +1,6 @@
 //! What is to be found: filter, keys and aggregates over the columns of one table.
 
-use std::sync::Arc;
-
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::DataType;
 use thalweg_store::ChunkView;
 
 use super::keys::{Kind, Layout, WORDS_MAX};
@@ -206,18 +204,6 @@ impl Aggregation {
     pub fn may_concern(&self, chunk: &ChunkView) -> bool {
         let filter = self.filter.as_ref();
         filter.is_none_or(|filter| filter.is_possible(chunk, &self.columns))
-    }
-
-    /// The columns of partial results: the keys, then a state for each measure.
-    #[must_use]
-    pub fn partial_schema(&self) -> SchemaRef {
-        let keys = self.keys.iter().map(|key| key.data_type.clone());
-        let states = self.states().into_iter().map(|state| state.state_type());
-        let fields = keys.chain(states).enumerate();
-        let fields: Vec<Field> = fields
-            .map(|(place, data_type)| Field::new(format!("c{place}"), data_type, true))
-            .collect();
-        Arc::new(Schema::new(fields))
     }
 
     /// States without groups. Only without keys, or with a filter of its own, a measure may have a

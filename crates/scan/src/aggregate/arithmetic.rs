@@ -10,7 +10,7 @@ use super::number::{Operator, Width};
 use super::vector::{Mask, Values, Vector};
 use crate::simd::widest;
 
-fn union<A, B>(left: &Vector<'_, A>, right: &Vector<'_, B>) -> Option<NullBuffer> {
+pub(crate) fn union<A, B>(left: &Vector<'_, A>, right: &Vector<'_, B>) -> Option<NullBuffer> {
     NullBuffer::union(left.nulls.as_ref(), right.nulls.as_ref())
 }
 
@@ -70,7 +70,8 @@ pub(crate) fn integers(
     Ok(computed)
 }
 
-pub(crate) fn decimals(
+/// Decimals in 128 bits.
+pub(crate) fn wide(
     operator: Operator,
     left: &Vector<'_, i128>,
     right: &Vector<'_, i128>,
@@ -268,6 +269,7 @@ fn any_wanted<T: Copy>(
     let rows = match &computed.values {
         Values::Slice(values) => values.len(),
         Values::Owned(values) => values.len(),
+        Values::Shared(values) => values.len(),
         Values::Constant(_) => 1,
     };
     (0..rows).any(|row| {

@@ -30,12 +30,7 @@ impl Wanted {
         if live.is_none() && aggregation.filter.is_none() {
             return Ok(Wanted::All);
         }
-        let mut mask = match live {
-            Some(live) => {
-                Mask(live.slice(block.start, block.length).iter().map(u8::from).collect())
-            }
-            None => Mask::all(block.length),
-        };
+        let mut mask = Mask::live(live, block.start, block.length);
         if let Some(filter) = &aggregation.filter {
             filter.narrow(block, &mut mask)?;
         }
@@ -54,6 +49,16 @@ impl Wanted {
             _ => None,
         }
     }
+}
+
+/// Whether what measures are given can be computed of the wanted rows alone.
+pub(crate) fn gathers(aggregation: &Aggregation) -> bool {
+    let is_number = |given: &Given| match &given.input {
+        Input::Number(_, number) => !number.has_choice(),
+        Input::Nulls(_) => true,
+        Input::Text(_) => false,
+    };
+    aggregation.filters.is_empty() && aggregation.inputs.iter().all(is_number)
 }
 
 /// What the measures are given for the wanted rows of a block.
@@ -147,6 +152,7 @@ fn are_values_small(number: &Number, block: &Block<'_>, values: &Values<'_, i64>
     match values {
         Values::Slice(values) => are_small(values),
         Values::Owned(values) => are_small(values),
+        Values::Shared(values) => are_small(values),
         Values::Constant(value) => is_small(*value),
     }
 }

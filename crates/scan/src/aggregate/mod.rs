@@ -7,6 +7,7 @@
 mod aggregation;
 mod arithmetic;
 mod choice;
+mod decimals;
 mod emit;
 mod evaluate;
 mod floats;
@@ -16,6 +17,7 @@ mod number;
 mod partial;
 mod pattern;
 mod predicate;
+mod sieve;
 mod source;
 mod states;
 #[cfg(test)]
@@ -28,5 +30,6 @@ pub use number::{Lane, Number, Operator, Width};
 pub use partial::{Finished, Partial, ReadStatistics};
 pub use pattern::Pattern;
 pub use predicate::{Comparison, Predicate};
+pub use sieve::Sieve;
 pub use states::{BitOperator, Spread};
 pub use texts::TextTest;

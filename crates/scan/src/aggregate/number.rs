@@ -1,12 +1,13 @@
 //! Numbers computed from the columns of a row.
 
-use std::ops::Range;
+use std::cell::RefCell;
 
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use thalweg_types::Result;
 
-use super::arithmetic::{buckets, decimals, floats, integers, narrowed, real, rounded};
+use super::arithmetic::{buckets, floats, integers, narrowed, real, rounded};
 use super::choice::chosen;
+use super::decimals::{Decimals, Narrow, decimals};
 use super::predicate::Predicate;
 use super::source::{Data, Source};
 use super::vector::{Mask, Values, Vector};
@@ -132,15 +133,64 @@ pub(crate) struct Block<'a> {
     pub source: &'a Source,
     pub start: usize,
     pub length: usize,
+    /// The rows by their distances from the start, where they are not all that follow it.
+    places: Option<&'a [u16]>,
+    /// Decimals that were computed before, whichever rows were wanted.
+    computed: RefCell<Vec<(Number, Narrow<'a>)>>,
 }
 
-impl Block<'_> {
-    fn range(&self) -> Range<usize> {
-        self.start..self.start + self.length
+impl<'a> Block<'a> {
+    pub fn new(source: &'a Source, start: usize, length: usize) -> Block<'a> {
+        Block { source, start, length, places: None, computed: RefCell::default() }
+    }
+
+    /// Few rows behind a start. Numbers can be computed of them that texts have no part in.
+    pub fn of_places(source: &'a Source, start: usize, places: &'a [u16]) -> Block<'a> {
+        Block { places: Some(places), ..Block::new(source, start, places.len()) }
+    }
+
+    /// The rows' values among all of a column.
+    fn values<T: Copy>(&self, column: &'a [T]) -> Values<'a, T> {
+        let behind = &column[self.start..];
+        match self.places {
+            None => Values::Slice(&behind[..self.length]),
+            Some(places) => {
+                Values::Owned(places.iter().map(|place| behind[usize::from(*place)]).collect())
+            }
+        }
+    }
+
+    fn bits(&self, column: &BooleanBuffer) -> Vec<i64> {
+        match self.places {
+            None => column.slice(self.start, self.length).iter().map(i64::from).collect(),
+            Some(places) => {
+                let bit = |place: &u16| column.value(self.start + usize::from(*place)).into();
+                places.iter().map(bit).collect()
+            }
+        }
     }
 
     pub fn nulls(&self, column: usize) -> Option<NullBuffer> {
-        self.source.columns[column].nulls_of(self.start, self.length)
+        let column = &self.source.columns[column];
+        let Some(places) = self.places else { return column.nulls_of(self.start, self.length) };
+        let nulls = column.nulls.as_ref()?;
+        let is_valid = |place: &u16| nulls.is_valid(self.start + usize::from(*place));
+        let nulls: NullBuffer = places.iter().map(is_valid).collect();
+        (nulls.null_count() > 0).then_some(nulls)
+    }
+
+    /// Whole numbers of 32 bits, where these are such as they lie.
+    pub fn halves(&self, number: &Number) -> Option<Vector<'a, i32>> {
+        match number {
+            Number::Int(value) => Some(Vector::constant(i32::try_from(*value).ok()?)),
+            Number::Column(column) => match &self.source.columns[*column].data {
+                Data::Int32(values) => {
+                    Some(Vector { values: self.values(values), nulls: self.nulls(*column) })
+                }
+                _ => None,
+            },
+            _ => None,
+        }
     }
 }
 
@@ -164,6 +214,27 @@ impl Number {
             | Number::IntOfFloat { operand, .. }
             | Number::FloatOfDecimal { operand, .. }
             | Number::Bucket { operand, .. } => operand.may_be_null(column),
+        }
+    }
+
+    /// Whether the number of a row may be another column's, by a condition.
+    pub(crate) fn has_choice(&self) -> bool {
+        match self {
+            Number::Choice { .. } => true,
+            Number::Column(_) | Number::Int(_) | Number::Float(_) | Number::Decimal(_) => false,
+            Number::Integers { operands, .. }
+            | Number::Floats { operands, .. }
+            | Number::Decimals { operands, .. } => {
+                operands.0.has_choice() || operands.1.has_choice()
+            }
+            Number::FloatOfInt(operand)
+            | Number::Real(operand)
+            | Number::DecimalOfInt { operand, .. }
+            | Number::Rescaled { operand, .. }
+            | Number::Narrowed { operand, .. }
+            | Number::IntOfFloat { operand, .. }
+            | Number::FloatOfDecimal { operand, .. }
+            | Number::Bucket { operand, .. } => operand.has_choice(),
         }
     }
 
@@ -206,10 +277,8 @@ impl Number {
         match self {
             Number::Column(column) => {
                 let values = match &block.source.columns[*column].data {
-                    Data::Float64(values) => Values::Slice(&values[block.range()]),
-                    Data::Float32(values) => {
-                        Values::Slice(&values[block.range()]).map(|value: f32| f64::from(value))
-                    }
+                    Data::Float64(values) => block.values(values),
+                    Data::Float32(values) => block.values(values).map(|value: f32| value.into()),
                     _ => unreachable!("the column holds floats"),
                 };
                 Ok(Vector { values, nulls: block.nulls(*column) })
@@ -226,7 +295,10 @@ impl Number {
             Number::Real(operand) => real(&operand.floats(block, wanted)?, wanted),
             Number::FloatOfDecimal { operand, units } => {
                 let units = *units as f64;
-                Ok(operand.decimals(block, wanted)?.map(|value| value as f64 / units))
+                Ok(match operand.decimals(block, wanted)? {
+                    Decimals::Narrow(narrow) => narrow.vector.map(|value| value as f64 / units),
+                    Decimals::Wide(vector) => vector.map(|value| value as f64 / units),
+                })
             }
             Number::Choice { cases, otherwise } => {
                 chosen((cases, otherwise.as_deref()), block, wanted, Number::floats)
@@ -235,38 +307,74 @@ impl Number {
         }
     }
 
-    /// Computes decimals for a block, as whole numbers of their last digit's units.
+    /// Computes decimals for a block.
     pub(crate) fn decimals<'a>(
         &self,
         block: &Block<'a>,
         wanted: Option<&Mask>,
-    ) -> Result<Vector<'a, i128>> {
+    ) -> Result<Decimals<'a>> {
+        if !self.is_of_columns() {
+            return self.compute_decimals(block, wanted);
+        }
+        let is_it = |(known, _): &&(Number, Narrow<'a>)| known == self;
+        if let Some((_, known)) = block.computed.borrow().iter().find(is_it) {
+            return Ok(Decimals::Narrow(known.clone()));
+        }
+        let found = self.compute_decimals(block, wanted)?;
+        // What takes 64 bits is right for all rows.
+        if let Decimals::Narrow(narrow) = &found {
+            block.computed.borrow_mut().push((self.clone(), narrow.clone()));
+        }
+        Ok(found)
+    }
+
+    /// Whether the number is computed of columns of decimals in the same way for all rows.
+    fn is_of_columns(&self) -> bool {
+        match self {
+            Number::Column(_) => true,
+            Number::Decimals { operands, .. } => [&operands.0, &operands.1]
+                .into_iter()
+                .all(|operand| matches!(operand, Number::Decimal(_)) || operand.is_of_columns()),
+            Number::Rescaled { operand, .. } => operand.is_of_columns(),
+            _ => false,
+        }
+    }
+
+    fn compute_decimals<'a>(
+        &self,
+        block: &Block<'a>,
+        wanted: Option<&Mask>,
+    ) -> Result<Decimals<'a>> {
+        let constant = |value| Decimals::of(Vector::constant(value));
         match self {
             Number::Column(column) => {
                 let Data::Decimal(values) = &block.source.columns[*column].data else {
                     unreachable!("the column holds decimals")
                 };
-                let values = Values::Slice(&values[block.range()]);
-                Ok(Vector { values, nulls: block.nulls(*column) })
+                let values = block.values(values);
+                Ok(Decimals::of(Vector { values, nulls: block.nulls(*column) }))
             }
-            Number::Decimal(value) => Ok(Vector::constant(*value)),
+            Number::Decimal(value) => Ok(constant(*value)),
             Number::DecimalOfInt { operand, units } => {
                 // 64 bits times a power of ten that a decimal has room for stay in 128 bits, or
                 // are refused below like any other product.
-                let operand = operand.ints(block, wanted)?.map(i128::from);
-                decimals(Operator::Multiply, &operand, &Vector::constant(*units), wanted)
+                let operand = Decimals::of_ints(operand.ints(block, wanted)?);
+                decimals(Operator::Multiply, operand, constant(*units), wanted)
             }
             Number::Rescaled { operand, units } => {
                 let operand = operand.decimals(block, wanted)?;
-                decimals(Operator::Multiply, &operand, &Vector::constant(*units), wanted)
+                decimals(Operator::Multiply, operand, constant(*units), wanted)
             }
             Number::Decimals { operator, operands } => {
                 let left = operands.0.decimals(block, wanted)?;
                 let right = operands.1.decimals(block, wanted)?;
-                decimals(*operator, &left, &right, wanted)
+                decimals(*operator, left, right, wanted)
             }
             Number::Choice { cases, otherwise } => {
-                chosen((cases, otherwise.as_deref()), block, wanted, Number::decimals)
+                let wide = |number: &Number, block: &Block<'a>, wanted: Option<&Mask>| {
+                    Ok(number.decimals(block, wanted)?.into_wide())
+                };
+                chosen((cases, otherwise.as_deref()), block, wanted, wide).map(Decimals::of)
             }
             other => unreachable!("{other:?} is no decimal"),
         }
@@ -274,15 +382,11 @@ impl Number {
 }
 
 fn int_column<'a>(block: &Block<'a>, column: usize) -> Vector<'a, i64> {
-    let range = block.range();
     let values = match &block.source.columns[column].data {
-        Data::Int64(values) => Values::Slice(&values[range]),
-        Data::Int32(values) => Values::Slice(&values[range]).map(|value: i32| i64::from(value)),
-        Data::Int16(values) => Values::Slice(&values[range]).map(|value: i16| i64::from(value)),
-        Data::Bits(bits) => {
-            let bits = bits.slice(block.start, block.length);
-            Values::Owned(bits.iter().map(i64::from).collect())
-        }
+        Data::Int64(values) => block.values(values),
+        Data::Int32(values) => block.values(values).map(|value: i32| value.into()),
+        Data::Int16(values) => block.values(values).map(|value: i16| value.into()),
+        Data::Bits(bits) => Values::Owned(block.bits(bits)),
         _ => unreachable!("the column holds whole numbers"),
     };
     Vector { values, nulls: block.nulls(column) }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::take;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, Schema};
 use thalweg_store::ChunkView;
 use thalweg_types::{Error, Result};
 
 use super::aggregation::{Aggregation, Input, KeyValue, Measure};
-use super::evaluate::{Evaluated, Wanted, key_values};
+use super::evaluate::{Evaluated, Wanted, gathers, key_values};
 use super::keys::{Direct, Groups, Ids, KeyValues};
 use super::number::Block;
 use super::source::{Column, Source};
@@ -109,28 +109,32 @@ impl Partial {
         let groups = direct.groups() + usize::from(is_filtered);
         let mut rows_of = vec![0; groups];
         let mut states = local_states(aggregation, source, groups);
+        let gathers = gathers(aggregation);
         for start in (0..source.rows).step_by(BLOCK_ROWS) {
-            let block = Block { source, start, length: BLOCK_ROWS.min(source.rows - start) };
+            let block = Block::new(source, start, BLOCK_ROWS.min(source.rows - start));
             let wanted = Wanted::of(aggregation, &block, live)?;
             let mask = match &wanted {
                 Wanted::None => continue,
                 Wanted::All => None,
                 Wanted::Some { mask, .. } => Some(mask),
             };
-            let given = Evaluated::of(aggregation, &block, mask, true)?;
             let places = wanted.few_places();
+            if let Some(places) = places.as_ref().filter(|_| gathers) {
+                let few = Block::of_places(source, start, places);
+                let given = Evaluated::of(aggregation, &few, None, true)?;
+                let ids = direct.ids(start, block.length, None).at(places);
+                let rows = Rows::All(few.length);
+                count(&mut rows_of, None, ids.ids(), rows);
+                update_all(aggregation, &mut states, &given, ids.ids(), rows);
+                continue;
+            }
+            let given = Evaluated::of(aggregation, &block, mask, true)?;
             let (ids, rows) = match &places {
                 Some(places) => (direct.ids(start, block.length, None), Rows::Some(places)),
                 None => (direct.ids(start, block.length, mask), Rows::All(block.length)),
             };
             count(&mut rows_of, None, ids, rows);
-            for (measure, state) in states.iter_mut().enumerate() {
-                // Plain rows are counted above.
-                if aggregation.measures[measure] != Measure::Rows {
-                    let (argument, rows) = given.of_measure(aggregation, measure, rows);
-                    state.update(argument, ids, rows);
-                }
-            }
+            update_all(aggregation, &mut states, &given, ids, rows);
         }
         rows_of.truncate(direct.groups());
         self.take_over(&direct, rows_of, states);
@@ -160,7 +164,7 @@ impl Partial {
     ) -> Result<()> {
         let mut ids = vec![0; BLOCK_ROWS];
         for start in (0..source.rows).step_by(BLOCK_ROWS) {
-            let block = Block { source, start, length: BLOCK_ROWS.min(source.rows - start) };
+            let block = Block::new(source, start, BLOCK_ROWS.min(source.rows - start));
             let wanted = Wanted::of(aggregation, &block, live)?;
             let (mask, places) = match &wanted {
                 Wanted::None => continue,
@@ -185,35 +189,46 @@ impl Partial {
         self.states.iter_mut().for_each(|state| state.grow(groups));
     }
 
-    /// The groups as record batches of [`Aggregation::partial_schema`], one for each partition. A
-    /// key is in the same partition whoever found it.
+    /// The groups as record batches, one for each partition: the keys, then a column or more of
+    /// what each measure keeps. A key is in the same partition whoever found it.
+    ///
+    /// Nothing is there twice for longer than it takes to divide a column, and each batch has its
+    /// own memory.
     ///
     /// # Errors
     /// Where a sum has become too large to be handed on.
     pub fn into_batches(self, partitions: usize) -> Result<Vec<RecordBatch>> {
-        let aggregation = &self.aggregation;
-        let keys = aggregation.keys.iter().enumerate();
-        let keys = keys.map(|(place, key)| Ok(self.groups.array(place, &key.data_type)));
-        let states = self.states.iter().map(State::array);
-        let columns = keys.chain(states).collect::<Result<Vec<ArrayRef>>>()?;
-        let schema = aggregation.partial_schema();
-        let batch = |columns, rows| {
-            let options = RecordBatchOptions::new().with_row_count(Some(rows));
-            RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)
-                .expect("the columns are those of the schema")
+        let Partial { aggregation, mut groups, states, .. } = self;
+        let rows = groups.len();
+        let orders = match partitions {
+            1 => None,
+            _ => Some(partition(&groups.content_hashes(), partitions)),
         };
-        if partitions == 1 {
-            return Ok(vec![batch(columns, self.groups.len())]);
+        groups.close();
+        let mut columns: Vec<Vec<ArrayRef>> = vec![Vec::new(); partitions];
+        let mut divide = |column: ArrayRef| -> Result<()> {
+            let Some(orders) = &orders else {
+                columns[0].push(column);
+                return Ok(());
+            };
+            for (columns, order) in columns.iter_mut().zip(orders) {
+                columns.push(take(&column, order, None).map_err(|error| {
+                    Error::internal("groups could not be divided").with_source(error)
+                })?);
+            }
+            Ok(())
+        };
+        for (place, key) in aggregation.keys.iter().enumerate() {
+            divide(groups.array(place, &key.data_type))?;
         }
-        let (order, ends) = partition(&self.groups.content_hashes(), partitions);
-        let order = UInt32Array::from(order);
-        let columns = columns.iter().map(|column| take(column, &order, None));
-        let columns = columns.collect::<Result<Vec<ArrayRef>, _>>().map_err(|error| {
-            Error::internal("groups could not be put in order").with_source(error)
-        })?;
-        let all = batch(columns, order.len());
-        let starts = std::iter::once(0).chain(ends.iter().copied());
-        Ok(starts.zip(&ends).map(|(start, end)| all.slice(start, end - start)).collect())
+        drop(groups);
+        for state in states {
+            let column = state.array()?;
+            drop(state);
+            divide(column)?;
+        }
+        let rows = |part: usize| orders.as_ref().map_or(rows, |orders| orders[part].len());
+        Ok(columns.into_iter().enumerate().map(|(part, all)| batch(all, rows(part))).collect())
     }
 
     /// Adds the groups of somebody else's record batch.
@@ -269,6 +284,22 @@ impl Finished {
     }
 }
 
+/// Adds the rows of a block to the states of a chunk's groups. Plain rows are counted elsewhere.
+fn update_all(
+    aggregation: &Aggregation,
+    states: &mut [State],
+    given: &Evaluated<'_>,
+    ids: Ids<'_>,
+    rows: Rows<'_>,
+) {
+    for (measure, state) in states.iter_mut().enumerate() {
+        if aggregation.measures[measure] != Measure::Rows {
+            let (argument, rows) = given.of_measure(aggregation, measure, rows);
+            state.update(argument, ids, rows);
+        }
+    }
+}
+
 /// States for the groups of one chunk. Of groups without rows nothing is taken over.
 fn local_states(aggregation: &Aggregation, source: &Source, groups: usize) -> Vec<State> {
     let states = (0..aggregation.measures.len()).map(|measure| {
@@ -302,25 +333,23 @@ fn plan_direct<'a>(aggregation: &Aggregation, source: &'a Source) -> Option<Dire
     Direct::plan(&keys.collect::<Option<Vec<_>>>()?, source.rows)
 }
 
-/// The groups in the order of their partitions, and where each partition ends.
-fn partition(hashes: &[u64], partitions: usize) -> (Vec<u32>, Vec<usize>) {
-    let partition_of = |hash: u64| ((u128::from(hash) * partitions as u128) >> 64) as usize;
-    let mut ends = vec![0; partitions];
-    for hash in hashes {
-        ends[partition_of(*hash)] += 1;
-    }
-    let mut next = vec![0; partitions];
-    let mut end = 0;
-    for (partition, size) in ends.iter_mut().enumerate() {
-        next[partition] = end;
-        end += *size;
-        *size = end;
-    }
-    let mut order = vec![0; hashes.len()];
+/// Columns of so many rows under names that say their places.
+fn batch(columns: Vec<ArrayRef>, rows: usize) -> RecordBatch {
+    let fields = columns
+        .iter()
+        .enumerate()
+        .map(|(place, column)| Field::new(format!("c{place}"), column.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema, columns, &options)
+        .expect("each column has a row for each group")
+}
+
+/// The groups of each partition.
+fn partition(hashes: &[u64], partitions: usize) -> Vec<UInt32Array> {
+    let mut groups: Vec<Vec<u32>> = vec![Vec::with_capacity(hashes.len() / partitions); partitions];
     for (group, hash) in (0_u32..).zip(hashes) {
-        let place = &mut next[partition_of(*hash)];
-        order[*place] = group;
-        *place += 1;
+        groups[((u128::from(*hash) * partitions as u128) >> 64) as usize].push(group);
     }
-    (order, ends)
+    groups.into_iter().map(UInt32Array::from).collect()
 }

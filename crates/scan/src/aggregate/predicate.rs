@@ -7,9 +7,10 @@ use arrow::array::Array;
 use thalweg_store::ChunkView;
 use thalweg_types::Result;
 
+use super::decimals::Decimals;
 use super::floats::comparable;
 use super::number::{Block, Lane, Number};
-use super::source::{Data, zone_range};
+use super::source::{Data, zone_bounds, zone_range};
 use super::texts::TextTest;
 use super::vector::{Mask, Values, Vector};
 use crate::simd::widest;
@@ -108,7 +109,15 @@ impl Predicate {
     /// Leaves those of the rows in which the predicate is true.
     pub(crate) fn narrow(&self, block: &Block<'_>, mask: &mut Mask) -> Result<()> {
         match self {
-            Predicate::And(parts) => parts.iter().try_for_each(|part| part.narrow(block, mask)),
+            Predicate::And(parts) => {
+                for part in parts {
+                    part.narrow(block, mask)?;
+                    if mask.is_clear() {
+                        break;
+                    }
+                }
+                Ok(())
+            }
             Predicate::Or(parts) => {
                 let mut found = Mask(vec![0; block.length]);
                 for part in parts {
@@ -151,15 +160,18 @@ impl Predicate {
         match self {
             Predicate::And(parts) => parts.iter().all(|part| part.is_possible(chunk, places)),
             Predicate::Or(parts) => parts.iter().any(|part| part.is_possible(chunk, places)),
-            Predicate::Compare { lane: Lane::Int, comparison, operands } => {
+            Predicate::Compare { comparison, operands, .. } => {
                 let (column, comparison, constant) = match operands.as_ref() {
-                    (Number::Column(column), Number::Int(value)) => (*column, *comparison, *value),
-                    (Number::Int(value), Number::Column(column)) => {
-                        (*column, comparison.turned(), *value)
-                    }
+                    (Number::Column(column), constant) => (*column, *comparison, constant),
+                    (constant, Number::Column(column)) => (*column, comparison.turned(), constant),
                     _ => return true,
                 };
-                zone_range(chunk, places[column]).is_none_or(|(least, greatest)| {
+                let constant = match constant {
+                    Number::Int(value) => i128::from(*value),
+                    Number::Decimal(value) => *value,
+                    _ => return true,
+                };
+                zone_bounds(chunk, places[column]).is_none_or(|(least, greatest)| {
                     comparison.is_possible(least, greatest, constant)
                 })
             }
@@ -174,7 +186,7 @@ impl Predicate {
                 nulls.is_none_or(|nulls| if *null { nulls > 0 } else { nulls < chunk.rows() })
             }
             Predicate::Always(answer) => *answer,
-            Predicate::Compare { .. } | Predicate::Among { .. } => true,
+            Predicate::Among { .. } => true,
         }
     }
 }
@@ -206,6 +218,10 @@ fn compare(
 ) -> Result<()> {
     match lane {
         Lane::Int => {
+            if let (Some(left), Some(right)) = (block.halves(left), block.halves(right)) {
+                narrow_compared(comparison, &left, &right, mask);
+                return Ok(());
+            }
             let (left, right) = (left.ints(block, Some(mask))?, right.ints(block, Some(mask))?);
             narrow_compared(comparison, &left, &right, mask);
         }
@@ -218,7 +234,15 @@ fn compare(
         Lane::Decimal => {
             let left = left.decimals(block, Some(mask))?;
             let right = right.decimals(block, Some(mask))?;
-            narrow_compared(comparison, &left, &right, mask);
+            match (left, right) {
+                (Decimals::Narrow(left), Decimals::Narrow(right)) => {
+                    narrow_compared(comparison, &left.vector, &right.vector, mask);
+                }
+                (left, right) => {
+                    let (left, right) = (left.into_wide(), right.into_wide());
+                    narrow_compared(comparison, &left, &right, mask);
+                }
+            }
         }
     }
     Ok(())

@@ -32,7 +32,7 @@ pub(crate) struct Column {
     pub data: Data,
     /// Absent where no row is NULL.
     pub nulls: Option<NullBuffer>,
-    /// The least and the greatest value, where it is a whole number and the chunk knows them.
+    /// The least and the greatest value, where they are whole and the chunk knows them.
     pub range: Option<(i64, i64)>,
 }
 
@@ -76,18 +76,25 @@ impl Source {
     }
 }
 
-/// The bounds of a column of whole numbers, dead rows included.
-pub(crate) fn zone_range(chunk: &ChunkView, place: usize) -> Option<(i64, i64)> {
+/// The bounds of a column of whole numbers or decimals, dead rows included.
+pub(crate) fn zone_bounds(chunk: &ChunkView, place: usize) -> Option<(i128, i128)> {
     let (least, greatest) = chunk.zone(place)?.range.as_ref()?;
-    Some((first_int(least)?, first_int(greatest)?))
+    Some((first_number(least)?, first_number(greatest)?))
 }
 
-/// The first value of an array of whole numbers.
-fn first_int(array: &ArrayRef) -> Option<i64> {
+/// The same in 64 bits.
+pub(crate) fn zone_range(chunk: &ChunkView, place: usize) -> Option<(i64, i64)> {
+    let (least, greatest) = zone_bounds(chunk, place)?;
+    Some((i64::try_from(least).ok()?, i64::try_from(greatest).ok()?))
+}
+
+/// The first value of an array of whole numbers or decimals.
+fn first_number(array: &ArrayRef) -> Option<i128> {
     match Column::of_array(array).data {
-        Data::Int16(values) => values.first().copied().map(i64::from),
-        Data::Int32(values) => values.first().copied().map(i64::from),
-        Data::Int64(values) => values.first().copied(),
+        Data::Int16(values) => values.first().copied().map(i128::from),
+        Data::Int32(values) => values.first().copied().map(i128::from),
+        Data::Int64(values) => values.first().copied().map(i128::from),
+        Data::Decimal(values) => values.first().copied(),
         _ => None,
     }
 }

@@ -1,15 +1,19 @@
 //! The values of one expression for the rows of one block.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 
 /// How many rows are worked on at once: what belongs to them stays in the nearest caches.
 pub(crate) const BLOCK_ROWS: usize = 4096;
 
+#[derive(Clone)]
 pub(crate) enum Values<'a, T> {
     Slice(&'a [T]),
     Owned(Vec<T>),
+    /// What several expressions are made of.
+    Shared(Rc<Vec<T>>),
     Constant(T),
 }
 
@@ -19,15 +23,15 @@ impl<T: Copy> Values<'_, T> {
         match self {
             Values::Slice(values) => Cow::Borrowed(values),
             Values::Owned(values) => Cow::Borrowed(values),
+            Values::Shared(values) => Cow::Borrowed(values),
             Values::Constant(value) => Cow::Owned(vec![*value; rows]),
         }
     }
 
     pub fn map<R>(&self, convert: impl Fn(T) -> R) -> Values<'static, R> {
         match self {
-            Values::Slice(values) => Values::Owned(values.iter().map(|v| convert(*v)).collect()),
-            Values::Owned(values) => Values::Owned(values.iter().map(|v| convert(*v)).collect()),
             Values::Constant(value) => Values::Constant(convert(*value)),
+            values => Values::Owned(values.known().iter().map(|value| convert(*value)).collect()),
         }
     }
 
@@ -35,6 +39,7 @@ impl<T: Copy> Values<'_, T> {
         match self {
             Values::Slice(values) => values[row],
             Values::Owned(values) => values[row],
+            Values::Shared(values) => values[row],
             Values::Constant(value) => *value,
         }
     }
@@ -62,17 +67,27 @@ impl<T: Copy> Values<'_, T> {
         }
     }
 
+    /// The same, as something that several may hold.
+    pub fn shared(self) -> Self {
+        match self {
+            Values::Owned(values) => Values::Shared(Rc::new(values)),
+            values => values,
+        }
+    }
+
     /// The values one by one, which a constant does not have.
     fn known(&self) -> &[T] {
         match self {
             Values::Slice(values) => values,
             Values::Owned(values) => values,
+            Values::Shared(values) => values,
             Values::Constant(_) => unreachable!("constants are told apart before"),
         }
     }
 }
 
 /// Values, and which of them are NULL. What lies under a NULL is nobody's value.
+#[derive(Clone)]
 pub(crate) struct Vector<'a, T> {
     pub values: Values<'a, T>,
     pub nulls: Option<NullBuffer>,
@@ -100,8 +115,20 @@ impl Mask {
         Mask(vec![1; rows])
     }
 
+    /// The rows of a block that are alive; where nothing is said, all are.
+    pub fn live(live: Option<&BooleanBuffer>, start: usize, rows: usize) -> Mask {
+        match live {
+            Some(live) => Mask(live.slice(start, rows).iter().map(u8::from).collect()),
+            None => Mask::all(rows),
+        }
+    }
+
     pub fn is_wanted(&self, row: usize) -> bool {
         self.0[row] == 1
+    }
+
+    pub fn is_clear(&self) -> bool {
+        !self.0.contains(&1)
     }
 
     pub fn clear(&mut self) {

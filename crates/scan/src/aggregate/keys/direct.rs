@@ -28,6 +28,39 @@ pub(crate) enum Ids<'a> {
     Words(&'a [u32]),
 }
 
+/// The groups of some rows, in the order of these.
+pub(crate) enum Gathered {
+    One,
+    Bytes(Vec<u8>),
+    Shorts(Vec<u16>),
+    Words(Vec<u32>),
+}
+
+impl Ids<'_> {
+    pub fn at(self, places: &[u16]) -> Gathered {
+        fn at<N: Copy>(ids: &[N], places: &[u16]) -> Vec<N> {
+            places.iter().map(|place| ids[usize::from(*place)]).collect()
+        }
+        match self {
+            Ids::One => Gathered::One,
+            Ids::Bytes(ids) => Gathered::Bytes(at(ids, places)),
+            Ids::Shorts(ids) => Gathered::Shorts(at(ids, places)),
+            Ids::Words(ids) => Gathered::Words(at(ids, places)),
+        }
+    }
+}
+
+impl Gathered {
+    pub fn ids(&self) -> Ids<'_> {
+        match self {
+            Gathered::One => Ids::One,
+            Gathered::Bytes(ids) => Ids::Bytes(ids),
+            Gathered::Shorts(ids) => Ids::Shorts(ids),
+            Gathered::Words(ids) => Ids::Words(ids),
+        }
+    }
+}
+
 /// How the groups of a chunk are numbered.
 pub(crate) struct Direct<'a> {
     columns: Vec<Codebook<'a>>,

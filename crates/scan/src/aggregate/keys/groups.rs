@@ -231,6 +231,12 @@ impl Groups {
         hashes
     }
 
+    /// Forgets what is only of use for finding groups: none is looked for any more.
+    pub fn close(&mut self) {
+        with_table!(&mut self.tables, table => table.close());
+        self.interners.iter_mut().for_each(Interner::close);
+    }
+
     /// One column of the keys of all groups.
     pub fn array(&self, column: usize, data_type: &DataType) -> ArrayRef {
         let nulls = self.nulls(column);

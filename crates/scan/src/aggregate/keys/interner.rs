@@ -137,6 +137,11 @@ impl Interner {
         }
     }
 
+    /// Forgets the index.
+    pub fn close(&mut self) {
+        self.slots = Slots::default();
+    }
+
     /// Hashes of all texts, which are the same wherever a text is met.
     pub fn content_hashes(&self) -> Vec<u64> {
         (0..self.views.len() as u32).map(|number| self.with_text(number, hash_bytes)).collect()

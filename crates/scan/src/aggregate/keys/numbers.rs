@@ -148,6 +148,11 @@ impl Numbers {
         })
     }
 
+    /// Forgets the index.
+    pub fn close(&mut self) {
+        self.index = Index::Hashed(Slots::default());
+    }
+
     pub fn len(&self) -> usize {
         self.keys.len()
     }

@@ -69,6 +69,11 @@ impl<const W: usize> Table<W> {
         next_number(self.keys.len() - 1)
     }
 
+    /// Forgets the index.
+    pub fn close(&mut self) {
+        self.slots = Slots::default();
+    }
+
     pub fn len(&self) -> usize {
         self.keys.len()
     }

@@ -2,6 +2,7 @@
 
 use arrow::buffer::NullBuffer;
 
+use crate::aggregate::decimals::Decimals;
 use crate::aggregate::keys::Ids;
 use crate::aggregate::source::Column;
 use crate::aggregate::vector::{Rows, Vector};
@@ -13,7 +14,7 @@ pub(crate) enum Argument<'a> {
         small: bool,
     },
     Floats(Vector<'a, f64>),
-    Decimals(Vector<'a, i128>),
+    Decimals(Decimals<'a>),
     Texts {
         column: &'a Column,
         start: usize,
@@ -28,7 +29,7 @@ impl Argument<'_> {
         match self {
             Argument::Ints { vector, .. } => vector.nulls.as_ref(),
             Argument::Floats(vector) => vector.nulls.as_ref(),
-            Argument::Decimals(vector) => vector.nulls.as_ref(),
+            Argument::Decimals(decimals) => decimals.nulls(),
             Argument::Texts { nulls, .. } | Argument::Nulls(nulls) => nulls.as_ref(),
         }
     }

@@ -144,10 +144,6 @@ impl Distinct {
         Arc::new(Field::new_list_field(item, false))
     }
 
-    pub fn state_type(&self) -> DataType {
-        DataType::List(Distinct::field(self.interner.is_some()))
-    }
-
     /// The values of each group.
     ///
     /// # Errors

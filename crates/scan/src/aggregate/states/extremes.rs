@@ -50,7 +50,11 @@ impl<T: Extreme> Extremes<T> {
         self.values.resize(groups, first);
     }
 
-    pub fn update(&mut self, given: &Vector<'_, T>, ids: Ids<'_>, rows: Rows<'_>) {
+    /// Values may come in fewer bits than extremes are kept in.
+    pub fn update<V>(&mut self, given: &Vector<'_, V>, ids: Ids<'_>, rows: Rows<'_>)
+    where
+        V: Extreme + Into<T>,
+    {
         let tells = self.seen.begin(self.values.len(), given.nulls.is_some());
         let Extremes { values, greatest, seen } = self;
         if let (Rows::All(count), Ids::One, None) = (rows, ids, &given.nulls)
@@ -58,16 +62,22 @@ impl<T: Extreme> Extremes<T> {
             && !tells
         {
             let all = given.values.slice(count);
-            values[0] = widest(|| match *greatest {
-                true => all.iter().fold(values[0], |best, value| best.max(*value)),
-                false => all.iter().fold(values[0], |best, value| best.min(*value)),
-            });
+            values[0] = match *greatest {
+                true => {
+                    let best = widest(|| all.iter().fold(V::LEAST, |best, one| best.max(*one)));
+                    values[0].max(best.into())
+                }
+                false => {
+                    let best = widest(|| all.iter().fold(V::GREATEST, |best, one| best.min(*one)));
+                    values[0].min(best.into())
+                }
+            };
             return;
         }
         macro_rules! update {
             ($better:expr) => {
                 each_valid(ids, rows, given.nulls.as_ref(), |row, group| {
-                    let value = given.values.get(row);
+                    let value: T = given.values.get(row).into();
                     if $better(value, values[group]) {
                         values[group] = value;
                     }

@@ -5,6 +5,7 @@
 
 mod argument;
 mod bits;
+mod decimal_sums;
 mod distinct;
 mod extremes;
 mod seen;
@@ -22,13 +23,15 @@ pub(crate) use argument::Argument;
 use argument::{each, each_valid};
 pub use bits::BitOperator;
 use bits::Bits;
+use decimal_sums::DecimalSums;
 use distinct::Distinct;
 use extremes::{Extremes, TextExtremes};
 pub(crate) use seen::Seen;
 pub use spread::Spread;
 use spread::Spreads;
-use sums::{DecimalSums, FloatSums, IntSums};
+use sums::{FloatSums, IntSums};
 
+use super::decimals::Decimals;
 use super::floats::{comparable, ordered};
 use super::kernels::count_by_code;
 use super::keys::Ids;
@@ -105,8 +108,8 @@ impl State {
                 state.update(vector, *small, ids, rows);
             }
             (State::FloatSum(state), Argument::Floats(vector)) => state.update(vector, ids, rows),
-            (State::DecimalSum(state), Argument::Decimals(vector)) => {
-                state.update(vector, ids, rows);
+            (State::DecimalSum(state), Argument::Decimals(decimals)) => {
+                state.update(decimals, ids, rows);
             }
             (State::Extreme(_, state), Argument::Ints { vector, .. }) => {
                 state.update(vector, ids, rows);
@@ -114,9 +117,10 @@ impl State {
             (State::Extreme(_, state), Argument::Floats(vector)) => {
                 state.update(&vector.map(ordered), ids, rows);
             }
-            (State::DecimalExtreme(state), Argument::Decimals(vector)) => {
-                state.update(vector, ids, rows);
-            }
+            (State::DecimalExtreme(state), Argument::Decimals(decimals)) => match decimals {
+                Decimals::Narrow(narrow) => state.update(&narrow.vector, ids, rows),
+                Decimals::Wide(vector) => state.update(vector, ids, rows),
+            },
             (State::TextExtreme(state), Argument::Texts { column, start, nulls }) => {
                 state.update((column, *start), nulls.as_ref(), ids, rows);
             }
@@ -156,17 +160,21 @@ impl State {
         }
     }
 
-    /// All groups as an Arrow column, for [`State::of_array`] elsewhere.
+    /// All groups as an Arrow column that says all there is to know, for [`State::of_array`]
+    /// elsewhere.
     pub fn array(&self) -> Result<ArrayRef> {
         match self {
             State::IntSum(state) => Ok(state.state()),
             State::FloatSum(state) => Ok(state.state()),
+            State::DecimalSum(state) => state.state(),
             State::Distinct(state) => state.state(),
             State::Spread(state) => Ok(state.state()),
-            _ => {
-                let data_type = self.state_type();
-                self.finish(&data_type)
+            State::Count(_) | State::Extreme(Lane::Int, _) | State::Bits(_) => {
+                self.finish(&DataType::Int64)
             }
+            State::Extreme(..) => self.finish(&DataType::Float64),
+            State::DecimalExtreme(_) => self.finish(&DataType::Decimal128(38, 0)),
+            State::TextExtreme(_) => self.finish(&DataType::Utf8View),
         }
     }
 
@@ -210,20 +218,6 @@ impl State {
             State::Spread(state) => state.finish(),
             State::Bits(state) => state.finish(data_type),
         })
-    }
-
-    /// The type of the column that says all there is to know.
-    pub fn state_type(&self) -> DataType {
-        match self {
-            State::Count(_) | State::Extreme(Lane::Int, _) | State::Bits(_) => DataType::Int64,
-            State::FloatSum(_) | State::Extreme(..) => DataType::Float64,
-            State::IntSum(_) | State::DecimalSum(_) | State::DecimalExtreme(_) => {
-                DataType::Decimal128(38, 0)
-            }
-            State::TextExtreme(_) => DataType::Utf8View,
-            State::Distinct(state) => state.state_type(),
-            State::Spread(_) => Spreads::state_type(),
-        }
     }
 
     pub fn memory_bytes(&self) -> usize {

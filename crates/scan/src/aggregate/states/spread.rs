@@ -106,10 +106,6 @@ impl Spreads {
         Fields::from(vec![count, float("mean"), float("squares")])
     }
 
-    pub fn state_type() -> DataType {
-        DataType::Struct(Spreads::fields())
-    }
-
     pub fn state(&self) -> ArrayRef {
         let floats = |of: fn(&Moments) -> f64| {
             Arc::new(Float64Array::from_iter_values(self.moments.iter().map(of))) as ArrayRef

@@ -1,23 +1,19 @@
-//! Sums.
+//! Sums of whole numbers and of floats.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::argument::each_valid;
 use super::{Seen, nulls_of};
-use crate::aggregate::arithmetic::numeric_overflow;
 use crate::aggregate::emit::{decimal_array, int_array};
 use crate::aggregate::kernels::{add_by_code, total};
 use crate::aggregate::keys::Ids;
 use crate::aggregate::vector::{Rows, Values, Vector};
-
-/// The digits that a `numeric` of 128 bits has.
-const DIGITS_MAX: u32 = 38;
 
 /// Sums of whole numbers, exact however large they get, in 64 bits for a group.
 pub(crate) struct IntSums {
@@ -39,7 +35,7 @@ impl IntSums {
     /// `small`: these are all rows that the groups will ever have, and they add up within 64 bits.
     pub fn update(&mut self, given: &Vector<'_, i64>, small: bool, ids: Ids<'_>, rows: Rows<'_>) {
         let tells = self.seen.begin(self.low.len(), given.nulls.is_some());
-        let plain = matches!(given.values, Values::Slice(_) | Values::Owned(_));
+        let plain = !matches!(given.values, Values::Constant(_));
         if let Rows::All(count) = rows
             && small
             && plain
@@ -83,13 +79,21 @@ impl IntSums {
         }
     }
 
+    /// In 64 bits where these have room for all sums.
     pub fn state(&self) -> ArrayRef {
-        let totals = (0..self.low.len()).map(|group| self.total(group)).collect();
         let nulls = nulls_of(&self.seen, self.low.len());
+        if self.carries.values().all(|carry| *carry == 0) {
+            return int_array(self.low.clone(), nulls, &DataType::Int64);
+        }
+        let totals = (0..self.low.len()).map(|group| self.total(group)).collect();
         decimal_array(totals, nulls, &DataType::Decimal128(38, 0))
     }
 
     pub fn of_state(array: &ArrayRef) -> IntSums {
+        if let Some(totals) = array.as_primitive_opt::<Int64Type>() {
+            let seen = seen_of(totals.nulls(), totals.len());
+            return IntSums { low: totals.values().to_vec(), carries: BTreeMap::new(), seen };
+        }
         let totals = array.as_primitive::<Decimal128Type>();
         let mut sums = IntSums::new(Seen::none());
         sums.grow(totals.len());
@@ -212,73 +216,4 @@ pub(super) fn seen_of(nulls: Option<&NullBuffer>, groups: usize) -> Seen {
     let is_valid = |group: &usize| nulls.is_none_or(|nulls| nulls.is_valid(*group));
     (0..groups).filter(is_valid).for_each(|group| seen.mark(group));
     seen
-}
-
-/// Sums of decimals, in their last digit's units.
-pub(crate) struct DecimalSums {
-    sums: Vec<i128>,
-    seen: Seen,
-    /// Groups whose sum left 128 bits.
-    overflowed: BTreeSet<u32>,
-}
-
-impl DecimalSums {
-    pub fn new(seen: Seen) -> DecimalSums {
-        DecimalSums { sums: Vec::new(), seen, overflowed: BTreeSet::new() }
-    }
-
-    pub fn grow(&mut self, groups: usize) {
-        self.sums.resize(groups, 0);
-    }
-
-    pub fn update(&mut self, given: &Vector<'_, i128>, ids: Ids<'_>, rows: Rows<'_>) {
-        self.seen.begin(self.sums.len(), given.nulls.is_some());
-        let DecimalSums { sums, seen, overflowed } = self;
-        each_valid(ids, rows, given.nulls.as_ref(), |row, group| {
-            let (sum, wrapped) = sums[group].overflowing_add(given.values.get(row));
-            sums[group] = sum;
-            if wrapped {
-                overflowed.insert(group as u32);
-            }
-            seen.mark(group);
-        });
-    }
-
-    pub fn merge(&mut self, other: &DecimalSums, pairs: &[(u32, u32)]) {
-        self.seen.begin(self.sums.len(), other.seen.may_lack());
-        for (from, to) in pairs {
-            if other.seen.has(*from as usize) {
-                let sum = &mut self.sums[*to as usize];
-                let (added, wrapped) = sum.overflowing_add(other.sums[*from as usize]);
-                *sum = added;
-                if wrapped || other.overflowed.contains(from) {
-                    self.overflowed.insert(*to);
-                }
-                self.seen.mark(*to as usize);
-            }
-        }
-    }
-
-    /// The sums under a decimal type whose scale is theirs.
-    ///
-    /// # Errors
-    /// Where a sum has more digits than 128 bits have room for.
-    pub fn finish(&self, data_type: &DataType) -> Result<ArrayRef> {
-        let limit = 10_u128.pow(DIGITS_MAX);
-        if !self.overflowed.is_empty() || self.sums.iter().any(|sum| sum.unsigned_abs() >= limit) {
-            return Err(numeric_overflow());
-        }
-        let nulls = nulls_of(&self.seen, self.sums.len());
-        Ok(decimal_array(self.sums.clone(), nulls, data_type))
-    }
-
-    pub fn of_state(array: &ArrayRef) -> DecimalSums {
-        let totals = array.as_primitive::<Decimal128Type>();
-        let seen = seen_of(totals.nulls(), totals.len());
-        DecimalSums { sums: totals.values().to_vec(), seen, overflowed: BTreeSet::new() }
-    }
-
-    pub fn memory_bytes(&self) -> usize {
-        self.sums.capacity() * 16 + self.seen.memory_bytes()
-    }
 }

@@ -3,3 +3,5 @@
 mod answers;
 mod model;
 mod table;
+
+pub(super) use table::Random;

@@ -164,13 +164,17 @@ fn row(random: &mut Random, character: Character) -> Row {
         1 if wild => random.next() as i64,
         _ => random.below(2_000) as i64 - 1_000,
     };
+    let amount = match random.below(6) {
+        0 if wild => random.pick(&[999_999_999_999_999, -999_999_999_999_999]),
+        _ => i128::from(random.below(1_000_000)) - 500_000,
+    };
     Row {
         tag: some(random).then(|| format!("t{}", random.below(tags))),
         name: some(random).then(|| format!("a name of some length {}", random.below(1 << 20))),
         small: some(random).then(|| small_least + random.below(small) as i32),
         large: some(random).then_some(large),
         float: some(random).then_some(float),
-        amount: some(random).then(|| i128::from(random.below(1_000_000)) - 500_000),
+        amount: some(random).then_some(amount),
         flag: some(random).then(|| random.one_in(3)),
     }
 }

@@ -1,0 +1,42 @@
+//! Scans that read the rest of a row where it passes the filter alone.
+
+use super::{answer, done, plan, session};
+
+#[tokio::test]
+async fn rows_are_those_that_the_filter_finds_in_all() {
+    let mut session = session().await;
+    done(&mut session, "DELETE FROM trades WHERE id % 100 = 7").await;
+    done(&mut session, "INSERT INTO trades VALUES (-1, NULL, 500, NULL), (-2, 's1', 3, 9)").await;
+    for condition in [
+        "volume = 500",
+        "symbol = 's1' AND volume < 20",
+        "volume BETWEEN 3 AND 5 OR id % 1000 = 9",
+        "symbol LIKE '%2' AND rate > 6",
+        "symbol IS NULL",
+        "volume < 900",
+        "volume < 30 AND length(symbol) = 2",
+    ] {
+        let asked = |condition: &str| {
+            format!(
+                "SELECT id, symbol, rate, count(*) OVER () FROM trades WHERE {condition} \
+                 ORDER BY id LIMIT 300"
+            )
+        };
+        // What is not understood is not asked of rows before they are read.
+        let plain = answer(&mut session, &asked(&format!("coalesce({condition}, false)"))).await;
+        assert_eq!(answer(&mut session, &asked(condition)).await, plain, "{condition}");
+    }
+}
+
+#[tokio::test]
+async fn other_rows_are_not_read() {
+    let mut session = session().await;
+    let run = "EXPLAIN ANALYZE SELECT id, symbol FROM trades WHERE volume = 500";
+    let run = plan(&mut session, run).await;
+    let scan = run.lines().find(|line| line.contains("ShardScan")).unwrap();
+    assert!(scan.contains("output_rows=250,"), "{run}");
+    done(&mut session, "UPDATE trades SET rate = -1 WHERE volume = 502").await;
+    done(&mut session, "DELETE FROM trades WHERE volume = 502 AND id < 100000").await;
+    let left = answer(&mut session, "SELECT count(*) AS n FROM trades WHERE rate = -1").await;
+    assert!(left.contains("| 150 |"), "{left}");
+}

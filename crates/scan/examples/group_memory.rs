@@ -1,0 +1,141 @@
+//! Prints what groups take:
+//! `cargo run --release -p thalweg-scan --example group_memory [rows] [far]`
+//! with ids that lie close together or far apart.
+//!
+//! Each row is a group of its own, and three things are found of it. Two workers share the chunks
+//! and merge what they found, as the workers of a query do; the answer is kept. Peaks are of the
+//! process, beyond what it had with its rows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::datatypes::DataType as ArrowType;
+use thalweg_scan::{Aggregation, Key, KeyValue, Lane, Measure, Number, Partial};
+use thalweg_store::{ChunkView, ClosedChunk, Effect, Table, TableState, arrow_schema};
+use thalweg_types::{Column, ColumnId, DataType, Result, TableId, TableSchema};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const CHUNK_ROWS: usize = 65_536;
+const WORKERS: usize = 2;
+const PARTITIONS: usize = 8;
+
+fn schema() -> TableSchema {
+    let columns = ["id", "volume"].into_iter().zip(1..).map(|(name, id)| Column {
+        id: ColumnId(id),
+        name: name.to_owned(),
+        data_type: DataType::Int8,
+        nullable: false,
+        default: None,
+        identity: None,
+    });
+    TableSchema {
+        id: TableId(1),
+        namespace: "public".to_owned(),
+        name: "trades".to_owned(),
+        columns: columns.collect(),
+        primary_key: None,
+        unique: Vec::new(),
+        checks: Vec::new(),
+        indexes: Vec::new(),
+        shard_key: None,
+        next_column_id: 3,
+    }
+}
+
+/// Rows whose ids are those that `id` gives for their numbers.
+fn table(rows: usize, id: impl Fn(usize) -> i64) -> Result<Arc<TableState>> {
+    let (mut table, mut state) = Table::new(Arc::new(schema()));
+    for first in (0..rows).step_by(CHUNK_ROWS) {
+        let numbers = || first..rows.min(first + CHUNK_ROWS);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(numbers().map(&id))),
+            Arc::new(Int64Array::from_iter_values(numbers().map(|row| row as i64 % 1_000))),
+        ];
+        let batch = RecordBatch::try_new(arrow_schema(&schema()), columns);
+        let batch = batch.expect("the columns are those of the schema");
+        let mut effect = Effect::new();
+        let chunk = Arc::new(ClosedChunk::build(&schema(), &batch));
+        table.append_chunk(chunk, &mut effect)?;
+        effect.publish(&mut state);
+    }
+    Ok(state)
+}
+
+fn question() -> Aggregation {
+    let key = Key { value: KeyValue::Column(0), data_type: ArrowType::Int64 };
+    let number = || Number::Column(1);
+    let measures = vec![
+        Measure::Rows,
+        Measure::Sum { lane: Lane::Int, number: number() },
+        Measure::Extreme { lane: Lane::Int, number: number(), greatest: false },
+    ];
+    Aggregation::new(vec![0, 1], None, vec![key], measures).expect("a key of one column")
+}
+
+/// Does `work` with each number below `pieces`, on as many threads as there are workers.
+fn shared<T: Send>(pieces: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let worker = || {
+            let take = || next.fetch_add(1, Ordering::Relaxed);
+            let pieces = std::iter::repeat_with(take).take_while(|piece| *piece < pieces);
+            pieces.map(&work).collect::<Vec<T>>()
+        };
+        let threads: Vec<_> = (0..WORKERS).map(|_| scope.spawn(worker)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("it ends")).collect()
+    })
+}
+
+fn answer(chunks: &[ChunkView]) -> Vec<Vec<ArrayRef>> {
+    let aggregation = Arc::new(question());
+    let next = AtomicUsize::new(0);
+    let found = shared(WORKERS, |_| {
+        let mut partial = Partial::new(&aggregation);
+        while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            partial.add_chunk(chunk).expect("small numbers");
+        }
+        partial.into_batches(PARTITIONS).expect("small sums")
+    });
+    let mut of_partition: Vec<Vec<RecordBatch>> = vec![Vec::new(); PARTITIONS];
+    for batches in found {
+        of_partition.iter_mut().zip(batches).for_each(|(all, batch)| all.push(batch));
+    }
+    let of_partition: Vec<_> = of_partition.into_iter().map(std::sync::Mutex::new).collect();
+    shared(PARTITIONS, |partition| {
+        let batches = std::mem::take(&mut *of_partition[partition].lock().expect("no panic"));
+        let mut merged = Partial::new(&aggregation);
+        batches.iter().for_each(|batch| merged.absorb(batch));
+        drop(batches);
+        let found = merged.finish();
+        let measures = (0..3).map(|place| found.measure(place, &ArrowType::Int64));
+        std::iter::once(found.key(0)).chain(measures.map(|m| m.expect("small sums"))).collect()
+    })
+}
+
+/// A number of bytes in what Linux tells of this process.
+fn status(name: &str) -> usize {
+    let told = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = told.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    let digits: String = line.chars().filter(char::is_ascii_digit).collect();
+    digits.parse::<usize>().map_or(0, |kibibytes| kibibytes * 1024)
+}
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let rows = arguments.next().and_then(|rows| rows.parse().ok()).unwrap_or(10_000_000);
+    let is_far = arguments.next().is_some_and(|ids| ids == "far");
+    let state = table(rows, |row| match is_far {
+        true => (row as i64).wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64),
+        false => (row * 7_368_787 % rows) as i64,
+    })?;
+    let chunks: Vec<ChunkView> = state.chunks().collect();
+    let before = status("VmRSS:");
+    let found = answer(&chunks);
+    let groups: usize = found.iter().map(|columns| columns[0].len()).sum();
+    let peak = status("VmHWM:").saturating_sub(before);
+    println!("{groups} groups, {:.1} bytes a group at the peak", peak as f64 / groups as f64);
+    Ok(())
+}
