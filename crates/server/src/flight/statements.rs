@@ -250,6 +250,8 @@ impl Flight {
             let asker = seat.as_ref().map_or(Asker::Anybody, |seat| seat.asker());
             let sending = async {
                 let _permit = flight.shared.admission.admit(asker).await?;
+                // Gone before the place is free for another one.
+                let _listed = listed;
                 pieces.push(schema).await.map_err(left)?;
                 match rows {
                     Rows::Batches(rows) => {
@@ -262,7 +264,7 @@ impl Flight {
                 () = cancel.cancelled() => Err(cancelled()),
                 sent = sending => sent,
             };
-            drop((listed, seat));
+            drop(seat);
             if let Some(watch) = watch {
                 watch.end(sent.as_ref().err());
             }
