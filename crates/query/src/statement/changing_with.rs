@@ -121,6 +121,12 @@ pub(super) async fn run(execution: &mut Execution<'_>, query: &Query) -> Result<
     }
     let planned = execution.told(plan::query(&execution.state, parted.query).await)?;
     make(execution, parted.parts).await?;
+    if execution.names.workers().is_some() {
+        // Workers have no snapshot for it: what they are asked once this is committed, they answer
+        // with the changes in it.
+        let (schema, rows) = plan::collect(&execution.state, planned, execution.sql).await?;
+        return Ok(Outcome::batches(schema, rows, Tag::Select));
+    }
     let (schema, rows) = plan::stream(&execution.state, planned, execution.sql).await?;
     Ok(Outcome::rows(schema, rows, Tag::Select))
 }
