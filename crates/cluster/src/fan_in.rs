@@ -6,13 +6,14 @@
 //!
 //! - *sync* opens one worker after the other, and then reads one after the other;
 //! - *async* opens all at once, and puts whatever happens into one queue that all lanes share;
-//! - *hybrid* opens all at once, and each lane reads whichever of its own workers has sent
+//! - *hybrid* opens all at once, and each lane reads the first of its own workers that has sent
 //!   something.
 //!
 //! Promises: the first failure ends everything and says which worker it was; a reader that has
 //! enough stops the workers; and what is not read is not fetched, so that memory stays within
 //! [`FanInOptions::unread_bytes`].
 
+mod first_first;
 mod gather;
 mod hybrid;
 mod lane;

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use thalweg_types::Error;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::gather::{Opened, Share, whole};
-use super::hybrid::finish;
 use super::{Reader, Stop};
 use crate::chunks::Cutter;
 
@@ -88,6 +88,14 @@ pub(super) async fn run<R: Reader>(share: Share<R>, queue: Arc<Queue>) -> Result
         Ok(())
     };
     tokio::try_join!(finish(streams), take).map(drop)
+}
+
+/// Waits for all streams, or for the first that stops. The others are dropped then.
+async fn finish(mut streams: JoinSet<Result<(), Stop>>) -> Result<(), Stop> {
+    while let Some(ended) = streams.join_next().await {
+        ended.map_err(|died| Error::internal(died.to_string()))??;
+    }
+    Ok(())
 }
 
 async fn watched(mut opened: Opened, queue: &Queue) -> Result<(), Stop> {
