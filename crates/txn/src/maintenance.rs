@@ -88,6 +88,9 @@ impl Maintenance {
         let lsn = self.shared.publisher.snapshot().lsn();
         let idle = lsn == self.seen;
         self.seen = lsn;
+        if !idle {
+            self.request(Request::CloseFull);
+        }
         if idle && !self.rests {
             self.give_back_memory();
         }

@@ -48,6 +48,8 @@ pub(crate) enum Request {
         table: TableId,
         built: Built,
     },
+    /// Chunks that have become full are to be closed, also where no group follows theirs.
+    CloseFull,
     RemoveBefore(Lsn),
     /// How much of the log [`Request::RemoveBefore`] would free.
     BytesBefore(Lsn, Sender<u64>),
@@ -69,6 +71,16 @@ pub(crate) struct Writer {
     pub(crate) table: Table,
     /// The last group that changed its rows or its columns.
     pub(crate) changed: Lsn,
+}
+
+impl Writer {
+    /// Full chunks are rebuilt as closed ones on the maintenance thread.
+    fn hand_over_full_chunks(&mut self, id: TableId, chores: &Sender<Chore>) {
+        for full in self.table.take_full() {
+            // Without maintenance the chunk stays as it is: larger, but readable.
+            let _ = chores.send(Chore::Close { table: id, full });
+        }
+    }
 }
 
 pub(crate) struct TransactionStage {
@@ -113,6 +125,13 @@ impl TransactionStage {
             }
             Request::Swap { table, number, chunk } => self.swap(table, number, chunk),
             Request::Compact { table, built } => self.compact(table, built),
+            Request::CloseFull => {
+                let mut tables: Vec<_> = self.tables.iter_mut().collect();
+                tables.sort_unstable_by_key(|(id, _)| **id);
+                for (id, writer) in tables {
+                    writer.hand_over_full_chunks(*id, &self.chores);
+                }
+            }
             Request::RemoveBefore(lsn) => self.send(DiskCommand::RemoveBefore(lsn)),
             Request::BytesBefore(lsn, reply) => {
                 self.send(DiskCommand::BytesBefore(lsn, reply));
@@ -189,7 +208,13 @@ impl TransactionStage {
             self.lsn = lsn;
         }
         self.note_changes(&mut effects);
-        self.hand_over_full_chunks(&effects);
+        for step in &effects.steps {
+            if let Step::Changed(id, _) = step
+                && let Some(writer) = self.tables.get_mut(id)
+            {
+                writer.hand_over_full_chunks(*id, &self.chores);
+            }
+        }
         self.send(DiskCommand::Group(PendingGroup {
             lsn: self.lsn,
             payload,
@@ -208,18 +233,6 @@ impl TransactionStage {
             {
                 let before = std::mem::replace(&mut writer.changed, self.lsn);
                 effects.changed.push((*id, before));
-            }
-        }
-    }
-
-    /// Full chunks are rebuilt as closed ones on the maintenance thread.
-    fn hand_over_full_chunks(&mut self, effects: &GroupEffects) {
-        for step in &effects.steps {
-            let Step::Changed(id, _) = step else { continue };
-            let Some(writer) = self.tables.get_mut(id) else { continue };
-            for full in writer.table.take_full() {
-                // Without maintenance the chunk stays as it is: larger, but readable.
-                let _ = self.chores.send(Chore::Close { table: *id, full });
             }
         }
     }

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arrow::array::{Array as _, ArrayRef};
+use arrow::compute::BatchCoalescer;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
@@ -192,6 +194,17 @@ impl Shards {
         })
     }
 
+    /// Takes the rows that something makes on the threads of queries; dropping them ends it.
+    pub fn take<M>(&self, making: M) -> impl Stream<Item = PlanResult<RecordBatch>> + Send + use<M>
+    where
+        M: Future<Output = PlanResult<SendableRecordBatchStream>> + Send + 'static,
+    {
+        self.with_state(|state| {
+            let executor = state.config().get_extension::<Executor>();
+            executor.expect("every planner is given the database's executor").take(making)
+        })
+    }
+
     /// Does something with the functions that this database knows.
     pub fn with_state<T>(&self, work: impl FnOnce(&SessionState) -> T) -> T {
         let planners = &self.database.shared.planners;
@@ -349,20 +362,36 @@ fn of_rows(snapshot: &Snapshot, changes: RowChanges) -> Result<TableChanges> {
     let mut made = TableChanges::new(changes.table, Some(entry.version));
     made.truncate = changes.truncate;
     made.kill = changes.kill;
-    for rows in changes.append {
+    for rows in &changes.append {
         let fits = rows.columns().iter().map(|column| column.data_type());
         if !fits.eq(schema.fields().iter().map(|field| field.data_type())) {
             let message = format!("table \"{}\" was altered meanwhile", entry.schema.name);
             return Err(Error::new(SqlState::SERIALIZATION_FAILURE, message)
                 .with_hint("Run the statement again."));
         }
-        for start in (0..rows.num_rows()).step_by(RowId::CHUNK_ROWS) {
-            let some = rows.slice(start, RowId::CHUNK_ROWS.min(rows.num_rows() - start));
-            made.append.push(match some.num_rows() < CHUNK_ROWS_MIN {
-                true => NewRows::batch(some),
-                false => NewRows::chunk(Arc::new(ClosedChunk::build(&entry.schema, &some))),
-            });
-        }
+    }
+    for rows in in_chunks(&schema, changes.append)? {
+        made.append.push(match rows.num_rows() < CHUNK_ROWS_MIN {
+            true => NewRows::batch(rows),
+            false => NewRows::chunk(Arc::new(ClosedChunk::build(&entry.schema, &rows))),
+        });
     }
     Ok(made)
+}
+
+/// Joins batches that came in parts, and splits large ones, so that each result fits one chunk.
+fn in_chunks(schema: &SchemaRef, mut batches: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
+    batches.retain(|rows| rows.num_rows() > 0);
+    let is_small = |rows: &RecordBatch| rows.num_rows() <= RowId::CHUNK_ROWS;
+    if batches.is_empty() || (batches.len() == 1 && batches.iter().all(is_small)) {
+        return Ok(batches);
+    }
+    let unjoined = |error| Error::internal("rows cannot be joined").with_source(error);
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let mut joined = BatchCoalescer::new(Arc::clone(schema), RowId::CHUNK_ROWS.min(rows));
+    for batch in batches {
+        joined.push_batch(batch).map_err(unjoined)?;
+    }
+    joined.finish_buffered_batch().map_err(unjoined)?;
+    Ok(std::iter::from_fn(|| joined.next_completed_batch()).collect())
 }

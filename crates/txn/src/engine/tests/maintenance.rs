@@ -184,6 +184,26 @@ fn segments_that_a_checkpoint_makes_superfluous_may_be_damaged() {
 }
 
 #[test]
+fn full_chunks_are_closed_where_no_group_follows() {
+    let (mut world, id) = world(12);
+    let version = world.stamp();
+    let rows: Vec<_> = (0..70_000).map(|key| (key, row(key))).collect();
+    for some in rows.chunks(10_000) {
+        let mut session = world.begin();
+        session.insert_all(id, some, version);
+        world.commit(session, Durability::Write).unwrap();
+    }
+    // What is asked for on one thread comes back on another.
+    let is_closed = (0..1_000).any(|_| {
+        world.engine().maintain();
+        let snapshot = world.engine().snapshot();
+        let mut chunks = snapshot.table(id).unwrap().chunks();
+        matches!(chunks.next().unwrap().chunk(), thalweg_store::Chunk::Closed(_))
+    });
+    assert!(is_closed, "the first chunk is full");
+}
+
+#[test]
 fn full_chunks_are_closed_between_transactions() {
     const STEP: i64 = 16_000;
     let (mut world, id) = world(11);
