@@ -98,8 +98,13 @@ impl Context {
             return Ok(None);
         }
         let core = self.server_core % self.cores;
-        machine::pin(std::process::id(), (core + 1) % self.cores)?;
+        machine::pin(std::process::id(), self.core_beside(core))?;
         Ok(Some(core))
+    }
+
+    /// Another core than this one, where there is one.
+    pub fn core_beside(&self, core: usize) -> usize {
+        (core + 1) % self.cores
     }
 
     /// How long the least of a durable write takes on the disk of a directory, from the core that

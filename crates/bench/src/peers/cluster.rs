@@ -9,11 +9,12 @@ use super::daemon::{Daemon, free_port};
 use super::server::Server;
 use crate::clients::Connection;
 use crate::errors::while_doing;
+use crate::machine;
 use crate::nodes::local;
 
 pub struct Cluster {
     pub gateway: Server,
-    _workers: Vec<Daemon>,
+    workers: Vec<Daemon>,
 }
 
 /// How a cluster is started.
@@ -56,6 +57,12 @@ impl Cluster {
         let mut connection = Connection::open(&gateway.endpoint).await?;
         let joined = "SELECT 1 FROM thalweg_cluster.nodes WHERE buckets > 0";
         while connection.execute(joined).await? < options.workers as u64 {}
-        Ok(Cluster { gateway, _workers: workers })
+        Ok(Cluster { gateway, workers })
+    }
+
+    /// Keeps the workers on one core, and the gateway on another one.
+    pub fn pin(&self, workers: usize, gateway: usize) -> Result<()> {
+        self.workers.iter().try_for_each(|worker| machine::pin(worker.process(), workers))?;
+        machine::pin(self.gateway.process(), gateway)
     }
 }
