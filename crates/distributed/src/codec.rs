@@ -154,9 +154,7 @@ impl Writer {
         if let Some(value) = thalweg_query::value_of(call) {
             return self.literal(from.return_field(over).ok()?, value);
         }
-        let known = KNOWN.scalar_functions().get(call.fun().name())?;
-        let is_alike = known.as_ref() == call.fun();
-        if !is_alike || call.fun().signature().volatility != Volatility::Immutable {
+        if !is_known_call(call) {
             return None;
         }
         let field = self.field(&from.return_field(over).ok()?)?;
@@ -255,6 +253,13 @@ impl Writer {
 
 fn unfit(error: DataFusionError) -> Error {
     Error::internal("a literal cannot travel").with_source(error)
+}
+
+/// Whether a function is the same on all nodes, and depends on nothing but its arguments.
+pub(crate) fn is_known_call(call: &ScalarFunctionExpr) -> bool {
+    let known = KNOWN.scalar_functions().get(call.fun().name());
+    known.is_some_and(|known| known.as_ref() == call.fun())
+        && call.fun().signature().volatility == Volatility::Immutable
 }
 
 /// Whether a function of aggregates is the same on all nodes.

@@ -4,7 +4,12 @@
 //! fragment: filters, projections, the lower halves of aggregates, sorts and limits. What merges
 //! the workers' answers (the upper half of an aggregate, the merge that keeps an order, the limit
 //! over all) stays. Where only one worker is asked, there is nothing to merge: then whole
-//! aggregates are its own, too. A plan of which only the scan is left can be relayed unopened.
+//! aggregates are its own, too. A plan of which only the scan is left can be relayed unopened; what
+//! is left of others runs here or in stages; of joins that run here, scans wait for keys
+//! ([`reduce`](crate::reduce)).
+//!
+//! A group whose key has the shard key in it lies on one worker: then the whole aggregate is the
+//! worker's, and so is what is done with its groups.
 //!
 //! ```text
 //!   Aggregate(final)                      Aggregate(final)
@@ -21,23 +26,42 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, ExecutionPlan, Partitioning, ReplaceChildrenOptions,
+};
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
 
 use crate::codec::{Writer, is_known_aggregate};
+use crate::reduce::reduced;
 use crate::relayed::only_scan;
 use crate::scan::RemoteScan;
+use crate::stages::RunAsStages;
+
+const RECOMPUTED: ReplaceChildrenOptions =
+    ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
 
 #[derive(Debug)]
-pub(crate) struct FoldIntoScans;
+pub(crate) struct FoldIntoScans {
+    /// What becomes of plans of which more than a scan is left.
+    stages: RunAsStages,
+}
+
+impl FoldIntoScans {
+    pub(crate) fn new(stages: RunAsStages) -> FoldIntoScans {
+        FoldIntoScans { stages }
+    }
+}
 
 impl PhysicalOptimizerRule for FoldIntoScans {
     fn name(&self) -> &'static str {
@@ -47,17 +71,26 @@ impl PhysicalOptimizerRule for FoldIntoScans {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
+        config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let folded = plan.transform_up(|plan| match fold(&plan)? {
-            Some(folded) => Ok(Transformed::yes(folded)),
-            None => Ok(Transformed::no(plan)),
+        let folded = plan.transform_up(|plan| {
+            let passes = [fold, whole_groups, below_exchange, without_exchange];
+            for pass in passes {
+                if let Some(folded) = pass(&plan)? {
+                    return Ok(Transformed::yes(folded));
+                }
+            }
+            Ok(Transformed::no(plan))
         })?;
-        let plan = folded.data;
-        Ok(match only_scan(&plan) {
-            Some(scan) if scan.may_relay() => Arc::new(scan.relayed()),
-            _ => plan,
-        })
+        // Nobody relies on how the rows of a whole plan were dealt out.
+        let plan = match undealt(&folded.data)? {
+            Some(plan) => plan,
+            None => folded.data,
+        };
+        match only_scan(&plan) {
+            Some(scan) if scan.may_relay() => Ok(Arc::new(scan.relayed())),
+            _ => reduced(&self.stages.planned(plan, config)?),
+        }
     }
 
     fn schema_check(&self) -> bool {
@@ -83,6 +116,81 @@ fn fold(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
         return Ok(None);
     };
     Ok(Some(Arc::new(scan.with_step(step, told, writer, plan))))
+}
+
+/// The upper half of an aggregate whose groups lie on one worker each, as an exchange of groups.
+fn whole_groups(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else { return Ok(None) };
+    let is_plain = aggregate.group_expr().is_single()
+        && aggregate.limit_options().is_none()
+        && plan.properties().output_ordering().is_none();
+    if *aggregate.mode() != AggregateMode::FinalPartitioned || !is_plain {
+        return Ok(None);
+    }
+    let Some(scan) = scan_below_exchange(aggregate.input()) else { return Ok(None) };
+    let Some(scan) = scan.of_whole_groups(&plan.schema()) else { return Ok(None) };
+    let dealt = plan.properties().partitioning.clone();
+    Ok(Some(Arc::new(RepartitionExec::try_new(Arc::new(scan), dealt)?)))
+}
+
+/// A condition or a projection over dealt out rows of a scan, as one before they are dealt out.
+fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let is_known = match plan.downcast_ref::<FilterExec>() {
+        Some(filter) => filter.fetch().is_none(),
+        None => plan.is::<ProjectionExec>(),
+    };
+    let dealt = plan.properties().partitioning.clone();
+    let is_left = match &dealt {
+        // A column that a projection drops is not known any more.
+        Partitioning::Hash(columns, _) => columns.iter().all(|column| column.is::<Column>()),
+        _ => false,
+    };
+    if !is_known || !is_left {
+        return Ok(None);
+    }
+    let child = Arc::clone(plan.children()[0]);
+    if scan_below_exchange(&child).is_none() {
+        return Ok(None);
+    }
+    let scan = Arc::clone(child.children()[0]);
+    let below = Arc::clone(plan).replace_children(vec![scan], RECOMPUTED)?;
+    let Some(scan) = fold(&below)? else { return Ok(None) };
+    Ok(Some(Arc::new(RepartitionExec::try_new(scan, dealt)?)))
+}
+
+/// A merge of all partitions, below which nobody relies on how rows were dealt out.
+fn without_exchange(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if !plan.is::<CoalescePartitionsExec>() && !plan.is::<SortPreservingMergeExec>() {
+        return Ok(None);
+    }
+    let Some(below) = undealt(plan.children()[0])? else { return Ok(None) };
+    let merged = Arc::clone(plan).replace_children(vec![below], RECOMPUTED)?;
+    Ok(Some(fold(&merged)?.unwrap_or(merged)))
+}
+
+/// The same rows without the exchange of a scan's rows below; `None` where there is none.
+fn undealt(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if scan_below_exchange(plan).is_some() {
+        return Ok(Some(Arc::clone(plan.children()[0])));
+    }
+    let passes_on = plan.is::<FilterExec>()
+        || plan.is::<ProjectionExec>()
+        || plan.is::<LocalLimitExec>()
+        || plan.downcast_ref::<SortExec>().is_some_and(SortExec::preserve_partitioning);
+    if !passes_on {
+        return Ok(None);
+    }
+    let Some(below) = undealt(plan.children()[0])? else { return Ok(None) };
+    let rows = Arc::clone(plan).replace_children(vec![below], RECOMPUTED)?;
+    Ok(Some(fold(&rows)?.unwrap_or(rows)))
+}
+
+/// The scan of several workers whose rows an operator deals out by a hash.
+fn scan_below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Option<&RemoteScan> {
+    let dealt = plan.downcast_ref::<RepartitionExec>()?;
+    let is_plain = matches!(dealt.partitioning(), Partitioning::Hash(..))
+        && plan.properties().output_ordering().is_none();
+    dealt.input().downcast_ref::<RemoteScan>().filter(|scan| is_plain && scan.places().len() > 1)
 }
 
 /// An operator as a step over rows of this schema.

@@ -22,6 +22,7 @@ use crate::codec::Reader;
 
 type Plan = Arc<dyn ExecutionPlan>;
 type Call = Arc<AggregateFunctionExpr>;
+type Known = Arc<dyn PhysicalExpr>;
 
 /// The same aggregate fused into its scan; `None` where it cannot be.
 pub(crate) fn fused(aggregate: &AggregateExec, shards: &Shards) -> Result<Option<Plan>> {
@@ -79,19 +80,37 @@ fn average(
     if call.is_distinct() || count.data_type() != &DataType::UInt64 {
         return Ok(None);
     }
-    let build = |function, name: &FieldRef| {
-        AggregateExprBuilder::new(function, call.expressions())
+    let build = |function, arguments, name: &FieldRef| {
+        AggregateExprBuilder::new(function, arguments)
             .schema(Arc::clone(over))
             .alias(name.name())
             .build()
             .map(Arc::new)
     };
-    let of_count = build(count_udaf(), count)?;
+    let of_count = build(count_udaf(), call.expressions(), count)?;
+    let values = values_of_sum(call, sum, over)?;
     // There are averages of what has no sum.
-    let Ok(of_sum) = build(Reader::aggregate("sum")?, sum) else { return Ok(None) };
-    // Sums in another type overflow elsewhere.
-    let is_alike = of_sum.field().data_type() == sum.data_type();
+    let Ok(of_sum) = build(Reader::aggregate("sum")?, values, sum) else { return Ok(None) };
+    // Sums in another type overflow elsewhere, but for those of numerics that are wider.
+    let is_alike = match (of_sum.field().data_type(), sum.data_type()) {
+        (DataType::Decimal128(_, scale), DataType::Decimal128(_, wanted)) => scale == wanted,
+        (found, wanted) => found == wanted,
+    };
     Ok(is_alike.then(|| vec![of_count, of_sum]))
+}
+
+/// What an average adds up: of whole numbers whose sum is a numeric, numerics.
+fn values_of_sum(call: &Call, sum: &FieldRef, over: &SchemaRef) -> Result<Vec<Known>> {
+    let values = call.expressions();
+    let digits = match values.first().map(|value| value.data_type(over)).transpose()? {
+        Some(DataType::Int16) => 5,
+        Some(DataType::Int32) => 10,
+        Some(DataType::Int64) => 19,
+        _ => return Ok(values),
+    };
+    let DataType::Decimal128(_, 0) = sum.data_type() else { return Ok(values) };
+    let numeric = DataType::Decimal128(digits, 0);
+    values.into_iter().map(|value| cast(value, over, numeric.clone())).collect()
 }
 
 /// The columns in the types of the states.
@@ -99,7 +118,7 @@ fn as_states(fused: Plan, states: &SchemaRef) -> Result<Plan> {
     let schema = fused.schema();
     let columns = schema.fields().iter().zip(states.fields()).enumerate();
     let columns = columns.map(|(place, (field, state))| {
-        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), place));
+        let column: Known = Arc::new(Column::new(field.name(), place));
         Ok((cast(column, &schema, state.data_type().clone())?, state.name().clone()))
     });
     Ok(Arc::new(ProjectionExec::try_new(columns.collect::<Result<Vec<_>>>()?, fused)?))

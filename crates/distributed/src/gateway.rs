@@ -1,6 +1,6 @@
 //! A gateway's side: the workers of its map, as its database asks them.
 
-mod asking;
+pub(crate) mod asking;
 mod keyed;
 mod system;
 mod writing;
@@ -36,6 +36,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::fold::FoldIntoScans;
 use crate::relayed::{self, only_scan};
 use crate::scan::RemoteScan;
+use crate::stages::{Peers, RunAsStages};
 
 /// How often the workers are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -70,6 +71,8 @@ pub(crate) struct Shared {
     clock: Arc<dyn Clock>,
     options: Arc<LinkOptions>,
     links: Mutex<HashMap<NodeName, KeptLink>>,
+    /// How workers are asked for their parts of stages.
+    peers: Peers,
     /// All definitions, in their order.
     definitions: RwLock<Vec<Definition>>,
     /// About how many rows tables have.
@@ -111,6 +114,7 @@ impl Gateway {
             .map_err(|error| Error::internal("no threads for links").with_source(error))?;
         let seed = database.env().random.next_u64() << 16;
         let shared = Arc::new(Shared {
+            peers: Peers::new(map.clone(), &link, runtime.handle().clone()),
             map,
             clock: Arc::clone(&database.env().clock),
             options: Arc::new(link),
@@ -203,7 +207,7 @@ impl Workers for Gateway {
     }
 
     fn physical_rule(&self) -> PhysicalRule {
-        Arc::new(FoldIntoScans)
+        Arc::new(FoldIntoScans::new(RunAsStages::new(&self.shared)))
     }
 
     fn system_table<'a>(

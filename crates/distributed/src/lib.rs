@@ -4,12 +4,14 @@
 //! A pass over its plans folds what a worker can do alone into the scans of tables: a [`scan`] is
 //! then a *fragment*, a chain of steps over the rows of one table, which travels in a form of our
 //! own ([`codec`]) to the workers that own the rows. A [`WorkerService`] runs fragments on its own
-//! database, and does what else gateways ask.
+//! database, and does what else gateways ask. What has to meet rows of several workers runs in
+//! [`stages`] between them, where that is better than to gather it.
 //!
 //! Promises: what the form of fragments does not know stays at the gateway, so that the answer is
 //! the same; and the executor of neither side knows of the other.
 
-pub mod codec;
+pub mod among;
+mod codec;
 mod encoding;
 mod fold;
 mod fused;
@@ -17,10 +19,12 @@ mod gateway;
 mod keyed;
 mod node;
 mod operators;
+mod reduce;
 mod relayed;
 mod rows;
 mod scan;
 mod sharding;
+mod stages;
 mod turns;
 mod worker;
 

@@ -19,11 +19,13 @@ use thalweg_cluster::worker::WorkerNode;
 use thalweg_env::{Env, OpenMode};
 use thalweg_query::{Database, Gathering};
 use thalweg_types::{Error, Result, SqlState};
+use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::body::Body;
 use tonic::service::Routes;
 
 use crate::gateway::{Gateway, GatewayOptions};
+use crate::stages::Peers;
 use crate::worker::WorkerService;
 
 /// A node that serves until this is dropped.
@@ -125,13 +127,15 @@ pub fn start_worker(
         if address.ip().is_unspecified() {
             return Err(nowhere(address));
         }
-        let service = WorkerService::new(database).await?;
+        let link = options.link();
+        let peers = Peers::new(map.clone(), &link, Handle::current());
+        let service = WorkerService::new(database, Arc::new(peers)).await?;
         let holding = service.clone();
         let node = WorkerNode::new(id, map.clone(), Arc::new(service), move || holding.holdings());
         let services = Services::new(Arc::new(node.clone()), Routes::new(node.service()));
         let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
         let name = NodeName { id, address };
-        let link = Arc::new(options.link());
+        let link = Arc::new(link);
         // Gateways that are away are called again.
         let joining = keep_joining(name, gateways, map.clone(), link, |_, _| {});
         let joining = AbortOnDropHandle::new(tokio::spawn(joining));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::compute::SortOptions;
 use datafusion::common::{Result, plan_err};
 use datafusion::physical_expr::aggregate::AggregateExprBuilder;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
@@ -16,23 +17,53 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
-use thalweg_query::Shards;
+use thalweg_query::{ShardRows, Shards};
+use thalweg_types::{ColumnId, TableId};
 
+use crate::among::Among;
 use crate::codec::Reader;
 use crate::fused;
+use crate::rows;
+use crate::scan::external;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The plan of a fragment: its steps over a scan. Its rows come in one partition.
+/// The plan of a fragment over the rows of this worker, as they are now. They come in one
+/// partition.
 ///
 /// # Errors
-/// Where a step is none.
-pub(crate) fn plan(
-    scan: Plan,
-    steps: &[wire::Step],
+/// Where it is none, or there is no such table.
+pub(crate) fn of_fragment(
+    fragment: &wire::Fragment,
+    place_base: u64,
     reader: &Reader,
     shards: &Shards,
 ) -> Result<Plan> {
+    let columns = fragment.columns.iter().map(|column| column.checked_sub(1).map(ColumnId));
+    let mut wanted = ShardRows {
+        table: TableId(fragment.table),
+        columns: columns.collect(),
+        table_columns: fragment.table_columns.iter().copied().map(ColumnId).collect(),
+        place_base,
+        filter: None,
+        limit: fragment.limit.and_then(|limit| usize::try_from(limit).ok()),
+    };
+    if fragment.filter.is_some() {
+        let schema = shards.schema(wanted.table).map_err(external)?;
+        wanted.filter = Some(reader.expression(fragment.filter.as_ref(), &schema)?);
+    }
+    let mut scan = shards.scan(&wanted)?;
+    if let Some(limit) = fragment.limit {
+        scan = at_most(scan, limit);
+    }
+    plan(scan, &fragment.steps, reader, shards)
+}
+
+/// Its steps over a scan. Its rows come in one partition.
+///
+/// # Errors
+/// Where a step is none.
+fn plan(scan: Plan, steps: &[wire::Step], reader: &Reader, shards: &Shards) -> Result<Plan> {
     let mut plan = scan;
     for step in steps {
         plan = match &step.kind {
@@ -41,6 +72,7 @@ pub(crate) fn plan(
             Some(Kind::Aggregate(aggregate)) => aggregated(plan, aggregate, reader, shards)?,
             Some(Kind::Sort(sort)) => sorted(plan, sort, reader)?,
             Some(Kind::Limit(limit)) => limited(plan, limit),
+            Some(Kind::Among(among)) => among_values(plan, among)?,
             None => return plan_err!("a step of a fragment is missing"),
         };
     }
@@ -66,6 +98,20 @@ fn filtered(input: Plan, filter: &wire::Filter, reader: &Reader) -> Result<Plan>
         .with_fetch(filter.fetch.map(number))
         .build()?;
     Ok(Arc::new(filter))
+}
+
+fn among_values(input: Plan, among: &wire::Among) -> Result<Plan> {
+    let schema = input.schema();
+    let place = among.column as usize;
+    let (_, batches) = rows::decode(&among.values).map_err(external)?;
+    let Some(field) = schema.fields().get(place) else {
+        return plan_err!("a fragment has no column {place}");
+    };
+    let [values] = batches.as_slice() else { return plan_err!("values are one batch") };
+    let Some(values) = values.columns().first() else { return plan_err!("values are a column") };
+    let column = Arc::new(Column::new(field.name(), place));
+    let is_among = Among::new(column, values)?;
+    Ok(Arc::new(FilterExecBuilder::new(Arc::new(is_among), input).build()?))
 }
 
 fn projected(input: Plan, project: &wire::Project, reader: &Reader) -> Result<Plan> {
@@ -141,7 +187,7 @@ fn sorted(input: Plan, sort: &wire::Sort, reader: &Reader) -> Result<Plan> {
 }
 
 /// So many rows at most, of all partitions together.
-pub(crate) fn at_most(scan: Plan, rows: u64) -> Plan {
+fn at_most(scan: Plan, rows: u64) -> Plan {
     limited(scan, &wire::Limit { skip: 0, fetch: Some(rows) })
 }
 

@@ -71,22 +71,30 @@ fn compact_view<T: ByteViewType>(column: &ArrayRef) -> ArrayRef {
 /// Reads rows, message by message.
 pub(crate) struct RowReader {
     decoder: StreamDecoder,
-    wanted: SchemaRef,
+    wanted: Option<SchemaRef>,
     checked: bool,
 }
 
+/// The length of a message that is a number of rows without columns. Arrow's are longer.
+const COUNT_BYTES: usize = 8;
+
 impl RowReader {
-    /// For rows of this schema: what the other side says of names is nothing to us.
-    pub(crate) fn new(wanted: SchemaRef) -> RowReader {
+    /// For rows of this schema: what the other side says of names is nothing to us. `None` takes
+    /// what comes.
+    pub(crate) fn new(wanted: Option<SchemaRef>) -> RowReader {
         RowReader { decoder: StreamDecoder::new(), wanted, checked: false }
     }
 
     pub(crate) fn read(&mut self, message: Bytes) -> Result<Vec<RecordBatch>> {
-        if self.wanted.fields().is_empty() {
-            let Some(count) = message.first_chunk::<8>() else { return Ok(Vec::new()) };
+        let is_count = match &self.wanted {
+            Some(wanted) => wanted.fields().is_empty(),
+            None => message.len() <= COUNT_BYTES,
+        };
+        if is_count {
+            let Some(count) = message.first_chunk::<COUNT_BYTES>() else { return Ok(Vec::new()) };
             let count = usize::try_from(u64::from_le_bytes(*count)).unwrap_or(usize::MAX);
             let options = RecordBatchOptions::new().with_row_count(Some(count));
-            let schema = Arc::clone(&self.wanted);
+            let schema = self.wanted.clone().unwrap_or_else(|| Arc::new(Schema::empty()));
             let rows = RecordBatch::try_new_with_options(schema, Vec::new(), &options);
             return Ok(vec![rows.map_err(unread)?]);
         }
@@ -94,17 +102,18 @@ impl RowReader {
         let mut found = Vec::new();
         while !buffer.is_empty() {
             let Some(rows) = self.decoder.decode(&mut buffer).map_err(unread)? else { break };
-            found.push(self.as_wanted(&rows)?);
+            found.push(self.as_wanted(rows)?);
         }
         Ok(found)
     }
 
-    fn as_wanted(&mut self, rows: &RecordBatch) -> Result<RecordBatch> {
+    fn as_wanted(&mut self, rows: RecordBatch) -> Result<RecordBatch> {
+        let Some(wanted) = &self.wanted else { return Ok(rows) };
         if !self.checked {
             let types = |schema: &Schema| -> Vec<DataType> {
                 schema.fields().iter().map(|field| field.data_type().clone()).collect()
             };
-            let (given, wanted) = (types(rows.schema_ref()), types(&self.wanted));
+            let (given, wanted) = (types(rows.schema_ref()), types(wanted));
             let fits = given.len() == wanted.len()
                 && given.iter().zip(&wanted).all(|(given, wanted)| given.equals_datatype(wanted));
             if !fits {
@@ -115,7 +124,7 @@ impl RowReader {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         let columns = rows.columns().to_vec();
-        let made = RecordBatch::try_new_with_options(Arc::clone(&self.wanted), columns, &options);
+        let made = RecordBatch::try_new_with_options(Arc::clone(wanted), columns, &options);
         made.map_err(unread)
     }
 }

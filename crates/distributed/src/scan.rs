@@ -5,7 +5,9 @@
 //! open at once unless the session wants otherwise ([`reading`]); it is read when somebody wants
 //! rows, so that a slow client slows the workers down; and dropping it ends the work on the worker.
 
-mod reading;
+mod estimates;
+mod keys;
+pub(crate) mod reading;
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,13 +34,17 @@ use parking_lot::Mutex;
 use prost::Message as _;
 use thalweg_cluster::link::Answer;
 use thalweg_protocol::cluster as wire;
-use thalweg_query::{FanIn, Gathering, WorkerScan, is_about, with_values};
+use thalweg_query::{FanIn, Gathering, Stages, WorkerScan, is_about, with_values};
 use thalweg_types::{BUCKETS, Error, RowId, TableSchema};
 use tokio_util::task::AbortOnDropHandle;
 
+pub(crate) use self::estimates::KEPT_OF;
+use self::estimates::{key_after, rows_after};
+use self::keys::{AmongKeys, place_of_keys};
 use self::reading::{Reading, Run};
 use crate::codec::Writer;
 use crate::gateway::Shared;
+use crate::reduce::Keys;
 use crate::sharding;
 
 /// Larger fragments are sent whole each time: workers keep a thousand.
@@ -67,6 +73,10 @@ pub(crate) struct RemoteScan {
     told: Vec<String>,
     /// About how many rows there are, before any step.
     rows: Option<usize>,
+    /// About how many rows the workers send.
+    sent: Option<usize>,
+    /// Which of its columns says on which worker a row lies.
+    shard_key: Option<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     gathering: Gathering,
@@ -76,6 +86,10 @@ pub(crate) struct RemoteScan {
     run: Arc<Mutex<Option<Arc<Run>>>>,
     /// Whether nothing is left to be done with the rows.
     is_relayed: bool,
+    /// Why what is done with the rows does not run in stages, where it might.
+    gathered: Option<Arc<str>>,
+    /// Keys that its rows have to have.
+    among: Vec<AmongKeys>,
 }
 
 /// A worker's answer that has not begun yet. Dropping it ends the question.
@@ -100,7 +114,11 @@ impl RemoteScan {
             filter,
             ..wire::Fragment::default()
         };
+        let shard_key = table.shard_key.and_then(|column| table.position(column));
+        let shard_key = shard_key.and_then(|key| projection.iter().position(|place| *place == key));
         let rows = shared.row_count(table.id);
+        let share = |rows: usize| rows.saturating_mul(targets.places.len()) / targets.of.max(1);
+        let sent = rows.map(share).map(|rows| limit.map_or(rows, |limit| rows.min(limit)));
         let projected = Arc::new(schema.project(&projection)?);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(projected),
@@ -119,12 +137,16 @@ impl RemoteScan {
             writer,
             told: Vec::new(),
             rows,
+            sent,
+            shard_key,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
             gathering,
             is_kept: false,
             run: Arc::default(),
             is_relayed: false,
+            gathered: None,
+            among: Vec::new(),
         })
     }
 
@@ -182,6 +204,92 @@ impl RemoteScan {
         self.gathering.fan_in
     }
 
+    pub(crate) fn stages(&self) -> Stages {
+        self.gathering.stages
+    }
+
+    /// About how many rows its workers send, where that is known.
+    pub(crate) fn sent(&self) -> Option<usize> {
+        self.sent
+    }
+
+    /// The place of the column that says on which worker a row lies, where it is still there.
+    pub(crate) fn shard_key(&self) -> Option<usize> {
+        self.shard_key
+    }
+
+    /// The workers that it asks, each a partition.
+    pub(crate) fn places(&self) -> &[usize] {
+        &self.targets.places
+    }
+
+    /// The same, which tells why no stages are made over it.
+    pub(crate) fn gathered(&self, why: &Arc<str>) -> RemoteScan {
+        RemoteScan { gathered: Some(Arc::clone(why)), ..self.clone() }
+    }
+
+    /// About what part of the table's rows its conditions leave.
+    pub(crate) fn share(&self) -> f64 {
+        use wire::step::Kind;
+        let is_filter = |step: &&wire::Step| matches!(step.kind, Some(Kind::Filter(_)));
+        let filters = self.fragment.steps.iter().filter(is_filter).count();
+        let asked = self.targets.places.len() as f64 / self.targets.of.max(1) as f64;
+        (0..filters).fold(asked, |share, _| share / KEPT_OF as f64)
+    }
+
+    /// The same, which asks for rows that have one of these keys in a column.
+    pub(crate) fn among(&self, column: usize, keys: &Arc<Keys>) -> RemoteScan {
+        let mut more = self.clone();
+        let (step, at) = place_of_keys(&self.fragment.steps, column);
+        let is_shard_key = self.shard_key == Some(column);
+        let name = self.schema().field(column).name().clone();
+        more.among.push(AmongKeys { name, step, at, is_shard_key, keys: Arc::clone(keys) });
+        more.run = Arc::default();
+        more
+    }
+
+    /// The same with whole groups in place of the parts of which each worker would send its own,
+    /// where each of them lies on one worker.
+    pub(crate) fn of_whole_groups(&self, groups: &SchemaRef) -> Option<RemoteScan> {
+        use wire::step::Kind;
+        self.shard_key?;
+        let mut more = self.clone();
+        let Some(Kind::Aggregate(aggregate)) = more.fragment.steps.last_mut()?.kind.as_mut() else {
+            return None;
+        };
+        if !std::mem::replace(&mut aggregate.partial, false) {
+            return None;
+        }
+        if let Some(told) = more.told.last_mut() {
+            *told = told.replacen("partial ", "", 1);
+        }
+        more.properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(groups)),
+            Partitioning::UnknownPartitioning(self.targets.places.len()),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        ));
+        more.run = Arc::default();
+        more.metrics = ExecutionPlanMetricsSet::new();
+        Some(more)
+    }
+
+    /// What each of all workers does for it as a part of stages; `None` where it is not asked.
+    ///
+    /// # Errors
+    /// Where the question cannot be put.
+    pub(crate) fn parts(
+        &self,
+        workers: usize,
+    ) -> thalweg_types::Result<Vec<Option<wire::Fragment>>> {
+        let asked = self.asked(None)?;
+        let part = |place: usize| match self.targets.places.contains(&place) {
+            true => question(&asked, place).map(Some),
+            false => Ok(None),
+        };
+        (0..workers).map(part).collect()
+    }
+
     /// The question to each worker for rows in a form.
     pub(crate) fn questions(
         &self,
@@ -205,6 +313,8 @@ impl RemoteScan {
         replaced: &Arc<dyn ExecutionPlan>,
     ) -> RemoteScan {
         let mut more = self.clone();
+        more.shard_key = self.shard_key.and_then(|key| key_after(&step, key));
+        more.sent = self.sent.map(|rows| rows_after(&step, rows, self.targets.places.len()));
         more.fragment.steps.push(wire::Step { kind: Some(step) });
         more.told.push(told);
         more.writer = writer;
@@ -326,6 +436,13 @@ impl DisplayAs for RemoteScan {
         }
         if self.gathering.fan_in != FanIn::default() {
             write!(f, " fan_in={}", self.gathering.fan_in)?;
+        }
+        if !self.among.is_empty() {
+            let names = self.among.iter().map(|among| among.name.as_str());
+            write!(f, " among=[{}]", names.collect::<Vec<_>>().join(", "))?;
+        }
+        if let Some(why) = &self.gathered {
+            write!(f, " gathered=[{why}]")?;
         }
         match self.is_relayed {
             true => f.write_str(" relayed"),

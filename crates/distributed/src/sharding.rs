@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::cast;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::compute::{cast, filter};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal};
+use thalweg_cluster::map::ShardMap;
 use thalweg_types::{Bucket, Error, Result, bucket_of};
 
 /// The bucket of each value of a shard key. NULL has one of its own.
@@ -78,6 +79,18 @@ pub(crate) fn buckets(key: &ArrayRef) -> Result<Vec<Bucket>> {
             places.map(|place| nulls(place).unwrap_or_else(|| bucket(place))).collect()
         }
     })
+}
+
+/// Those of some shard keys whose rows lie on the worker at a place of the map.
+///
+/// # Errors
+/// As [`buckets`], and where nobody owns a bucket.
+pub(crate) fn owned(keys: &ArrayRef, place: usize, map: &ShardMap) -> Result<ArrayRef> {
+    let is_owned = |bucket: Bucket| Ok(map.owner(bucket)? == place);
+    let owned: BooleanArray =
+        buckets(keys)?.into_iter().map(is_owned).collect::<Result<Vec<bool>>>()?.into();
+    let misfit = |error| Error::internal("shard keys cannot be dealt out").with_source(error);
+    filter(keys, &owned).map_err(misfit)
 }
 
 /// The buckets in which rows may be for which a filter is true; `None` where that may be any.

@@ -23,8 +23,8 @@ use thalweg_dialect::errors::from_datafusion;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_protocol::cluster::write::Stage;
-use thalweg_query::{Database, Definition, RowChanges, ShardRows, Shards};
-use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId};
+use thalweg_query::{Database, Definition, RowChanges, Shards};
+use thalweg_types::{Error, Result, RowId, SqlState, TableId};
 use tokio::sync::oneshot;
 use tonic::body::Body;
 
@@ -34,6 +34,7 @@ use crate::encoding::Encoding;
 use crate::keyed;
 use crate::operators;
 use crate::rows;
+use crate::stages::{Peers, Tasks};
 use crate::turns::Turns;
 
 /// How many buffers are kept for the next answers.
@@ -53,17 +54,20 @@ pub struct WorkerService {
     /// Parts of writes whose rest is to come, by their numbers.
     kept: Arc<Mutex<HashMap<u64, Vec<RowChanges>>>>,
     turns: Arc<Turns>,
+    tasks: Tasks,
 }
 
 impl WorkerService {
-    /// Makes a worker of a database.
+    /// Makes a worker of a database, which reads what these other workers send.
     ///
     /// # Errors
     /// Where its journal cannot be kept.
-    pub async fn new(database: Database) -> Result<WorkerService> {
+    pub(crate) async fn new(database: Database, peers: Arc<Peers>) -> Result<WorkerService> {
         database.keep_journal().await?;
+        let shards = database.shards();
         Ok(WorkerService {
-            shards: database.shards(),
+            tasks: Tasks::new(&shards, peers),
+            shards,
             database,
             pool: Pool::new(BUFFERS_FREE_MAX),
             streams: Arc::default(),
@@ -123,6 +127,14 @@ impl WorkerService {
                 Ok(self.one(&wire::Done {}))
             }
             Kind::Look(_) => Ok(self.one(&self.sight())),
+            Kind::BeginTask(task) => {
+                let counted = Counted::new(&self.streams);
+                Ok(chunks(&self.pool, self.tasks.begin(task, counted).await?))
+            }
+            Kind::TaskRows(wanted) => {
+                let rows = Box::pin(self.tasks.rows(wanted)?);
+                Ok(chunks(&self.pool, RowsSource::new(None, rows, &self.streams)))
+            }
         }
     }
 
@@ -141,34 +153,13 @@ impl WorkerService {
     }
 
     fn run(&self, known: &Known, place_base: u64, literals: &[u8]) -> Result<Response<Body>> {
-        let told = |error| from_datafusion(error, "");
         let Known { fragment, fields } = known;
         let reader = Reader::new(fields, literals)?;
-        let columns = fragment.columns.iter().map(|column| column.checked_sub(1).map(ColumnId));
-        let mut wanted = ShardRows {
-            table: TableId(fragment.table),
-            columns: columns.collect(),
-            table_columns: fragment.table_columns.iter().copied().map(ColumnId).collect(),
-            place_base,
-            filter: None,
-            limit: fragment.limit.and_then(|limit| usize::try_from(limit).ok()),
-        };
-        if fragment.filter.is_some() {
-            let schema = self.shards.schema(wanted.table)?;
-            wanted.filter =
-                Some(reader.expression(fragment.filter.as_ref(), &schema).map_err(told)?);
-        }
-        let mut scan = self.shards.scan(&wanted).map_err(told)?;
-        if let Some(limit) = fragment.limit {
-            scan = operators::at_most(scan, limit);
-        }
-        let plan = operators::plan(scan, &fragment.steps, &reader, &self.shards).map_err(told)?;
-        let source = RowsSource {
-            encoding: Encoding::new(plan.schema(), fragment.form.as_ref())?,
-            rows: Box::pin(self.shards.run(plan)),
-            _counted: Counted::new(&self.streams),
-        };
-        Ok(chunks(&self.pool, source))
+        let plan = operators::of_fragment(fragment, place_base, &reader, &self.shards);
+        let plan = plan.map_err(told)?;
+        let encoding = Encoding::new(plan.schema(), fragment.form.as_ref())?;
+        let rows = Box::pin(self.shards.run(plan));
+        Ok(chunks(&self.pool, RowsSource::new(Some(encoding), rows, &self.streams)))
     }
 
     async fn write(&self, write: wire::Write) -> Result<()> {
@@ -283,7 +274,7 @@ fn merged(parts: Vec<RowChanges>) -> Vec<RowChanges> {
 }
 
 /// Counts a stream for as long as it is there.
-struct Counted(Arc<AtomicU64>);
+pub(crate) struct Counted(Arc<AtomicU64>);
 
 impl Counted {
     fn new(streams: &Arc<AtomicU64>) -> Counted {
@@ -311,11 +302,18 @@ impl Source for OneMessage {
 
 type Rows = Pin<Box<dyn Stream<Item = PlanResult<RecordBatch>> + Send>>;
 
-/// The rows of a fragment, as they come. Whoever drops it ends the work.
+/// Rows as they come. Whoever drops it ends the work.
 struct RowsSource {
-    encoding: Encoding,
+    /// `None` until rows come, where nobody knows before what they are.
+    encoding: Option<Encoding>,
     rows: Rows,
     _counted: Counted,
+}
+
+impl RowsSource {
+    fn new(encoding: Option<Encoding>, rows: Rows, streams: &Arc<AtomicU64>) -> RowsSource {
+        RowsSource { encoding, rows, _counted: Counted::new(streams) }
+    }
 }
 
 impl Source for RowsSource {
@@ -324,13 +322,19 @@ impl Source for RowsSource {
         context: &mut Context<'_>,
         out: &mut ChunkWriter,
     ) -> Poll<Result<Fill>> {
-        if self.encoding.write(out)? {
+        if let Some(encoding) = &mut self.encoding
+            && encoding.write(out)?
+        {
             return Poll::Ready(Ok(Fill::More));
         }
         Poll::Ready(match ready!(self.rows.as_mut().poll_next(context)) {
             Some(Ok(rows)) => {
                 if rows.num_rows() > 0 {
-                    self.encoding.take(rows)?;
+                    let encoding = match &mut self.encoding {
+                        Some(encoding) => encoding,
+                        none => none.insert(Encoding::new(rows.schema(), None)?),
+                    };
+                    encoding.take(rows)?;
                 }
                 Ok(Fill::More)
             }

@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 
 use arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result as PlanResult};
-use datafusion::execution::TaskContext;
 use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, Stream, StreamExt};
 use thalweg_types::{Error, Result};
@@ -63,8 +63,16 @@ impl Executor {
         let config = context.session_config().clone().with_extension(Arc::clone(&stop));
         let context = Arc::new(context.with_session_config(config));
         let (sender, batches) = channel(BATCHES_AHEAD);
-        let work = runtime.spawn(forward(plan, context, sender));
+        let work = runtime.spawn(forward(async move { execute_stream(plan, context) }, sender));
         Rows { batches, work: Some(AbortOnDropHandle::new(work)), stop }
+    }
+
+    /// Takes the rows that something makes, which runs on these threads as plans do.
+    pub(crate) fn take(&self, making: impl Making) -> Rows {
+        let runtime = self.runtime.as_ref().expect("in place until the executor is dropped");
+        let (sender, batches) = channel(BATCHES_AHEAD);
+        let work = runtime.spawn(forward(making, sender));
+        Rows { batches, work: Some(AbortOnDropHandle::new(work)), stop: Arc::default() }
     }
 }
 
@@ -77,12 +85,16 @@ impl Drop for Executor {
     }
 }
 
-async fn forward(
-    plan: Arc<dyn ExecutionPlan>,
-    context: Arc<TaskContext>,
-    taker: Sender<RecordBatch>,
-) -> PlanResult<()> {
-    let mut rows = execute_stream(plan, context)?;
+/// Something that comes to have rows.
+pub(crate) trait Making:
+    Future<Output = PlanResult<SendableRecordBatchStream>> + Send + 'static
+{
+}
+
+impl<T: Future<Output = PlanResult<SendableRecordBatchStream>> + Send + 'static> Making for T {}
+
+async fn forward(making: impl Making, taker: Sender<RecordBatch>) -> PlanResult<()> {
+    let mut rows = making.await?;
     while let Some(batch) = rows.next().await {
         if taker.send(batch?).await.is_err() {
             break;

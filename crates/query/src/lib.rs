@@ -71,5 +71,5 @@ pub use thalweg_txn::{
 };
 pub use workers::{
     Again, Definition, FanIn, Gathering, Holders, KeyedWriter, NAMESPACE as CLUSTER_NAMESPACE,
-    PhysicalRule, ShardRows, Shards, Unity, WorkerScan, Workers, Write, fingerprint,
+    PhysicalRule, ShardRows, Shards, Stages, Unity, WorkerScan, Workers, Write, fingerprint,
 };

@@ -35,9 +35,12 @@ impl Planner {
     fn new(shared: &Planners) -> Planner {
         let Planners { runtime, executor, scheduler, threads, .. } = shared;
         let names = SessionCatalog::new(shared.workers.get().cloned());
+        let workers = shared.workers.get();
+        // In one partition joins and groupings would have no stages.
+        let partitions = if workers.is_some() { (*threads).max(2) } else { *threads };
         let config = SessionConfig::new()
             .with_extension(Arc::clone(executor))
-            .with_target_partitions(*threads)
+            .with_target_partitions(partitions)
             // Rows dealt out in turns lose the order of a series or a sorted subquery, which people
             // expect to see kept; tables and files are split into parts by their scans.
             .with_round_robin_repartition(false)
@@ -50,7 +53,7 @@ impl Planner {
             .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))))
             .with_physical_optimizer_rules(physical_rules(scheduler))
             .with_physical_optimizer_rule(Arc::new(JoinsGiveWay));
-        let builder = match shared.workers.get() {
+        let builder = match workers {
             Some(workers) => builder.with_physical_optimizer_rule(workers.physical_rule()),
             None => builder,
         };

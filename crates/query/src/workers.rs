@@ -68,11 +68,43 @@ pub struct Gathering {
     pub fan_in: FanIn,
     /// Whether rows that workers have encoded are handed on as they came.
     pub relays: bool,
+    pub stages: Stages,
 }
 
 impl Default for Gathering {
     fn default() -> Gathering {
-        Gathering { fan_in: FanIn::default(), relays: true }
+        Gathering { fan_in: FanIn::default(), relays: true, stages: Stages::default() }
+    }
+}
+
+/// Whether joins and large groupings run between workers, in stages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stages {
+    /// They gather their rows at the gateway.
+    Off,
+    /// Where fewer bytes come to one node by it.
+    #[default]
+    Auto,
+    /// Wherever they can.
+    On,
+}
+
+const STAGES: [(&str, Stages); 3] =
+    [("off", Stages::Off), ("auto", Stages::Auto), ("on", Stages::On)];
+
+impl fmt::Display for Stages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = STAGES.iter().find(|(_, stages)| stages == self);
+        f.write_str(known.map_or("", |(name, _)| name))
+    }
+}
+
+impl FromStr for Stages {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Stages, ()> {
+        let known = STAGES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        known.map(|(_, stages)| *stages).ok_or(())
     }
 }
 
@@ -186,7 +218,7 @@ pub trait Workers: Send + Sync {
     /// About how many rows a table has, where that is known.
     fn row_count(&self, table: TableId) -> Option<usize>;
 
-    /// The pass that gives work on the rows of one table to the workers, after all others.
+    /// The pass that gives work to the workers, after all others.
     fn physical_rule(&self) -> PhysicalRule;
 
     /// What is told of the workers under a name in [`NAMESPACE`].

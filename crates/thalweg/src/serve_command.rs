@@ -127,7 +127,7 @@ fn gathering(settings: ClusterSettings) -> Gathering {
         FanIn::Async => thalweg_query::FanIn::Async,
         FanIn::Hybrid => thalweg_query::FanIn::Hybrid,
     };
-    Gathering { fan_in, relays: settings.relay }
+    Gathering { fan_in, relays: settings.relay, ..Gathering::default() }
 }
 
 fn announce(server: &Server, node: Option<&RunningNode>) {

@@ -14,10 +14,11 @@ use thalweg_types::{Error, Result, SqlState, TableId};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Shared, definitions};
+use crate::stages::Peers;
 
 /// How often a worker that disagrees is told what it does not know.
-const TRIES: usize = 5;
-const PUT_MAP: &str = "/thalweg.cluster.v1.Worker/PutMap";
+pub(crate) const TRIES: usize = 5;
+pub(crate) const PUT_MAP: &str = "/thalweg.cluster.v1.Worker/PutMap";
 
 impl Shared {
     pub(crate) fn map(&self) -> &SharedMap {
@@ -36,6 +37,15 @@ impl Shared {
     /// About how many rows a table has.
     pub(crate) fn row_count(&self, table: TableId) -> Option<usize> {
         self.row_counts.read().get(&table).copied()
+    }
+
+    pub(crate) fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// How many definitions there are.
+    pub(crate) fn last_definition(&self) -> u64 {
+        self.definitions.read().len() as u64
     }
 
     /// Runs on the threads that links live on. Dropping it ends it.
@@ -134,7 +144,7 @@ impl Shared {
     }
 
     /// Tells a worker of the definitions that it does not know.
-    pub(super) async fn bring_up(&self, place: usize) -> Result<()> {
+    pub(crate) async fn bring_up(&self, place: usize) -> Result<()> {
         let sight: wire::Sight = self.ask_one(place, Kind::Look(wire::Look {})).await?;
         let known = usize::try_from(sight.definitions).unwrap_or(usize::MAX);
         let missing = {
@@ -157,7 +167,7 @@ impl Shared {
     }
 
     fn request(&self, map: &ShardMap, worker: &NodeName, kind: Kind) -> Vec<u8> {
-        let definitions = self.definitions.read().len() as u64;
+        let definitions = self.last_definition();
         let question = wire::Work { definitions, kind: Some(kind) }.encode_to_vec().into();
         let request =
             wire::FetchRequest { map_version: map.version(), worker: worker.id, question };

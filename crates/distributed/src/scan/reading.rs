@@ -27,6 +27,7 @@ use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::keys::with_keys;
 use super::{Opening, RemoteScan, question};
 use crate::rows::RowReader;
 
@@ -141,7 +142,7 @@ impl Reading {
             None => Source::Own(Box::new(Own {
                 opening: Some(own_opening(&run, scan, partition)?),
                 answer: None,
-                decoder: Decoder::new(scan.properties.eq_properties.schema()),
+                decoder: Decoder::new(Some(scan.properties.eq_properties.schema())),
                 turn: None,
             })),
         };
@@ -187,7 +188,9 @@ fn own_opening(run: &Run, scan: &RemoteScan, partition: usize) -> Result<Opening
     let question = question(&run.asked, place)?;
     let turns = (run.fan_in == FanIn::Sync).then(|| Arc::clone(&run.asking));
     let (shared, watch) = (Arc::clone(&scan.shared), Arc::clone(&run.watch));
+    let among = scan.among.clone();
     Ok(scan.shared.spawn(async move {
+        let question = with_keys(question, &among, place, &shared).await?;
         let _turn = match turns {
             Some(turns) => Some(turns.lock_owned().await),
             None => None,
@@ -220,20 +223,21 @@ impl Own {
 }
 
 /// Makes rows of pieces.
-struct Decoder {
+pub(crate) struct Decoder {
     cutter: Cutter,
     reader: RowReader,
 }
 
 impl Decoder {
-    fn new(schema: &SchemaRef) -> Decoder {
+    /// For rows of a schema; `None` for whatever comes.
+    pub(crate) fn new(schema: Option<&SchemaRef>) -> Decoder {
         Decoder {
             cutter: Cutter::new(MESSAGE_BYTES_MAX),
-            reader: RowReader::new(Arc::clone(schema)),
+            reader: RowReader::new(schema.map(Arc::clone)),
         }
     }
 
-    fn feed(&mut self, piece: &Bytes, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
+    pub(crate) fn feed(&mut self, piece: &Bytes, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
         let reader = &mut self.reader;
         self.cutter.feed(piece, |message| {
             ready.extend(reader.read(message.to_bytes())?);
@@ -241,7 +245,9 @@ impl Decoder {
         })
     }
 
-    fn check_end(&self, answer: &Answer) -> Result<()> {
+    /// # Errors
+    /// Where the last message is not whole.
+    pub(crate) fn check_end(&self, answer: &Answer) -> Result<()> {
         match self.cutter.is_between_messages() {
             true => Ok(()),
             false => {
@@ -271,14 +277,18 @@ impl Queue {
         let places = &scan.targets.places;
         let (sender, events) = mpsc::channel(places.len().max(1));
         let schema = scan.properties.eq_properties.schema();
-        let decoders = places.iter().map(|_| Mutex::new(Decoder::new(schema))).collect();
+        let decoders = places.iter().map(|_| Mutex::new(Decoder::new(Some(schema)))).collect();
         let mut pumps = Vec::with_capacity(places.len());
         for (worker, place) in places.iter().enumerate() {
             let (place, question) = (*place, question(asked, *place)?);
             let (shared, watch, sender) =
                 (Arc::clone(&scan.shared), Arc::clone(watch), sender.clone());
+            let among = scan.among.clone();
             pumps.push(scan.shared.spawn(async move {
-                let answer = shared.ask_rows(place, question).await;
+                let answer = match with_keys(question, &among, place, &shared).await {
+                    Ok(question) => shared.ask_rows(place, question).await,
+                    Err(error) => Err(error),
+                };
                 watch.opened();
                 pump(worker, answer, &sender).await;
             }));

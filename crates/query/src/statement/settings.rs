@@ -218,6 +218,7 @@ impl Settings {
             },
             "fan_in" => self.gathering.fan_in.to_string(),
             "relay" => if self.gathering.relays { "on" } else { "off" }.to_owned(),
+            "stages" => self.gathering.stages.to_string(),
             "timezone" => "UTC".to_owned(),
             _ => FIXED.iter().find(|(fixed, _)| *fixed == name)?.1.to_owned(),
         })
@@ -267,6 +268,11 @@ impl Settings {
                 let flag = remembered::flag(value).ok_or_else(|| no_flag(&name))?;
                 self.gathering.relays = flag == "on";
             }
+            "stages" => {
+                let stages = value.parse();
+                self.gathering.stages =
+                    stages.map_err(|()| invalid(&name, value, "off, auto and on"))?;
+            }
             "timezone" if UTC_NAMES.contains(&value.to_lowercase().as_str()) => {}
             "timezone" => return Err(invalid(&name, value, "UTC")),
             _ => match FIXED.iter().find(|(fixed, _)| *fixed == name) {
@@ -297,7 +303,7 @@ impl Settings {
     }
 
     pub(crate) fn names() -> Vec<&'static str> {
-        let mut names = vec!["durability", "fan_in", "relay", "timezone"];
+        let mut names = vec!["durability", "fan_in", "relay", "stages", "timezone"];
         names.extend(TIMES);
         names.extend(MODES);
         names.extend(REMEMBERED.iter().map(|setting| setting.name));

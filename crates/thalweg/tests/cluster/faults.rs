@@ -111,3 +111,69 @@ async fn a_worker_that_hangs_is_named() {
     assert!(told(&error).contains("does not answer"), "{}", told(&error));
     assert_eq!(cluster.ask("SELECT count(*) FROM t").await.unwrap(), ["1000"]);
 }
+
+/// Two tables whose join is of keys that no row lies by.
+async fn joined(cluster: &Processes) {
+    for table in ["a", "b"] {
+        cluster
+            .ask(&format!("CREATE TABLE {table} (id bigint PRIMARY KEY, k bigint, v text)"))
+            .await
+            .unwrap();
+        let insert = format!(
+            "INSERT INTO {table} SELECT n, n % 2500, 'value ' || n \
+             FROM generate_series(1, 5000) AS s(n)"
+        );
+        cluster.ask(&insert).await.unwrap();
+    }
+    cluster.ask("SET stages = on").await.unwrap();
+}
+
+const JOIN: &str = "SELECT count(*) FROM a JOIN b ON a.k = b.k";
+/// Some 320 MB.
+const WIDE_JOIN: &str = "SELECT a.id, repeat(b.v, 3000) FROM a JOIN b ON a.k = b.k";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_dies_fails_the_queries_of_which_it_has_a_stage() {
+    let mut cluster = Processes::start(3).await;
+    joined(&cluster).await;
+    let plan = cluster.ask(&format!("EXPLAIN {JOIN}")).await.unwrap().join("\n");
+    assert!(plan.contains("Stages: "), "{plan}");
+    assert_eq!(cluster.ask(JOIN).await.unwrap(), ["10000"]);
+    {
+        let mut rows = pin!(cluster.client.simple_query_raw(WIDE_JOIN).await.unwrap());
+        let mut seen = 0;
+        let error = loop {
+            match rows.next().await.expect("it does not end well") {
+                Ok(_) => seen += 1,
+                Err(error) => break error,
+            }
+            if seen == 10 {
+                cluster.workers[1] = None;
+            }
+        };
+        assert!(told(&error).contains("worker "), "{error:?}");
+    }
+    // It is named while it is away, too.
+    let error = cluster.ask(JOIN).await.unwrap_err();
+    assert!(told(&error).contains("worker "), "{}", told(&error));
+    // What was defined meanwhile it learns before it has a task.
+    cluster.ask("CREATE TABLE c (id bigint PRIMARY KEY, k bigint)").await.unwrap();
+    cluster.restart(1);
+    cluster.until_joined(3).await;
+    let empty = "SELECT count(*) FROM a JOIN c ON a.k = c.k";
+    assert_eq!(cluster.ask(empty).await.unwrap(), ["0"]);
+    assert_eq!(cluster.ask(JOIN).await.unwrap(), ["10000"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_hangs_in_a_stage_is_named() {
+    let cluster = Processes::start(2).await;
+    joined(&cluster).await;
+    assert_eq!(cluster.ask(JOIN).await.unwrap(), ["10000"]);
+    let worker = cluster.workers[0].as_ref().unwrap();
+    worker.signal("-STOP");
+    let error = cluster.ask(JOIN).await.unwrap_err();
+    worker.signal("-CONT");
+    assert!(told(&error).contains("does not answer"), "{}", told(&error));
+    assert_eq!(cluster.ask(JOIN).await.unwrap(), ["10000"]);
+}

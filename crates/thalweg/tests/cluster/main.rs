@@ -17,12 +17,14 @@ mod mischief;
 mod postgres;
 mod processes;
 mod records;
+mod reduced;
 mod relayed;
 #[path = "../../../query/tests/sqllogictest/route.rs"]
 mod route;
 #[path = "../../../server/tests/records/search.rs"]
 mod search;
 mod sqllogictests;
+mod stages;
 #[path = "../../../query/tests/sqllogictest/suite.rs"]
 mod suite;
 mod support;

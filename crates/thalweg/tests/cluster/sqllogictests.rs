@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thalweg::{Database, Error};
+use thalweg_query::{Gathering, Stages};
 use tokio::runtime::Runtime;
 
 use super::embedded::Embedded;
@@ -41,14 +42,14 @@ fn known() -> BTreeMap<String, RangeInclusive<usize>> {
 }
 
 /// Runs all files, each on a cluster of its own, and expects of each as many failures as are known.
-fn run<R: Route>(over: impl AsyncFn(Database) -> Result<Arc<R>, Error>) {
+fn run<R: Route>(gathering: Gathering, over: impl AsyncFn(Database) -> Result<Arc<R>, Error>) {
     let runtime = Runtime::new().unwrap();
     let (root, mut known) = (here("../../tests/slt"), known());
     let (mut passed, mut wrong) = (0, Vec::new());
     for file in suite::files_of(&root, &["slt"]) {
         let records = suite::read(&file);
         let name = file.strip_prefix(&root).unwrap().display().to_string();
-        let cluster = runtime.block_on(Cluster::start(4));
+        let cluster = runtime.block_on(Cluster::start_with(4, gathering));
         let route = runtime.block_on(over(cluster.gateway.clone()));
         let report = runtime.block_on(suite::run(route, records, Strictness::Unordered));
         let report = report.unwrap_or_else(|refusal| panic!("{name}: {refusal}"));
@@ -66,15 +67,20 @@ fn run<R: Route>(over: impl AsyncFn(Database) -> Result<Arc<R>, Error>) {
 
 #[test]
 fn files() {
-    run(Postgres::over);
+    run(Gathering::default(), Postgres::over);
 }
 
 #[test]
 fn files_over_flight() {
-    run(OverFlight::over);
+    run(Gathering::default(), OverFlight::over);
+}
+
+#[test]
+fn files_in_stages() {
+    run(Gathering { stages: Stages::On, ..Gathering::default() }, Postgres::over);
 }
 
 #[test]
 fn files_prepared() {
-    run(async |database| Embedded::prepared_over(database));
+    run(Gathering::default(), async |database| Embedded::prepared_over(database));
 }

@@ -12,6 +12,7 @@ use thalweg_client::Client;
 use thalweg_cluster::link::LinkOptions;
 use thalweg_cluster::map::{ShardMap, SharedMap};
 use thalweg_distributed::{Gateway, NodeOptions, RunningNode, start_gateway, start_worker};
+use thalweg_query::Gathering;
 use thalweg_server::{Server, ServerConfig};
 
 pub use crate::messages::{account, announce, codes, id, int, number, packed, text, values};
@@ -39,8 +40,14 @@ pub fn options() -> NodeOptions {
 
 impl Cluster {
     pub async fn start(workers: u64) -> Cluster {
+        Cluster::start_with(workers, Gathering::default()).await
+    }
+
+    /// One whose sessions gather rows in this way.
+    pub async fn start_with(workers: u64, gathering: Gathering) -> Cluster {
         let gateway = memory();
         let map = SharedMap::new(ShardMap::default());
+        let options = || NodeOptions { gathering, ..options() };
         let (status, node) = start_gateway(&gateway, anywhere(), map, &options()).await.unwrap();
         let mut running = Vec::new();
         for id in 1..=workers {

@@ -1,0 +1,203 @@
+//! Whether a plan is better run in stages: by the bytes that are estimated to come to the node that
+//! gets most of them.
+//!
+//! Gathered, all rows that the scans send come to the gateway, but for those that joins' keys leave
+//! out. In stages, a worker gets its share
+//! of what is dealt out by a hash and all of what is sent to each, and the gateway gets the result.
+//! Estimates are coarse: rows of tables are counted every now and then, and of conditions and
+//! groupings nothing is known but what is usual.
+
+use arrow::datatypes::{DataType, Schema};
+use datafusion::physical_expr::Partitioning;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode, SortMergeJoinExec,
+};
+use datafusion::physical_plan::repartition::RepartitionExec;
+
+use super::Plan;
+use crate::reduce::{share, share_of_second};
+use crate::scan::{KEPT_OF, RemoteScan};
+
+/// What is gathered soon is not worth the making of stages.
+const BYTES_MIN: f64 = (8 << 20) as f64;
+/// Each task reads from all tasks below: more workers would have too many streams.
+const WORKERS_MAX: usize = 64;
+/// What a value without a fixed width is taken for.
+const VALUE_BYTES: usize = 24;
+
+/// What is to be done with a plan, and why.
+#[derive(Debug, PartialEq)]
+pub(super) enum Choice {
+    Gather(String),
+    Stages(String),
+}
+
+/// `None` for plans of which no part could run between workers.
+pub(super) fn choice(plan: &Plan, workers: usize) -> Option<Choice> {
+    let mut moved = Moved::default();
+    moved.look(plan, workers.max(1) as f64, 1.0);
+    if !moved.is_exchanged {
+        return None;
+    }
+    let gather = |why: &str| Some(Choice::Gather(why.to_owned()));
+    if moved.is_unknown {
+        return gather("nobody has counted the rows yet");
+    }
+    let result = rows(plan, workers.max(1) as f64) * width(&plan.schema());
+    let staged = moved.worker.max(result);
+    if moved.worker == 0.0 && moved.gateway >= BYTES_MIN && result < moved.gateway {
+        return Some(Choice::Stages("what belongs together lies together".to_owned()));
+    }
+    let told = format!("{} at one node, not {}", size(staged), size(moved.gateway));
+    if moved.gateway < BYTES_MIN {
+        return gather(&format!("{} are few", size(moved.gateway)));
+    }
+    if staged >= moved.gateway {
+        return gather(&format!("{} at one node, not {}", size(moved.gateway), size(staged)));
+    }
+    Some(Choice::Stages(told))
+}
+
+/// Why this number of workers has no stages.
+pub(super) fn no_stages(workers: usize) -> Option<String> {
+    match workers {
+        0 | 1 => Some("there is one worker".to_owned()),
+        _ if workers > WORKERS_MAX => Some(format!("there are more than {WORKERS_MAX} workers")),
+        _ => None,
+    }
+}
+
+/// Bytes that come to nodes.
+#[derive(Default)]
+struct Moved {
+    /// To the gateway, gathered.
+    gateway: f64,
+    /// To each worker, in stages.
+    worker: f64,
+    is_unknown: bool,
+    /// Whether rows have to meet those of other workers.
+    is_exchanged: bool,
+}
+
+impl Moved {
+    /// Looks at a node whose scans send this part of their rows where they are gathered.
+    fn look(&mut self, node: &Plan, workers: f64, gathered: f64) {
+        if let Some(scan) = node.downcast_ref::<RemoteScan>() {
+            self.is_unknown |= scan.sent().is_none();
+            self.gateway += bytes(node, workers) * gathered;
+        }
+        if let Some(dealt) = node.downcast_ref::<RepartitionExec>()
+            && matches!(dealt.partitioning(), Partitioning::Hash(..))
+        {
+            self.is_exchanged = true;
+            self.worker += bytes(dealt.input(), workers) / workers;
+        }
+        // Each worker has what belongs together.
+        let joins = node.is::<HashJoinExec>() || node.is::<AggregateExec>();
+        self.is_exchanged |= joins && node.children().iter().all(|child| child.is::<RemoteScan>());
+        if let Some(built) = built(node) {
+            self.is_exchanged = true;
+            self.worker += bytes(built, workers);
+        }
+        let second = node.downcast_ref::<HashJoinExec>().map_or(1.0, share_of_second);
+        for (place, child) in node.children().into_iter().enumerate() {
+            let gathered = if place == 1 { gathered * second } else { gathered };
+            self.look(child, workers, gathered);
+        }
+    }
+}
+
+/// The side of a join that is sent to all workers.
+fn built(node: &Plan) -> Option<&Plan> {
+    if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+        let is_collected = *join.partition_mode() == PartitionMode::CollectLeft;
+        return is_collected.then(|| join.left());
+    }
+    let is_collected = node.is::<CrossJoinExec>() || node.is::<NestedLoopJoinExec>();
+    is_collected.then(|| node.children()[0])
+}
+
+fn bytes(node: &Plan, workers: f64) -> f64 {
+    rows(node, workers) * width(&node.schema())
+}
+
+/// About how many rows a node has.
+fn rows(node: &Plan, workers: f64) -> f64 {
+    let found = match node.downcast_ref::<RemoteScan>() {
+        Some(scan) => scan.sent().unwrap_or_default() as f64,
+        None => {
+            let children: Vec<f64> =
+                node.children().into_iter().map(|child| rows(child, workers)).collect();
+            of_children(node, &children, workers)
+        }
+    };
+    node.fetch().map_or(found, |fetch| found.min(fetch as f64))
+}
+
+fn of_children(node: &Plan, children: &[f64], workers: f64) -> f64 {
+    let all: f64 = children.iter().sum();
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        let is_one = aggregate.group_expr().is_true_no_grouping();
+        return match aggregate.mode() {
+            _ if is_one => 1.0,
+            // Each worker has sent its own part of the same groups.
+            AggregateMode::Final | AggregateMode::FinalPartitioned => all / workers,
+            _ => all,
+        };
+    }
+    if node.is::<FilterExec>() {
+        return all / KEPT_OF as f64;
+    }
+    if node.is::<CrossJoinExec>() {
+        return children.iter().product();
+    }
+    // Most joins follow a key: each row of the larger side meets one of the other, where that was
+    // not left out.
+    let joins = node.is::<HashJoinExec>()
+        || node.is::<SortMergeJoinExec>()
+        || node.is::<NestedLoopJoinExec>();
+    let sides: Vec<f64> = node.children().into_iter().map(share).collect();
+    match (children, sides.as_slice()) {
+        ([left, right], [_, kept]) if joins && left >= right => left * kept,
+        ([_, right], [kept, _]) if joins => right * kept,
+        _ => all,
+    }
+}
+
+/// About how many bytes a row has.
+fn width(schema: &Schema) -> f64 {
+    let width = |data_type: &DataType| data_type.primitive_width().unwrap_or(VALUE_BYTES);
+    schema.fields().iter().map(|field| width(field.data_type())).sum::<usize>().max(1) as f64
+}
+
+fn size(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes >= (1 << 20) as f64 => format!("{:.0} MiB", bytes / (1 << 20) as f64),
+        bytes => format!("{:.0} KiB", (bytes / 1024.0).ceil()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::Field;
+
+    use super::*;
+
+    #[test]
+    fn streams_of_all_with_all_have_an_end() {
+        assert_eq!(no_stages(2), None);
+        assert_eq!(no_stages(WORKERS_MAX), None);
+        assert!(no_stages(WORKERS_MAX + 1).is_some());
+        assert!(no_stages(1).is_some());
+    }
+
+    #[test]
+    fn rows_have_a_width() {
+        let fields = [("a", DataType::Int64), ("b", DataType::Utf8View), ("c", DataType::Boolean)];
+        let fields = fields.map(|(name, data_type)| Field::new(name, data_type, true));
+        assert!(width(&Schema::new(fields.to_vec())) >= 8.0 + VALUE_BYTES as f64);
+        assert!(width(&Schema::empty()) > 0.0);
+    }
+}

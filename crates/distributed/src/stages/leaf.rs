@@ -1,0 +1,152 @@
+//! The leaves of stages: what each task reads of the rows that its own worker has.
+//!
+//! At the gateway a leaf is a fragment and nothing to run. It travels within its task, in the form
+//! that fragments have, and becomes the fragment's operators where it arrives.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, plan_err};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+};
+use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+use prost::Message as _;
+use thalweg_protocol::cluster as wire;
+use thalweg_query::Shards;
+
+use super::Plan;
+use crate::codec::Reader;
+use crate::scan::{RemoteScan, external};
+use crate::{operators, rows};
+
+/// One task's part of a scan.
+pub(super) struct Leaf {
+    /// `None` where the task's worker has none of the rows.
+    fragment: Option<wire::Fragment>,
+    properties: Arc<PlanProperties>,
+}
+
+/// The parts of a scan, one for each worker.
+pub(super) fn leaves(scan: &RemoteScan, workers: usize) -> Result<Vec<Plan>> {
+    let mut properties = PlanProperties::clone(scan.properties());
+    properties.partitioning = Partitioning::UnknownPartitioning(1);
+    let properties = Arc::new(properties);
+    let parts = scan.parts(workers).map_err(external)?.into_iter();
+    let leaf = |fragment| Arc::new(Leaf { fragment, properties: Arc::clone(&properties) }) as Plan;
+    Ok(parts.map(leaf).collect())
+}
+
+impl fmt::Debug for Leaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Leaf")
+    }
+}
+
+impl DisplayAs for Leaf {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Leaf")
+    }
+}
+
+impl ExecutionPlan for Leaf {
+    fn name(&self) -> &'static str {
+        "Leaf"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Plan> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Plan>) -> Result<Plan> {
+        Ok(self)
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        plan_err!("a part of a scan runs on its worker only")
+    }
+}
+
+/// How leaves travel.
+pub(super) struct LeafCodec {
+    /// Where they arrive: what they are over.
+    shards: Option<Shards>,
+}
+
+impl LeafCodec {
+    pub(super) fn writing() -> LeafCodec {
+        LeafCodec { shards: None }
+    }
+
+    pub(super) fn reading(shards: &Shards) -> LeafCodec {
+        LeafCodec { shards: Some(shards.clone()) }
+    }
+}
+
+impl fmt::Debug for LeafCodec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LeafCodec")
+    }
+}
+
+impl PhysicalExtensionCodec for LeafCodec {
+    fn try_decode(
+        &self,
+        message: &[u8],
+        _: &[Plan],
+        _: &TaskContext,
+        _: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Plan> {
+        let leaf = wire::Leaf::decode(message)
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let (columns, _) = rows::decode(&leaf.columns).map_err(external)?;
+        let Some(shards) = &self.shards else { return plan_err!("there are no rows here") };
+        let Some(fragment) = &leaf.fragment else { return Ok(Arc::new(EmptyExec::new(columns))) };
+        let (fields, _) = rows::decode(&fragment.fields).map_err(external)?;
+        let reader = Reader::new(&fields, &fragment.literals).map_err(external)?;
+        let plan = operators::of_fragment(fragment, fragment.place_base, &reader, shards)?;
+        let types = |plan: &Plan| -> Vec<_> {
+            plan.schema().fields().iter().map(|field| field.data_type().clone()).collect()
+        };
+        let (given, wanted) = (types(&plan), columns.fields());
+        let fits = given.len() == wanted.len()
+            && given
+                .iter()
+                .zip(wanted)
+                .all(|(given, field)| given.equals_datatype(field.data_type()));
+        match fits {
+            true => Ok(plan),
+            false => plan_err!("a scan has {given:?} where {wanted:?} were asked for"),
+        }
+    }
+
+    fn try_encode(
+        &self,
+        node: Plan,
+        message: &mut Vec<u8>,
+        _: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        let Some(leaf) = node.downcast_ref::<Leaf>() else {
+            return plan_err!("{} has no form to travel in", node.name());
+        };
+        let columns = rows::encode(&leaf.schema(), &[]).map_err(external)?;
+        let leaf = wire::Leaf { fragment: leaf.fragment.clone(), columns };
+        leaf.encode(message).map_err(|error| DataFusionError::External(Box::new(error)))
+    }
+}

@@ -1,0 +1,140 @@
+//! Asking workers for their parts of stages, over connections of their own.
+//!
+//! Many streams share a connection here, and some of them are not read until others have ended: a
+//! join reads one side first. So what may be under way is limited for each stream, and not for the
+//! connection: streams that wait hold up no others.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prost::Message as _;
+use thalweg_cluster::link::{Answer, KeptLink, LinkOptions, NodeName};
+use thalweg_cluster::map::{ShardMap, SharedMap};
+use thalweg_cluster::node::FETCH;
+use thalweg_protocol::cluster as wire;
+use thalweg_protocol::cluster::work::Kind;
+use thalweg_types::{Error, Result, SqlState};
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
+use url::Url;
+
+use super::Exchange;
+use crate::gateway::Shared;
+use crate::gateway::asking::{PUT_MAP, TRIES};
+use crate::scan::Opening;
+
+/// What may lie unread of a stream.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+/// HTTP/2 knows no larger one.
+const CONNECTION_WINDOW_BYTES: u32 = i32::MAX as u32;
+
+/// Connections to workers for stages.
+pub(crate) struct Peers {
+    map: SharedMap,
+    options: Arc<LinkOptions>,
+    links: Mutex<HashMap<NodeName, KeptLink>>,
+    /// Where the connections live.
+    runtime: Handle,
+}
+
+impl Peers {
+    pub(crate) fn new(map: SharedMap, options: &LinkOptions, runtime: Handle) -> Peers {
+        let options = LinkOptions {
+            stream_window_bytes: STREAM_WINDOW_BYTES,
+            connection_window_bytes: CONNECTION_WINDOW_BYTES,
+            ..options.clone()
+        };
+        Peers { map, options: Arc::new(options), links: Mutex::default(), runtime }
+    }
+
+    async fn ask(&self, worker: &NodeName, definitions: u64, kind: Kind) -> Result<Answer> {
+        let question: bytes::Bytes =
+            wire::Work { definitions, kind: Some(kind) }.encode_to_vec().into();
+        let link = self.link(worker);
+        let mut tries = TRIES;
+        loop {
+            let map_version = self.map.current().version();
+            let request =
+                wire::FetchRequest { map_version, worker: worker.id, question: question.clone() };
+            match link.call(FETCH, &request.encode_to_vec()).await {
+                Err(error) if error.state() == SqlState::STALE_SHARD_MAP && tries > 0 => {
+                    tries -= 1;
+                    let own = self.map.current().to_wire();
+                    let newest: wire::ShardMap = link.link().await?.0.ask(PUT_MAP, &own).await?;
+                    self.map.offer(ShardMap::from_wire(&newest)?)?;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn link(&self, worker: &NodeName) -> KeptLink {
+        let mut links = self.links.lock();
+        let made = || KeptLink::new(worker.clone(), Arc::clone(&self.options));
+        links.entry(worker.clone()).or_insert_with(made).clone()
+    }
+}
+
+/// Workers ask each other for what they were told of by a gateway, which knew their definitions.
+impl Exchange for Arc<Peers> {
+    fn ask(&self, worker: NodeName, kind: Kind) -> Opening {
+        let peers = Arc::clone(self);
+        let asked = async move { Peers::ask(&peers, &worker, 0, kind).await };
+        AbortOnDropHandle::new(self.runtime.spawn(asked))
+    }
+}
+
+impl Exchange for Arc<Shared> {
+    fn ask(&self, worker: NodeName, kind: Kind) -> Opening {
+        let shared = Arc::clone(self);
+        self.spawn(async move {
+            let peers = shared.peers();
+            match peers.ask(&worker, shared.last_definition(), kind.clone()).await {
+                Err(error) if error.state() == SqlState::STALE_DEFINITIONS => {
+                    shared.bring_up(place(&shared, &worker)?).await?;
+                    peers.ask(&worker, shared.last_definition(), kind).await
+                }
+                answer => answer,
+            }
+        })
+    }
+}
+
+fn place(shared: &Shared, worker: &NodeName) -> Result<usize> {
+    let map = shared.map().current();
+    let place = map.workers().iter().position(|known| known.id == worker.id);
+    place.ok_or_else(|| Error::internal(format!("{worker} is not in the map")))
+}
+
+/// A worker in the form that plans know workers by.
+pub(super) fn url(worker: &NodeName) -> Result<Url> {
+    let url = format!("thalweg://{}/{}", worker.address, worker.id);
+    Url::parse(&url).map_err(|error| Error::internal(format!("{url}: {error}")))
+}
+
+/// The worker that a form stands for.
+pub(super) fn worker(url: &Url) -> Result<NodeName> {
+    let found = || {
+        let address = format!("{}:{}", url.host_str()?, url.port()?).parse().ok()?;
+        let id = url.path().strip_prefix('/')?.parse().ok()?;
+        Some(NodeName { id, address })
+    };
+    found().ok_or_else(|| {
+        Error::new(SqlState::PROTOCOL_VIOLATION, format!("{url} stands for no worker"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_come_back_from_their_urls() {
+        for address in ["127.0.0.1:7480", "[::1]:1"] {
+            let name = NodeName { id: 17, address: address.parse().unwrap() };
+            assert_eq!(worker(&url(&name).unwrap()).unwrap(), name);
+        }
+        assert!(worker(&Url::parse("http://somewhere").unwrap()).is_err());
+    }
+}

@@ -1,0 +1,158 @@
+//! A worker's side of stages: the tasks that it was given.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow::record_batch::RecordBatch;
+use async_trait::async_trait;
+use datafusion::common::internal_datafusion_err;
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion_distributed::{
+    CoordinatorToWorkerMsg, DistributedExt as _, ExecuteTaskRequest, MaybeEncoded, ProducerHead,
+    SetPlanRequest, TaskKey, Worker, WorkerQueryContext, WorkerSessionBuilder,
+    WorkerToCoordinatorMsg,
+};
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt as _};
+use http::HeaderMap;
+use thalweg_cluster::chunks::{ChunkWriter, Fill, Source};
+use thalweg_dialect::errors::from_datafusion;
+use thalweg_protocol::cluster as wire;
+use thalweg_protocol::cluster::task_rows::Head;
+use thalweg_query::Shards;
+use thalweg_types::{Error, Result, SqlState};
+use tokio::sync::oneshot;
+use url::Url;
+use uuid::Uuid;
+
+use super::channel::Channels;
+use super::leaf::LeafCodec;
+use super::{Exchange, Peers};
+use crate::worker::Counted;
+
+/// The tasks of a worker. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Tasks {
+    worker: Worker,
+    shards: Shards,
+}
+
+impl Tasks {
+    pub(crate) fn new(shards: &Shards, peers: Arc<Peers>) -> Tasks {
+        let sessions = Sessions { shards: shards.clone(), exchange: Arc::new(peers) };
+        Tasks { worker: Worker::from_session_builder(sessions), shards: shards.clone() }
+    }
+
+    /// Begins a task, which is there until what this gives is dropped.
+    ///
+    /// # Errors
+    /// Where it is none, or its scans find other tables than it was made for.
+    pub(crate) async fn begin(&self, task: wire::BeginTask, counted: Counted) -> Result<Begun> {
+        let key = task_key(task.key)?;
+        let worker = Url::parse(&task.worker).map_err(|error| malformed(&error))?;
+        let request = SetPlanRequest {
+            task_key: key,
+            task_count: number(task.tasks)?,
+            plan: MaybeEncoded::Encoded(task.plan.to_vec()),
+            work_unit_feed_declarations: Vec::new(),
+            target_worker_url: worker,
+            query_start_time_ns: 0,
+        };
+        let (wanted, ended) = oneshot::channel::<()>();
+        let until_ended = stream::once(ended)
+            .filter_map(|_| std::future::ready(None::<PlanResult<CoordinatorToWorkerMsg>>));
+        let begun = self.worker.coordinator_channel(HeaderMap::new(), request, until_ended.boxed());
+        let messages = begun.await.map_err(|error| from_datafusion(error, ""))?;
+        Ok(Begun { _wanted: wanted, _messages: messages, _counted: counted })
+    }
+
+    /// The rows of a partition of a task.
+    ///
+    /// # Errors
+    /// Where what is asked for is none.
+    pub(crate) fn rows(
+        &self,
+        wanted: wire::TaskRows,
+    ) -> Result<impl Stream<Item = PlanResult<RecordBatch>> + Send + use<>> {
+        let partition = number(wanted.partition)?;
+        let producer_head = match wanted.head {
+            None => ProducerHead::None,
+            Some(Head::Broadcast(partitions)) => {
+                ProducerHead::BroadcastExec { output_partitions: number(partitions)? }
+            }
+            Some(Head::Repartition(partitioning)) => ProducerHead::RepartitionExec {
+                partitioning: MaybeEncoded::Encoded(partitioning.to_vec()),
+            },
+        };
+        let request = ExecuteTaskRequest {
+            task_key: task_key(wanted.key)?,
+            target_partition_start: partition,
+            target_partition_end: partition.saturating_add(1),
+            producer_head,
+        };
+        let worker = self.worker.clone();
+        Ok(self.shards.take(async move {
+            let (mut rows, _) = worker.execute_task(request).await?;
+            rows.pop().ok_or_else(|| internal_datafusion_err!("a task has no such partition"))
+        }))
+    }
+}
+
+fn malformed(why: &impl std::fmt::Display) -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, format!("this is no task: {why}"))
+}
+
+fn number(wide: u64) -> Result<usize> {
+    usize::try_from(wide).map_err(|error| malformed(&error))
+}
+
+fn task_key(key: Option<wire::TaskKey>) -> Result<TaskKey> {
+    let key = key.ok_or_else(|| malformed(&"it has no key"))?;
+    Ok(TaskKey {
+        query_id: Uuid::from_slice(&key.query).map_err(|error| malformed(&error))?,
+        stage_id: number(key.stage)?,
+        task_number: number(key.task)?,
+    })
+}
+
+/// A task that is there. It has nothing to send.
+pub(crate) struct Begun {
+    _wanted: oneshot::Sender<()>,
+    _messages: BoxStream<'static, PlanResult<WorkerToCoordinatorMsg>>,
+    _counted: Counted,
+}
+
+impl Source for Begun {
+    fn poll_fill(&mut self, _: &mut Context<'_>, _: &mut ChunkWriter) -> Poll<Result<Fill>> {
+        // Whoever asked ends it by going away.
+        Poll::Pending
+    }
+}
+
+/// Makes what tasks are run with: this database's functions, memory and ways to other workers.
+struct Sessions {
+    shards: Shards,
+    exchange: Arc<dyn Exchange>,
+}
+
+#[async_trait]
+impl WorkerSessionBuilder for Sessions {
+    async fn build_session_state(
+        &self,
+        context: WorkerQueryContext,
+    ) -> Result<SessionState, DataFusionError> {
+        let mut builder = context.builder;
+        let mut config = builder.config().take().unwrap_or_default();
+        let channels = Channels { exchange: Arc::clone(&self.exchange), failures: None };
+        config.set_distributed_channel_resolver(channels);
+        config.set_distributed_user_codec(LeafCodec::reading(&self.shards));
+        Ok(self.shards.with_state(|state| {
+            let known = state.config_options();
+            let options = config.options_mut();
+            options.execution = known.execution.clone();
+            let config = config.with_create_default_catalog_and_schema(false);
+            SessionStateBuilder::new_from_existing(state.clone()).with_config(config).build()
+        }))
+    }
+}

@@ -1,0 +1,130 @@
+//! A plan in stages, as an operator of the gateway.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::record_batch::RecordBatch;
+use datafusion::common::plan_err;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::{StreamExt as _, stream};
+use thalweg_types::Error;
+use tokio::sync::mpsc;
+
+use super::{Plan, planning};
+use crate::gateway::Shared;
+use crate::scan::external;
+
+pub(super) struct Staged {
+    shared: Arc<Shared>,
+    /// What the stages were made of.
+    plan: Plan,
+    stages: Plan,
+    partitions: usize,
+    why: String,
+    /// Whether these very stages have been run.
+    is_used: AtomicBool,
+}
+
+impl Staged {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        plan: &Plan,
+        stages: Plan,
+        partitions: usize,
+        why: &str,
+    ) -> Staged {
+        let (shared, plan) = (Arc::clone(shared), Arc::clone(plan));
+        let (why, is_used) = (why.to_owned(), AtomicBool::new(false));
+        Staged { shared, plan, stages, partitions, why, is_used }
+    }
+
+    /// Stages that were never run: their tasks go by a number that the stages have.
+    fn fresh(&self) -> Result<Plan> {
+        match self.is_used.swap(true, Ordering::Relaxed) {
+            false => Ok(Arc::clone(&self.stages)),
+            true => planning::in_stages(&self.plan, &self.shared, self.partitions),
+        }
+    }
+}
+
+impl fmt::Debug for Staged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as(DisplayFormatType::Default, f)
+    }
+}
+
+impl DisplayAs for Staged {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stages: [{}]", self.why)
+    }
+}
+
+impl ExecutionPlan for Staged {
+    fn name(&self) -> &'static str {
+        "Stages"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.stages.properties()
+    }
+
+    fn children(&self) -> Vec<&Plan> {
+        vec![&self.stages]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Plan>) -> Result<Plan> {
+        let Some(stages) = children.pop() else { return plan_err!("stages have one child") };
+        let Staged { shared, plan, partitions, why, .. } = self.as_ref();
+        Ok(Arc::new(Staged::new(shared, plan, stages, *partitions, why)))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let (failures, failed) = mpsc::unbounded_channel();
+        let mut config = context.session_config().clone();
+        planning::configure(&mut config, &self.shared, Some(failures))?;
+        let context = TaskContext::new(
+            context.task_id(),
+            context.session_id(),
+            config,
+            context.scalar_functions().clone(),
+            context.higher_order_functions().clone(),
+            context.aggregate_functions().clone(),
+            context.window_functions().clone(),
+            context.runtime_env(),
+        );
+        let rows = self.fresh()?.execute(partition, Arc::new(context))?;
+        let rows = stream::try_unfold((rows, failed), |(mut rows, mut failed)| async move {
+            Ok(next(&mut rows, &mut failed).await?.map(|batch| (batch, (rows, failed))))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+    }
+}
+
+/// The next rows, or what befell a task: whoever waits for its rows may not notice for a while.
+async fn next(
+    rows: &mut SendableRecordBatchStream,
+    failed: &mut mpsc::UnboundedReceiver<Error>,
+) -> Result<Option<RecordBatch>> {
+    tokio::select! {
+        biased;
+        Some(error) = failed.recv() => Err(external(error)),
+        batch = rows.next() => batch.transpose(),
+    }
+}

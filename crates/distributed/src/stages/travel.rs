@@ -1,0 +1,104 @@
+//! Which plans mean the same in stages, and can go to workers.
+//!
+//! What `datafusion-distributed` would make of the others is wrong, or cannot be run:
+//!
+//! - An order is lost in a shuffle: what a repartition keeps of it, stages do not.
+//! - A limit of all rows below a join is one of each worker, where the rows are sent to all of
+//!   them: each would take others.
+//! - Functions go by name, and mean something else where they depend on more than their arguments,
+//!   or are a session's own.
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, TryCastExpr};
+use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
+use datafusion::physical_expr::{Partitioning, PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use std::sync::Arc;
+
+use super::Plan;
+use crate::codec::{is_known_aggregate, is_known_call};
+use crate::scan::RemoteScan;
+
+/// Why a plan has to stay at the gateway; `None` where nothing speaks against stages.
+pub(super) fn obstacle(plan: &Plan) -> Result<Option<String>> {
+    let mut found = None;
+    plan.apply(|node| {
+        found = match of_operator(node) {
+            Some(why) => Some(why.to_owned()),
+            None => of_expressions(node)?,
+        };
+        Ok(match found {
+            Some(_) => TreeNodeRecursion::Stop,
+            None => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
+}
+
+fn of_operator(node: &Plan) -> Option<&'static str> {
+    if node.children().is_empty() {
+        let is_known =
+            node.is::<RemoteScan>() || node.is::<EmptyExec>() || node.is::<PlaceholderRowExec>();
+        return (!is_known).then_some("some of the rows are the gateway's own");
+    }
+    if let Some(dealt) = node.downcast_ref::<RepartitionExec>() {
+        let is_hashed = matches!(dealt.partitioning(), Partitioning::Hash(..));
+        let is_ordered = dealt.properties().output_ordering().is_some();
+        return (is_hashed && is_ordered).then_some("a shuffle would lose an order");
+    }
+    let collects =
+        node.is::<HashJoinExec>() || node.is::<NestedLoopJoinExec>() || node.is::<CrossJoinExec>();
+    let built = node.children().first().map(|child| child.fetch());
+    if collects && built.flatten().is_some() {
+        return Some("a limit lies below a join");
+    }
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        let is_known = aggregate.aggr_expr().iter().all(|call| is_known_aggregate(call.fun()));
+        return (!is_known).then_some("an aggregate is not known to workers");
+    }
+    None
+}
+
+fn of_expressions(node: &Plan) -> Result<Option<String>> {
+    let mut found = None;
+    node.apply_expressions(&mut |expression| {
+        expression.apply(|part| {
+            if !travels(part) {
+                found = Some(format!("{part} depends on the gateway"));
+                return Ok(TreeNodeRecursion::Stop);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found)
+}
+
+/// Whether an expression is the same on a worker, apart from its own parts. What has no form at
+/// all is noticed when it is to be sent.
+fn travels(expression: &Arc<dyn PhysicalExpr>) -> bool {
+    // Its value is known where its subquery runs, which is here.
+    if expression.is::<ScalarSubqueryExpr>() {
+        return false;
+    }
+    if let Some(call) = expression.downcast_ref::<ScalarFunctionExpr>() {
+        return is_known_call(call);
+    }
+    if let Some(binary) = expression.downcast_ref::<BinaryExpr>() {
+        let (left, right) = (Arc::clone(binary.left()), Arc::clone(binary.right()));
+        return *binary == BinaryExpr::new(left, *binary.op(), right);
+    }
+    if let Some(cast) = expression.downcast_ref::<CastExpr>() {
+        let plain = CastExpr::new(Arc::clone(cast.expr()), cast.cast_type().clone(), None);
+        return *cast == plain;
+    }
+    if let Some(cast) = expression.downcast_ref::<TryCastExpr>() {
+        return *cast == TryCastExpr::new(Arc::clone(cast.expr()), cast.cast_type().clone());
+    }
+    true
+}
