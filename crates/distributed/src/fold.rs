@@ -48,7 +48,8 @@ use crate::relayed::only_scan;
 use crate::scan::RemoteScan;
 use crate::stages::RunAsStages;
 
-const RECOMPUTED: ReplaceChildrenOptions =
+/// With what children of a plan are replaced.
+pub(crate) const RECOMPUTED: ReplaceChildrenOptions =
     ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
 
 #[derive(Debug)]

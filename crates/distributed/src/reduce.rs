@@ -25,6 +25,7 @@ use datafusion::common::{JoinType, NullEquality};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -32,10 +33,10 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
 use self::collect::CollectKeys;
 pub(crate) use self::keys::Keys;
+use crate::fold::RECOMPUTED;
 use crate::scan::{KEPT_OF, RemoteScan};
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -44,9 +45,6 @@ type Plan = Arc<dyn ExecutionPlan>;
 const KEYS_MAX: usize = 1 << 19;
 /// Keys leave out little where there is not one for so many rows at most.
 const ROWS_OF_KEY: usize = 4;
-
-const RECOMPUTED: ReplaceChildrenOptions =
-    ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
 
 /// The same plan, in which scans wait for the keys of joins.
 pub(crate) fn reduced(plan: &Plan) -> Result<Plan> {
@@ -58,8 +56,12 @@ pub(crate) fn reduced(plan: &Plan) -> Result<Plan> {
     if children.is_empty() {
         return Ok(Arc::clone(plan));
     }
-    let children = children.into_iter().map(reduced).collect::<Result<Vec<_>>>()?;
-    let plan = Arc::clone(plan).replace_children(children, RECOMPUTED)?;
+    let reduced = children.iter().copied().map(reduced).collect::<Result<Vec<_>>>()?;
+    let is_same = children.iter().zip(&reduced).all(|(child, new)| Arc::ptr_eq(child, new));
+    let plan = match is_same {
+        true => Arc::clone(plan),
+        false => Arc::clone(plan).replace_children(reduced, RECOMPUTED)?,
+    };
     match plan.downcast_ref::<HashJoinExec>() {
         Some(join) => Ok(of_join(join)?.unwrap_or(plan)),
         None => Ok(plan),

@@ -31,8 +31,8 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::analyze::AnalyzeExec;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use thalweg_cluster::link::NodeName;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_query::Stages;
@@ -40,6 +40,7 @@ use thalweg_query::Stages;
 use self::choice::Choice;
 use self::colocated::colocated;
 use self::planning::OnDistributed;
+use crate::fold::RECOMPUTED;
 use crate::gateway::Shared;
 use crate::scan::{Opening, RemoteScan};
 
@@ -117,9 +118,6 @@ impl RunAsStages {
         plan.replace_children(vec![analyzed], RECOMPUTED)
     }
 }
-
-const RECOMPUTED: ReplaceChildrenOptions =
-    ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
 
 /// What the session wants; `None` where no worker is asked.
 fn wish(plan: &Plan) -> Result<Option<Stages>> {

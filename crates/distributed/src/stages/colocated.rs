@@ -23,7 +23,8 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 
-use super::{Plan, RECOMPUTED};
+use super::Plan;
+use crate::fold::RECOMPUTED;
 use crate::scan::RemoteScan;
 
 /// The same plan, in which nothing is dealt out that lies in its place.
