@@ -8,7 +8,7 @@ use std::sync::Arc;
 use thalweg_env::{File, FileSystem, OpenMode};
 use thalweg_types::{Error, Lsn, Result};
 
-use crate::align::padding;
+use crate::align::{ALIGNMENT, padding};
 use crate::failure::file_error;
 use crate::file_header::{HEADER_BYTES, u32_at};
 use crate::record::{Entry, RECORD_HEADER_BYTES, RecordHeader, RecordRef, payload_checksum};
@@ -100,6 +100,14 @@ impl LogWriter {
         self.last_lsn = last.lsn;
         self.bytes_appended += bytes;
         Ok(())
+    }
+
+    /// Whether a record with so many bytes goes where zeros were written ahead: appending it is one
+    /// short write.
+    #[must_use]
+    pub fn is_prepared_for(&self, payload_bytes: usize) -> bool {
+        let stored = RECORD_HEADER_BYTES + payload_bytes as u64 + ALIGNMENT;
+        self.poison.is_none() && self.active.end + stored <= self.active.prepared
     }
 
     /// Makes all that was appended durable.

@@ -16,12 +16,17 @@ use crate::figures::Counters;
 use crate::hand_over::{Receiver, Sender};
 use crate::published::{GroupEffects, Publisher};
 use crate::record::{GROUP_RECORD, STAGED_RECORD};
+use crate::stage::{Inlet, Stage};
 use crate::staging::{Closing, StagingArea};
 use crate::transaction_stage::Request;
 use crate::waiter::Waiter;
 
 /// How many bytes of groups one write takes at most, so that the first of many is not kept waiting.
 const WRITE_BYTES_MAX: usize = 64 << 20;
+
+/// How many bytes of a group are written by the one who brings it. Of more, others can be applied
+/// meanwhile.
+const QUICK_BYTES_MAX: usize = 4 << 10;
 
 pub(crate) enum DiskCommand {
     Group(PendingGroup),
@@ -56,10 +61,9 @@ pub(crate) struct PendingGroup {
 pub(crate) struct DiskStage {
     /// `None` for a database that lives in memory only.
     log: Option<LogWriter>,
-    inbox: Receiver<DiskCommand>,
     publisher: Arc<Publisher>,
     staging: Arc<StagingArea>,
-    transactions: Sender<Request>,
+    transactions: Arc<Inlet<Request>>,
     /// Groups that a failing log refused; they wait to be undone.
     refused: Vec<PendingGroup>,
     /// Why groups are refused at the moment.
@@ -81,51 +85,9 @@ struct Batch {
     last: Option<DiskCommand>,
 }
 
-impl DiskStage {
-    pub(crate) fn new(
-        shared: &Shared,
-        log: Option<LogWriter>,
-        inbox: Receiver<DiskCommand>,
-        last_lsn: Lsn,
-    ) -> DiskStage {
-        DiskStage {
-            log,
-            inbox,
-            publisher: Arc::clone(&shared.publisher),
-            staging: Arc::clone(&shared.staging),
-            transactions: shared.requests.clone(),
-            refused: Vec::new(),
-            failure: None,
-            last_lsn,
-            log_bytes: Arc::clone(&shared.log_bytes),
-            clock: Arc::clone(&shared.env.clock),
-            counters: Arc::clone(&shared.counters),
-        }
-    }
-
-    pub(crate) fn run(mut self) {
-        let _closing = Closing(Arc::clone(&self.staging));
-        while let Ok(first) = self.inbox.recv() {
-            let batch = self.gather(first);
-            self.counters.disk.took(batch.groups.len());
-            let staged_bytes = batch.staged.iter().map(|staged| total(&staged.parts)).sum();
-            let last = self.write(batch);
-            self.staging.release(staged_bytes);
-            match last {
-                Some(DiskCommand::Close(reply)) => {
-                    self.give_up_refused();
-                    let closed = self.log.map_or(Ok(()), LogWriter::close);
-                    // The one who asked may have given up waiting.
-                    let _ = reply.send(closed);
-                    return;
-                }
-                Some(command) => self.carry_out(command),
-                None => {}
-            }
-        }
-    }
-
-    fn gather(&self, first: DiskCommand) -> Batch {
+impl Batch {
+    /// All that is ready, up to a limit, beginning with what came first.
+    fn gather(first: DiskCommand, inbox: &Receiver<DiskCommand>) -> Batch {
         let mut batch = Batch::default();
         let mut next = Some(first);
         while let Some(command) = next {
@@ -143,9 +105,84 @@ impl DiskStage {
                     break;
                 }
             }
-            next = if batch.bytes < WRITE_BYTES_MAX { self.inbox.try_recv().ok() } else { None };
+            next = if batch.bytes < WRITE_BYTES_MAX { inbox.try_recv().ok() } else { None };
         }
         batch
+    }
+
+    fn commands(&self) -> usize {
+        self.groups.len() + self.staged.len() + usize::from(self.last.is_some())
+    }
+}
+
+impl DiskStage {
+    pub(crate) fn new(shared: &Shared, log: Option<LogWriter>, last_lsn: Lsn) -> DiskStage {
+        DiskStage {
+            log,
+            publisher: Arc::clone(&shared.publisher),
+            staging: Arc::clone(&shared.staging),
+            transactions: Arc::clone(&shared.requests),
+            refused: Vec::new(),
+            failure: None,
+            last_lsn,
+            log_bytes: Arc::clone(&shared.log_bytes),
+            clock: Arc::clone(&shared.env.clock),
+            counters: Arc::clone(&shared.counters),
+        }
+    }
+
+    /// What the stage's thread does.
+    pub(crate) fn run(
+        stage: &Stage<DiskStage, DiskCommand>,
+        inbox: &Receiver<DiskCommand>,
+        staging: Arc<StagingArea>,
+    ) {
+        let _closing = Closing(staging);
+        while let Ok(first) = inbox.recv() {
+            if stage.work(|disk| disk.round(first, inbox)).is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Takes all that is ready; returns how many commands that were, or nothing at the end.
+    fn round(&mut self, first: DiskCommand, inbox: &Receiver<DiskCommand>) -> Option<usize> {
+        let batch = Batch::gather(first, inbox);
+        let commands = batch.commands();
+        self.counters.disk.took(batch.groups.len());
+        let staged_bytes = batch.staged.iter().map(|staged| total(&staged.parts)).sum();
+        let last = self.write(batch);
+        self.staging.release(staged_bytes);
+        match last {
+            Some(DiskCommand::Close(reply)) => {
+                self.give_up_refused();
+                let closed = self.log.take().map_or(Ok(()), LogWriter::close);
+                // The one who asked may have given up waiting.
+                let _ = reply.send(closed);
+                return None;
+            }
+            Some(command) => self.carry_out(command),
+            None => {}
+        }
+        Some(commands)
+    }
+
+    /// Whether a command is a group that takes no sync, nor anything else that takes long.
+    pub(crate) fn is_quick(&self, command: &DiskCommand) -> bool {
+        let DiskCommand::Group(group) = command else { return false };
+        let Some(log) = &self.log else { return true };
+        let bytes = total(&group.payload);
+        group.durability != Durability::Fsync
+            && bytes <= QUICK_BYTES_MAX
+            && (bytes == 0 || log.is_prepared_for(bytes))
+    }
+
+    /// Concludes a group that is quick.
+    pub(crate) fn do_here(&mut self, command: DiskCommand) {
+        let DiskCommand::Group(group) = command else { unreachable!("groups alone are quick") };
+        self.counters.disk.took(1);
+        let bytes = total(&group.payload);
+        self.write(Batch { groups: vec![group], bytes, ..Batch::default() });
     }
 
     /// Writes, syncs, publishes and acknowledges; or refuses all groups of the batch.

@@ -16,7 +16,7 @@ use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 use crate::catalog::RoleId;
 use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
 use crate::figures::{Counters, Figures};
-use crate::hand_over::{Sender, channel};
+use crate::hand_over::{Receiver, Sender, channel};
 use crate::keyed::{AcknowledgeRows, RowGroup};
 use crate::log_status::{CheckpointRun, CheckpointRuns, LogStatus};
 use crate::maintenance::{Chore, Maintenance};
@@ -26,6 +26,7 @@ use crate::published::{Publisher, Snapshot};
 use crate::record::StageId;
 use crate::recovery::{self, STAGE_HEAD};
 use crate::room;
+use crate::stage::{Inlet, Stage, inlet};
 use crate::staging::{Staged, StagingArea};
 use crate::transaction_stage::{Request, TransactionStage, Writer};
 use crate::waiter::{Acknowledge, Waiter, closed};
@@ -78,7 +79,7 @@ pub(crate) struct Shared {
     pub(crate) directory: Option<DataDirectory>,
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) staging: Arc<StagingArea>,
-    pub(crate) requests: Sender<Request>,
+    pub(crate) requests: Arc<Inlet<Request>>,
     pub(crate) log_bytes: Arc<AtomicU64>,
     pub(crate) checkpoint_due: AtomicU64,
     pub(crate) checkpoints: CheckpointRuns,
@@ -89,7 +90,8 @@ pub(crate) struct Shared {
 /// A running database without SQL. Closes when dropped.
 pub struct Engine {
     shared: Arc<Shared>,
-    disk: Sender<DiskCommand>,
+    transactions: Arc<Stage<TransactionStage, Request>>,
+    disk: Arc<Stage<DiskStage, DiskCommand>>,
     chores: Sender<Chore>,
     next_table_id: AtomicU32,
     next_role_id: AtomicU32,
@@ -140,18 +142,18 @@ impl Engine {
         checkpoints: CheckpointRuns,
         restored: crate::checkpoint::Restored,
     ) -> Result<Engine> {
-        let (requests, request_inbox) = channel();
-        let (disk, disk_inbox) = channel();
+        let (requests, request_inbox) = inlet();
+        let (disk_inlet, disk_inbox) = inlet();
         let (chores, chore_inbox) = channel();
         let counters: Arc<Counters> = Arc::default();
-        let log_bytes = Arc::new(AtomicU64::new(log.as_ref().map_or(0, LogWriter::bytes_on_disk)));
-        let next_table_id = restored.catalog.next_table_id();
-        let next_role_id = restored.catalog.roles().next_id().0;
+        let log_bytes = log.as_ref().map_or(0, LogWriter::bytes_on_disk);
         let halves = restored.tables.into_iter().map(|(id, (table, state))| {
             ((id, Writer { table, changed: restored.lsn }), (id, state))
         });
         let (writers, states): (HashMap<_, _>, HashMap<_, _>) = halves.unzip();
         let catalog = Arc::clone(&restored.catalog);
+        let next_table_id = AtomicU32::new(catalog.next_table_id());
+        let next_role_id = AtomicU32::new(catalog.roles().next_id().0);
         let shared = Arc::new(Shared {
             publisher: Arc::new(Publisher::new(
                 restored.lsn,
@@ -162,7 +164,7 @@ impl Engine {
             staging: Arc::default(),
             counters: Arc::clone(&counters),
             requests,
-            log_bytes,
+            log_bytes: Arc::new(AtomicU64::new(log_bytes)),
             checkpoint_due: AtomicU64::new(options.checkpoint_bytes),
             checkpoints,
             progress: Arc::clone(&options.progress),
@@ -170,34 +172,35 @@ impl Engine {
             options,
             directory,
         });
-        let disk_stage = DiskStage::new(&shared, log, disk_inbox, restored.lsn);
+        let disk = Arc::new(Stage::new(disk_inlet, DiskStage::new(&shared, log, restored.lsn)));
         let transaction_stage = TransactionStage {
             tables: writers,
             catalog: restored.catalog,
             lsn: restored.lsn,
-            inbox: request_inbox,
-            disk: disk.clone(),
+            disk: Arc::clone(&disk),
             chores: chores.clone(),
             threads: Threads(shared.options.threads),
             memory: shared.options.memory.clone(),
             stopped: None,
             counters,
         };
+        let transactions = Arc::new(Stage::new(Arc::clone(&shared.requests), transaction_stage));
         let maintenance = Maintenance::new(Arc::clone(&shared), chore_inbox, restored.lsn);
         let threads = spawn_stages(
             &env,
             [
                 ("maintenance", Box::new(move || maintenance.run())),
-                ("transactions", Box::new(move || transaction_stage.run())),
-                ("disk", Box::new(move || disk_stage.run())),
+                ("transactions", transactions_thread(Arc::clone(&transactions), request_inbox)),
+                ("disk", disk_thread(Arc::clone(&disk), disk_inbox, Arc::clone(&shared.staging))),
             ],
         )?;
         Ok(Engine {
             shared,
+            transactions,
             disk,
             chores,
-            next_table_id: AtomicU32::new(next_table_id),
-            next_role_id: AtomicU32::new(next_role_id),
+            next_table_id,
+            next_role_id,
             threads: Mutex::new(threads),
         })
     }
@@ -240,9 +243,10 @@ impl Engine {
         let _ = self.shared.requests.send(Request::Commit { write_set, durability, acknowledge });
     }
 
-    /// Hands over rows that change by their keys. `acknowledge` is called once, from one of the
-    /// engine's threads: when all that could be written is as durable as asked and visible, with
-    /// the rows that could not; or with why none of them was.
+    /// Hands over rows that change by their keys. `acknowledge` is called once: when all that could
+    /// be written is as durable as asked and visible, with the rows that could not; or with why
+    /// none of them was. It is called from one of the engine's threads, or, where the stages rest
+    /// and the rows are few, by this function.
     pub fn write_rows(
         &self,
         group: RowGroup,
@@ -251,8 +255,12 @@ impl Engine {
     ) {
         let acknowledge = Waiter::new(acknowledge);
         self.shared.counters.transactions.queued();
-        // A request that can't be sent is dropped, and its waiter told.
-        let _ = self.shared.requests.send(Request::Rows { group, durability, acknowledge });
+        let request = Request::Rows { group, durability, acknowledge };
+        let (is_quick, do_here) = (TransactionStage::is_quick, TransactionStage::do_here);
+        if let Err(request) = self.transactions.do_here(request, is_quick, do_here) {
+            // A request that can't be sent is dropped, and its waiter told.
+            let _ = self.shared.requests.send(request);
+        }
     }
 
     /// Commits and waits.
@@ -407,9 +415,27 @@ fn opened_from(checkpoint: &CheckpointReader) -> CheckpointRun {
     }
 }
 
-type Stage = (&'static str, Box<dyn FnOnce() + Send>);
+type Body = Box<dyn FnOnce() + Send>;
 
-fn spawn_stages(env: &Env, stages: [Stage; 3]) -> Result<Vec<Box<dyn ThreadHandle>>> {
+fn transactions_thread(
+    stage: Arc<Stage<TransactionStage, Request>>,
+    inbox: Receiver<Request>,
+) -> Body {
+    Box::new(move || TransactionStage::run(&stage, &inbox))
+}
+
+fn disk_thread(
+    stage: Arc<Stage<DiskStage, DiskCommand>>,
+    inbox: Receiver<DiskCommand>,
+    staging: Arc<StagingArea>,
+) -> Body {
+    Box::new(move || DiskStage::run(&stage, &inbox, staging))
+}
+
+fn spawn_stages(
+    env: &Env,
+    stages: [(&'static str, Body); 3],
+) -> Result<Vec<Box<dyn ThreadHandle>>> {
     let mut threads = Vec::with_capacity(stages.len());
     for (name, stage) in stages {
         threads.push(env.threads.spawn(name, stage).map_err(|error| {

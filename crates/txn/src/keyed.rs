@@ -28,6 +28,10 @@ pub struct RowGroup {
 }
 
 impl RowGroup {
+    pub(crate) fn row_count(&self) -> usize {
+        self.rows.iter().map(|rows| rows.rows.num_rows()).sum()
+    }
+
     pub(crate) fn adds_rows(&self) -> bool {
         self.rows.iter().any(|rows| !matches!(rows.change, KeyedChange::Remove))
     }

@@ -21,6 +21,7 @@ mod published;
 mod record;
 mod recovery;
 mod room;
+mod stage;
 mod staging;
 mod transaction;
 mod transaction_stage;

@@ -15,7 +15,7 @@ use thalweg_types::{Error, Lsn, Result, TableId};
 use crate::Durability;
 use crate::apply;
 use crate::catalog::Catalog;
-use crate::disk_stage::{DiskCommand, PendingGroup, refused};
+use crate::disk_stage::{DiskCommand, DiskStage, PendingGroup, refused};
 use crate::figures::Counters;
 use crate::hand_over::{Receiver, Sender, channel};
 use crate::keyed::{self, RowGroup, Written};
@@ -24,6 +24,7 @@ use crate::parallel::Threads;
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, bitmap_bytes};
 use crate::room;
+use crate::stage::Stage;
 use crate::waiter::Waiter;
 use crate::write_set::WriteSet;
 
@@ -83,13 +84,15 @@ impl Writer {
     }
 }
 
+/// Groups of more rows are the thread's: their callers read the next ones meanwhile.
+const QUICK_ROWS_MAX: usize = 16;
+
 pub(crate) struct TransactionStage {
     pub(crate) tables: HashMap<TableId, Writer>,
     pub(crate) catalog: Arc<Catalog>,
     /// The last group that was applied.
     pub(crate) lsn: Lsn,
-    pub(crate) inbox: Receiver<Request>,
-    pub(crate) disk: Sender<DiskCommand>,
+    pub(crate) disk: Arc<Stage<DiskStage, DiskCommand>>,
     pub(crate) chores: Sender<Chore>,
     /// For what takes one thread too long: keys of bulk loads.
     pub(crate) threads: Threads,
@@ -100,18 +103,43 @@ pub(crate) struct TransactionStage {
 }
 
 impl TransactionStage {
-    pub(crate) fn run(mut self) {
-        while let Ok(first) = self.inbox.recv() {
-            let (mut next, mut groups) = (Some(first), 0);
-            while let Some(request) = next {
-                groups += usize::from(request.is_group());
-                if self.carry_out(request).is_break() {
-                    return;
-                }
-                next = self.inbox.try_recv().ok();
+    /// What the stage's thread does.
+    pub(crate) fn run(stage: &Stage<TransactionStage, Request>, inbox: &Receiver<Request>) {
+        while let Ok(first) = inbox.recv() {
+            if stage.work(|transactions| transactions.round(first, inbox)).is_none() {
+                return;
             }
-            self.counters.transactions.took(groups);
         }
+    }
+
+    /// Does all that is ready; returns how many requests that were, or nothing at the end.
+    fn round(&mut self, first: Request, inbox: &Receiver<Request>) -> Option<usize> {
+        let (mut next, mut requests, mut groups) = (Some(first), 0, 0);
+        while let Some(request) = next {
+            requests += 1;
+            groups += usize::from(request.is_group());
+            if self.carry_out(request).is_break() {
+                return None;
+            }
+            next = inbox.try_recv().ok();
+        }
+        self.counters.transactions.took(groups);
+        Some(requests)
+    }
+
+    /// Whether a request takes no longer than to wake the stage's thread.
+    pub(crate) fn is_quick(&self, request: &Request) -> bool {
+        match request {
+            Request::Rows { group, .. } => group.row_count() <= QUICK_ROWS_MAX,
+            _ => false,
+        }
+    }
+
+    /// Does a request that is quick.
+    pub(crate) fn do_here(&mut self, request: Request) {
+        self.counters.transactions.took(usize::from(request.is_group()));
+        // Only an end breaks off.
+        let _ = self.carry_out(request);
     }
 
     /// Does what is asked for. Breaks where that is to end.
@@ -337,7 +365,12 @@ impl TransactionStage {
         if let DiskCommand::Group(_) = &command {
             self.counters.disk.queued();
         }
-        // The disk stage ends only after this stage told it to.
-        self.disk.send(command).expect("the disk stage outlives the transaction stage");
+        let Err(command) = self.disk.do_here(command, DiskStage::is_quick, DiskStage::do_here)
+        else {
+            return;
+        };
+        let sent = self.disk.send(command);
+        // It ends only after this stage told it to.
+        assert!(sent.is_ok(), "the disk stage outlives the transaction stage");
     }
 }

@@ -242,7 +242,7 @@ fn a_commit_is_answered_even_when_the_engine_ends_over_a_failure() {
     let answers = bench.queue(&transactions);
     // The transaction stage ends before it can hear of the failure.
     let (reply, closed) = channel();
-    bench.engine.shared.requests.send(Request::Close(reply)).unwrap();
+    assert!(bench.engine.shared.requests.send(Request::Close(reply)).is_ok());
     while bench.engine.shared.requests.send(Request::RemoveBefore(Lsn(0))).is_ok() {
         std::thread::yield_now();
     }
