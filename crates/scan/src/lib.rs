@@ -22,9 +22,10 @@ mod aggregate;
 mod scheduler;
 #[expect(unsafe_code, reason = "the one place that asks the processor what it can do")]
 mod simd;
+mod wire;
 
 pub use aggregate::{
-    Aggregation, BitOperator, Comparison, Finished, Key, KeyValue, Lane, Measure, Number, Operator,
-    Partial, Pattern, Predicate, ReadStatistics, Sieve, Spread, TextTest, Width,
+    Aggregation, BitOperator, Comparison, Finished, Key, KeySet, KeyValue, Lane, Measure, Number,
+    Operator, Partial, Pattern, Predicate, ReadStatistics, Sieve, Spread, TextTest, Width,
 };
 pub use scheduler::{LocalScheduler, Mode, Round, Shape};

@@ -1,15 +1,18 @@
 //! What is to be found: filter, keys and aggregates over the columns of one table.
 
+use std::sync::Arc;
+
 use arrow::datatypes::DataType;
 use thalweg_store::ChunkView;
 
+use super::key_set::KeySet;
 use super::keys::{Kind, Layout, WORDS_MAX};
 use super::number::{Lane, Number};
 use super::predicate::Predicate;
 use super::states::{BitOperator, Seen, Spread, State, StateKind};
 
 /// One column of what rows are grouped by.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Key {
     pub value: KeyValue,
     pub data_type: DataType,
@@ -136,7 +139,7 @@ impl Measure {
 /// Aggregates of the rows of one table that pass a filter, for each group of equal keys.
 ///
 /// Without keys there is one group, also of no rows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Aggregation {
     /// The places in the table of the columns that are read.
     pub(crate) columns: Vec<usize>,
@@ -197,6 +200,37 @@ impl Aggregation {
             filters,
             filter_of,
         })
+    }
+
+    /// The same of those groups alone whose key has one of these numbers in a column, given by its
+    /// place in the key; `None` where that is no column of whole numbers.
+    #[must_use]
+    pub fn among(&self, place: usize, keys: &Arc<KeySet>) -> Option<Aggregation> {
+        let number = self.whole_key(place)?;
+        let mut parts = vec![Predicate::AmongKeys { number, keys: Arc::clone(keys) }];
+        parts.extend(self.filter.clone());
+        Some(Aggregation { filter: Some(Predicate::And(parts)), ..self.clone() })
+    }
+
+    /// Whether [`Aggregation::among`] knows what to do with a column of the key.
+    #[must_use]
+    pub fn has_whole_key(&self, place: usize) -> bool {
+        self.whole_key(place).is_some()
+    }
+
+    fn whole_key(&self, place: usize) -> Option<Number> {
+        let key = self.keys.get(place)?;
+        let is_whole = matches!(key.data_type, DataType::Int16 | DataType::Int32 | DataType::Int64);
+        match &key.value {
+            _ if !is_whole => None,
+            KeyValue::Column(column) => Some(Number::Column(*column)),
+            KeyValue::Int(number) => Some(number.clone()),
+        }
+    }
+
+    #[must_use]
+    pub fn is_filtered(&self) -> bool {
+        self.filter.is_some()
     }
 
     /// Whether a chunk may hold rows that pass the filter, by what the chunk says of itself.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::datatypes::DataType;
 use thalweg_types::Result;
 
 use super::arithmetic::{buckets, floats, integers, narrowed, real, rounded};
@@ -21,6 +22,25 @@ pub enum Lane {
     Float,
     /// `numeric` as a whole number of its last digit's units.
     Decimal,
+}
+
+impl Lane {
+    /// In what form numbers of a type are computed; `None` for types that are no numbers.
+    #[must_use]
+    pub fn of(data_type: &DataType) -> Option<Lane> {
+        Some(match data_type {
+            DataType::Boolean
+            | DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::Date32
+            | DataType::Time64(_)
+            | DataType::Timestamp(..) => Lane::Int,
+            DataType::Float32 | DataType::Float64 => Lane::Float,
+            DataType::Decimal128(..) => Lane::Decimal,
+            _ => return None,
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,14 +3,15 @@
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::take;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::DataType;
 use thalweg_store::ChunkView;
-use thalweg_types::{Error, Result};
+use thalweg_types::Result;
 
 use super::aggregation::{Aggregation, Input, KeyValue, Measure};
+use super::divide::divided;
+use super::early::Early;
 use super::evaluate::{Evaluated, Wanted, gathers, key_values};
 use super::keys::{Direct, Groups, Ids, KeyValues};
 use super::number::Block;
@@ -38,28 +39,37 @@ impl AddAssign for ReadStatistics {
 
 /// The groups that were found in some chunks, and what is known of each.
 pub struct Partial {
-    aggregation: Arc<Aggregation>,
-    groups: Groups,
-    states: Vec<State>,
+    pub(super) aggregation: Arc<Aggregation>,
+    pub(super) groups: Groups,
+    pub(super) states: Vec<State>,
+    pub(super) early: Early,
     statistics: ReadStatistics,
 }
 
 impl Partial {
     #[must_use]
     pub fn new(aggregation: &Arc<Aggregation>) -> Partial {
+        Partial::sharing(aggregation, 1)
+    }
+
+    /// For groups that, if they are many, are handed on in so many partitions.
+    #[must_use]
+    pub fn sharing(aggregation: &Arc<Aggregation>, partitions: usize) -> Partial {
         let mut partial = Partial {
             aggregation: Arc::clone(aggregation),
             groups: Groups::new(&aggregation.kinds),
             states: aggregation.states(),
+            early: Early::new(partitions),
             statistics: ReadStatistics::default(),
         };
         partial.grow();
         partial
     }
 
+    /// How many groups there are. Of those that were divided early some may be counted repeatedly.
     #[must_use]
     pub fn group_count(&self) -> usize {
-        self.groups.len()
+        self.groups.len() + self.early.groups()
     }
 
     #[must_use]
@@ -70,7 +80,8 @@ impl Partial {
     /// The memory of the groups.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.groups.memory_bytes() + self.states.iter().map(State::memory_bytes).sum::<usize>()
+        let states: usize = self.states.iter().map(State::memory_bytes).sum();
+        self.groups.memory_bytes() + states + self.early.memory_bytes()
     }
 
     /// Adds the live rows of a chunk.
@@ -92,7 +103,10 @@ impl Partial {
         let live = chunk.live_mask();
         match plan_direct(&aggregation, &source) {
             Some(direct) => self.add_directly(&aggregation, &source, live.as_ref(), direct),
-            None => self.add_looked_up(&aggregation, &source, live.as_ref()),
+            None => {
+                self.add_looked_up(&aggregation, &source, live.as_ref())?;
+                self.divide_early()
+            }
         }
     }
 
@@ -175,6 +189,7 @@ impl Partial {
             let keys = key_values(aggregation, &block, mask)?;
             let given = Evaluated::of(aggregation, &block, mask, false)?;
             self.groups.find(&keys, rows, &mut ids[..block.length]);
+            self.early.count(rows.count());
             self.grow();
             for (measure, state) in self.states.iter_mut().enumerate() {
                 let (argument, rows) = given.of_measure(aggregation, measure, rows);
@@ -184,7 +199,7 @@ impl Partial {
         Ok(())
     }
 
-    fn grow(&mut self) {
+    pub(super) fn grow(&mut self) {
         let groups = self.groups.len();
         self.states.iter_mut().for_each(|state| state.grow(groups));
     }
@@ -195,40 +210,13 @@ impl Partial {
     /// Nothing is there twice for longer than it takes to divide a column, and each batch has its
     /// own memory.
     ///
+    /// What was divided early is among them only if it was not taken out.
+    ///
     /// # Errors
     /// Where a sum has become too large to be handed on.
-    pub fn into_batches(self, partitions: usize) -> Result<Vec<RecordBatch>> {
-        let Partial { aggregation, mut groups, states, .. } = self;
-        let rows = groups.len();
-        let orders = match partitions {
-            1 => None,
-            _ => Some(partition(&groups.content_hashes(), partitions)),
-        };
-        groups.close();
-        let mut columns: Vec<Vec<ArrayRef>> = vec![Vec::new(); partitions];
-        let mut divide = |column: ArrayRef| -> Result<()> {
-            let Some(orders) = &orders else {
-                columns[0].push(column);
-                return Ok(());
-            };
-            for (columns, order) in columns.iter_mut().zip(orders) {
-                columns.push(take(&column, order, None).map_err(|error| {
-                    Error::internal("groups could not be divided").with_source(error)
-                })?);
-            }
-            Ok(())
-        };
-        for (place, key) in aggregation.keys.iter().enumerate() {
-            divide(groups.array(place, &key.data_type))?;
-        }
-        drop(groups);
-        for state in states {
-            let column = state.array()?;
-            drop(state);
-            divide(column)?;
-        }
-        let rows = |part: usize| orders.as_ref().map_or(rows, |orders| orders[part].len());
-        Ok(columns.into_iter().enumerate().map(|(part, all)| batch(all, rows(part))).collect())
+    pub fn into_batches(mut self, partitions: usize) -> Result<Vec<RecordBatch>> {
+        self.take_back();
+        divided(&self.aggregation, self.groups, self.states, partitions)
     }
 
     /// Adds the groups of somebody else's record batch.
@@ -237,6 +225,9 @@ impl Partial {
         let (keys, states) = batch.columns().split_at(aggregation.keys.len());
         let keys: Vec<Column> = keys.iter().map(Column::of_array).collect();
         let mut ids = vec![0_u32; batch.num_rows()];
+        if self.groups.len() == 0 {
+            self.groups.make_room(batch.num_rows());
+        }
         for start in (0..batch.num_rows()).step_by(BLOCK_ROWS) {
             let length = BLOCK_ROWS.min(batch.num_rows() - start);
             let ids = &mut ids[start..start + length];
@@ -254,7 +245,8 @@ impl Partial {
     }
 
     #[must_use]
-    pub fn finish(self) -> Finished {
+    pub fn finish(mut self) -> Finished {
+        self.take_back();
         Finished(self)
     }
 }
@@ -331,25 +323,4 @@ fn plan_direct<'a>(aggregation: &Aggregation, source: &'a Source) -> Option<Dire
         KeyValue::Int(_) => None,
     });
     Direct::plan(&keys.collect::<Option<Vec<_>>>()?, source.rows)
-}
-
-/// Columns of so many rows under names that say their places.
-fn batch(columns: Vec<ArrayRef>, rows: usize) -> RecordBatch {
-    let fields = columns
-        .iter()
-        .enumerate()
-        .map(|(place, column)| Field::new(format!("c{place}"), column.data_type().clone(), true));
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(schema, columns, &options)
-        .expect("each column has a row for each group")
-}
-
-/// The groups of each partition.
-fn partition(hashes: &[u64], partitions: usize) -> Vec<UInt32Array> {
-    let mut groups: Vec<Vec<u32>> = vec![Vec::with_capacity(hashes.len() / partitions); partitions];
-    for (group, hash) in (0_u32..).zip(hashes) {
-        groups[((u128::from(*hash) * partitions as u128) >> 64) as usize].push(group);
-    }
-    groups.into_iter().map(UInt32Array::from).collect()
 }

@@ -3,12 +3,15 @@
 //! A predicate is narrowed to the rows for which it is *true*: NULL and false are not told apart.
 //! That is why there is no NOT; who needs one turns the comparisons below it around.
 
+use std::sync::Arc;
+
 use arrow::array::Array;
 use thalweg_store::ChunkView;
 use thalweg_types::Result;
 
 use super::decimals::Decimals;
 use super::floats::comparable;
+use super::key_set::KeySet;
 use super::number::{Block, Lane, Number};
 use super::source::{Data, zone_bounds, zone_range};
 use super::texts::TextTest;
@@ -41,6 +44,11 @@ pub enum Predicate {
         number: Number,
         list: Vec<i64>,
         inside: bool,
+    },
+    /// A whole number that is one of many.
+    AmongKeys {
+        number: Number,
+        keys: Arc<KeySet>,
     },
     Text {
         column: usize,
@@ -138,6 +146,7 @@ impl Predicate {
                 keep(&numbers, mask, is_in);
                 Ok(())
             }
+            Predicate::AmongKeys { number, keys } => keys.narrow(number, block, mask),
             Predicate::Text { column, test } => {
                 test.narrow(block, *column, mask);
                 Ok(())
@@ -180,13 +189,17 @@ impl Predicate {
                     list.iter().any(|value| (least..=greatest).contains(value))
                 })
             }
+            Predicate::AmongKeys { number: Number::Column(column), keys } => {
+                zone_range(chunk, places[*column])
+                    .is_none_or(|(least, greatest)| keys.is_possible(least, greatest))
+            }
             Predicate::Text { column, test } => is_text_possible(chunk, places[*column], test),
             Predicate::IsNull { column, null } => {
                 let nulls = chunk.zone(places[*column]).map(|zone| zone.null_count);
                 nulls.is_none_or(|nulls| if *null { nulls > 0 } else { nulls < chunk.rows() })
             }
             Predicate::Always(answer) => *answer,
-            Predicate::Among { .. } => true,
+            Predicate::Among { .. } | Predicate::AmongKeys { .. } => true,
         }
     }
 }

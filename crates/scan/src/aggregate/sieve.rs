@@ -1,9 +1,12 @@
 //! Which rows of a chunk pass a filter, for those who read the rest of these rows by other ways.
 
+use std::sync::Arc;
+
 use thalweg_store::ChunkView;
 use thalweg_types::Result;
 
-use super::number::Block;
+use super::key_set::KeySet;
+use super::number::{Block, Number};
 use super::predicate::Predicate;
 use super::source::Source;
 use super::vector::{BLOCK_ROWS, Mask};
@@ -22,12 +25,30 @@ impl Sieve {
         Sieve { columns, filter }
     }
 
+    /// The same for rows that have one of these keys in a column, given by its place in the table,
+    /// besides passing what `sieve` has.
+    #[must_use]
+    pub fn among(sieve: Option<&Sieve>, place: usize, keys: &Arc<KeySet>) -> Sieve {
+        let mut columns = sieve.map(|sieve| sieve.columns.clone()).unwrap_or_default();
+        let number = Number::Column(columns.len());
+        columns.push(place);
+        let mut parts = vec![Predicate::AmongKeys { number, keys: Arc::clone(keys) }];
+        parts.extend(sieve.map(|sieve| sieve.filter.clone()));
+        Sieve { columns, filter: Predicate::And(parts) }
+    }
+
+    /// Whether a chunk may have rows that pass, by what it says of itself.
+    #[must_use]
+    pub fn may_concern(&self, chunk: &ChunkView) -> bool {
+        self.filter.is_possible(chunk, &self.columns)
+    }
+
     /// The places of the live rows that pass, ascending; `None` where there are more than `most`.
     ///
     /// # Errors
     /// Where a number of some row cannot be computed.
     pub fn passing(&self, chunk: &ChunkView, most: usize) -> Result<Option<Vec<u16>>> {
-        if !self.filter.is_possible(chunk, &self.columns) {
+        if !self.may_concern(chunk) {
             return Ok(Some(Vec::new()));
         }
         let source = Source::open(chunk, &self.columns);

@@ -1,5 +1,6 @@
 //! The groups that were met: their numbers by their keys, and their keys by their numbers.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, Float32Array, Float64Array};
@@ -111,6 +112,11 @@ impl Groups {
         }
         let interners = kinds.iter().map(|_| Interner::default()).collect();
         Groups { layout, tables, interners, null_group: None }
+    }
+
+    /// Makes room for so many more groups in the index.
+    pub fn make_room(&mut self, groups: usize) {
+        with_table!(&mut self.tables, table => table.make_room(groups));
     }
 
     pub fn len(&self) -> usize {
@@ -308,6 +314,7 @@ fn read_part(field: &Field, word: impl Fn(usize) -> u64) -> Part {
     }
 }
 
+#[inline(always)]
 fn write_part(words: &mut [u64], field: &Field, part: Part) {
     match part {
         Part::Null => {
@@ -350,18 +357,23 @@ fn packed<const W: usize>(
 }
 
 /// The keys of some rows, where these are whole numbers or those of texts.
-fn whole_numbers(
+fn whole_numbers<'a>(
     layout: &Layout,
     interners: &mut [Interner],
-    column: &KeyValues<'_>,
+    column: &'a KeyValues<'_>,
     rows: Rows<'_>,
-) -> Vec<i64> {
+) -> Cow<'a, [i64]> {
+    if let (KeyValues::Stored { column, start }, Rows::All(rows)) = (column, rows)
+        && let Data::Int64(values) = &column.data
+    {
+        return Cow::Borrowed(&values[*start..*start + rows]);
+    }
     let mut keys = vec![0; rows.count()];
     let kind = layout.fields[0].kind;
     each_value(column, kind, &mut interners[0], rows, |place, _, low, _| {
         keys[place] = kind.signed(low);
     });
-    keys
+    Cow::Owned(keys)
 }
 
 /// The NULLs of a column, and from where on they are those of the block.

@@ -42,13 +42,29 @@ fn are_alike(left: u128, right: u128) -> bool {
     left as u64 == right as u64
 }
 
+/// The bytes of a long text.
+fn long(blocks: &[Vec<u8>], view: u128) -> &[u8] {
+    let (length, block, start) = (view as u32, (view >> 64) as u32, (view >> 96) as u32);
+    &blocks[block as usize][start as usize..start as usize + length as usize]
+}
+
 impl Interner {
     /// The number of a text, a new one if it was not met before.
     pub fn intern(&mut self, text: &[u8]) -> u32 {
         let view = make_view(text, 0, 0);
         let hash = if is_short(view) { hash_view(view) } else { hash_bytes(text) };
-        self.slots.reserve(1);
+        self.make_room(1);
         self.find(view, hash, text)
+    }
+
+    /// Makes room for so many more texts in the index.
+    fn make_room(&mut self, more: usize) {
+        let Interner { views, blocks, slots } = self;
+        let hash = |view: u128| match is_short(view) {
+            true => hash_view(view),
+            false => hash_bytes(long(blocks, view)),
+        };
+        slots.reserve(more, || (0..).zip(views.iter().map(|view| hash(*view))));
     }
 
     /// The number of a text by its view, whose bytes are asked for if it is long.
@@ -91,8 +107,7 @@ impl Interner {
     }
 
     fn long(&self, view: u128) -> &[u8] {
-        let (length, block, start) = (view as u32, (view >> 64) as u32, (view >> 96) as u32);
-        &self.blocks[block as usize][start as usize..start as usize + length as usize]
+        long(&self.blocks, view)
     }
 
     /// Calls `take` with the place of each of some rows among them, the row, and the number of its
@@ -104,10 +119,10 @@ impl Interner {
         mut take: impl FnMut(usize, usize, u32),
     ) {
         let count = rows.count();
-        let (mut hashes, mut first) = ([0; AT_ONCE], [0; AT_ONCE]);
+        let (mut hashes, mut first, mut known) = ([0; AT_ONCE], [0; AT_ONCE], [0; AT_ONCE]);
         for from in (0..count).step_by(AT_ONCE) {
             let places = from..count.min(from + AT_ONCE);
-            self.slots.reserve(places.len());
+            self.make_room(places.len());
             for (place, hash) in places.clone().zip(&mut hashes) {
                 let row = start + rows.get(place);
                 let view = texts.views()[row];
@@ -120,17 +135,22 @@ impl Interner {
             for (slot, hash) in first.iter_mut().zip(&hashes[..places.len()]) {
                 *slot = self.slots.first(*hash);
             }
-            for (place, (slot, hash)) in places.zip(first.iter().zip(&hashes)) {
-                let row = rows.get(place);
+            // Waits for memory lie side by side here, and not where rows differ in what they do.
+            for (view, slot) in known.iter_mut().zip(&first[..places.len()]) {
+                *view = self.views.get(self.slots.candidate(*slot)).copied().unwrap_or(0);
+            }
+            for (at, place) in places.enumerate() {
+                let (row, slot, hash) = (rows.get(place), first[at], hashes[at]);
                 if texts.is_null(start + row) {
                     take(place, row, 0);
                     continue;
                 }
                 let view = texts.views()[start + row];
                 let text = if is_short(view) { &[] } else { texts.value(start + row).as_bytes() };
-                let number = match Slots::number(*slot, *hash) {
-                    Some(number) if self.is_it(number, view, text) => number,
-                    _ => self.find(view, *hash, text),
+                let number = match self.slots.number(slot, hash) {
+                    Some(number) if known[at] == view && is_short(view) => number,
+                    Some(number) if !is_short(view) && self.is_it(number, view, text) => number,
+                    _ => self.find(view, hash, text),
                 };
                 take(place, row, number);
             }

@@ -27,6 +27,8 @@ pub(crate) struct Numbers {
     least: i64,
     greatest: i64,
     index: Index,
+    /// An index of hashes is made with room for so many.
+    room: usize,
 }
 
 enum Index {
@@ -51,7 +53,8 @@ impl Default for Numbers {
     fn default() -> Numbers {
         // The first numbers lie below, and so make places.
         let index = Index::Places { first: i64::MAX, numbers: Vec::new() };
-        Numbers { keys: Vec::new(), none: None, least: i64::MAX, greatest: i64::MIN, index }
+        let (least, greatest) = (i64::MAX, i64::MIN);
+        Numbers { keys: Vec::new(), none: None, least, greatest, index, room: 0 }
     }
 }
 
@@ -72,7 +75,7 @@ impl Numbers {
             return;
         }
         self.prepare(least, greatest);
-        let Numbers { keys: known, index, .. } = self;
+        let Numbers { keys: known, none, index, .. } = self;
         match index {
             Index::Places { first, numbers: places } => {
                 for (key, number) in keys.iter().zip(numbers) {
@@ -84,7 +87,7 @@ impl Numbers {
                     *number = *place;
                 }
             }
-            Index::Hashed(slots) => find_hashed(known, slots, keys, numbers),
+            Index::Hashed(slots) => find_hashed((known, *none), slots, keys, numbers),
         }
     }
 
@@ -127,17 +130,15 @@ impl Numbers {
     }
 
     fn hash_all(&mut self) {
-        self.index = Index::Hashed(Slots::default());
+        self.close();
         let mut slots = Slots::default();
-        slots.reserve(self.keys.len());
-        for (number, key) in (0..).zip(&self.keys) {
-            if self.none != Some(number)
-                && let Found::Free(place) = slots.find(hash(*key), |_| false)
-            {
-                slots.put(place, hash(*key), number);
-            }
-        }
+        make_room(&mut slots, self.keys.len().max(self.room), &self.keys, self.none);
         self.index = Index::Hashed(slots);
+    }
+
+    /// Makes room for so many keys in an index of hashes, should there be one.
+    pub fn make_room(&mut self, room: usize) {
+        self.room = room;
     }
 
     /// The number that no key has, for the group that has none.
@@ -170,18 +171,31 @@ impl Numbers {
     }
 }
 
-fn find_hashed(known: &mut Vec<i64>, slots: &mut Slots, keys: &[i64], numbers: &mut [u32]) {
-    let (mut hashes, mut first) = ([0; AT_ONCE], [0; AT_ONCE]);
+fn make_room(slots: &mut Slots, more: usize, known: &[i64], none: Option<u32>) {
+    let numbered = (0..).zip(known).filter(|(number, _)| none != Some(*number));
+    slots.reserve(more, || numbered.map(|(number, key)| (number, hash(*key))));
+}
+
+fn find_hashed(
+    (known, none): (&mut Vec<i64>, Option<u32>),
+    slots: &mut Slots,
+    keys: &[i64],
+    numbers: &mut [u32],
+) {
+    let (mut hashes, mut first, mut met) = ([0; AT_ONCE], [0; AT_ONCE], [0; AT_ONCE]);
     for (keys, numbers) in keys.chunks(AT_ONCE).zip(numbers.chunks_mut(AT_ONCE)) {
-        slots.reserve(keys.len());
+        make_room(slots, keys.len(), known, none);
         let hashes = &mut hashes[..keys.len()];
         widest(|| hashes.iter_mut().zip(keys).for_each(|(of, key)| *of = hash(*key)));
         for (slot, hash) in first.iter_mut().zip(hashes.iter()) {
             *slot = slots.first(*hash);
         }
+        for (met, slot) in met.iter_mut().zip(&first[..keys.len()]) {
+            *met = known.get(slots.candidate(*slot)).copied().unwrap_or(0);
+        }
         for (row, (key, hash)) in keys.iter().zip(hashes.iter()).enumerate() {
-            numbers[row] = match Slots::number(first[row], *hash) {
-                Some(number) if known[number as usize] == *key => number,
+            numbers[row] = match slots.number(first[row], *hash) {
+                Some(number) if met[row] == *key => number,
                 _ => match slots.find(*hash, |number| known[number as usize] == *key) {
                     Found::Number(number) => number,
                     Found::Free(place) => {

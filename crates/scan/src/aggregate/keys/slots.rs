@@ -1,8 +1,8 @@
 //! An index of numbered things by their hashes.
 //!
-//! A slot is half of a hash and a number. Slots lie in the order of their hashes (but for those
-//! that had to give way), so that growing goes through both old and new ones from front to back
-//! and looks at no thing again.
+//! A slot is 4 bytes: a number, and in the bits that no number needs a part of its hash, so that
+//! other things are seldom looked at. Growing makes new slots from the things alone: the old ones
+//! are gone before.
 
 /// Slots are at most so full, in quarters.
 const FULL_QUARTERS: usize = 3;
@@ -10,8 +10,8 @@ const SLOTS_MIN: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Slots {
-    /// Half a hash above a number and one; 0 where there is none. As many as a power of two.
-    slots: Vec<u64>,
+    /// Bits of a hash above a number and one; 0 where there is none. As many as a power of two.
+    slots: Vec<u32>,
     used: usize,
 }
 
@@ -22,27 +22,44 @@ pub(crate) enum Found {
     Free(usize),
 }
 
-#[inline(always)]
-fn half(hash: u64) -> u64 {
-    hash & 0xFFFF_FFFF_0000_0000
-}
-
 impl Slots {
-    /// Makes room for `more` things.
-    pub fn reserve(&mut self, more: usize) {
+    /// Makes room for `more` things. `things` are those that are there, and their hashes.
+    #[inline]
+    pub fn reserve<I>(&mut self, more: usize, things: impl FnOnce() -> I)
+    where
+        I: Iterator<Item = (u32, u64)>,
+    {
         let wanted = self.used + more;
-        if wanted * 4 <= self.slots.len() * FULL_QUARTERS {
-            return;
+        if wanted * 4 > self.slots.len() * FULL_QUARTERS {
+            self.grow(wanted, things());
         }
+    }
+
+    #[cold]
+    fn grow(&mut self, wanted: usize, things: impl Iterator<Item = (u32, u64)>) {
         let slots = (wanted * 4 / FULL_QUARTERS + 1).next_power_of_two().max(SLOTS_MIN);
-        let old = std::mem::replace(&mut self.slots, vec![0; slots]);
-        for slot in old.into_iter().filter(|slot| *slot != 0) {
-            let mut place = self.place(slot);
+        self.slots = Vec::new();
+        self.slots = vec![0; slots];
+        self.used = 0;
+        for (number, hash) in things {
+            let mut place = self.place(hash);
             while self.slots[place] != 0 {
                 place = self.after(place);
             }
-            self.slots[place] = slot;
+            self.put(place, hash, number);
         }
+    }
+
+    /// The bits of a slot that hold a number.
+    #[inline(always)]
+    fn number_bits(&self) -> u32 {
+        (self.slots.len() - 1) as u32
+    }
+
+    /// The part of a hash that a slot has room for: what comes behind the part that says its place.
+    #[inline(always)]
+    fn tag(&self, hash: u64) -> u32 {
+        ((hash << self.slots.len().trailing_zeros()) >> 32) as u32 & !self.number_bits()
     }
 
     #[inline(always)]
@@ -57,14 +74,21 @@ impl Slots {
 
     /// The slot that a hash has if no other one was in its way. There is room for something.
     #[inline(always)]
-    pub fn first(&self, hash: u64) -> u64 {
+    pub fn first(&self, hash: u64) -> u32 {
         self.slots[self.place(hash)]
     }
 
-    /// The number in a slot, if it is that of a hash like this.
+    /// The number in a slot, if it may be that of a thing with this hash.
     #[inline(always)]
-    pub fn number(slot: u64, hash: u64) -> Option<u32> {
-        (half(slot) == half(hash) && slot != 0).then(|| (slot as u32).wrapping_sub(1))
+    pub fn number(&self, slot: u32, hash: u64) -> Option<u32> {
+        let number = slot & self.number_bits();
+        (slot - number == self.tag(hash) && number != 0).then(|| number - 1)
+    }
+
+    /// The number in a slot, whatever it is of; one that nothing has where there is none.
+    #[inline(always)]
+    pub fn candidate(&self, slot: u32) -> usize {
+        (slot & self.number_bits()).wrapping_sub(1) as usize
     }
 
     /// Looks for a thing. There is room for one more.
@@ -76,7 +100,7 @@ impl Slots {
             if slot == 0 {
                 return Found::Free(place);
             }
-            if let Some(number) = Slots::number(slot, hash)
+            if let Some(number) = self.number(slot, hash)
                 && is_it(number)
             {
                 return Found::Number(number);
@@ -88,12 +112,12 @@ impl Slots {
     /// Puts a thing into its place, which was found free.
     #[inline]
     pub fn put(&mut self, place: usize, hash: u64, number: u32) {
-        self.slots[place] = half(hash) | (u64::from(number) + 1);
+        self.slots[place] = self.tag(hash) | (number + 1);
         self.used += 1;
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.slots.capacity() * 8
+        self.slots.capacity() * 4
     }
 }
 
@@ -107,7 +131,7 @@ mod tests {
         for hash_of in [|n: u32| mix(1, n.into()), |n: u32| u64::from(n % 7) << 60, |_| u64::MAX] {
             let mut slots = Slots::default();
             for number in 0..500_u32 {
-                slots.reserve(1);
+                slots.reserve(1, || (0..number).map(|known| (known, hash_of(known))));
                 let hash = hash_of(number);
                 let Found::Free(place) = slots.find(hash, |known| known == number) else {
                     panic!("{number} was not there yet")
@@ -118,7 +142,7 @@ mod tests {
                 let found = slots.find(hash_of(number), |known| known == number);
                 assert!(matches!(found, Found::Number(found) if found == number));
             }
-            assert!(slots.memory_bytes() >= 500 * 8);
+            assert!(slots.memory_bytes() >= 500 * 4);
         }
     }
 }

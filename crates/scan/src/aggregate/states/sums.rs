@@ -211,9 +211,13 @@ impl FloatSums {
 
 /// The groups that an array has values for.
 pub(super) fn seen_of(nulls: Option<&NullBuffer>, groups: usize) -> Seen {
+    let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else {
+        let mut seen = Seen::by_rows();
+        seen.begin(groups, false);
+        return seen;
+    };
     let mut seen = Seen::none();
     seen.begin(groups, true);
-    let is_valid = |group: &usize| nulls.is_none_or(|nulls| nulls.is_valid(*group));
-    (0..groups).filter(is_valid).for_each(|group| seen.mark(group));
+    (0..groups).filter(|group| nulls.is_valid(*group)).for_each(|group| seen.mark(group));
     seen
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int32Type, Int64Type};
-use thalweg_store::{ClosedChunk, Effect, Table, TableState};
+use thalweg_store::{ClosedChunk, Effect, Table, TableState, arrow_schema};
 use thalweg_types::{Result, SqlState};
 
 use super::model::{self, Answer, Value};
@@ -62,6 +62,14 @@ fn finished(partial: Partial, keys: &[Key], specified: &[(Measure, DataType)]) -
     Ok(answer)
 }
 
+/// The question as those know it who were sent it.
+fn sent(aggregation: &Aggregation) -> Arc<Aggregation> {
+    let bytes = aggregation.to_bytes().unwrap();
+    let columns = arrow_schema(&schema());
+    let types: Vec<DataType> = columns.fields().iter().map(|f| f.data_type().clone()).collect();
+    Arc::new(Aggregation::from_bytes(&bytes, &types).unwrap())
+}
+
 /// Has several find their part, hand it on in partitions as bytes, and others merge these.
 fn merged(
     aggregation: &Arc<Aggregation>,
@@ -69,15 +77,21 @@ fn merged(
     workers: usize,
     partitions: usize,
 ) -> Vec<Partial> {
-    let mut found: Vec<Partial> = (0..workers).map(|_| Partial::new(aggregation)).collect();
+    let mut found: Vec<Partial> =
+        (0..workers).map(|_| Partial::sharing(&sent(aggregation), partitions)).collect();
     for (number, chunk) in state.chunks().enumerate() {
         found[number % workers].add_chunk(&chunk).unwrap();
     }
     let mut merged: Vec<Partial> = (0..partitions).map(|_| Partial::new(aggregation)).collect();
-    for partial in found {
-        let batches = partial.into_batches(partitions).unwrap();
-        for (into, batch) in merged.iter_mut().zip(batches) {
-            into.absorb(&through_bytes(&batch));
+    for mut partial in found {
+        let mut pieces = partial.take_pieces();
+        pieces.push(partial.into_batches(partitions).unwrap());
+        for batches in pieces {
+            for (into, batch) in merged.iter_mut().zip(batches) {
+                let batch = through_bytes(&batch);
+                aggregation.check(&batch).unwrap();
+                into.absorb(&batch);
+            }
         }
     }
     merged

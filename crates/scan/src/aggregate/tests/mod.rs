@@ -4,4 +4,4 @@ mod answers;
 mod model;
 mod table;
 
-pub(super) use table::Random;
+pub(crate) use table::{Random, schema, table};

@@ -1,14 +1,15 @@
 //! Questions, and their answers found the slow way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
 use super::table::{AMOUNT, FLAG, FLOAT, LARGE, NAME, Random, Row, SMALL, TAG};
 use crate::aggregate::floats::{canonical, comparable, from_ordered};
 use crate::{
-    BitOperator, Comparison, Key, KeyValue, Lane, Measure, Number, Operator, Pattern, Predicate,
-    Spread, TextTest, Width,
+    BitOperator, Comparison, Key, KeySet, KeyValue, Lane, Measure, Number, Operator, Pattern,
+    Predicate, Spread, TextTest, Width,
 };
 
 /// A value that compares as PostgreSQL's do, NULL last.
@@ -39,7 +40,7 @@ pub fn predicate(random: &mut Random, depth: u32) -> Predicate {
         comparison,
         operands: Box::new((left, right)),
     };
-    match random.below(if depth == 0 { 11 } else { 13 }) {
+    match random.below(if depth == 0 { 12 } else { 14 }) {
         0 => numbers(Lane::Int, Number::Column(SMALL), Number::Int(random.below(9) as i64 - 3)),
         1 => numbers(Lane::Int, Number::Int(random.below(900) as i64), Number::Column(LARGE)),
         2 => {
@@ -81,9 +82,25 @@ pub fn predicate(random: &mut Random, depth: u32) -> Predicate {
             true => numbers(Lane::Int, bucketed(), Number::Int(random.below(9) as i64)),
             false => numbers(Lane::Float, quotient(), Number::Float(0.75)),
         },
-        11 => Predicate::And(vec![predicate(random, depth - 1), predicate(random, depth - 1)]),
+        11 => {
+            let number = random.pick(&[Number::Column(SMALL), Number::Column(LARGE), bucketed()]);
+            Predicate::AmongKeys { number, keys: Arc::new(key_set(random)) }
+        }
+        12 => Predicate::And(vec![predicate(random, depth - 1), predicate(random, depth - 1)]),
         _ => Predicate::Or(vec![predicate(random, depth - 1), predicate(random, depth - 1)]),
     }
+}
+
+/// No keys, or some, close together or not.
+fn key_set(random: &mut Random) -> KeySet {
+    let far = [i64::MIN, i64::MAX, i64::MAX - 1, 1 << 40, -900];
+    let keys: Vec<i64> = match random.below(4) {
+        0 => Vec::new(),
+        1 => far.to_vec(),
+        2 => (0..200).map(|_| random.below(2_000) as i64 - 1_000).collect(),
+        _ => vec![0, 0, 1, 77, 2, -2],
+    };
+    KeySet::new(&keys)
 }
 
 /// `small + 3 * small`, which stays far within `bigint`.
@@ -347,6 +364,10 @@ fn is_true(row: &Row, predicate: &Predicate) -> bool {
         }
         Predicate::Among { number: of, list, inside } => match number(row, of) {
             Value::Int(value) => list.iter().any(|one| i128::from(*one) == value) == *inside,
+            _ => false,
+        },
+        Predicate::AmongKeys { number: of, keys } => match number(row, of) {
+            Value::Int(value) => keys.numbers().iter().any(|one| i128::from(*one) == value),
             _ => false,
         },
         Predicate::Text { column: place, test } => match (column(row, *place), test) {
