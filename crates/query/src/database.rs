@@ -13,6 +13,7 @@ use thalweg_txn::{
 use thalweg_types::{Error, Result};
 
 use crate::appender::Appender;
+use crate::fused::QueryScheduler;
 use crate::kept::{PlanFigures, Plans};
 use crate::memory;
 use crate::planner::Planners;
@@ -210,6 +211,7 @@ pub struct DatabaseBuilder {
     spill_directory: Option<PathBuf>,
     durability: Durability,
     beside: Option<Database>,
+    scheduler: Option<Arc<dyn QueryScheduler>>,
 }
 
 impl Default for DatabaseBuilder {
@@ -222,6 +224,7 @@ impl Default for DatabaseBuilder {
             spill_directory: None,
             durability: Durability::default(),
             beside: None,
+            scheduler: None,
         }
     }
 }
@@ -268,6 +271,14 @@ impl DatabaseBuilder {
     #[must_use]
     pub fn beside(mut self, other: &Database) -> Self {
         self.beside = Some(other.clone());
+        self
+    }
+
+    /// Who works on fused aggregates, if that is not threads of this process.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn scheduler(mut self, scheduler: Arc<dyn QueryScheduler>) -> Self {
+        self.scheduler = Some(scheduler);
         self
     }
 
@@ -341,6 +352,8 @@ impl DatabaseBuilder {
         let runtime = runtime.build_arc().map_err(|error| {
             Error::internal("the query runtime could not be set up").with_source(error)
         })?;
-        Planners::new(runtime, self.options.threads, self.env.threads.as_ref())
+        let Options { threads, .. } = self.options;
+        let scheduler = self.scheduler.clone();
+        Planners::new(runtime, threads, self.env.threads.as_ref(), scheduler)
     }
 }

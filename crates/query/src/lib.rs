@@ -24,6 +24,7 @@ mod copy_in;
 mod cursor;
 mod database;
 mod executor;
+mod first_of_groups;
 mod forms;
 mod fused;
 mod kept;
@@ -38,6 +39,7 @@ mod point;
 mod prepared;
 mod privileges;
 mod records;
+mod reduce;
 mod scan;
 mod scram;
 mod session;
@@ -46,6 +48,12 @@ mod stack;
 mod statement;
 mod surroundings;
 mod workers;
+
+/// The seam between fused aggregates and whoever works on them.
+#[doc(hidden)]
+pub mod scheduling {
+    pub use crate::fused::{Found, QueryScheduler, Scattered, SchedulerKind, Watch};
+}
 
 pub use appender::Appender;
 pub use cancel::{CancelHandle, Cancels};
@@ -59,6 +67,7 @@ pub use outcome::{BatchStream, Copy, Notice, Outcome, Tag};
 pub use plan::shown;
 pub use prepared::Prepared;
 pub use records::{Found, RecordBatcher, RecordChange, RecordTable, RecordWrite, Records};
+pub use reduce::{Among, AsLeaf, KEPT_OF, Keys, Leaf, reduced, share, share_of_second};
 pub use scan::is_about;
 pub use scram::ScramVerifier;
 pub use session::{Session, Statement, TransactionStatus};
@@ -71,5 +80,6 @@ pub use thalweg_txn::{
 };
 pub use workers::{
     Again, Definition, FanIn, Gathering, Holders, KeyedWriter, NAMESPACE as CLUSTER_NAMESPACE,
-    PhysicalRule, ShardRows, Shards, Stages, Unity, WorkerScan, Workers, Write, fingerprint,
+    PackedRows, PhysicalRule, ShardRows, ShardSight, Shards, Stages, Unity, WorkerScan, Workers,
+    Write, fingerprint,
 };

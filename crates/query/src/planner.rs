@@ -18,7 +18,9 @@ use thalweg_types::{Result, TableId};
 
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
 use crate::executor::{Executor, JoinsGiveWay};
+use crate::first_of_groups::KeepFirstOfGroups;
 use crate::fused::{self, LocalQueryScheduler, QueryScheduler};
+use crate::reduce::ReduceJoins;
 use crate::scan::FindFirstRows;
 use crate::workers::Workers;
 use crate::{privileges, sleep};
@@ -51,11 +53,11 @@ impl Planner {
             .with_config(config)
             .with_runtime_env(Arc::clone(runtime))
             .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))))
-            .with_physical_optimizer_rules(physical_rules(scheduler))
+            .with_physical_optimizer_rules(physical_rules(scheduler, workers.is_none()))
             .with_physical_optimizer_rule(Arc::new(JoinsGiveWay));
         let builder = match workers {
             Some(workers) => builder.with_physical_optimizer_rule(workers.physical_rule()),
-            None => builder,
+            None => builder.with_physical_optimizer_rule(Arc::new(ReduceJoins)),
         };
         let mut builder = thalweg_dialect::configure(builder);
         for rule in thalweg_dialect::rewrite::analyzer_rules() {
@@ -73,11 +75,15 @@ impl Planner {
 }
 
 /// DataFusion's passes for executable plans, with ours in their places. The first rows of an order
-/// are looked for while no operator deals rows out yet.
-fn physical_rules(scheduler: &Arc<dyn QueryScheduler>) -> Vec<Rule> {
+/// are looked for while no operator deals rows out yet. Between workers, windows run as they are.
+fn physical_rules(scheduler: &Arc<dyn QueryScheduler>, alone: bool) -> Vec<Rule> {
     let mut rules = fused::physical_rules(scheduler);
     let fused = rules.iter().position(|rule| rule.name() == fused::PASS);
-    rules.insert(fused.expect("it was put there"), Arc::new(FindFirstRows));
+    let fused = fused.expect("it was put there");
+    rules.insert(fused, Arc::new(FindFirstRows));
+    if alone {
+        rules.insert(fused, Arc::new(KeepFirstOfGroups));
+    }
     rules
 }
 
@@ -96,16 +102,21 @@ pub(crate) struct Planners {
 }
 
 impl Planners {
+    /// Fused aggregates are threads' of this process unless a scheduler is given.
+    ///
     /// # Errors
     /// Where the system refuses threads.
     pub(crate) fn new(
         runtime: Arc<RuntimeEnv>,
         threads: usize,
         with: &dyn Threads,
+        scheduler: Option<Arc<dyn QueryScheduler>>,
     ) -> Result<Planners> {
         let executor = Arc::new(Executor::start(threads)?);
-        let scheduler = LocalQueryScheduler::new(LocalScheduler::start(threads, with)?);
-        let scheduler = Arc::new(scheduler);
+        let scheduler = match scheduler {
+            Some(scheduler) => scheduler,
+            None => Arc::new(LocalQueryScheduler::new(LocalScheduler::start(threads, with)?)),
+        };
         Ok(Planners {
             runtime,
             executor,

@@ -11,6 +11,7 @@ mod first_rows;
 mod index;
 mod pruning;
 mod statistics;
+mod values;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType,
 };
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -37,6 +38,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
     SendableRecordBatchStream,
 };
+use futures::{StreamExt, stream};
 use thalweg_scan::Sieve;
 use thalweg_store::{ChunkView, TableState};
 use thalweg_types::{TableId, TableSchema};
@@ -44,11 +46,13 @@ use thalweg_types::{TableId, TableSchema};
 use crate::executor::Stop;
 use crate::fused::sieve_of;
 use crate::kept;
+use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
 
 use conditions::Conditions;
 pub(crate) use first_rows::FindFirstRows;
 use index::{FirstRows, Reads};
 pub(crate) use statistics::table_statistics;
+pub(crate) use values::value_counts;
 
 /// The name of the column that tells a row's place; only statements that change rows see it.
 pub(crate) const ROW_ID: &str = "__thalweg_row";
@@ -107,6 +111,8 @@ pub(crate) struct ShardScan {
     statistics: Arc<Statistics>,
     /// The next chunk to hand out; one for each execution of the plan.
     next: Arc<AtomicUsize>,
+    /// Keys that rows have to have to be of any use.
+    among: WaitingFor,
 }
 
 impl ShardScan {
@@ -155,6 +161,7 @@ impl ShardScan {
             metrics: ExecutionPlanMetricsSet::new(),
             statistics: Arc::new(statistics),
             next: Arc::default(),
+            among: WaitingFor::default(),
         })
     }
 }
@@ -315,10 +322,31 @@ impl DisplayAs for ShardScan {
         if let Some(index) = &self.chunks.index {
             write!(f, " index={index}")?;
         }
+        self.among.tell(f, |column| columns[column])?;
         match self.limit {
             Some(limit) => write!(f, " limit={limit}"),
             None => Ok(()),
         }
+    }
+}
+
+impl Leaf for ShardScan {
+    fn rows(&self) -> Option<usize> {
+        Some(self.chunks.rows())
+    }
+
+    /// Conditions on its rows are those of filters above it.
+    fn share(&self) -> f64 {
+        if self.among.is_nothing() { 1.0 } else { 1.0 / KEPT_OF as f64 }
+    }
+
+    fn takes_keys(&self, column: usize) -> bool {
+        let is_stored = self.projection.get(column).is_some_and(|at| *at < self.table_columns);
+        is_stored && self.limit.is_none() && self.first.is_none()
+    }
+
+    fn among(&self, column: usize, keys: &Arc<Keys>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(ShardScan { among: self.among.and(column, keys), ..self.clone() })
     }
 }
 
@@ -373,40 +401,15 @@ impl ExecutionPlan for ShardScan {
         let schema = self.schema();
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let chunks_read = MetricBuilder::new(&self.metrics).counter("chunks_read", partition);
-        let mut cursor = Cursor::default();
-        let mut unsieved = 0;
-        let mut left = self.limit.unwrap_or(usize::MAX);
-        let scan = self.clone();
-        let batches = std::iter::from_fn(move || {
-            let timer = metrics.elapsed_compute().timer();
-            if stop.as_ref().is_some_and(|stop| stop.is_wanted()) {
-                return None;
+        let read = move |scan| Reading::of(scan, stop, metrics, chunks_read);
+        let stream = match self.among.is_nothing() {
+            true => stream::iter(read(self.clone())).boxed(),
+            false => {
+                let scan = self.clone();
+                let batches = async move { stream::iter(read(scan.with_keys().await)) };
+                stream::once(batches).flatten().boxed()
             }
-            while left > 0 {
-                if cursor.chunk.is_none() {
-                    let index = scan.next.fetch_add(1, Ordering::Relaxed);
-                    let chunk = scan.chunks.read.get(index)?.clone();
-                    cursor = scan.open(scan.sieved(chunk, &mut unsieved));
-                    chunks_read.add(1);
-                    continue;
-                }
-                if cursor.row == cursor.length {
-                    cursor.chunk = None;
-                    continue;
-                }
-                let batch = cursor.next_batch(&scan.properties, left);
-                let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
-                if batch.is_ok() && rows == 0 {
-                    continue;
-                }
-                left -= rows.min(left);
-                timer.done();
-                metrics.record_output(rows);
-                return Some(batch);
-            }
-            None
-        });
-        let stream = futures::stream::iter(batches);
+        };
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
     }
 
@@ -436,26 +439,102 @@ impl ExecutionPlan for ShardScan {
     }
 }
 
+/// One partition's rows, as they are asked for.
+struct Reading {
+    scan: ShardScan,
+    stop: Option<Arc<Stop>>,
+    metrics: BaselineMetrics,
+    chunks_read: Count,
+    cursor: Cursor,
+    /// Chunks that are not looked at ahead of reading them.
+    unsieved: usize,
+    /// How many rows are still wanted.
+    left: usize,
+}
+
+impl Reading {
+    fn of(
+        scan: ShardScan,
+        stop: Option<Arc<Stop>>,
+        metrics: BaselineMetrics,
+        chunks_read: Count,
+    ) -> Reading {
+        let left = scan.limit.unwrap_or(usize::MAX);
+        Reading { scan, stop, metrics, chunks_read, cursor: Cursor::default(), unsieved: 0, left }
+    }
+}
+
+impl Iterator for Reading {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        let time = self.metrics.elapsed_compute().clone();
+        let timer = time.timer();
+        if self.stop.as_ref().is_some_and(|stop| stop.is_wanted()) {
+            return None;
+        }
+        while self.left > 0 {
+            if self.cursor.chunk.is_none() {
+                let index = self.scan.next.fetch_add(1, Ordering::Relaxed);
+                let chunk = self.scan.chunks.read.get(index)?.clone();
+                if let Some(chunk) = self.scan.sieved(chunk, &mut self.unsieved) {
+                    self.cursor = self.scan.open(chunk);
+                    self.chunks_read.add(1);
+                }
+                continue;
+            }
+            if self.cursor.row == self.cursor.length {
+                self.cursor.chunk = None;
+                continue;
+            }
+            let batch = self.cursor.next_batch(&self.scan.properties, self.left);
+            let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
+            if batch.is_ok() && rows == 0 {
+                continue;
+            }
+            self.left -= rows.min(self.left);
+            timer.done();
+            self.metrics.record_output(rows);
+            return Some(batch);
+        }
+        None
+    }
+}
+
 impl ShardScan {
-    /// A chunk with the rows that pass the filter, where they are few. After one in which they are
-    /// not, some are not looked at.
-    fn sieved(&self, chunk: ChunkView, unsieved: &mut usize) -> ChunkView {
-        let Some(sieve) = &self.chunks.sieve else { return chunk };
+    /// The same, once it is known which keys rows have to have.
+    async fn with_keys(mut self) -> ShardScan {
+        let mut sieve = self.chunks.sieve.take();
+        for (column, keys) in self.among.all().await {
+            let place = self.projection[column];
+            sieve = Some(Arc::new(Sieve::among(sieve.as_deref(), place, &keys)));
+        }
+        self.chunks.sieve = sieve;
+        self
+    }
+
+    /// A chunk with the rows that pass the filter, where they are few; `None` where there is none.
+    /// After one in which they are not few, some are not looked at.
+    fn sieved(&self, chunk: ChunkView, unsieved: &mut usize) -> Option<ChunkView> {
+        let Some(sieve) = &self.chunks.sieve else { return Some(chunk) };
+        if !self.among.is_nothing() && !sieve.may_concern(&chunk) {
+            return None;
+        }
         if chunk.chosen().is_some() {
-            return chunk;
+            return Some(chunk);
         }
         if let Some(fewer) = unsieved.checked_sub(1) {
             *unsieved = fewer;
-            return chunk;
+            return Some(chunk);
         }
         match sieve.passing(&chunk, chunk.live_rows() / SIEVED_ROWS) {
-            Ok(Some(passing)) => chunk.narrowed(passing),
+            Ok(Some(passing)) => (!passing.is_empty()).then(|| chunk.narrowed(passing)),
             Ok(None) => {
                 *unsieved = UNSIEVED_CHUNKS;
-                chunk
+                Some(chunk)
             }
             // Whether there is an error in it, the filter above says.
-            Err(_) => chunk,
+            Err(_) => Some(chunk),
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) use commit::commit;
 pub(crate) use journal::raise_counters;
 pub use journal::{Definition, NAMESPACE};
 pub use keyed::{KeyedWriter, fingerprint};
-pub use shards::{ShardRows, Shards};
+pub use shards::{PackedRows, ShardRows, ShardSight, Shards};
 pub(crate) use table::TableOnWorkers;
 
 /// A pass over executable plans.

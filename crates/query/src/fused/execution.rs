@@ -32,6 +32,7 @@ use super::output::{Output, answer};
 use super::recognize::{Question, recognize, spilling};
 use super::scheduler::{QueryScheduler, Scattered, Watch};
 use crate::executor::Stop;
+use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
 use crate::scan::ShardScan;
 
 /// How many rows a batch of the answer holds at most.
@@ -51,6 +52,8 @@ pub(crate) struct FusedAggregate {
     work: Work,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+    /// Keys that groups have to have to be of any use.
+    among: WaitingFor,
 }
 
 /// What there is to do, and who does it.
@@ -87,6 +90,7 @@ impl FusedAggregate {
             work,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
+            among: WaitingFor::default(),
         }
     }
 
@@ -164,10 +168,30 @@ impl DisplayAs for FusedAggregate {
             self.chunks_in_table,
             chunks.iter().map(ChunkView::live_rows).sum::<usize>(),
         )?;
-        match self.index() {
-            Some(index) => write!(f, " index={index}"),
-            None => Ok(()),
+        if let Some(index) = self.index() {
+            write!(f, " index={index}")?;
         }
+        let schema = self.properties.eq_properties.schema();
+        self.among.tell(f, |column| schema.field(column).name().as_str())
+    }
+}
+
+impl Leaf for FusedAggregate {
+    fn rows(&self) -> Option<usize> {
+        Some(self.work.chunks.iter().map(ChunkView::live_rows).sum())
+    }
+
+    fn share(&self) -> f64 {
+        let is_filtered = self.work.aggregation.is_filtered() || !self.among.is_nothing();
+        if is_filtered { 1.0 / KEPT_OF as f64 } else { 1.0 }
+    }
+
+    fn takes_keys(&self, column: usize) -> bool {
+        self.work.aggregation.has_whole_key(column)
+    }
+
+    fn among(&self, column: usize, keys: &Arc<Keys>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(FusedAggregate { among: self.among.and(column, keys), ..self.clone() })
     }
 }
 
@@ -224,7 +248,9 @@ impl ExecutionPlan for FusedAggregate {
         let (chunks, rows) = (counter("chunks_read"), counter("rows_read"));
         let time = MetricBuilder::new(&self.metrics).subset_time("scan_time", partition);
         let (work, source) = (self.work.clone(), Arc::clone(&self.source));
+        let among = self.among.clone();
         let answered = async move {
+            let work = work.among(&among).await;
             let timer = time.timer();
             let stop = Stop::of(&context);
             let is_stopped = move || stop.as_ref().is_some_and(|stop| stop.is_wanted());
@@ -295,7 +321,13 @@ impl Work {
             chunks: chunks.len(),
             threads: scheduler.workers(),
         };
-        Work { aggregation, outputs, chunks: Arc::new(chunks), mode: shape.mode(), scheduler }
+        Work {
+            aggregation,
+            outputs,
+            chunks: Arc::new(chunks),
+            mode: scheduler.mode(&shape),
+            scheduler,
+        }
     }
 
     pub fn scheduler(&self) -> &dyn QueryScheduler {
@@ -311,6 +343,17 @@ impl Work {
     pub fn over(&self, chunks: Vec<ChunkView>) -> Work {
         let Work { aggregation, outputs, scheduler, .. } = self;
         Work::new(Arc::clone(aggregation), Arc::clone(outputs), Arc::clone(scheduler), chunks)
+    }
+
+    /// The same for groups that have keys, once these are known.
+    async fn among(self, among: &WaitingFor) -> Work {
+        let mut work = self;
+        for (column, keys) in among.all().await {
+            let Some(aggregation) = work.aggregation.among(column, &keys) else { continue };
+            let Work { outputs, scheduler, chunks, .. } = work;
+            work = Work::new(Arc::new(aggregation), outputs, scheduler, chunks.to_vec());
+        }
+        work
     }
 
     pub async fn answer(

@@ -31,22 +31,6 @@ pub(super) enum Form {
     Literal(ScalarValue),
 }
 
-/// In what form numbers of a type are computed; `None` for types that are no numbers.
-pub(super) fn lane_of(data_type: &DataType) -> Option<Lane> {
-    Some(match data_type {
-        DataType::Boolean
-        | DataType::Int16
-        | DataType::Int32
-        | DataType::Int64
-        | DataType::Date32
-        | DataType::Time64(_)
-        | DataType::Timestamp(..) => Lane::Int,
-        DataType::Float32 | DataType::Float64 => Lane::Float,
-        DataType::Decimal128(..) => Lane::Decimal,
-        _ => return None,
-    })
-}
-
 impl Value {
     pub fn column(index: usize, data_type: DataType) -> Value {
         Value { form: Form::Column(index), data_type }
@@ -57,7 +41,7 @@ impl Value {
     }
 
     pub fn lane(&self) -> Option<Lane> {
-        lane_of(&self.data_type)
+        Lane::of(&self.data_type)
     }
 
     /// The value as a number; `None` where it is none, or is NULL.

@@ -13,6 +13,7 @@ use datafusion::physical_expr::expressions::{
 use thalweg_scan::{Comparison, Lane, Number, Pattern, Predicate, TextTest};
 
 use super::expression::{Columns, Form, Value};
+use crate::reduce::Among;
 
 impl Columns {
     /// The rows in which a condition has an answer: true, or false if `wanted` is false. `None`
@@ -32,6 +33,9 @@ impl Columns {
         }
         if let Some(like) = condition.downcast_ref::<LikeExpr>() {
             return self.like(like, wanted);
+        }
+        if let Some(among) = condition.downcast_ref::<Among>() {
+            return self.among_keys(among).filter(|_| wanted);
         }
         if let Some(binary) = condition.downcast_ref::<BinaryExpr>() {
             return self.binary(binary, wanted);
@@ -130,6 +134,12 @@ impl Columns {
             }
             _ => None,
         }
+    }
+
+    fn among_keys(&self, among: &Among) -> Option<Predicate> {
+        let operand = self.translate(among.value())?;
+        let number = operand.to_number().filter(|_| operand.lane() == Some(Lane::Int))?;
+        Some(Predicate::AmongKeys { number, keys: Arc::clone(among.keys()) })
     }
 
     /// The rows in which a value that is a truth has an answer.

@@ -10,9 +10,9 @@ use thalweg_types::Error;
 
 use super::scheduler::{Found, QueryScheduler};
 
-/// Into how many partitions groups are divided for each worker, so that none waits long for the
-/// one that has most.
-pub(super) const PARTITIONS_A_WORKER: usize = 4;
+/// Into how many partitions groups are divided for each worker: while some are merged, their groups
+/// are there twice, and no worker waits long for the one that has most.
+pub(super) const PARTITIONS_A_WORKER: usize = 32;
 
 /// Fewer groups are merged on one thread sooner than they are divided.
 const LARGE_GROUPS: usize = 16_384;

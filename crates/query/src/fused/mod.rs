@@ -41,7 +41,8 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 
 pub(crate) use direct::Direct;
 pub(crate) use execution::FusedAggregate;
-pub(crate) use scheduler::{LocalQueryScheduler, QueryScheduler};
+pub(crate) use scheduler::LocalQueryScheduler;
+pub use scheduler::{Found, QueryScheduler, Scattered, SchedulerKind, Watch};
 pub(crate) use sieve::sieve_of;
 
 /// The pass after which the aggregates of a plan are looked at: joins have their order by then,

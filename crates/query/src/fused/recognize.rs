@@ -156,7 +156,12 @@ fn key(expression: &Arc<dyn PhysicalExpr>, data_type: &DataType, input: &Input<'
     let value = match (value.lane(), value.form) {
         (_, Form::Column(column)) => KeyValue::Column(column),
         (Some(Lane::Int), Form::Number(number)) => KeyValue::Int(number),
-        (Some(Lane::Float), Form::Number(number)) => KeyValue::Column(with_one_zero(&number)?),
+        (Some(Lane::Float), Form::Number(number)) => {
+            let column = with_one_zero(&number)?;
+            // Keys are read as they lie: a `real` that becomes a `double precision` is none.
+            let is_same = input.scan.schema().field(column).data_type() == data_type;
+            KeyValue::Column(is_same.then_some(column)?)
+        }
         _ => return None,
     };
     Some(Key { value, data_type: data_type.clone() })

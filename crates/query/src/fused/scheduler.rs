@@ -11,32 +11,40 @@ use datafusion::error::Result;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use thalweg_scan::{Aggregation, LocalScheduler, Partial, ReadStatistics};
+use thalweg_scan::{Aggregation, LocalScheduler, Mode, Partial, ReadStatistics, Shape};
 use thalweg_store::ChunkView;
 
 use super::gather::{PARTITIONS_A_WORKER, external, is_large};
 
 /// Where the workers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SchedulerKind {
+pub enum SchedulerKind {
     /// Threads of this process.
     Local,
+    /// Others, who are sent questions as bytes.
+    Remote,
 }
 
 impl fmt::Display for SchedulerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             SchedulerKind::Local => "local",
+            SchedulerKind::Remote => "remote",
         })
     }
 }
 
 /// Has fragments of a question worked on, and gathers what they find. Threads and machines are
 /// behind it; who asks changes in nothing.
-pub(crate) trait QueryScheduler: Send + Sync + fmt::Debug {
+pub trait QueryScheduler: Send + Sync + fmt::Debug {
     fn kind(&self) -> SchedulerKind;
 
     fn workers(&self) -> usize;
+
+    /// How a question is shared out. Nobody is asked where whoever asks does all the work.
+    fn mode(&self, shape: &Shape) -> Mode {
+        shape.mode()
+    }
 
     /// Has the workers take the units of a question, each once, and gathers what each has found.
     fn scatter(&self, question: Scattered) -> BoxFuture<'static, Result<Vec<Found>>>;
@@ -51,7 +59,7 @@ pub(crate) trait QueryScheduler: Send + Sync + fmt::Debug {
 }
 
 /// A question that several work on.
-pub(crate) struct Scattered {
+pub struct Scattered {
     pub aggregation: Arc<Aggregation>,
     pub chunks: Arc<Vec<ChunkView>>,
     /// Chunks that one worker takes together, by their places.
@@ -59,16 +67,20 @@ pub(crate) struct Scattered {
     pub watch: Watch,
 }
 
-/// What one worker has found: all in one partition, or in as many as all have, if it is much.
-pub(crate) struct Found {
+/// What one worker has found, or a part of it: all in one partition, or in as many as all have, if
+/// it is much.
+pub struct Found {
     pub batches: Vec<RecordBatch>,
     pub statistics: ReadStatistics,
 }
 
+/// Where a worker puts what it has found.
+type Place = Mutex<Option<Result<Vec<Found>>>>;
+
 /// Looks after work that goes on, between chunks: whether it is still wanted, and may have the
 /// memory that it takes. The second argument of what it calls is a worker's number.
 #[derive(Clone)]
-pub(crate) struct Watch(pub Arc<dyn Fn(usize, usize) -> Result<()> + Send + Sync>);
+pub struct Watch(pub(super) Arc<dyn Fn(usize, usize) -> Result<()> + Send + Sync>);
 
 impl Watch {
     /// Tells how much memory a worker has taken.
@@ -107,8 +119,7 @@ impl QueryScheduler for LocalQueryScheduler {
     fn scatter(&self, question: Scattered) -> BoxFuture<'static, Result<Vec<Found>>> {
         let workers = self.workers().min(question.units.len());
         let partitions = self.workers() * PARTITIONS_A_WORKER;
-        let found: Arc<Vec<Mutex<Option<Result<Found>>>>> =
-            Arc::new((0..workers).map(|_| Mutex::new(None)).collect());
+        let found: Arc<Vec<Place>> = Arc::new((0..workers).map(|_| Mutex::new(None)).collect());
         let places = Arc::clone(&found);
         let queue = Queue { question, next: AtomicUsize::new(0), failed: AtomicBool::new(false) };
         let done = self.run(
@@ -123,7 +134,10 @@ impl QueryScheduler for LocalQueryScheduler {
         );
         async move {
             done.await?;
-            found.iter().map(|found| found.lock().take().expect("every worker has ended")).collect()
+            let found = found.iter().map(|found| found.lock().take());
+            let found: Result<Vec<Vec<Found>>> =
+                found.map(|found| found.expect("every worker has ended")).collect();
+            Ok(found?.into_iter().flatten().collect())
         }
         .boxed()
     }
@@ -147,9 +161,9 @@ struct Queue {
 }
 
 impl Queue {
-    fn work(&self, worker: usize, partitions: usize) -> Result<Found> {
+    fn work(&self, worker: usize, partitions: usize) -> Result<Vec<Found>> {
         let Scattered { aggregation, chunks, units, watch } = &self.question;
-        let mut partial = Partial::new(aggregation);
+        let mut partial = Partial::sharing(aggregation, partitions);
         while let Some(unit) = units.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             for chunk in &chunks[unit.clone()] {
                 if self.failed.load(Ordering::Relaxed) {
@@ -161,7 +175,12 @@ impl Queue {
         }
         let statistics = partial.statistics();
         let partitions = if is_large(partial.group_count()) { partitions } else { 1 };
+        let none = ReadStatistics::default();
+        let pieces = partial.take_pieces().into_iter();
+        let mut found: Vec<Found> =
+            pieces.map(|batches| Found { batches, statistics: none }).collect();
         let batches = partial.into_batches(partitions).map_err(external)?;
-        Ok(Found { batches, statistics })
+        found.push(Found { batches, statistics });
+        Ok(found)
     }
 }

@@ -22,6 +22,7 @@ use super::parameter::{self, Values};
 use crate::executor::{Executor, Rows};
 use crate::fused::{Direct, FusedAggregate};
 use crate::parameters::bind;
+use crate::reduce::{self, reduced_here};
 use crate::scan::ShardScan;
 use crate::statement::{self, Execution};
 use crate::workers::{Again, Gathering, Workers};
@@ -32,7 +33,7 @@ use crate::{plan, privileges};
 pub(crate) struct Reusable;
 
 /// Operators that are the same in every run, but for what comes from below.
-const OPERATORS: [&str; 23] = [
+const OPERATORS: [&str; 24] = [
     "AggregateExec",
     "BoundedWindowAggExec",
     "CoalesceBatchesExec",
@@ -41,6 +42,7 @@ const OPERATORS: [&str; 23] = [
     "CrossJoinExec",
     "EmptyExec",
     "FilterExec",
+    "FirstOfGroups",
     "GlobalLimitExec",
     "HashJoinExec",
     "LocalLimitExec",
@@ -67,7 +69,8 @@ pub(crate) struct GenericPlan {
     config: SessionConfig,
     runtime: Arc<RuntimeEnv>,
     /// Who has the rows, where they do not lie here. What they do of the plan is decided in each
-    /// run: it depends on which of them are asked.
+    /// run: it depends on which of them are asked. So are keys that scans wait for: they are those
+    /// of a run.
     workers: Option<Arc<dyn Workers>>,
 }
 
@@ -148,7 +151,7 @@ impl GenericPlan {
         }
         let plan = match &self.workers {
             Some(workers) => workers.physical_rule().optimize(bound.data, self.config.options())?,
-            None => bound.data,
+            None => reduced_here(&bound.data)?,
         };
         Ok(Some(Run { direct: Direct::of(&plan), plan }))
     }
@@ -186,15 +189,11 @@ pub(crate) struct Run {
 
 /// What plans a statement for many runs.
 fn planning(state: &SessionState, workers: Option<&dyn Workers>) -> PlanResult<SessionState> {
-    let mut state = match workers.map(Workers::physical_rule) {
-        None => state.clone(),
-        Some(theirs) => {
-            let rules = state.physical_optimizers().iter();
-            let ours = rules.filter(|rule| rule.name() != theirs.name()).cloned().collect();
-            let builder = SessionStateBuilder::new_from_existing(state.clone());
-            builder.with_physical_optimizer_rules(ours).build()
-        }
-    };
+    let theirs = workers.map(Workers::physical_rule);
+    let of_run = theirs.as_ref().map_or(reduce::PASS, |rule| rule.name());
+    let rules = state.physical_optimizers().iter().filter(|rule| rule.name() != of_run);
+    let builder = SessionStateBuilder::new_from_existing(state.clone());
+    let mut state = builder.with_physical_optimizer_rules(rules.cloned().collect()).build();
     state.register_udf(Arc::new(parameter::function()))?;
     let config = state.config_mut();
     config.set_extension(Arc::new(Reusable));

@@ -257,9 +257,9 @@ impl RecordWrite {
 }
 
 impl Records {
-    /// Writes a group. `acknowledge` is called once, from a thread of the database's: when what
-    /// could be written is as durable as asked and visible, with the rows that failed; or with why
-    /// none of them was written.
+    /// Writes a group. `acknowledge` is called once, from a thread of the database's or by this
+    /// function: when what could be written is as durable as asked and visible, with the rows that
+    /// failed; or with why none of them was written.
     pub fn write(
         &self,
         mut write: RecordWrite,

@@ -85,15 +85,15 @@ fn column_statistics(state: &TableState, index: usize) -> ColumnStatistics {
     statistics
 }
 
-fn lesser(a: ArrayRef, b: &ArrayRef) -> ArrayRef {
+pub(super) fn lesser(a: ArrayRef, b: &ArrayRef) -> ArrayRef {
     if is_less(b, &a) { Arc::clone(b) } else { a }
 }
 
-fn greater(a: ArrayRef, b: &ArrayRef) -> ArrayRef {
+pub(super) fn greater(a: ArrayRef, b: &ArrayRef) -> ArrayRef {
     if is_less(&a, b) { Arc::clone(b) } else { a }
 }
 
 /// Whether the one value of `a` is less than that of `b`.
-fn is_less(a: &ArrayRef, b: &ArrayRef) -> bool {
+pub(super) fn is_less(a: &ArrayRef, b: &ArrayRef) -> bool {
     lt(a, b).is_ok_and(|less| less.is_valid(0) && less.value(0))
 }

@@ -1,8 +1,12 @@
 //! What a worker's database does for gateways.
 
 mod keyed;
+mod sights;
 
-use std::collections::HashSet;
+pub use keyed::PackedRows;
+pub use sights::ShardSight;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -12,8 +16,8 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result as PlanResult};
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, lit};
@@ -27,7 +31,7 @@ use thalweg_txn::{
 };
 use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId, TableSchema};
 
-use super::{Definition, Holders, NAMESPACE, journal};
+use super::{Definition, Holders, journal};
 use crate::catalog::external;
 use crate::database::Database;
 use crate::executor::Executor;
@@ -188,10 +192,18 @@ impl Shards {
         &self,
         plan: Arc<dyn ExecutionPlan>,
     ) -> impl Stream<Item = PlanResult<RecordBatch>> + Send + use<> {
-        self.with_state(|state| {
+        let planners = &self.database.shared.planners;
+        let planner: Planner = planners.take();
+        let rows = {
+            // Read where it lies: copies of all functions would cost more than a few thousand rows.
+            let state = planner.context.state_ref();
+            let state = state.read();
             let executor = state.config().get_extension::<Executor>();
-            executor.expect("every planner is given the database's executor").run(plan, state)
-        })
+            let executor = executor.expect("every planner is given the database's executor");
+            executor.run_in(plan, without_functions(&state))
+        };
+        planners.give_back(planner);
+        rows
     }
 
     /// Takes the rows that something makes on the threads of queries; dropping them ends it.
@@ -278,18 +290,20 @@ impl Shards {
         let rows = rows.into_iter().map(|row| row.map(|row| RowId(row.0 + base))).collect();
         Ok(Holders { rows, values, failures: Vec::new() })
     }
+}
 
-    /// How many rows each table has here.
-    #[must_use]
-    pub fn row_counts(&self) -> Vec<(TableId, u64)> {
-        let snapshot = self.database.shared.engine.snapshot();
-        let catalog = snapshot.catalog();
-        let shown = |id: TableId| {
-            catalog.table(id).is_some_and(|entry| entry.schema.namespace != NAMESPACE)
-        };
-        let tables = snapshot.tables().filter(|(id, _)| shown(*id));
-        tables.map(|(id, state)| (id, state.rows() as u64)).collect()
-    }
+/// What operators run in. They have the functions that they call in them.
+fn without_functions(state: &SessionState) -> TaskContext {
+    TaskContext::new(
+        None,
+        state.session_id().to_owned(),
+        state.config().clone(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        Arc::clone(state.runtime_env()),
+    )
 }
 
 fn table(snapshot: &Snapshot, id: TableId) -> Result<Arc<TableSchema>> {

@@ -42,7 +42,7 @@ struct State {
 
 impl Embedded {
     pub fn in_memory() -> Result<Arc<Embedded>> {
-        Embedded::new(None, false, Database::in_memory()?)
+        Embedded::over(Database::in_memory()?)
     }
 
     pub fn prepared() -> Result<Arc<Embedded>> {
@@ -50,6 +50,11 @@ impl Embedded {
     }
 
     /// A database of somebody else's, which is not restarted.
+    pub fn over(database: Database) -> Result<Arc<Embedded>> {
+        Embedded::new(None, false, database)
+    }
+
+    /// The same, with queries that are prepared.
     pub fn prepared_over(database: Database) -> Result<Arc<Embedded>> {
         Embedded::new(None, true, database)
     }

@@ -1,8 +1,9 @@
 //! SQL and its answers, by area, from `tests/slt` at the root of the repository.
 //!
-//! Each file is asked three times: on a database in memory, on a durable one that is closed and
-//! opened again between the statements, and on one in memory where queries are prepared and run
-//! twice, so that plans are kept. What files expect is what PostgreSQL 15 answers; where a
+//! Each file is asked four times: on a database in memory, on a durable one that is closed and
+//! opened again between the statements, on one in memory where queries are prepared and run twice,
+//! so that plans are kept, and on one whose fused aggregates are all shared out between executors
+//! that are sent bytes ([`remote`]). What files expect is what PostgreSQL 15 answers; where a
 //! statement is Thalweg's own, the file says so. In a file:
 //!
 //! - values are written as PostgreSQL writes them, `NULL` for NULL, `(empty)` for the empty text;
@@ -16,23 +17,32 @@
 
 mod elsewhere;
 mod embedded;
+mod remote;
 mod route;
 mod suite;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use embedded::Embedded;
+use remote::Remote;
 use suite::{Report, Strictness};
+use thalweg_query::Database;
 use tokio::runtime::Runtime;
 
 /// Ways into a database: a name, and how a fresh one is made.
 type Fresh = fn() -> thalweg_types::Result<Arc<Embedded>>;
-const ROUTES: [(&str, Fresh); 3] = [
+const ROUTES: [(&str, Fresh); 4] = [
     ("memory", Embedded::in_memory),
     ("durable", Embedded::durable),
     ("prepared", Embedded::prepared),
+    ("remote", remote),
 ];
+
+fn remote() -> thalweg_types::Result<Arc<Embedded>> {
+    Embedded::over(Database::builder().scheduler(Arc::new(Remote)).open()?)
+}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slt")
@@ -62,6 +72,8 @@ fn check(area: &str) {
             }
         }
     }
+    let asked = remote::ASKED.load(Ordering::Relaxed);
+    assert!(area != "aggregates" || asked > 100, "executors were asked {asked} questions");
     let failed = all.failures.len();
     assert!(failed == 0, "{}\n{failed} failed, {} passed", all.failures.join("\n"), all.passed);
 }

@@ -1,10 +1,14 @@
 //! Rows that gateways write by their keys.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
 use parking_lot::Mutex;
+use thalweg_formats::plain;
 use thalweg_store::arrow_schema;
 use thalweg_txn::{
     AcknowledgeRows, Durability, Failing, KeyedChange, KeyedRows, Patch, RowFailure, RowGroup,
@@ -13,6 +17,7 @@ use thalweg_txn::{
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
 
 use super::Shards;
+use crate::database::Database;
 use crate::records::{patch_of, with_failures};
 use crate::workers::fingerprint;
 
@@ -26,28 +31,58 @@ pub(super) struct WrittenTables(Mutex<HashMap<TableId, WrittenTable>>);
 struct WrittenTable {
     version: Lsn,
     fingerprint: u64,
-    /// What updates of some columns change and check, by the columns.
-    patches: HashMap<Vec<usize>, Arc<Patch>>,
+    /// The columns of whole rows, and those of the primary key.
+    whole: SchemaRef,
+    key: SchemaRef,
+    /// What updates of some columns are, by the columns.
+    patches: HashMap<Vec<usize>, Form>,
+}
+
+/// What rows of a change are.
+#[derive(Clone)]
+struct Form {
+    schema: SchemaRef,
+    patch: Option<Arc<Patch>>,
+}
+
+/// Rows of one table that change alike, as they came from a gateway.
+pub struct PackedRows {
+    pub table: TableId,
+    /// Of the schema that they were made for.
+    pub fingerprint: u64,
+    /// What a patch checks, the worker's database knows.
+    pub change: KeyedChange,
+    /// In the form of [`plain`].
+    pub rows: Bytes,
+    /// Where each row stands in its group; nothing where they are all that it has, counted from 0.
+    pub places: Vec<u32>,
+    pub expected: Option<Vec<u64>>,
 }
 
 impl Shards {
-    /// Writes the part of a group that this database owns, as one machine writes a whole one. With
-    /// the rows of each table comes the fingerprint of the schema that they were made for.
+    /// Writes the part of a group that this database owns, as one machine writes a whole one.
     pub fn write_rows(
         &self,
-        rows: Vec<(u64, KeyedRows)>,
+        rows: Vec<PackedRows>,
         failing: Failing,
         durability: Durability,
         acknowledge: AcknowledgeRows,
     ) {
         let snapshot = self.database.shared.engine.snapshot();
+        let is_alone = rows.len() == 1;
         let (mut fitting, mut misfits) = (Vec::with_capacity(rows.len()), Vec::new());
-        for (fingerprint, mut rows) in rows {
-            match self.fit(&snapshot, fingerprint, &mut rows) {
-                Ok(()) => fitting.push(rows),
-                Err(error) => {
+        for mut rows in rows {
+            let places = std::mem::take(&mut rows.places);
+            // Who gave no places is told of all rows at once.
+            let is_numbered = places.is_empty() && is_alone;
+            match self.fit(&snapshot, rows, (!is_numbered).then_some(places)) {
+                Ok(rows) => fitting.push(rows),
+                Err((_, error)) if is_numbered => {
+                    return self.refuse(failing, durability, acknowledge, error);
+                }
+                Err((places, error)) => {
                     let failure = |place| RowFailure { place, error: error.clone() };
-                    misfits.extend(rows.places.into_iter().map(failure));
+                    misfits.extend(places.into_iter().map(failure));
                 }
             }
         }
@@ -64,86 +99,139 @@ impl Shards {
         self.database.shared.engine.write_rows(group, durability, acknowledge);
     }
 
-    /// Makes rows fit their table as it is here.
-    ///
-    /// # Errors
-    /// Where they were made for another one.
-    fn fit(&self, snapshot: &Snapshot, wanted: u64, rows: &mut KeyedRows) -> Result<()> {
-        let entry = snapshot.catalog().table(rows.table).ok_or_else(altered)?;
-        let columns = match &rows.change {
-            KeyedChange::Patch(patch) => Some(patch.columns.clone()),
-            KeyedChange::Put(_) | KeyedChange::Remove => None,
-        };
-        let (known, patch) = self.known(snapshot, entry, columns)?;
-        if known != wanted {
-            return Err(altered());
-        }
-        if !has_types_of(&entry.schema, rows) {
-            let message = format!("these are no rows of table \"{}\"", entry.schema.name);
-            return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
-        }
-        rows.version = entry.version;
-        if let Some(patch) = patch {
-            rows.change = KeyedChange::Patch(patch);
-        }
-        Ok(())
+    /// Writes none of a group's rows, when it is its turn.
+    fn refuse(
+        &self,
+        failing: Failing,
+        durability: Durability,
+        acknowledge: AcknowledgeRows,
+        error: Error,
+    ) {
+        let group = RowGroup { rows: Vec::new(), failing, has_failed: true };
+        let told = Box::new(move |_| acknowledge(Err(error)));
+        self.database.shared.engine.write_rows(group, durability, told);
     }
 
-    /// The fingerprint of a table, and what a patch of some columns is.
+    /// Makes rows fit their table as it is here. Without places they are counted from 0.
+    ///
+    /// # Errors
+    /// Where they were made for another one, or are no rows of it; with the places.
+    fn fit(
+        &self,
+        snapshot: &Snapshot,
+        packed: PackedRows,
+        places: Option<Vec<u32>>,
+    ) -> Result<KeyedRows, (Vec<u32>, Error)> {
+        match self.unpack(snapshot, &packed, places.as_ref().map(Vec::len)) {
+            Err(error) => Err((places.unwrap_or_default(), error)),
+            Ok((version, patch, rows)) => Ok(KeyedRows {
+                table: packed.table,
+                version,
+                change: patch.map_or(packed.change, KeyedChange::Patch),
+                places: places.unwrap_or_else(|| (0..rows.num_rows() as u32).collect()),
+                rows,
+                expected: packed.expected,
+            }),
+        }
+    }
+
+    fn unpack(
+        &self,
+        snapshot: &Snapshot,
+        packed: &PackedRows,
+        places: Option<usize>,
+    ) -> Result<(Lsn, Option<Arc<Patch>>, RecordBatch)> {
+        let entry = snapshot.catalog().table(packed.table).ok_or_else(altered)?;
+        let (known, form) = self.known(snapshot, entry, &packed.change)?;
+        if known != packed.fingerprint {
+            return Err(altered());
+        }
+        let rows = plain::decode(&form.schema, &packed.rows)?;
+        let count = rows.num_rows();
+        let expected = packed.expected.as_ref().map_or(count, Vec::len);
+        if places.unwrap_or(count) != count || expected != count {
+            return Err(no_rows_of(&entry.schema));
+        }
+        Ok((entry.version, form.patch, rows))
+    }
+
+    /// The fingerprint of a table, and what rows of a change are.
     fn known(
         &self,
         snapshot: &Snapshot,
         entry: &TableEntry,
-        columns: Option<Vec<usize>>,
-    ) -> Result<(u64, Option<Arc<Patch>>)> {
+        change: &KeyedChange,
+    ) -> Result<(u64, Form)> {
         let mut tables = self.written.0.lock();
-        let table = tables.entry(entry.schema.id).or_insert_with(|| WrittenTable::new(entry));
-        if table.version != entry.version {
-            *table = WrittenTable::new(entry);
-        }
-        let Some(columns) = columns else { return Ok((table.fingerprint, None)) };
-        if let Some(patch) = table.patches.get(&columns) {
-            return Ok((table.fingerprint, Some(Arc::clone(patch))));
-        }
-        let count = entry.schema.columns.len();
-        if columns.iter().any(|column| *column >= count) {
-            return Err(altered());
-        }
-        let patch = patch_of(&self.database, snapshot, &entry.schema, &columns)?;
-        if table.patches.len() >= PATCHES_MAX {
-            table.patches.clear();
-        }
-        table.patches.insert(columns, Arc::clone(&patch));
-        Ok((table.fingerprint, Some(patch)))
+        let table = match tables.entry(entry.schema.id) {
+            Entry::Occupied(known) if known.get().version == entry.version => known.into_mut(),
+            Entry::Occupied(mut old) => {
+                old.insert(WrittenTable::new(entry)?);
+                old.into_mut()
+            }
+            Entry::Vacant(vacant) => vacant.insert(WrittenTable::new(entry)?),
+        };
+        let form = match change {
+            KeyedChange::Put(_) => Form { schema: Arc::clone(&table.whole), patch: None },
+            KeyedChange::Remove => Form { schema: Arc::clone(&table.key), patch: None },
+            KeyedChange::Patch(wanted) => match table.patches.get(&wanted.columns) {
+                Some(known) => known.clone(),
+                None => {
+                    let patch = patch_form(&self.database, snapshot, entry, &wanted.columns)?;
+                    if table.patches.len() >= PATCHES_MAX {
+                        table.patches.clear();
+                    }
+                    table.patches.insert(wanted.columns.clone(), patch.clone());
+                    patch
+                }
+            },
+        };
+        Ok((table.fingerprint, form))
     }
+}
+
+/// What an update of some columns is.
+fn patch_form(
+    database: &Database,
+    snapshot: &Snapshot,
+    entry: &TableEntry,
+    columns: &[usize],
+) -> Result<Form> {
+    let table = &entry.schema;
+    if columns.iter().any(|column| *column >= table.columns.len()) {
+        return Err(altered());
+    }
+    let key = table.primary_key.as_ref().ok_or_else(|| no_rows_of(table))?;
+    if table.key_positions(key).iter().any(|place| !columns.contains(place)) {
+        return Err(no_rows_of(table));
+    }
+    let patch = patch_of(database, snapshot, table, columns)?;
+    Ok(Form { schema: projected(&arrow_schema(table), columns)?, patch: Some(patch) })
 }
 
 impl WrittenTable {
-    fn new(entry: &TableEntry) -> WrittenTable {
-        let fingerprint = fingerprint(&entry.schema);
-        WrittenTable { version: entry.version, fingerprint, patches: HashMap::new() }
+    fn new(entry: &TableEntry) -> Result<WrittenTable> {
+        let table = &entry.schema;
+        let key = table.primary_key.as_ref().ok_or_else(|| no_rows_of(table))?;
+        let whole = arrow_schema(table);
+        Ok(WrittenTable {
+            version: entry.version,
+            fingerprint: fingerprint(table),
+            key: projected(&whole, &table.key_positions(key))?,
+            whole,
+            patches: HashMap::new(),
+        })
     }
 }
 
-/// Whether rows have the columns that their change needs, and all that comes with each row.
-fn has_types_of(table: &TableSchema, rows: &KeyedRows) -> bool {
-    let Some(key) = &table.primary_key else { return false };
-    let key = table.key_positions(key);
-    let places: Vec<usize> = match &rows.change {
-        KeyedChange::Put(_) => (0..table.columns.len()).collect(),
-        KeyedChange::Patch(patch) => patch.columns.clone(),
-        KeyedChange::Remove => key.clone(),
-    };
-    let whole = arrow_schema(table);
-    let wanted: Option<Vec<&DataType>> =
-        places.iter().map(|place| Some(whole.fields().get(*place)?.data_type())).collect();
-    let given: Vec<&DataType> =
-        rows.rows.columns().iter().map(|column| column.data_type()).collect();
-    let count = rows.rows.num_rows();
-    key.iter().all(|place| places.contains(place))
-        && wanted.is_some_and(|wanted| wanted == given)
-        && rows.places.len() == count
-        && rows.expected.as_ref().is_none_or(|expected| expected.len() == count)
+fn projected(schema: &SchemaRef, columns: &[usize]) -> Result<SchemaRef> {
+    let misfit = |error| Error::internal("a table has no such columns").with_source(error);
+    schema.project(columns).map(Arc::new).map_err(misfit)
+}
+
+fn no_rows_of(table: &TableSchema) -> Error {
+    let message = format!("these are no rows of table \"{}\"", table.name);
+    Error::new(SqlState::PROTOCOL_VIOLATION, message)
 }
 
 fn altered() -> Error {

@@ -1,0 +1,84 @@
+//! Scans of this process, as such that wait for keys.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use thalweg_scan::KeySet;
+
+use super::{AsLeaf, Keys, Leaf, Plan, reduced};
+use crate::fused::FusedAggregate;
+use crate::scan::ShardScan;
+
+/// The pass of this module.
+pub(crate) const PASS: &str = "keys_of_joins";
+
+/// The pass that makes scans wait for the keys of joins, after all others.
+#[derive(Debug)]
+pub(crate) struct ReduceJoins;
+
+impl PhysicalOptimizerRule for ReduceJoins {
+    fn name(&self) -> &'static str {
+        PASS
+    }
+
+    fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
+        reduced_here(&plan)
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The same plan over the rows of this process, in which scans wait for the keys of joins.
+pub(crate) fn reduced_here(plan: &Plan) -> Result<Plan> {
+    reduced(plan, LOCAL)
+}
+
+const LOCAL: AsLeaf = |plan| {
+    if let Some(scan) = plan.downcast_ref::<ShardScan>() {
+        return Some(scan as &dyn Leaf);
+    }
+    plan.downcast_ref::<FusedAggregate>().map(|fused| fused as &dyn Leaf)
+};
+
+/// Keys that a scan waits for, of columns of whatever kind it has.
+#[derive(Clone, Default)]
+pub(crate) struct WaitingFor(Vec<(usize, Arc<Keys>)>);
+
+impl WaitingFor {
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The same, and keys of one column more.
+    pub(crate) fn and(&self, column: usize, keys: &Arc<Keys>) -> WaitingFor {
+        let more = std::iter::once((column, Arc::clone(keys)));
+        WaitingFor(self.0.iter().cloned().chain(more).collect())
+    }
+
+    /// Waits for all that are to be had.
+    pub(crate) async fn all(&self) -> Vec<(usize, Arc<KeySet>)> {
+        let mut all = Vec::with_capacity(self.0.len());
+        for (column, keys) in &self.0 {
+            all.extend(keys.set().await.map(|keys| (*column, keys)));
+        }
+        all
+    }
+
+    /// Tells of the columns by their names.
+    pub(crate) fn tell<'a>(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        name: impl Fn(usize) -> &'a str,
+    ) -> fmt::Result {
+        if self.is_nothing() {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.0.iter().map(|(column, _)| name(*column)).collect();
+        write!(f, " among=[{}]", names.join(", "))
+    }
+}

@@ -1,0 +1,97 @@
+//! About how many different values columns have, as a few of a table's chunks tell: their
+//! dictionaries, and the bounds of whole numbers. Planning needs no more than the order of it.
+
+use arrow::array::{Array as _, ArrayRef, AsArray as _};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use thalweg_store::{ChunkView, TableState};
+
+use super::statistics::{greater, is_less, lesser};
+
+/// How many chunks are looked at: this is asked every now and then of all tables.
+const CHUNKS_LOOKED_AT: usize = 4;
+
+/// About how many different values each column of a table has; `None` where nothing tells.
+pub(crate) fn value_counts(state: &TableState) -> Vec<Option<usize>> {
+    let columns = 0..state.schema().columns.len();
+    if columns.is_empty() {
+        return Vec::new();
+    }
+    let chunks = state.chunks().len();
+    let step = chunks.div_ceil(CHUNKS_LOOKED_AT).max(1);
+    // The last chunk may be an open one, which tells nothing.
+    let some: Vec<ChunkView> =
+        state.chunks().step_by(step).filter(|chunk| chunk.zone(0).is_some()).collect();
+    columns.map(|column| value_count(&some, column, chunks)).collect()
+}
+
+fn value_count(some: &[ChunkView], column: usize, chunks: usize) -> Option<usize> {
+    if some.is_empty() {
+        return None;
+    }
+    let bounds = Bounds::of(some, column);
+    let of_range = bounds.as_ref().and_then(Bounds::whole_numbers);
+    let dictionaries = some.iter().map(|chunk| Some(chunk.dictionary(column)?.values.len()));
+    let Some(counts) = dictionaries.collect::<Option<Vec<usize>>>() else { return of_range };
+    // Chunks that lie beside each other in the order of a column have values of their own.
+    let of_dictionaries = match bounds.is_some_and(|bounds| bounds.all_overlap()) {
+        true => counts.iter().copied().max().unwrap_or_default(),
+        false => counts.iter().sum::<usize>().saturating_mul(chunks) / counts.len(),
+    };
+    Some(of_range.map_or(of_dictionaries, |range| range.min(of_dictionaries)))
+}
+
+/// What chunks say of the values of a column.
+struct Bounds {
+    least: ArrayRef,
+    greatest: ArrayRef,
+    /// The greatest of the chunks' minima, and the least of their maxima.
+    last_begin: ArrayRef,
+    first_end: ArrayRef,
+}
+
+impl Bounds {
+    /// `None` where a chunk with values does not know its bounds.
+    fn of(some: &[ChunkView], column: usize) -> Option<Bounds> {
+        let mut all: Option<Bounds> = None;
+        for chunk in some {
+            let zone = chunk.zone(column)?;
+            let Some((min, max)) = &zone.range else {
+                if zone.null_count == chunk.rows() {
+                    continue;
+                }
+                return None;
+            };
+            let (min, max) = (|| ArrayRef::clone(min), || ArrayRef::clone(max));
+            all = Some(match all {
+                None => {
+                    Bounds { least: min(), greatest: max(), last_begin: min(), first_end: max() }
+                }
+                Some(all) => Bounds {
+                    least: lesser(all.least, &min()),
+                    greatest: greater(all.greatest, &max()),
+                    last_begin: greater(all.last_begin, &min()),
+                    first_end: lesser(all.first_end, &max()),
+                },
+            });
+        }
+        all
+    }
+
+    fn all_overlap(&self) -> bool {
+        !is_less(&self.first_end, &self.last_begin)
+    }
+
+    /// How many whole numbers lie between them.
+    fn whole_numbers(&self) -> Option<usize> {
+        let number = |array: &ArrayRef| match array.data_type() {
+            DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Date32 => {
+                let wide = cast(array, &DataType::Int64).ok()?;
+                Some(wide.as_primitive::<Int64Type>().value(0))
+            }
+            _ => None,
+        };
+        let distance = number(&self.greatest)?.checked_sub(number(&self.least)?)?;
+        usize::try_from(distance).ok()?.checked_add(1)
+    }
+}
