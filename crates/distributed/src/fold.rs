@@ -6,7 +6,7 @@
 //! over all) stays. Where only one worker is asked, there is nothing to merge: then whole
 //! aggregates are its own, too. A plan of which only the scan is left can be relayed unopened; what
 //! is left of others runs here or in stages; of joins that run here, scans wait for keys
-//! ([`reduce`](crate::reduce)).
+//! ([`reduced`]).
 //!
 //! A group whose key has the shard key in it lies on one worker: then the whole aggregate is the
 //! worker's, and so is what is done with its groups.
@@ -41,11 +41,11 @@ use datafusion::physical_plan::{
 };
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
+use thalweg_query::reduced;
 
 use crate::codec::{Writer, is_known_aggregate};
-use crate::reduce::reduced;
 use crate::relayed::only_scan;
-use crate::scan::RemoteScan;
+use crate::scan::{REMOTE, RemoteScan};
 use crate::stages::RunAsStages;
 
 /// With what children of a plan are replaced.
@@ -90,7 +90,7 @@ impl PhysicalOptimizerRule for FoldIntoScans {
         };
         match only_scan(&plan) {
             Some(scan) if scan.may_relay() => Ok(Arc::new(scan.relayed())),
-            _ => reduced(&self.stages.planned(plan, config)?),
+            _ => reduced(&self.stages.planned(plan, config)?, REMOTE),
         }
     }
 

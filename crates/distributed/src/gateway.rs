@@ -28,7 +28,7 @@ use thalweg_query::{
     Again, Database, Definition, Durability, EncodedStream, Gathering, Holders, KeyedWriter,
     PhysicalRule, RowForm, Unity, WorkerScan, Workers, Write,
 };
-use thalweg_types::{Error, Key, Result, SqlState, TableId, TableSchema};
+use thalweg_types::{ColumnId, Error, Key, Result, SqlState, TableId, TableSchema};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::task::AbortOnDropHandle;
@@ -77,6 +77,8 @@ pub(crate) struct Shared {
     definitions: RwLock<Vec<Definition>>,
     /// About how many rows tables have.
     row_counts: RwLock<HashMap<TableId, usize>>,
+    /// About how many different values columns have on a worker, where that is known.
+    value_counts: RwLock<HashMap<(TableId, ColumnId), usize>>,
     /// Numbers for writes and for streams of them, and turns for rows that have no shard key.
     next: AtomicU64,
     /// Makes numbers of fragments, which nobody outside can foresee.
@@ -121,6 +123,7 @@ impl Gateway {
             links: Mutex::default(),
             definitions: RwLock::new(database.definitions_after(0).await?),
             row_counts: RwLock::default(),
+            value_counts: RwLock::default(),
             next: AtomicU64::new(seed),
             hasher: RandomState::default(),
             runtime: Some(runtime),
@@ -169,8 +172,31 @@ async fn look(shared: &Arc<Shared>) -> Vec<WorkerStatus> {
         *counts.entry(TableId(table.table)).or_default() += rows;
     }
     *shared.row_counts.write() = counts;
+    *shared.value_counts.write() = value_counts(seen.iter().flatten());
     let workers = map.workers().iter().cloned().zip(shares).zip(seen);
     workers.map(|((worker, buckets), seen)| WorkerStatus { worker, buckets, seen }).collect()
+}
+
+/// About how many different values columns have on the worker that has most of them, where all
+/// workers with rows of the table know.
+fn value_counts<'a>(
+    seen: impl Iterator<Item = &'a wire::Sight>,
+) -> HashMap<(TableId, ColumnId), usize> {
+    let mut tables: HashMap<u32, usize> = HashMap::new();
+    let mut columns: HashMap<(u32, u32), (usize, u64)> = HashMap::new();
+    for table in seen.flat_map(|sight| &sight.tables).filter(|table| table.rows > 0) {
+        *tables.entry(table.table).or_default() += 1;
+        for column in &table.columns {
+            let (told, most) = columns.entry((table.table, column.column)).or_default();
+            (*told, *most) = (*told + 1, column.values.max(*most));
+        }
+    }
+    let known =
+        columns.into_iter().filter(|((table, _), (told, _))| tables.get(table) == Some(told));
+    let known = known.map(|((table, column), (_, most))| {
+        ((TableId(table), ColumnId(column)), usize::try_from(most).unwrap_or(usize::MAX))
+    });
+    known.collect()
 }
 
 impl Workers for Gateway {

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use arrow::record_batch::RecordBatch;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::keyed_rows::Change;
 use thalweg_protocol::cluster::row_group::Failing as WireFailing;
 use thalweg_protocol::cluster::write::Durability as WireDurability;
-use thalweg_query::{Durability, Failing, KeyedChange, KeyedRows, Patch, Put, RowFailure, Written};
-use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
-
-use crate::rows;
+use thalweg_query::{
+    Durability, Failing, KeyedChange, PackedRows, Patch, Put, RowFailure, Written,
+};
+use thalweg_types::{Error, Result, SqlState, TableId};
 
 pub(crate) fn durability_to_wire(durability: Durability) -> WireDurability {
     match durability {
@@ -46,43 +45,30 @@ pub(crate) fn failing(failing: WireFailing, stopped: &Arc<AtomicBool>) -> Failin
     }
 }
 
-/// Some rows of a change; places and expected versions are theirs.
-pub(crate) fn rows_to_wire(
-    rows: &KeyedRows,
-    fingerprint: u64,
-    batch: &RecordBatch,
-    places: Vec<u32>,
-    expected: Vec<u64>,
-) -> Result<wire::KeyedRows> {
-    let change = match &rows.change {
-        KeyedChange::Put(Put::Create) => Change::Create,
-        KeyedChange::Put(Put::Update) => Change::Update,
-        KeyedChange::Put(Put::Upsert) => Change::Upsert,
-        KeyedChange::Patch(_) => Change::Patch,
-        KeyedChange::Remove => Change::Remove,
-    };
-    let columns = match &rows.change {
-        KeyedChange::Patch(patch) => patch.columns.as_slice(),
-        KeyedChange::Put(_) | KeyedChange::Remove => &[],
-    };
-    let columns = columns.iter().map(|column| u32::try_from(*column).unwrap_or(u32::MAX));
-    Ok(wire::KeyedRows {
-        table: rows.table.0,
-        fingerprint,
-        change: change as i32,
-        columns: columns.collect(),
-        rows: rows::encode(batch.schema_ref(), std::slice::from_ref(batch))?,
-        places,
-        expected,
-    })
+/// What happens to rows, and the columns that a patch has.
+pub(crate) fn change_to_wire(change: &KeyedChange) -> (Change, Vec<u32>) {
+    match change {
+        KeyedChange::Put(Put::Create) => (Change::Create, Vec::new()),
+        KeyedChange::Put(Put::Update) => (Change::Update, Vec::new()),
+        KeyedChange::Put(Put::Upsert) => (Change::Upsert, Vec::new()),
+        KeyedChange::Remove => (Change::Remove, Vec::new()),
+        KeyedChange::Patch(patch) => {
+            let columns = patch.columns.iter();
+            let columns = columns.map(|column| u32::try_from(*column).unwrap_or(u32::MAX));
+            (Change::Patch, columns.collect())
+        }
+    }
 }
 
-/// Rows as they came, with the fingerprint of the schema that they were made for.
+/// Rows as they came.
 ///
 /// # Errors
-/// Where they cannot be read.
-pub(crate) fn keyed_rows(rows: wire::KeyedRows) -> Result<(u64, KeyedRows)> {
-    let change = match rows.change() {
+/// Where nobody knows what happens to them.
+pub(crate) fn keyed_rows(rows: wire::KeyedRows) -> Result<PackedRows> {
+    let change = Change::try_from(rows.change).map_err(|unknown| {
+        Error::new(SqlState::PROTOCOL_VIOLATION, format!("rows change in no known way: {unknown}"))
+    })?;
+    let change = match change {
         Change::Create => KeyedChange::Put(Put::Create),
         Change::Update => KeyedChange::Put(Put::Update),
         Change::Upsert => KeyedChange::Put(Put::Upsert),
@@ -93,19 +79,14 @@ pub(crate) fn keyed_rows(rows: wire::KeyedRows) -> Result<(u64, KeyedRows)> {
             KeyedChange::Patch(Arc::new(Patch { columns, check: None }))
         }
     };
-    let (_, batches) = rows::decode(&rows.rows)?;
-    let Ok([batch]) = <[RecordBatch; 1]>::try_from(batches) else {
-        return Err(Error::new(SqlState::PROTOCOL_VIOLATION, "rows that change are one batch"));
-    };
-    let keyed = KeyedRows {
+    Ok(PackedRows {
         table: TableId(rows.table),
-        version: Lsn(0),
+        fingerprint: rows.fingerprint,
         change,
-        rows: batch,
+        rows: rows.rows,
         places: rows.places,
         expected: (!rows.expected.is_empty()).then_some(rows.expected),
-    };
-    Ok((rows.fingerprint, keyed))
+    })
 }
 
 pub(crate) fn written_to_wire(written: Result<Written>) -> wire::GroupWritten {

@@ -10,7 +10,6 @@
 //! Promises: what the form of fragments does not know stays at the gateway, so that the answer is
 //! the same; and the executor of neither side knows of the other.
 
-pub mod among;
 mod codec;
 mod encoding;
 mod fold;
@@ -19,7 +18,6 @@ mod gateway;
 mod keyed;
 mod node;
 mod operators;
-mod reduce;
 mod relayed;
 mod rows;
 mod scan;

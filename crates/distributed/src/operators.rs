@@ -17,10 +17,9 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
-use thalweg_query::{ShardRows, Shards};
+use thalweg_query::{Among, ShardRows, Shards};
 use thalweg_types::{ColumnId, TableId};
 
-use crate::among::Among;
 use crate::codec::Reader;
 use crate::fused;
 use crate::rows;

@@ -34,17 +34,17 @@ use parking_lot::Mutex;
 use prost::Message as _;
 use thalweg_cluster::link::Answer;
 use thalweg_protocol::cluster as wire;
-use thalweg_query::{FanIn, Gathering, Stages, WorkerScan, is_about, with_values};
+use thalweg_query::{
+    AsLeaf, FanIn, Gathering, KEPT_OF, Keys, Leaf, Stages, WorkerScan, is_about, with_values,
+};
 use thalweg_types::{BUCKETS, Error, RowId, TableSchema};
 use tokio_util::task::AbortOnDropHandle;
 
-pub(crate) use self::estimates::KEPT_OF;
-use self::estimates::{key_after, rows_after};
+use self::estimates::{group_count, key_after, rows_after, values_after};
 use self::keys::{AmongKeys, place_of_keys};
 use self::reading::{Reading, Run};
 use crate::codec::Writer;
 use crate::gateway::Shared;
-use crate::reduce::Keys;
 use crate::sharding;
 
 /// Larger fragments are sent whole each time: workers keep a thousand.
@@ -75,6 +75,8 @@ pub(crate) struct RemoteScan {
     rows: Option<usize>,
     /// About how many rows the workers send.
     sent: Option<usize>,
+    /// About how many different values each column has on a worker, where that is known.
+    values: Vec<Option<usize>>,
     /// Which of its columns says on which worker a row lies.
     shard_key: Option<usize>,
     properties: Arc<PlanProperties>,
@@ -119,6 +121,11 @@ impl RemoteScan {
         let rows = shared.row_count(table.id);
         let share = |rows: usize| rows.saturating_mul(targets.places.len()) / targets.of.max(1);
         let sent = rows.map(share).map(|rows| limit.map_or(rows, |limit| rows.min(limit)));
+        let values = projection.iter().map(|place| {
+            let column = table.columns.get(*place)?;
+            shared.value_count(table.id, column.id)
+        });
+        let values = values.collect();
         let projected = Arc::new(schema.project(&projection)?);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(projected),
@@ -138,6 +145,7 @@ impl RemoteScan {
             told: Vec::new(),
             rows,
             sent,
+            values,
             shard_key,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -228,26 +236,6 @@ impl RemoteScan {
         RemoteScan { gathered: Some(Arc::clone(why)), ..self.clone() }
     }
 
-    /// About what part of the table's rows its conditions leave.
-    pub(crate) fn share(&self) -> f64 {
-        use wire::step::Kind;
-        let is_filter = |step: &&wire::Step| matches!(step.kind, Some(Kind::Filter(_)));
-        let filters = self.fragment.steps.iter().filter(is_filter).count();
-        let asked = self.targets.places.len() as f64 / self.targets.of.max(1) as f64;
-        (0..filters).fold(asked, |share, _| share / KEPT_OF as f64)
-    }
-
-    /// The same, which asks for rows that have one of these keys in a column.
-    pub(crate) fn among(&self, column: usize, keys: &Arc<Keys>) -> RemoteScan {
-        let mut more = self.clone();
-        let (step, at) = place_of_keys(&self.fragment.steps, column);
-        let is_shard_key = self.shard_key == Some(column);
-        let name = self.schema().field(column).name().clone();
-        more.among.push(AmongKeys { name, step, at, is_shard_key, keys: Arc::clone(keys) });
-        more.run = Arc::default();
-        more
-    }
-
     /// The same with whole groups in place of the parts of which each worker would send its own,
     /// where each of them lies on one worker.
     pub(crate) fn of_whole_groups(&self, groups: &SchemaRef) -> Option<RemoteScan> {
@@ -314,7 +302,12 @@ impl RemoteScan {
     ) -> RemoteScan {
         let mut more = self.clone();
         more.shard_key = self.shard_key.and_then(|key| key_after(&step, key));
-        more.sent = self.sent.map(|rows| rows_after(&step, rows, self.targets.places.len()));
+        let (workers, groups) = (self.targets.places.len(), group_count(replaced, &self.values));
+        more.sent = self.sent.map(|rows| match groups {
+            Some(groups) => rows.min(groups.saturating_mul(workers)),
+            None => rows_after(&step, rows, workers),
+        });
+        more.values = values_after(replaced, &self.values);
         more.fragment.steps.push(wire::Step { kind: Some(step) });
         more.told.push(told);
         more.writer = writer;
@@ -354,6 +347,39 @@ impl RemoteScan {
         }
         asked.literals = self.writer.literals()?;
         Ok(asked)
+    }
+}
+
+/// Scans of workers, as such that wait for the keys of joins.
+pub(crate) const REMOTE: AsLeaf =
+    |plan| plan.downcast_ref::<RemoteScan>().map(|scan| scan as &dyn Leaf);
+
+impl Leaf for RemoteScan {
+    /// Those that its workers send.
+    fn rows(&self) -> Option<usize> {
+        self.sent
+    }
+
+    fn share(&self) -> f64 {
+        use wire::step::Kind;
+        let is_filter = |step: &&wire::Step| matches!(step.kind, Some(Kind::Filter(_)));
+        let filters = self.fragment.steps.iter().filter(is_filter).count();
+        let asked = self.targets.places.len() as f64 / self.targets.of.max(1) as f64;
+        (0..filters).fold(asked, |share, _| share / KEPT_OF as f64)
+    }
+
+    fn takes_keys(&self, _: usize) -> bool {
+        !self.is_limited() && self.fetch().is_none()
+    }
+
+    fn among(&self, column: usize, keys: &Arc<Keys>) -> Arc<dyn ExecutionPlan> {
+        let mut more = self.clone();
+        let (step, at) = place_of_keys(&self.fragment.steps, column);
+        let is_shard_key = self.shard_key == Some(column);
+        let name = self.schema().field(column).name().clone();
+        more.among.push(AmongKeys { name, step, at, is_shard_key, keys: Arc::clone(keys) });
+        more.run = Arc::default();
+        Arc::new(more)
     }
 }
 

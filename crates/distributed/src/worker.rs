@@ -23,8 +23,8 @@ use thalweg_dialect::errors::from_datafusion;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_protocol::cluster::write::Stage;
-use thalweg_query::{Database, Definition, RowChanges, Shards};
-use thalweg_types::{Error, Result, RowId, SqlState, TableId};
+use thalweg_query::{Database, Definition, RowChanges, ShardSight, Shards};
+use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId};
 use tokio::sync::oneshot;
 use tonic::body::Body;
 
@@ -81,7 +81,7 @@ impl WorkerService {
     #[must_use]
     pub fn holdings(&self) -> Holdings {
         Holdings {
-            rows: self.shards.row_counts().iter().map(|(_, rows)| rows).sum(),
+            rows: self.shards.rows(),
             bytes: self.database.size().0,
             streams: self.streams.load(Ordering::Relaxed),
         }
@@ -139,10 +139,10 @@ impl WorkerService {
     }
 
     fn sight(&self) -> wire::Sight {
-        let tables = self.shards.row_counts().into_iter();
+        let tables = self.shards.sights().into_iter();
         wire::Sight {
             definitions: self.shards.last_definition(),
-            tables: tables.map(|(table, rows)| wire::TableSight { table: table.0, rows }).collect(),
+            tables: tables.map(table_sight).collect(),
             bytes: self.database.size().0,
             streams: self.streams.load(Ordering::Relaxed),
         }
@@ -234,6 +234,13 @@ impl Chunks for WorkerService {
     fn fetch(&self, question: Bytes) -> BoxFuture<'_, Result<Response<Body>>> {
         self.answer(question).boxed()
     }
+}
+
+fn table_sight(sight: ShardSight) -> wire::TableSight {
+    let columns = sight.values.into_iter();
+    let column = |(column, values): (ColumnId, u64)| wire::ColumnSight { column: column.0, values };
+    let ShardSight { table, rows, .. } = sight;
+    wire::TableSight { table: table.0, rows, columns: columns.map(column).collect() }
 }
 
 fn malformed(why: &impl std::fmt::Display) -> Error {

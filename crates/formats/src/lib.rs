@@ -24,6 +24,7 @@ mod location;
 mod options;
 mod output;
 mod parquet;
+pub mod plain;
 mod portable;
 pub mod postgres;
 mod projection;

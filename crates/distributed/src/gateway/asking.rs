@@ -10,7 +10,7 @@ use thalweg_cluster::node::FETCH;
 use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
-use thalweg_types::{Error, Result, SqlState, TableId};
+use thalweg_types::{ColumnId, Error, Result, SqlState, TableId};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Shared, definitions};
@@ -37,6 +37,11 @@ impl Shared {
     /// About how many rows a table has.
     pub(crate) fn row_count(&self, table: TableId) -> Option<usize> {
         self.row_counts.read().get(&table).copied()
+    }
+
+    /// About how many different values a column has on a worker.
+    pub(crate) fn value_count(&self, table: TableId, column: ColumnId) -> Option<usize> {
+        self.value_counts.read().get(&(table, column)).copied()
     }
 
     pub(crate) fn peers(&self) -> &Peers {

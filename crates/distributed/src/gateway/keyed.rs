@@ -1,22 +1,22 @@
 //! Rows that change by their keys, on their way to the workers that own them.
 //!
 //! What a client sends is a stream of groups, each of which is dealt out to the owners of its
-//! rows. Parts of one worker go in messages that it does one after the other; two of them are under
-//! way at once, and what gathers meanwhile goes as the next one. So messages are the longer the
-//! more a worker has to do.
+//! rows. Parts of one worker go in messages that it does one after the other, and what gathers
+//! while one is under way goes as the next one. So messages are the longer the more a worker has to
+//! do. Only a long one goes while another one is under way: the worker has something to do when
+//! that one is done, and short ones cost both sides more than they bring.
 //!
 //! Promises: groups are told of in their order, once all owners have answered; a row that is told
 //! written is as durable at its owner as was asked; a worker that does not answer fails its own
 //! rows alone.
 
+mod message;
 mod told;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow::array::UInt32Array;
-use arrow::compute::take_record_batch;
 use futures::future::BoxFuture;
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt as _, StreamExt as _};
@@ -32,10 +32,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Shared;
 use crate::{keyed, sharding};
+use message::{Asked, Part, Run, Share};
 use told::Told;
 
 /// From so many bytes on a message takes no further groups.
 const MESSAGE_BYTES: usize = 4 << 20;
+/// From so many bytes on a message goes while another one is under way.
+const LONG_BYTES: usize = 64 << 10;
 /// Messages of a stream that a worker may have not answered: it syncs one while the next one is on
 /// its way.
 const UNDER_WAY: usize = 2;
@@ -57,16 +60,6 @@ struct Sending {
     fingerprints: HashMap<TableId, (Arc<TableSchema>, u64)>,
 }
 
-/// The rows of a group that one worker owns.
-struct Part {
-    /// The group's number.
-    number: u64,
-    group: wire::RowGroup,
-    /// Where its rows stand in the group.
-    places: Vec<u32>,
-    bytes: usize,
-}
-
 impl KeyedStream {
     pub(super) fn new(shared: &Arc<Shared>) -> KeyedStream {
         KeyedStream {
@@ -82,7 +75,7 @@ impl KeyedStream {
         &self,
         sending: &mut Sending,
         tables: &[Arc<TableSchema>],
-        group: &RowGroup,
+        group: RowGroup,
         durability: Durability,
     ) -> Result<(BTreeMap<usize, Part>, Vec<RowFailure>)> {
         let whole = matches!(group.failing, Failing::Undo(_));
@@ -90,27 +83,27 @@ impl KeyedStream {
             return Ok((BTreeMap::new(), Vec::new()));
         }
         let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
-        for (table, rows) in tables.iter().zip(&group.rows) {
-            let fingerprint = sending.fingerprint(table);
-            for (owner, which) in self.owners(table, rows)? {
+        let mut places = Vec::new();
+        for (table, rows) in tables.iter().zip(group.rows) {
+            if whole {
+                places.extend_from_slice(&rows.places);
+            }
+            let owners = self.owners(table, &rows)?;
+            let run = Arc::new(Run { rows, fingerprint: sending.fingerprint(table) });
+            for (owner, which) in owners {
                 let part = parts.entry(owner).or_insert_with(|| Part {
                     number: 0,
-                    group: wire::RowGroup {
-                        failing: keyed::failing_to_wire(&group.failing) as i32,
-                        durability: keyed::durability_to_wire(durability) as i32,
-                        rows: Vec::new(),
-                    },
-                    places: Vec::new(),
-                    bytes: 0,
+                    failing: keyed::failing_to_wire(&group.failing),
+                    durability: keyed::durability_to_wire(durability),
+                    shares: Vec::new(),
                 });
-                part.push(rows, fingerprint, which)?;
+                part.shares.push(Share { run: Arc::clone(&run), which });
             }
         }
         if whole && parts.len() > 1 {
             let error = on_several(parts.len());
-            let failure = |place: &u32| RowFailure { place: *place, error: error.clone() };
-            let places = group.rows.iter().flat_map(|rows| &rows.places);
-            return Ok((BTreeMap::new(), places.map(failure).collect()));
+            let failure = |place| RowFailure { place, error: error.clone() };
+            return Ok((BTreeMap::new(), places.into_iter().map(failure).collect()));
         }
         Ok((parts, Vec::new()))
     }
@@ -156,15 +149,16 @@ impl KeyedWriter for KeyedStream {
     ) {
         let stops = !matches!(group.failing, Failing::LeaveOut | Failing::Undo(None));
         let single = matches!(group.failing, Failing::Stop(_));
+        let has_failed = group.has_failed;
         let mut sending = self.sending.lock();
-        let dealt = self.parts(&mut sending, &tables, &group, durability);
+        let dealt = self.parts(&mut sending, &tables, group, durability);
         let (parts, early) = match dealt {
             Ok((parts, failures)) => (parts, Ok(failures)),
             Err(error) => (BTreeMap::new(), Err(error)),
         };
         let waiting = told::Group::new(parts.len(), early, acknowledge);
         let waiting = if stops { waiting.stopping(single) } else { waiting };
-        let number = self.told.begin(waiting, group.has_failed);
+        let number = self.told.begin(waiting, has_failed);
         for (owner, part) in parts {
             self.send(&mut sending, owner, Part { number, ..part });
         }
@@ -181,30 +175,6 @@ impl Sending {
                 made
             }
         }
-    }
-}
-
-impl Part {
-    /// Adds some rows of a change, or all.
-    fn push(&mut self, rows: &KeyedRows, fingerprint: u64, which: Option<Vec<u32>>) -> Result<()> {
-        let (batch, places, expected) = match which {
-            None => (rows.rows.clone(), rows.places.clone(), rows.expected.clone()),
-            Some(which) => {
-                let places = which.iter().map(|row| rows.places[*row as usize]).collect();
-                let expected = rows.expected.as_ref();
-                let expected =
-                    expected.map(|all| which.iter().map(|row| all[*row as usize]).collect());
-                let taken = take_record_batch(&rows.rows, &UInt32Array::from(which));
-                let misfit = |error| Error::internal("rows cannot be dealt out").with_source(error);
-                (taken.map_err(misfit)?, places, expected)
-            }
-        };
-        self.places.extend_from_slice(&places);
-        let expected = expected.unwrap_or_default();
-        let rows = keyed::rows_to_wire(rows, fingerprint, &batch, places, expected)?;
-        self.bytes += rows.rows.len();
-        self.group.rows.push(rows);
-        Ok(())
     }
 }
 
@@ -233,9 +203,6 @@ fn on_several(workers: usize) -> Error {
         .with_hint("Send rows of one shard key only, or without asking that they be atomic.")
 }
 
-/// Where the rows of a message's groups stand in them, by the groups' numbers.
-type Asked = Vec<(u64, Vec<u32>)>;
-
 /// Brings the parts of one stream to one worker.
 struct Sender {
     shared: Arc<Shared>,
@@ -244,15 +211,27 @@ struct Sender {
     stream: u64,
     /// The number of the last message.
     turn: u64,
+    /// What goes with the next message.
+    next: VecDeque<Part>,
+    next_bytes: usize,
     /// Of the messages under way.
-    asked: VecDeque<Asked>,
+    asked: VecDeque<Vec<Asked>>,
     answers: FuturesOrdered<BoxFuture<'static, Result<wire::RowsWritten>>>,
 }
 
 impl Sender {
     fn new(shared: Arc<Shared>, told: Arc<Told>, owner: usize, stream: u64) -> Sender {
-        let (asked, answers) = (VecDeque::new(), FuturesOrdered::new());
-        Sender { shared, told, owner, stream, turn: 0, asked, answers }
+        Sender {
+            shared,
+            told,
+            owner,
+            stream,
+            turn: 0,
+            next: VecDeque::new(),
+            next_bytes: 0,
+            asked: VecDeque::new(),
+            answers: FuturesOrdered::new(),
+        }
     }
 
     async fn run(mut self, mut parts: UnboundedReceiver<Part>) {
@@ -261,24 +240,54 @@ impl Sender {
             tokio::select! {
                 biased;
                 Some(answer) = self.answers.next() => self.take(answer),
-                part = parts.recv(), if !ended && self.asked.len() < UNDER_WAY => match part {
-                    Some(first) => self.ask(gathered(first, &mut parts)),
+                part = parts.recv(), if !ended && self.next_bytes < MESSAGE_BYTES => match part {
+                    Some(part) => self.gather(part, &mut parts),
                     None => ended = true,
                 },
+            }
+            while self.may_ask() {
+                self.ask();
             }
         }
     }
 
-    fn ask(&mut self, parts: Vec<Part>) {
-        let mut groups = Vec::with_capacity(parts.len());
-        let mut asked = Vec::with_capacity(parts.len());
-        for Part { number, group, places, .. } in parts {
-            if self.told.is_left_out(number) {
-                self.told.part(number, 0, Vec::new());
-                continue;
+    /// Takes in a part, and those that wait behind it.
+    fn gather(&mut self, first: Part, parts: &mut UnboundedReceiver<Part>) {
+        let mut next = Some(first);
+        while let Some(part) = next {
+            self.next_bytes += part.bytes();
+            self.next.push_back(part);
+            next = parts.try_recv().ok();
+        }
+    }
+
+    fn may_ask(&self) -> bool {
+        let is_long = self.next_bytes >= LONG_BYTES;
+        !self.next.is_empty() && (self.asked.is_empty() || is_long && self.asked.len() < UNDER_WAY)
+    }
+
+    /// Sends what gathered, as far as one message takes it.
+    fn ask(&mut self) {
+        let (mut together, mut bytes) = (Vec::new(), 0);
+        while bytes < MESSAGE_BYTES
+            && let Some(part) = self.next.pop_front()
+        {
+            bytes += part.bytes();
+            match self.told.is_left_out(part.number) {
+                true => self.told.part(part.number, 0, Vec::new()),
+                false => together.push(part),
             }
-            groups.push(group);
-            asked.push((number, places));
+        }
+        self.next_bytes -= bytes;
+        let (mut groups, mut asked) = (Vec::new(), Vec::new());
+        for (group, of) in message::groups(&together) {
+            match group {
+                Ok(group) => {
+                    groups.push(group);
+                    asked.push(of);
+                }
+                Err(error) => self.tell(of, Err(error)),
+            }
         }
         if asked.is_empty() {
             return;
@@ -298,41 +307,26 @@ impl Sender {
         match answer {
             Ok(written) => {
                 let mut groups = written.groups.into_iter();
-                for (number, places) in self.asked.pop_front().unwrap_or_default() {
+                for asked in self.asked.pop_front().unwrap_or_default() {
                     let written = groups.next().ok_or_else(untold).and_then(keyed::written);
-                    self.tell(number, places, written);
+                    self.tell(asked, written);
                 }
             }
             Err(error) => {
                 // Those behind it may wait for it at the worker: they are given up as well.
                 self.answers = FuturesOrdered::new();
-                for (number, places) in std::mem::take(&mut self.asked).into_iter().flatten() {
-                    self.tell(number, places, Err(error.clone()));
+                for asked in std::mem::take(&mut self.asked).into_iter().flatten() {
+                    self.tell(asked, Err(error.clone()));
                 }
             }
         }
     }
 
-    fn tell(&self, number: u64, places: Vec<u32>, written: Result<(u64, Vec<RowFailure>)>) {
-        let (rows, failures) = written.unwrap_or_else(|error| {
-            let failure = |place| RowFailure { place, error: error.clone() };
-            (0, places.into_iter().map(failure).collect())
-        });
-        self.told.part(number, rows, failures);
+    fn tell(&self, asked: Asked, written: Result<(u64, Vec<RowFailure>)>) {
+        for (number, rows, failures) in asked.outcomes(written) {
+            self.told.part(number, rows, failures);
+        }
     }
-}
-
-/// A part, and those that wait behind it, as far as one message takes them.
-fn gathered(first: Part, parts: &mut UnboundedReceiver<Part>) -> Vec<Part> {
-    let mut bytes = first.bytes;
-    let mut together = vec![first];
-    while bytes < MESSAGE_BYTES
-        && let Ok(part) = parts.try_recv()
-    {
-        bytes += part.bytes;
-        together.push(part);
-    }
-    together
 }
 
 fn untold() -> Error {

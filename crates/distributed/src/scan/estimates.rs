@@ -1,6 +1,16 @@
 //! What is guessed of the rows that steps leave.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use thalweg_protocol::cluster as wire;
+use thalweg_query::KEPT_OF;
 
 /// The place of a column behind a step, where it is still there.
 pub(super) fn key_after(step: &wire::step::Kind, key: usize) -> Option<usize> {
@@ -20,8 +30,6 @@ pub(super) fn key_after(step: &wire::step::Kind, key: usize) -> Option<usize> {
     }
 }
 
-/// Of a condition nobody knows how many rows it leaves: one in so many, as DataFusion has it.
-pub(crate) const KEPT_OF: usize = 5;
 /// Of a grouping nobody knows how many groups it has: one for so many rows.
 const ROWS_OF_GROUP: usize = 4;
 
@@ -39,5 +47,111 @@ pub(super) fn rows_after(step: &wire::step::Kind, rows: usize, workers: usize) -
         Kind::Aggregate(_) => rows / ROWS_OF_GROUP,
         Kind::Sort(sort) => at_most(rows, sort.fetch),
         Kind::Limit(limit) => at_most(rows, limit.fetch),
+    }
+}
+
+/// About how many groups an aggregate has, over columns with so many values; `None` where that is
+/// not known, or it is none.
+pub(super) fn group_count(
+    plan: &Arc<dyn ExecutionPlan>,
+    values: &[Option<usize>],
+) -> Option<usize> {
+    let aggregate = plan.downcast_ref::<AggregateExec>()?;
+    combinations(aggregate.group_expr().expr().iter().map(|(key, _)| key), values)
+}
+
+/// About how many different values the columns of an operator have, over columns with so many.
+pub(super) fn values_after(
+    plan: &Arc<dyn ExecutionPlan>,
+    values: &[Option<usize>],
+) -> Vec<Option<usize>> {
+    let value_count = |place: &usize| values.get(*place).copied().flatten();
+    if let Some(project) = plan.downcast_ref::<ProjectionExec>() {
+        return project.expr().iter().map(|item| combinations([&item.expr], values)).collect();
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        // What is known ends with the keys.
+        let keys = aggregate.group_expr().expr().iter();
+        return keys.map(|(key, _)| combinations([key], values)).collect();
+    }
+    let projection =
+        plan.downcast_ref::<FilterExec>().and_then(|filter| filter.projection().as_ref());
+    match projection {
+        Some(places) => places.iter().map(value_count).collect(),
+        None => values.to_vec(),
+    }
+}
+
+/// How many different values expressions have together at most: as many as there are combinations
+/// of what their columns have.
+fn combinations<'a>(
+    expressions: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>,
+    values: &[Option<usize>],
+) -> Option<usize> {
+    let columns: HashSet<usize> =
+        expressions.into_iter().flat_map(collect_columns).map(|column| column.index()).collect();
+    columns.into_iter().try_fold(1_usize, |all, column| {
+        Some(all.saturating_mul(values.get(column).copied().flatten()?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::physical_expr::expressions::{Column, binary, lit};
+    use datafusion::physical_plan::aggregates::{AggregateMode, PhysicalGroupBy};
+    use datafusion::physical_plan::empty::EmptyExec;
+
+    use super::*;
+
+    type Expression = Arc<dyn PhysicalExpr>;
+
+    fn schema() -> Arc<Schema> {
+        let field = |name: &str| Field::new(name, DataType::Int64, true);
+        Arc::new(Schema::new(["a", "b", "c"].map(field).to_vec()))
+    }
+
+    fn column(place: usize) -> Expression {
+        Arc::new(Column::new(schema().field(place).name(), place))
+    }
+
+    fn grouped(keys: &[Expression]) -> Arc<dyn ExecutionPlan> {
+        let keys = keys.iter().enumerate().map(|(at, key)| (Arc::clone(key), format!("k{at}")));
+        let aggregate = AggregateExec::try_new(
+            AggregateMode::Partial,
+            PhysicalGroupBy::new_single(keys.collect()),
+            Vec::new(),
+            Vec::new(),
+            Arc::new(EmptyExec::new(schema())),
+            schema(),
+        );
+        Arc::new(aggregate.unwrap())
+    }
+
+    #[test]
+    fn groups_are_combinations_of_what_columns_have() {
+        use datafusion::logical_expr::Operator::Plus;
+        let values = [Some(100), Some(7), None];
+        let next = binary(column(0), Plus, lit(1_i64), &schema()).unwrap();
+        let sum = binary(column(0), Plus, column(1), &schema()).unwrap();
+        let groups = |keys: &[Expression]| group_count(&grouped(keys), &values);
+        assert_eq!(groups(&[]), Some(1));
+        assert_eq!(groups(&[column(0)]), Some(100));
+        assert_eq!(groups(&[column(0), column(1)]), Some(700));
+        assert_eq!(groups(&[column(0), next, sum]), Some(700), "of each column once");
+        assert_eq!(groups(&[column(0), column(2)]), None);
+        assert_eq!(groups(&[lit(1_i64)]), Some(1));
+        assert_eq!(group_count(&grouped(&[column(2)]), &[]), None);
+    }
+
+    #[test]
+    fn columns_keep_their_values_behind_other_operators() {
+        let values = [Some(100), Some(7), None];
+        let input = || Arc::new(EmptyExec::new(schema())) as Arc<dyn ExecutionPlan>;
+        let shown = [1, 0, 2].map(|place| (column(place), format!("p{place}"))).to_vec();
+        let project = Arc::new(ProjectionExec::try_new(shown, input()).unwrap()) as _;
+        assert_eq!(values_after(&project, &values), [Some(7), Some(100), None]);
+        assert_eq!(values_after(&grouped(&[column(1)]), &values), [Some(7)]);
+        assert_eq!(values_after(&input(), &values), values);
     }
 }

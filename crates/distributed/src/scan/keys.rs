@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::RecordBatch;
 use thalweg_protocol::cluster as wire;
+use thalweg_query::Keys;
 use thalweg_types::{Error, Result};
 
 use crate::gateway::Shared;
-use crate::reduce::Keys;
 use crate::{rows, sharding};
 
 /// Keys that rows have to have in a column.
@@ -65,7 +65,7 @@ pub(super) async fn with_keys(
 ) -> Result<wire::Fragment> {
     let mut steps = Vec::new();
     for AmongKeys { step, at, is_shard_key, keys, .. } in among {
-        let Some(mut keys) = keys.all().await else { continue };
+        let Some(mut keys) = keys.column().await? else { continue };
         if *is_shard_key {
             keys = sharding::owned(&keys, place, &shared.map().current())?;
         }

@@ -15,10 +15,10 @@ use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode, SortMergeJoinExec,
 };
 use datafusion::physical_plan::repartition::RepartitionExec;
+use thalweg_query::{KEPT_OF, share, share_of_second};
 
 use super::Plan;
-use crate::reduce::{share, share_of_second};
-use crate::scan::{KEPT_OF, RemoteScan};
+use crate::scan::{REMOTE, RemoteScan};
 
 /// What is gathered soon is not worth the making of stages.
 const BYTES_MIN: f64 = (8 << 20) as f64;
@@ -101,7 +101,8 @@ impl Moved {
             self.is_exchanged = true;
             self.worker += bytes(built, workers);
         }
-        let second = node.downcast_ref::<HashJoinExec>().map_or(1.0, share_of_second);
+        let second =
+            node.downcast_ref::<HashJoinExec>().map_or(1.0, |join| share_of_second(join, REMOTE));
         for (place, child) in node.children().into_iter().enumerate() {
             let gathered = if place == 1 { gathered * second } else { gathered };
             self.look(child, workers, gathered);
@@ -158,7 +159,7 @@ fn of_children(node: &Plan, children: &[f64], workers: f64) -> f64 {
     let joins = node.is::<HashJoinExec>()
         || node.is::<SortMergeJoinExec>()
         || node.is::<NestedLoopJoinExec>();
-    let sides: Vec<f64> = node.children().into_iter().map(share).collect();
+    let sides: Vec<f64> = node.children().into_iter().map(|side| share(side, REMOTE)).collect();
     match (children, sides.as_slice()) {
         ([left, right], [_, kept]) if joins && left >= right => left * kept,
         ([_, right], [kept, _]) if joins => right * kept,

@@ -226,6 +226,30 @@ async fn many_bytes_choose_stages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn workers_tell_how_many_groups_there_are() {
+    let cluster = Cluster::start(3).await;
+    let mut session = cluster.session();
+    done(&mut session, "CREATE TABLE a (id bigint PRIMARY KEY, k bigint, t text, v text)").await;
+    let insert = "INSERT INTO a SELECT n, n % 100, 't' || (n % 10), 'v' || n \
+                  FROM generate_series(1, 300000) AS s(n)";
+    done(&mut session, insert).await;
+    cluster.status.status().await;
+    for (keys, groups, is_known) in [
+        ("k", 100, true),
+        ("t", 10, true),
+        ("k, t", 100, true),
+        ("k % 7, upper(t)", 70, true),
+        ("v", 300_000, false),
+    ] {
+        let grouped = format!("SELECT {keys}, count(*) FROM a GROUP BY {keys}");
+        let plan = plan(&mut session, &grouped).await;
+        assert_eq!(plan.contains("KiB are few"), is_known, "{plan}");
+        let counted = format!("SELECT count(*), sum(count) FROM ({grouped}) AS g");
+        assert_eq!(answer(&mut session, &counted).await, [format!("{groups}|300000")]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_lies_together_stays_where_it_is() {
     let (_cluster, mut staged, mut alone) = both(3).await;
     // Of rows that nobody has counted yet, none is sent to all workers.
