@@ -19,8 +19,11 @@ use tonic::{Request, Response, Status};
 use crate::link::{KeptLink, LinkOptions, NodeName};
 use crate::map::{Moving, ShardMap, SharedMap, entry, name};
 
-/// How often a worker says that it is there.
+/// How often a worker says that it is there, in a cluster of few.
 pub const JOIN_EVERY: Duration = Duration::from_secs(1);
+/// Of more workers each says it less often: for thousands of them, hearing it each second takes
+/// a gateway a third of a core.
+const JOINS_A_SECOND: u32 = 64;
 const JOIN: &str = "/thalweg.cluster.v1.Membership/Join";
 const GET_MAP: &str = "/thalweg.cluster.v1.Membership/GetMap";
 
@@ -112,10 +115,24 @@ pub async fn keep_joining(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
+        let mut has_failed = false;
         for link in &links {
-            each(link.name().address, join(&worker, link, &map).await);
+            let joined = join(&worker, link, &map).await;
+            has_failed |= joined.is_err();
+            each(link.name().address, joined);
         }
+        // A gateway that was away hears of everybody as soon as it is back.
+        ticks.reset_after(match has_failed {
+            true => JOIN_EVERY,
+            false => join_again_after(map.current().workers().len()),
+        });
     }
+}
+
+/// When one of so many workers says again that it is there.
+fn join_again_after(workers: usize) -> Duration {
+    let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+    (JOIN_EVERY * workers / JOINS_A_SECOND).max(JOIN_EVERY)
 }
 
 async fn join(worker: &NodeName, gateway: &KeptLink, map: &SharedMap) -> Result<Arc<ShardMap>> {

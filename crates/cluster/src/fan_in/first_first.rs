@@ -1,27 +1,50 @@
-//! Streams of which the first one that can go on is polled.
+//! Streams of which the first few that can go on are polled, while the others rest.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
+use std::time::Duration;
 
 use futures::task::AtomicWaker;
 use futures::{Stream, StreamExt as _};
 use parking_lot::Mutex;
+use tokio::time::{Interval, interval};
 
 /// Gives what its streams give until all have ended. Only those that were woken are looked at.
+///
+/// The first item of each is taken as soon as it is there; after that, few are *read* at a time,
+/// each to its end. Where these give nothing for a while though others could, they count as slow:
+/// they are read on, and as many others beside them.
 pub(super) struct FirstFirst<S> {
     streams: Vec<Option<Polled<S>>>,
     left: usize,
     woken: Arc<Woken>,
+    /// Those that were woken, and rest.
+    resting: BTreeSet<usize>,
+    /// How many are read and not slow.
+    read: usize,
+    read_max: usize,
+    slow: usize,
+    patience: Patience,
 }
 
 struct Polled<S> {
     stream: S,
+    stage: Stage,
     place: Arc<Place>,
     waker: Waker,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing has come yet.
+    Begins,
+    Rests,
+    Read,
+    Slow,
 }
 
 /// The streams that can go on, and whoever waits for one.
@@ -61,18 +84,127 @@ impl Wake for Place {
     }
 }
 
+/// How long nothing may come.
+struct Patience {
+    ticks: Interval,
+    waits: bool,
+    is_over: bool,
+}
+
+impl Patience {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if !self.waits {
+            self.waits = true;
+            self.is_over = false;
+            self.ticks.reset();
+        }
+        if !self.is_over {
+            ready!(self.ticks.poll_tick(context));
+            // Whoever looks may be late itself: what has come meanwhile is looked at first.
+            self.is_over = true;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.waits = false;
+        Poll::Ready(())
+    }
+
+    /// Something came.
+    fn renew(&mut self) {
+        self.waits = false;
+    }
+}
+
 impl<S: Stream + Unpin> FirstFirst<S> {
-    pub(super) fn new(streams: impl IntoIterator<Item = S>) -> FirstFirst<S> {
+    /// Reads so many at a time, and more after so long a silence. Belongs to the current runtime.
+    pub(super) fn new(
+        streams: impl IntoIterator<Item = S>,
+        read_max: usize,
+        patience: Duration,
+    ) -> FirstFirst<S> {
         let woken = Arc::new(Woken::default());
         let polled = |(number, stream)| {
             let woken = Arc::clone(&woken);
             let place = Arc::new(Place { number, is_woken: AtomicBool::new(false), woken });
             place.mark();
             let waker = Waker::from(Arc::clone(&place));
-            Some(Polled { stream, place, waker })
+            Some(Polled { stream, stage: Stage::Begins, place, waker })
         };
         let streams: Vec<_> = streams.into_iter().enumerate().map(polled).collect();
-        FirstFirst { left: streams.len(), streams, woken }
+        FirstFirst {
+            left: streams.len(),
+            streams,
+            woken,
+            resting: BTreeSet::new(),
+            read: 0,
+            read_max,
+            slow: 0,
+            patience: Patience { ticks: interval(patience), waits: false, is_over: false },
+        }
+    }
+
+    /// Whether one more may be read. The more are slow, the faster it goes until all are read.
+    fn has_room(&self) -> bool {
+        self.read < self.read_max.max(self.slow)
+    }
+
+    fn next_woken(&mut self) -> Option<usize> {
+        if self.has_room()
+            && let Some(number) = self.resting.pop_first()
+        {
+            return Some(number);
+        }
+        self.woken.places.lock().pop().map(|Reverse(number)| number)
+    }
+
+    /// Waits for those that are read, as long as patience lasts.
+    fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.resting.is_empty() {
+            return Poll::Pending;
+        }
+        ready!(self.patience.poll(context));
+        let read = self.streams.iter_mut().flatten().filter(|polled| polled.stage == Stage::Read);
+        read.for_each(|polled| polled.stage = Stage::Slow);
+        self.slow += std::mem::take(&mut self.read);
+        Poll::Ready(())
+    }
+
+    /// Polls one that was woken. Nothing comes of one that rests, waits or has ended.
+    fn poll_one(&mut self, number: usize) -> Option<S::Item> {
+        let has_room = self.has_room();
+        // One that ended may be woken still.
+        let polled = self.streams[number].as_mut()?;
+        if polled.stage == Stage::Rests && !has_room {
+            self.resting.insert(number);
+            return None;
+        }
+        polled.place.is_woken.store(false, Ordering::Release);
+        match polled.stream.poll_next_unpin(&mut Context::from_waker(&polled.waker)) {
+            Poll::Ready(Some(item)) => {
+                match polled.stage {
+                    Stage::Begins => polled.stage = Stage::Rests,
+                    Stage::Rests => {
+                        polled.stage = Stage::Read;
+                        self.read += 1;
+                    }
+                    Stage::Read | Stage::Slow => {}
+                }
+                polled.place.mark();
+                self.patience.renew();
+                Some(item)
+            }
+            Poll::Ready(None) => {
+                match polled.stage {
+                    Stage::Read => self.read -= 1,
+                    Stage::Slow => self.slow -= 1,
+                    Stage::Begins | Stage::Rests => {}
+                }
+                self.streams[number] = None;
+                self.left -= 1;
+                None
+            }
+            Poll::Pending => None,
+        }
     }
 }
 
@@ -83,21 +215,13 @@ impl<S: Stream + Unpin> Stream for FirstFirst<S> {
         let this = &mut *self;
         this.woken.waiting.register(context.waker());
         while this.left > 0 {
-            let first = this.woken.places.lock().pop();
-            let Some(Reverse(number)) = first else { return Poll::Pending };
-            // One that ended may be woken still.
-            let Some(polled) = &mut this.streams[number] else { continue };
-            polled.place.is_woken.store(false, Ordering::Release);
-            match polled.stream.poll_next_unpin(&mut Context::from_waker(&polled.waker)) {
-                Poll::Ready(Some(item)) => {
-                    polled.place.mark();
-                    return Poll::Ready(Some(item));
+            match this.next_woken() {
+                Some(number) => {
+                    if let Some(item) = this.poll_one(number) {
+                        return Poll::Ready(Some(item));
+                    }
                 }
-                Poll::Ready(None) => {
-                    this.streams[number] = None;
-                    this.left -= 1;
-                }
-                Poll::Pending => {}
+                None => ready!(this.poll_silence(context)),
             }
         }
         Poll::Ready(None)
@@ -107,40 +231,130 @@ impl<S: Stream + Unpin> Stream for FirstFirst<S> {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
-    use futures::channel::mpsc;
+    use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 
     use super::*;
 
+    const LONG: Duration = Duration::from_secs(3_600);
+    const SHORT: Duration = Duration::from_millis(1);
+
+    struct Streams {
+        senders: Vec<Option<UnboundedSender<u32>>>,
+        all: FirstFirst<UnboundedReceiver<u32>>,
+    }
+
+    impl Streams {
+        /// All have begun.
+        async fn begun(count: usize, read_max: usize, patience: Duration) -> Streams {
+            let (senders, streams): (Vec<_>, Vec<_>) = (0..count).map(|_| unbounded()).unzip();
+            let senders = senders.into_iter().map(Some).collect();
+            let mut streams =
+                Streams { senders, all: FirstFirst::new(streams, read_max, patience) };
+            (0..count).rev().for_each(|stream| streams.send(stream, [0]));
+            for _ in 0..count {
+                assert_eq!(streams.all.next().await, Some(0));
+            }
+            assert!(streams.at_once().is_empty());
+            streams
+        }
+
+        fn send<const N: usize>(&self, stream: usize, items: [u32; N]) {
+            let sender = self.senders[stream].as_ref().unwrap();
+            items.into_iter().for_each(|item| sender.unbounded_send(item).unwrap());
+        }
+
+        fn end(&mut self, stream: usize) {
+            self.senders[stream] = None;
+        }
+
+        /// All that comes without waiting.
+        fn at_once(&mut self) -> Vec<u32> {
+            std::iter::from_fn(|| self.all.next().now_or_never().flatten()).collect()
+        }
+    }
+
     #[tokio::test]
-    async fn the_first_goes_first_and_nobody_waits_for_it() {
-        let (senders, streams): (Vec<_>, Vec<_>) = (0..3).map(|_| mpsc::unbounded()).unzip();
-        let mut all = FirstFirst::new(streams);
-        let send = |stream: usize, item: u32| senders[stream].unbounded_send(item).unwrap();
-        assert!(all.next().now_or_never().is_none());
-        send(2, 20);
-        send(2, 21);
-        send(1, 10);
-        assert_eq!(all.next().await, Some(10));
-        assert_eq!(all.next().await, Some(20));
-        send(0, 1);
-        assert_eq!(all.next().await, Some(1));
-        assert_eq!(all.next().await, Some(21));
-        assert!(all.next().now_or_never().is_none());
-        drop(senders);
-        assert_eq!(all.next().await, None);
+    async fn one_is_read_to_its_end_while_others_rest() {
+        let mut streams = Streams::begun(3, 1, LONG).await;
+        streams.send(1, [10]);
+        assert_eq!(streams.at_once(), [10]);
+        streams.send(2, [20, 21]);
+        streams.send(0, [1]);
+        assert!(streams.at_once().is_empty(), "the second is read");
+        streams.send(1, [11]);
+        assert_eq!(streams.at_once(), [11]);
+        streams.end(1);
+        assert_eq!(streams.at_once(), [1], "the first of those that have something");
+        streams.end(0);
+        assert_eq!(streams.at_once(), [20, 21]);
+        streams.end(2);
+        assert_eq!(streams.all.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn as_many_are_read_as_may_be() {
+        let mut streams = Streams::begun(4, 2, LONG).await;
+        (0..4).for_each(|stream| streams.send(stream, [stream as u32]));
+        assert_eq!(streams.at_once(), [0, 1]);
+        streams.send(1, [11]);
+        streams.send(0, [10]);
+        assert_eq!(streams.at_once(), [10, 11]);
+        streams.end(0);
+        assert_eq!(streams.at_once(), [2]);
+    }
+
+    #[tokio::test]
+    async fn one_that_has_not_begun_is_taken_as_it_comes() {
+        let (senders, streams): (Vec<_>, Vec<_>) = (0..3).map(|_| unbounded()).unzip();
+        let mut all = FirstFirst::new(streams, 1, LONG);
+        for item in [10, 11] {
+            senders[1].unbounded_send(item).unwrap();
+            assert_eq!(all.next().now_or_never(), Some(Some(item)));
+        }
+        senders[0].unbounded_send(0).unwrap();
+        assert_eq!(all.next().now_or_never(), Some(Some(0)));
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_long_for_those_that_are_silent() {
+        let mut streams = Streams::begun(10, 1, SHORT).await;
+        for stream in 0..10 {
+            streams.send(stream, [stream as u32]);
+        }
+        // None of them ends, and none gives more.
+        for stream in 0..10 {
+            assert_eq!(streams.all.next().await, Some(stream));
+        }
+        streams.send(0, [100]);
+        assert_eq!(streams.all.next().await, Some(100), "a slow one is read on");
+    }
+
+    #[tokio::test]
+    async fn slow_ones_that_end_leave_no_room() {
+        let mut streams = Streams::begun(5, 1, SHORT).await;
+        (0..3).for_each(|stream| streams.send(stream, [stream as u32]));
+        for stream in 0..3 {
+            assert_eq!(streams.all.next().await, Some(stream));
+        }
+        (0..3).for_each(|stream| streams.end(stream));
+        assert!(streams.at_once().is_empty());
+        assert_eq!((streams.all.read, streams.all.slow, streams.all.left), (0, 0, 2));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn none_of_what_other_threads_send_is_missed() {
-        let (senders, streams): (Vec<_>, Vec<_>) = (0..4).map(|_| mpsc::unbounded()).unzip();
-        for sender in senders {
-            drop(tokio::spawn(async move {
-                for item in 0..10_000_u64 {
-                    sender.unbounded_send(item).unwrap();
-                }
-            }));
+        for read_max in [1, 2, usize::MAX] {
+            let (senders, streams): (Vec<_>, Vec<_>) = (0..4).map(|_| unbounded()).unzip();
+            for sender in senders {
+                drop(tokio::spawn(async move {
+                    for item in 0..10_000_u64 {
+                        sender.unbounded_send(item).unwrap();
+                    }
+                }));
+            }
+            let all = FirstFirst::new(streams, read_max, SHORT);
+            let sum = all.fold(0, |sum, item| async move { sum + item }).await;
+            assert_eq!(sum, 4 * (0..10_000_u64).sum::<u64>());
         }
-        let sum = FirstFirst::new(streams).fold(0, |sum, item| async move { sum + item }).await;
-        assert_eq!(sum, 4 * (0..10_000_u64).sum::<u64>());
     }
 }

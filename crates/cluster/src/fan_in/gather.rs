@@ -43,6 +43,8 @@ pub(super) struct Share<R> {
     pub(super) asked: Vec<Asked>,
     pub(super) reader: Shared<R>,
     pub(super) watch: Arc<Stopwatch>,
+    /// How many workers a lane reads at a time, where it reads few.
+    pub(super) read_max: usize,
 }
 
 /// A lane's reader, which all of the lane's tasks use and no other thread does meanwhile.
@@ -134,7 +136,8 @@ pub(super) async fn gather<R: Reader>(
     let tasks = shares.into_iter().zip(&readers).zip(fan_in.lanes.iter());
     let tasks: Vec<_> = tasks
         .map(|((asked, reader), lane)| {
-            let share = Share { asked, reader: reader.clone(), watch: Arc::clone(&watch) };
+            let (reader, watch) = (reader.clone(), Arc::clone(&watch));
+            let share = Share { asked, reader, watch, read_max: fan_in.read_max };
             let (queue, mut ended) = (Arc::clone(&queue), enough.subscribe());
             let work = async move {
                 tokio::select! {

@@ -1,9 +1,11 @@
 //! All workers at once, each read on its own lane: no queue between the socket and the reader, and
 //! nothing that threads share.
 //!
-//! Of the workers that have sent something a lane reads the first one, again and again, so that the
-//! others wait with what their windows hold: few workers compete for the processor, and what is
-//! read lies in its cache. A slow one keeps nobody waiting.
+//! Of the workers that have begun to answer a lane reads few at a time, to their end. The others
+//! have sent what their windows hold, and rest: they do not compete for the processor, and what is
+//! read lies in its cache. Where those that are read are slow, others are read beside them.
+
+use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
@@ -12,15 +14,17 @@ use super::gather::{Asked, Opened, Share, Shared, whole};
 use super::{Reader, Stop, Stopwatch};
 
 /// What is read before the connections are let take in what has come since.
-const TURN_BYTES: usize = 64 << 10;
+const TURN_BYTES: usize = 256 << 10;
+/// How long a lane waits for the workers that it reads, while others have something.
+const PATIENCE: Duration = Duration::from_millis(3);
 
 pub(super) async fn run<R: Reader>(share: Share<R>) -> Result<(), Stop> {
-    let Share { asked, reader, watch } = share;
+    let Share { asked, reader, watch, read_max } = share;
     let (reader, watch) = (&reader, watch.as_ref());
     let pieces = asked.into_iter().map(|asked| {
         stream::try_unfold(Worker::Asked(asked), move |worker| next(worker, reader, watch))
     });
-    let mut streams = FirstFirst::new(pieces.map(Box::pin));
+    let mut streams = FirstFirst::new(pieces.map(Box::pin), read_max, PATIENCE);
     let mut turn = 0;
     while let Some(bytes) = streams.next().await {
         turn += bytes?;
@@ -37,14 +41,14 @@ enum Worker {
     Opened(Opened),
 }
 
-/// Takes in a worker's next piece. Gives its bytes.
+/// Opens a worker, or takes in its next piece. Gives the bytes of that.
 async fn next<R: Reader>(
     worker: Worker,
     reader: &Shared<R>,
     watch: &Stopwatch,
 ) -> Result<Option<(usize, Worker)>, Stop> {
     let mut opened = match worker {
-        Worker::Asked(asked) => asked.open(watch).await?,
+        Worker::Asked(asked) => return Ok(Some((0, Worker::Opened(asked.open(watch).await?)))),
         Worker::Opened(opened) => opened,
     };
     let Some(piece) = opened.answer.piece().await? else {

@@ -98,3 +98,9 @@ async fn a_gateway_that_is_gone_keeps_nobody_from_joining_another() {
     assert_eq!(map.current().workers(), [worker(0)]);
     joins.abort();
 }
+
+#[test]
+fn the_more_workers_the_less_often_each_joins_again() {
+    assert_eq!([0, 1, 64].map(join_again_after), [JOIN_EVERY; 3]);
+    assert_eq!(join_again_after(640), 10 * JOIN_EVERY);
+}
