@@ -17,7 +17,7 @@ mod server;
 mod tarantool;
 mod thalweg;
 
-pub use cluster::{Cluster, ClusterOptions};
+pub use cluster::{Cluster, ClusterOptions, Kept};
 pub use daemon::Endpoint;
 pub use duckdb::DuckDb;
 pub use grpc::{GrpcBaseline, Pattern};

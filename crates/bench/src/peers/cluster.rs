@@ -1,28 +1,55 @@
 //! A gateway and its workers, each `thalweg` as a process of its own.
 
-use std::path::Path;
-use std::process::Command;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use thalweg_types::Result;
+use thalweg_env::{Clock, RealClock};
+use thalweg_types::{Error, Result};
 
 use super::daemon::{Daemon, free_port};
-use super::server::Server;
+use super::server::{Server, unlimited};
 use crate::clients::Connection;
 use crate::errors::while_doing;
 use crate::machine;
 use crate::nodes::local;
 
+/// How long workers may take until all of them have buckets.
+const PATIENCE: Duration = Duration::from_secs(600);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+
 pub struct Cluster {
     pub gateway: Server,
     workers: Vec<Daemon>,
+    joins: Joins,
+}
+
+/// What makes a gateway, also one that takes the place of another one.
+struct Joins {
+    program: PathBuf,
+    directory: PathBuf,
+    nodes: SocketAddr,
+    name: String,
+    settings: Vec<(String, String)>,
+    is_kept: bool,
+}
+
+/// What is on the disk, too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    Nothing,
+    /// Definitions and the map, but no rows.
+    Gateway,
+    Everything,
 }
 
 /// How a cluster is started.
 pub struct ClusterOptions<'a> {
     pub name: &'a str,
+    /// Processes, and of how many workers each is.
     pub workers: usize,
-    /// Whether rows are kept on the disk.
-    pub kept: bool,
+    pub logical: usize,
+    pub kept: Kept,
     /// Of the gateway's environment.
     pub settings: &'a [(&'a str, String)],
 }
@@ -35,34 +62,76 @@ impl Cluster {
         options: &ClusterOptions<'_>,
     ) -> Result<Cluster> {
         std::fs::create_dir_all(directory).map_err(while_doing(directory.display()))?;
-        let nodes = local(free_port().await?);
-        let data = |command: &mut Command, name: &str| {
-            if options.kept {
-                command.arg("--data").arg(directory.join(name));
-            }
+        let setting = |(name, value): &(&str, String)| ((*name).to_owned(), value.clone());
+        let joins = Joins {
+            program: program.to_owned(),
+            directory: directory.to_owned(),
+            nodes: local(free_port().await?),
+            name: options.name.to_owned(),
+            settings: options.settings.iter().map(setting).collect(),
+            is_kept: options.kept != Kept::Nothing,
         };
-        let mut command = Command::new(program);
-        command.arg("gateway").arg(format!("--nodes={nodes}"));
-        command.envs(options.settings.iter().map(|(name, value)| (name, value)));
-        data(&mut command, "gateway");
-        let gateway = Server::run(command, options.name, &directory.join("gateway.log")).await?;
+        let gateway = joins.gateway().await?;
         let mut workers = Vec::new();
         for number in 0..options.workers {
-            let mut command = Command::new(program);
-            command.args(["worker", "--listen=127.0.0.1:0"]).arg(format!("--join={nodes}"));
-            data(&mut command, &format!("worker-{number}"));
+            let mut command = unlimited();
+            command.arg(program).args(["worker", "--listen=127.0.0.1:0"]);
+            command.arg(format!("--join={}", joins.nodes));
+            command.arg(format!("--logical={}", options.logical));
+            if options.kept == Kept::Everything {
+                command.arg("--data").arg(directory.join(format!("worker-{number}")));
+            }
             let log = directory.join(format!("worker-{number}.log"));
             workers.push(Daemon::start(command, &log, "listens on")?);
         }
-        let mut connection = Connection::open(&gateway.endpoint).await?;
+        let cluster = Cluster { gateway, workers, joins };
+        cluster.wait_for(options.workers * options.logical).await?;
+        Ok(cluster)
+    }
+
+    /// Puts a new process in the gateway's place, which must be kept: nothing that the old one did
+    /// is in its memory.
+    pub async fn renew_gateway(&mut self) -> Result<()> {
+        self.gateway.end();
+        self.gateway = self.joins.gateway().await?;
+        Ok(())
+    }
+
+    /// Waits until so many workers have buckets.
+    async fn wait_for(&self, workers: usize) -> Result<()> {
+        let clock = RealClock::new();
+        let began = clock.monotonic();
+        let mut connection = Connection::open(&self.gateway.endpoint).await?;
         let joined = "SELECT 1 FROM thalweg_cluster.nodes WHERE buckets > 0";
-        while connection.execute(joined).await? < options.workers as u64 {}
-        Ok(Cluster { gateway, workers })
+        while connection.execute(joined).await? < workers as u64 {
+            if clock.monotonic() - began > PATIENCE {
+                return Err(Error::internal(format!("not all of {workers} workers joined")));
+            }
+            clock.sleep(BETWEEN_LOOKS);
+        }
+        Ok(())
+    }
+
+    /// The processes that hold the rows.
+    pub fn workers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.workers.iter().map(Daemon::process)
     }
 
     /// Keeps the workers on one core, and the gateway on another one.
     pub fn pin(&self, workers: usize, gateway: usize) -> Result<()> {
         self.workers.iter().try_for_each(|worker| machine::pin(worker.process(), workers))?;
         machine::pin(self.gateway.process(), gateway)
+    }
+}
+
+impl Joins {
+    async fn gateway(&self) -> Result<Server> {
+        let mut command = unlimited();
+        command.arg(&self.program).arg("gateway").arg(format!("--nodes={}", self.nodes));
+        command.envs(self.settings.iter().map(|(name, value)| (name, value)));
+        if self.is_kept {
+            command.arg("--data").arg(self.directory.join("gateway"));
+        }
+        Server::run(command, &self.name, &self.directory.join("gateway.log")).await
     }
 }

@@ -60,6 +60,13 @@ impl Daemon {
         self.child.id()
     }
 
+    /// Ends it, if it has not ended yet.
+    pub fn end(&mut self) {
+        // A process that already ended needs no end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     fn wait_until(&mut self, ready: &str) -> Result<()> {
         let clock = RealClock::new();
         loop {
@@ -78,9 +85,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // A process that already ended needs no end.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
     }
 }
 

@@ -40,10 +40,15 @@ impl Server {
     pub fn process(&self) -> u32 {
         self.daemon.process()
     }
+
+    /// Ends it now.
+    pub fn end(&mut self) {
+        self.daemon.end();
+    }
 }
 
 /// What becomes the command behind it, with as many open files as it may have.
-fn unlimited() -> Command {
+pub(super) fn unlimited() -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n $(ulimit -H -n); exec \"$@\"", "sh"]);
     command

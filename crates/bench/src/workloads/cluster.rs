@@ -1,7 +1,8 @@
 //! A gateway and four workers beside one process with the same rows, asked the same by the same
-//! client: rows written by key, groupings, and TPC-H.
+//! client: rows written by key, groupings, and TPC-H. Groupings over 2,160 workers, too.
 
 mod asked;
+mod thousands;
 
 use thalweg_protocol::v1::Durability;
 use thalweg_types::Result;
@@ -14,7 +15,7 @@ use crate::clients::Connection;
 use crate::context::Context;
 use crate::finding::{Finding, Findings, Unit, Wanted};
 use crate::h2o::{GROUP_BY, grouped};
-use crate::peers::{Call, Cluster, ClusterOptions, Ours, Server, copy};
+use crate::peers::{Call, Cluster, ClusterOptions, Kept, Ours, Server, copy};
 use crate::samples::Samples;
 use crate::tpch::{QUERIES, TABLES};
 
@@ -45,6 +46,9 @@ async fn run(context: &Context) -> Result<Findings> {
     if context.wants("group-by") {
         group_by(context, &mut findings).await?;
     }
+    if context.wants("thousands") {
+        thousands::measure(context, &mut findings).await?;
+    }
     if context.wants("tpch") {
         tpch(context, &mut findings).await?;
     }
@@ -54,7 +58,9 @@ async fn run(context: &Context) -> Result<Findings> {
 /// Durable rows over the record API.
 async fn writes(context: &Context, findings: &mut Findings) -> Result<()> {
     let scratch = context.scratch_for_servers("cluster-writes")?;
-    let options = ClusterOptions { name: "gateway", workers: WORKERS, kept: true, settings: &[] };
+    let kept = Kept::Everything;
+    let options =
+        ClusterOptions { name: "gateway", workers: WORKERS, logical: 1, kept, settings: &[] };
     let cluster = scratch.path().join("cluster");
     let cluster = Cluster::start(context.program(), &cluster, &options).await?;
     let one = Server::start(context.program(), scratch.path(), None).await?;
@@ -88,7 +94,7 @@ async fn writes(context: &Context, findings: &mut Findings) -> Result<()> {
 async fn group_by(context: &Context, findings: &mut Findings) -> Result<()> {
     let rows = (context.scale * GROUPED_ROWS) as u64;
     let tables = grouped(context.cache(), rows)?;
-    let mut systems = Systems::start(context, "cluster-group-by").await?;
+    let mut systems = Systems::start(context, "cluster-group-by", WORKERS, 1).await?;
     for table in &tables {
         let create = format!("CREATE TABLE {} ({})", table.name, table.columns);
         let file = table.path.display();
@@ -117,7 +123,7 @@ async fn group_by(context: &Context, findings: &mut Findings) -> Result<()> {
 
 async fn tpch(context: &Context, findings: &mut Findings) -> Result<()> {
     let files = context.tpch()?;
-    let mut systems = Systems::start(context, "cluster-tpch").await?;
+    let mut systems = Systems::start(context, "cluster-tpch", WORKERS, 1).await?;
     for table in &TABLES {
         systems.fill(&table.create_with_key(), &copy(&files, table.name)).await?;
     }

@@ -1,6 +1,7 @@
 //! `SELECT *` through a gateway that has nothing to compute: handed on unopened, decoded and
 //! encoded again, and beside a bare relay of tonic's. Worker, gateway and client are processes.
 
+mod huge;
 mod sql;
 
 use std::time::Duration;
@@ -39,6 +40,9 @@ async fn run(context: &Context) -> Result<Findings> {
     }
     if context.wants("sql") {
         sql::measure(context, &mut findings).await?;
+    }
+    if context.wants("huge") {
+        huge::measure(context, &mut findings).await?;
     }
     Ok(findings)
 }

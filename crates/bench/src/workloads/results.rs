@@ -10,6 +10,8 @@ use super::Workload;
 use crate::context::Context;
 use crate::finding::Findings;
 
+pub(super) use memory::{SLOWLY, raised, resting, slow_reader};
+
 pub const WORKLOAD: Workload = Workload {
     name: "results",
     about: "rows of large results through each front end, beside PostgreSQL",

@@ -4,17 +4,17 @@ use std::process::Command;
 
 use thalweg_types::Result;
 
-use super::{ONE, WORKERS};
+use super::ONE;
 use crate::clients::Connection;
 use crate::clients::flight::Flight;
 use crate::context::{Context, Scratch};
-use crate::peers::{Cluster, ClusterOptions, Server, same, to_rows};
+use crate::peers::{Cluster, ClusterOptions, Kept, Server, same, to_rows};
 use crate::samples::Samples;
 
 /// Both, with their rows in memory.
 pub struct Systems {
-    cluster: Cluster,
-    one: Server,
+    pub cluster: Cluster,
+    pub one: Server,
     asks_cluster: Flight,
     asks_one: Flight,
     _scratch: Scratch,
@@ -29,10 +29,16 @@ pub struct Asked {
 }
 
 impl Systems {
-    pub async fn start(context: &Context, name: &str) -> Result<Systems> {
+    /// Starts a cluster of so many processes that are so many workers each, and one process.
+    pub async fn start(
+        context: &Context,
+        name: &str,
+        workers: usize,
+        logical: usize,
+    ) -> Result<Systems> {
         let scratch = context.scratch_for_servers(name)?;
-        let options =
-            ClusterOptions { name: "gateway", workers: WORKERS, kept: false, settings: &[] };
+        let kept = Kept::Nothing;
+        let options = ClusterOptions { name: "gateway", workers, logical, kept, settings: &[] };
         let cluster = Cluster::start(context.program(), scratch.path(), &options).await?;
         let mut command = Command::new(context.program());
         command.arg("serve");

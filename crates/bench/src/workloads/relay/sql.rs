@@ -11,7 +11,7 @@ use thalweg_types::{Error, Result};
 use crate::clients::{Connection, flight};
 use crate::context::{Context, Scratch};
 use crate::finding::{Finding, Findings, Unit, Wanted};
-use crate::peers::{Cluster, ClusterOptions, Endpoint};
+use crate::peers::{Cluster, ClusterOptions, Endpoint, Kept};
 use crate::samples::Samples;
 use crate::{counters, machine};
 
@@ -31,7 +31,9 @@ impl Filled {
     async fn start(context: &Context, scratch: &Scratch, relay: bool) -> Result<Filled> {
         let name = if relay { "relayed" } else { "opened" };
         let settings = [("THALWEG__CLUSTER__RELAY", relay.to_string())];
-        let options = ClusterOptions { name, workers: WORKERS, kept: false, settings: &settings };
+        let kept = Kept::Nothing;
+        let options =
+            ClusterOptions { name, workers: WORKERS, logical: 1, kept, settings: &settings };
         let directory = scratch.path().join(name);
         let filled = Filled(Cluster::start(context.program(), &directory, &options).await?);
         filled.fill().await?;

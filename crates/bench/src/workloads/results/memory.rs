@@ -22,6 +22,9 @@ const FIRST_ROWS: u64 = 1000;
 const ROWS_BETWEEN_STALLS: u64 = 100_000;
 const STALL: Duration = Duration::from_secs(3);
 const STALLS: u64 = 3;
+/// The same in words.
+pub(in crate::workloads) const SLOWLY: &str =
+    "The reader stops for 3 s each 100000 rows, and leaves after 3 times.";
 
 pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     let (rows, called) = at_scale(context, MILLIONS);
@@ -52,11 +55,7 @@ pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
                 raised,
             )
             .wanted(Wanted::AtMost(WANTED_MEBIBYTES))
-            .noted(format!(
-                "The reader stops for {} s each {ROWS_BETWEEN_STALLS} rows, and leaves after \
-                 {STALLS} times.",
-                STALL.as_secs()
-            )),
+            .noted(SLOWLY),
         );
     }
     Ok(())
@@ -65,7 +64,8 @@ pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
 /// Reads all rows; mebibytes that the server took for it, and seconds.
 async fn to_the_end(context: &Context, front_end: FrontEnd, rows: u64) -> Result<(f64, f64)> {
     let scratch = context.scratch_for_servers("memory")?;
-    let (server, rest) = resting(context.server(&scratch).await?, front_end).await?;
+    let server = context.server(&scratch).await?;
+    let rest = resting(&server, front_end, &made_up(FIRST_ROWS)).await?;
     let sql = made_up(rows);
     let mut go_on = |_| ControlFlow::Continue(());
     let (seconds, came) = context.timed(front_end.query(&server, &sql, &mut go_on)).await?;
@@ -77,30 +77,38 @@ async fn to_the_end(context: &Context, front_end: FrontEnd, rows: u64) -> Result
 
 async fn slowly(context: &Context, front_end: FrontEnd, rows: u64) -> Result<f64> {
     let scratch = context.scratch_for_servers("memory")?;
-    let (server, rest) = resting(context.server(&scratch).await?, front_end).await?;
+    let server = context.server(&scratch).await?;
+    let rest = resting(&server, front_end, &made_up(FIRST_ROWS)).await?;
+    front_end.query(&server, &made_up(rows), &mut slow_reader(context)).await?;
+    raised(&server, rest)
+}
+
+/// What a client does that stops reading every now and then, and leaves at last.
+pub(in crate::workloads) fn slow_reader(context: &Context) -> impl FnMut(u64) -> ControlFlow<()> {
     let mut stalls = 0;
-    let mut look = |rows| {
+    move |rows| {
         if rows > (stalls + 1) * ROWS_BETWEEN_STALLS {
             context.sleep(STALL);
             stalls += 1;
         }
         if stalls == STALLS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    front_end.query(&server, &made_up(rows), &mut look).await?;
-    raised(&server, rest)
+    }
 }
 
-/// A server that has answered a query, and the memory that it has then.
-async fn resting(server: Server, front_end: FrontEnd) -> Result<(Server, u64)> {
-    let mut go_on = |_| ControlFlow::Continue(());
-    front_end.query(&server, &made_up(FIRST_ROWS), &mut go_on).await?;
+/// The memory that a server has once it has answered a query.
+pub(in crate::workloads) async fn resting(
+    server: &Server,
+    front_end: FrontEnd,
+    sql: &str,
+) -> Result<u64> {
+    front_end.query(server, sql, &mut |_| ControlFlow::Continue(())).await?;
     let rest = machine::resident_bytes_of(server.process())?;
     machine::forget_peak_of(server.process())?;
-    Ok((server, rest))
+    Ok(rest)
 }
 
 /// Mebibytes that the server had at most above its rest.
-fn raised(server: &Server, rest: u64) -> Result<f64> {
+pub(in crate::workloads) fn raised(server: &Server, rest: u64) -> Result<f64> {
     let peak = machine::peak_bytes_of(server.process())?;
     Ok(peak.saturating_sub(rest) as f64 / f64::from(1 << 20))
 }
