@@ -48,6 +48,10 @@ pub(crate) use define::{Compute, Function};
 pub(crate) use joined::{concatenation, is_concatenation};
 pub use truncate::even_unit;
 
+/// DataFusion's functions under whose names others of its own go here. A name that two functions
+/// have is either one's where a planner is made of another one's functions.
+pub(crate) const RENAMED: [&str; 2] = ["array_remove", "array_replace"];
+
 /// All scalar functions; registered after DataFusion's, so that they replace those of their name.
 pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     [

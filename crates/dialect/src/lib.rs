@@ -42,6 +42,7 @@ pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder.with_default_features();
     let config = builder.config().take().unwrap_or_default();
     let scalar = builder.scalar_functions().get_or_insert_default();
+    scalar.retain(|function| !functions::RENAMED.contains(&function.name()));
     scalar.extend(arithmetic::functions());
     scalar.extend(functions::scalar());
     // The first planner that knows an operator decides.

@@ -72,7 +72,8 @@ async fn chunks_without_keys_are_not_read() {
     let mut session = session(&database(1)).await;
     for (sql, chunks) in [("> 48", 1), ("< 5", 1), ("IN (1, 48)", 2), ("= 51", 0)] {
         for join in [JOIN, GROUPS] {
-            let sql = join.replace("f.kind = 3", &format!("f.kind > -1 AND f.id {sql}"));
+            // Of a condition like this one, the bounds of chunks tell nothing.
+            let sql = join.replace("f.kind = 3", &format!("abs(f.id) {sql}"));
             let plan = rows(&mut session, &format!("EXPLAIN ANALYZE {sql}")).await.unwrap();
             let waiting = plan.lines().find(|line| line.contains("among=[few]")).unwrap();
             // Nobody reads a second side where the first has no rows.
