@@ -86,14 +86,24 @@ impl MemoryWatch {
 
     #[cold]
     fn ask(&self, bytes: u64, limit: u64) -> Result<(), OverLimit> {
-        self.taken.store(0, Ordering::Relaxed);
-        // A system that says nothing allows everything.
-        let used = self.memory.used_bytes().unwrap_or(0);
-        self.told.store(used, Ordering::Relaxed);
+        if self.used() + bytes <= limit {
+            return Ok(());
+        }
+        // What was freed may still be the process's.
+        self.memory.give_back();
+        let used = self.used();
         match used + bytes <= limit {
             true => Ok(()),
             false => Err(OverLimit { used, limit }),
         }
+    }
+
+    /// What the system says at this moment; one that says nothing allows everything.
+    fn used(&self) -> u64 {
+        self.taken.store(0, Ordering::Relaxed);
+        let used = self.memory.used_bytes().unwrap_or(0);
+        self.told.store(used, Ordering::Relaxed);
+        used
     }
 }
 
@@ -101,19 +111,35 @@ impl MemoryWatch {
 mod tests {
     use super::*;
 
-    struct Says(AtomicU64);
+    /// What the system says, and how much of it was freed.
+    struct Says(AtomicU64, AtomicU64);
 
     impl Memory for Says {
-        fn give_back(&self) {}
+        fn give_back(&self) {
+            self.0.fetch_sub(self.1.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
 
         fn used_bytes(&self) -> Option<u64> {
             Some(self.0.load(Ordering::Relaxed))
         }
     }
 
+    fn says(bytes: u64) -> Arc<Says> {
+        Arc::new(Says(AtomicU64::new(bytes), AtomicU64::default()))
+    }
+
+    #[test]
+    fn what_was_freed_is_given_back_before_anybody_is_refused() {
+        let says = says(90 << 20);
+        says.1.store(30 << 20, Ordering::Relaxed);
+        let watch = MemoryWatch::new(Arc::clone(&says) as _, 80 << 20);
+        assert_eq!(watch.check(20 << 20, Purpose::Passing), Ok(()));
+        assert!(watch.check(21 << 20, Purpose::Passing).is_err());
+    }
+
     #[test]
     fn the_system_has_the_last_word() {
-        let says = Arc::new(Says(AtomicU64::new(50 << 20)));
+        let says = says(50 << 20);
         let watch = MemoryWatch::new(Arc::clone(&says) as _, 80 << 20);
         assert_eq!(watch.check(20 << 20, Purpose::Rows), Ok(()));
         watch.took(20 << 20);
@@ -129,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_counts_before_the_system_is_asked() {
-        let says = Arc::new(Says(AtomicU64::new(68 << 20)));
+        let says = says(68 << 20);
         let watch = MemoryWatch::new(Arc::clone(&says) as _, 80 << 20);
         assert_eq!(watch.check(1, Purpose::Rows), Ok(()));
         watch.took(3 << 20);
