@@ -5,6 +5,8 @@
 
 mod float_equality;
 pub(crate) mod interval_order;
+mod moments;
+mod two_lists;
 mod unions;
 mod unknown;
 mod uuid_literal;
@@ -52,7 +54,7 @@ fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
 }
 
 /// What a node's expressions may name: the columns of its inputs, and of the table that it scans.
-fn visible_columns(plan: &LogicalPlan) -> PlanResult<DFSchema> {
+pub(crate) fn visible_columns(plan: &LogicalPlan) -> PlanResult<DFSchema> {
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = plan {
         let source =
@@ -104,7 +106,9 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         | Expr::IsNotUnknown(_) => truth_test(&expr),
         other => interval_order::compared(other, schema)?
             .or_else(|| uuid_literal::canonical(other, schema))
-            .or_else(|| float_equality::of_values(other, schema)),
+            .or_else(|| float_equality::of_values(other, schema))
+            .or_else(|| moments::in_micros(other, schema))
+            .or_else(|| two_lists::apart(other, schema)),
     };
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
 }

@@ -29,6 +29,11 @@ impl CastFunction {
     pub(crate) fn new(to: DataType, target: FieldRef) -> CastFunction {
         CastFunction { to, target, signature: Signature::any(1, Volatility::Immutable) }
     }
+
+    /// What it casts to.
+    pub(crate) fn target(&self) -> &ArrowType {
+        self.target.data_type()
+    }
 }
 
 impl ScalarUDFImpl for CastFunction {

@@ -58,7 +58,7 @@ fn translate(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::NotImplemented(message) => planning::not_implemented(message, sql),
         DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
         DataFusionError::External(source) => from_source(source.as_ref(), sql),
-        DataFusionError::IoError(error) => from_io(error),
+        DataFusionError::IoError(error) => from_io(error, sql),
         DataFusionError::ObjectStore(error) => {
             Error::new(SqlState::IO_ERROR, clean(&error.to_string()))
         }
@@ -73,33 +73,56 @@ fn translate(error: &DataFusionError, sql: &str) -> Error {
 fn from_arrow(error: &ArrowError, sql: &str) -> Error {
     match error {
         ArrowError::ExternalError(source) => from_source(source.as_ref(), sql),
+        ArrowError::IoError(_, error) => from_io(error, sql),
         error => values::from_arrow(error),
     }
 }
 
-/// Errors come wrapped in turns by DataFusion and by Arrow.
-fn from_source(source: &(dyn std::error::Error + Send + Sync + 'static), sql: &str) -> Error {
+type Source = dyn std::error::Error + Send + Sync + 'static;
+
+fn from_source(source: &Source, sql: &str) -> Error {
+    known(source, sql).unwrap_or_else(|| Error::internal(clean(&source.to_string())))
+}
+
+/// Errors come wrapped in turns by DataFusion, by Arrow and by what reads and writes files.
+fn known(source: &Source, sql: &str) -> Option<Error> {
     if let Some(own) = source.downcast_ref::<Error>() {
-        own.clone()
+        Some(own.clone())
     } else if let Some(error) = source.downcast_ref::<DataFusionError>() {
-        translate(error, sql)
+        Some(translate(error, sql))
     } else if let Some(error) = source.downcast_ref::<ArrowError>() {
-        from_arrow(error, sql)
-    } else if let Some(error) = source.downcast_ref::<std::io::Error>() {
-        from_io(error)
+        Some(from_arrow(error, sql))
     } else {
-        Error::internal(clean(&source.to_string()))
+        source.downcast_ref::<std::io::Error>().map(|error| from_io(error, sql))
     }
 }
 
-fn from_io(error: &std::io::Error) -> Error {
+/// Statements read and write no files by themselves but those that they spill to.
+fn from_io(error: &std::io::Error, sql: &str) -> Error {
+    use std::io::ErrorKind;
+    if let Some(told) = error.get_ref().and_then(|source| known(source, sql)) {
+        return told;
+    }
+    let message = error.to_string();
+    if message.contains("used disk space during the spilling process has exceeded") {
+        return no_room("All of database.spill_limit is taken.", "Raise database.spill_limit");
+    }
     let state = match error.kind() {
-        std::io::ErrorKind::NotFound => SqlState::UNDEFINED_FILE,
-        std::io::ErrorKind::PermissionDenied => SqlState::INSUFFICIENT_PRIVILEGE,
-        std::io::ErrorKind::StorageFull => SqlState::DISK_FULL,
+        ErrorKind::NotFound => SqlState::UNDEFINED_FILE,
+        ErrorKind::PermissionDenied => SqlState::INSUFFICIENT_PRIVILEGE,
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            let hint = "Let database.spill_directory name a directory with more room";
+            return no_room(&message, hint);
+        }
         _ => SqlState::IO_ERROR,
     };
-    Error::new(state, error.to_string())
+    Error::new(state, message)
+}
+
+fn no_room(detail: &str, hint: &str) -> Error {
+    Error::new(SqlState::DISK_FULL, "no room for temporary files")
+        .with_detail(detail)
+        .with_hint(format!("{hint}, raise database.memory_limit, or read fewer rows."))
 }
 
 fn from_schema(error: &SchemaError, sql: &str) -> Error {

@@ -13,6 +13,7 @@ mod cast_function;
 mod common_type;
 pub mod errors;
 mod functions;
+mod optimize;
 pub mod parse;
 pub mod rewrite;
 pub mod system_types;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 
 use datafusion::config::Dialect;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
 use datafusion::prelude::SessionConfig;
 
 /// Installs DataFusion's default features, and PostgreSQL's habits over them, in a session's state.
@@ -57,10 +58,16 @@ pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(analyze::PostgresOperators));
+    // Behind the folding of constants, and before what several conditions have in common is taken
+    // out of them.
+    let mut passes: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Optimizer::new().rules;
+    let folded = passes.iter().position(|pass| pass.name() == "simplify_expressions");
+    passes.insert(folded.map_or(0, |place| place + 1), Arc::new(optimize::CompareDays));
     builder
         .with_config(postgres_config(config))
         .with_type_planner(Arc::new(types::PostgresTypePlanner))
         .with_analyzer_rules(rules)
+        .with_optimizer_rules(passes)
 }
 
 fn postgres_config(mut config: SessionConfig) -> SessionConfig {

@@ -39,6 +39,44 @@ fn memory_that_runs_out_names_the_operator() {
     assert_eq!(told.message(), "out of memory in GroupedHashAggregateStream");
 }
 
+/// As what writes spill files wraps it: the system's error in DataFusion's, that in one of the
+/// system again, and that in Arrow's.
+fn spilled(error: std::io::Error) -> Vec<DataFusionError> {
+    let wrapped = |error| std::io::Error::other(DataFusionError::IoError(error));
+    let again = |error: &std::io::Error| match error.get_ref() {
+        Some(message) => std::io::Error::other(message.to_string()),
+        None => error.kind().into(),
+    };
+    let arrow = |error| DataFusionError::ArrowError(Box::new(ArrowError::from(error)), None);
+    vec![
+        DataFusionError::IoError(again(&error)),
+        arrow(again(&error)),
+        arrow(wrapped(again(&error))).context("while sorting"),
+        DataFusionError::IoError(wrapped(error)),
+    ]
+}
+
+#[test]
+fn spill_files_that_find_no_room_say_which_setting_gives_more() {
+    use std::io::{Error as IoError, ErrorKind};
+    let limit = "The used disk space during the spilling process has exceeded the allowable limit \
+                 of 100.0 GB. Please try increasing the config: `…`.";
+    for (error, setting) in [
+        (IoError::from(ErrorKind::StorageFull), "database.spill_directory"),
+        (IoError::from(ErrorKind::QuotaExceeded), "database.spill_directory"),
+        (IoError::other(limit), "database.spill_limit"),
+    ] {
+        for wrapped in spilled(error) {
+            let told = from_datafusion(wrapped, "");
+            assert_eq!(told.state(), SqlState::DISK_FULL, "{told:?}");
+            assert_eq!(told.message(), "no room for temporary files");
+            assert!(told.hint().is_some_and(|hint| hint.contains(setting)), "{told:?}");
+        }
+    }
+    let told = from_datafusion(spilled(ErrorKind::TimedOut.into()).remove(1), "");
+    assert_eq!(told.state(), SqlState::IO_ERROR);
+}
+
 #[test]
 fn wrong_statements_are_told_as_postgres_tells_them() {
     expect_errors(&[

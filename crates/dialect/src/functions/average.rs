@@ -10,7 +10,7 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType as ArrowType, Decimal128Type, Field, FieldRef, Int16Type, Int32Type, Int64Type,
-    IntervalMonthDayNano, IntervalMonthDayNanoType, UInt64Type,
+    IntervalMonthDayNanoType, UInt64Type,
 };
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::error::DataFusionError;
@@ -25,6 +25,7 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 
 use crate::arithmetic::numeric::{QUOTIENT_SCALE, decimal_of, quotient};
 use crate::arithmetic::scale_interval;
+use crate::arithmetic::sum::Total;
 use crate::types::{arrow_type, display_name};
 
 const SUM_PRECISION: u8 = 38;
@@ -106,7 +107,7 @@ impl AggregateUDFImpl for Average {
     fn accumulator(&self, args: AccumulatorArgs) -> PlanResult<Box<dyn Accumulator>> {
         let data_type = args.expr_fields[0].data_type();
         if is_interval(data_type) {
-            return Ok(Box::new(IntervalAverage::default()));
+            return Ok(Box::new(IntervalAverage::new()));
         }
         let Some((scale, target)) = scales_of(data_type) else {
             return self.inner.accumulator(args);
@@ -198,17 +199,39 @@ fn item_field(scale: i8) -> FieldRef {
 /// What an average is made of.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
-    total: i128,
+    low: i128,
+    /// How many times 2^128 are missing from `low`.
+    carry: i32,
     rows: u64,
 }
 
 impl Sum {
+    fn add(&mut self, value: i128) {
+        let (sum, wrapped) = self.low.overflowing_add(value);
+        self.low = sum;
+        if wrapped {
+            self.carry += value.signum() as i32;
+        }
+    }
+
+    fn subtract(&mut self, value: i128) {
+        let (sum, wrapped) = self.low.overflowing_sub(value);
+        self.low = sum;
+        if wrapped {
+            self.carry -= value.signum() as i32;
+        }
+    }
+
+    fn total(self) -> PlanResult<i128> {
+        if self.carry == 0 { Ok(self.low) } else { Err(overflow()) }
+    }
+
     fn average(self, scale: i8, target: i8) -> PlanResult<Option<i128>> {
         if self.rows == 0 {
             return Ok(None);
         }
         let shift = i32::from(target) - i32::from(scale);
-        quotient(self.total, i128::from(self.rows), shift).map(Some).ok_or_else(overflow)
+        quotient(self.total()?, i128::from(self.rows), shift).map(Some).ok_or_else(overflow)
     }
 }
 
@@ -266,18 +289,18 @@ struct NumericAverage {
 
 impl Accumulator for NumericAverage {
     fn update_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
-        let Sum { mut total, mut rows } = self.sum;
+        let mut sum = self.sum;
         each_value(&values[0], |_, value| {
-            total += value;
-            rows += 1;
+            sum.add(value);
+            sum.rows += 1;
         });
-        self.sum = Sum { total, rows };
+        self.sum = sum;
         Ok(())
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
         each_value(&values[0], |_, value| {
-            self.sum.total -= value;
+            self.sum.subtract(value);
             self.sum.rows -= 1;
         });
         Ok(())
@@ -297,7 +320,7 @@ impl Accumulator for NumericAverage {
     }
 
     fn state(&mut self) -> PlanResult<Vec<ScalarValue>> {
-        let total = Some(self.sum.total);
+        let total = Some(self.sum.total()?);
         Ok(vec![
             ScalarValue::UInt64(Some(self.sum.rows)),
             ScalarValue::Decimal128(total, SUM_PRECISION, self.scale),
@@ -307,7 +330,7 @@ impl Accumulator for NumericAverage {
     fn merge_batch(&mut self, states: &[ArrayRef]) -> PlanResult<()> {
         let rows = states[0].as_primitive::<UInt64Type>();
         self.sum.rows += rows.iter().flatten().sum::<u64>();
-        each_value(&states[1], |_, total| self.sum.total += total);
+        each_value(&states[1], |_, total| self.sum.add(total));
         Ok(())
     }
 }
@@ -329,7 +352,8 @@ impl Accumulator for DistinctAverage {
     }
 
     fn evaluate(&mut self) -> PlanResult<ScalarValue> {
-        let sum = Sum { total: self.values.iter().sum(), rows: self.values.len() as u64 };
+        let mut sum = Sum { rows: self.values.len() as u64, ..Sum::default() };
+        self.values.iter().for_each(|value| sum.add(*value));
         let average = sum.average(self.scale, self.target)?;
         Ok(ScalarValue::Decimal128(average, SUM_PRECISION, self.target))
     }
@@ -374,7 +398,7 @@ impl GroupsAccumulator for NumericAverages {
         each_value(&values[0], |row, value| {
             if filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row)) {
                 let sum = &mut self.sums[group_indices[row]];
-                sum.total += value;
+                sum.add(value);
                 sum.rows += 1;
             }
         });
@@ -391,7 +415,8 @@ impl GroupsAccumulator for NumericAverages {
     fn state(&mut self, emit_to: EmitTo) -> PlanResult<Vec<ArrayRef>> {
         let sums = emit_to.take_needed(&mut self.sums);
         let rows = UInt64Array::from_iter_values(sums.iter().map(|sum| sum.rows));
-        let totals = Decimal128Array::from_iter_values(sums.iter().map(|sum| sum.total));
+        let totals = sums.into_iter().map(Sum::total).collect::<PlanResult<Vec<i128>>>()?;
+        let totals = Decimal128Array::from(totals);
         let data_type = ArrowType::Decimal128(SUM_PRECISION, self.scale);
         Ok(vec![Arc::new(rows), Arc::new(totals.with_data_type(data_type))])
     }
@@ -406,7 +431,7 @@ impl GroupsAccumulator for NumericAverages {
         let rows = states[0].as_primitive::<UInt64Type>();
         each_value(&states[1], |row, total| {
             let sum = &mut self.sums[group_indices[row]];
-            sum.total += total;
+            sum.add(total);
             sum.rows += rows.value(row);
         });
         Ok(())
@@ -434,40 +459,24 @@ impl GroupsAccumulator for NumericAverages {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct IntervalAverage {
-    months: i32,
-    days: i32,
-    nanoseconds: i64,
-    rows: u64,
+    sum: Total<IntervalMonthDayNanoType>,
 }
 
 impl IntervalAverage {
-    fn add(&mut self, values: &ArrayRef, sign: i32) {
-        for interval in values.as_primitive::<IntervalMonthDayNanoType>().iter().flatten() {
-            self.months = self.months.wrapping_add(sign * interval.months);
-            self.days = self.days.wrapping_add(sign * interval.days);
-            let nanoseconds = i64::from(sign) * interval.nanoseconds;
-            self.nanoseconds = self.nanoseconds.wrapping_add(nanoseconds);
-        }
-    }
-
-    fn sum(&self) -> IntervalMonthDayNano {
-        IntervalMonthDayNano::new(self.months, self.days, self.nanoseconds)
+    fn new() -> IntervalAverage {
+        IntervalAverage { sum: Total::new(&arrow_type(&DataType::Interval)) }
     }
 }
 
 impl Accumulator for IntervalAverage {
     fn update_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
-        self.add(&values[0], 1);
-        self.rows += (values[0].len() - values[0].null_count()) as u64;
-        Ok(())
+        self.sum.update_batch(values)
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
-        self.add(&values[0], -1);
-        self.rows -= (values[0].len() - values[0].null_count()) as u64;
-        Ok(())
+        self.sum.retract_batch(values)
     }
 
     fn supports_retract_batch(&self) -> bool {
@@ -475,27 +484,26 @@ impl Accumulator for IntervalAverage {
     }
 
     fn evaluate(&mut self) -> PlanResult<ScalarValue> {
-        if self.rows == 0 {
+        let Some(sum) = self.sum.sum()? else {
             return Ok(ScalarValue::IntervalMonthDayNano(None));
-        }
-        let rows = self.rows as f64;
-        let average = scale_interval(self.sum(), |part| part / rows)
+        };
+        let rows = self.sum.rows() as f64;
+        let average = scale_interval(sum, |part| part / rows)
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
         Ok(ScalarValue::IntervalMonthDayNano(Some(average)))
     }
 
     fn size(&self) -> usize {
-        size_of::<IntervalAverage>()
+        self.sum.size()
     }
 
     fn state(&mut self) -> PlanResult<Vec<ScalarValue>> {
-        let sum = ScalarValue::IntervalMonthDayNano(Some(self.sum()));
-        Ok(vec![ScalarValue::UInt64(Some(self.rows)), sum])
+        Ok(vec![ScalarValue::UInt64(Some(self.sum.rows())), self.sum.evaluate()?])
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> PlanResult<()> {
-        self.rows += states[0].as_primitive::<UInt64Type>().iter().flatten().sum::<u64>();
-        self.add(&states[1], 1);
+        let rows = states[0].as_primitive::<UInt64Type>();
+        self.sum.merge_counted(&states[1], rows.iter().flatten().sum());
         Ok(())
     }
 }

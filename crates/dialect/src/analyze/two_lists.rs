@@ -1,0 +1,87 @@
+//! Several lists that one value is looked for in, where DataFusion makes one list of them.
+//!
+//! Of `d NOT IN (1, 5) OR d NOT IN (2, 3)` it keeps what both lists have, which is nothing, and
+//! takes the whole for true: for NULL it is NULL. Values that look different are not put together.
+
+use std::sync::Arc;
+
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, ScalarUDF};
+
+use crate::cast_function::CastFunction;
+use crate::types;
+
+/// `AND` and `OR` whose lists on the right are those of another value than all before them.
+pub(super) fn apart(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
+    if !matches!(op, Operator::And | Operator::Or) {
+        return None;
+    }
+    let mut before = Vec::new();
+    lists(left, *op, &mut before);
+    if before.is_empty() {
+        return None;
+    }
+    let right = Box::new(told_apart(right, *op, &mut before, schema)?);
+    Some(Expr::BinaryExpr(BinaryExpr::new(left.clone(), *op, right)))
+}
+
+/// The lists of a chain of one operator.
+fn lists(expr: &Expr, op: Operator, found: &mut Vec<InList>) {
+    match expr {
+        Expr::InList(list) => found.push(list.clone()),
+        Expr::BinaryExpr(binary) if binary.op == op => {
+            lists(&binary.left, op, found);
+            lists(&binary.right, op, found);
+        }
+        _ => {}
+    }
+}
+
+fn told_apart(
+    expr: &Expr,
+    op: Operator,
+    before: &mut Vec<InList>,
+    schema: &DFSchema,
+) -> Option<Expr> {
+    match expr {
+        Expr::InList(list) => {
+            let mut told = list.clone();
+            while before.iter().any(|b| b.expr == told.expr && may_vanish(op, b, &told)) {
+                told = of_another(&told, schema)?;
+            }
+            before.push(told.clone());
+            (told.expr != list.expr).then_some(Expr::InList(told))
+        }
+        Expr::BinaryExpr(binary) if binary.op == op => {
+            let left = told_apart(&binary.left, op, before, schema);
+            let right = told_apart(&binary.right, op, before, schema);
+            if left.is_none() && right.is_none() {
+                return None;
+            }
+            let left = left.map_or_else(|| binary.left.clone(), Box::new);
+            let right = right.map_or_else(|| binary.right.clone(), Box::new);
+            Some(Expr::BinaryExpr(BinaryExpr::new(left, op, right)))
+        }
+        _ => None,
+    }
+}
+
+/// Whether nothing may be left of two lists, here or below a `NOT`. All others are put together
+/// without losing NULL.
+fn may_vanish(op: Operator, left: &InList, right: &InList) -> bool {
+    match op {
+        Operator::Or => left.negated || right.negated,
+        _ => !(left.negated && right.negated),
+    }
+}
+
+/// The same list for a value that looks different.
+fn of_another(list: &InList, schema: &DFSchema) -> Option<InList> {
+    let (_, field) = list.expr.to_field(schema).ok()?;
+    let to = types::from_field(&field).ok()?;
+    let same = ScalarUDF::from(CastFunction::new(to, field));
+    let tested = Arc::new(same).call(vec![list.expr.as_ref().clone()]);
+    Some(InList::new(Box::new(tested), list.list.clone(), list.negated))
+}
