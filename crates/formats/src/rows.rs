@@ -1,11 +1,14 @@
-//! Rows as clients of the record API send and get them: packed into bytes, or as single values.
+//! Rows as clients of the record API send and get them: packed into bytes, as single values, or as
+//! record batches.
 //!
 //! Many rows become columns without an object for any of them. A row that does not fit is refused
 //! on its own: it leaves nothing behind, and the others go on.
 
+mod batches;
 mod builder;
 mod pack;
 
+pub use batches::BatchReader;
 pub use builder::RowsBuilder;
 pub use pack::RowPacker;
 

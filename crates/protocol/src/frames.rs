@@ -65,6 +65,17 @@ impl Messages {
         self.begun.len()
     }
 
+    /// How many bytes may be handed over with so many more bytes of the body: none, where they do
+    /// not complete the message that has begun.
+    #[must_use]
+    pub fn whole_bytes_with(&self, bytes: usize) -> usize {
+        let there = self.begun.len() + bytes;
+        match self.length(&self.begun) {
+            Ok(Some(length)) if there < PREFIX_BYTES + length => 0,
+            _ => there,
+        }
+    }
+
     /// Moves the rest of the message that has begun, or what there is of it, out of a piece.
     fn complete(&mut self, piece: &mut &[u8]) -> Result<(), Malformed> {
         for _ in 0..2 {
@@ -133,6 +144,14 @@ mod tests {
             prop_assert_eq!(found, messages);
             prop_assert_eq!(cutter.begun_bytes(), 0);
         }
+    }
+
+    #[test]
+    fn what_completes_no_message_hands_nothing_over() {
+        let mut cutter = Messages::new(100);
+        assert_eq!(cutter.whole_bytes_with(7), 7);
+        cutter.feed(&[0, 0, 0, 0, 10, 1], |_| Ok::<_, Malformed>(())).unwrap();
+        assert_eq!((cutter.whole_bytes_with(8), cutter.whole_bytes_with(9)), (0, 15));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use thalweg_txn::{Catalog, RoleId};
 use thalweg_types::{Error, Lsn, Result, SqlState};
 
 pub(crate) use batcher::with_failures;
-pub use batcher::{RecordBatcher, RecordWrite};
+pub use batcher::{RecordBatcher, RecordTarget, RecordWrite};
 pub use search::Found;
 pub(crate) use table::patch_of;
 pub use table::{RecordChange, RecordTable};

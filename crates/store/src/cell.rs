@@ -110,14 +110,24 @@ pub(crate) fn fixed_cell(data_type: &ArrowType, bytes: &[u8]) -> Cell<'static> {
             days: i32::from_le_bytes(bytes[4..8].try_into().expect(WIDTH)),
             nanoseconds: i64::from_le_bytes(bytes[8..].try_into().expect(WIDTH)),
         })),
-        _ => match bytes.len() {
-            2 => Cell::Number(i16::from_le_bytes(bytes.try_into().expect(WIDTH)).into()),
-            4 => Cell::Number(i32::from_le_bytes(bytes.try_into().expect(WIDTH)).into()),
-            8 => Cell::Number(i64::from_le_bytes(bytes.try_into().expect(WIDTH))),
-            16 => Cell::Wide(i128::from_le_bytes(bytes.try_into().expect(WIDTH))),
-            _ => Cell::Widest(i256::from_le_bytes(bytes.try_into().expect(WIDTH))),
+        _ => match (integer(bytes), bytes.len()) {
+            (Some(value), _) => Cell::Number(value),
+            (None, 16) => Cell::Wide(i128::from_le_bytes(bytes.try_into().expect(WIDTH))),
+            (None, _) => Cell::Widest(i256::from_le_bytes(bytes.try_into().expect(WIDTH))),
         },
     }
+}
+
+/// An integer, given as its bytes in memory; `None` if these are more than eight.
+#[inline]
+pub(crate) fn integer(bytes: &[u8]) -> Option<i64> {
+    if let Ok(bytes) = bytes.try_into() {
+        return Some(i64::from_le_bytes(bytes));
+    }
+    if let Ok(bytes) = bytes.try_into() {
+        return Some(i32::from_le_bytes(bytes).into());
+    }
+    bytes.try_into().ok().map(|bytes| i16::from_le_bytes(bytes).into())
 }
 
 /// A number that stands to others as its float does in PostgreSQL: -0 equals 0, NaN equals NaN and

@@ -7,7 +7,9 @@ mod zone;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt16Array};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, RecordBatch, RecordBatchOptions, UInt16Array,
+};
 use arrow::compute::take;
 use arrow::datatypes::{DataType as ArrowType, SchemaRef};
 use thalweg_types::{RowId, TableSchema};
@@ -162,6 +164,19 @@ impl ClosedChunk {
         match &self.columns[column].values {
             Values::Plain(array) => cell::cell(array, row),
             Values::Dictionary(dictionary) => dictionary.cell(row),
+        }
+    }
+
+    /// One value of a column of integers without NULLs.
+    #[inline]
+    pub(crate) fn integer<T: ArrowPrimitiveType<Native: Into<i64>>>(
+        &self,
+        column: usize,
+        row: usize,
+    ) -> i64 {
+        match &self.columns[column].values {
+            Values::Plain(array) => array.as_primitive::<T>().value(row).into(),
+            Values::Dictionary(_) => unreachable!("only texts have dictionaries"),
         }
     }
 

@@ -31,7 +31,7 @@ pub(crate) enum Change {
     /// A closed chunk came in.
     Added { slot: Slot },
     /// Rows died.
-    Killed { rows: Vec<RowId> },
+    Killed { rows: Arc<Vec<RowId>> },
     /// A closed chunk took the place of an open one with the same rows.
     Swapped { number: u32, chunk: Arc<ClosedChunk>, opened: Opened },
     /// A chunk took the place of others, which it has the live rows of.

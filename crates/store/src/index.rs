@@ -151,13 +151,28 @@ impl IndexInner {
         true
     }
 
-    /// The entry of a key, or the place where it would be.
+    /// The entry of a key, or the place where it would be. Where the likely one is the key's, as it
+    /// nearly always is, nothing more is looked for.
     #[inline]
-    pub fn find_slot(&mut self, hash: u32, same_key: impl Fn(RowId) -> bool) -> Slotted<'_> {
+    pub fn find_slot(
+        &mut self,
+        hash: u32,
+        likely: Option<Likely>,
+        same_key: impl Fn(RowId) -> bool,
+    ) -> Slotted<'_> {
         let same = |entry: &Entry| entry.hash == hash && same_key(entry.row());
         let shard = &mut self.shards[(hash >> SHARD_SHIFT) as usize];
+        let previous = &mut self.previous;
+        if let Some(Likely { bucket, .. }) = likely
+            && shard.get_bucket(bucket).is_some_and(same)
+        {
+            let Ok(entry) = shard.get_bucket_entry(bucket) else {
+                unreachable!("it was just looked at")
+            };
+            return Slotted { hash, entry: TableEntry::Occupied(entry), previous };
+        }
         let entry = shard.entry(spread(hash), same, |entry| spread(entry.hash));
-        Slotted { hash, entry, previous: &mut self.previous }
+        Slotted { hash, entry, previous }
     }
 
     /// The row that has the entry of a key, dead or alive.
@@ -168,10 +183,12 @@ impl IndexInner {
         shard.find(spread(hash), same).map(|entry| entry.row())
     }
 
-    /// A row whose key has this hash, if there is one: hardly ever one of another key.
+    /// The entry of a key with this hash, if there is one: hardly ever that of another key.
     #[inline]
-    pub fn likely(&self, hash: u32) -> Option<RowId> {
-        self.find(hash, |_| true)
+    pub fn likely(&self, hash: u32) -> Option<Likely> {
+        let shard = &self.shards[(hash >> SHARD_SHIFT) as usize];
+        let bucket = shard.find_bucket_index(spread(hash), |entry| entry.hash == hash)?;
+        Some(Likely { bucket, row: shard.get_bucket(bucket)?.row() })
     }
 
     fn shard(&mut self, hash: u32) -> &mut HashTable<Entry> {
@@ -262,6 +279,13 @@ impl IndexInner {
         }
         complete
     }
+}
+
+/// Where an entry lay a moment ago, and of which row it was.
+#[derive(Clone, Copy)]
+pub(crate) struct Likely {
+    bucket: usize,
+    pub row: RowId,
 }
 
 /// A key's place in an index, with or without an entry.

@@ -157,6 +157,13 @@ impl Appender {
         assert!(row < self.rows, "the row has been appended");
         self.columns[column].cell(self.chunk.schema.field(column).data_type(), row)
     }
+
+    /// One value of a column of integers without NULLs.
+    #[inline]
+    pub fn integer(&self, column: usize, row: usize) -> i64 {
+        assert!(row < self.rows, "the row has been appended");
+        self.columns[column].integer(row)
+    }
 }
 
 fn generation(columns: &[ColumnWriter]) -> Generation {

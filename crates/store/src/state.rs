@@ -112,6 +112,15 @@ impl Slot {
         Arc::make_mut(self.dead.get_or_insert_default()).insert(place)
     }
 
+    /// Marks rows of this slot dead that are all alive.
+    fn kill_all(&mut self, rows: &[RowId]) {
+        let dead = Arc::make_mut(self.dead.get_or_insert_default());
+        for row in rows {
+            let killed = row.row() < self.length && dead.insert(row.row());
+            assert!(killed, "the writer checked that the row lives");
+        }
+    }
+
     fn revive(&mut self, place: u32) {
         let dead = self.dead.as_mut().expect("a dead row has a bitmap");
         assert!(Arc::make_mut(dead).remove(place), "only a dead row lives again");
@@ -259,11 +268,7 @@ impl TableState {
         match change {
             Change::Extended { slot, .. } => self.extend(slot),
             Change::Added { slot } => self.insert(slot.clone()),
-            Change::Killed { rows } => {
-                for row in rows {
-                    assert!(self.kill(*row), "the writer checked that the row lives");
-                }
-            }
+            Change::Killed { rows } => self.kill_all(rows),
             Change::Swapped { number, chunk, .. } => {
                 self.replace_chunk(*number, Chunk::Closed(Arc::clone(chunk)));
             }
@@ -290,6 +295,16 @@ impl TableState {
             .is_some_and(|slot| row.row() < slot.length && slot.kill(row.row()));
         self.live -= usize::from(killed);
         killed
+    }
+
+    /// Marks rows dead that are all alive. Of rows of one chunk that follow each other, the chunk
+    /// is looked for once.
+    pub(crate) fn kill_all(&mut self, rows: &[RowId]) {
+        for rows in rows.chunk_by(|left, right| left.chunk() == right.chunk()) {
+            let slot = self.slot_mut(rows[0].chunk()).expect("rows that live are shown");
+            slot.kill_all(rows);
+        }
+        self.live -= rows.len();
     }
 
     pub(crate) fn revive(&mut self, row: RowId) {

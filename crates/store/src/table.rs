@@ -14,6 +14,7 @@ mod undo;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use arrow::array::ArrowPrimitiveType;
 use thalweg_types::{RowId, TableSchema};
 
 use crate::cell::{Cell, hash_cells};
@@ -128,6 +129,19 @@ impl Table {
             Chunk::Open(_) => {
                 let opened = self.opened(row.chunk()).expect("an open chunk has a writer");
                 opened.appender.cell(column, row.row() as usize)
+            }
+        }
+    }
+
+    /// One value of a column of integers without NULLs, of a row that has been applied.
+    #[inline]
+    fn integer<T: ArrowPrimitiveType<Native: Into<i64>>>(&self, row: RowId, column: usize) -> i64 {
+        let slot = self.applied.slot(row.chunk()).expect("rows in indexes are in chunks");
+        match &slot.chunk {
+            Chunk::Closed(chunk) => chunk.integer::<T>(column, row.row() as usize),
+            Chunk::Open(_) => {
+                let opened = self.opened(row.chunk()).expect("an open chunk has a writer");
+                opened.appender.integer(column, row.row() as usize)
             }
         }
     }

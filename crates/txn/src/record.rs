@@ -88,12 +88,20 @@ impl GroupEncoder {
     }
 
     pub fn kill(&mut self, table: TableId, rows: &[RowId]) {
+        self.head(KILL, table);
+        self.number(rows.len() as u64);
+        // Those of rows written by key are in order as they come.
+        if rows.is_sorted() {
+            return self.ascending(rows);
+        }
         let mut sorted = rows.to_vec();
         sorted.sort_unstable();
-        self.head(KILL, table);
-        self.number(sorted.len() as u64);
+        self.ascending(&sorted);
+    }
+
+    fn ascending(&mut self, rows: &[RowId]) {
         let mut previous = 0;
-        for row in sorted {
+        for row in rows {
             self.number(row.0 - previous);
             previous = row.0;
         }

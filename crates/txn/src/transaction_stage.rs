@@ -229,7 +229,7 @@ impl TransactionStage {
     ) {
         let payload = encoder.finish();
         if let Some(memory) = &self.memory {
-            memory.took(payload.len());
+            memory.took(payload.iter().map(Vec::len).sum());
         }
         // A group of which the log need not know takes no number.
         if !payload.is_empty() {

@@ -1,9 +1,9 @@
 //! `cargo xtask clients`: the server, asked by the clients that people have.
 //!
 //! Each client is a small program in a directory of `tests/clients`, and the examples of
-//! `docs/clients.md`. It is run against a fresh server, with its driver installed by its own
-//! package manager below `~/.cache/thalweg/clients`. What cannot be installed here is skipped and
-//! says why; what fails, or takes too long, fails the run.
+//! `docs/clients.md` and `docs/records.md`. It is run against a fresh server, with its driver
+//! installed by its own package manager below `~/.cache/thalweg/clients`. What cannot be installed
+//! here is skipped and says why; what fails, or takes too long, fails the run.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -35,7 +35,7 @@ const OVER: &str = "the time for all clients is over";
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
     Postgres,
-    FlightSql,
+    Grpc,
 }
 
 /// A directory of `tests/clients`.
@@ -49,7 +49,7 @@ const fn client(name: &'static str, toolchain: Toolchain, needs: Needs) -> Clien
     Client { name, toolchain, needs }
 }
 
-const CLIENTS: [Client; 10] = [
+const CLIENTS: [Client; 11] = [
     client("psql", Toolchain::Shell, Needs::Postgres),
     client("psycopg", Toolchain::Python, Needs::Postgres),
     client("asyncpg", Toolchain::Python, Needs::Postgres),
@@ -58,8 +58,9 @@ const CLIENTS: [Client; 10] = [
     client("pgjdbc", Toolchain::Java, Needs::Postgres),
     client("pgx", Toolchain::Go, Needs::Postgres),
     client("pq", Toolchain::Go, Needs::Postgres),
-    client("adbc", Toolchain::Python, Needs::FlightSql),
-    client("flight-jdbc", Toolchain::Java, Needs::FlightSql),
+    client("adbc", Toolchain::Python, Needs::Grpc),
+    client("flight-jdbc", Toolchain::Java, Needs::Grpc),
+    client("records", Toolchain::Python, Needs::Grpc),
 ];
 
 /// What the command line asks for.
@@ -147,8 +148,8 @@ fn check(client: &Client, place: &Place<'_>, program: &Path, known: &Known) -> V
         Ok(server) => server,
         Err(message) => return Verdict::Failed(message),
     };
-    if client.needs == Needs::FlightSql && !server.serves_grpc() {
-        return Verdict::Skipped("the server does not serve Flight SQL".to_owned());
+    if client.needs == Needs::Grpc && !server.serves_grpc() {
+        return Verdict::Skipped("the server does not serve gRPC".to_owned());
     }
     let verdict = match install::install(client.name, client.toolchain, place) {
         Ok(installed) => checked(client, &installed, place, &server, known),
@@ -192,7 +193,7 @@ fn checked(
             Err(message) => return Verdict::Failed(message),
         };
         server.tell(&mut command);
-        let name = format!("the example at line {} of docs/clients.md", block.line);
+        let name = format!("the example at line {} of {}", block.line, block.document);
         match program::run(&mut command, &installed.log(), place.limit(CLIENT_LIMIT)) {
             Ok((Ended::Success, _)) => checks.passed(name),
             Ok((Ended::TimedOut, _)) if place.is_over() => break,

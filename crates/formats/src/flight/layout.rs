@@ -89,8 +89,9 @@ fn lay_out(array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// How many bytes a column takes on the wire, nearly.
-pub(super) fn weight(array: &ArrayRef) -> usize {
+/// How many bytes a column takes on the wire, nearly: those of its rows, wherever these lie.
+#[must_use]
+pub fn weight(array: &ArrayRef) -> usize {
     match array.data_type() {
         DataType::Utf8View => weight_of_views(array.as_string_view()),
         DataType::BinaryView => weight_of_views(array.as_binary_view()),

@@ -17,8 +17,8 @@ use arrow_ipc::writer::StreamEncoder;
 use bytes::Bytes;
 use thalweg_types::{Error, Result, SqlState};
 
-pub use layout::wire_field;
-use layout::{laid_out, weight, without_exotic};
+use layout::{laid_out, without_exotic};
+pub use layout::{weight, wire_field};
 
 /// What a message aims at. Rows differ in size: the larger half of a batch may be well above.
 const MESSAGE_BYTES: usize = 2 << 20;

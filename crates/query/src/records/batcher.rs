@@ -4,11 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, FieldRef};
 use thalweg_formats::rows::{RowsBuilder, Value};
 use thalweg_txn::{AcknowledgeRows, Durability, Failing, KeyedRows, RowFailure, RowGroup};
 use thalweg_types::{Error, Result, TableId, TableSchema};
 
 use super::{RecordChange, RecordTable, Records};
+
+/// A run of batches that has as many rows takes no more.
+const JOINED_ROWS_MAX: usize = 65_536;
 
 /// Gathers rows of tables that are named by small numbers. Rows are numbered from 0 in the order in
 /// which they come, those that are refused included.
@@ -38,7 +43,30 @@ struct Run {
 /// What a run's rows are made of.
 enum Source {
     Rows(RowsBuilder),
-    Batch(RecordBatch),
+    Batches(Vec<RecordBatch>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Rows,
+    Batches,
+}
+
+impl Source {
+    fn form(&self) -> Form {
+        match self {
+            Source::Rows(_) => Form::Rows,
+            Source::Batches(_) => Form::Batches,
+        }
+    }
+}
+
+/// Where rows go: a table, the number that stands for it, and what happens to them.
+#[derive(Clone, Copy)]
+pub struct RecordTarget<'a> {
+    pub number: u32,
+    pub table: &'a Arc<RecordTable>,
+    pub change: RecordChange,
 }
 
 /// A group that is ready to be written, and what of it failed already.
@@ -57,36 +85,30 @@ impl RecordBatcher {
         self.rows
     }
 
-    /// Adds a packed row. Where it is refused, that is told with the group.
+    /// Adds packed rows, each with the version that is expected of it, if any is. Those that are
+    /// refused are told with the group.
     #[inline]
-    pub fn push_packed(
+    pub fn push_packed<'r>(
         &mut self,
-        number: u32,
-        table: &Arc<RecordTable>,
-        change: RecordChange,
-        row: &[u8],
-        expected: Option<u64>,
+        into: RecordTarget<'_>,
+        rows: impl Iterator<Item = &'r [u8]>,
+        expected: Option<impl Iterator<Item = u64>>,
     ) {
-        let rows = self.builder(number, table, change, expected.is_some());
-        let pushed = rows.and_then(|rows| rows.push_packed(row));
-        self.note(number, expected, pushed);
+        self.push_rows(into, rows, expected, RowsBuilder::push_packed);
     }
 
-    /// Adds a row of single values.
-    pub fn push_values<'v>(
+    /// Adds rows of single values, in the same way.
+    pub fn push_values<'v, V: Iterator<Item = Result<Value<'v>>>>(
         &mut self,
-        number: u32,
-        table: &Arc<RecordTable>,
-        change: RecordChange,
-        values: impl Iterator<Item = Result<Value<'v>>>,
-        expected: Option<u64>,
+        into: RecordTarget<'_>,
+        rows: impl Iterator<Item = V>,
+        expected: Option<impl Iterator<Item = u64>>,
     ) {
-        let rows = self.builder(number, table, change, expected.is_some());
-        let pushed = rows.and_then(|rows| rows.push_values(values));
-        self.note(number, expected, pushed);
+        self.push_rows(into, rows, expected, RowsBuilder::push_values);
     }
 
-    /// Adds the rows of a batch, whose columns are those of [`Records::table_for`].
+    /// Adds the rows of a batch, whose columns are those of [`Records::table_for`], with the
+    /// versions that are expected, or none.
     pub fn push_batch(
         &mut self,
         number: u32,
@@ -95,83 +117,107 @@ impl RecordBatcher {
         batch: RecordBatch,
         expected: Vec<u64>,
     ) {
-        let count = batch.num_rows() as u32;
+        let count = batch.num_rows();
         if let Err(error) = table.permit(change) {
-            return (0..count).for_each(|_| self.refuse(error.clone()));
+            return self.refuse(count, &error);
         }
-        let places = (self.rows..self.rows + count).collect();
-        self.rows += count;
-        let (table, expects) = (Arc::clone(table), !expected.is_empty());
-        let source = Source::Batch(batch);
-        self.begin(number, Run { table, change, source, places, expects, expected });
+        let first = self.rows;
+        self.rows += u32::try_from(count).expect("a message has less than 2^32 rows");
+        let into = RecordTarget { number, table, change };
+        let (form, places) = (Form::Batches, first..self.rows);
+        // Removals stay apart: a key that does not fit fails all of its batch.
+        let joins = change != RecordChange::Remove && is_joined(&batch);
+        let run = match self.last_run(into, form, !expected.is_empty()) {
+            Some(run) if joins && self.runs[run].places.len() < JOINED_ROWS_MAX => run,
+            _ => self.begin(into, Source::Batches(Vec::new()), !expected.is_empty()),
+        };
+        let run = &mut self.runs[run];
+        run.places.extend(places);
+        run.expected.extend(expected);
+        if let Source::Batches(batches) = &mut run.source {
+            batches.push(batch);
+        }
     }
 
-    /// Counts a row that was refused before it could be added.
-    pub fn refuse(&mut self, error: Error) {
-        self.failures.push(RowFailure { place: self.rows, error });
-        self.rows += 1;
+    /// Counts rows that were refused before they could be added.
+    pub fn refuse(&mut self, rows: usize, error: &Error) {
+        for _ in 0..rows {
+            self.failures.push(RowFailure { place: self.rows, error: error.clone() });
+            self.rows += 1;
+        }
     }
 
-    /// What takes the table's next row.
+    /// Adds rows one by one to the table's run, which is looked for once.
     #[inline]
-    fn builder(
+    fn push_rows<R>(
         &mut self,
-        number: u32,
-        table: &Arc<RecordTable>,
-        change: RecordChange,
-        expects: bool,
-    ) -> Result<&mut RowsBuilder> {
-        if !self.goes_on(number, table, change, expects) {
-            table.permit(change)?;
-            let (table, source) = (Arc::clone(table), Source::Rows(table.builder(change)?));
-            let (places, expected) = (Vec::new(), Vec::new());
-            self.begin(number, Run { table, change, source, places, expects, expected });
+        into: RecordTarget<'_>,
+        rows: impl Iterator<Item = R>,
+        expected: Option<impl Iterator<Item = u64>>,
+        push: impl Fn(&mut RowsBuilder, R) -> Result<()>,
+    ) {
+        let run = match self.run_of_rows(into, expected.is_some()) {
+            Ok(run) => run,
+            Err(error) => return self.refuse(rows.count(), &error),
+        };
+        let Run { source: Source::Rows(builder), places, expected: versions, .. } =
+            &mut self.runs[run]
+        else {
+            unreachable!("it is a run of rows")
+        };
+        let (mut expected, mut first) = (expected, self.rows);
+        for row in rows {
+            let version = expected.as_mut().and_then(Iterator::next);
+            match push(builder, row) {
+                Ok(()) => versions.extend(version),
+                Err(error) => {
+                    places.extend(first..self.rows);
+                    first = self.rows + 1;
+                    self.failures.push(RowFailure { place: self.rows, error });
+                }
+            }
+            self.rows += 1;
         }
-        let last = self.last_runs[number as usize] as usize;
-        match &mut self.runs[last - 1].source {
-            Source::Rows(rows) => Ok(rows),
-            Source::Batch(_) => Err(Error::internal("a batch takes no further rows")),
-        }
+        places.extend(first..self.rows);
     }
 
-    /// Whether the table's last run takes further rows of this change.
+    /// The run that takes the table's next rows.
     #[inline]
-    fn goes_on(
-        &self,
-        number: u32,
-        table: &Arc<RecordTable>,
-        change: RecordChange,
-        expects: bool,
-    ) -> bool {
-        let last = self.last_runs.get(number as usize).copied().unwrap_or(0) as usize;
-        let Some(run) = last.checked_sub(1).map(|last| &self.runs[last]) else { return false };
-        run.change == change
-            && run.expects == expects
-            && Arc::ptr_eq(&run.table, table)
-            && matches!(run.source, Source::Rows(_))
+    fn run_of_rows(&mut self, into: RecordTarget<'_>, expects: bool) -> Result<usize> {
+        if let Some(run) = self.last_run(into, Form::Rows, expects) {
+            return Ok(run);
+        }
+        into.table.permit(into.change)?;
+        let builder = into.table.builder(into.change)?;
+        Ok(self.begin(into, Source::Rows(builder), expects))
     }
 
-    fn begin(&mut self, number: u32, run: Run) {
-        let place = number as usize;
+    /// The table's last run, if it takes further rows of this form and change.
+    #[inline]
+    fn last_run(&self, into: RecordTarget<'_>, form: Form, expects: bool) -> Option<usize> {
+        let last = self.last_runs.get(into.number as usize).copied().unwrap_or(0) as usize;
+        let place = last.checked_sub(1)?;
+        let run = &self.runs[place];
+        let goes_on = run.change == into.change
+            && run.expects == expects
+            && Arc::ptr_eq(&run.table, into.table)
+            && run.source.form() == form;
+        goes_on.then_some(place)
+    }
+
+    /// Begins a run; returns its place.
+    fn begin(&mut self, into: RecordTarget<'_>, source: Source, expects: bool) -> usize {
+        let (table, change, place) = (Arc::clone(into.table), into.change, into.number as usize);
         if place >= self.last_runs.len() {
             self.last_runs.resize(place + 1, 0);
         }
-        if let Some(before) = self.last_numbers.insert(run.table.schema.id, number) {
+        if let Some(before) = self.last_numbers.insert(table.schema.id, into.number) {
             self.last_runs[before as usize] = 0;
         }
-        self.runs.push(run);
+        let (places, expected) = (Vec::new(), Vec::new());
+        self.runs.push(Run { table, change, source, places, expects, expected });
         self.last_runs[place] = self.runs.len() as u32;
-    }
-
-    #[inline]
-    fn note(&mut self, number: u32, expected: Option<u64>, pushed: Result<()>) {
-        if let Err(error) = pushed {
-            return self.refuse(error);
-        }
-        let run = &mut self.runs[self.last_runs[number as usize] as usize - 1];
-        run.places.push(self.rows);
-        run.expected.extend(expected);
-        self.rows += 1;
+        self.runs.len() - 1
     }
 
     /// The rows so far as a group. The batcher starts over.
@@ -189,26 +235,35 @@ impl RecordBatcher {
     }
 }
 
+/// Whether a batch may become one with those before it: their dictionaries need not fit into one,
+/// nor all items of their lists, and Arrow does not always say so with an error.
+fn is_joined(batch: &RecordBatch) -> bool {
+    let is_plain = |field: &FieldRef| {
+        let data_type = field.data_type();
+        !data_type.is_nested() && !matches!(data_type, DataType::Dictionary(..))
+    };
+    batch.schema_ref().fields().iter().all(is_plain)
+}
+
 impl Run {
-    fn finish(self, write: &mut RecordWrite) -> Result<()> {
+    fn finish(mut self, write: &mut RecordWrite) -> Result<()> {
+        let joined = match &self.source {
+            Source::Batches(batches) if batches.len() > 1 => {
+                Some(concat_batches(batches[0].schema_ref(), batches))
+            }
+            _ => None,
+        };
+        match joined {
+            None => {}
+            Some(Ok(one)) => self.source = Source::Batches(vec![one]),
+            // Texts may have no room in one array.
+            Some(Err(_)) => return self.parts().try_for_each(|run| run.finish(write)),
+        }
         let Run { table, change, source, mut places, expects, mut expected } = self;
         if places.is_empty() {
             return Ok(());
         }
-        let shaped = match source {
-            Source::Rows(mut builder) => {
-                let rows = table.batch(change, builder.finish(), places.len())?;
-                match change {
-                    RecordChange::Remove => Ok((rows, Vec::new())),
-                    _ => Ok(table.shape(change, rows)),
-                }
-            }
-            Source::Batch(batch) if change == RecordChange::Remove => {
-                table.keys_of(&batch).map(|keys| (keys, Vec::new()))
-            }
-            Source::Batch(batch) => Ok(table.shape(change, batch)),
-        };
-        let (rows, failed) = match shaped {
+        let (rows, failed) = match shaped(&table, change, source, places.len())? {
             Ok(shaped) => shaped,
             Err(error) => {
                 let failure = |place| RowFailure { place, error: error.clone() };
@@ -216,10 +271,15 @@ impl Run {
                 return Ok(());
             }
         };
-        for (row, error) in failed.into_iter().rev() {
-            write.failures.push(RowFailure { place: places.remove(row), error });
+        if !failed.is_empty() {
+            let mut kept = vec![true; places.len()];
+            for (row, error) in failed {
+                kept[row] = false;
+                write.failures.push(RowFailure { place: places[row], error });
+            }
+            keep(&mut places, &kept);
             if expects {
-                expected.remove(row);
+                keep(&mut expected, &kept);
             }
         }
         write.tables.push(Arc::clone(&table.schema));
@@ -233,6 +293,59 @@ impl Run {
         });
         Ok(())
     }
+
+    /// A run for each of its batches.
+    fn parts(self) -> impl Iterator<Item = Run> {
+        let Run { table, change, source, mut places, expects, mut expected } = self;
+        let batches = match source {
+            Source::Batches(batches) => batches,
+            Source::Rows(_) => Vec::new(),
+        };
+        batches.into_iter().map(move |batch| {
+            let rows = batch.num_rows();
+            Run {
+                table: Arc::clone(&table),
+                change,
+                places: places.drain(..rows).collect(),
+                expects,
+                expected: expected.drain(..if expects { rows } else { 0 }).collect(),
+                source: Source::Batches(vec![batch]),
+            }
+        })
+    }
+}
+
+/// Rows as a change needs them, and why others cannot be; or why none can.
+type Shaped = Result<(RecordBatch, Vec<(usize, Error)>)>;
+
+/// # Errors
+/// Only for mistakes of the database's own.
+fn shaped(
+    table: &RecordTable,
+    change: RecordChange,
+    source: Source,
+    rows: usize,
+) -> Result<Shaped> {
+    let removes = change == RecordChange::Remove;
+    Ok(match source {
+        Source::Rows(mut builder) => {
+            let rows = table.batch(change, builder.finish(), rows)?;
+            Ok(if removes { (rows, Vec::new()) } else { table.shape(change, rows) })
+        }
+        Source::Batches(mut batches) => {
+            let batch = batches.pop().ok_or_else(|| Error::internal("a run has no batch"))?;
+            match removes {
+                true => table.keys_of(&batch).map(|keys| (keys, Vec::new())),
+                false => Ok(table.shape(change, batch)),
+            }
+        }
+    })
+}
+
+/// Keeps the values whose marks are set.
+fn keep<T>(values: &mut Vec<T>, kept: &[bool]) {
+    let mut marks = kept.iter();
+    values.retain(|_| *marks.next().expect("there is a mark for each"));
 }
 
 impl RecordWrite {

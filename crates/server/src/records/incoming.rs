@@ -1,8 +1,12 @@
-//! What a client sends: its body read as far as it is there, cut into messages.
+//! What a client sends: its body read as far as it is there, then cut into messages.
+//!
+//! Reading and cutting are two steps: in between, the memory is waited for that messages take once
+//! they are columns.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use hyper::body::Body as _;
 use thalweg_protocol::{Malformed, Messages};
 use thalweg_types::{Error, Result, SqlState};
@@ -25,7 +29,8 @@ pub(super) struct Incoming<R> {
     body: Upload,
     messages: Messages,
     pub(super) reader: R,
-    /// Bytes that were read since somebody last asked.
+    /// What was read and is not taken apart yet, and how many bytes that is.
+    pieces: Vec<Bytes>,
     read_bytes: usize,
     /// Whether nothing more comes, and why where that is no good end.
     end: Option<Result<()>>,
@@ -34,7 +39,7 @@ pub(super) struct Incoming<R> {
 impl<R: Reader> Incoming<R> {
     pub(super) fn new(body: Upload, message_bytes_max: usize, reader: R) -> Incoming<R> {
         let messages = Messages::new(message_bytes_max);
-        Incoming { body, messages, reader, read_bytes: 0, end: None }
+        Incoming { body, messages, reader, pieces: Vec::new(), read_bytes: 0, end: None }
     }
 
     /// Reads all that is there, and waits where that is nothing. Dropped halfway, it has lost
@@ -49,14 +54,15 @@ impl<R: Reader> Incoming<R> {
                 Poll::Ready(Some(Ok(frame))) => {
                     // Trailers of a request mean nothing.
                     if let Ok(data) = frame.into_data() {
-                        self.take(&data);
+                        self.read_bytes += data.len();
+                        self.pieces.push(data);
                     }
                 }
                 Poll::Ready(Some(Err(status))) => {
                     let message = format!("the stream broke off: {}", status.message());
                     self.end = Some(Err(Error::new(SqlState::CONNECTION_FAILURE, message)));
                 }
-                Poll::Ready(None) => self.end = Some(self.whole()),
+                Poll::Ready(None) => self.end = Some(Ok(())),
                 Poll::Pending if self.read_bytes > 0 => break,
                 Poll::Pending => return Poll::Pending,
             }
@@ -64,23 +70,25 @@ impl<R: Reader> Incoming<R> {
         Poll::Ready(())
     }
 
-    fn take(&mut self, data: &[u8]) {
-        self.read_bytes += data.len();
-        let reader = &mut self.reader;
-        if let Err(error) = self.messages.feed(data, |message| reader.message(message)) {
+    /// Whether something was read that is not taken apart yet.
+    pub(super) fn has_read(&self) -> bool {
+        self.read_bytes > 0
+    }
+
+    /// How many bytes of requests are whole with what was read.
+    pub(super) fn whole_bytes(&self) -> usize {
+        self.messages.whole_bytes_with(self.read_bytes)
+    }
+
+    /// Takes apart what was read; returns how many bytes that were.
+    pub(super) fn take_apart(&mut self) -> usize {
+        let (messages, reader) = (&mut self.messages, &mut self.reader);
+        let mut pieces = self.pieces.drain(..);
+        let taken =
+            pieces.try_for_each(|piece| messages.feed(&piece, |message| reader.message(message)));
+        if let Err(error) = taken {
             self.end = Some(Err(malformed(error)));
         }
-    }
-
-    fn whole(&self) -> Result<()> {
-        match self.messages.begun_bytes() {
-            0 => Ok(()),
-            _ => Err(malformed(Malformed("the stream ends within a message"))),
-        }
-    }
-
-    /// How many bytes were read since this was asked before.
-    pub(super) fn take_read_bytes(&mut self) -> usize {
         std::mem::take(&mut self.read_bytes)
     }
 
@@ -89,12 +97,23 @@ impl<R: Reader> Incoming<R> {
         self.end.get_or_insert(Err(why));
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    /// Whether nothing more is read.
+    pub(super) fn has_stopped(&self) -> bool {
         self.end.is_some()
+    }
+
+    /// Whether nothing more is read, and all that was is taken apart.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_stopped() && !self.has_read()
     }
 
     /// How it ended.
     pub(super) fn end(&mut self) -> Result<()> {
-        self.end.take().unwrap_or(Ok(()))
+        match self.end.take() {
+            Some(Ok(())) if self.messages.begun_bytes() > 0 => {
+                Err(malformed(Malformed("the stream ends within a message")))
+            }
+            ended => ended.unwrap_or(Ok(())),
+        }
     }
 }

@@ -53,15 +53,22 @@ impl Memory {
         Memory { free: Arc::new(Semaphore::new(bytes)), bytes, streams: Arc::default() }
     }
 
-    /// Waits for the memory that so many bytes of requests take.
+    /// Waits for the memory that so many bytes of requests take. What would take more than there
+    /// is comes in alone. Who waits must hold none: others may wait for that.
     pub(super) async fn hold(&self, bytes: usize) -> Held {
         let wanted = self.wanted(bytes) as u32;
         let held = Arc::clone(&self.free).acquire_many_owned(wanted).await;
         held.expect("memory is never closed")
     }
 
+    /// Takes what so many of the bytes take out of what is held for all of them.
+    pub(super) fn part(&self, held: &mut Held, bytes: usize) -> Held {
+        let part = self.wanted(bytes).min(held.num_permits());
+        held.split(part).expect("it is no more than is held")
+    }
+
     fn wanted(&self, bytes: usize) -> usize {
-        bytes.saturating_mul(BYTES_A_BYTE).min(self.bytes / STREAMS_MIN).max(1)
+        bytes.saturating_mul(BYTES_A_BYTE).min(self.bytes)
     }
 
     /// A new stream's.
@@ -72,14 +79,17 @@ impl Memory {
 }
 
 impl Share {
-    /// Notes that the stream hands so many bytes over, and waits for the memory that they take.
-    pub(super) async fn hold(&mut self, bytes: usize) -> Held {
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Notes that the stream hands so many bytes over.
+    pub(super) fn note(&mut self, bytes: usize) {
         let before = self.memory.streams.last.swap(self.stream, Ordering::Relaxed);
         self.alone_bytes = match before == self.stream {
             true => self.alone_bytes.saturating_add(bytes),
             false => 0,
         };
-        self.memory.hold(bytes).await
     }
 
     /// Whether somebody else handed something over a moment ago.
@@ -99,8 +109,8 @@ impl Share {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_stream_that_is_alone_may_have_more_under_way() {
+    #[test]
+    fn a_stream_that_is_alone_may_have_more_under_way() {
         let memory = Memory::new(1 << 30);
         let (mut one, mut other) = (memory.share(), memory.share());
         let most =
@@ -108,11 +118,11 @@ mod tests {
         let beside = Some(WAITING_BYTES_BESIDE_OTHERS - (1 << 10));
         assert_eq!(most(&one), beside);
         for _ in 0..100 {
-            drop(one.hold(64 << 10).await);
+            one.note(64 << 10);
         }
         assert_eq!((most(&one), one.has_others()), (Some(WAITING_BYTES_ALONE - (1 << 10)), false));
-        drop(other.hold(1).await);
-        drop(one.hold(64 << 10).await);
+        other.note(1);
+        one.note(64 << 10);
         assert_eq!((most(&one), one.has_others()), (beside, true));
     }
 
@@ -121,5 +131,18 @@ mod tests {
         let share = Memory::new(STREAMS_MIN * BYTES_A_BYTE * 1_000).share();
         assert!(share.may_read(999) && !share.may_read(1_000));
         assert!(Memory::new(1).share().may_read(0));
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_comes_in_alone_and_in_parts() {
+        let memory = Memory::new(100);
+        let mut held = memory.hold(1_000).await;
+        assert_eq!(memory.free.available_permits(), 0);
+        let parts = [10, 10, 10].map(|bytes| memory.part(&mut held, bytes));
+        assert_eq!(parts.map(|part| part.num_permits()), [40, 40, 20]);
+        drop(held);
+        assert_eq!(memory.free.available_permits(), 100);
+        let _all = memory.hold(25).await;
+        assert_eq!(memory.hold(0).await.num_permits(), 0);
     }
 }

@@ -3,17 +3,17 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use arrow::array::ArrayRef;
 use futures::StreamExt;
+use prost::Message as _;
 use thalweg_formats::rows::RowPacker;
 use thalweg_protocol::v1;
 use thalweg_protocol::v1::value::Kind;
 use thalweg_query::{RecordTable, Session};
 use thalweg_types::{Error, Result, SqlState};
 
-use super::search::{Answers, send};
+use super::search::Telling;
 use super::values::told;
-use crate::pump::Pieces;
 
 /// A range that is to be looked up.
 pub(super) struct Wanted {
@@ -21,8 +21,9 @@ pub(super) struct Wanted {
     pub(super) range: v1::Range,
 }
 
-/// Rows that are told together.
+/// Rows, and bytes of rows, that are told together.
 const ROWS: usize = 256;
+const BYTES: usize = 64 << 10;
 
 /// Tells the rows of a range, or why they can't be told.
 ///
@@ -32,18 +33,17 @@ pub(super) async fn answer(
     session: &mut Session,
     index: u64,
     wanted: Wanted,
-    answers: &mut Answers,
-    pieces: &Pieces<Bytes>,
+    telling: &mut Telling<'_>,
 ) -> Result<()> {
     let told = match query(&wanted) {
-        Ok(sql) => tell_rows(session, &sql, index, &wanted, answers, pieces).await,
+        Ok(sql) => tell_rows(session, &sql, index, &wanted, telling).await,
         Err(error) => Err(error),
     };
     match told {
-        Ok(()) => answers.pass(index),
-        Err(error) => answers.fail(index, &error),
+        Ok(()) => telling.answers.pass(index),
+        Err(error) => telling.answers.fail(index, &error),
     }
-    send(answers, pieces).await
+    telling.send().await
 }
 
 async fn tell_rows(
@@ -51,8 +51,7 @@ async fn tell_rows(
     sql: &str,
     index: u64,
     wanted: &Wanted,
-    answers: &mut Answers,
-    pieces: &Pieces<Bytes>,
+    telling: &mut Telling<'_>,
 ) -> Result<()> {
     let outcome = session.execute(sql).await?;
     let Some(mut batches) = outcome.rows else { return Ok(()) };
@@ -60,24 +59,39 @@ async fn tell_rows(
         let batch = batch?;
         let columns = batch.columns();
         let mut packer = RowPacker::new(wanted.table.row().fields(), columns);
-        for first in (0..batch.num_rows()).step_by(ROWS) {
-            let mut found = v1::Found { index, ..v1::Found::default() };
-            for row in first..batch.num_rows().min(first + ROWS) {
-                if wanted.range.as_values {
-                    found.values.push(told(columns, row)?);
-                } else {
-                    let mut packed = Vec::new();
-                    packer.pack(row, &mut packed)?;
-                    found.packed.push(packed.into());
-                }
-            }
-            answers.add(&found);
-            if answers.is_long() {
-                send(answers, pieces).await?;
+        let (mut found, mut bytes) = (v1::Found { index, ..v1::Found::default() }, 0);
+        for row in 0..batch.num_rows() {
+            bytes += add_row(&mut found, columns, row, &mut packer, wanted.range.as_values)?;
+            let behind = row + 1;
+            if bytes >= BYTES || behind.is_multiple_of(ROWS) || behind == batch.num_rows() {
+                telling.answers.add(&found);
+                telling.send_if_long().await?;
+                (found, bytes) = (v1::Found { index, ..v1::Found::default() }, 0);
             }
         }
     }
     Ok(())
+}
+
+/// Adds a row to those that were found; returns how many bytes it has.
+fn add_row(
+    found: &mut v1::Found,
+    columns: &[ArrayRef],
+    row: usize,
+    packer: &mut RowPacker<'_>,
+    as_values: bool,
+) -> Result<usize> {
+    if as_values {
+        let values = told(columns, row)?;
+        let bytes = values.encoded_len();
+        found.values.push(values);
+        return Ok(bytes);
+    }
+    let mut packed = Vec::new();
+    packer.pack(row, &mut packed)?;
+    let bytes = packed.len();
+    found.packed.push(packed.into());
+    Ok(bytes)
 }
 
 /// # Errors

@@ -3,6 +3,10 @@
 //! Two things go on at a time, in one task: rows are read and handed to the database in groups, and
 //! what the database acknowledged is told. Neither waits for the other, until a stream has as much
 //! under way as it may.
+//!
+//! The memory of a group is free as soon as the database is done with it, whether its stream looks
+//! at that or not; and a stream waits for memory before it takes apart what it read. So no stream
+//! waits for memory that it holds itself, or for a client that does not read.
 
 mod progress;
 mod reader;
@@ -118,14 +122,13 @@ struct Acknowledged {
     /// When the group was handed over.
     since: Instant,
     written: Result<Written>,
-    _held: Held,
 }
 
 impl WriteStream {
     fn new(guest: Guest, call: Call, memory: &Memory, body: Upload) -> WriteStream {
         let Guest { records, seat, .. } = guest;
         let message_bytes_max = seat.shared.config.limits.record_message_bytes;
-        let reader = RowReader::new(call, records);
+        let reader = RowReader::new(call, records, message_bytes_max);
         let (acknowledge, acknowledged) = unbounded_channel();
         WriteStream {
             incoming: Incoming::new(body, message_bytes_max, reader),
@@ -140,31 +143,41 @@ impl WriteStream {
         }
     }
 
-    /// Reads and writes until both have an end.
+    /// Reads and writes until both have an end, or an administrator makes one.
     ///
     /// # Errors
     /// Why the stream ended before its client did.
     async fn run(&mut self, replies: Option<&Pieces<Bytes>>) -> Result<()> {
-        let (ended, drained) = (self.seat.ended(), self.seat.drained());
-        let (mut ended, mut drained) = (std::pin::pin!(ended), std::pin::pin!(drained));
+        let ended = self.seat.ended();
+        tokio::select! {
+            biased;
+            () = ended => Err(terminated()),
+            done = self.go_on(replies) => done,
+        }
+    }
+
+    async fn go_on(&mut self, replies: Option<&Pieces<Bytes>>) -> Result<()> {
+        let mut drained = std::pin::pin!(self.seat.drained());
         while self.waiting_groups > 0 || !self.incoming.has_ended() {
-            let reads = !self.incoming.has_ended() && self.share.may_read(self.waiting_bytes);
+            let has_read = self.incoming.has_read();
+            let may_read = !has_read && self.share.may_read(self.waiting_bytes);
+            let whole_bytes = self.incoming.whole_bytes();
             tokio::select! {
                 biased;
-                () = &mut ended => return Err(terminated()),
                 Some(done) = self.acknowledged.recv() => {
                     self.take_acknowledged(done, replies).await?;
                 }
-                () = &mut drained, if !self.incoming.has_ended() => {
+                () = &mut drained, if !self.incoming.has_stopped() => {
                     self.incoming.stop(shutting_down());
                 }
-                () = self.incoming.read(), if reads => {
-                    let bytes = self.hand_over().await?;
+                held = self.share.memory().hold(whole_bytes), if has_read => {
+                    let bytes = self.hand_over(held)?;
                     if bytes >= GROUP_BYTES && self.share.has_others() {
                         // They get their turn between two groups of this stream's.
                         tokio::task::yield_now().await;
                     }
                 }
+                () = self.incoming.read(), if may_read && !self.incoming.has_stopped() => {}
             }
             if self.stopped.is_some() && self.progress.first_failure().is_some() {
                 return Ok(());
@@ -173,37 +186,40 @@ impl WriteStream {
         self.incoming.end()
     }
 
-    /// Hands what was read to the database; returns how many bytes that were.
-    async fn hand_over(&mut self) -> Result<usize> {
+    /// Takes apart what was read, and hands it to the database with the memory that is held for it;
+    /// returns how many bytes that were.
+    fn hand_over(&mut self, mut held: Held) -> Result<usize> {
         self.seat.metrics().read();
-        let bytes = self.incoming.take_read_bytes();
+        let read_bytes = self.incoming.take_apart();
         let groups = self.incoming.reader.finish()?;
-        for Group { write, atomic } in groups {
-            let held = self.share.hold(bytes).await;
-            let (rows, acknowledge) = (write.rows(), self.acknowledge.clone());
-            let failing = match (&self.stopped, atomic) {
-                (stopped, true) => Failing::Undo(stopped.clone()),
-                (Some(stopped), false) => Failing::Stop(Arc::clone(stopped)),
-                (None, false) => Failing::LeaveOut,
-            };
-            self.waiting_groups += 1;
-            self.waiting_bytes += bytes;
-            let since = Instant::now();
-            let durability = self.incoming.reader.durability();
-            let told = move |written| {
-                // Whoever waited may be gone; the group is written all the same.
-                let _ = acknowledge.send(Acknowledged {
-                    rows,
-                    bytes,
-                    atomic,
-                    since,
-                    written,
-                    _held: held,
-                });
-            };
-            self.incoming.reader.records().write(write, failing, durability, Box::new(told));
+        if !groups.is_empty() {
+            self.share.note(read_bytes);
         }
-        Ok(bytes)
+        for group in groups {
+            let held = self.share.memory().part(&mut held, group.bytes);
+            self.write(group, held);
+        }
+        Ok(read_bytes)
+    }
+
+    fn write(&mut self, group: Group, held: Held) {
+        let Group { write, atomic, bytes } = group;
+        let (rows, acknowledge) = (write.rows(), self.acknowledge.clone());
+        let failing = match (&self.stopped, atomic) {
+            (stopped, true) => Failing::Undo(stopped.clone()),
+            (Some(stopped), false) => Failing::Stop(Arc::clone(stopped)),
+            (None, false) => Failing::LeaveOut,
+        };
+        self.waiting_groups += 1;
+        self.waiting_bytes += bytes;
+        let since = Instant::now();
+        let told = move |written| {
+            drop(held);
+            // Whoever waited may be gone; the group is written all the same.
+            let _ = acknowledge.send(Acknowledged { rows, bytes, atomic, since, written });
+        };
+        let reader = &self.incoming.reader;
+        reader.records().write(write, failing, reader.durability(), Box::new(told));
     }
 
     /// Notes what the database acknowledged, all of it that is there, and tells the client.

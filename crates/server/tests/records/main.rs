@@ -3,6 +3,8 @@
 mod bad_input;
 mod calls;
 mod front_door;
+mod malformed_arrow;
+mod memory;
 mod messages;
 mod one_machine;
 mod search;

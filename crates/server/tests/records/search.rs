@@ -1,6 +1,7 @@
 //! `Search` and `Describe`.
 
 use futures::{StreamExt, stream};
+use prost::Message;
 use thalweg_client::v1::value::Kind;
 use thalweg_client::v1::{Keys, Range, SearchRequest, Table};
 use thalweg_client::{Error, PackedRow};
@@ -45,6 +46,34 @@ async fn a_search_sees_what_was_acknowledged() {
         writer.upsert(written, row.clone()).await.unwrap().await.unwrap();
         let found = searcher.look_up(read, vec![id(1)]).await.unwrap();
         assert_eq!(found[0].as_ref().unwrap().packed, row);
+    }
+}
+
+#[tokio::test]
+async fn answers_are_cut_where_rows_are_wide() {
+    let world = World::new().await;
+    world
+        .sql(
+            "INSERT INTO account SELECT i, i, repeat('w', 200000) FROM generate_series(1, 50) g(i)",
+        )
+        .await;
+    let table = || Table { number: 0, name: "account".to_owned(), columns: Vec::new() };
+    let packed = (0..4).flat_map(|_| 1..=50).map(|n| id(n).into()).collect();
+    let keys = vec![Keys { packed, ..Keys::default() }];
+    let ranges = vec![Range::default()];
+    for (request, wanted, look_ups) in [
+        (SearchRequest { tables: vec![table()], keys, ..SearchRequest::default() }, 200, 200),
+        (SearchRequest { tables: vec![table()], ranges, ..SearchRequest::default() }, 50, 1),
+    ] {
+        let mut records = world.client().await.records();
+        let answers = records.search(stream::iter([request])).await.unwrap().into_inner();
+        let answers: Vec<_> = answers.map(Result::unwrap).collect().await;
+        // A little more than a mebibyte, where one row goes beyond it.
+        assert!(answers.iter().all(|response| response.encoded_len() < 1_500_000));
+        let found = answers.iter().flat_map(|response| &response.found);
+        assert_eq!(found.map(|found| found.packed.len()).sum::<usize>(), wanted);
+        assert!(answers.is_sorted_by_key(|response| response.answered));
+        assert_eq!(answers.last().unwrap().answered, look_ups);
     }
 }
 

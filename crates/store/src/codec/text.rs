@@ -19,6 +19,11 @@ const TRIAL_BYTES: usize = 16 << 10;
 /// Smaller pieces are kept as they are.
 const COMPRESSED_BYTES_MIN: usize = 1 << 10;
 
+/// Of fewer bytes, as a group of rows has, a glance at the first tells whether a trial is worth it:
+/// it takes longer than everything else that is done for them here.
+const GLANCE_BELOW_BYTES: usize = 256 << 10;
+const GLANCE_BYTES: usize = 1 << 10;
+
 /// LZ4 makes nothing smaller than by this factor.
 const COMPRESSION_MAX: usize = 256;
 
@@ -29,24 +34,34 @@ pub(super) fn encode(array: &dyn Array, out: &mut Vec<u8>) {
     };
     integers::encode(&lengths, out);
     put_varint(out, bytes.len() as u64);
-    if !pays(&bytes) {
+    let Some(compressed) = compressed(&bytes) else {
         put_varint(out, 0);
         out.extend_from_slice(&bytes);
         return;
-    }
-    let compressed = lz4_flex::block::compress(&bytes);
+    };
     put_varint(out, compressed.len() as u64);
     out.extend_from_slice(&compressed);
 }
 
-/// Whether compression saves more time than it takes: while LZ4 reads a byte, a usual disk writes
-/// more than half of one. So three fifths of a trial's bytes must go.
-fn pays(bytes: &[u8]) -> bool {
+/// The bytes in fewer, where compression saves more time than it takes: while LZ4 reads a byte, a
+/// usual disk writes more than half of one. So three fifths of a trial's bytes must go.
+fn compressed(bytes: &[u8]) -> Option<Vec<u8>> {
     if bytes.len() < COMPRESSED_BYTES_MIN {
-        return false;
+        return None;
+    }
+    if bytes.len() < GLANCE_BELOW_BYTES {
+        // So few bytes have little to repeat. Where a fifth of them goes, more of all may.
+        let glance = &bytes[..GLANCE_BYTES];
+        if lz4_flex::block::compress(glance).len() > GLANCE_BYTES / 5 * 4 {
+            return None;
+        }
     }
     let trial = &bytes[..bytes.len().min(TRIAL_BYTES)];
-    lz4_flex::block::compress(trial).len() < trial.len() / 5 * 2
+    let tried = lz4_flex::block::compress(trial);
+    if tried.len() >= trial.len() / 5 * 2 {
+        return None;
+    }
+    Some(if trial.len() == bytes.len() { tried } else { lz4_flex::block::compress(bytes) })
 }
 
 fn flatten<T: ByteViewType + ?Sized>(array: &GenericByteViewArray<T>) -> (Vec<i64>, Vec<u8>) {
@@ -123,4 +138,32 @@ fn get_bytes(input: &mut Input<'_>) -> Result<Vec<u8>> {
         return Err(damaged("compressed texts have another length"));
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_shrinks_is_compressed_and_what_does_not_is_not() {
+        let like = |count: usize| -> Vec<u8> {
+            (0..count)
+                .flat_map(|n| format!("{{\"kind\": \"row\", \"n\": {n}}}").into_bytes())
+                .collect()
+        };
+        let unlike = |count: u64| -> Vec<u8> {
+            (0..count)
+                .flat_map(|n| (n * n).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes())
+                .collect()
+        };
+        assert_eq!(compressed(&like(10)), None, "it is short");
+        for count in [100, 2_000, 20_000] {
+            let bytes = like(count);
+            let compressed = compressed(&bytes).unwrap();
+            assert!(compressed.len() < bytes.len() / 2);
+            let back = lz4_flex::block::decompress(&compressed, bytes.len()).unwrap();
+            assert_eq!(back, bytes);
+            assert_eq!(super::compressed(&unlike(count as u64 * 5)), None);
+        }
+    }
 }

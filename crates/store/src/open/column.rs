@@ -213,6 +213,18 @@ impl ColumnWriter {
             Values::Encoded(text) => Cell::Nested(text.value(row).into()),
         }
     }
+
+    /// One value of a column of integers without NULLs.
+    #[inline]
+    pub fn integer(&self, row: usize) -> i64 {
+        let Values::Fixed { bytes, width } = &self.values else {
+            unreachable!("integers are of fixed width")
+        };
+        match cell::integer(&bytes.as_slice()[row * width..][..*width]) {
+            Some(value) => value,
+            None => unreachable!("integers have two, four or eight bytes"),
+        }
+    }
 }
 
 /// The bytes of an array of a type of fixed width.

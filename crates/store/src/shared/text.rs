@@ -92,25 +92,30 @@ impl TextWriter {
     /// Appends the values of an array whose type is that of the column.
     pub fn append_array<T: ByteViewType + ?Sized>(&mut self, array: &GenericByteViewArray<T>) {
         assert_eq!(self.utf8, T::IS_UTF8, "texts stay texts");
-        let inline = array.data_buffers().is_empty() && array.null_count() == 0;
-        if inline {
+        // Short texts lie in their views, whatever else the array keeps.
+        let is_short = |view: &u128| *view as u32 as usize <= INLINE_BYTES_MAX;
+        if array.null_count() == 0 && array.views().iter().all(is_short) {
             self.views.append(array.views().inner().as_slice());
             return;
         }
+        let mut views = Vec::with_capacity(array.len() * VIEW_BYTES);
         for row in 0..array.len() {
             let bytes: &[u8] = if array.is_null(row) { b"" } else { array.value(row).as_ref() };
-            self.append_bytes(bytes);
+            views.extend_from_slice(&self.view(bytes));
         }
+        self.views.append(&views);
     }
 
     /// Appends one value of a column that is not UTF-8.
     pub fn append_binary(&mut self, bytes: &[u8]) {
         assert!(!self.utf8, "texts come as arrays of texts");
-        self.append_bytes(bytes);
+        let view = self.view(bytes);
+        self.views.append(&view);
     }
 
-    fn append_bytes(&mut self, bytes: &[u8]) {
-        let view = if bytes.len() <= INLINE_BYTES_MAX {
+    /// The view of a text, whose bytes lie in a block where they are many.
+    fn view(&mut self, bytes: &[u8]) -> [u8; VIEW_BYTES] {
+        if bytes.len() <= INLINE_BYTES_MAX {
             let mut view = [0; VIEW_BYTES];
             view[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
             view[4..4 + bytes.len()].copy_from_slice(bytes);
@@ -125,8 +130,7 @@ impl TextWriter {
             view[8..12].copy_from_slice(&(self.writers.len() as u32 - 1).to_le_bytes());
             view[12..].copy_from_slice(&offset.to_le_bytes());
             view
-        };
-        self.views.append(&view);
+        }
     }
 
     /// The block that takes the next text, a new one if the last has no room for it.
@@ -200,6 +204,20 @@ mod tests {
         for (row, text) in texts.iter().enumerate() {
             assert_eq!(writer.value(row), text.as_bytes());
         }
+    }
+
+    #[test]
+    fn short_texts_take_no_block_beside_whatever_their_array_keeps() {
+        let long = StringViewArray::from(vec!["short", "a text that does not lie in its view"]);
+        let mut writer = TextWriter::new(3, true);
+        writer.append_array(&long.slice(0, 1));
+        assert!(writer.writers.is_empty());
+        writer.append_array(&long);
+        assert_eq!(writer.writers.len(), 1);
+        let all = writer.shared().array(0..3, None);
+        all.to_data().validate_full().unwrap();
+        let texts = ["short", "short", "a text that does not lie in its view"];
+        assert_eq!(all.as_string_view().iter().flatten().collect::<Vec<_>>(), texts);
     }
 
     #[test]

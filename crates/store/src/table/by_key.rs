@@ -1,19 +1,23 @@
 //! Rows that are written and removed by their primary keys, many at a time, each on its own: one
 //! that can't be is left out and told of, and the others go on.
 
+mod keys;
+
 use std::hint::black_box;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
+use arrow::datatypes::{DataType as ArrowType, Int32Type, Int64Type};
 use thalweg_types::{Error, Result, RowId};
 
 use super::Table;
-use crate::cell::{KeyHashes, cell, same_key};
+use crate::cell::{KeyHashes, same_key};
 use crate::effect::Change;
-use crate::index::IndexInner;
+use crate::index::{IndexInner, Likely};
 use crate::state::StateKey;
 use crate::{Chunk, Effect};
+use keys::{Cells, Integers, NewKeys};
 
 /// How a row comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,23 +60,32 @@ pub struct Demands<'a> {
 
 /// Rows that came in together, in the order of what happened.
 pub struct Piece {
-    /// Rows whose place others took.
-    pub killed: Vec<RowId>,
+    /// Rows whose place others took, ascending.
+    pub killed: Arc<Vec<RowId>>,
     pub chunk: u32,
     pub row: u32,
     pub rows: RecordBatch,
 }
 
-/// A part of a batch, as far as the open chunk has room.
-struct Part<'a> {
+/// Rows that are to come in.
+struct Asked<'a> {
+    rows: &'a RecordBatch,
     put: Put,
     demands: Demands<'a>,
-    columns: &'a [ArrayRef],
-    hashes: &'a KeyHashes,
+    key: &'a StateKey,
+    /// Of each row's key.
+    hashes: Vec<u32>,
+}
+
+/// A part of a batch, as far as the open chunk has room.
+struct Part<'a, K> {
+    asked: &'a Asked<'a>,
+    keys: &'a K,
     /// Where the part's first row goes.
     base: RowId,
     /// The batch's row for each place from `base` on.
     kept: Vec<u32>,
+    /// Rows whose place they take. They are marked once all have their places.
     killed: Vec<RowId>,
     refused: &'a mut Vec<Refused>,
 }
@@ -91,106 +104,135 @@ impl Table {
     ) -> Result<(Vec<Piece>, Vec<Refused>)> {
         self.check_rows(rows)?;
         let keys = Arc::clone(self.applied.keys());
-        let primary = self.primary_key(&keys)?;
+        let key = self.primary_key(&keys)?;
         if keys.len() > 1 {
             return self.put_singly(rows, put, demands, effect);
         }
-        let columns = key_columns(primary, rows.columns());
-        let hashes = KeyHashes::new(&columns);
+        let columns = key_columns(key, rows.columns());
+        let hashes = KeyHashes::new(&columns).hashes;
+        let asked = Asked { rows, put, demands, key, hashes };
+        let (column, position) = (&columns[0], key.positions[0]);
+        let fields = self.applied.arrow_schema().fields();
+        let is_alone = columns.len() == 1 && !fields[position].is_nullable();
+        Ok(match column.data_type() {
+            ArrowType::Int32 if is_alone => {
+                self.put_asked(&asked, &Integers::<Int32Type>::new(column, position), effect)
+            }
+            ArrowType::Int64 if is_alone => {
+                self.put_asked(&asked, &Integers::<Int64Type>::new(column, position), effect)
+            }
+            _ => {
+                let cells = Cells { columns: &columns, positions: &key.positions };
+                self.put_asked(&asked, &cells, effect)
+            }
+        })
+    }
+
+    fn put_asked(
+        &mut self,
+        asked: &Asked<'_>,
+        keys: &impl NewKeys,
+        effect: &mut Effect,
+    ) -> (Vec<Piece>, Vec<Refused>) {
         let (mut pieces, mut refused) = (Vec::with_capacity(1), Vec::new());
-        let mut next = 0;
-        while next < rows.num_rows() {
+        let (mut next, rows) = (0, asked.rows.num_rows());
+        while next < rows {
             let number = self.open_number();
             let opened = self.opened(number).expect("the open chunk has a writer");
             let (room, length) = (opened.appender.room(), opened.appender.rows() as u32);
             let mut part = Part {
-                put,
-                demands,
-                columns: &columns,
-                hashes: &hashes,
+                asked,
+                keys,
                 base: RowId::new(number, length),
-                kept: Vec::with_capacity(room.min(rows.num_rows() - next)),
+                kept: Vec::with_capacity(room.min(rows - next)),
                 killed: Vec::new(),
                 refused: &mut refused,
             };
-            next = self.place(primary, &mut part, next, room);
-            let Part { kept, killed, .. } = part;
-            pieces.extend(self.append_kept(rows, kept, killed, (number, length), effect));
-            if demands.stop && !refused.is_empty() {
+            next = self.place(&mut part, next, room);
+            let Part { kept, mut killed, .. } = part;
+            killed.sort_unstable();
+            self.applied.kill_all(&killed);
+            pieces.extend(self.append_kept(asked.rows, kept, killed, (number, length), effect));
+            if asked.demands.stop && !refused.is_empty() {
                 break;
             }
         }
-        Ok((pieces, refused))
+        (pieces, refused)
     }
 
     /// Finds places for rows from `next` on, in the index; returns the first that has none.
-    fn place(&mut self, key: &StateKey, part: &mut Part<'_>, next: usize, room: usize) -> usize {
-        let mut index = key.index.write();
-        let hashes = &part.hashes.hashes;
-        for row in next..hashes.len() {
+    fn place(&self, part: &mut Part<'_, impl NewKeys>, next: usize, room: usize) -> usize {
+        let (asked, keys) = (part.asked, part.keys);
+        let mut index = asked.key.index.write();
+        let rows = asked.hashes.len();
+        let mut likely = [None; FETCHED_TOGETHER];
+        for row in next..rows {
             if part.kept.len() == room {
                 return row;
             }
-            if (row - next).is_multiple_of(FETCHED_TOGETHER) {
-                self.fetch(key, &index, &hashes[row..hashes.len().min(row + FETCHED_TOGETHER)]);
+            let turn = (row - next) % FETCHED_TOGETHER;
+            if turn == 0 {
+                let together = row..rows.min(row + FETCHED_TOGETHER);
+                likely = self.fetch(keys, &index, &asked.hashes[together]);
             }
-            if let Err(refusal) = self.place_row(key, &mut index, part, row) {
+            if let Err(refusal) = self.place_row(&mut index, part, row, likely[turn]) {
                 part.refused.push((row, refusal));
-                if part.demands.stop {
+                if asked.demands.stop {
                     break;
                 }
             }
         }
-        part.hashes.hashes.len()
+        rows
     }
 
-    /// Brings what placing rows will look at into the processor's cache.
-    fn fetch(&self, key: &StateKey, index: &IndexInner, hashes: &[u32]) {
+    /// Brings what placing rows will look at into the processor's cache, and says where that is.
+    fn fetch(
+        &self,
+        keys: &impl NewKeys,
+        index: &IndexInner,
+        hashes: &[u32],
+    ) -> [Option<Likely>; FETCHED_TOGETHER] {
         let mut likely = [None; FETCHED_TOGETHER];
         for (likely, hash) in likely.iter_mut().zip(hashes) {
             *likely = index.likely(*hash);
         }
-        for row in likely.into_iter().flatten() {
+        for Likely { row, .. } in likely.iter().flatten() {
             let Some(slot) = self.applied.slot(row.chunk()) else { continue };
             black_box(slot.is_dead(row.row()));
             // What is in an open chunk came a moment ago.
             if let Chunk::Closed(chunk) = &slot.chunk {
-                for position in &key.positions {
-                    black_box(chunk.cell(*position, row.row() as usize));
-                }
+                keys.fetch(chunk, row.row() as usize);
             }
         }
+        likely
     }
 
     #[inline]
     fn place_row(
-        &mut self,
-        key: &StateKey,
+        &self,
         index: &mut IndexInner,
-        part: &mut Part<'_>,
+        part: &mut Part<'_, impl NewKeys>,
         row: usize,
+        likely: Option<Likely>,
     ) -> Result<(), Refusal> {
-        let (columns, kept, base) = (part.columns, &part.kept, part.base);
+        let (asked, keys, kept, base) = (part.asked, part.keys, &part.kept, part.base);
         let is_here = |stored: RowId| {
             let here = stored.chunk() == base.chunk() && stored.row() >= base.row();
             here.then(|| (stored.row() - base.row()) as usize)
         };
         let same = |stored: RowId| match is_here(stored) {
-            Some(place) => {
-                let other = kept[place] as usize;
-                same_key(columns, row, |column| cell(&columns[column], other))
-            }
-            None => same_key(columns, row, |column| self.cell(stored, key.positions[column])),
+            Some(place) => keys.are_same(row, kept[place] as usize),
+            None => keys.has(self, stored, row),
         };
-        let slotted = index.find_slot(part.hashes.hashes[row], same);
+        let slotted = index.find_slot(asked.hashes[row], likely, same);
         let id = RowId(base.0 + kept.len() as u64);
         let holder = slotted.row();
         let here = holder.and_then(is_here);
         let living = holder.filter(|holder| here.is_some() || !self.applied.is_dead(*holder));
-        if let Some(expected) = part.demands.expected {
+        if let Some(expected) = asked.demands.expected {
             self.expect(expected[row], living)?;
         }
-        match (part.put, living) {
+        match (asked.put, living) {
             (Put::Create, Some(_)) => return Err(Refusal::Exists { key: 0 }),
             (Put::Update, None) => return Err(Refusal::Missing),
             _ => {}
@@ -200,11 +242,8 @@ impl Table {
             return Ok(());
         }
         slotted.fill(id);
-        if let Some(living) = living {
-            let killed = self.applied.kill(living);
-            debug_assert!(killed, "it was alive just now");
-            part.killed.push(living);
-        }
+        // Its key's entry is no longer its own: nobody finds it again before it is marked.
+        part.killed.extend(living);
         part.kept.push(row as u32);
         Ok(())
     }
@@ -234,8 +273,9 @@ impl Table {
         } else {
             take_record_batch(rows, &UInt32Array::from(kept)).expect("places of the batch")
         };
+        let killed = Arc::new(killed);
         if !killed.is_empty() {
-            effect.changes.push(Change::Killed { rows: killed.clone() });
+            effect.changes.push(Change::Killed { rows: Arc::clone(&killed) });
         }
         self.extend(chunk, &rows, None, effect);
         Some(Piece { killed, chunk, row, rows })
@@ -290,7 +330,7 @@ impl Table {
             return Ok(Err(refusal));
         }
         let killed: Vec<RowId> = living.into_iter().collect();
-        let killed = self.kill(&killed, effect)?;
+        let killed = Arc::new(self.kill(&killed, effect)?);
         let placed = self.append(row, effect)?;
         let place = placed.first().ok_or_else(|| Error::internal("a row found no place"))?;
         Ok(Ok(Piece { killed, chunk: place.chunk, row: place.row, rows: row.clone() }))
@@ -348,7 +388,7 @@ impl Table {
         }
         drop(index);
         if !killed.is_empty() {
-            effect.changes.push(Change::Killed { rows: killed.clone() });
+            effect.changes.push(Change::Killed { rows: Arc::new(killed.clone()) });
             self.note(effect);
         }
         Ok((killed, refused))

@@ -1,5 +1,7 @@
 //! Rows that die.
 
+use std::sync::Arc;
+
 use thalweg_types::{Error, Result, RowId, SqlState};
 
 use super::Table;
@@ -27,7 +29,7 @@ impl Table {
             }
             killed.extend(row);
         }
-        effect.changes.push(Change::Killed { rows: killed.clone() });
+        effect.changes.push(Change::Killed { rows: Arc::new(killed.clone()) });
         self.note(effect);
         Ok(killed)
     }

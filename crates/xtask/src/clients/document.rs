@@ -1,11 +1,15 @@
-//! The examples of `docs/clients.md`: code blocks whose first line names, behind the language, the
-//! client that they are for. They are run as they stand there.
+//! The examples of documents: code blocks whose first line names, behind the language, the client
+//! that they are for. They are run as they stand there.
 
 use std::path::Path;
+
+/// The documents that have examples.
+const DOCUMENTS: [&str; 2] = ["docs/clients.md", "docs/records.md"];
 
 /// A block of code.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Block {
+    pub document: &'static str,
     /// The line of the document at which it begins.
     pub line: usize,
     pub text: String,
@@ -13,12 +17,15 @@ pub struct Block {
 
 /// The examples for one client.
 pub fn blocks(root: &Path, client: &str) -> Vec<Block> {
-    // A document that is not there has no examples; links to it fail in `tidy`.
-    let text = std::fs::read_to_string(root.join("docs/clients.md")).unwrap_or_default();
-    blocks_of(&text, client)
+    let blocks = DOCUMENTS.map(|document| {
+        // A document that is not there has no examples; links to it fail in `tidy`.
+        let text = std::fs::read_to_string(root.join(document)).unwrap_or_default();
+        blocks_of(document, &text, client)
+    });
+    blocks.into_iter().flatten().collect()
 }
 
-fn blocks_of(text: &str, client: &str) -> Vec<Block> {
+fn blocks_of(document: &'static str, text: &str, client: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut lines = text.lines().zip(1..);
     while let Some((line, number)) = lines.next() {
@@ -26,7 +33,7 @@ fn blocks_of(text: &str, client: &str) -> Vec<Block> {
         let within = lines.by_ref().map(|(line, _)| line).take_while(|line| *line != "```");
         let text: String = within.flat_map(|line| [line, "\n"]).collect();
         if info.split_whitespace().nth(1) == Some(client) {
-            blocks.push(Block { line: number, text });
+            blocks.push(Block { document, line: number, text });
         }
     }
     blocks
@@ -41,7 +48,7 @@ mod tests {
         let text = "Text\n```python psycopg\nimport psycopg\n\nprint(1)\n```\n```sh\nls\n```\n\
             ```python asyncpg\nimport asyncpg\n```\n";
         let text_of = |client| {
-            let blocks = blocks_of(text, client);
+            let blocks = blocks_of("docs/clients.md", text, client);
             blocks.into_iter().map(|block| (block.line, block.text)).collect::<Vec<_>>()
         };
         assert_eq!(text_of("psycopg"), [(2, "import psycopg\n\nprint(1)\n".to_owned())]);

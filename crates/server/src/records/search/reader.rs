@@ -9,7 +9,7 @@ use thalweg_protocol::{KeysRef, Malformed, SearchRef, v1};
 use thalweg_query::{RecordTable, Records};
 use thalweg_types::{Error, Result, SqlState};
 
-use super::answers::Answers;
+use super::Telling;
 use crate::records::incoming::Reader;
 use crate::records::ranges::Wanted;
 use crate::records::tables::Tables;
@@ -160,19 +160,23 @@ impl Run {
         self.keys.len()
     }
 
-    /// Looks the keys up and tells the rows; returns how many there are.
+    /// Looks the keys up and tells the rows, in as many responses as it takes; returns how many
+    /// rows there are.
     ///
     /// # Errors
-    /// Where a value cannot be told.
+    /// Where a value cannot be told, or nobody reads the answers any more.
     pub(super) async fn answer(
         mut self,
         records: &Records,
-        answers: &mut Answers,
+        telling: &mut Telling<'_>,
     ) -> Result<usize> {
         let found = match records.look_up(&self.table, self.builder.finish()).await {
             Ok(found) => found,
             Err(error) => {
-                self.keys.iter().for_each(|(index, _)| answers.fail(*index, &error));
+                for (index, _) in &self.keys {
+                    telling.answers.fail(*index, &error);
+                    telling.send_if_long().await?;
+                }
                 return Ok(0);
             }
         };
@@ -180,6 +184,8 @@ impl Run {
         let (mut places, mut packed) = (found.places.iter().enumerate(), Vec::new());
         let mut failures = found.failures.iter().peekable();
         for (index, refused) in &self.keys {
+            telling.send_if_long().await?;
+            let answers = &mut telling.answers;
             if let Some(error) = refused {
                 answers.fail(*index, error);
                 continue;

@@ -1,11 +1,14 @@
 //! Requests that write, taken apart where they lie and gathered into groups.
 
+use std::iter::Empty;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow_ipc::reader::StreamReader;
+use thalweg_formats::rows::BatchReader;
 use thalweg_protocol::{Malformed, RowsRef, WriteRef, v1};
-use thalweg_query::{Durability, RecordBatcher, RecordChange, RecordTable, RecordWrite, Records};
+use thalweg_query::{
+    Durability, RecordBatcher, RecordChange, RecordTable, RecordTarget, RecordWrite, Records,
+};
 use thalweg_types::{Error, Result};
 
 use crate::records::calls::Call;
@@ -15,13 +18,14 @@ use crate::records::values::given;
 use crate::texts::column_without_zero;
 
 const UNEVEN: Malformed = Malformed("there is an expected version for each row, or for none");
-const NO_ARROW: Malformed = Malformed("an Arrow IPC stream cannot be read");
 
 /// Rows that are written as one.
 pub(super) struct Group {
     pub(super) write: RecordWrite,
     /// Whether they are written all or not at all.
     pub(super) atomic: bool,
+    /// How many bytes their messages had.
+    pub(super) bytes: usize,
 }
 
 pub(super) struct RowReader {
@@ -33,14 +37,17 @@ pub(super) struct RowReader {
     begun: bool,
     /// Whether the tables are as the catalog had them when the group began.
     looked: bool,
+    arrow: BatchReader,
     batcher: RecordBatcher,
+    /// How many bytes the messages had whose rows are in the batcher.
+    bytes: usize,
     finished: Vec<Group>,
     /// What is wrong with the database itself, if anything.
     broken: Option<Error>,
 }
 
 impl RowReader {
-    pub(super) fn new(call: Call, records: Records) -> RowReader {
+    pub(super) fn new(call: Call, records: Records, message_bytes_max: usize) -> RowReader {
         RowReader {
             call,
             records,
@@ -48,7 +55,9 @@ impl RowReader {
             durability: None,
             begun: false,
             looked: false,
+            arrow: BatchReader::new(message_bytes_max),
             batcher: RecordBatcher::default(),
+            bytes: 0,
             finished: Vec::new(),
             broken: None,
         }
@@ -77,11 +86,12 @@ impl RowReader {
     }
 
     fn finish_group(&mut self, atomic: bool) {
+        let bytes = std::mem::take(&mut self.bytes);
         if self.batcher.rows() == 0 {
             return;
         }
         match self.batcher.finish() {
-            Ok(write) => self.finished.push(Group { write, atomic }),
+            Ok(write) => self.finished.push(Group { write, atomic, bytes }),
             Err(error) => self.broken = Some(error),
         }
     }
@@ -113,11 +123,12 @@ impl RowReader {
         if rows.expected_count != 0 && rows.expected_count != count {
             return Err(UNEVEN);
         }
+        if count == 0 {
+            return Ok(());
+        }
         match self.tables.get(rows.table) {
-            Ok(table) => {
-                push(&mut self.batcher, table, change, rows);
-            }
-            Err(error) => (0..count).for_each(|_| self.batcher.refuse(error.clone())),
+            Ok(table) => push(&mut self.batcher, table, change, rows),
+            Err(error) => self.batcher.refuse(count, &error),
         }
         Ok(())
     }
@@ -126,9 +137,7 @@ impl RowReader {
 /// Record batches of an Arrow IPC stream.
 impl RowReader {
     fn batches(&mut self, rows: &RowsRef<'_>, change: RecordChange) -> Result<(), Malformed> {
-        let stream = StreamReader::try_new(rows.arrow, None).map_err(|_| NO_ARROW)?;
-        let batches = stream.collect::<std::result::Result<Vec<RecordBatch>, _>>();
-        let batches = batches.map_err(|_| NO_ARROW)?;
+        let batches = self.arrow.read(rows.arrow).map_err(Malformed)?;
         let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
         let mut expected: Vec<u64> = rows.expected().collect();
         if !expected.is_empty() && expected.len() != count {
@@ -141,16 +150,14 @@ impl RowReader {
             let texts = || batch.columns().iter().try_for_each(column_without_zero);
             match table.and_then(|table| texts().map(|()| table)) {
                 Ok(table) => self.batcher.push_batch(rows.table, &table, change, batch, wanted),
-                Err(error) => {
-                    (0..batch.num_rows()).for_each(|_| self.batcher.refuse(error.clone()));
-                }
+                Err(error) => self.batcher.refuse(batch.num_rows(), &error),
             }
         }
         Ok(())
     }
 }
 
-/// Adds rows, one by one.
+/// Adds the rows of a message.
 #[inline]
 fn push(
     batcher: &mut RecordBatcher,
@@ -158,23 +165,14 @@ fn push(
     change: RecordChange,
     rows: &RowsRef<'_>,
 ) {
-    let number = rows.table;
-    if rows.expected_count == 0 {
-        for row in rows.packed() {
-            batcher.push_packed(number, table, change, row, None);
-        }
-        if rows.values_count > 0 {
-            for row in rows.values() {
-                batcher.push_values(number, table, change, given(row), None);
-            }
-        }
-        return;
-    }
-    for (row, expected) in rows.packed().zip(rows.expected()) {
-        batcher.push_packed(number, table, change, row, Some(expected));
-    }
-    for (row, expected) in rows.values().zip(rows.expected()) {
-        batcher.push_values(number, table, change, given(row), Some(expected));
+    let into = RecordTarget { number: rows.table, table, change };
+    let values = || rows.values().map(given);
+    // Who asks for versions where there are none looks through the whole message.
+    match (rows.values_count > 0, rows.expected_count > 0) {
+        (false, false) => batcher.push_packed(into, rows.packed(), None::<Empty<u64>>),
+        (false, true) => batcher.push_packed(into, rows.packed(), Some(rows.expected())),
+        (true, false) => batcher.push_values(into, values(), None::<Empty<u64>>),
+        (true, true) => batcher.push_values(into, values(), Some(rows.expected())),
     }
 }
 
@@ -199,12 +197,15 @@ impl Reader for RowReader {
         if request.atomic {
             self.finish_group(false);
         }
-        for rows in request.rows() {
-            self.rows(&rows?)?;
-        }
+        self.bytes += bytes.len();
+        let taken = request.rows().try_for_each(|rows| self.rows(&rows?));
         if request.atomic {
+            if taken.is_err() {
+                // None of its rows: not even those before what cannot be read.
+                self.batcher = RecordBatcher::default();
+            }
             self.finish_group(true);
         }
-        Ok(())
+        taken
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array};
 use thalweg_types::{RowId, TableSchema};
 
-use super::support::{Row, batch, find, read, row, rows, schema};
+use super::support::{Row, batch, find, key, read, row, rows, schema};
 use crate::tests::random::Random;
 use crate::{Demands, Effect, Put, Refusal, Table, TableState};
 
@@ -119,6 +119,37 @@ fn rows_come_and_go_as_in_a_map() {
     for seed in 0..60 {
         let mut run = Run::new(seed, if seed % 3 == 0 { schema() } else { one_key() });
         (0..40).for_each(|_| run.group());
+    }
+}
+
+#[test]
+fn keys_of_other_types_are_told_apart_as_well() {
+    for place in [1, 2] {
+        let primary_key = Some(key("t_pkey", &[place + 1]));
+        let mut schema = TableSchema { primary_key, ..one_key() };
+        schema.columns[place as usize].nullable = false;
+        let (mut table, mut state) = Table::new(Arc::new(schema));
+        let (mut random, mut model) = (Random(7), BTreeMap::new());
+        for _ in 0..60 {
+            let mut one = || {
+                let tag = format!("a tag that is long {}", random.below(30));
+                row(random.below(1_000) as i64, &tag, random.below(30) as i32)
+            };
+            let new: Vec<Row> = (0..50).map(|_| one()).collect();
+            let mut effect = Effect::new();
+            let put = table.put(&batch(&new), Put::Upsert, Demands::default(), &mut effect);
+            assert!(put.unwrap().1.is_empty());
+            effect.publish(&mut state);
+            for new in new {
+                let key = if place == 1 { new.1.clone() } else { new.2.map(|n| n.to_string()) };
+                model.insert(key, new);
+            }
+            let mut expected: Vec<Row> = model.values().cloned().collect();
+            expected.sort();
+            let mut found = rows(&state);
+            found.sort();
+            assert_eq!(found, expected);
+        }
     }
 }
 

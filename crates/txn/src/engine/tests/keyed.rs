@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
-use thalweg_env::Env;
+use thalweg_env::{Env, Memory, MemoryWatch};
 use thalweg_store::{Put, arrow_schema};
 use thalweg_types::{
     Column, ColumnId, DataType, Error, Key, Lsn, Result, SqlState, TableId, TableSchema,
@@ -16,8 +16,8 @@ use thalweg_types::{
 use super::world::options;
 use crate::hand_over::channel;
 use crate::{
-    CatalogChange, Durability, Engine, Failing, KeyedChange, KeyedRows, Patch, RowGroup, WriteSet,
-    Written,
+    CatalogChange, Durability, Engine, Failing, KeyedChange, KeyedRows, Options, Patch, RowGroup,
+    WriteSet, Written,
 };
 
 fn column(id: u32, name: &str) -> Column {
@@ -178,6 +178,37 @@ fn rows_for_another_version_of_the_table_are_refused() {
     engine.close().unwrap();
     let closed = write(&engine, Vec::new(), Failing::LeaveOut).unwrap_err();
     assert_eq!(closed.state(), SqlState::SHUTTING_DOWN);
+}
+
+/// A system that says what it is told.
+struct Says(AtomicU64);
+
+impl Memory for Says {
+    fn give_back(&self) {}
+
+    fn used_bytes(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn the_bytes_of_rows_count_for_the_limit_of_memory() {
+    let (env, ..) = Env::simulated(10);
+    let says = Arc::new(Says(AtomicU64::new(0)));
+    let watch = MemoryWatch::new(Arc::clone(&says) as _, 100 << 20);
+    let options = Options { memory: Some(Arc::new(watch)), ..Options::default() };
+    let engine = Engine::open(env, options).unwrap();
+    create(&engine);
+    let spread = |n: i64| n.wrapping_mul(0x1E37_79B9_7F4A_7C15);
+    let new: Vec<_> = (0..100_000).map(|n| (n as u32, n, spread(n))).collect();
+    let upsert = || write(&engine, vec![put(&engine, 1, Put::Upsert, &new)], Failing::LeaveOut);
+    assert_eq!(upsert().unwrap().rows, 100_000);
+    says.0.store(100 << 20, Ordering::Relaxed);
+    // Each has a mebibyte. The system is asked again after some of them.
+    let refused = (0..20).find_map(|_| upsert().err()).unwrap();
+    assert_eq!(refused.state(), SqlState::OUT_OF_MEMORY);
+    let gone = write(&engine, vec![remove(&engine, 1, &[(0, 7)])], Failing::LeaveOut).unwrap();
+    assert_eq!(gone.rows, 1);
 }
 
 /// New values for the rows of some keys, none of which may be 13.

@@ -1,0 +1,269 @@
+//! Record batches out of Arrow IPC streams, whoever sent them.
+//!
+//! What a stream says of itself is looked at before memory is taken for it: its values may take so
+//! many bytes, compressed or not, and its rows must have bytes of their own. What the decoder meets
+//! out of bounds all the same is the sender's fault, and told as such.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::buffer::Buffer;
+use arrow::compute::kernels::length::length;
+use arrow::compute::{cast, sum};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use arrow_ipc::convert::fb_to_schema;
+use arrow_ipc::reader::{read_dictionary, read_record_batch};
+use arrow_ipc::{CompressionType, Message, MessageHeader, RecordBatch as Description};
+use arrow_ipc::{MetadataVersion, root_as_message};
+
+use crate::guard::guarded;
+
+/// What is wrong with a stream.
+type Fault = &'static str;
+
+const UNREADABLE: Fault = "an Arrow IPC stream cannot be read";
+const TOO_LARGE: Fault = "the values of an Arrow IPC stream take more bytes than a message may";
+const TOO_MANY_ROWS: Fault = "an Arrow IPC stream has more rows than bytes";
+const WRONG_TYPE: Fault = "an Arrow IPC stream has a column of a type that no table takes";
+
+/// So many rows need no byte each: their only columns may be bits.
+const ROWS_MIN: usize = 64;
+
+/// Longer descriptions of a schema are read each time.
+const SCHEMA_BYTES_MAX: usize = 64 << 10;
+
+/// Reads streams, one after the other. It keeps the schema of the last: most have the same.
+pub struct BatchReader {
+    bytes_max: usize,
+    /// As it came, and what it means.
+    schema: Option<(Vec<u8>, SchemaRef)>,
+}
+
+/// What is read of one stream.
+struct Stream {
+    schema: SchemaRef,
+    dictionaries: HashMap<i64, ArrayRef>,
+    batches: Vec<RecordBatch>,
+    /// How many bytes further values may take.
+    room: usize,
+    /// How many bytes texts may take that lie in the stream once, and are named by many rows.
+    text_room: usize,
+}
+
+impl BatchReader {
+    /// For streams whose values take at most so many bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> BatchReader {
+        BatchReader { bytes_max: bytes_max.min(i32::MAX as usize), schema: None }
+    }
+
+    /// The batches of a whole stream.
+    ///
+    /// # Errors
+    /// What is wrong with it. Then nothing is to be read any more.
+    pub fn read(&mut self, stream: &[u8]) -> Result<Vec<RecordBatch>, &'static str> {
+        guarded("an Arrow IPC stream", || Ok(self.decode(stream))).unwrap_or(Err(UNREADABLE))
+    }
+
+    fn decode(&mut self, mut rest: &[u8]) -> Result<Vec<RecordBatch>, Fault> {
+        let (header, message, _) = next_message(&mut rest)?.ok_or(UNREADABLE)?;
+        let mut stream = Stream {
+            schema: self.schema(header, &message)?,
+            dictionaries: HashMap::new(),
+            batches: Vec::with_capacity(1),
+            room: self.bytes_max,
+            text_room: self.bytes_max,
+        };
+        while let Some((_, message, body)) = next_message(&mut rest)? {
+            match message.header_type() {
+                MessageHeader::RecordBatch => stream.batch(&message, body)?,
+                MessageHeader::DictionaryBatch => stream.dictionary(&message, body)?,
+                MessageHeader::NONE => {}
+                _ => return Err(UNREADABLE),
+            }
+        }
+        Ok(stream.batches)
+    }
+
+    fn schema(&mut self, header: &[u8], message: &Message<'_>) -> Result<SchemaRef, Fault> {
+        if let Some((known, schema)) = &self.schema
+            && known.as_slice() == header
+        {
+            return Ok(Arc::clone(schema));
+        }
+        let schema = fb_to_schema(message.header_as_schema().ok_or(UNREADABLE)?);
+        if !schema.fields().iter().all(|field| is_taken(field.data_type())) {
+            return Err(WRONG_TYPE);
+        }
+        let schema = Arc::new(schema);
+        self.schema =
+            (header.len() <= SCHEMA_BYTES_MAX).then(|| (header.to_vec(), Arc::clone(&schema)));
+        Ok(schema)
+    }
+}
+
+impl Stream {
+    fn batch(&mut self, message: &Message<'_>, body: &[u8]) -> Result<(), Fault> {
+        let batch = message.header_as_record_batch().ok_or(UNREADABLE)?;
+        check(&batch, body, &mut self.room)?;
+        // A copy, so that columns are aligned: wherever the body lies, it hardly ever is.
+        let (body, schema) = (Buffer::from(body), Arc::clone(&self.schema));
+        let version: MetadataVersion = message.version();
+        let batch = read_record_batch(&body, batch, schema, &self.dictionaries, None, &version)
+            .map_err(|_| UNREADABLE)?;
+        let text_bytes = batch.columns().iter().map(text_bytes).sum();
+        self.text_room = self.text_room.checked_sub(text_bytes).ok_or(TOO_LARGE)?;
+        self.batches.push(batch);
+        Ok(())
+    }
+
+    fn dictionary(&mut self, message: &Message<'_>, body: &[u8]) -> Result<(), Fault> {
+        let dictionary = message.header_as_dictionary_batch().ok_or(UNREADABLE)?;
+        check(&dictionary.data().ok_or(UNREADABLE)?, body, &mut self.room)?;
+        if dictionary.isDelta() {
+            // What is there is copied, to be one with what comes.
+            let there = self.dictionaries.get(&dictionary.id());
+            let bytes = there.map_or(0, |values| values.get_buffer_memory_size());
+            self.room = self.room.checked_sub(bytes).ok_or(TOO_LARGE)?;
+        }
+        let (body, schema) = (Buffer::from(body), &self.schema);
+        let version: MetadataVersion = message.version();
+        read_dictionary(&body, dictionary, schema, &mut self.dictionaries, &version)
+            .map_err(|_| UNREADABLE)
+    }
+}
+
+/// What a message says of itself, as bytes and as what they mean, and its body.
+type Parts<'a> = (&'a [u8], Message<'a>, &'a [u8]);
+
+/// The next message of a stream; `None` at its end.
+fn next_message<'a>(rest: &mut &'a [u8]) -> Result<Option<Parts<'a>>, Fault> {
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let mut length = number(rest)?;
+    // Streams of old have the length alone.
+    if length == u32::MAX {
+        length = number(rest)?;
+    }
+    if length == 0 {
+        return Ok(None);
+    }
+    let header = take(rest, length.into())?;
+    let message = root_as_message(header).map_err(|_| UNREADABLE)?;
+    let body = take(rest, message.bodyLength())?;
+    Ok(Some((header, message, body)))
+}
+
+fn number(rest: &mut &[u8]) -> Result<u32, Fault> {
+    let (number, behind) = rest.split_first_chunk().ok_or(UNREADABLE)?;
+    *rest = behind;
+    Ok(u32::from_le_bytes(*number))
+}
+
+fn take<'a>(rest: &mut &'a [u8], length: i64) -> Result<&'a [u8], Fault> {
+    let length = usize::try_from(length).map_err(|_| UNREADABLE)?;
+    let (taken, behind) = rest.split_at_checked(length).ok_or(UNREADABLE)?;
+    *rest = behind;
+    Ok(taken)
+}
+
+/// Whether columns of a type are decoded. Those of others could say that they are longer than their
+/// bytes are, and no table has them.
+fn is_taken(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            is_taken(item.data_type())
+        }
+        DataType::Struct(fields) => fields.iter().all(|field| is_taken(field.data_type())),
+        DataType::Dictionary(_, values) => {
+            !matches!(values.as_ref(), DataType::Dictionary(..)) && is_flat(values)
+        }
+        other => is_flat(other),
+    }
+}
+
+fn is_flat(data_type: &DataType) -> bool {
+    !data_type.is_nested() && !matches!(data_type, DataType::RunEndEncoded(..))
+}
+
+/// Looks at what a batch says of itself. `room` is how many bytes values may take, and is less by
+/// those of this batch after it.
+fn check(batch: &Description<'_>, body: &[u8], room: &mut usize) -> Result<(), Fault> {
+    let codec = batch.compression().map(|compression| compression.codec());
+    let mut bytes = 0_usize;
+    for buffer in batch.buffers().ok_or(UNREADABLE)?.iter() {
+        let mut behind = body;
+        take(&mut behind, buffer.offset())?;
+        let values = take(&mut behind, buffer.length())?;
+        let taken = match codec {
+            Some(codec) => expanded_bytes(values, codec, *room)?,
+            None => values.len(),
+        };
+        // Several buffers may name the same bytes, and are copied one by one later on.
+        *room = room.checked_sub(taken).ok_or(TOO_LARGE)?;
+        bytes += taken;
+    }
+    let rows_max = bytes.max(ROWS_MIN);
+    let fits = |rows: i64, most: usize| usize::try_from(rows).is_ok_and(|rows| rows <= most);
+    // Items of lists may be bits; a column of NULLs alone has no bytes at all.
+    let nodes = batch.nodes().ok_or(UNREADABLE)?;
+    let all_fit = fits(batch.length(), rows_max)
+        && nodes
+            .iter()
+            .all(|node| fits(node.length(), rows_max * 8) && fits(node.null_count(), rows_max));
+    if all_fit { Ok(()) } else { Err(TOO_MANY_ROWS) }
+}
+
+/// How many bytes a compressed buffer has once it is not, if it may have so many.
+fn expanded_bytes(values: &[u8], codec: CompressionType, room: usize) -> Result<usize, Fault> {
+    if values.is_empty() {
+        return Ok(0);
+    }
+    let (told, compressed) = values.split_first_chunk().ok_or(UNREADABLE)?;
+    let told = match i64::from_le_bytes(*told) {
+        0 => return Ok(0),
+        // It is as it was.
+        -1 => return Ok(compressed.len()),
+        told => usize::try_from(told).map_err(|_| UNREADABLE)?,
+    };
+    if told > room {
+        return Err(TOO_LARGE);
+    }
+    if codec == CompressionType::LZ4_FRAME {
+        // Its decoder would not stop at what was told.
+        let mut decoder = lz4_flex::frame::FrameDecoder::new(compressed).take(told as u64 + 1);
+        let found = std::io::copy(&mut decoder, &mut std::io::sink()).map_err(|_| UNREADABLE)?;
+        if found != told as u64 {
+            return Err(UNREADABLE);
+        }
+    }
+    Ok(told)
+}
+
+/// How many bytes those texts of a column take, once each row has its own, of which many rows may
+/// name the same.
+fn text_bytes(column: &ArrayRef) -> usize {
+    match column.data_type() {
+        DataType::Utf8View | DataType::BinaryView | DataType::Dictionary(..) => {
+            summed_lengths(column).unwrap_or(0)
+        }
+        DataType::List(_) => text_bytes(column.as_list::<i32>().values()),
+        DataType::LargeList(_) => text_bytes(column.as_list::<i64>().values()),
+        DataType::FixedSizeList(..) => text_bytes(column.as_fixed_size_list().values()),
+        DataType::Struct(_) => column.as_struct().columns().iter().map(text_bytes).sum(),
+        _ => 0,
+    }
+}
+
+/// The lengths of all values; `None` where these are no texts.
+fn summed_lengths(column: &ArrayRef) -> Option<usize> {
+    let lengths = cast(&length(column).ok()?, &DataType::Int64).ok()?;
+    let sum = sum(lengths.as_primitive::<Int64Type>()).unwrap_or(0);
+    usize::try_from(sum).ok()
+}
+
+#[cfg(test)]
+mod tests;

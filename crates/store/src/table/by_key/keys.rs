@@ -1,0 +1,75 @@
+//! Keys of new rows, beside those of rows that are in the table.
+
+use std::hint::black_box;
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
+use thalweg_types::RowId;
+
+use crate::ClosedChunk;
+use crate::cell::{cell, same_key};
+use crate::table::Table;
+
+/// The keys of the rows of a batch.
+pub(super) trait NewKeys {
+    /// Whether two of the rows have the same key.
+    fn are_same(&self, row: usize, other: usize) -> bool;
+    /// Whether a row of the table has the key of one of these.
+    fn has(&self, table: &Table, stored: RowId, row: usize) -> bool;
+    /// Brings the key of a row of the table into the processor's cache.
+    fn fetch(&self, chunk: &ClosedChunk, row: usize);
+}
+
+/// Keys of any columns.
+pub(super) struct Cells<'a> {
+    pub columns: &'a [ArrayRef],
+    /// The columns' places in the table.
+    pub positions: &'a [usize],
+}
+
+/// Keys of one column of integers without NULLs, as most are: nothing is asked of an array for each
+/// of them.
+pub(super) struct Integers<'a, T: ArrowPrimitiveType> {
+    values: &'a [T::Native],
+    position: usize,
+}
+
+impl<'a, T: ArrowPrimitiveType> Integers<'a, T> {
+    pub fn new(column: &'a ArrayRef, position: usize) -> Integers<'a, T> {
+        debug_assert_eq!(column.null_count(), 0, "the caller looked for NULLs");
+        Integers { values: column.as_primitive::<T>().values(), position }
+    }
+}
+
+impl NewKeys for Cells<'_> {
+    fn are_same(&self, row: usize, other: usize) -> bool {
+        same_key(self.columns, row, |column| cell(&self.columns[column], other))
+    }
+
+    fn has(&self, table: &Table, stored: RowId, row: usize) -> bool {
+        same_key(self.columns, row, |column| table.cell(stored, self.positions[column]))
+    }
+
+    fn fetch(&self, chunk: &ClosedChunk, row: usize) {
+        for position in self.positions {
+            black_box(chunk.cell(*position, row));
+        }
+    }
+}
+
+impl<T: ArrowPrimitiveType<Native: Into<i64>>> NewKeys for Integers<'_, T> {
+    #[inline]
+    fn are_same(&self, row: usize, other: usize) -> bool {
+        self.values[row] == self.values[other]
+    }
+
+    #[inline]
+    fn has(&self, table: &Table, stored: RowId, row: usize) -> bool {
+        let key: i64 = self.values[row].into();
+        table.integer::<T>(stored, self.position) == key
+    }
+
+    #[inline]
+    fn fetch(&self, chunk: &ClosedChunk, row: usize) {
+        black_box(chunk.integer::<T>(self.position, row));
+    }
+}
