@@ -114,7 +114,7 @@ pub struct FanInOptions {
 }
 
 /// What lies unread should lie in the processor's cache: with more, 16 workers are read slower.
-const UNREAD_BYTES: usize = 4 << 20;
+pub const UNREAD_BYTES: usize = 4 << 20;
 
 /// What the windows of the workers hold together that a lane reads at a time. Measured with 16
 /// workers: where all of them send, it takes up to twice as long, and twice as much of their time

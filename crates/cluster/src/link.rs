@@ -58,6 +58,8 @@ impl Default for LinkOptions {
 /// The least window that HTTP/2 lets a connection have.
 const WINDOW_BYTES_MIN: u32 = 65_535;
 const WINDOW_BYTES_MAX: u32 = 1 << 20;
+/// HTTP/2 knows no larger one.
+const CONNECTION_WINDOW_BYTES_MAX: u32 = i32::MAX as u32;
 
 impl LinkOptions {
     /// The same for reading from so many nodes at once, so that what lies here unread stays within
@@ -71,12 +73,20 @@ impl LinkOptions {
         self.connection_window_bytes = connection.clamp(WINDOW_BYTES_MIN, 4 * WINDOW_BYTES_MAX);
         self
     }
+
+    /// The same where some answers are not read until others have ended, as in a join: what may lie
+    /// here is limited for each answer alone, so that those that wait hold up no others.
+    #[must_use]
+    pub fn for_each_answer(mut self) -> LinkOptions {
+        self.connection_window_bytes = CONNECTION_WINDOW_BYTES_MAX;
+        self
+    }
 }
 
 /// Frames that a node sends may be as long as a chunk.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
 
-/// Who is at the other end, as errors name it.
+/// Who is at the other end, as errors name it. Gateways have no numbers: theirs is 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeName {
     pub id: u64,
@@ -85,7 +95,10 @@ pub struct NodeName {
 
 impl fmt::Display for NodeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "worker {} at {}", self.id, self.address)
+        match self.id {
+            0 => write!(f, "the gateway at {}", self.address),
+            id => write!(f, "worker {id} at {}", self.address),
+        }
     }
 }
 

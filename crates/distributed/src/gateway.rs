@@ -25,8 +25,8 @@ use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_query::{
-    Again, Database, Definition, Durability, EncodedStream, Gathering, Holders, KeyedWriter,
-    PhysicalRule, RowForm, Unity, WorkerScan, Workers, Write,
+    Again, Consent, Database, Definition, Durability, EncodedStream, Gathering, Holders,
+    KeyedWriter, PhysicalRule, RowForm, Unity, WorkerScan, Workers, Write,
 };
 use thalweg_types::{ColumnId, Error, Key, Result, SqlState, TableId, TableSchema};
 use tokio::runtime::{Builder, Runtime};
@@ -69,7 +69,7 @@ pub struct WorkerStatus {
 pub(crate) struct Shared {
     map: SharedMap,
     clock: Arc<dyn Clock>,
-    options: Arc<LinkOptions>,
+    options: LinkOptions,
     links: Mutex<HashMap<NodeName, KeptLink>>,
     /// How workers are asked for their parts of stages.
     peers: Peers,
@@ -119,7 +119,7 @@ impl Gateway {
             peers: Peers::new(map.clone(), &link, runtime.handle().clone()),
             map,
             clock: Arc::clone(&database.env().clock),
-            options: Arc::new(link),
+            options: link,
             links: Mutex::default(),
             definitions: RwLock::new(database.definitions_after(0).await?),
             row_counts: RwLock::default(),
@@ -250,7 +250,11 @@ impl Workers for Gateway {
         .boxed()
     }
 
-    fn can_define<'a>(&'a self, definition: &'a Definition) -> BoxFuture<'a, Result<()>> {
+    fn can_define<'a>(
+        &'a self,
+        definition: &'a Definition,
+        consent: Consent,
+    ) -> BoxFuture<'a, Result<()>> {
         let (shared, definition) = (Arc::clone(&self.shared), definition.clone());
         self.on_links(async move {
             let ask = |place: usize| {
@@ -258,11 +262,16 @@ impl Workers for Gateway {
                 let shared = Arc::clone(&shared);
                 async move { shared.ask_one::<wire::Done>(place, asked).await }
             };
-            let workers = shared.map().current().workers().len();
-            for answer in join_all((0..workers).map(ask)).await {
+            let shares = shared.map().current().shares();
+            let answers = join_all((0..shares.len()).map(ask)).await;
+            for (answer, buckets) in answers.into_iter().zip(shares) {
                 match answer {
-                    // It follows when it is back.
-                    Err(error) if error.state() == SqlState::CONNECTION_FAILURE => {}
+                    Err(error) if error.state() == SqlState::CONNECTION_FAILURE => {
+                        // It follows when it is back, unless its rows stand against that.
+                        if consent == Consent::Owners && buckets > 0 {
+                            return Err(needs_rows_of(&error));
+                        }
+                    }
                     answer => drop(answer?),
                 }
             }
@@ -320,6 +329,15 @@ impl Gateway {
         let running = self.shared.spawn(work);
         async move { running.await.map_err(|died| Error::internal(died.to_string()))? }.boxed()
     }
+}
+
+/// Why a definition has to wait for a worker, whose absence names it.
+fn needs_rows_of(absence: &Error) -> Error {
+    let message = format!("this definition looks at all rows, and {}", absence.message());
+    Error::new(absence.state(), message).with_hint(
+        "Run the statement again once the worker is back. Definitions that look at no rows go on \
+         meanwhile.",
+    )
 }
 
 fn definitions(all: &[Definition]) -> wire::Definitions {

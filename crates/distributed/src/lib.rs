@@ -27,5 +27,5 @@ mod turns;
 mod worker;
 
 pub use gateway::{Gateway, GatewayOptions, WorkerStatus};
-pub use node::{NodeOptions, RunningNode, node_id, start_gateway, start_worker};
+pub use node::{NodeOptions, RunningNode, Told, node_id, start_gateway, start_worker};
 pub use worker::WorkerService;

@@ -3,6 +3,8 @@
 //! Starting one gives a boxed future, so that what a node does is compiled here and not in each
 //! crate that starts one.
 
+mod refusals;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::body::Body;
 use tonic::service::Routes;
 
+use self::refusals::Refusals;
 use crate::gateway::{Gateway, GatewayOptions};
 use crate::stages::Peers;
 use crate::worker::WorkerService;
@@ -66,7 +69,12 @@ pub struct NodeOptions {
     pub gathering: Gathering,
     /// Where gateways reach a worker, if that is not where it listens.
     pub advertised: Option<SocketAddr>,
+    /// Who hears, in a sentence each time, what keeps a worker from joining.
+    pub told: Option<Told>,
 }
+
+/// Somebody who hears of things.
+pub type Told = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl NodeOptions {
     fn link(&self) -> LinkOptions {
@@ -136,8 +144,15 @@ pub fn start_worker(
         let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
         let name = NodeName { id, address };
         let link = Arc::new(link);
+        let (told, mut refusals) = (options.told.clone(), Refusals::new(id));
+        let each = move |gateway, joined: Result<_>| {
+            let refusal = refusals.note(gateway, joined.err().as_ref());
+            if let (Some(told), Some(refusal)) = (&told, refusal) {
+                told(&refusal);
+            }
+        };
         // Gateways that are away are called again.
-        let joining = keep_joining(name, gateways, map.clone(), link, |_, _| {});
+        let joining = keep_joining(name, gateways, map.clone(), link, each);
         let joining = AbortOnDropHandle::new(tokio::spawn(joining));
         Ok(RunningNode { address, listens_at, map, _tasks: vec![serving, joining] })
     })
@@ -176,8 +191,8 @@ pub fn node_id(env: &Env, directory: &Path) -> Result<u64> {
         file.read_exact_at(&mut bytes, 0).map_err(failed)?;
         return Ok(u64::from_le_bytes(bytes));
     }
-    // People read it, and type it.
-    let id = env.random.next_u64() % 1_000_000_000;
+    // People read it, and type it. 0 is no worker's.
+    let id = 1 + env.random.next_u64() % 999_999_999;
     let file = env.files.open(&path, OpenMode::CreateNew).map_err(failed)?;
     file.write_all_at(&id.to_le_bytes(), 0).map_err(failed)?;
     file.sync_all().map_err(failed)?;

@@ -22,7 +22,7 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType,
 };
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -35,7 +35,7 @@ use prost::Message as _;
 use thalweg_cluster::link::Answer;
 use thalweg_protocol::cluster as wire;
 use thalweg_query::{
-    AsLeaf, FanIn, Gathering, KEPT_OF, Keys, Leaf, Stages, WorkerScan, is_about, with_values,
+    AsLeaf, FanIn, Gathering, Given, KEPT_OF, Keys, Leaf, Stages, WorkerScan, is_about, with_values,
 };
 use thalweg_types::{BUCKETS, Error, RowId, TableSchema};
 use tokio_util::task::AbortOnDropHandle;
@@ -522,8 +522,8 @@ impl ExecutionPlan for RemoteScan {
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let run = self.run().map_err(external)?;
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let reading = Reading::begin(run, self, partition, metrics).map_err(external)?;
+        let given = Given::by(&self.metrics, partition);
+        let reading = Reading::begin(run, self, partition, given).map_err(external)?;
         let rows = stream::try_unfold(reading, |mut reading| async move {
             tokio::task::consume_budget().await;
             let rows = reading.next().await.map_err(external)?;

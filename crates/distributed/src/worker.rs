@@ -1,8 +1,8 @@
 //! A worker: what answers gateways out of one database.
 
 mod fragments;
+mod kept;
 
-use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,6 @@ use datafusion::error::{DataFusionError, Result as PlanResult};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, Stream};
 use hyper::Response;
-use parking_lot::Mutex;
 use prost::Message as _;
 use thalweg_cluster::chunks::{ChunkWriter, Fill, Pool, Source};
 use thalweg_cluster::node::{Chunks, chunks};
@@ -29,6 +28,7 @@ use tokio::sync::oneshot;
 use tonic::body::Body;
 
 use self::fragments::{Fragments, Known};
+use self::kept::KeptWrites;
 use crate::codec::Reader;
 use crate::encoding::Encoding;
 use crate::keyed;
@@ -39,9 +39,6 @@ use crate::turns::Turns;
 
 /// How many buffers are kept for the next answers.
 const BUFFERS_FREE_MAX: usize = 64;
-/// How many writes may be waiting for their end. A gateway that dies leaves one behind at most for
-/// each statement that it ran.
-const WRITES_KEPT_MAX: usize = 1_024;
 
 /// Answers gateways. Clones share it.
 #[derive(Clone)]
@@ -51,8 +48,7 @@ pub struct WorkerService {
     pool: Pool,
     streams: Arc<AtomicU64>,
     fragments: Arc<Fragments>,
-    /// Parts of writes whose rest is to come, by their numbers.
-    kept: Arc<Mutex<HashMap<u64, Vec<RowChanges>>>>,
+    kept: Arc<KeptWrites>,
     turns: Arc<Turns>,
     tasks: Tasks,
 }
@@ -68,11 +64,11 @@ impl WorkerService {
         Ok(WorkerService {
             tasks: Tasks::new(&shards, peers),
             shards,
+            kept: Arc::new(KeptWrites::new(&database.env().clock)),
             database,
             pool: Pool::new(BUFFERS_FREE_MAX),
             streams: Arc::default(),
             fragments: Arc::default(),
-            kept: Arc::default(),
             turns: Arc::default(),
         })
     }
@@ -164,11 +160,12 @@ impl WorkerService {
 
     async fn write(&self, write: wire::Write) -> Result<()> {
         let durability = keyed::durability(write.durability());
-        let (number, stage) = (write.number, write.stage());
-        let mut changes = self.kept.lock().remove(&number).unwrap_or_default();
+        let (number, stage, before) = (write.number, write.stage(), write.before);
         if stage == Stage::Forget {
+            self.kept.forget(number);
             return Ok(());
         }
+        let mut changes = self.kept.take(number, before)?;
         for table in write.tables {
             changes.push(row_changes(&table)?);
         }
@@ -178,13 +175,7 @@ impl WorkerService {
             Stage::Check => self.shards.can_write(&changes)?,
             Stage::Commit => return self.shards.write(changes, durability).await,
         }
-        let mut kept = self.kept.lock();
-        if kept.len() >= WRITES_KEPT_MAX {
-            let message = "too many writes of gateways wait for their end";
-            return Err(Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message));
-        }
-        kept.insert(number, changes);
-        Ok(())
+        self.kept.keep(number, before + 1, changes)
     }
 
     /// Hands all groups to the database before it waits for any of them.

@@ -185,6 +185,15 @@ pub enum Unity {
     Whole,
 }
 
+/// Whose consent a definition needs before it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// That of the workers which can be reached: the others are able to follow.
+    Reachable,
+    /// That of all workers which may have rows, since these may stand against it.
+    Owners,
+}
+
 /// The machines that hold a gateway's rows.
 pub trait Workers: Send + Sync {
     /// How rows are gathered where a session says nothing else.
@@ -227,8 +236,13 @@ pub trait Workers: Send + Sync {
         name: &'a str,
     ) -> BoxFuture<'a, Option<PlanResult<Arc<dyn TableProvider>>>>;
 
-    /// Asks all workers that can be reached whether they can follow a definition.
-    fn can_define<'a>(&'a self, definition: &'a Definition) -> BoxFuture<'a, Result<()>>;
+    /// Asks all workers that can be reached whether they can follow a definition, and fails where
+    /// one cannot be reached whose consent is needed.
+    fn can_define<'a>(
+        &'a self,
+        definition: &'a Definition,
+        consent: Consent,
+    ) -> BoxFuture<'a, Result<()>>;
 
     /// Tells all workers that can be reached of a definition. The others get it before they are
     /// asked anything else.

@@ -131,7 +131,9 @@ impl DatabaseArguments {
                 Durability::Write => thalweg::Durability::Write,
                 Durability::None => thalweg::Durability::None,
             })
-            .checkpoint_bytes(settings.checkpoint_size.0);
+            .checkpoint_bytes(settings.checkpoint_size.0)
+            .serial_rows(settings.serial_rows)
+            .spill_limit(settings.spill_limit.0);
         if let Some(directory) = &self.data {
             builder = builder.directory(directory);
         }

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
 use clap::Args;
 use thalweg::{Database, Error};
-use thalweg_distributed::{NodeOptions, RunningNode, start_worker};
+use thalweg_distributed::{NodeOptions, RunningNode, Told, start_worker};
 
 use crate::cli::DatabaseArguments;
 use crate::config::{DatabaseSettings, Flags};
@@ -107,7 +108,8 @@ async fn start(
     let map = kept_map(database.env(), data)?;
     let listen = numbered(arguments.listen, number);
     let advertised = arguments.advertise.map(|address| numbered(address, number));
-    let options = NodeOptions { advertised, ..arguments.cluster.options()? };
+    let told: Told = Arc::new(|what: &str| eprintln!("{what}"));
+    let options = NodeOptions { advertised, told: Some(told), ..arguments.cluster.options()? };
     let gateways = arguments.join.clone();
     let node = start_worker(database.clone(), id, listen, gateways, map, &options).await?;
     eprintln!("Worker {id} listens on {}", node.address());

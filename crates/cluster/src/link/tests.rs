@@ -87,6 +87,23 @@ async fn what_is_not_read_is_not_made() {
     assert!(ahead < 3 << 20, "{ahead} bytes were made that nobody wanted");
 }
 
+#[test]
+fn what_may_lie_unread_is_divided_among_the_nodes() {
+    let windows = |nodes| {
+        let options = LinkOptions::default().for_nodes(nodes, 4 << 20);
+        (options.stream_window_bytes, options.connection_window_bytes)
+    };
+    for few in [0, 1, 4] {
+        assert_eq!(windows(few), (1 << 20, 4 << 20), "{few} nodes");
+    }
+    assert_eq!(windows(16), (256 << 10, 1 << 20));
+    // HTTP/2 has no smaller one for connections.
+    assert_eq!(windows(2_160), (65_535, 65_535));
+    let apart = LinkOptions::default().for_nodes(2_160, 4 << 20).for_each_answer();
+    assert_eq!(apart.stream_window_bytes, 65_535);
+    assert_eq!(apart.connection_window_bytes, i32::MAX as u32);
+}
+
 #[tokio::test]
 async fn nobody_there_is_said_with_the_name() {
     let worker = TestWorker::start(7);

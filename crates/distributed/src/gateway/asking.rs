@@ -4,6 +4,7 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use prost::Message as _;
+use thalweg_cluster::fan_in::UNREAD_BYTES;
 use thalweg_cluster::link::{Answer, KeptLink, NodeName};
 use thalweg_cluster::map::{ShardMap, SharedMap};
 use thalweg_cluster::node::FETCH;
@@ -179,12 +180,16 @@ impl Shared {
         request.encode_to_vec()
     }
 
+    /// What may lie unread is a budget of all workers. A link keeps the share that it was made
+    /// with: of workers that come one after the other, all shares are a few budgets at most.
     fn link(&self, worker: &NodeName) -> KeptLink {
         let mut links = self.links.lock();
         if let Some(link) = links.get(worker) {
             return link.clone();
         }
-        let link = KeptLink::new(worker.clone(), Arc::clone(&self.options));
+        let workers = self.map.current().workers().len();
+        let options = self.options.clone().for_nodes(workers, UNREAD_BYTES).for_each_answer();
+        let link = KeptLink::new(worker.clone(), Arc::new(options));
         links.insert(worker.clone(), link.clone());
         link
     }

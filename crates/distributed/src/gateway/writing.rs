@@ -52,41 +52,62 @@ pub(super) async fn write(
     }
     let durability = durability_to_wire(durability);
     let number = shared.next.fetch_add(1, Ordering::Relaxed);
-    let message = |stage: Stage, tables: Parts| {
+    let message = |stage: Stage, before: u32, tables: Parts| {
         let (stage, durability) = (stage as i32, durability as i32);
-        Kind::Write(wire::Write { number, stage, durability, tables })
+        Kind::Write(wire::Write { number, stage, durability, tables, before })
     };
     let several = to.len() > 1;
-    let places: Vec<usize> = to.keys().copied().collect();
-    let mut last: BTreeMap<usize, Parts> = BTreeMap::new();
+    let mut unfinished = Unfinished { shared, number, places: to.keys().copied().collect() };
     let prepared = to.into_iter().map(|(place, parts)| async move {
         let mut messages = in_messages(parts);
-        let rest = messages.pop().unwrap_or_default();
+        let mut rest = messages.pop().unwrap_or_default();
+        let mut sent = 0;
         for some in messages {
-            shared.ask_once::<wire::Done>(place, message(Stage::Keep, some)).await?;
+            shared.ask_once::<wire::Done>(place, message(Stage::Keep, sent, some)).await?;
+            sent += 1;
         }
-        if !several {
-            return Ok((place, rest));
+        if several {
+            let all = std::mem::take(&mut rest);
+            shared.ask_once::<wire::Done>(place, message(Stage::Check, sent, all)).await?;
+            sent += 1;
         }
-        shared.ask_once::<wire::Done>(place, message(Stage::Check, rest)).await?;
-        Ok((place, Parts::new()))
+        Ok::<_, Error>((place, sent, rest))
     });
-    for prepared in join_all(prepared).await {
-        match prepared {
-            Ok((place, rest)) => drop(last.insert(place, rest)),
-            Err(error) => {
-                let forget = |place| {
-                    shared.ask_once::<wire::Done>(place, message(Stage::Forget, Parts::new()))
-                };
-                join_all(places.into_iter().map(forget)).await;
-                return Err(error);
-            }
-        }
-    }
-    let commit = last.into_iter().map(|(place, rest)| async move {
-        shared.ask_once::<wire::Done>(place, message(Stage::Commit, rest)).await
+    let prepared: Result<Vec<_>> = join_all(prepared).await.into_iter().collect();
+    let prepared = prepared?;
+    unfinished.places.clear();
+    let commit = prepared.into_iter().map(|(place, sent, rest)| async move {
+        shared.ask_once::<wire::Done>(place, message(Stage::Commit, sent, rest)).await
     });
     whole(join_all(commit).await)
+}
+
+/// A write that workers have parts of, and are not told to do yet. Where it ends so, since one of
+/// them refuses it or its client is gone, they forget these.
+struct Unfinished<'a> {
+    shared: &'a Arc<Shared>,
+    number: u64,
+    places: Vec<usize>,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let places = std::mem::take(&mut self.places);
+        if places.is_empty() {
+            return;
+        }
+        let (shared, number) = (Arc::clone(self.shared), self.number);
+        let forgetting = self.shared.spawn(async move {
+            let stage = Stage::Forget as i32;
+            let forget = |place| {
+                let write = wire::Write { number, stage, ..wire::Write::default() };
+                shared.ask_once::<wire::Done>(place, Kind::Write(write))
+            };
+            join_all(places.into_iter().map(forget)).await;
+        });
+        // Nobody waits for it.
+        forgetting.detach();
+    }
 }
 
 /// One answer for all workers'.

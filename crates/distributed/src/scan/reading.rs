@@ -13,16 +13,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
-use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, Time,
-};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, Time};
 use parking_lot::Mutex;
 use thalweg_cluster::chunks::{Cutter, MESSAGE_BYTES_MAX};
 use thalweg_cluster::fan_in::Stopwatch;
 use thalweg_cluster::link::Answer;
 use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
-use thalweg_query::FanIn;
+use thalweg_query::{FanIn, Given};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
@@ -110,7 +108,7 @@ pub(super) struct Reading {
     run: Arc<Run>,
     source: Source,
     ready: VecDeque<RecordBatch>,
-    metrics: BaselineMetrics,
+    given: Given,
     has_ended: bool,
 }
 
@@ -135,7 +133,7 @@ impl Reading {
         run: Arc<Run>,
         scan: &RemoteScan,
         partition: usize,
-        metrics: BaselineMetrics,
+        given: Given,
     ) -> Result<Reading> {
         let source = match run.queue {
             Some(_) => Source::Queue,
@@ -146,14 +144,14 @@ impl Reading {
                 turn: None,
             })),
         };
-        Ok(Reading { run, source, ready: VecDeque::new(), metrics, has_ended: false })
+        Ok(Reading { run, source, ready: VecDeque::new(), given, has_ended: false })
     }
 
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(rows) = self.ready.pop_front() {
                 self.run.watch.message();
-                self.metrics.record_output(rows.num_rows());
+                self.given.count(&rows);
                 return Ok(Some(rows));
             }
             let ready = &mut self.ready;

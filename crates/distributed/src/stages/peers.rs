@@ -26,8 +26,6 @@ use crate::scan::Opening;
 
 /// What may lie unread of a stream.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-/// HTTP/2 knows no larger one.
-const CONNECTION_WINDOW_BYTES: u32 = i32::MAX as u32;
 
 /// Connections to workers for stages.
 pub(crate) struct Peers {
@@ -40,12 +38,9 @@ pub(crate) struct Peers {
 
 impl Peers {
     pub(crate) fn new(map: SharedMap, options: &LinkOptions, runtime: Handle) -> Peers {
-        let options = LinkOptions {
-            stream_window_bytes: STREAM_WINDOW_BYTES,
-            connection_window_bytes: CONNECTION_WINDOW_BYTES,
-            ..options.clone()
-        };
-        Peers { map, options: Arc::new(options), links: Mutex::default(), runtime }
+        let options = LinkOptions { stream_window_bytes: STREAM_WINDOW_BYTES, ..options.clone() };
+        let options = Arc::new(options.for_each_answer());
+        Peers { map, options, links: Mutex::default(), runtime }
     }
 
     async fn ask(&self, worker: &NodeName, definitions: u64, kind: Kind) -> Result<Answer> {

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use thalweg_txn::{CatalogChange, Durability, Transaction, no_table};
-use thalweg_types::{Error, Result, SqlState, TableSchema};
+use thalweg_txn::{Catalog, CatalogChange, Durability, Transaction, no_table};
+use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableSchema};
 
-use super::{Definition, NAMESPACE, Unity, Workers, Write, journal, lies_on_workers};
+use super::{Consent, Definition, NAMESPACE, Unity, Workers, Write, journal, lies_on_workers};
 use crate::database::DatabaseShared;
 
 /// Commits a transaction of a gateway.
 pub(crate) async fn commit(
-    shared: &DatabaseShared,
+    shared: &Arc<DatabaseShared>,
     workers: &Arc<dyn Workers>,
     mut transaction: Transaction,
     unity: Unity,
@@ -55,7 +55,7 @@ pub(crate) async fn commit(
 /// Commits what a transaction defines. The gateway's own log decides: a worker that cannot follow
 /// says so before, and one that is away follows when it is back.
 async fn define(
-    shared: &DatabaseShared,
+    shared: &Arc<DatabaseShared>,
     workers: &Arc<dyn Workers>,
     mut transaction: Transaction,
     changes: &[CatalogChange],
@@ -63,41 +63,70 @@ async fn define(
 ) -> Result<()> {
     let before = Arc::clone(transaction.snapshot().catalog());
     for change in changes {
-        match change {
-            CatalogChange::CreateNamespace { name } | CatalogChange::DropNamespace { name }
-                if name == NAMESPACE =>
-            {
-                return Err(the_clusters_own());
-            }
-            CatalogChange::CreateTable { schema } | CatalogChange::AlterTable { schema, .. }
-                if !lies_on_workers(schema) =>
-            {
-                return Err(the_clusters_own());
-            }
-            CatalogChange::DropTable { id }
-                if before.table(*id).is_some_and(|was| !lies_on_workers(&was.schema)) =>
-            {
-                return Err(the_clusters_own());
-            }
-            CatalogChange::CreateTable { schema } => keys_hold(schema)?,
-            CatalogChange::AlterTable { schema, .. } => {
-                keys_hold(schema)?;
-                if let Some(was) = before.table(schema.id) {
-                    stays_in_place(&was.schema, schema)?;
-                }
-            }
-            _ => {}
-        }
+        may_define(&before, change)?;
     }
-    let _turn = shared.defining.lock().await;
+    let looks = changes.iter().any(|change| looks_at_rows(&before, change));
+    let consent = if looks { Consent::Owners } else { Consent::Reachable };
+    let turn = Arc::clone(&shared.defining).lock_owned().await;
     let number = shared.definitions.load(Ordering::Acquire) + 1;
     let definition = Definition::new(number, changes);
-    workers.can_define(&definition).await?;
+    workers.can_define(&definition, consent).await?;
     journal::append(&mut transaction, &definition)?;
-    shared.commit_here(transaction, durability).await?;
-    shared.definitions.store(number, Ordering::Release);
-    workers.define(&definition).await;
-    Ok(())
+    // From here on the log decides, and all is told what it decided, whoever waits for it.
+    let (deciding, workers) = (Arc::clone(shared), Arc::clone(workers));
+    let decided = async move {
+        let _turn = turn;
+        deciding.commit_here(transaction, durability).await?;
+        deciding.definitions.store(number, Ordering::Release);
+        workers.define(&definition).await;
+        Ok::<_, Error>(())
+    };
+    shared.planners.executor().to_its_end(decided).await
+}
+
+/// # Errors
+/// Where a cluster cannot do what one machine can.
+fn may_define(before: &Catalog, change: &CatalogChange) -> Result<()> {
+    match change {
+        CatalogChange::CreateNamespace { name } | CatalogChange::DropNamespace { name }
+            if name == NAMESPACE =>
+        {
+            Err(the_clusters_own())
+        }
+        CatalogChange::CreateTable { schema } | CatalogChange::AlterTable { schema, .. }
+            if !lies_on_workers(schema) =>
+        {
+            Err(the_clusters_own())
+        }
+        CatalogChange::DropTable { id }
+            if before.table(*id).is_some_and(|was| !lies_on_workers(&was.schema)) =>
+        {
+            Err(the_clusters_own())
+        }
+        CatalogChange::CreateTable { schema } => keys_hold(schema),
+        CatalogChange::AlterTable { schema, .. } => {
+            keys_hold(schema)?;
+            before.table(schema.id).map_or(Ok(()), |was| stays_in_place(&was.schema, schema))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether rows that are there may stand against a change: new keys, new checks, and columns that
+/// take no NULL any more.
+fn looks_at_rows(before: &Catalog, change: &CatalogChange) -> bool {
+    let CatalogChange::AlterTable { schema, .. } = change else { return false };
+    // A table of the same transaction has none.
+    let Some(was) = before.table(schema.id).map(|entry| &entry.schema) else { return false };
+    let has_key = |columns: &[ColumnId]| was.keys().any(|key| key.columns.as_slice() == columns);
+    let has_check = |name: &str| was.checks.iter().any(|check| check.name == name);
+    let had_nulls = |column: &Column| match was.position(column.id) {
+        Some(place) => was.columns[place].nullable,
+        None => column.default.is_none(),
+    };
+    schema.keys().any(|key| !has_key(&key.columns))
+        || schema.checks.iter().any(|check| !has_check(&check.name))
+        || schema.columns.iter().any(|column| !column.nullable && had_nulls(column))
 }
 
 fn the_clusters_own() -> Error {

@@ -1,12 +1,13 @@
 //! What a worker's database does for gateways.
 
 mod keyed;
+mod possible;
 mod sights;
 
 pub use keyed::PackedRows;
 pub use sights::ShardSight;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -119,15 +120,21 @@ impl Shards {
     /// Where it cannot be followed, or is not the next one.
     pub async fn define(&self, definition: &Definition) -> Result<()> {
         let shared = &self.database.shared;
-        let _turn = shared.defining.lock().await;
+        let turn = Arc::clone(&shared.defining).lock_owned().await;
         if definition.number <= self.last_definition() {
             return Ok(());
         }
         let mut transaction = self.defining(definition)?;
         journal::append(&mut transaction, definition)?;
-        shared.commit_here(transaction, shared.durability).await?;
-        shared.definitions.store(definition.number, Ordering::Release);
-        Ok(())
+        // Whoever told of it may be gone before the journal and the counter agree.
+        let (number, following) = (definition.number, Arc::clone(shared));
+        let followed = async move {
+            let _turn = turn;
+            following.commit_here(transaction, following.durability).await?;
+            following.definitions.store(number, Ordering::Release);
+            Ok::<_, Error>(())
+        };
+        shared.planners.executor().to_its_end(followed).await
     }
 
     /// A table's columns, and the place of its rows behind them.
@@ -239,36 +246,6 @@ impl Shards {
             write_set.tables.push(of_rows(&snapshot, changes)?);
         }
         self.database.shared.commit_write_set(write_set, durability).await
-    }
-
-    /// Whether these changes could be made now. What others do meanwhile may change that.
-    ///
-    /// # Errors
-    /// As [`Shards::write`].
-    pub fn can_write(&self, changes: &[RowChanges]) -> Result<()> {
-        let snapshot = self.database.shared.engine.snapshot();
-        for changes in changes {
-            let schema = table(&snapshot, changes.table)?;
-            if changes.truncate {
-                continue;
-            }
-            let state = snapshot.table(changes.table).ok_or_else(dropped)?;
-            let killed: HashSet<RowId> = changes.kill.iter().copied().collect();
-            for rows in &changes.append {
-                for key in schema.keys() {
-                    let columns = schema.key_positions(key).into_iter();
-                    let columns: Vec<ArrayRef> =
-                        columns.map(|place| Arc::clone(rows.column(place))).collect();
-                    let holders = state.probe(key, &columns);
-                    let taken =
-                        |row: &usize| holders[*row].is_some_and(|holder| !killed.contains(&holder));
-                    if let Some(row) = (0..rows.num_rows()).find(taken) {
-                        return Err(crate::statement::key_is_taken(&schema, key, rows, row));
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 
     /// The rows that have these values in a key's columns.

@@ -202,7 +202,7 @@ impl Seat {
             return work(&mut session).await;
         }
         self.abandoned.store(true, Ordering::Relaxed);
-        session.execute("BEGIN").await?;
+        session.begin_steps();
         let done = work(&mut session).await;
         let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
         let ended = session.execute(end).await;

@@ -85,9 +85,10 @@ async fn plans_say_who_is_asked_and_for_what() {
     assert!(top.contains("top 5 by") && top.contains("SortPreservingMergeExec"), "{top}");
     let analyzed =
         rows(&mut session, "EXPLAIN ANALYZE SELECT id FROM orders").await.unwrap().join("\n");
-    for time in ["open_time", "first_row_time", "read_time"] {
-        assert!(analyzed.contains(time), "{analyzed}");
+    for figure in ["open_time", "first_row_time", "read_time", "output_rows", "output_bytes"] {
+        assert!(analyzed.contains(figure), "{analyzed}");
     }
+    assert!(!analyzed.contains("output_bytes=0"), "{analyzed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -105,6 +105,16 @@ async fn certificates_keep_strangers_out() {
     keeps_strangers_out(ours, [theirs, Vec::new()]).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_not_let_in_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let shown = secret(&directory, "ours", "a secret that all nodes have");
+    let cluster = Processes::start_in(Setting { shown, ..Setting::default() }, 0).await;
+    let mut stranger = thalweg(&["worker", "--listen", "127.0.0.1:0", "--join", &cluster.join]);
+    let (_stranger, [said]) = Node::start(&mut stranger, ["cannot join the gateway at"]);
+    assert!(said.starts_with(&cluster.join) && said.contains("--cluster-secret"), "{said}");
+}
+
 /// Workers on hosts of their own, with certificates; `None` where this machine makes no hosts.
 async fn on_hosts(directory: &TempDir, workers: usize) -> Option<Processes> {
     let hosts: Option<Vec<Host>> = (0..workers).map(|_| Host::new()).collect();

@@ -1,11 +1,17 @@
 //! Workers that die, hang and come back, as processes.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use futures::StreamExt as _;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_postgres::SimpleQueryMessage;
 
 use super::processes::*;
+
+/// A statement that takes longer hangs.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// Rows of which each worker makes as many bytes as asked for, from a small table.
 async fn wide(cluster: &Processes) {
@@ -79,6 +85,23 @@ async fn a_client_that_stops_reading_takes_no_memory_of_the_gateway() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn clients_that_stop_reading_hold_up_nobody_else() {
+    let cluster = Processes::start(2).await;
+    wide(&cluster).await;
+    let mut stopped = Vec::new();
+    for _ in 0..8 {
+        let client = connect(&cluster.postgres).await;
+        let mut rows = Box::pin(client.simple_query_raw(WIDE).await.unwrap());
+        rows.next().await.unwrap().unwrap();
+        stopped.push((client, rows));
+    }
+    for _ in 0..200 {
+        let count = timeout(LONGEST, cluster.ask("SELECT count(*) FROM t")).await;
+        assert_eq!(count.expect("it does not hang").unwrap(), ["5000"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_was_killed_has_its_rows_when_it_is_back() {
     let mut cluster = Processes::start(3).await;
     cluster.ask("CREATE TABLE t (id bigint PRIMARY KEY, v text)").await.unwrap();
@@ -97,6 +120,95 @@ async fn a_worker_that_was_killed_has_its_rows_when_it_is_back() {
     assert_eq!(cluster.ask(sum).await.unwrap(), ["4501500"]);
     cluster.ask("INSERT INTO other SELECT n FROM generate_series(1, 100) AS s(n)").await.unwrap();
     assert_eq!(cluster.ask("SELECT count(*) FROM other").await.unwrap(), ["100"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_looks_at_rows_waits_for_all_of_them() {
+    let mut cluster = Processes::start(3).await;
+    cluster.ask("CREATE TABLE t (id bigint PRIMARY KEY, v text)").await.unwrap();
+    let insert = "INSERT INTO t SELECT n, 'value ' || n FROM generate_series(1, 3000) AS s(n)";
+    cluster.ask(insert).await.unwrap();
+    cluster.workers[1] = None;
+    let looking = [
+        "CREATE UNIQUE INDEX ON t (id, v)",
+        "ALTER TABLE t ADD UNIQUE (v, id)",
+        "ALTER TABLE t ALTER COLUMN v SET NOT NULL",
+        "ALTER TABLE t ADD CHECK (id > 0)",
+    ];
+    for definition in looking {
+        let error = cluster.ask(definition).await.expect_err(definition);
+        assert!(told(&error).contains("worker "), "{definition}: {}", told(&error));
+    }
+    for definition in [
+        "CREATE TABLE other (id int PRIMARY KEY, t text CHECK (t <> ''))",
+        "ALTER TABLE t ADD COLUMN w int NOT NULL DEFAULT 5",
+        "ALTER TABLE t ALTER COLUMN w DROP NOT NULL",
+        "CREATE INDEX ON t (w)",
+    ] {
+        cluster.ask(definition).await.expect(definition);
+    }
+    let away = "SELECT count(*) FROM thalweg_cluster.nodes WHERE NOT answers AND rows IS NULL";
+    assert_eq!(cluster.ask(away).await.unwrap(), ["1"]);
+    cluster.restart(1);
+    cluster.until_joined(3).await;
+    for definition in looking {
+        cluster.ask(definition).await.expect(definition);
+    }
+    assert_eq!(cluster.ask("SELECT sum(w) FROM t").await.unwrap(), ["15000"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_for_one_key_asks_its_owner_alone() {
+    let mut cluster = Processes::start(3).await;
+    cluster.ask("CREATE TABLE t (id bigint PRIMARY KEY)").await.unwrap();
+    cluster.ask("INSERT INTO t SELECT n FROM generate_series(1, 100) AS s(n)").await.unwrap();
+    cluster.workers[1] = None;
+    let (mut found, mut lost) = (0, 0);
+    for key in 1..=100 {
+        match cluster.ask(&format!("SELECT id FROM t WHERE id = {key}")).await {
+            Ok(row) => {
+                assert_eq!(row, [key.to_string()]);
+                found += 1;
+            }
+            Err(error) => {
+                assert!(told(&error).contains("worker "), "{}", told(&error));
+                lost += 1;
+            }
+        }
+    }
+    assert!(found > lost && lost > 10, "{found} and {lost}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_outlives_a_killed_gateway() {
+    let mut cluster = Processes::start(3).await;
+    cluster.ask("CREATE TABLE t (id bigint PRIMARY KEY, batch bigint NOT NULL)").await.unwrap();
+    let insert = |batch: usize| {
+        let (first, last) = (batch * 100, batch * 100 + 99);
+        format!("INSERT INTO t SELECT n, {batch} FROM generate_series({first}, {last}) AS s(n)")
+    };
+    let client = connect(&cluster.postgres).await;
+    let (tell, mut acknowledged) = mpsc::unbounded_channel();
+    let writing = tokio::spawn(async move {
+        let mut batches = 0;
+        while client.simple_query(&insert(batches)).await.is_ok() {
+            batches += 1;
+            tell.send(batches).unwrap();
+        }
+        batches
+    });
+    // Some are acknowledged, and the next one is under way.
+    while acknowledged.recv().await.unwrap() < 20 {}
+    cluster.restart_gateway().await;
+    let batches = writing.await.unwrap();
+    cluster.until_joined(3).await;
+    let counts = format!("SELECT count(*) FROM t WHERE batch < {batches} GROUP BY batch");
+    assert_eq!(cluster.ask(&counts).await.unwrap(), vec!["100"; batches]);
+    // Of the one that was under way nothing stands in anybody's way.
+    let later = batches + 1;
+    cluster.ask(&insert(later)).await.unwrap();
+    let count = format!("SELECT count(*) FROM t WHERE batch = {later}");
+    assert_eq!(cluster.ask(&count).await.unwrap(), ["100"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

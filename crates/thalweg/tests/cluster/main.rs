@@ -10,9 +10,11 @@ mod faults;
 mod flight;
 mod hosts;
 mod kept;
+mod leaving;
 #[path = "../../../server/tests/records/messages.rs"]
 mod messages;
 mod mischief;
+mod nodes;
 #[path = "../../../server/tests/sqllogictest/postgres.rs"]
 mod postgres;
 mod processes;
@@ -30,6 +32,7 @@ mod suite;
 mod support;
 #[path = "../../../server/tests/records/updating.rs"]
 mod updating;
+mod ways_in;
 mod wires;
 #[path = "../../../server/tests/records/writing.rs"]
 mod writing;

@@ -70,7 +70,18 @@ pub struct Setting {
     pub hosts: Vec<Host>,
 }
 
+/// Ahead of the addresses for PostgreSQL's clients, for those of gRPC, and for workers.
+const GATEWAY_SAYS: [&str; 3] = ["PostgreSQL clients", "Flight SQL, records", "Workers join at"];
+
 impl Setting {
+    fn gateway(&self, directory: &Path, nodes: &str) -> Command {
+        let data = directory.join("gateway");
+        let mut command = thalweg(&["gateway", "--data", data.to_str().unwrap()]);
+        command.args(["--postgres-port", "0", "--grpc-port", "0", "--http-port", "0"]);
+        command.args(["--nodes", nodes]).args(&self.shown);
+        command
+    }
+
     fn worker(&self, number: usize, directory: &Path, join: &str) -> Command {
         let mut listen = "127.0.0.1:0".to_owned();
         let mut join = join.to_owned();
@@ -105,13 +116,9 @@ impl Processes {
 
     pub async fn start_in(setting: Setting, workers: usize) -> Processes {
         let directory = tempfile::tempdir().unwrap();
-        let data = directory.path().join("gateway");
-        let mut gateway = thalweg(&["gateway", "--data", data.to_str().unwrap()]);
-        gateway.args(["--postgres-port", "0", "--grpc-port", "0", "--http-port", "0"]);
         let nodes = if setting.hosts.is_empty() { "127.0.0.1:0" } else { "0.0.0.0:0" };
-        gateway.args(["--nodes", nodes]).args(&setting.shown);
-        let words = ["PostgreSQL clients", "Flight SQL, records", "Workers join at"];
-        let (gateway, [postgres, grpc, join]) = Node::start(&mut gateway, words);
+        let (gateway, [postgres, grpc, join]) =
+            Node::start(&mut setting.gateway(directory.path(), nodes), GATEWAY_SAYS);
         let client = connect(&postgres).await;
         let mut processes = Processes {
             workers: Vec::new(),
@@ -129,6 +136,17 @@ impl Processes {
         }
         processes.until_joined(workers).await;
         processes
+    }
+
+    /// Kills the gateway, and starts another one on its directory, where workers look for it.
+    pub async fn restart_gateway(&mut self) {
+        // SIGKILL.
+        self.gateway.child.kill().unwrap();
+        self.gateway.child.wait().unwrap();
+        let mut gateway = self.setting.gateway(self.directory.path(), &self.join);
+        let (gateway, [postgres, grpc, _]) = Node::start(&mut gateway, GATEWAY_SAYS);
+        self.client = connect(&postgres).await;
+        (self.gateway, self.postgres, self.grpc) = (gateway, postgres, grpc);
     }
 
     pub fn restart(&mut self, number: usize) {

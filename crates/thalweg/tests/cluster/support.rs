@@ -69,7 +69,7 @@ impl Cluster {
 
 /// A gateway of four workers with a server before it: what the tests of the record API are about.
 pub struct World {
-    server: Server,
+    pub server: Server,
     pub cluster: Cluster,
 }
 

@@ -1,0 +1,70 @@
+//! What a worker says of gateways that it cannot join.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+
+use thalweg_types::{Error, SqlState};
+
+/// Tries go on every second: until a gateway lets the worker in, each reason is said once.
+pub(super) struct Refusals {
+    worker: u64,
+    said: HashMap<SocketAddr, HashSet<String>>,
+}
+
+impl Refusals {
+    pub(super) fn new(worker: u64) -> Refusals {
+        Refusals { worker, said: HashMap::new() }
+    }
+
+    /// Takes in how a try went; what there is to say of it.
+    pub(super) fn note(&mut self, gateway: SocketAddr, failed: Option<&Error>) -> Option<String> {
+        let Some(error) = failed else {
+            self.said.remove(&gateway);
+            return None;
+        };
+        let is_new = self.said.entry(gateway).or_default().insert(error.message().to_owned());
+        let (worker, advice) = (self.worker, what_to_do(error));
+        is_new.then(|| {
+            format!(
+                "Worker {worker} cannot join the gateway at {gateway} and goes on trying \
+                 ({error}): {advice}"
+            )
+        })
+    }
+}
+
+fn what_to_do(error: &Error) -> &str {
+    match error.hint() {
+        // That of a link speaks of a worker's rows.
+        Some(hint) if error.state() != SqlState::CONNECTION_FAILURE => hint,
+        _ => {
+            "see that a gateway listens there for nodes, and that both have the same \
+             --cluster-secret, or certificates of one authority."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_is_said_once_until_the_worker_is_let_in() {
+        let mut refusals = Refusals::new(7);
+        let gateways = [1, 2].map(|port| SocketAddr::from(([10, 0, 0, 1], port)));
+        let away = Error::new(SqlState::CONNECTION_FAILURE, "nobody is there")
+            .with_hint("Its rows are not reachable.");
+        let told = refusals.note(gateways[0], Some(&away)).unwrap();
+        assert!(told.starts_with("Worker 7 cannot join the gateway at 10.0.0.1:1 "), "{told}");
+        assert!(told.contains("nobody is there") && told.contains("--cluster-secret"), "{told}");
+        assert_eq!(refusals.note(gateways[0], Some(&away)), None);
+        // Each gateway for itself.
+        assert!(refusals.note(gateways[1], Some(&away)).is_some());
+        let open = Error::new(SqlState::INVALID_AUTHORIZATION, "it is open").with_hint("Close it.");
+        let told = refusals.note(gateways[0], Some(&open)).unwrap();
+        assert!(told.ends_with("(it is open): Close it."), "{told}");
+        assert_eq!(refusals.note(gateways[0], Some(&away)), None);
+        assert_eq!(refusals.note(gateways[0], None), None);
+        assert!(refusals.note(gateways[0], Some(&open)).is_some(), "it was in meanwhile");
+    }
+}

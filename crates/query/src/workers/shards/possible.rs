@@ -1,0 +1,81 @@
+//! Whether a worker can write its part of a statement, asked before any of several writes theirs.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{Array as _, ArrayRef};
+use arrow::record_batch::RecordBatch;
+use arrow::row::{RowConverter, Rows, SortField};
+use thalweg_store::TableState;
+use thalweg_txn::RowChanges;
+use thalweg_types::{Error, Key, Result, RowId, TableSchema};
+
+use super::{Shards, dropped, table};
+use crate::statement::key_is_taken;
+
+impl Shards {
+    /// Whether these changes could be made now. What others do meanwhile may change that.
+    ///
+    /// # Errors
+    /// As [`Shards::write`].
+    pub fn can_write(&self, changes: &[RowChanges]) -> Result<()> {
+        let snapshot = self.database.shared.engine.snapshot();
+        for changes in changes {
+            let schema = table(&snapshot, changes.table)?;
+            let state = snapshot.table(changes.table).ok_or_else(dropped)?;
+            for key in schema.keys() {
+                reject_repeated(&schema, key, &changes.append)?;
+                if !changes.truncate {
+                    reject_held(&schema, key, state, changes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses rows with the key of one that is there and stays.
+fn reject_held(
+    schema: &TableSchema,
+    key: &Key,
+    state: &TableState,
+    changes: &RowChanges,
+) -> Result<()> {
+    let killed: HashSet<RowId> = changes.kill.iter().copied().collect();
+    for rows in &changes.append {
+        let holders = state.probe(key, &columns_of(schema, key, rows));
+        let taken = |row: &usize| holders[*row].is_some_and(|holder| !killed.contains(&holder));
+        if let Some(row) = (0..rows.num_rows()).find(taken) {
+            return Err(key_is_taken(schema, key, rows, row));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses rows of which two have the same key. One with a NULL in it is unlike any other.
+fn reject_repeated(schema: &TableSchema, key: &Key, append: &[RecordBatch]) -> Result<()> {
+    let uncomparable = |error| Error::internal("keys cannot be compared").with_source(error);
+    let Some(first) = append.first() else { return Ok(()) };
+    let fields = columns_of(schema, key, first).into_iter();
+    let fields = fields.map(|column| SortField::new(column.data_type().clone()));
+    let converter = RowConverter::new(fields.collect()).map_err(uncomparable)?;
+    let mut all: Vec<(Vec<ArrayRef>, Rows)> = Vec::with_capacity(append.len());
+    for rows in append {
+        let columns = columns_of(schema, key, rows);
+        let values = converter.convert_columns(&columns).map_err(uncomparable)?;
+        all.push((columns, values));
+    }
+    let mut given = HashSet::with_capacity(append.iter().map(RecordBatch::num_rows).sum());
+    for (rows, (columns, values)) in append.iter().zip(&all) {
+        let is_whole = |row: usize| columns.iter().all(|column| column.is_valid(row));
+        let mut places = 0..rows.num_rows();
+        if let Some(row) = places.find(|row| is_whole(*row) && !given.insert(values.row(*row))) {
+            return Err(key_is_taken(schema, key, rows, row));
+        }
+    }
+    Ok(())
+}
+
+fn columns_of(schema: &TableSchema, key: &Key, rows: &RecordBatch) -> Vec<ArrayRef> {
+    schema.key_positions(key).into_iter().map(|place| Arc::clone(rows.column(place))).collect()
+}
