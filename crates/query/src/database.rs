@@ -7,13 +7,14 @@ use std::sync::{Arc, OnceLock};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use parking_lot::RwLock;
 use thalweg_env::{Env, MemoryWatch};
+use thalweg_scan::{LocalScheduler, Shape};
 use thalweg_txn::{
     Durability, Engine, Figures, Options, Progress, Role, RoleId, Silent, Transaction, WriteSet,
 };
 use thalweg_types::{Error, Result};
 
 use crate::appender::Appender;
-use crate::fused::QueryScheduler;
+use crate::fused::{LocalQueryScheduler, QueryScheduler};
 use crate::kept::{PlanFigures, Plans};
 use crate::memory;
 use crate::planner::Planners;
@@ -45,7 +46,7 @@ pub(crate) struct DatabaseShared {
     /// The last definition in the journal of a node of a cluster.
     pub(crate) definitions: AtomicU64,
     /// Held by whoever adds to the journal.
-    pub(crate) defining: tokio::sync::Mutex<()>,
+    pub(crate) defining: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Database {
@@ -157,7 +158,7 @@ impl DatabaseShared {
 
     /// Commits a transaction without holding up the thread.
     pub(crate) async fn commit(
-        &self,
+        self: &Arc<Self>,
         transaction: Transaction,
         unity: Unity,
         durability: Durability,
@@ -201,6 +202,8 @@ impl DatabaseShared {
     }
 }
 
+const SPILL_BYTES_MAX: u64 = 100 << 30;
+
 /// How a database is opened.
 #[derive(Clone)]
 pub struct DatabaseBuilder {
@@ -209,8 +212,10 @@ pub struct DatabaseBuilder {
     memory_limit: Option<usize>,
     process_memory_limit: Option<u64>,
     spill_directory: Option<PathBuf>,
+    spill_bytes_max: u64,
     durability: Durability,
     beside: Option<Database>,
+    serial_rows: usize,
     scheduler: Option<Arc<dyn QueryScheduler>>,
 }
 
@@ -222,8 +227,10 @@ impl Default for DatabaseBuilder {
             memory_limit: None,
             process_memory_limit: None,
             spill_directory: None,
+            spill_bytes_max: SPILL_BYTES_MAX,
             durability: Durability::default(),
             beside: None,
+            serial_rows: Shape::SERIAL_ROWS,
             scheduler: None,
         }
     }
@@ -241,6 +248,13 @@ impl DatabaseBuilder {
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.options.threads = threads.max(1);
+        self
+    }
+
+    /// Over fewer rows one thread computes an aggregate; 100,000 by default.
+    #[must_use]
+    pub fn serial_rows(mut self, rows: usize) -> Self {
+        self.serial_rows = rows;
         self
     }
 
@@ -263,6 +277,13 @@ impl DatabaseBuilder {
     #[must_use]
     pub fn spill_directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.spill_directory = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// How many bytes all that is spilled may have together; 100 GiB by default.
+    #[must_use]
+    pub fn spill_limit(mut self, bytes: u64) -> Self {
+        self.spill_bytes_max = bytes;
         self
     }
 
@@ -337,7 +358,7 @@ impl DatabaseBuilder {
             surroundings: RwLock::new(None),
             workers: OnceLock::new(),
             definitions: AtomicU64::new(0),
-            defining: tokio::sync::Mutex::default(),
+            defining: Arc::default(),
         };
         Ok(Database { shared: Arc::new(shared) })
     }
@@ -345,15 +366,25 @@ impl DatabaseBuilder {
     /// Planners with threads and memory of their own.
     fn planners(&self) -> Result<Planners> {
         let memory = memory::of_all(self.memory_limit, self.options.memory.clone());
-        let mut runtime = RuntimeEnvBuilder::new().with_memory_pool(memory);
+        let mut runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(memory)
+            .with_max_temp_directory_size(self.spill_bytes_max)
+            .with_max_spill_merge_fan_in(memory::MERGED_AT_ONCE);
         if let Some(directory) = &self.spill_directory {
             runtime = runtime.with_temp_file_path(directory);
         }
         let runtime = runtime.build_arc().map_err(|error| {
             Error::internal("the query runtime could not be set up").with_source(error)
         })?;
-        let Options { threads, .. } = self.options;
-        let scheduler = self.scheduler.clone();
-        Planners::new(runtime, threads, self.env.threads.as_ref(), scheduler)
+        Planners::new(runtime, self.options.threads, self.aggregating()?)
+    }
+
+    /// Who works on fused aggregates: threads of this process, unless others were given.
+    fn aggregating(&self) -> Result<Arc<dyn QueryScheduler>> {
+        if let Some(given) = &self.scheduler {
+            return Ok(Arc::clone(given));
+        }
+        let threads = LocalScheduler::start(self.options.threads, self.env.threads.as_ref())?;
+        Ok(Arc::new(LocalQueryScheduler::new(threads, self.serial_rows)))
     }
 }

@@ -1,8 +1,13 @@
 //! The threads that queries run on. They are apart from those that serve connections, so that an
 //! operator which is slow to give way holds up nobody else's messages: a cancel is heard, and its
 //! client told, whatever the operators do.
+//!
+//! A plan that finds too little memory before it has a row begins anew in a way that takes less
+//! (`sparing`): nobody has seen anything of it yet, and it sees the same snapshot.
 
+mod first_side;
 mod giving_way;
+mod sparing;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,6 +27,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use giving_way::JoinsGiveWay;
 
+use self::sparing::{Sparing, sparing};
+use crate::memory;
 use crate::stack::STACK_BYTES;
 
 /// How many batches a query may be ahead of whoever takes them.
@@ -63,7 +70,7 @@ impl Executor {
         let config = context.session_config().clone().with_extension(Arc::clone(&stop));
         let context = Arc::new(context.with_session_config(config));
         let (sender, batches) = channel(BATCHES_AHEAD);
-        let work = runtime.spawn(forward(async move { execute_stream(plan, context) }, sender));
+        let work = runtime.spawn(Taker::new(sender).run(plan, context));
         Rows { batches, work: Some(AbortOnDropHandle::new(work)), stop }
     }
 
@@ -71,8 +78,21 @@ impl Executor {
     pub(crate) fn take(&self, making: impl Making) -> Rows {
         let runtime = self.runtime.as_ref().expect("in place until the executor is dropped");
         let (sender, batches) = channel(BATCHES_AHEAD);
-        let work = runtime.spawn(forward(making, sender));
+        let mut taker = Taker::new(sender);
+        let work = runtime.spawn(async move { taker.forward(making).await });
         Rows { batches, work: Some(AbortOnDropHandle::new(work)), stop: Arc::default() }
+    }
+
+    /// Does something to its end on these threads, whatever becomes of whoever waits for it.
+    pub(crate) async fn to_its_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let runtime = self.runtime.as_ref().expect("in place until the executor is dropped");
+        let done = runtime.spawn(work).await;
+        done.unwrap_or_else(|died| {
+            Err(Error::internal("the statement broke down").with_source(died))
+        })
     }
 }
 
@@ -93,14 +113,50 @@ pub(crate) trait Making:
 
 impl<T: Future<Output = PlanResult<SendableRecordBatchStream>> + Send + 'static> Making for T {}
 
-async fn forward(making: impl Making, taker: Sender<RecordBatch>) -> PlanResult<()> {
-    let mut rows = making.await?;
-    while let Some(batch) = rows.next().await {
-        if taker.send(batch?).await.is_err() {
-            break;
+/// Whoever waits for a plan's rows.
+struct Taker {
+    batches: Sender<RecordBatch>,
+    has_rows: bool,
+}
+
+impl Taker {
+    fn new(batches: Sender<RecordBatch>) -> Taker {
+        Taker { batches, has_rows: false }
+    }
+
+    async fn run(
+        mut self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+    ) -> PlanResult<()> {
+        let (first, of_first) = (Arc::clone(&plan), Arc::clone(&context));
+        match self.forward(async move { execute_stream(first, of_first) }).await {
+            Err(error) if !self.has_rows && is_shortage(&error) => {
+                // What the plan holds goes with it.
+                let Ok(Some(Sparing { plan, sorts })) = sparing(plan) else { return Err(error) };
+                let context = Arc::new(memory::sparing(&context, sorts));
+                self.forward(async move { execute_stream(plan, context) }).await
+            }
+            done => done,
         }
     }
-    Ok(())
+
+    async fn forward(&mut self, making: impl Making) -> PlanResult<()> {
+        let mut rows = making.await?;
+        while let Some(batch) = rows.next().await {
+            let batch = batch?;
+            self.has_rows |= batch.num_rows() > 0;
+            if self.batches.send(batch).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether there was too little memory.
+fn is_shortage(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
 /// Whether nobody wants a plan's rows any more. A task is dropped where it gives way, and a join

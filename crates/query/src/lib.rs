@@ -27,6 +27,7 @@ mod executor;
 mod first_of_groups;
 mod forms;
 mod fused;
+mod given;
 mod kept;
 mod loader;
 mod memory;
@@ -62,11 +63,14 @@ pub use cursor::forward_move;
 pub use database::{Database, DatabaseBuilder};
 pub use datafusion::common::ScalarValue;
 pub use forms::{Encoded, EncodedStream, RowForm, ValueForms};
+pub use given::Given;
 pub use kept::{PlanFigures, bound as with_values, value as value_of};
 pub use outcome::{BatchStream, Copy, Notice, Outcome, Tag};
 pub use plan::shown;
 pub use prepared::Prepared;
-pub use records::{Found, RecordBatcher, RecordChange, RecordTable, RecordWrite, Records};
+pub use records::{
+    Found, RecordBatcher, RecordChange, RecordTable, RecordTarget, RecordWrite, Records,
+};
 pub use reduce::{Among, AsLeaf, KEPT_OF, Keys, Leaf, reduced, share, share_of_second};
 pub use scan::is_about;
 pub use scram::ScramVerifier;
@@ -79,7 +83,7 @@ pub use thalweg_txn::{
     Progress, Put, Role, RowFailure, RowGroup, SYNC_MICROS, Secret, StageFigures, Unit, Written,
 };
 pub use workers::{
-    Again, Definition, FanIn, Gathering, Holders, KeyedWriter, NAMESPACE as CLUSTER_NAMESPACE,
-    PackedRows, PhysicalRule, ShardRows, ShardSight, Shards, Stages, Unity, WorkerScan, Workers,
-    Write, fingerprint,
+    Again, Consent, Definition, FanIn, Gathering, Holders, KeyedWriter,
+    NAMESPACE as CLUSTER_NAMESPACE, PackedRows, PhysicalRule, ShardRows, ShardSight, Shards,
+    Stages, Unity, WorkerScan, Workers, Write, fingerprint,
 };

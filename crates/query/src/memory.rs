@@ -6,12 +6,26 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{
     FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, UnboundedMemoryPool,
 };
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use thalweg_env::{MemoryWatch, Purpose};
+
+/// How many sorted runs are merged at once: what a merge reserves for them, no sort beside it has.
+pub(crate) const MERGED_AT_ONCE: usize = 16;
+
+/// Where memory is short, a batch has a row for so much of it: so a merge takes a small part of it,
+/// however much is sorted.
+const BYTES_FOR_A_ROW: usize = 128 << 10;
+/// As few rows are worth a message in a file.
+const ROWS_MIN: usize = 64;
+/// One of so many parts of the memory is what all sorts together keep for merging.
+const KEPT_FOR_MERGES: usize = 4;
+/// What is thought to be there where the process has a limit, and statements have none.
+const BYTES_OF_NO_LIMIT: usize = 256 << 20;
 
 /// The memory of all statements: at most `limit` bytes, as far as the process has room.
 pub(crate) fn of_all(limit: Option<usize>, watch: Option<Arc<MemoryWatch>>) -> Arc<dyn MemoryPool> {
@@ -34,6 +48,44 @@ pub(crate) fn limited(state: &SessionState, bytes: usize) -> PlanResult<SessionS
         RuntimeEnvBuilder::from_runtime_env(runtime).with_memory_pool(Arc::new(pool)).build()?;
     let builder = SessionStateBuilder::new_from_existing(state.clone());
     Ok(builder.with_runtime_env(Arc::new(runtime)).build())
+}
+
+/// How a statement goes on that has found too little, with so many sorts that go to disk: in small
+/// batches. DataFusion's own idea of what a sort keeps is more than a statement may have in all.
+pub(crate) fn sparing(context: &TaskContext, sorts: usize) -> TaskContext {
+    let bytes = match context.memory_pool().memory_limit() {
+        MemoryLimit::Finite(bytes) => bytes,
+        MemoryLimit::Infinite | MemoryLimit::Unknown => BYTES_OF_NO_LIMIT,
+    };
+    let mut config = context.session_config().clone();
+    let rows = (bytes / BYTES_FOR_A_ROW).max(ROWS_MIN).min(config.batch_size());
+    config = config.with_batch_size(rows);
+    let execution = &mut config.options_mut().execution;
+    execution.sort_spill_reservation_bytes = bytes / (KEPT_FOR_MERGES * sorts.max(1));
+    // Texts that were put together into one batch would count with each piece of it.
+    execution.sort_in_place_threshold_bytes = 0;
+    TaskContext::new(
+        context.task_id(),
+        context.session_id(),
+        config,
+        context.scalar_functions().clone(),
+        context.higher_order_functions().clone(),
+        context.aggregate_functions().clone(),
+        context.window_functions().clone(),
+        context.runtime_env(),
+    )
+}
+
+/// What an operator is told that would need more than there is, in the words of who refuses it.
+pub(crate) fn refusal(operator: &str, pool: &Arc<dyn MemoryPool>) -> DataFusionError {
+    let too_much = match pool.memory_limit() {
+        MemoryLimit::Finite(bytes) => bytes.saturating_add(1),
+        MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX / 2,
+    };
+    let refused = MemoryConsumer::new(operator).register(pool).try_grow(too_much);
+    refused.err().unwrap_or_else(|| {
+        DataFusionError::ResourcesExhausted(format!("Failed to allocate memory for {operator}"))
+    })
 }
 
 /// Refuses what the process has no room for.

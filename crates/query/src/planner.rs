@@ -12,21 +12,23 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
-use thalweg_env::Threads;
-use thalweg_scan::LocalScheduler;
 use thalweg_types::{Result, TableId};
 
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
 use crate::executor::{Executor, JoinsGiveWay};
 use crate::first_of_groups::KeepFirstOfGroups;
-use crate::fused::{self, LocalQueryScheduler, QueryScheduler};
+use crate::fused::{self, QueryScheduler};
 use crate::reduce::ReduceJoins;
-use crate::scan::FindFirstRows;
+use crate::scan::{FindFirstRows, TellThresholds};
 use crate::workers::Workers;
 use crate::{privileges, sleep};
 
 /// How many idle planners are kept.
 const IDLE_MAX: usize = 64;
+
+/// A larger side of a join is dealt out. DataFusion deals out more than 128 Ki rows of which nobody
+/// knows the size; of a common size, this is as many.
+const COLLECTED_BYTES_MAX: usize = 4 << 20;
 
 pub(crate) struct Planner {
     pub(crate) context: SessionContext,
@@ -40,7 +42,7 @@ impl Planner {
         let workers = shared.workers.get();
         // In one partition joins and groupings would have no stages.
         let partitions = if workers.is_some() { (*threads).max(2) } else { *threads };
-        let config = SessionConfig::new()
+        let mut config = SessionConfig::new()
             .with_extension(Arc::clone(executor))
             .with_target_partitions(partitions)
             // Rows dealt out in turns lose the order of a series or a sorted subquery, which people
@@ -49,12 +51,15 @@ impl Planner {
             .with_information_schema(false)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(DATABASE, thalweg_txn::DEFAULT_NAMESPACE);
+        let optimizer = &mut config.options_mut().optimizer;
+        optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES_MAX;
         let builder = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(Arc::clone(runtime))
             .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))))
             .with_physical_optimizer_rules(physical_rules(scheduler, workers.is_none()))
-            .with_physical_optimizer_rule(Arc::new(JoinsGiveWay));
+            .with_physical_optimizer_rule(Arc::new(JoinsGiveWay))
+            .with_physical_optimizer_rule(Arc::new(TellThresholds));
         let builder = match workers {
             Some(workers) => builder.with_physical_optimizer_rule(workers.physical_rule()),
             None => builder.with_physical_optimizer_rule(Arc::new(ReduceJoins)),
@@ -102,21 +107,14 @@ pub(crate) struct Planners {
 }
 
 impl Planners {
-    /// Fused aggregates are threads' of this process unless a scheduler is given.
-    ///
     /// # Errors
     /// Where the system refuses threads.
     pub(crate) fn new(
         runtime: Arc<RuntimeEnv>,
         threads: usize,
-        with: &dyn Threads,
-        scheduler: Option<Arc<dyn QueryScheduler>>,
+        scheduler: Arc<dyn QueryScheduler>,
     ) -> Result<Planners> {
         let executor = Arc::new(Executor::start(threads)?);
-        let scheduler = match scheduler {
-            Some(scheduler) => scheduler,
-            None => Arc::new(LocalQueryScheduler::new(LocalScheduler::start(threads, with)?)),
-        };
         Ok(Planners {
             runtime,
             executor,
@@ -155,6 +153,11 @@ impl Planners {
 
     pub(crate) fn counted(&self, table: TableId) {
         self.counted.lock().insert(table);
+    }
+
+    /// The threads that queries run on.
+    pub(crate) fn executor(&self) -> &Executor {
+        &self.executor
     }
 
     /// Who works on fused aggregates.

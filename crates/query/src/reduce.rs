@@ -28,6 +28,7 @@ mod tests;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -98,6 +99,16 @@ pub fn reduced(plan: &Plan, as_leaf: AsLeaf) -> Result<Plan> {
         true => Ok(Arc::clone(plan)),
         false => Arc::clone(plan).replace_children(reduced, RECOMPUTED),
     }
+}
+
+/// The same plan, in which nobody collects keys, and whoever waits for them is told that there are
+/// none.
+pub(crate) fn unreduced(plan: Plan) -> Result<Plan> {
+    let unreduced = plan.transform_up(|node| match node.downcast_ref::<CollectKeys>() {
+        Some(collect) => Ok(Transformed::yes(collect.given_up())),
+        None => Ok(Transformed::no(node)),
+    });
+    unreduced.map(|unreduced| unreduced.data)
 }
 
 /// A join whose second side waits for the keys of the first; `None` where it must not, or need not.
@@ -217,7 +228,7 @@ fn with_keys(plan: &Plan, column: usize, keys: &Arc<Keys>, as_leaf: AsLeaf) -> R
 
 /// Of which input a column is, and its place there, where a node hands on all rows, or groups, with
 /// a value in it together.
-fn column_below(node: &Plan, column: usize) -> Option<(usize, usize)> {
+pub(crate) fn column_below(node: &Plan, column: usize) -> Option<(usize, usize)> {
     let place = |below: &Arc<dyn PhysicalExpr>| {
         below.downcast_ref::<Column>().map(|column| (0, column.index()))
     };

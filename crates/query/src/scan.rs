@@ -1,16 +1,18 @@
 //! The shard scan: a table's rows as one snapshot shows them, as an operator of DataFusion.
 //!
 //! Chunks whose zones exclude the filter are left out before the scan starts, and so are rows that
-//! an index rules out. The rest is handed out chunk by chunk to whichever partition asks next, so
-//! that no thread waits for another's share. Where few rows of a chunk pass the filter, columns of
-//! no others are read; otherwise batches are slices of the chunk's own buffers wherever no row is
-//! dead. The filter itself stays above the scan.
+//! an index rules out; others while it goes on, where a sort above has better rows. The rest is
+//! handed out chunk by chunk to whichever partition asks next, so that no thread waits for
+//! another's share. Where few rows of a chunk pass the filter, columns of no others are read;
+//! otherwise batches are slices of the chunk's own buffers wherever no row is dead. The filter
+//! itself stays above the scan.
 
 mod conditions;
 mod first_rows;
 mod index;
 mod pruning;
 mod statistics;
+mod threshold;
 mod values;
 
 use std::fmt;
@@ -30,7 +32,7 @@ use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType,
 };
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -45,6 +47,7 @@ use thalweg_types::{TableId, TableSchema};
 
 use crate::executor::Stop;
 use crate::fused::sieve_of;
+use crate::given::Given;
 use crate::kept;
 use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
 
@@ -52,6 +55,9 @@ use conditions::Conditions;
 pub(crate) use first_rows::FindFirstRows;
 use index::{FirstRows, Reads};
 pub(crate) use statistics::table_statistics;
+use statistics::{Asked, scan_statistics};
+pub(crate) use threshold::{TellThresholds, with_thresholds};
+use threshold::{Threshold, Watched};
 pub(crate) use values::value_counts;
 
 /// The name of the column that tells a row's place; only statements that change rows see it.
@@ -113,6 +119,8 @@ pub(crate) struct ShardScan {
     next: Arc<AtomicUsize>,
     /// Keys that rows have to have to be of any use.
     among: WaitingFor,
+    /// What rows have to pass once a sort above has as many as it wants.
+    threshold: Option<Threshold>,
 }
 
 impl ShardScan {
@@ -136,8 +144,8 @@ impl ShardScan {
         // The next run of a plan that is kept may need other chunks.
         let shared = if reusable { chunks.in_table } else { chunks.partitions() };
         let partitions = threads.min(shared).max(1);
-        let inexact = reusable || filter.is_some();
-        let statistics = statistics::scan_statistics(state, &projection, inexact);
+        let asked = Asked { filter, reusable };
+        let statistics = scan_statistics(state, schema, &projection, asked);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(projected),
             Partitioning::UnknownPartitioning(partitions),
@@ -162,6 +170,7 @@ impl ShardScan {
             statistics: Arc::new(statistics),
             next: Arc::default(),
             among: WaitingFor::default(),
+            threshold: None,
         })
     }
 }
@@ -389,6 +398,8 @@ impl ExecutionPlan for ShardScan {
         let mut fresh = self.as_ref().clone();
         fresh.next = Arc::default();
         fresh.metrics = ExecutionPlanMetricsSet::new();
+        // A sort that begins anew has another one.
+        fresh.threshold = None;
         Ok(Arc::new(fresh))
     }
 
@@ -399,9 +410,8 @@ impl ExecutionPlan for ShardScan {
     ) -> Result<SendableRecordBatchStream> {
         let stop = Stop::of(&context);
         let schema = self.schema();
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let chunks_read = MetricBuilder::new(&self.metrics).counter("chunks_read", partition);
-        let read = move |scan| Reading::of(scan, stop, metrics, chunks_read);
+        let figures = Figures::of(&self.metrics, partition);
+        let read = move |scan| Reading::of(scan, stop, figures);
         let stream = match self.among.is_nothing() {
             true => stream::iter(read(self.clone())).boxed(),
             false => {
@@ -439,28 +449,44 @@ impl ExecutionPlan for ShardScan {
     }
 }
 
+/// What is told of one partition.
+struct Figures {
+    given: Given,
+    chunks_read: Count,
+    /// Chunks that were to be read, and in which the sieve found nothing, or which are beyond the
+    /// threshold.
+    chunks_pruned: Count,
+}
+
+impl Figures {
+    fn of(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Figures {
+        let counter = |name| MetricBuilder::new(metrics).counter(name, partition);
+        Figures {
+            given: Given::by(metrics, partition),
+            chunks_read: counter("chunks_read"),
+            chunks_pruned: counter("chunks_pruned"),
+        }
+    }
+}
+
 /// One partition's rows, as they are asked for.
 struct Reading {
     scan: ShardScan,
     stop: Option<Arc<Stop>>,
-    metrics: BaselineMetrics,
-    chunks_read: Count,
+    figures: Figures,
     cursor: Cursor,
     /// Chunks that are not looked at ahead of reading them.
     unsieved: usize,
+    threshold: Option<Watched>,
     /// How many rows are still wanted.
     left: usize,
 }
 
 impl Reading {
-    fn of(
-        scan: ShardScan,
-        stop: Option<Arc<Stop>>,
-        metrics: BaselineMetrics,
-        chunks_read: Count,
-    ) -> Reading {
+    fn of(scan: ShardScan, stop: Option<Arc<Stop>>, figures: Figures) -> Reading {
         let left = scan.limit.unwrap_or(usize::MAX);
-        Reading { scan, stop, metrics, chunks_read, cursor: Cursor::default(), unsieved: 0, left }
+        let (threshold, cursor) = (scan.threshold.as_ref().map(Watched::of), Cursor::default());
+        Reading { scan, stop, figures, cursor, unsieved: 0, threshold, left }
     }
 }
 
@@ -468,7 +494,7 @@ impl Iterator for Reading {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Result<RecordBatch>> {
-        let time = self.metrics.elapsed_compute().clone();
+        let time = self.figures.given.time().clone();
         let timer = time.timer();
         if self.stop.as_ref().is_some_and(|stop| stop.is_wanted()) {
             return None;
@@ -477,9 +503,18 @@ impl Iterator for Reading {
             if self.cursor.chunk.is_none() {
                 let index = self.scan.next.fetch_add(1, Ordering::Relaxed);
                 let chunk = self.scan.chunks.read.get(index)?.clone();
-                if let Some(chunk) = self.scan.sieved(chunk, &mut self.unsieved) {
-                    self.cursor = self.scan.open(chunk);
-                    self.chunks_read.add(1);
+                let columns = &self.scan.columns;
+                let is_beyond = |threshold: &mut Watched| threshold.is_beyond(&chunk, columns);
+                if self.threshold.as_mut().is_some_and(is_beyond) {
+                    self.figures.chunks_pruned.add(1);
+                    continue;
+                }
+                match self.scan.sieved(chunk, &mut self.unsieved) {
+                    Some(chunk) => {
+                        self.cursor = self.scan.open(chunk);
+                        self.figures.chunks_read.add(1);
+                    }
+                    None => self.figures.chunks_pruned.add(1),
                 }
                 continue;
             }
@@ -494,8 +529,7 @@ impl Iterator for Reading {
             }
             self.left -= rows.min(self.left);
             timer.done();
-            self.metrics.record_output(rows);
-            return Some(batch);
+            return Some(batch.inspect(|batch| self.figures.given.count(batch)));
         }
         None
     }

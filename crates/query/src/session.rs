@@ -70,6 +70,7 @@ struct Block {
     settings: Settings,
     /// Whether a statement has looked at the snapshot.
     has_looked: bool,
+    unity: Unity,
 }
 
 /// What rolling back to a savepoint returns to.
@@ -317,8 +318,16 @@ impl Session {
     /// holds several. Statements that begin or end transactions themselves do so all the same.
     pub fn begin_implicit(&mut self) {
         if self.block.is_none() {
-            self.open_block(self.settings.modes());
+            self.open_block(self.settings.modes(), Unity::Whole);
             self.implicit = true;
+        }
+    }
+
+    /// Begins a block of several steps that are one statement to whoever asked for it: workers do
+    /// theirs as they do a statement's. `COMMIT` or `ROLLBACK` ends it.
+    pub fn begin_steps(&mut self) {
+        if self.block.is_none() {
+            self.open_block(self.settings.modes(), Unity::EachWorker);
         }
     }
 
@@ -662,11 +671,11 @@ impl Session {
             let warning = "there is already a transaction in progress";
             return Ok(outcome.with_warning(SqlState::ACTIVE_TRANSACTION, warning));
         }
-        self.open_block(self.settings.modes().with(modes)?);
+        self.open_block(self.settings.modes().with(modes)?, Unity::Whole);
         Ok(outcome)
     }
 
-    fn open_block(&mut self, modes: Modes) {
+    fn open_block(&mut self, modes: Modes, unity: Unity) {
         let transaction = Transaction::new(self.database.shared.engine.snapshot());
         self.block = Some(Block {
             beginning: transaction.clone(),
@@ -674,6 +683,7 @@ impl Session {
             savepoints: Vec::new(),
             settings: self.settings.clone(),
             has_looked: false,
+            unity,
         });
         self.settings.set_modes(modes);
     }
@@ -686,7 +696,7 @@ impl Session {
         }
         let ended = self.end(commit).await?;
         if chain {
-            self.open_block(modes);
+            self.open_block(modes, Unity::Whole);
         }
         Ok(ended)
     }
@@ -707,7 +717,7 @@ impl Session {
         };
         let ended = match block.transaction {
             Some(transaction) if commit => {
-                self.commit(transaction, Unity::Whole).await.map(|()| true)
+                self.commit(transaction, block.unity).await.map(|()| true)
             }
             // Committing a failed block rolls it back, as in PostgreSQL.
             _ => Ok(false),

@@ -69,6 +69,18 @@ const QUERIES: &[(&str, &[&[&str]])] = &[
         "SELECT item, min(id) FROM orders WHERE item IN ($1, $2) GROUP BY item",
         &[&["item1", "item2"], &["item1", "none"], &["NULL", "item3"]],
     ),
+    (
+        "SELECT id FROM orders WHERE placed IN ($1::timestamp, $2::timestamp) AND id < 60",
+        &[&["2024-01-02", "2024-01-03"], &["2024-01-04 00:00:01", "2024-01-05"], &["NULL", "NULL"]],
+    ),
+    (
+        "SELECT count(*) FROM orders WHERE id NOT IN ($1::bigint, $2::bigint, 7)",
+        &[&["1", "2"], &["3", "9999"], &["4", "NULL"]],
+    ),
+    (
+        "SELECT id FROM orders WHERE id IN ($1, $2, $3, $4, $5) AND price IN ($6::numeric, 2.5)",
+        &[&["1", "2", "3", "4", "5", "1.25"], &["6", "2", "8", "9", "102", "7.50"]],
+    ),
     ("SELECT sum(id * $1) FROM orders WHERE paid = $2", &[&["2", "t"], &["3", "f"]]),
     (
         "SELECT name, count(*) FROM orders JOIN customers ON customer = customers.id \
@@ -285,7 +297,7 @@ async fn runs_at_the_same_time_keep_apart() {
 
 #[tokio::test]
 async fn thousands_of_statements_push_each_other_out() {
-    let (_database, mut session) = database().await;
+    let (database, mut session) = database().await;
     for number in 0..2500 {
         let sql = format!("SELECT name, {number} FROM customers WHERE id = $1 + 0");
         let prepared = session.prepare(&sql, &[]).await.unwrap();
@@ -293,4 +305,37 @@ async fn thousands_of_statements_push_each_other_out() {
         let answer = run(&mut session, &prepared, &one).await;
         assert!(answer.contains("customer 1") && answer.contains(&number.to_string()));
     }
+    assert_eq!(database.plan_figures().statements, 1024);
+}
+
+#[tokio::test]
+async fn ten_thousand_statements_are_prepared_at_once() {
+    let (database, mut session) = database().await;
+    let mut prepared = Vec::new();
+    for number in 0..10_000 {
+        let sql = format!("SELECT id + {number} FROM customers WHERE id = $1");
+        prepared.push(session.prepare(&sql, &[]).await.unwrap());
+    }
+    let one = [ScalarValue::Int32(Some(1))];
+    for (number, prepared) in prepared.iter().enumerate().step_by(7).rev() {
+        let answer = run(&mut session, prepared, &one).await;
+        assert_eq!(answer, format!("| {} |", number + 1));
+    }
+    assert!(database.plan_figures().statements <= 1024);
+}
+
+#[tokio::test]
+async fn a_session_keeps_ten_thousand_statements_by_name() {
+    let (database, mut session) = database().await;
+    for number in 0..10_000 {
+        done(&mut session, &format!("PREPARE s{number} AS SELECT $1::int + {number}")).await;
+    }
+    for number in (0..10_000).step_by(101) {
+        let answer = shown(session.execute(&format!("EXECUTE s{number} (1)")).await).await;
+        assert_eq!(answer, format!("| {} |", number + 1));
+    }
+    done(&mut session, "DEALLOCATE ALL").await;
+    let error = session.execute("EXECUTE s0 (1)").await.err().unwrap();
+    assert_eq!(error.state(), SqlState::INVALID_STATEMENT_NAME);
+    assert!(database.plan_figures().statements <= 1024);
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow::util::pretty::pretty_format_batches;
 use futures::StreamExt;
 use thalweg_env::{Env, Memory};
 use thalweg_query::{Database, Session};
@@ -111,13 +112,29 @@ async fn statements_that_cannot_spill_fail_alone() {
     let mut session = database.session();
     let join = "SELECT * FROM generate_series(1, 300000) a(x) \
                 JOIN generate_series(1, 300000) b(y) ON a.x = b.y";
-    let error = refused(&mut session, join).await;
+    let crossed = "SELECT * FROM generate_series(1, 300000) a(x) \
+                   CROSS JOIN generate_series(1, 300000) b(y)";
+    let error = refused(&mut session, crossed).await;
     assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
     assert!(error.message().starts_with("out of memory in "), "{}", error.message());
     let hint = error.hint().unwrap();
     assert!(hint.starts_with("Raise database.process_memory_limit"), "{hint}");
     says.0.store(0, Ordering::Relaxed);
     assert_eq!(rows(&mut session, join).await.unwrap(), 300_000);
+}
+
+/// Whose memory is too small is told by the name of the setting that gives more.
+#[tokio::test]
+async fn all_statements_share_one_limit() {
+    let database = Database::builder().threads(2).memory_limit(4 << 20).open().unwrap();
+    let mut session = database.session();
+    // A join without keys cannot spill.
+    let joined = "SELECT * FROM generate_series(1, 2000000) a(x) \
+                  CROSS JOIN generate_series(1, 2000000) b(y)";
+    let error = refused(&mut session, joined).await;
+    assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
+    let hint = error.hint().unwrap();
+    assert!(hint.starts_with("Raise database.memory_limit"), "{hint}");
 }
 
 #[tokio::test]
@@ -131,11 +148,158 @@ async fn one_statement_has_its_part() {
     let joined = "SELECT * FROM generate_series(1, 300000) a(x) \
                   JOIN generate_series(1, 300000) b(y) ON a.x = b.y";
     assert_eq!(rows(&mut session, sorted).await.unwrap(), 200_000, "it spills");
-    let error = refused(&mut session, joined).await;
+    assert_eq!(rows(&mut session, joined).await.unwrap(), 300_000, "both sides spill");
+    let crossed = "SELECT * FROM generate_series(1, 1000000) a(x) \
+                   CROSS JOIN generate_series(1, 1000000) b(y)";
+    let error = refused(&mut session, crossed).await;
     assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
     let hint = error.hint().unwrap();
     assert!(hint.starts_with("Raise query_memory_limit"), "{hint}");
     assert_eq!(rows(&mut other, joined).await.unwrap(), 300_000);
     session.execute("SET query_memory_limit = 0").await.unwrap();
     assert_eq!(rows(&mut session, joined).await.unwrap(), 300_000);
+}
+
+#[tokio::test]
+async fn what_cannot_be_spilled_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Database::builder().threads(2).spill_directory(directory.path());
+    let database = builder.spill_limit(50_000).open().unwrap();
+    let mut session = database.session();
+    let sorted =
+        "SELECT x, repeat('x', 50) AS y FROM generate_series(1, 200000) a(x) ORDER BY y, x DESC";
+    session.execute("SET query_memory_limit = '3MB'").await.unwrap();
+    let error = refused(&mut session, sorted).await;
+    assert_eq!(error.state(), SqlState::DISK_FULL, "{error:?}");
+    assert_eq!(error.message(), "no room for temporary files");
+    let hint = error.hint().unwrap();
+    assert!(hint.starts_with("Raise database.spill_limit"), "{hint}");
+    session.execute("SET query_memory_limit = 0").await.unwrap();
+    assert_eq!(rows(&mut session, sorted).await.unwrap(), 200_000, "it need not spill");
+}
+
+/// Two tables, each many times as large as a statement with `query_memory_limit` may be.
+async fn large_tables(database: &Database) -> Session {
+    let mut session = database.session();
+    for table in ["a", "b"] {
+        session.execute(&format!("CREATE TABLE {table} (id bigint, pad text)")).await.unwrap();
+        let insert = format!(
+            "INSERT INTO {table} SELECT i, repeat('{table}', 100) || i \
+             FROM generate_series(1::bigint, 150000::bigint) s(i)"
+        );
+        session.execute(&insert).await.unwrap();
+    }
+    session.execute("DELETE FROM b WHERE id % 10 = 0 OR id > 120000").await.unwrap();
+    session.execute("SET query_memory_limit = '4MB'").await.unwrap();
+    session
+}
+
+async fn shown(session: &mut Session, sql: &str) -> String {
+    let mut rows = session.execute(sql).await.unwrap().rows.expect("a query gives rows");
+    let mut batches = Vec::new();
+    while let Some(batch) = rows.next().await {
+        batches.push(batch.unwrap());
+    }
+    pretty_format_batches(&batches).unwrap().to_string()
+}
+
+/// Whether an operator says of each time it is in a plan that it went to disk.
+fn has_spilled(plan: &str, operator: &str) -> bool {
+    let mut told = plan.lines().filter(|line| line.contains(&format!("{operator}:"))).peekable();
+    told.peek().is_some()
+        && told.all(|line| line.contains("spill_count=") && !line.contains("spill_count=0"))
+}
+
+#[tokio::test]
+async fn joins_go_to_disk() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let mut session = large_tables(&database).await;
+    let mut unlimited = database.session();
+    let figures = "count(*) AS n, sum(length(a.pad)) AS long, min(b.pad) AS first, \
+                   sum(a.id * 7 % 1000 - b.id) AS sum";
+    for from in [
+        "a JOIN b ON a.id = b.id",
+        // Scans that wait for keys are told that there are none.
+        "a JOIN b ON a.id = b.id AND a.id % 2 = 0",
+        "a LEFT JOIN b ON a.id = b.id",
+        "a JOIN b ON a.id = b.id AND a.pad < b.pad AND a.id * 3 % 7 > b.id % 5",
+        "a RIGHT JOIN b ON a.id = b.id + 5",
+        "a FULL JOIN b ON a.id = b.id + 7",
+    ] {
+        let sql = format!("SELECT {figures} FROM {from}");
+        let expected = shown(&mut unlimited, &sql).await;
+        assert_eq!(shown(&mut session, &sql).await, expected, "{from}");
+        let run = shown(&mut session, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(run.contains("SortMergeJoinExec:") && has_spilled(&run, "SortExec"), "{run}");
+    }
+    // What comes of a join in an order still does.
+    let ordered = "SELECT a.id, b.id FROM b JOIN a ON a.pad < b.pad AND a.id = b.id * 9 \
+                   ORDER BY a.id DESC LIMIT 5";
+    assert_eq!(shown(&mut session, ordered).await, shown(&mut unlimited, ordered).await);
+    for condition in [
+        "EXISTS (SELECT 1 FROM b WHERE b.pad > 'b' AND b.id = a.id)",
+        "NOT EXISTS (SELECT 1 FROM b WHERE b.id = a.id)",
+        "id IN (SELECT id FROM b) OR id % 17 = 3",
+    ] {
+        let sql = format!("SELECT count(*), sum(id), max(pad) FROM a WHERE {condition}");
+        let expected = shown(&mut unlimited, &sql).await;
+        assert_eq!(shown(&mut session, &sql).await, expected, "{condition}");
+    }
+    // What is joined by more than equal keys, and keeps rows that meet none, is not merged.
+    let further = "SELECT count(b.id) FROM a LEFT JOIN b ON a.id = b.id AND a.pad < b.pad";
+    let error = refused(&mut session, further).await;
+    assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
+}
+
+#[tokio::test]
+async fn sorts_of_tables_go_to_disk() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let mut session = large_tables(&database).await;
+    let sql = "SELECT id FROM a ORDER BY id % 1000, pad DESC";
+    let expected = shown(&mut database.session(), sql).await;
+    assert!(shown(&mut session, sql).await == expected);
+    let run = shown(&mut session, &format!("EXPLAIN ANALYZE {sql}")).await;
+    assert!(has_spilled(&run, "SortExec"), "{run}");
+}
+
+/// A join that has no equal keys goes through its first side in parts, and gives rows that meet
+/// none once.
+#[tokio::test]
+async fn joins_without_equal_keys_go_to_disk() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let mut session = database.session();
+    for sql in [
+        "CREATE TABLE few (id bigint, pad text)",
+        "INSERT INTO few SELECT i, repeat('f', 2000) || i FROM generate_series(1, 2200) s(i)",
+        "CREATE TABLE many (id bigint, pad text)",
+        "INSERT INTO many SELECT i, repeat('m', 300) || i FROM generate_series(1, 70000) s(i)",
+        "SET query_memory_limit = '2MB'",
+    ] {
+        session.execute(sql).await.unwrap();
+    }
+    let mut unlimited = database.session();
+    let meets = "many.id > few.id * 35 AND many.id < few.id * 35 + 3";
+    for join in ["JOIN", "LEFT JOIN", "RIGHT JOIN"] {
+        let sql = format!(
+            "SELECT count(*), count(many.id), count(few.id), sum(length(few.pad)), \
+             sum(length(many.pad)) FROM few {join} many ON {meets}"
+        );
+        let expected = shown(&mut unlimited, &sql).await;
+        assert_eq!(shown(&mut session, &sql).await, expected, "{join}");
+        let run = shown(&mut session, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(has_spilled(&run, "NestedLoopJoinExec"), "{run}");
+    }
+}
+
+#[tokio::test]
+async fn a_join_that_cannot_go_to_disk_says_who_wanted_what() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let mut session = large_tables(&database).await;
+    let error = refused(&mut session, "SELECT * FROM a CROSS JOIN b").await;
+    assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
+    assert_eq!(error.message(), "out of memory in CrossJoinExec");
+    let hint = error.hint().unwrap();
+    assert!(hint.starts_with("Raise query_memory_limit"), "{hint}");
+    // The session goes on, and so do others.
+    assert_eq!(rows(&mut session, "SELECT id FROM a LIMIT 5").await.unwrap(), 5);
 }

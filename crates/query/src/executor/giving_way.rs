@@ -2,15 +2,19 @@
 //!
 //! DataFusion makes leaves give way, by the batches that they hand out. One such batch may meet
 //! millions of rows in a nested-loop or cross join, so that a statement which was cancelled would
-//! go on for minutes, and others would wait for its thread.
+//! go on for minutes, and others would wait for its thread. The first side of a nested-loop join is
+//! kept from being read a second time ([`FirstSide`]).
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arrow::datatypes::SchemaRef;
-use arrow::record_batch::RecordBatch;
+use arrow::array::{ArrayRef, AsArray, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -23,10 +27,12 @@ use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 
+use super::first_side::FirstSide;
+
 /// How many rows a nested-loop join compares with all those of its other side before it gives way.
 const ROWS_AT_ONCE: usize = 256;
 
-const RECOMPUTED: ReplaceChildrenOptions =
+pub(super) const RECOMPUTED: ReplaceChildrenOptions =
     ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
 
 /// To be applied after DataFusion's own `EnsureCooperative`, which leaves alone what lies below an
@@ -49,8 +55,9 @@ impl PhysicalOptimizerRule for JoinsGiveWay {
                 let [built, probing] = plan.children()[..] else {
                     return Ok(Transformed::no(plan));
                 };
-                let probing = SmallBatches { input: Arc::clone(probing) };
-                let children = vec![Arc::clone(built), Arc::new(probing) as _];
+                let built = FirstSide::once(built);
+                let probing = SmallBatches { input: Arc::clone(probing), are_copied: false };
+                let children = vec![Arc::new(built) as _, Arc::new(probing) as _];
                 plan.replace_children(children, RECOMPUTED)?
             } else if plan.is::<CrossJoinExec>() {
                 plan
@@ -69,13 +76,26 @@ impl PhysicalOptimizerRule for JoinsGiveWay {
 
 /// The rows of its input, few at a time; it gives way after each few.
 #[derive(Debug)]
-struct SmallBatches {
+pub(super) struct SmallBatches {
     input: Arc<dyn ExecutionPlan>,
+    /// Whether they are in memory of their own, and as many as a batch of the statement has.
+    are_copied: bool,
+}
+
+impl SmallBatches {
+    /// Batches that hold on to nothing but their rows: those of a scan are slices of a chunk, and
+    /// whoever accounts for them counts all of it each time.
+    pub(super) fn copied(input: &Arc<dyn ExecutionPlan>) -> SmallBatches {
+        SmallBatches { input: Arc::clone(input), are_copied: true }
+    }
 }
 
 impl DisplayAs for SmallBatches {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SmallBatches: rows={ROWS_AT_ONCE}")
+        match self.are_copied {
+            true => f.write_str("SmallBatches: copied"),
+            false => write!(f, "SmallBatches: rows={ROWS_AT_ONCE}"),
+        }
     }
 }
 
@@ -112,7 +132,8 @@ impl ExecutionPlan for SmallBatches {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(SmallBatches { input: children.remove(0) }))
+        let are_copied = self.are_copied;
+        Ok(Arc::new(SmallBatches { input: children.remove(0), are_copied }))
     }
 
     fn with_new_children(
@@ -127,13 +148,21 @@ impl ExecutionPlan for SmallBatches {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        let are_copied = self.are_copied;
+        let most = match are_copied {
+            true => context.session_config().batch_size(),
+            false => ROWS_AT_ONCE,
+        };
         let rows = self.input.execute(partition, context)?;
-        Ok(Box::pin(Few { rows, rest: None, gave_way: true }))
+        Ok(Box::pin(Few { rows, most, are_copied, rest: None, gave_way: true }))
     }
 }
 
 struct Few {
     rows: SendableRecordBatchStream,
+    /// How many rows a batch has at most.
+    most: usize,
+    are_copied: bool,
     /// What is left of the last batch of the input.
     rest: Option<RecordBatch>,
     /// Whether the thread was free for others since the last few rows.
@@ -156,16 +185,63 @@ impl Stream for Few {
             },
         };
         self.gave_way = false;
-        let rows = batch.num_rows();
-        if rows > ROWS_AT_ONCE {
-            self.rest = Some(batch.slice(ROWS_AT_ONCE, rows - ROWS_AT_ONCE));
+        let (rows, most) = (batch.num_rows(), self.most);
+        if rows > most {
+            self.rest = Some(batch.slice(most, rows - most));
         }
-        Poll::Ready(Some(Ok(batch.slice(0, rows.min(ROWS_AT_ONCE)))))
+        let few = batch.slice(0, rows.min(most));
+        Poll::Ready(Some(match self.are_copied {
+            true => copied(&few),
+            false => Ok(few),
+        }))
     }
+}
+
+/// The same rows in memory of their own, and no more of it than they need.
+fn copied(batch: &RecordBatch) -> Result<RecordBatch> {
+    let places = UInt32Array::from_iter_values(0..batch.num_rows() as u32);
+    let column = |column: &ArrayRef| -> Result<ArrayRef, ArrowError> {
+        let own = take(column, &places, None)?;
+        // Texts still lie where they lay.
+        Ok(match own.data_type() {
+            DataType::Utf8View => Arc::new(own.as_string_view().gc()) as ArrayRef,
+            DataType::BinaryView => Arc::new(own.as_binary_view().gc()) as ArrayRef,
+            _ => own,
+        })
+    };
+    let columns = batch.columns().iter().map(column).collect::<Result<_, ArrowError>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
 }
 
 impl RecordBatchStream for Few {
     fn schema(&self) -> SchemaRef {
         self.rows.schema()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, StringViewArray};
+
+    use super::*;
+
+    #[test]
+    fn copies_hold_on_to_their_rows_alone() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10_000));
+        let text =
+            |number: i64| (number % 7 > 0).then(|| format!("a text, and a long one: {number}"));
+        let texts: StringViewArray = (0..10_000).map(text).collect();
+        let texts: ArrayRef = Arc::new(texts);
+        let all = RecordBatch::try_from_iter_with_nullable([
+            ("number", numbers, false),
+            ("text", texts, true),
+        ]);
+        let few = all.unwrap().slice(5_000, 100);
+        let own = copied(&few).unwrap();
+        assert_eq!(own, few);
+        // A number, a view and a text of thirty letters each.
+        assert!(own.get_array_memory_size() < 100 * 80, "{}", own.get_array_memory_size());
+        assert!(few.get_array_memory_size() > 100_000);
     }
 }

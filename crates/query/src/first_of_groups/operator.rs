@@ -15,7 +15,7 @@ use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions, apply_expression_roots,
 };
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
+    ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
 };
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 
 use super::kept::Kept;
 use super::recognize::over;
+use crate::given::Given;
 
 /// A thread that has seen so many rows, and keeps more than one of two, deals them all out.
 const ROWS_SEEN: usize = 1 << 20;
@@ -156,7 +157,7 @@ impl ExecutionPlan for FirstOfGroups {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let counter = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let given = Given::by(&self.metrics, partition);
         // Rows that have no room here are sorted, which takes none that others wait for.
         let consumer = MemoryConsumer::new("FirstOfGroups").with_can_spill(true);
         let reservation = consumer.register(context.memory_pool());
@@ -167,7 +168,7 @@ impl ExecutionPlan for FirstOfGroups {
             schema: self.schema(),
             question: Arc::clone(&self.question),
             reservation,
-            time: metrics.elapsed_compute().clone(),
+            time: given.time().clone(),
             context,
         };
         let step = self.step;
@@ -176,7 +177,7 @@ impl ExecutionPlan for FirstOfGroups {
             let counted = if is_kept { kept } else { sorted };
             Ok::<_, DataFusionError>(found.inspect_ok(move |batch: &RecordBatch| {
                 counted.add(batch.num_rows());
-                metrics.record_output(batch.num_rows());
+                given.count(batch);
             }))
         };
         let batches = stream::once(found).try_flatten();

@@ -14,9 +14,7 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions, reset_plan_states,
 };
-use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
-};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
@@ -32,6 +30,7 @@ use super::output::{Output, answer};
 use super::recognize::{Question, recognize, spilling};
 use super::scheduler::{QueryScheduler, Scattered, Watch};
 use crate::executor::Stop;
+use crate::given::Given;
 use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
 use crate::scan::ShardScan;
 
@@ -243,14 +242,17 @@ impl ExecutionPlan for FusedAggregate {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let (schema, told_schema) = (self.schema(), self.schema());
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let given = Given::by(&self.metrics, partition);
         let counter = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
         let (chunks, rows) = (counter("chunks_read"), counter("rows_read"));
+        let pruned = counter("chunks_pruned");
         let time = MetricBuilder::new(&self.metrics).subset_time("scan_time", partition);
         let (work, source) = (self.work.clone(), Arc::clone(&self.source));
         let among = self.among.clone();
         let answered = async move {
+            let chunks_planned = work.chunks.len();
             let work = work.among(&among).await;
+            pruned.add(chunks_planned - work.chunks.len());
             let timer = time.timer();
             let stop = Stop::of(&context);
             let is_stopped = move || stop.as_ref().is_some_and(|stop| stop.is_wanted());
@@ -260,15 +262,16 @@ impl ExecutionPlan for FusedAggregate {
             match answered {
                 Ok((batches, statistics)) => {
                     chunks.add(statistics.chunks_read);
+                    pruned.add(statistics.chunks_pruned);
                     rows.add(statistics.rows_read);
-                    let count = batches.iter().map(RecordBatch::num_rows).sum();
-                    metrics.record_output(count);
+                    batches.iter().for_each(|batch| given.count(batch));
                     let batches = batches.into_iter().flat_map(in_pieces).map(Ok);
                     Ok(stream::iter(batches).boxed())
                 }
                 // Nothing was answered yet: operators that go to disk begin anew.
                 Err(DataFusionError::ResourcesExhausted(_)) => {
-                    Ok(spilling(&source)?.execute(0, context)?.boxed())
+                    let batches = spilling(&source)?.execute(0, context)?;
+                    Ok(batches.inspect_ok(move |batch| given.count(batch)).boxed())
                 }
                 Err(error) => Err(error),
             }
@@ -316,8 +319,6 @@ impl Work {
         chunks.retain(|chunk| chunk.live_rows() > 0 && aggregation.may_concern(chunk));
         let shape = Shape {
             rows: chunks.iter().map(ChunkView::live_rows).sum(),
-            // A table has one writer and one set of chunks.
-            partitions: 1,
             chunks: chunks.len(),
             threads: scheduler.workers(),
         };
@@ -371,7 +372,7 @@ impl Work {
                 let statistics = partial.statistics();
                 Ok((vec![finish(partial)?], statistics))
             }
-            Mode::Partition | Mode::Chunked => {
+            Mode::Chunked => {
                 let question = Scattered {
                     aggregation: Arc::clone(&self.aggregation),
                     chunks: Arc::clone(&self.chunks),

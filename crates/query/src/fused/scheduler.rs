@@ -42,9 +42,7 @@ pub trait QueryScheduler: Send + Sync + fmt::Debug {
     fn workers(&self) -> usize;
 
     /// How a question is shared out. Nobody is asked where whoever asks does all the work.
-    fn mode(&self, shape: &Shape) -> Mode {
-        shape.mode()
-    }
+    fn mode(&self, shape: &Shape) -> Mode;
 
     /// Has the workers take the units of a question, each once, and gathers what each has found.
     fn scatter(&self, question: Scattered) -> BoxFuture<'static, Result<Vec<Found>>>;
@@ -93,17 +91,21 @@ impl Watch {
 }
 
 /// The threads of this process.
-pub(crate) struct LocalQueryScheduler(LocalScheduler);
+pub(crate) struct LocalQueryScheduler {
+    threads: LocalScheduler,
+    /// Fewer rows are left to whoever asks.
+    serial_rows: usize,
+}
 
 impl LocalQueryScheduler {
-    pub fn new(threads: LocalScheduler) -> LocalQueryScheduler {
-        LocalQueryScheduler(threads)
+    pub fn new(threads: LocalScheduler, serial_rows: usize) -> LocalQueryScheduler {
+        LocalQueryScheduler { threads, serial_rows }
     }
 }
 
 impl fmt::Debug for LocalQueryScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LocalQueryScheduler({} threads)", self.0.threads())
+        write!(f, "LocalQueryScheduler({} threads)", self.workers())
     }
 }
 
@@ -113,7 +115,11 @@ impl QueryScheduler for LocalQueryScheduler {
     }
 
     fn workers(&self) -> usize {
-        self.0.threads()
+        self.threads.threads()
+    }
+
+    fn mode(&self, shape: &Shape) -> Mode {
+        shape.mode(self.serial_rows)
     }
 
     fn scatter(&self, question: Scattered) -> BoxFuture<'static, Result<Vec<Found>>> {
@@ -147,7 +153,7 @@ impl QueryScheduler for LocalQueryScheduler {
         pieces: usize,
         work: Box<dyn Fn(usize) + Send + Sync>,
     ) -> BoxFuture<'static, Result<()>> {
-        let round = self.0.scatter(pieces, work);
+        let round = self.threads.scatter(pieces, work);
         poll_fn(move |context| round.poll(context)).map(|done| done.map_err(external)).boxed()
     }
 }

@@ -23,7 +23,7 @@ use crate::executor::{Executor, Rows};
 use crate::fused::{Direct, FusedAggregate};
 use crate::parameters::bind;
 use crate::reduce::{self, reduced_here};
-use crate::scan::ShardScan;
+use crate::scan::{ShardScan, with_thresholds};
 use crate::statement::{self, Execution};
 use crate::workers::{Again, Gathering, Workers};
 use crate::{plan, privileges};
@@ -33,7 +33,7 @@ use crate::{plan, privileges};
 pub(crate) struct Reusable;
 
 /// Operators that are the same in every run, but for what comes from below.
-const OPERATORS: [&str; 24] = [
+const OPERATORS: [&str; 25] = [
     "AggregateExec",
     "BoundedWindowAggExec",
     "CoalesceBatchesExec",
@@ -43,6 +43,7 @@ const OPERATORS: [&str; 24] = [
     "EmptyExec",
     "FilterExec",
     "FirstOfGroups",
+    "FirstSide",
     "GlobalLimitExec",
     "HashJoinExec",
     "LocalLimitExec",
@@ -151,7 +152,7 @@ impl GenericPlan {
         }
         let plan = match &self.workers {
             Some(workers) => workers.physical_rule().optimize(bound.data, self.config.options())?,
-            None => reduced_here(&bound.data)?,
+            None => with_thresholds(reduced_here(&bound.data)?)?,
         };
         Ok(Some(Run { direct: Direct::of(&plan), plan }))
     }

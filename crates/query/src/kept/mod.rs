@@ -12,12 +12,12 @@
 
 mod generic;
 mod parameter;
+mod statements;
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use arrow::datatypes::FieldRef;
@@ -30,10 +30,8 @@ use thalweg_types::Result;
 pub(crate) use generic::{GenericPlan, Reusable, Run};
 pub use parameter::{bound, value};
 
+use self::statements::{STATEMENTS_MAX, Statements};
 use crate::outcome::BatchStream;
-
-/// How many statements the cache knows at most.
-const STATEMENTS_MAX: usize = 1024;
 
 /// How many plans of one statement wait at most: as many runs as may take place at once.
 const IDLE_MAX: usize = 8;
@@ -67,6 +65,8 @@ pub struct PlanFigures {
     pub made: u64,
     /// Statements of which no plan can be kept, counted anew when the catalog has changed.
     pub refused: u64,
+    /// Statements that the cache knows now.
+    pub statements: u64,
 }
 
 /// The plans that are kept.
@@ -75,8 +75,7 @@ pub(crate) struct Plans {
     runs: AtomicU64,
     made: AtomicU64,
     refused: AtomicU64,
-    statements: Mutex<HashMap<Key, Arc<Kept>>>,
-    uses: AtomicU64,
+    statements: Mutex<Statements>,
     /// Hashes of texts that came once: a plan is made for those that come again.
     noted: Noted,
     hasher: RandomState,
@@ -96,20 +95,21 @@ pub(crate) struct Kept {
     idle: Mutex<Vec<GenericPlan>>,
     /// The catalog for which the statement turned out to have no plan that can be kept.
     refused: Mutex<Option<Arc<Catalog>>>,
-    last_use: AtomicU64,
+    /// Since room was made last.
+    is_used: AtomicBool,
 }
 
 impl Plans {
     /// What is kept of a statement, if it was asked for before.
     pub(crate) fn find(&self, key: &Key) -> Option<Arc<Kept>> {
-        let kept = self.statements.lock().get(key).cloned()?;
-        kept.last_use.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        Some(kept)
+        self.statements.lock().find(key)
     }
 
     pub(crate) fn figures(&self) -> PlanFigures {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        PlanFigures { runs: of(&self.runs), made: of(&self.made), refused: of(&self.refused) }
+        let statements = self.statements.lock().len() as u64;
+        let (runs, made, refused) = (of(&self.runs), of(&self.made), of(&self.refused));
+        PlanFigures { runs, made, refused, statements }
     }
 
     pub(crate) fn note_run(&self) {
@@ -141,16 +141,7 @@ impl Plans {
 
     /// Makes a place for a statement's plans.
     pub(crate) fn keep(&self, key: Key) -> Arc<Kept> {
-        let mut statements = self.statements.lock();
-        if statements.len() >= STATEMENTS_MAX && !statements.contains_key(&key) {
-            let age = |kept: &Arc<Kept>| kept.last_use.load(Ordering::Relaxed);
-            let oldest = statements.iter().min_by_key(|(_, kept)| age(kept));
-            let oldest = oldest.map(|(key, _)| key.clone());
-            oldest.map(|key| statements.remove(&key));
-        }
-        let kept = Arc::clone(statements.entry(key).or_default());
-        kept.last_use.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        kept
+        self.statements.lock().keep(key)
     }
 }
 

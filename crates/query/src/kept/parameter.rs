@@ -10,10 +10,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
-use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
+use datafusion::logical_expr::expr::{InList, Placeholder, ScalarFunction};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility, binary_expr,
 };
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
@@ -77,9 +77,50 @@ pub(super) fn function() -> ScalarUDF {
 /// The plan with parameters that have the values of a run.
 pub(super) fn with_values(plan: LogicalPlan, values: &Arc<Values>) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
-        node.map_expressions(|expr| expr.transform_up(|expr| held(expr, values)))
+        node.map_expressions(|expr| {
+            expr.transform_up(|expr| held(expr, values)?.transform_data(one_by_one))
+        })
     })
     .data()
+}
+
+/// `IN` as equalities where its list has parameters: DataFusion makes a set of a list while it
+/// plans, in which the next run would find the values of this one.
+fn one_by_one(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::InList(InList { expr: tested, list, negated }) = &expr else {
+        return Ok(Transformed::no(expr));
+    };
+    let mut waits = false;
+    for item in list {
+        waits |= item.exists(|part| Ok(is_held(part)))?;
+    }
+    if !waits {
+        return Ok(Transformed::no(expr));
+    }
+    let (compare, join) = match negated {
+        false => (Operator::Eq, Operator::Or),
+        true => (Operator::NotEq, Operator::And),
+    };
+    let mut all: Vec<Expr> = list
+        .iter()
+        .map(|item| binary_expr(tested.as_ref().clone(), compare, item.clone()))
+        .collect();
+    // In pairs, and pairs of these, so that a long list is no deep tree.
+    while all.len() > 1 {
+        let mut rest = all.into_iter();
+        all = Vec::with_capacity(rest.len().div_ceil(2));
+        while let Some(left) = rest.next() {
+            all.push(match rest.next() {
+                Some(right) => binary_expr(left, join, right),
+                None => left,
+            });
+        }
+    }
+    Ok(all.pop().map_or_else(|| Transformed::no(expr), Transformed::yes))
+}
+
+fn is_held(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Held>())
 }
 
 fn held(expr: Expr, values: &Arc<Values>) -> Result<Transformed<Expr>> {

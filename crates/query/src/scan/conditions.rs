@@ -1,5 +1,6 @@
 //! What a filter says of single columns, as far as an index can use it.
 
+use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -69,8 +70,8 @@ impl Conditions {
         let mut prefixes: Vec<Vec<ArrayRef>> = vec![Vec::new()];
         let mut bounds = (Bound::Unbounded, Bound::Unbounded);
         for column in table.key_positions(&index.key) {
-            let values = self.one_of(column).and_then(arrays);
-            match values.filter(|values| prefixes.len() * values.len() <= RANGES_MAX) {
+            let few = |values: &&[ScalarValue]| prefixes.len() * values.len() <= RANGES_MAX;
+            match self.one_of(column).filter(few).and_then(arrays) {
                 Some(values) => {
                     let longer = |prefix: &Vec<ArrayRef>| {
                         let prefix = prefix.clone();
@@ -150,14 +151,10 @@ fn either(binary: &BinaryExpr, table: &Schema) -> Option<(usize, Condition)> {
     }
 }
 
+#[allow(clippy::mutable_key_type, reason = "nobody changes the arrays in a value")]
 fn distinct(values: impl Iterator<Item = ScalarValue>) -> Vec<ScalarValue> {
-    let mut distinct: Vec<ScalarValue> = Vec::new();
-    for value in values {
-        if !distinct.contains(&value) {
-            distinct.push(value);
-        }
-    }
-    distinct
+    let mut seen = HashSet::new();
+    values.filter(|value| seen.insert(value.clone())).collect()
 }
 
 fn comparison(binary: &BinaryExpr, table: &Schema) -> Option<(usize, Condition)> {

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array, new_null_array};
-use arrow::compute::concat;
+use arrow::compute::{SortOptions, concat, sort_to_indices};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use thalweg_store::ChunkView;
 
 /// The chunks that may hold rows for which `filter` over `schema` is true.
@@ -22,11 +22,52 @@ pub(super) fn keep(
     if chunks.len() < 2 {
         return Ok(chunks);
     }
-    let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema));
-    let Some(predicate) = builder.build(Arc::clone(filter)) else { return Ok(chunks) };
+    let Some(predicate) = predicate(filter, schema) else { return Ok(chunks) };
     let kept = predicate.prune(&Zones { chunks: &chunks, schema })?;
     debug_assert_eq!(kept.len(), chunks.len());
     Ok(chunks.into_iter().zip(kept).filter_map(|(chunk, keep)| keep.then_some(chunk)).collect())
+}
+
+/// What a chunk's zones have to be for some of its rows to pass a filter; `None` where they may be
+/// anything.
+pub(super) fn predicate(
+    filter: &Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+) -> Option<Arc<PruningPredicate>> {
+    let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema));
+    builder.build(Arc::clone(filter))
+}
+
+/// Whether a chunk may hold rows that pass.
+pub(super) fn may_pass(
+    predicate: &PruningPredicate,
+    chunk: &ChunkView,
+    schema: &SchemaRef,
+) -> bool {
+    let passing = predicate.prune(&Zones { chunks: std::slice::from_ref(chunk), schema });
+    !passing.is_ok_and(|passing| passing.contains(&false))
+}
+
+/// Chunks in the order of a column, as far as their zones tell it. Those of which nobody knows come
+/// first: they are read whatever is in the others.
+pub(super) fn in_order(
+    chunks: &[ChunkView],
+    schema: &SchemaRef,
+    column: usize,
+    descending: bool,
+) -> Vec<ChunkView> {
+    let (zones, column) =
+        (Zones { chunks, schema }, Column::from_name(schema.field(column).name()));
+    let bounds = match descending {
+        true => zones.max_values(&column),
+        false => zones.min_values(&column),
+    };
+    let options = Some(SortOptions { descending, nulls_first: true });
+    let order = bounds.and_then(|bounds| sort_to_indices(&bounds, options, None).ok());
+    match order {
+        Some(order) => order.values().iter().map(|at| chunks[*at as usize].clone()).collect(),
+        None => chunks.to_vec(),
+    }
 }
 
 struct Zones<'a> {

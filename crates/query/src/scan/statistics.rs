@@ -1,88 +1,179 @@
 //! What the store knows about a table, in the form in which DataFusion's planner asks for it.
+//!
+//! Exact is what is true of the rows of the snapshot, and queries are answered with it. Bounds that
+//! are not exact are bounds all the same: DataFusion concludes from them and a filter that a column
+//! has one value, and sorts by it no more. So an open chunk, which keeps no bounds, is looked
+//! through for those that a filter needs, and has none otherwise.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::kernels::cmp::lt;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
-use thalweg_store::TableState;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use thalweg_store::{ChunkView, TableState, Zone};
+
+use super::values::{closed_chunks, value_count};
+
+/// About how many bytes a value has whose type has no width.
+const VALUE_BYTES: usize = 16;
+
+/// What statistics are asked for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Asked<'a> {
+    /// What rows must pass, over all columns that could be read.
+    pub(super) filter: Option<&'a Arc<dyn PhysicalExpr>>,
+    /// Whether a plan is made with them that other rows are going to have, too.
+    pub(super) reusable: bool,
+}
 
 /// Statistics of all of a table's columns.
 pub(crate) fn table_statistics(state: &TableState) -> Statistics {
     let all: Vec<usize> = (0..state.schema().columns.len()).collect();
-    scan_statistics(state, &all, false)
+    scan_statistics(state, state.arrow_schema(), &all, Asked::default())
 }
 
-/// Statistics of the columns at `projection`; inexact where some chunks are left out.
+/// Statistics of the columns at `projection`; inexact where some rows are left out.
 pub(super) fn scan_statistics(
     state: &TableState,
+    columns: &SchemaRef,
     projection: &[usize],
-    filtered: bool,
+    asked: Asked<'_>,
 ) -> Statistics {
-    let exact = !filtered;
-    let rows = state.rows();
-    let columns = projection
-        .iter()
-        .map(|index| {
-            if *index < state.schema().columns.len() {
-                column_statistics(state, *index)
-            } else {
-                ColumnStatistics::new_unknown()
-            }
-        })
-        .collect();
+    let (rows, chunks) = (state.rows(), state.chunks().len());
+    let some = closed_chunks(state);
+    let filtered = asked.filter.map(collect_columns).unwrap_or_default();
+    let filtered: HashSet<usize> = filtered.iter().map(Column::index).collect();
+    let of_column = |index: &usize| {
+        if *index >= state.schema().columns.len() {
+            return ColumnStatistics::new_unknown();
+        }
+        let mut statistics = column_statistics(state, *index, filtered.contains(index));
+        let count = value_count(&some, *index, chunks).map(|count| count.min(rows));
+        if let Some(count @ 1..) = count {
+            statistics.distinct_count = Precision::Inexact(count);
+        }
+        statistics
+    };
+    let mut column_statistics: Vec<ColumnStatistics> = projection.iter().map(of_column).collect();
+    // What they leave a column as its only value need not be so in the next run.
+    if asked.reusable {
+        column_statistics = without_bounds(column_statistics);
+    }
     let statistics = Statistics {
         num_rows: Precision::Exact(rows),
-        total_byte_size: Precision::Absent,
-        column_statistics: columns,
+        total_byte_size: Precision::Inexact(rows.saturating_mul(width(state, columns, projection))),
+        column_statistics,
     };
-    if exact { statistics } else { statistics.to_inexact() }
+    match asked.filter.is_none() && !asked.reusable {
+        true => statistics,
+        false => statistics.to_inexact(),
+    }
 }
 
 /// Merges the zones of all chunks. Dead rows may have held the bounds, so they are inexact then.
-fn column_statistics(state: &TableState, index: usize) -> ColumnStatistics {
+fn column_statistics(state: &TableState, index: usize, is_filtered: bool) -> ColumnStatistics {
+    let is_looked_through = is_filtered && is_cheap(state.arrow_schema().field(index).data_type());
     let mut merged: Option<(ArrayRef, ArrayRef)> = None;
-    let mut nulls = 0;
-    let mut exact = true;
-    let mut distinct_max: Option<usize> = Some(0);
-    for chunk in state.chunks() {
-        let Some(zone) = chunk.zone(index) else { return ColumnStatistics::new_unknown() };
-        exact &= chunk.live_rows() == chunk.rows();
-        nulls += zone.null_count;
-        distinct_max = match (distinct_max, chunk.dictionary(index)) {
-            (Some(most), Some(dictionary)) => Some(most.max(dictionary.values.len())),
-            _ => None,
-        };
-        let Some((min, max)) = &zone.range else {
-            // A chunk of NULLs has no bounds; one whose bounds nobody knows spoils the whole.
-            if zone.null_count == chunk.rows() {
-                continue;
+    let (mut nulls, mut is_exact, mut is_bounded, mut has_zones) = (0, true, true, false);
+    for chunk in state.chunks().filter(|chunk| chunk.rows() > 0) {
+        let looked_through;
+        let zone = match chunk.zone(index) {
+            Some(zone) => {
+                is_exact &= chunk.live_rows() == chunk.rows();
+                zone
             }
-            return ColumnStatistics::new_unknown();
+            None => {
+                is_exact = false;
+                if !is_looked_through {
+                    is_bounded = false;
+                    continue;
+                }
+                looked_through = zone_of(&chunk, index);
+                &looked_through
+            }
         };
-        merged = Some(match merged {
-            None => (Arc::clone(min), Arc::clone(max)),
-            Some((least, greatest)) => (lesser(least, min), greater(greatest, max)),
-        });
+        has_zones = true;
+        nulls += zone.null_count;
+        match &zone.range {
+            Some((min, max)) => {
+                merged = Some(match merged {
+                    None => (Arc::clone(min), Arc::clone(max)),
+                    Some((least, greatest)) => (lesser(least, min), greater(greatest, max)),
+                });
+            }
+            // A chunk of NULLs has no bounds; one whose bounds nobody knows spoils the whole.
+            None => is_bounded &= zone.null_count == chunk.rows(),
+        }
     }
-    let precision = |value| if exact { Precision::Exact(value) } else { Precision::Inexact(value) };
     let mut statistics = ColumnStatistics::new_unknown();
-    statistics.null_count = if exact { Precision::Exact(nulls) } else { Precision::Inexact(nulls) };
-    if let Some((min, max)) = merged {
+    if is_exact || has_zones {
+        statistics.null_count = precision(nulls, is_exact);
+    }
+    if let Some((min, max)) = merged.filter(|_| is_bounded) {
         let scalar = |array: &ArrayRef| ScalarValue::try_from_array(array, 0).ok();
         if let (Some(min), Some(max)) = (scalar(&min), scalar(&max))
             && !min.is_null()
             && !max.is_null()
         {
-            statistics.min_value = precision(min);
-            statistics.max_value = precision(max);
+            statistics.min_value = precision(min, is_exact);
+            statistics.max_value = precision(max, is_exact);
         }
     }
-    if let Some(most @ 1..) = distinct_max {
-        statistics.distinct_count = Precision::Inexact(most);
+    statistics
+}
+
+/// Types of which the least and the greatest of a chunk's values are found in tens of microseconds.
+fn is_cheap(data_type: &DataType) -> bool {
+    data_type.is_numeric() || data_type.is_temporal()
+}
+
+/// What a chunk without a zone would keep of a column.
+fn zone_of(chunk: &ChunkView, index: usize) -> Zone {
+    Zone::of(chunk.columns(&[index])[0].as_ref())
+}
+
+fn precision<T>(value: T, is_exact: bool) -> Precision<T>
+where
+    T: std::fmt::Debug + Clone + PartialEq + Eq + PartialOrd,
+{
+    if is_exact { Precision::Exact(value) } else { Precision::Inexact(value) }
+}
+
+fn without_bounds(mut statistics: Vec<ColumnStatistics>) -> Vec<ColumnStatistics> {
+    for of_column in &mut statistics {
+        of_column.min_value = Precision::Absent;
+        of_column.max_value = Precision::Absent;
     }
     statistics
+}
+
+/// About how many bytes a row has in these columns. Those without a width of their own share what
+/// the others leave of the memory of a few chunks.
+fn width(state: &TableState, columns: &Schema, projection: &[usize]) -> usize {
+    let own = |data_type: &DataType| match data_type {
+        DataType::Boolean => Some(1),
+        data_type => data_type.primitive_width(),
+    };
+    let mut some = closed_chunks(state);
+    if some.is_empty() {
+        some = state.chunks().collect();
+    }
+    let rows: usize = some.iter().map(ChunkView::rows).sum();
+    let bytes: usize = some.iter().map(|chunk| chunk.chunk().memory_bytes()).sum();
+    let widths = || state.arrow_schema().fields().iter().map(|field| own(field.data_type()));
+    let known: usize = widths().flatten().sum();
+    let others = widths().filter(Option::is_none).count();
+    let rest = (bytes / rows.max(1)).saturating_sub(known) / others.max(1);
+    let of_column = |index: &usize| {
+        own(columns.field(*index).data_type()).unwrap_or_else(|| rest.max(VALUE_BYTES))
+    };
+    projection.iter().map(of_column).sum()
 }
 
 pub(super) fn lesser(a: ArrayRef, b: &ArrayRef) -> ArrayRef {
@@ -97,3 +188,6 @@ pub(super) fn greater(a: ArrayRef, b: &ArrayRef) -> ArrayRef {
 pub(super) fn is_less(a: &ArrayRef, b: &ArrayRef) -> bool {
     lt(a, b).is_ok_and(|less| less.is_valid(0) && less.value(0))
 }
+
+#[cfg(test)]
+mod tests;

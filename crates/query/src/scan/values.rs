@@ -4,7 +4,7 @@
 use arrow::array::{Array as _, ArrayRef, AsArray as _};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
-use thalweg_store::{ChunkView, TableState};
+use thalweg_store::{Chunk, ChunkView, TableState};
 
 use super::statistics::{greater, is_less, lesser};
 
@@ -13,19 +13,20 @@ const CHUNKS_LOOKED_AT: usize = 4;
 
 /// About how many different values each column of a table has; `None` where nothing tells.
 pub(crate) fn value_counts(state: &TableState) -> Vec<Option<usize>> {
-    let columns = 0..state.schema().columns.len();
-    if columns.is_empty() {
-        return Vec::new();
-    }
-    let chunks = state.chunks().len();
-    let step = chunks.div_ceil(CHUNKS_LOOKED_AT).max(1);
-    // The last chunk may be an open one, which tells nothing.
-    let some: Vec<ChunkView> =
-        state.chunks().step_by(step).filter(|chunk| chunk.zone(0).is_some()).collect();
+    let (columns, chunks) = (0..state.schema().columns.len(), state.chunks().len());
+    let some = closed_chunks(state);
     columns.map(|column| value_count(&some, column, chunks)).collect()
 }
 
-fn value_count(some: &[ChunkView], column: usize, chunks: usize) -> Option<usize> {
+/// Some chunks of a table; open ones tell nothing.
+pub(super) fn closed_chunks(state: &TableState) -> Vec<ChunkView> {
+    let step = state.chunks().len().div_ceil(CHUNKS_LOOKED_AT).max(1);
+    let is_closed = |chunk: &ChunkView| matches!(chunk.chunk(), Chunk::Closed(_));
+    state.chunks().step_by(step).filter(is_closed).collect()
+}
+
+/// About how many different values a column has, as some of its table's chunks tell.
+pub(super) fn value_count(some: &[ChunkView], column: usize, chunks: usize) -> Option<usize> {
     if some.is_empty() {
         return None;
     }

@@ -93,6 +93,25 @@ async fn explain_shows_how_the_work_is_shared_out() {
         "{run}"
     );
     assert!(run.contains("scan_time=") && run.contains("output_rows=3"), "{run}");
+    // Three texts of two letters with where they end, and three numbers.
+    let bytes = figure(&run, "FusedAggregate", "output_bytes");
+    assert!(bytes.starts_with('4') && bytes.ends_with(" B"), "{run}");
+}
+
+/// What the first operator of a name says of itself.
+fn figure<'a>(run: &'a str, operator: &str, name: &str) -> &'a str {
+    let line = run.lines().find(|line| line.contains(operator)).unwrap();
+    let (_, figure) = line.split_once(&format!("{name}=")).unwrap_or_else(|| panic!("{run}"));
+    figure.split([',', ']']).next().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn how_many_rows_are_left_to_one_thread_can_be_told() {
+    let told = Database::builder().threads(2).serial_rows(ROWS as usize + 1).open().unwrap();
+    let mut session = session_of(told).await;
+    let plan = plan(&mut session, "EXPLAIN SELECT symbol, sum(volume) FROM trades GROUP BY 1");
+    let plan = plan.await;
+    assert!(plan.contains("FusedAggregate: trades mode=SERIAL"), "{plan}");
 }
 
 #[tokio::test]

@@ -7,8 +7,6 @@ use std::fmt;
 pub enum Mode {
     /// One thread does it all, the one that asks.
     Serial,
-    /// Each partition of the table is one thread's.
-    Partition,
     /// Whichever thread is free takes the next chunk.
     Chunked,
 }
@@ -17,7 +15,6 @@ impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Mode::Serial => "SERIAL",
-            Mode::Partition => "PARTITION",
             Mode::Chunked => "CHUNKED",
         })
     }
@@ -27,31 +24,20 @@ impl fmt::Display for Mode {
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub rows: usize,
-    /// Parts of the table that no row is in two of.
-    pub partitions: usize,
     pub chunks: usize,
     pub threads: usize,
 }
 
 impl Shape {
-    /// Fewer rows are not worth waking another thread for.
-    pub const PARALLEL_ROWS_MIN: usize = 100_000;
+    /// Fewer rows are not worth waking another thread for, where nobody says otherwise.
+    pub const SERIAL_ROWS: usize = 100_000;
 
+    /// Fewer than `serial_rows` are one thread's.
     #[must_use]
-    pub fn mode(&self) -> Mode {
-        self.mode_above(Shape::PARALLEL_ROWS_MIN)
-    }
-
-    /// As [`Shape::mode`], with another number of rows from which on several threads work.
-    #[must_use]
-    pub fn mode_above(&self, parallel_rows_min: usize) -> Mode {
-        let divides = self.partitions > 1 || self.chunks > 1;
-        if self.threads <= 1 || self.rows < parallel_rows_min || !divides {
-            Mode::Serial
-        } else if self.partitions >= self.threads {
-            Mode::Partition
-        } else {
-            Mode::Chunked
+    pub fn mode(&self, serial_rows: usize) -> Mode {
+        match self.threads > 1 && self.chunks > 1 && self.rows >= serial_rows {
+            true => Mode::Chunked,
+            false => Mode::Serial,
         }
     }
 }
@@ -62,13 +48,16 @@ mod tests {
 
     #[test]
     fn the_mode_follows_from_the_shape() {
-        let mode =
-            |rows, partitions, chunks, threads| Shape { rows, partitions, chunks, threads }.mode();
-        assert_eq!(mode(99_999, 8, 8, 2), Mode::Serial);
-        assert_eq!(mode(10_000_000, 8, 160, 1), Mode::Serial);
-        assert_eq!(mode(100_000, 1, 1, 2), Mode::Serial);
-        assert_eq!(mode(100_000, 1, 2, 2), Mode::Chunked);
-        assert_eq!(mode(100_000, 2, 2, 2), Mode::Partition);
-        assert_eq!(mode(100_000, 2, 2, 4), Mode::Chunked);
+        let mode = |rows, chunks, threads| {
+            let shape = Shape { rows, chunks, threads };
+            [Shape::SERIAL_ROWS, 0, 5_000_000].map(|serial_rows| shape.mode(serial_rows))
+        };
+        let (serial, chunked) = (Mode::Serial, Mode::Chunked);
+        assert_eq!(mode(99_999, 8, 2), [serial, chunked, serial]);
+        assert_eq!(mode(100_000, 2, 2), [chunked, chunked, serial]);
+        assert_eq!(mode(10_000_000, 160, 2), [chunked; 3]);
+        // There is nothing to share out, or nobody to share it with.
+        assert_eq!(mode(10_000_000, 1, 2), [serial; 3]);
+        assert_eq!(mode(10_000_000, 160, 1), [serial; 3]);
     }
 }

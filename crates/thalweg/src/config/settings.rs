@@ -28,6 +28,8 @@ pub struct Settings {
 pub struct DatabaseSettings {
     /// Threads that queries run on; as many as the machine has cores when not set.
     pub threads: Option<NonZeroUsize>,
+    /// Over fewer rows than these an aggregate is left to one thread.
+    pub serial_rows: usize,
     /// Memory that queries may take before they spill to disk; no limit when not set.
     pub memory_limit: Option<Size>,
     /// Memory that the whole process may have, before rows are refused and queries spill or fail;
@@ -35,6 +37,8 @@ pub struct DatabaseSettings {
     pub process_memory_limit: Option<Size>,
     /// Where queries spill to; the system's directory for temporary files when not set.
     pub spill_directory: Option<PathBuf>,
+    /// How much all that queries spill may take there; zero for nothing.
+    pub spill_limit: Size,
     pub durability: Durability,
     /// How far the log grows before a checkpoint shortens it.
     pub checkpoint_size: Size,
@@ -44,9 +48,11 @@ impl Default for DatabaseSettings {
     fn default() -> DatabaseSettings {
         DatabaseSettings {
             threads: None,
+            serial_rows: 100_000,
             memory_limit: None,
             process_memory_limit: None,
             spill_directory: None,
+            spill_limit: Size(100 << 30),
             durability: Durability::default(),
             checkpoint_size: Size(1 << 30),
         }

@@ -60,7 +60,9 @@ fn later_sources_win() {
          durability = \"fsync\"      # --durability\n\
          memory_limit = \"1GiB\"     # THALWEG__DATABASE__MEMORY_LIMIT\n\
          # process_memory_limit =  # not set\n\
+         serial_rows = 100000      # default\n\
          # spill_directory =       # not set\n\
+         spill_limit = \"100GiB\"    # default\n\
          threads = 3               # FILE\n\n[limits]\n"
     ));
     assert!(dumped.contains("format = \"table\"           # default\n"), "{dumped}");
@@ -113,6 +115,11 @@ fn wrong_values_say_where_and_why() {
         (
             "[database]\ndurability = \"maybe\"",
             "setting \"database.durability\" (FILE): \"maybe\" is none of fsync, write, none",
+        ),
+        (
+            "[database]\nserial_rows = -1",
+            "setting \"database.serial_rows\" (FILE): found signed int `-1`, \
+             expected a whole number from 0 on",
         ),
         (
             "[shell]\ntiming = \"yes\"",

@@ -1,0 +1,109 @@
+//! The first side of a join that would read it again.
+//!
+//! DataFusion's nested-loop join holds its first side in memory. Where that has no room, it runs
+//! the operators below once more and goes through their rows in parts. What ran once is not as new,
+//! though: a scan has handed out some chunks by then, and would leave them out. And where the
+//! second side has several partitions, rows of the first that meet none come once for each of
+//! these. So a side is read once, unless somebody has seen to both (`sparing`).
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{ReplaceChildrenOptions, reset_plan_states};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+use super::giving_way::RECOMPUTED;
+use crate::memory;
+
+/// The rows of its input.
+#[derive(Debug)]
+pub(super) struct FirstSide {
+    input: Arc<dyn ExecutionPlan>,
+    /// Whether it may be read again, from the beginning.
+    again: bool,
+    has_begun: AtomicBool,
+}
+
+impl FirstSide {
+    pub(super) fn once(input: &Arc<dyn ExecutionPlan>) -> FirstSide {
+        FirstSide { input: Arc::clone(input), again: false, has_begun: AtomicBool::new(false) }
+    }
+
+    pub(super) fn again(input: Arc<dyn ExecutionPlan>) -> FirstSide {
+        FirstSide { input, again: true, has_begun: AtomicBool::new(false) }
+    }
+
+    pub(super) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+}
+
+impl DisplayAs for FirstSide {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.again { "FirstSide: again" } else { "FirstSide: once" })
+    }
+}
+
+impl ExecutionPlan for FirstSide {
+    fn name(&self) -> &'static str {
+        "FirstSide"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (input, has_begun) = (children.remove(0), AtomicBool::new(false));
+        Ok(Arc::new(FirstSide { input, again: self.again, has_begun }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, RECOMPUTED)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        if !self.has_begun.swap(true, Ordering::Relaxed) {
+            return self.input.execute(partition, context);
+        }
+        match self.again {
+            true => reset_plan_states(Arc::clone(&self.input))?.execute(partition, context),
+            false => Err(memory::refusal("NestedLoopJoinExec", context.memory_pool())),
+        }
+    }
+}

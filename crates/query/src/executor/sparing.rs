@@ -1,0 +1,283 @@
+//! Plans that take little memory: how a statement goes on that has found too little.
+//!
+//! A hash join holds the whole of its first side. Where that has no room, both sides are sorted,
+//! which goes to disk, and merged. Whatever sorts is given small batches in memory of their own,
+//! since it can make room for what it knows the size of. All of that takes place in one partition:
+//! few sorts get further with the same memory than many.
+//!
+//! ```text
+//!   HashJoin                Repartition, Sort   as the join's rows were dealt out and ordered
+//!     first                   (Filter) SortMergeJoin
+//!     second       ──►          Sort
+//!                                 SmallBatches
+//!                                   first
+//!                               Sort …
+//! ```
+//!
+//! A nested-loop join goes through its first side in parts, of which DataFusion takes care; here it
+//! is given a first side that can be read twice, and a second one in one partition.
+//!
+//! What takes an operator's place has its rows in the same partitions and orders, so that whatever
+//! is above it stays as it was.
+
+use std::sync::Arc;
+
+use arrow::compute::SortOptions;
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{JoinSide, JoinType, internal_err};
+use datafusion::error::Result;
+use datafusion::physical_expr::expressions::{Column, UnKnownColumn};
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexOrdering, PhysicalExprRef, PhysicalSortExpr,
+};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, Partitioning, PlanProperties};
+
+use super::first_side::FirstSide;
+use super::giving_way::{RECOMPUTED, SmallBatches};
+use crate::reduce::unreduced;
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+pub(super) struct Sparing {
+    pub(super) plan: Plan,
+    /// How many sorts there are to share the memory.
+    pub(super) sorts: usize,
+}
+
+/// A plan with the same rows that takes less memory, as one that has not begun; `None` where there
+/// is none.
+pub(super) fn sparing(plan: Plan) -> Result<Option<Sparing>> {
+    // What runs elsewhere, or in rounds, does not begin anew from here.
+    if plan.exists(|node| Ok(matches!(node.name(), "Stages" | "RecursiveQueryExec")))? {
+        return Ok(None);
+    }
+    let mut sorts = 0;
+    // Both sides of a merge are read at once, so that neither may wait for keys of the other.
+    let changed = unreduced(reset_plan_states(plan)?)?.transform_up(|node| {
+        let Some((sparing, more)) = in_place_of(&node)? else {
+            return Ok(Transformed::no(node));
+        };
+        sorts += more;
+        Ok(Transformed::yes(sparing))
+    })?;
+    Ok(changed.transformed.then_some(Sparing { plan: changed.data, sorts }))
+}
+
+/// What takes the place of one operator, and how many sorts it has.
+fn in_place_of(node: &Plan) -> Result<Option<(Plan, usize)>> {
+    if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+        return Ok(merged(join)?.map(|plan| (plan, 2)));
+    }
+    if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
+        return Ok(in_parts(node, join)?.map(|plan| (plan, 0)));
+    }
+    if let Some(merge) = node.downcast_ref::<SortPreservingMergeExec>() {
+        return Ok(in_one_sort(merge).map(|plan| (plan, 0)));
+    }
+    match node.downcast_ref::<SortExec>() {
+        // One that wants few rows holds no more than these.
+        Some(sort) if sort.fetch().is_none() => {
+            let sorts = sort.input().properties().output_partitioning().partition_count();
+            let pieces: Plan = Arc::new(SmallBatches::copied(sort.input()));
+            let sparing = Arc::clone(node).replace_children(vec![pieces], RECOMPUTED)?;
+            Ok(Some((sparing, sorts)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// One sort of all rows in place of one for each partition; `None` where something else is merged.
+fn in_one_sort(merge: &SortPreservingMergeExec) -> Option<Plan> {
+    let sort = merge.input().downcast_ref::<SortExec>()?;
+    if sort.fetch().is_some() || merge.fetch().is_some() {
+        return None;
+    }
+    Some(Arc::new(SortExec::new(sort.expr().clone(), in_one_partition(sort.input()))))
+}
+
+/// Both sides sorted and merged; `None` where that might not find the same.
+fn merged(join: &HashJoinExec) -> Result<Option<Plan>> {
+    let schema = join.left().schema();
+    let may_merge =
+        |key: &PhysicalExprRef| key.data_type(&schema).is_ok_and(|of| is_mergeable(&of));
+    // Of outer joins and semi-joins with more conditions than equal keys, DataFusion's merge has
+    // been seen to lose matches.
+    let is_plain = join.filter().is_none() || *join.join_type() == JoinType::Inner;
+    if join.null_aware || !is_plain || !join.on().iter().all(|(key, _)| may_merge(key)) {
+        return Ok(None);
+    }
+    let (first, second): (Vec<_>, Vec<_>) = join.on().iter().cloned().unzip();
+    let merge = SortMergeJoinExec::try_new(
+        sorted(join.left(), first)?,
+        sorted(join.right(), second)?,
+        join.on().to_vec(),
+        None,
+        *join.join_type(),
+        vec![SortOptions::default(); join.on().len()],
+        join.null_equality(),
+    )?;
+    let merged: Plan = match join.filter() {
+        Some(filter) => {
+            let condition = over_both(filter, schema.fields().len())?;
+            Arc::new(FilterExec::try_new(condition, Arc::new(merge))?)
+        }
+        None => Arc::new(merge),
+    };
+    let merged = match &join.projection {
+        Some(places) => Arc::new(chosen(merged, places)?),
+        None => merged,
+    };
+    as_before(join.properties(), merged, join.fetch())
+}
+
+/// Types of which sorting, merging and DataFusion's comparison of keys between batches have the
+/// same idea. A sort knows two zeros among floats, which are equal to a join.
+fn is_mergeable(data_type: &DataType) -> bool {
+    use DataType::{
+        BinaryView, Boolean, Date32, Decimal128, FixedSizeBinary, Int8, Int16, Int32, Int64,
+        Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
+    };
+    matches!(
+        data_type,
+        Boolean
+            | Int8
+            | Int16
+            | Int32
+            | Int64
+            | UInt8
+            | UInt16
+            | UInt32
+            | UInt64
+            | Utf8
+            | Utf8View
+            | BinaryView
+            | FixedSizeBinary(_)
+            | Decimal128(..)
+            | Date32
+            | Timestamp(_, None)
+    )
+}
+
+/// All rows in the order of their keys.
+fn sorted(input: &Plan, keys: Vec<PhysicalExprRef>) -> Result<Plan> {
+    let Some(order) = LexOrdering::new(keys.into_iter().map(PhysicalSortExpr::new_default)) else {
+        return internal_err!("a join of equal keys has none");
+    };
+    let pieces = Arc::new(SmallBatches::copied(&in_one_partition(input)));
+    Ok(Arc::new(SortExec::new(order, pieces)))
+}
+
+/// All rows, which nobody needs to deal out.
+fn in_one_partition(input: &Plan) -> Plan {
+    if let Some(dealt) = input.downcast_ref::<RepartitionExec>() {
+        return in_one_partition(dealt.input());
+    }
+    match input.properties().output_partitioning().partition_count() {
+        1 => Arc::clone(input),
+        _ => Arc::new(CoalescePartitionsExec::new(Arc::clone(input))),
+    }
+}
+
+/// A join's further condition over the columns of its first side and, behind them, its second.
+fn over_both(filter: &JoinFilter, first: usize) -> Result<PhysicalExprRef> {
+    let places = filter.column_indices();
+    let moved = Arc::clone(filter.expression()).transform_up(|part| {
+        let Some(column) = part.downcast_ref::<Column>() else { return Ok(Transformed::no(part)) };
+        let ColumnIndex { index, side } = &places[column.index()];
+        let index = match side {
+            JoinSide::Right => first + index,
+            _ => *index,
+        };
+        Ok(Transformed::yes(Arc::new(Column::new(column.name(), index)) as _))
+    });
+    moved.map(|moved| moved.data)
+}
+
+/// The columns that a hash join would have chosen itself.
+fn chosen(merge: Plan, places: &[usize]) -> Result<ProjectionExec> {
+    let schema = merge.schema();
+    let column = |place: &usize| {
+        let name = schema.field(*place).name();
+        ProjectionExpr::new(Arc::new(Column::new(name, *place)), name)
+    };
+    let columns: Vec<ProjectionExpr> = places.iter().map(column).collect();
+    ProjectionExec::try_new(columns, merge)
+}
+
+/// A join without equal keys that goes through its first side in parts.
+fn in_parts(node: &Plan, join: &NestedLoopJoinExec) -> Result<Option<Plan>> {
+    let first = match join.left().downcast_ref::<FirstSide>() {
+        Some(side) => side.input(),
+        None => join.left(),
+    };
+    let first = FirstSide::again(Arc::new(SmallBatches::copied(first)));
+    let children: Vec<Plan> = vec![Arc::new(first), in_one_partition(join.right())];
+    let plan = Arc::clone(node).replace_children(children, RECOMPUTED)?;
+    as_before(node.properties(), plan, None)
+}
+
+/// The rows of one partition, ordered, limited and dealt out as those of the operator whose place
+/// they take; `None` where they cannot be.
+fn as_before(before: &PlanProperties, plan: Plan, fetch: Option<usize>) -> Result<Option<Plan>> {
+    let Some(plan) = ordered(before, plan)? else { return Ok(None) };
+    let plan: Plan = match fetch {
+        Some(_) => Arc::new(GlobalLimitExec::new(plan, 0, fetch)),
+        None => plan,
+    };
+    dealt(before.output_partitioning(), plan)
+}
+
+fn ordered(before: &PlanProperties, plan: Plan) -> Result<Option<Plan>> {
+    let orders = before.equivalence_properties().oeq_class();
+    if has_orders(plan.properties().equivalence_properties(), orders)? {
+        return Ok(Some(plan));
+    }
+    let Some(order) = before.output_ordering() else { return Ok(None) };
+    let sorted: Plan = Arc::new(SortExec::new(order.clone(), plan));
+    // Of two orders that have nothing to do with each other, one would be lost.
+    let has_all = has_orders(sorted.properties().equivalence_properties(), orders)?;
+    Ok(has_all.then_some(sorted))
+}
+
+fn has_orders(properties: &EquivalenceProperties, orders: &[LexOrdering]) -> Result<bool> {
+    for order in orders {
+        if !properties.ordering_satisfy(order.clone())? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// From one partition an operator that deals out keeps the order.
+fn dealt(before: &Partitioning, plan: Plan) -> Result<Option<Plan>> {
+    let partitions = before.partition_count();
+    let dealt = match before {
+        _ if partitions == 1 => return Ok(Some(plan)),
+        Partitioning::Hash(keys, _) if are_known(keys)? => before.clone(),
+        Partitioning::Range(_) => return Ok(None),
+        // Nobody above relies on what lies where.
+        _ => Partitioning::RoundRobinBatch(partitions),
+    };
+    Ok(Some(Arc::new(RepartitionExec::try_new(plan, dealt)?)))
+}
+
+/// Whether all keys are still among the columns.
+fn are_known(keys: &[PhysicalExprRef]) -> Result<bool> {
+    for key in keys {
+        if key.exists(|part| Ok(part.downcast_ref::<UnKnownColumn>().is_some()))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

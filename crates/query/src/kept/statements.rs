@@ -1,0 +1,94 @@
+//! The statements that the cache of plans knows: never more than so many.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Kept, Key};
+
+/// How many statements the cache knows at most.
+pub(super) const STATEMENTS_MAX: usize = 1024;
+
+/// Who is asked for does not move, but is passed over once when room has to be made: whoever comes
+/// next costs a look at a few statements, however many there are.
+#[derive(Default)]
+pub(super) struct Statements {
+    kept: HashMap<Key, Arc<Kept>>,
+    /// Each statement once, in the order in which they are looked at to make room.
+    turns: VecDeque<Key>,
+}
+
+impl Statements {
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    pub(super) fn find(&self, key: &Key) -> Option<Arc<Kept>> {
+        let kept = self.kept.get(key)?;
+        kept.is_used.store(true, Ordering::Relaxed);
+        Some(Arc::clone(kept))
+    }
+
+    /// What is kept of a statement, for which a place is made where it has none.
+    pub(super) fn keep(&mut self, key: Key) -> Arc<Kept> {
+        if let Some(kept) = self.find(&key) {
+            return kept;
+        }
+        if self.kept.len() >= STATEMENTS_MAX {
+            self.make_room();
+        }
+        self.turns.push_back(key.clone());
+        Arc::clone(self.kept.entry(key).or_default())
+    }
+
+    /// Forgets the first in turn that was not asked for since it was looked at last.
+    fn make_room(&mut self) {
+        while let Some(key) = self.turns.pop_front() {
+            let kept = self.kept.get(&key);
+            if !kept.is_some_and(|kept| kept.is_used.swap(false, Ordering::Relaxed)) {
+                self.kept.remove(&key);
+                return;
+            }
+            self.turns.push_back(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_txn::RoleId;
+
+    use super::*;
+
+    fn key(number: usize) -> Key {
+        let sql: Arc<str> = format!("SELECT {number}").into();
+        Key::new(&sql, &[], RoleId::BOOTSTRAP).unwrap()
+    }
+
+    #[test]
+    fn what_is_asked_for_stays_and_the_rest_makes_room() {
+        let mut statements = Statements::default();
+        let often = statements.keep(key(0));
+        for number in 1..10_000 {
+            statements.keep(key(number));
+            let found = statements.find(&key(0)).expect("it was asked for each time");
+            assert!(Arc::ptr_eq(&often, &found));
+            assert!(statements.len() <= STATEMENTS_MAX);
+            assert_eq!(statements.len(), statements.turns.len());
+        }
+        assert_eq!(statements.len(), STATEMENTS_MAX);
+        assert!(statements.find(&key(1)).is_none() && statements.find(&key(9_999)).is_some());
+    }
+
+    #[test]
+    fn where_all_were_asked_for_the_first_makes_room() {
+        let mut statements = Statements::default();
+        for number in 0..STATEMENTS_MAX {
+            statements.keep(key(number));
+            statements.find(&key(number)).unwrap();
+        }
+        statements.keep(key(STATEMENTS_MAX));
+        assert!(statements.find(&key(0)).is_none());
+        assert_eq!(statements.len(), STATEMENTS_MAX);
+    }
+}

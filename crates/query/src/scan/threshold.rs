@@ -1,0 +1,173 @@
+//! Leaves out chunks that a sort has no use for any more.
+//!
+//! A sort that wants a few rows alone knows, once it has as many, what others have to pass to take
+//! a place among them, and tells it in an expression that changes while it runs. A pass of the
+//! planner hands that to the scan below, which looks at it before each chunk: where the chunk's
+//! zones do not pass, nothing of it is read. Chunks are read in the order that is asked for, as far
+//! as zones tell it, so that the best rows come first.
+//!
+//! ```text
+//!   Sort (fetch) ── threshold ──╮
+//!     Filter, Projection …      │
+//!       ShardScan ◄─────────────╯
+//! ```
+//!
+//! DataFusion's own pass looks for columns by their names, of which joins have several alike; this
+//! one follows their places.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::pruning::PruningPredicate;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use thalweg_store::ChunkView;
+
+use super::{Chunks, ShardScan, pruning};
+use crate::reduce::column_below;
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+const RECOMPUTED: ReplaceChildrenOptions =
+    ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+
+/// The pass, to be applied after those that move sorts.
+#[derive(Debug)]
+pub(crate) struct TellThresholds;
+
+impl PhysicalOptimizerRule for TellThresholds {
+    fn name(&self) -> &'static str {
+        "tell_thresholds"
+    }
+
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        match config.optimizer.enable_topk_dynamic_filter_pushdown {
+            true => with_thresholds(plan),
+            // The sorts of a plan that is kept are others in each run.
+            false => Ok(plan),
+        }
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The same plan, whose scans know the thresholds of sorts above them.
+pub(crate) fn with_thresholds(plan: Plan) -> Result<Plan> {
+    let told = plan.transform_up(|plan| {
+        let input = plan.downcast_ref::<SortExec>().map(input_of).transpose()?.flatten();
+        match input {
+            Some(input) => Ok(Transformed::yes(plan.replace_children(vec![input], RECOMPUTED)?)),
+            None => Ok(Transformed::no(plan)),
+        }
+    });
+    told.map(|told| told.data)
+}
+
+/// What a sort is told by, in the places of its input's columns.
+struct Asked {
+    filter: Arc<dyn PhysicalExpr>,
+    /// Whether the first column's greatest values are wanted.
+    descending: bool,
+}
+
+/// A sort's input with a scan that knows its threshold; `None` where there is no such scan, or the
+/// sort wants all rows.
+fn input_of(sort: &SortExec) -> Result<Option<Plan>> {
+    let Some(filter) = sort.dynamic_expressions_produced().pop() else { return Ok(None) };
+    if sort.fetch().is_none() {
+        return Ok(None);
+    }
+    let columns = sort.expr().iter().map(|by| Some(by.expr.downcast_ref::<Column>()?.index()));
+    let Some(columns) = columns.collect::<Option<Vec<usize>>>() else { return Ok(None) };
+    let descending = sort.expr().first().options.descending;
+    tell(sort.input(), &columns, &Asked { filter, descending })
+}
+
+/// `columns` are places in the plan's columns.
+fn tell(plan: &Plan, columns: &[usize], asked: &Asked) -> Result<Option<Plan>> {
+    if let Some(scan) = plan.downcast_ref::<ShardScan>() {
+        return Ok(scan.until(columns, asked)?.map(|scan| Arc::new(scan) as Plan));
+    }
+    let below = columns.iter().map(|column| column_below(plan, *column));
+    let Some(below) = below.collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let Some(&(side, _)) = below.first() else { return Ok(None) };
+    // What is read to its end before there is a row is past it, and likes its rows in their order.
+    let is_past = plan.is::<AggregateExec>() || plan.is::<HashJoinExec>() && side == 0;
+    if is_past || below.iter().any(|(of, _)| *of != side) {
+        return Ok(None);
+    }
+    let columns: Vec<usize> = below.into_iter().map(|(_, column)| column).collect();
+    let mut children: Vec<Plan> = plan.children().into_iter().cloned().collect();
+    let Some(told) = tell(&children[side], &columns, asked)? else { return Ok(None) };
+    children[side] = told;
+    Arc::clone(plan).replace_children(children, RECOMPUTED).map(Some)
+}
+
+/// What rows have to pass from some moment on, over a table's columns.
+#[derive(Clone)]
+pub(super) struct Threshold(Arc<dyn PhysicalExpr>);
+
+impl ShardScan {
+    /// The same for a sort by these of its columns; `None` where there is nothing to be left out.
+    fn until(&self, columns: &[usize], asked: &Asked) -> Result<Option<ShardScan>> {
+        let stored: Vec<usize> = columns.iter().map(|column| self.projection[*column]).collect();
+        let is_stored = stored.iter().all(|column| *column < self.table_columns);
+        let sorts_by = asked.filter.children().len();
+        // Of rows that are limited, others would be taken in the place of those left out.
+        let is_limited = self.limit.is_some() || self.chunks.read.len() < 2;
+        if !is_stored || is_limited || sorts_by != stored.len() {
+            return Ok(None);
+        }
+        let own = |column: &usize| -> Arc<dyn PhysicalExpr> {
+            Arc::new(Column::new(self.columns.field(*column).name(), *column))
+        };
+        let own = stored.iter().map(own).collect();
+        let threshold = Threshold(Arc::clone(&asked.filter).with_new_children(own)?);
+        let (first, descending) = (stored[0], asked.descending);
+        let read = pruning::in_order(&self.chunks.read, &self.columns, first, descending);
+        let chunks = Chunks { read: Arc::new(read), ..self.chunks.clone() };
+        Ok(Some(ShardScan { chunks, threshold: Some(threshold), ..self.clone() }))
+    }
+}
+
+/// A threshold as one partition knows it.
+pub(super) struct Watched {
+    threshold: Threshold,
+    /// Which state of it the predicate is of.
+    generation: u64,
+    /// `None` as long as everything passes.
+    predicate: Option<Arc<PruningPredicate>>,
+}
+
+impl Watched {
+    pub(super) fn of(threshold: &Threshold) -> Watched {
+        Watched { threshold: threshold.clone(), generation: 0, predicate: None }
+    }
+
+    /// Whether no row of a chunk passes.
+    pub(super) fn is_beyond(&mut self, chunk: &ChunkView, columns: &SchemaRef) -> bool {
+        let Threshold(filter) = &self.threshold;
+        // One that changes meanwhile is looked at again for the next chunk.
+        let generation = filter.snapshot_generation();
+        if generation != self.generation {
+            self.predicate = pruning::predicate(filter, columns);
+            self.generation = generation;
+        }
+        let predicate = self.predicate.as_ref();
+        predicate.is_some_and(|predicate| !pruning::may_pass(predicate, chunk, columns))
+    }
+}
+
+#[cfg(test)]
+mod tests;
