@@ -3,6 +3,7 @@
 mod cluster;
 mod copy_in;
 mod fanin;
+mod groups;
 mod h2o;
 mod load;
 mod measure;
@@ -34,11 +35,12 @@ pub struct Workload {
     pub(crate) run: for<'a> fn(&'a Context) -> LocalBoxFuture<'a, Result<Findings>>,
 }
 
-pub static WORKLOADS: [Workload; 18] = [
+pub static WORKLOADS: [Workload; 19] = [
     load::WORKLOAD,
     tpch::WORKLOAD,
     questions::WORKLOAD,
     h2o::WORKLOAD,
+    groups::WORKLOAD,
     memory::WORKLOAD,
     updates::WORKLOAD,
     recovery::WORKLOAD,

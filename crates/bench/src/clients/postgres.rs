@@ -65,6 +65,22 @@ impl Connection {
         self.answer(look).await
     }
 
+    /// Gives a statement a name.
+    pub async fn prepare(&mut self, name: &str, sql: &str) -> Result<()> {
+        let body = [name.as_bytes(), b"\0", sql.as_bytes(), b"\0", &[0, 0]];
+        self.send(&[message(b'P', &body), message(b'S', &[])].concat()).await?;
+        self.answer(&mut |_| ControlFlow::Continue(())).await.map(drop)
+    }
+
+    /// Runs a statement that has a name and no parameters, rows in binary; how many came.
+    pub async fn execute_prepared(&mut self, name: &str) -> Result<u64> {
+        let body = [b"\0", name.as_bytes(), b"\0", &[0, 0], &[0, 0], &[0, 1, 0, 1]];
+        let bind = message(b'B', &body);
+        let execute = message(b'E', &[b"\0", &[0, 0, 0, 0]]);
+        self.send(&[bind, execute, message(b'S', &[])].concat()).await?;
+        self.answer(&mut |_| ControlFlow::Continue(())).await
+    }
+
     async fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.socket.write_all(bytes).await.map_err(while_doing("sending to a server"))
     }

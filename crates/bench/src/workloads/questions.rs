@@ -1,7 +1,10 @@
 //! Small analytical questions, prepared: how long one takes beside others, on one thread and on
-//! two, and what it costs where there are no rows at all.
+//! two, over PostgreSQL's wire, and what it costs where there are no rows at all.
 
-use std::path::PathBuf;
+mod bare;
+mod wire;
+
+use std::path::{Path, PathBuf};
 
 use futures::TryStreamExt;
 use thalweg_query::{Database, Prepared, ScalarValue, Session};
@@ -42,6 +45,10 @@ async fn run(context: &Context) -> Result<Findings> {
         shape(context, rows, symbols, question, &mut findings).await?;
     }
     costs(context, &mut findings).await?;
+    let rounds = bare::rounds(context).await?;
+    println!("  a round of two fragments: {:.1} µs", rounds.median() * 1e6);
+    let work = "two fragments without work, handed to two threads and told of";
+    findings.push(Finding::new(work, Unit::Seconds, rounds).wanted(Wanted::AtMost(33e-6)));
     Ok(findings)
 }
 
@@ -75,23 +82,45 @@ async fn shape(
         match one.take() {
             None => one = Some(ours),
             Some(alone) => {
-                let faster = alone.median() / ours.median();
-                let finding = Finding::new(
-                    format!(
-                        "{} M rows, {symbols} symbols: one thread's time by two's",
-                        rows / MILLION
-                    ),
-                    Unit::Number,
-                    faster,
-                );
-                findings.push(match rows == 10 * MILLION {
-                    true => finding.wanted(Wanted::AtLeast(1.8)),
-                    false => finding,
-                });
+                findings.push(by_threads(context, rows, symbols, &alone, &ours).await?);
+                if rows == MILLION && symbols == 2 {
+                    findings.push(over_wire(context, &path, question, &ours).await?);
+                }
             }
         }
     }
     Ok(())
+}
+
+/// How much faster two threads are, beside a loop that adds up as many numbers.
+async fn by_threads(
+    context: &Context,
+    rows: u64,
+    symbols: u64,
+    one: &Samples,
+    two: &Samples,
+) -> Result<Finding> {
+    let millions = rows / MILLION;
+    let work = format!("{millions} M rows, {symbols} symbols: one thread's time by two's");
+    let finding = Finding::new(work, Unit::Number, one.median() / two.median());
+    if rows < 10 * MILLION {
+        return Ok(finding);
+    }
+    let (one, two) = (bare::sums(context, rows, 1).await?, bare::sums(context, rows, 2).await?);
+    let loops = Samples::from(one.median() / two.median());
+    Ok(finding.beside("a loop over as many numbers", loops).wanted(Wanted::AtLeast(1.8)))
+}
+
+async fn over_wire(
+    context: &Context,
+    path: &Path,
+    question: &str,
+    embedded: &Samples,
+) -> Result<Finding> {
+    let there = wire::asked(context, path, question, embedded.len()).await?;
+    let more = (there.median() - embedded.median()).max(0.0);
+    let work = "1 M rows, 2 symbols: longer over PostgreSQL's wire than embedded, two threads";
+    Ok(Finding::new(work, Unit::Seconds, more).wanted(Wanted::AtMost(0.0003)))
 }
 
 fn push(findings: &mut Findings, work: &str, ours: &Samples, peers: &[Answered], bound: bool) {
@@ -132,7 +161,7 @@ async fn trades(context: &Context, rows: u64, symbols: u64) -> Result<PathBuf> {
 async fn ours(
     context: &Context,
     threads: usize,
-    path: &std::path::Path,
+    path: &Path,
     question: &str,
     repetitions: usize,
 ) -> Result<Samples> {
