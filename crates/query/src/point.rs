@@ -1,10 +1,13 @@
-//! Statements about the row of one primary key, run without a planner.
+//! Statements about the row of one primary key, and queries for a few rows that an index finds, run
+//! without a planner.
 //!
 //! They are recognised when they are prepared, by their shape alone. Whatever this way can't be
 //! sure of - a table that was altered since, rights that are missing, a key that is taken, a sum
-//! that is too large - it leaves to the ordinary one, which then says what there is to say.
+//! that is too large, a range with many rows - it leaves to the ordinary one, which then says what
+//! there is to say.
 
 mod operands;
+mod range;
 mod recognize;
 #[cfg(test)]
 mod tests;
@@ -23,19 +26,21 @@ use crate::outcome::{Outcome, Tag};
 use crate::privileges::Rights;
 use crate::statement::Shaper;
 use operands::{Assigned, Constant, Operands, added};
+use range::Range;
 
 pub(crate) use recognize::recognize;
 
-/// A statement about one row.
+/// A statement about one row, or about a few that follow each other in an index.
 pub(crate) struct Point {
     table: Arc<TableSchema>,
+    /// The primary key, or what the index of a range has.
     key: Key,
     action: Action,
     /// The values that are written out in the statement; numbered behind the parameters.
     constants: Vec<Constant>,
 }
 
-/// What is done to the row. Operands are parameters, counted from 0, or constants behind them.
+/// What is done to the rows. Operands are parameters, counted from 0, or constants behind them.
 enum Action {
     Select {
         /// The operand of each of the key's columns.
@@ -43,6 +48,7 @@ enum Action {
         columns: Vec<usize>,
         schema: SchemaRef,
     },
+    Range(Box<Range>),
     Insert {
         row: NewRow,
         conflict: Conflict,
@@ -78,7 +84,7 @@ enum Conflict {
 
 impl Point {
     pub(crate) fn writes(&self) -> bool {
-        !matches!(self.action, Action::Select { .. })
+        !matches!(self.action, Action::Select { .. } | Action::Range(_))
     }
 
     /// Whether a role may do this.
@@ -94,7 +100,7 @@ impl Point {
         use Privilege::{Delete, Insert, Select, Update};
         // Rows that are looked for, or looked at, are read.
         let needs: &[Privilege] = match &self.action {
-            Action::Select { .. } => &[Select],
+            Action::Select { .. } | Action::Range(_) => &[Select],
             Action::Insert { conflict: Conflict::Refuse, .. } => &[Insert],
             Action::Insert { conflict: Conflict::Skip, .. } => &[Insert, Select],
             Action::Insert { conflict: Conflict::Update { .. }, .. } => &[Insert, Select, Update],
@@ -127,6 +133,8 @@ impl Point {
             Action::Select { key, columns, schema } => {
                 self.select(&state, &given, key, columns, schema).map(Some)
             }
+            Action::Range(range) if given.are(values) => range.select(&state, &given),
+            Action::Range(_) => Ok(None),
             Action::Insert { row, conflict } => {
                 self.insert(transaction, &state, &given, row, conflict)
             }
@@ -155,7 +163,7 @@ impl Point {
         let rows = match found {
             None => Vec::new(),
             Some(id) => {
-                vec![batch(schema, state.row_at(id, columns)?)?]
+                vec![batch(schema, state.row_at(id, columns)?, 1)?]
             }
         };
         Ok(Outcome::batches(Arc::clone(schema), rows, Tag::Select))
@@ -300,11 +308,11 @@ fn given<'a>(
         let field = field.as_ref().clone().with_data_type(column.data_type().clone());
         Arc::new(field.with_nullable(true))
     });
-    batch(&Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)
+    batch(&Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns, 1)
 }
 
-fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(1));
+fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
         .map_err(|error| Error::internal("values do not fit their columns").with_source(error))
 }

@@ -53,6 +53,7 @@ use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
 
 use conditions::Conditions;
 pub(crate) use first_rows::FindFirstRows;
+pub(crate) use index::direction;
 use index::{FirstRows, Reads};
 pub(crate) use statistics::table_statistics;
 use statistics::{Asked, scan_statistics};

@@ -92,6 +92,13 @@ impl<'a> Operands<'a> {
         Some(Operands { parameters, values: converted.collect::<Option<_>>()?, constants })
     }
 
+    /// Whether the values are those that were bound, whatever type these had.
+    pub(super) fn are(&self, bound: &[ScalarValue]) -> bool {
+        self.values.iter().zip(bound).all(|(own, bound)| {
+            own == bound || own.cast_to(&bound.data_type()).is_ok_and(|back| back == *bound)
+        })
+    }
+
     pub(super) fn field(&self, at: usize) -> &FieldRef {
         match self.parameters.get(at) {
             Some(field) => field,
@@ -99,12 +106,15 @@ impl<'a> Operands<'a> {
         }
     }
 
-    pub(super) fn array(&self, at: usize) -> Result<ArrayRef> {
-        let value = match self.values.get(at) {
+    pub(super) fn value(&self, at: usize) -> &ScalarValue {
+        match self.values.get(at) {
             Some(value) => value,
             None => &self.constants[at - self.values.len()].value,
-        };
-        value.to_array().map_err(|error| {
+        }
+    }
+
+    pub(super) fn array(&self, at: usize) -> Result<ArrayRef> {
+        self.value(at).to_array().map_err(|error| {
             Error::internal("the value of a parameter cannot be read").with_source(error)
         })
     }

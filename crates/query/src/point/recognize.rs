@@ -1,7 +1,9 @@
-//! Which statements are about the row of one key.
+//! Which statements are about the row of one key, or a short range.
 //!
 //! A statement is one of these if it reads, word for word, as it would be written out of the parts
 //! that were understood: then there is nothing in it that was not.
+
+mod ranges;
 
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ use super::{Action, Conflict, NewRow, Point};
 use crate::parameters::{number, placeholder};
 use crate::statement::{Description, Execution, Shaper, Target, folded};
 
-/// The statement as one about a single row, if it is one.
+/// The statement as one about a single row or a short range, if it is one.
 pub(crate) fn recognize(
     execution: &Execution<'_>,
     tree: &Tree,
@@ -32,7 +34,10 @@ pub(crate) fn recognize(
     let Tree::Statement(statement) = tree else { return None };
     let mut shape = Shape { execution, types: &description.parameters, constants: Vec::new() };
     let (table, key, action) = match statement.as_ref() {
-        Statement::Query(query) => shape.select(query, description.schema.as_ref()?),
+        Statement::Query(query) => {
+            let schema = description.schema.as_ref()?;
+            shape.select(query, schema).or_else(|| shape.range(query, schema))
+        }
         Statement::Insert(insert) => shape.insert(insert),
         Statement::Update(update) => shape.update(update),
         Statement::Delete(delete) => shape.delete(delete),
@@ -61,22 +66,7 @@ impl Shape<'_> {
         if query.to_string() != written {
             return None;
         }
-        let mut columns = Vec::new();
-        for item in &select.projection {
-            match item {
-                SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
-                    columns.push(target.position(&folded(name)).ok()?);
-                }
-                SelectItem::Wildcard(_) => columns.extend(0..target.schema().columns.len()),
-                _ => return None,
-            }
-        }
-        let fits = columns.iter().zip(schema.fields()).all(|(column, field)| {
-            arrow_type(&target.schema().columns[*column].data_type) == *field.data_type()
-        });
-        if !fits || columns.len() != schema.fields().len() {
-            return None;
-        }
+        let columns = columns_of(&target, &select.projection, schema)?;
         let action = Action::Select { key: operands, columns, schema: Arc::clone(schema) };
         Some((Arc::clone(target.schema()), key, action))
     }
@@ -290,6 +280,26 @@ impl Shape<'_> {
         let counters = self.execution.names.with(|t| Ok(t.state(id)?.identities().clone()));
         Shaper::new(&self.execution.state, target.schema(), given, counters.ok()?).ok()
     }
+}
+
+/// The columns that a query asks for, where it asks for nothing else and is told their types.
+fn columns_of(target: &Target, items: &[SelectItem], schema: &SchemaRef) -> Option<Vec<usize>> {
+    let mut columns = Vec::new();
+    for item in items {
+        match item {
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
+                columns.push(target.position(&folded(name)).ok()?);
+            }
+            SelectItem::Wildcard(_) if item.to_string() == "*" => {
+                columns.extend(0..target.schema().columns.len());
+            }
+            _ => return None,
+        }
+    }
+    let fits = columns.iter().zip(schema.fields()).all(|(column, field)| {
+        arrow_type(&target.schema().columns[*column].data_type) == *field.data_type()
+    });
+    (fits && columns.len() == schema.fields().len()).then_some(columns)
 }
 
 /// The name of a table that stands alone, without another name.

@@ -63,7 +63,7 @@ pub struct RecordTable {
     /// A row as it is given.
     pub(super) given: SchemaRef,
     pub(super) key_row: SchemaRef,
-    /// What updates change, where rows do not have values for all columns.
+    /// What updates and upserts change of a row, where they do not have values for all columns.
     patch: Option<Arc<Patch>>,
     allowed: Privileges,
     denied: Error,
@@ -145,11 +145,7 @@ impl RecordTable {
             return Err(self.denied.clone());
         }
         match change {
-            RecordChange::Upsert if self.patch.is_some() => {
-                let what = "upserting some of the columns of a row";
-                let hint = "Give values for all columns, or create and update.";
-                return Err(Error::unsupported(what).with_hint(hint));
-            }
+            RecordChange::Upsert if self.patch.is_some() => self.permit_update()?,
             RecordChange::Update => self.permit_update()?,
             _ => {}
         }
@@ -178,9 +174,10 @@ impl RecordTable {
     pub(super) fn keyed(&self, change: RecordChange) -> KeyedChange {
         match (change, &self.patch) {
             (RecordChange::Update, Some(patch)) => KeyedChange::Patch(Arc::clone(patch)),
+            (RecordChange::Upsert, Some(patch)) => KeyedChange::Merge(Arc::clone(patch)),
             (RecordChange::Create, _) => KeyedChange::Put(Put::Create),
             (RecordChange::Update, None) => KeyedChange::Put(Put::Update),
-            (RecordChange::Upsert, _) => KeyedChange::Put(Put::Upsert),
+            (RecordChange::Upsert, None) => KeyedChange::Put(Put::Upsert),
             (RecordChange::Remove, _) => KeyedChange::Remove,
         }
     }
@@ -305,7 +302,7 @@ fn shaper(
     shaper
 }
 
-/// What updates change that give some columns, where the rows lie.
+/// What updates and upserts change that give some columns, where the rows lie.
 pub(crate) fn patch_of(
     database: &Database,
     snapshot: &Snapshot,

@@ -128,7 +128,8 @@ fn first(
         return Ok(None);
     }
     for index in &reads.table.indexes {
-        let Some(backward) = direction(reads.table, index, conditions, &first.order) else {
+        let is_constant = |column| conditions.is_constant(column);
+        let Some(backward) = direction(reads.table, index, is_constant, &first.order) else {
             continue;
         };
         let most = first.rows + rows / (SHARE * SHARE);
@@ -141,18 +142,18 @@ fn first(
 
 /// Whether an index has an order, and then whether it has it backward. Columns that have one value
 /// in all rows order nothing.
-fn direction(
+pub(crate) fn direction(
     table: &TableSchema,
     index: &Index,
-    conditions: &Conditions,
+    is_constant: impl Fn(usize) -> bool,
     order: &[(usize, ValueOrder)],
 ) -> Option<bool> {
     let positions = table.key_positions(&index.key);
     let mut columns = positions.into_iter().zip(&index.orders);
     let mut backward = None;
-    for (sought, sought_order) in order.iter().filter(|(at, _)| !conditions.is_constant(*at)) {
+    for (sought, sought_order) in order.iter().filter(|(at, _)| !is_constant(*at)) {
         let (_, own) = columns
-            .find(|(column, _)| column == sought || !conditions.is_constant(*column))
+            .find(|(column, _)| column == sought || !is_constant(*column))
             .filter(|(column, _)| column == sought)?;
         let nullable = table.columns[*sought].nullable;
         let same = |own: ValueOrder| {

@@ -1,5 +1,9 @@
 //! Look-ups of a range of keys. They are queries: the planner knows which chunks to pass over.
+//!
+//! One that comes again with other values is prepared, so that an index answers it without a
+//! planner, or its plan is kept.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -9,8 +13,8 @@ use prost::Message as _;
 use thalweg_formats::rows::RowPacker;
 use thalweg_protocol::v1;
 use thalweg_protocol::v1::value::Kind;
-use thalweg_query::{RecordTable, Session};
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_query::{Outcome, Prepared, RecordTable, ScalarValue, Session};
+use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::search::Telling;
 use super::values::told;
@@ -20,6 +24,20 @@ pub(super) struct Wanted {
     pub(super) table: Arc<RecordTable>,
     pub(super) range: v1::Range,
 }
+
+/// The ranges of a stream by their queries, whose values are parameters.
+#[derive(Default)]
+pub(super) struct Statements(VecDeque<Known>);
+
+struct Known {
+    table: Arc<RecordTable>,
+    sql: String,
+    /// `None` until it comes again.
+    prepared: Option<Prepared>,
+}
+
+/// How many statements a stream keeps: the last ones that were new.
+const KEPT_MAX: usize = 32;
 
 /// Rows, and bytes of rows, that are told together.
 const ROWS: usize = 256;
@@ -31,12 +49,13 @@ const BYTES: usize = 64 << 10;
 /// Where nobody reads the answers any more.
 pub(super) async fn answer(
     session: &mut Session,
+    statements: &mut Statements,
     index: u64,
     wanted: Wanted,
     telling: &mut Telling<'_>,
 ) -> Result<()> {
-    let told = match query(&wanted) {
-        Ok(sql) => tell_rows(session, &sql, index, &wanted, telling).await,
+    let told = match statements.run(session, &wanted).await {
+        Ok(outcome) => tell_rows(outcome, index, &wanted, telling).await,
         Err(error) => Err(error),
     };
     match told {
@@ -46,14 +65,56 @@ pub(super) async fn answer(
     telling.send().await
 }
 
+impl Statements {
+    /// Asks for the rows of a range.
+    async fn run(&mut self, session: &mut Session, wanted: &Wanted) -> Result<Outcome> {
+        let bounds = Bounds::of(wanted)?;
+        if let Some((types, values)) = bounds.bound(&wanted.table) {
+            let places: Vec<String> = (1..=values.len()).map(|place| format!("${place}")).collect();
+            let sql = query(wanted, &bounds, &places);
+            if let Some(prepared) = self.known(session, &wanted.table, sql, &types).await? {
+                let outcome = session.execute_prepared(&prepared, &values).await;
+                if outcome.is_err() {
+                    // The table may have changed since.
+                    self.0.clear();
+                }
+                return outcome;
+            }
+        }
+        let literals = bounds.values().map(|(_, value)| literal(value));
+        let literals = literals.collect::<Result<Vec<_>>>()?;
+        session.execute(&query(wanted, &bounds, &literals)).await
+    }
+
+    /// The statement of a text that came before.
+    async fn known(
+        &mut self,
+        session: &mut Session,
+        table: &Arc<RecordTable>,
+        sql: String,
+        types: &[Option<DataType>],
+    ) -> Result<Option<Prepared>> {
+        let is_same = |known: &&mut Known| known.sql == sql && Arc::ptr_eq(&known.table, table);
+        let Some(known) = self.0.iter_mut().find(is_same) else {
+            if self.0.len() == KEPT_MAX {
+                self.0.pop_front();
+            }
+            self.0.push_back(Known { table: Arc::clone(table), sql, prepared: None });
+            return Ok(None);
+        };
+        if known.prepared.is_none() {
+            known.prepared = Some(session.prepare(&known.sql, types).await?);
+        }
+        Ok(known.prepared.clone())
+    }
+}
+
 async fn tell_rows(
-    session: &mut Session,
-    sql: &str,
+    outcome: Outcome,
     index: u64,
     wanted: &Wanted,
     telling: &mut Telling<'_>,
 ) -> Result<()> {
-    let outcome = session.execute(sql).await?;
     let Some(mut batches) = outcome.rows else { return Ok(()) };
     while let Some(batch) = batches.next().await {
         let batch = batch?;
@@ -94,9 +155,84 @@ fn add_row(
     Ok(bytes)
 }
 
-/// # Errors
-/// Where a bound has more values than the key, or one that is NULL.
-fn query(wanted: &Wanted) -> Result<String> {
+/// What bounds a range.
+struct Bounds<'a> {
+    /// The values of the key's first columns in all rows of the range.
+    equal: &'a [v1::Value],
+    /// Those of the next ones.
+    from: &'a [v1::Value],
+    to: &'a [v1::Value],
+}
+
+impl<'a> Bounds<'a> {
+    /// # Errors
+    /// Where a bound has more values than the key, or one that is NULL.
+    fn of(wanted: &'a Wanted) -> Result<Bounds<'a>> {
+        let columns = wanted.table.key().fields().len();
+        let of = |bound: &'a Option<v1::Values>| match bound {
+            Some(bound) => bound.values.as_slice(),
+            None => &[],
+        };
+        let (from, to) = (of(&wanted.range.from), of(&wanted.range.to));
+        for values in [from, to] {
+            if values.len() > columns {
+                let message = format!("a bound has {} values, the key has {columns}", values.len());
+                return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
+            }
+            if values.iter().any(|value| value.kind.is_none()) {
+                let message = "a bound of a range is NULL";
+                return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
+            }
+        }
+        let same = from.iter().zip(to).take_while(|(from, to)| from == to).count();
+        // The last value of each says where the range begins and ends.
+        let equal = same.min(from.len().min(to.len()).saturating_sub(1));
+        Ok(Bounds { equal: &from[..equal], from: &from[equal..], to: &to[equal..] })
+    }
+
+    /// The values, each with the place of its column in the key.
+    fn values(&self) -> impl Iterator<Item = (usize, &'a v1::Value)> {
+        let next = self.equal.len();
+        let behind = [self.from, self.to].into_iter().flat_map(move |values| {
+            values.iter().enumerate().map(move |(place, value)| (next + place, value))
+        });
+        self.equal.iter().enumerate().chain(behind)
+    }
+
+    /// The values as their columns' own; `None` where the statement has to say what becomes of one.
+    fn bound(&self, table: &RecordTable) -> Option<(Vec<Option<DataType>>, Vec<ScalarValue>)> {
+        let (mut types, mut values) = (Vec::new(), Vec::new());
+        for (place, value) in self.values() {
+            let (_, column) = table.schema().column_named(table.key().field(place).name())?;
+            values.push(own_value(&column.data_type, value)?);
+            types.push(Some(match &column.data_type {
+                DataType::Text { .. } => DataType::Text { max_chars: None },
+                other => other.clone(),
+            }));
+        }
+        Some((types, values))
+    }
+}
+
+/// A value as one of a column's type, where it is one without being looked into.
+fn own_value(column: &DataType, value: &v1::Value) -> Option<ScalarValue> {
+    Some(match (value.kind.as_ref()?, column) {
+        (Kind::Bool(value), DataType::Boolean) => ScalarValue::Boolean(Some(*value)),
+        (Kind::Int(value), DataType::Int2) => ScalarValue::Int16(Some((*value).try_into().ok()?)),
+        (Kind::Int(value), DataType::Int4) => ScalarValue::Int32(Some((*value).try_into().ok()?)),
+        (Kind::Int(value), DataType::Int8) => ScalarValue::Int64(Some(*value)),
+        (Kind::Float(value), DataType::Float8) => ScalarValue::Float64(Some(*value)),
+        (Kind::Text(value), DataType::Text { .. }) => {
+            crate::texts::without_zero(value).ok()?;
+            ScalarValue::Utf8View(Some(value.clone()))
+        }
+        (Kind::Bytes(value), DataType::Bytea) => ScalarValue::BinaryView(Some(value.to_vec())),
+        _ => return None,
+    })
+}
+
+/// The query for a range; `values` are those of its bounds as SQL has them.
+fn query(wanted: &Wanted, bounds: &Bounds<'_>, values: &[String]) -> String {
     let (table, range) = (&wanted.table, &wanted.range);
     let key: Vec<String> = table.key().fields().iter().map(|field| quoted(field.name())).collect();
     let columns: Vec<String> =
@@ -108,12 +244,15 @@ fn query(wanted: &Wanted) -> Result<String> {
         quoted(&schema.namespace),
         quoted(&schema.name)
     );
-    let bounds = [(&range.from, ">", range.from_excluded), (&range.to, "<", range.to_excluded)];
-    let mut conditions = Vec::new();
-    for (bound, comparison, excluded) in bounds {
-        let values = bound.as_ref().map_or(&[][..], |bound| &bound.values);
+    let (equal, behind) = values.split_at(bounds.equal.len());
+    let (from, to) = behind.split_at(bounds.from.len());
+    let equals = key.iter().zip(equal).map(|(column, value)| format!("{column} = {value}"));
+    let mut conditions: Vec<String> = equals.collect();
+    for (values, comparison, excluded) in
+        [(from, ">", range.from_excluded), (to, "<", range.to_excluded)]
+    {
         if !values.is_empty() {
-            conditions.push(condition(&key, values, comparison, excluded)?);
+            conditions.push(condition(&key[equal.len()..], values, comparison, excluded));
         }
     }
     if !conditions.is_empty() {
@@ -125,31 +264,24 @@ fn query(wanted: &Wanted) -> Result<String> {
     if range.limit > 0 {
         let _ = write!(sql, " LIMIT {}", range.limit.min(i64::MAX as u64));
     }
-    Ok(sql)
+    sql
 }
 
 /// Whether a key is beyond a bound: `a > 1 OR (a = 1 AND b >= 2)`.
-fn condition(
-    key: &[String],
-    values: &[v1::Value],
-    comparison: &str,
-    excluded: bool,
-) -> Result<String> {
-    if values.len() > key.len() {
-        let message = format!("a bound has {} values, the key has {}", values.len(), key.len());
-        return Err(Error::new(SqlState::PROTOCOL_VIOLATION, message));
-    }
-    let values = values.iter().map(literal).collect::<Result<Vec<_>>>()?;
+fn condition(key: &[String], values: &[String], comparison: &str, excluded: bool) -> String {
     let (mut cases, mut equal) = (Vec::new(), String::new());
-    for (place, (column, value)) in key.iter().zip(&values).enumerate() {
+    for (place, (column, value)) in key.iter().zip(values).enumerate() {
         let last = place + 1 == values.len();
         let or_equal = if last && !excluded { "=" } else { "" };
+        if values.len() == 1 {
+            return format!("{column} {comparison}{or_equal} {value}");
+        }
         cases.push(format!("({equal}{column} {comparison}{or_equal} {value})"));
         let _ = write!(equal, "{column} = {value} AND ");
     }
     // The first column alone tells which chunks to pass over.
     let (column, value) = (&key[0], &values[0]);
-    Ok(format!("({column} {comparison}= {value} AND ({}))", cases.join(" OR ")))
+    format!("({column} {comparison}= {value} AND ({}))", cases.join(" OR "))
 }
 
 /// A value as SQL writes it.

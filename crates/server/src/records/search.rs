@@ -19,7 +19,7 @@ use super::door::Hall;
 use super::guest::{Guest, Seat, shutting_down, terminated};
 use super::incoming::Incoming;
 use super::memory::Held;
-use super::ranges;
+use super::ranges::{self, Statements};
 use crate::grpc::{Upload, streamed};
 use crate::pump::{Pieces, Pump};
 use answers::Answers;
@@ -32,7 +32,8 @@ pub(super) fn two_way(hall: Arc<Hall>, guest: Guest, body: Upload) -> Response<B
         let reader = LookUpReader::new(records);
         let incoming = Incoming::new(body, message_bytes_max, reader);
         let ended = seat.ended();
-        let mut stream = SearchStream { hall, session, seat, incoming, pieces };
+        let ranges = Statements::default();
+        let mut stream = SearchStream { hall, session, ranges, seat, incoming, pieces };
         let searched = tokio::select! {
             biased;
             () = ended => Err(terminated()),
@@ -46,6 +47,7 @@ pub(super) fn two_way(hall: Arc<Hall>, guest: Guest, body: Upload) -> Response<B
 struct SearchStream {
     hall: Arc<Hall>,
     session: Session,
+    ranges: Statements,
     seat: Seat,
     incoming: Incoming<LookUpReader>,
     pieces: Pieces<Bytes>,
@@ -86,7 +88,8 @@ impl SearchStream {
                 }
                 LookUp::Range(index, range) => {
                     telling.send().await?;
-                    ranges::answer(&mut self.session, index, range, &mut telling).await?;
+                    let (session, statements) = (&mut self.session, &mut self.ranges);
+                    ranges::answer(session, statements, index, range, &mut telling).await?;
                 }
                 LookUp::Failed(index, error) => telling.answers.fail(index, &error),
             }

@@ -158,6 +158,59 @@ async fn ranges_of_keys_of_several_columns_are_lexicographic() {
 }
 
 #[tokio::test]
+async fn ranges_that_come_again_find_their_own_rows() {
+    let world = World::new().await;
+    world.sql("INSERT INTO account SELECT i, i, '' FROM generate_series(1, 9000) g(i)").await;
+    world.sql("CREATE TABLE grid (x integer, y text, PRIMARY KEY (x, y))").await;
+    world
+        .sql("INSERT INTO grid SELECT i / 10, 'y' || i % 10 FROM generate_series(0, 99) g(i)")
+        .await;
+    for index in [None, Some("ON account (id)"), Some("ON grid (x, y)")] {
+        if let Some(index) = index {
+            world.sql(&format!("CREATE INDEX {index}")).await;
+        }
+        let mut searcher = world.client().await.searcher().await.unwrap();
+        let (table, grid) = (searcher.table("account", &["id"]), searcher.table("grid", &[]));
+        for n in [5, 4_000, 1, 8_998, 9_100] {
+            let from = Some(values([int(n)]));
+            let range = Range { table, from, limit: 3, ..Range::default() };
+            let expected: Vec<i32> = (n as i32..=9_000).take(3).collect();
+            assert_eq!(ids(&mut searcher, range).await, expected, "from {n}, {index:?}");
+        }
+        for x in [0, 3, 9] {
+            let bound = |y: &str| Some(values([int(x), text(y)]));
+            let (from, to) = (bound("y2"), bound("y5"));
+            let range = Range { table: grid, from, to, to_excluded: true, ..Range::default() };
+            assert_eq!(searcher.range(range).await.unwrap().len(), 3, "x {x}, {index:?}");
+        }
+        // What is no integer of the column's size is compared all the same.
+        let from = Some(values([int(5_000_000_000)]));
+        let range = Range { table, from, ..Range::default() };
+        assert_eq!(ids(&mut searcher, range).await, [0; 0]);
+    }
+}
+
+#[tokio::test]
+async fn ranges_that_come_again_see_other_columns() {
+    let world = World::new().await;
+    world.sql("CREATE TABLE growing (id integer PRIMARY KEY)").await;
+    world.sql("CREATE INDEX ON growing (id)").await;
+    world.sql("INSERT INTO growing SELECT i FROM generate_series(1, 10) g(i)").await;
+    let mut searcher = world.client().await.searcher().await.unwrap();
+    let table = searcher.table("growing", &[]);
+    let range = Range { table, from: Some(values([int(9)])), ..Range::default() };
+    for _ in 0..3 {
+        let rows = searcher.range(range.clone()).await.unwrap();
+        assert_eq!(rows, [&b"\x09\0\0\0"[..], &b"\x0a\0\0\0"[..]]);
+    }
+    world.sql("ALTER TABLE growing ADD COLUMN more integer NOT NULL DEFAULT 7").await;
+    for _ in 0..3 {
+        let rows = searcher.range(range.clone()).await.unwrap();
+        assert_eq!(rows, [&b"\x09\0\0\0\x07\0\0\0"[..], &b"\x0a\0\0\0\x07\0\0\0"[..]]);
+    }
+}
+
+#[tokio::test]
 async fn tables_are_described() {
     let world = World::new().await;
     let client = world.client().await;

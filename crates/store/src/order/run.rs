@@ -38,6 +38,11 @@ impl Runs {
         Arc::clone(&run)
     }
 
+    /// How many rows the run of an index has.
+    pub fn made(&self, index: &Index) -> usize {
+        self.of(index).lock().len()
+    }
+
     fn of(&self, index: &Index) -> Arc<Mutex<Run>> {
         let by = || index.key.columns.iter().copied().zip(index.orders.iter().copied());
         let mut kept = self.kept.lock();

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::{Bound, Range};
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef};
 use thalweg_types::{Index, ValueOrder};
 
 use super::{Rows, Run, compare};
@@ -12,6 +12,9 @@ use crate::{Chunk, ChunkView};
 
 /// How many rows of an open chunk may lie behind its run.
 const TAIL_MAX: usize = 1_024;
+
+/// A run is soon made of so many rows more.
+const SOON_MADE_ROWS: usize = 4_096;
 
 /// The rows that have certain values in the first columns of an index and, in the next one, a value
 /// between two others. Values are arrays of one row, of their column's type.
@@ -44,6 +47,9 @@ impl ChunkView {
     /// The rows within a range of an index. `positions` are those of its columns in the table.
     #[must_use]
     pub fn find(&self, index: &Index, positions: &[usize], range: &KeyRange) -> Hits {
+        if self.is_apart(positions, range) {
+            return Hits { run: Run::default(), within: 0..0, tail: Vec::new() };
+        }
         let slot = self.slot();
         let length = slot.length as usize;
         let run = run(&slot.chunk, length, index, positions);
@@ -55,6 +61,47 @@ impl ChunkView {
         let tail = behind.filter(|place| sought.has(&rows, *place));
         let tail = rows.sorted(tail);
         Hits { run, within: start..end, tail }
+    }
+
+    /// The same for who can't wait long; `None` where many of the chunk's rows would have to be put
+    /// in order first.
+    #[must_use]
+    pub fn find_soon(&self, index: &Index, positions: &[usize], range: &KeyRange) -> Option<Hits> {
+        let slot = self.slot();
+        let is_soon = self.is_apart(positions, range)
+            || is_soon_made(&slot.chunk, slot.length as usize, index);
+        is_soon.then(|| self.find(index, positions, range))
+    }
+
+    /// Whether the zone of a closed chunk tells that none of its rows is within a range.
+    fn is_apart(&self, positions: &[usize], range: &KeyRange) -> bool {
+        let zone = positions.first().and_then(|column| self.zone(*column));
+        let Some((least, greatest)) = zone.and_then(|zone| zone.range.as_ref()) else {
+            return false;
+        };
+        // Zones have an order of their own for floats.
+        if least.data_type().is_floating() {
+            return false;
+        }
+        let compared = |value: &ArrayRef, end: &ArrayRef| match (cell(value, 0), cell(end, 0)) {
+            (Cell::Null, _) | (_, Cell::Null) => None,
+            (value, end) => Some(value.compare(&end)),
+        };
+        if let Some(value) = range.equal.first() {
+            return compared(value, least).is_some_and(Ordering::is_lt)
+                || compared(value, greatest).is_some_and(Ordering::is_gt);
+        }
+        let begins_behind = match &range.from {
+            Bound::Included(value) => compared(value, greatest).is_some_and(Ordering::is_gt),
+            Bound::Excluded(value) => compared(value, greatest).is_some_and(Ordering::is_ge),
+            Bound::Unbounded => false,
+        };
+        let ends_before = match &range.to {
+            Bound::Included(value) => compared(value, least).is_some_and(Ordering::is_lt),
+            Bound::Excluded(value) => compared(value, least).is_some_and(Ordering::is_le),
+            Bound::Unbounded => false,
+        };
+        begins_behind || ends_before
     }
 
     /// The places of those rows that this snapshot shows alive, ascending.
@@ -77,6 +124,15 @@ pub(super) fn run(chunk: &Chunk, length: usize, index: &Index, positions: &[usiz
         Chunk::Closed(chunk) => chunk.runs().get(index, length, grow),
         Chunk::Open(chunk) => chunk.runs().get(index, length.saturating_sub(TAIL_MAX), grow),
     }
+}
+
+/// Whether few rows of a chunk are missing from its run.
+fn is_soon_made(chunk: &Chunk, length: usize, index: &Index) -> bool {
+    let (runs, least) = match chunk {
+        Chunk::Closed(chunk) => (chunk.runs(), length),
+        Chunk::Open(chunk) => (chunk.runs(), length.saturating_sub(TAIL_MAX)),
+    };
+    least.saturating_sub(runs.made(index)) <= SOON_MADE_ROWS
 }
 
 /// A range as it lies in an index, where what comes first may be the greatest value.

@@ -235,6 +235,11 @@ fn check(state: &TableState, index: &Index, random: &mut Random) {
     let found: Vec<(usize, Hits)> =
         chunks.iter().enumerate().map(|(at, c)| (at, c.find(index, &positions, &keys))).collect();
 
+    for (chunk, (_, hits)) in chunks.iter().zip(&found) {
+        let soon = chunk.find_soon(index, &positions, &keys).map(|hits| hits.count());
+        assert_eq!(soon, Some(hits.count()), "chunks are small");
+    }
+
     let places = chunks.iter().zip(&found).flat_map(|(chunk, (_, hits))| {
         let places = chunk.places(std::slice::from_ref(hits));
         let view = chunk.narrowed(places.clone());
@@ -382,4 +387,29 @@ fn a_run_is_made_once_and_goes_with_its_index() {
     assert_eq!(run.len(), 500);
     chunk.runs().retain(&[]);
     assert_eq!(chunk.memory_bytes(), bytes);
+}
+
+#[test]
+fn who_cannot_wait_finds_nothing_where_a_large_run_is_missing() {
+    let mut random = Random(5);
+    let index = Index { orders: vec![ValueOrder::ASCENDING], ..index(&mut random) };
+    let index = Index { key: Key { columns: vec![ColumnId(0)], ..index.key }, ..index };
+    let with_index = Arc::new(TableSchema { indexes: vec![index.clone()], ..schema() });
+    let chunk = ClosedChunk::build(&with_index, &batch(&rows(6_000, &mut random)));
+    let (mut table, mut state) = Table::new(Arc::clone(&with_index));
+    let mut effect = Effect::new();
+    table.append_chunk(Arc::new(chunk), &mut effect).unwrap();
+    effect.publish(&mut state);
+    let view = state.chunks().next().unwrap();
+    let from = |value: i32| {
+        let value: ArrayRef = Arc::new(Int32Array::from(vec![value]));
+        KeyRange { equal: Vec::new(), from: Bound::Excluded(value), to: Bound::Unbounded }
+    };
+    assert!(view.find_soon(&index, &[0], &from(3)).is_none());
+    // No row is beyond this value.
+    assert_eq!(view.find_soon(&index, &[0], &from(i32::MAX)).unwrap().count(), 0);
+    state.prepare(&index, &ThisThread);
+    let found = view.find(&index, &[0], &from(3)).count();
+    assert!(found > 0);
+    assert_eq!(view.find_soon(&index, &[0], &from(3)).unwrap().count(), found);
 }

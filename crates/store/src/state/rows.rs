@@ -84,7 +84,7 @@ impl TableState {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::UInt32Array;
+    use arrow::array::{UInt16Array, UInt32Array};
     use arrow::compute::{concat_batches, take_record_batch};
 
     use super::*;
@@ -120,5 +120,21 @@ mod tests {
             assert_eq!(state.rows_at(&rows).unwrap(), expected, "{wanted} rows");
         }
         assert!(state.rows_at(&[RowId::new(7, 0)]).is_err());
+    }
+
+    #[test]
+    fn rows_that_are_taken_from_a_chunk_are_those_that_were_named() {
+        let mut random = Random(12);
+        let (state, ..) = two_chunks(&mut random);
+        let all: Vec<usize> = (0..state.schema().columns.len()).collect();
+        for chunk in state.chunks() {
+            let columns = chunk.columns(&all);
+            let whole = RecordBatch::try_new(Arc::clone(state.arrow_schema()), columns).unwrap();
+            for places in [vec![], vec![5], vec![699, 3, 640, 3]] {
+                let expected = take_record_batch(&whole, &UInt16Array::from(places.clone()));
+                let taken = chunk.take(&all, &UInt16Array::from(places));
+                assert_eq!(taken, expected.unwrap().columns());
+            }
+        }
     }
 }

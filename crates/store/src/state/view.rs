@@ -99,9 +99,14 @@ impl ChunkView {
             Chunk::Closed(chunk) => {
                 projection.iter().map(|column| chunk.take(*column, places)).collect()
             }
-            Chunk::Open(_) => {
-                let columns = self.columns(projection);
-                columns.iter().map(|column| taken(column, places)).collect()
+            Chunk::Open(chunk) => {
+                // Bits and nested values are copied: of no more rows than it takes.
+                let first = places.values().iter().min().map_or(0, |first| *first);
+                let behind = places.values().iter().max().map_or(0, |last| usize::from(*last) + 1);
+                let columns = chunk.columns(projection, usize::from(first)..behind);
+                let places = places.values().iter().map(|place| place - first);
+                let places = UInt16Array::from_iter_values(places);
+                columns.iter().map(|column| taken(column, &places)).collect()
             }
         }
     }

@@ -34,6 +34,13 @@ impl Table {
         Ok((0..hashes.hashes.len()).map(holder).collect())
     }
 
+    /// A number for each primary key, given as the key's columns. Those of the same key are the
+    /// same.
+    #[must_use]
+    pub fn key_hashes(columns: &[ArrayRef]) -> Vec<u32> {
+        KeyHashes::new(columns).hashes
+    }
+
     /// Whole rows: the columns at `places` as they are given, the others as `rows` have them.
     ///
     /// # Errors
