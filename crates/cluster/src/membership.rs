@@ -2,8 +2,8 @@
 //!
 //! Workers say every now and then to the gateways that they were told of that they are there, and
 //! get the map. One gateway makes the map: it takes in who is new, and stores the map before
-//! anybody gets it. Other gateways join it as well, hand on to it what workers tell them, and keep
-//! what it answers. While it is away nobody new comes in, and everything else goes on.
+//! anybody gets it. Other gateways hand on to it what workers tell them, and keep what it answers.
+//! While it is away nobody new comes in, and everything else goes on.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,7 +25,6 @@ pub const JOIN_EVERY: Duration = Duration::from_secs(1);
 /// a gateway a third of a core.
 const JOINS_A_SECOND: u32 = 64;
 const JOIN: &str = "/thalweg.cluster.v1.Membership/Join";
-const GET_MAP: &str = "/thalweg.cluster.v1.Membership/GetMap";
 
 /// A gateway's ear for workers.
 pub struct Gatekeeper {
@@ -140,22 +139,6 @@ async fn join(worker: &NodeName, gateway: &KeptLink, map: &SharedMap) -> Result<
     let request = JoinRequest { worker: Some(entry(worker)), map_version };
     let reply: JoinReply = gateway.link().await?.0.ask(JOIN, &request).await?;
     take_over(map, &reply)
-}
-
-/// Follows the map of the gateway that makes it, for ever.
-pub async fn follow(maker: SocketAddr, map: SharedMap, options: Arc<LinkOptions>) {
-    let link = gateway(maker, &options);
-    let mut ticks = interval(JOIN_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let asked = async {
-            let found: WireMap = link.link().await?.0.ask(GET_MAP, &GetMapRequest {}).await?;
-            map.offer(ShardMap::from_wire(&found)?)
-        };
-        // The map stays as it is while nobody answers, and is asked for again.
-        let _ = asked.await;
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! A gateway's side: the workers of its map, as its database asks them.
 
 pub(crate) mod asking;
+mod followers;
+pub(crate) mod following;
 mod keyed;
+pub(crate) mod service;
 mod system;
 mod writing;
 
@@ -33,6 +36,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::task::AbortOnDropHandle;
 
+use self::followers::Followers;
+use self::following::Following;
 use crate::fold::FoldIntoScans;
 use crate::relayed::{self, only_scan};
 use crate::scan::RemoteScan;
@@ -47,7 +52,14 @@ pub struct GatewayOptions {
     pub link: LinkOptions,
     /// How statements gather rows where their session says nothing else.
     pub gathering: Gathering,
+    /// Where nodes find it.
+    pub(crate) address: String,
+    /// The gateway that makes the map and all definitions, where that is another one.
+    pub(crate) following: Option<Following>,
 }
+
+/// Definitions that travel in one message, in bytes, unless a single one has more.
+const MESSAGE_BYTES: usize = 8 << 20;
 
 /// What a gateway's database asks for rows.
 pub struct Gateway {
@@ -75,6 +87,14 @@ pub(crate) struct Shared {
     peers: Peers,
     /// All definitions, in their order.
     definitions: RwLock<Vec<Definition>>,
+    /// Tells this gateway from others, for as long as it runs.
+    gateway: u64,
+    /// Where nodes find it.
+    address: String,
+    /// Other gateways that follow this one.
+    followers: Followers,
+    /// The gateway that this one follows, if there is one.
+    following: Option<Following>,
     /// About how many rows tables have.
     row_counts: RwLock<HashMap<TableId, usize>>,
     /// About how many different values columns have on a worker, where that is known.
@@ -107,7 +127,8 @@ impl Gateway {
         options: GatewayOptions,
     ) -> Result<Arc<Gateway>> {
         database.keep_journal().await?;
-        let GatewayOptions { link, gathering } = options;
+        let definitions = database.definitions_after(0).await?;
+        let GatewayOptions { link, gathering, address, following } = options;
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("thalweg-links")
@@ -121,7 +142,11 @@ impl Gateway {
             clock: Arc::clone(&database.env().clock),
             options: link,
             links: Mutex::default(),
-            definitions: RwLock::new(database.definitions_after(0).await?),
+            followers: Followers::new(definitions.len() as u64),
+            definitions: RwLock::new(definitions),
+            gateway: database.env().random.next_u64(),
+            address,
+            following,
             row_counts: RwLock::default(),
             value_counts: RwLock::default(),
             next: AtomicU64::new(seed),
@@ -236,6 +261,11 @@ impl Workers for Gateway {
         Arc::new(FoldIntoScans::new(RunAsStages::new(&self.shared)))
     }
 
+    fn may_number(&self) -> Result<()> {
+        let following = self.shared.following.as_ref();
+        following.map_or(Ok(()), |following| Err(following.numbers_elsewhere()))
+    }
+
     fn system_table<'a>(
         &'a self,
         name: &'a str,
@@ -243,6 +273,7 @@ impl Workers for Gateway {
         async move {
             match name {
                 "nodes" => Some(system::nodes(&self.status().await)),
+                "gateways" => Some(system::gateways(&self.shared.gateways())),
                 "buckets" => Some(system::buckets(&self.shared.map().current())),
                 _ => None,
             }
@@ -257,6 +288,9 @@ impl Workers for Gateway {
     ) -> BoxFuture<'a, Result<()>> {
         let (shared, definition) = (Arc::clone(&self.shared), definition.clone());
         self.on_links(async move {
+            if let Some(following) = &shared.following {
+                return Err(following.defines_elsewhere());
+            }
             let ask = |place: usize| {
                 let asked = Kind::CanDefine(definitions(std::slice::from_ref(&definition)));
                 let shared = Arc::clone(&shared);
@@ -281,8 +315,10 @@ impl Workers for Gateway {
 
     fn define<'a>(&'a self, definition: &'a Definition) -> BoxFuture<'a, ()> {
         self.shared.definitions.write().push(definition.clone());
-        let shared = Arc::clone(&self.shared);
+        let (shared, number) = (Arc::clone(&self.shared), definition.number);
         let told = self.on_links(async move {
+            // Workers refuse what gateways ask that do not know of it yet: these come first.
+            shared.followers.follow(number, &*shared.clock).await;
             let workers = shared.map().current().workers().len();
             let tell = |place: usize| {
                 let shared = Arc::clone(&shared);
@@ -340,7 +376,18 @@ fn needs_rows_of(absence: &Error) -> Error {
     )
 }
 
-fn definitions(all: &[Definition]) -> wire::Definitions {
+/// As many of some definitions as one message takes: at least one, where there is any.
+pub(crate) fn in_one_message(all: &[Definition]) -> &[Definition] {
+    let mut bytes = 0;
+    let fits = all.iter().take_while(|definition| {
+        bytes += definition.changes.len();
+        bytes <= MESSAGE_BYTES
+    });
+    let count = fits.count().max(1).min(all.len());
+    &all[..count]
+}
+
+pub(crate) fn definitions(all: &[Definition]) -> wire::Definitions {
     let definitions = all.iter().map(|definition| wire::Definition {
         number: definition.number,
         changes: definition.changes.clone().into(),

@@ -52,12 +52,13 @@ pub(crate) fn change_to_wire(change: &KeyedChange) -> (Change, Vec<u32>) {
         KeyedChange::Put(Put::Update) => (Change::Update, Vec::new()),
         KeyedChange::Put(Put::Upsert) => (Change::Upsert, Vec::new()),
         KeyedChange::Remove => (Change::Remove, Vec::new()),
-        KeyedChange::Patch(patch) => {
-            let columns = patch.columns.iter();
-            let columns = columns.map(|column| u32::try_from(*column).unwrap_or(u32::MAX));
-            (Change::Patch, columns.collect())
-        }
+        KeyedChange::Patch(patch) => (Change::Patch, columns_of(patch)),
+        KeyedChange::Merge(patch) => (Change::Merge, columns_of(patch)),
     }
+}
+
+fn columns_of(patch: &Patch) -> Vec<u32> {
+    patch.columns.iter().map(|column| u32::try_from(*column).unwrap_or(u32::MAX)).collect()
 }
 
 /// Rows as they came.
@@ -68,16 +69,18 @@ pub(crate) fn keyed_rows(rows: wire::KeyedRows) -> Result<PackedRows> {
     let change = Change::try_from(rows.change).map_err(|unknown| {
         Error::new(SqlState::PROTOCOL_VIOLATION, format!("rows change in no known way: {unknown}"))
     })?;
+    // What is checked, the worker's database knows.
+    let patch = || {
+        let columns = rows.columns.iter().map(|column| *column as usize).collect();
+        Arc::new(Patch { columns, check: None })
+    };
     let change = match change {
         Change::Create => KeyedChange::Put(Put::Create),
         Change::Update => KeyedChange::Put(Put::Update),
         Change::Upsert => KeyedChange::Put(Put::Upsert),
         Change::Remove => KeyedChange::Remove,
-        Change::Patch => {
-            let columns = rows.columns.iter().map(|column| *column as usize).collect();
-            // What is checked, the worker's database knows.
-            KeyedChange::Patch(Arc::new(Patch { columns, check: None }))
-        }
+        Change::Patch => KeyedChange::Patch(patch()),
+        Change::Merge => KeyedChange::Merge(patch()),
     };
     Ok(PackedRows {
         table: TableId(rows.table),

@@ -9,13 +9,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures::future::BoxFuture;
-use hyper::Response;
 use thalweg_cluster::link::{LinkOptions, NodeName};
 use thalweg_cluster::map::{Moving, SharedMap};
-use thalweg_cluster::membership::{Gatekeeper, Making, keep_joining};
-use thalweg_cluster::node::{Chunks, NodeServer, ServeOptions, Services};
+use thalweg_cluster::membership::{Gatekeeper, Making, keep_joining, maker};
+use thalweg_cluster::node::{NodeServer, ServeOptions, Services};
 use thalweg_cluster::security::Security;
 use thalweg_cluster::worker::WorkerNode;
 use thalweg_env::{Env, OpenMode};
@@ -23,10 +21,11 @@ use thalweg_query::{Database, Gathering};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
-use tonic::body::Body;
 use tonic::service::Routes;
 
 use self::refusals::Refusals;
+use crate::gateway::following::{Follower, Following};
+use crate::gateway::service::GatewayService;
 use crate::gateway::{Gateway, GatewayOptions};
 use crate::stages::Peers;
 use crate::worker::WorkerService;
@@ -69,7 +68,10 @@ pub struct NodeOptions {
     pub gathering: Gathering,
     /// Where gateways reach a worker, if that is not where it listens.
     pub advertised: Option<SocketAddr>,
-    /// Who hears, in a sentence each time, what keeps a worker from joining.
+    /// The gateway that makes the map and all definitions, where a gateway is to be a further one.
+    pub first: Option<SocketAddr>,
+    /// Who hears, in a sentence each time, what keeps a worker from joining, or a further gateway
+    /// from following the first one.
     pub told: Option<Told>,
 }
 
@@ -86,10 +88,12 @@ impl NodeOptions {
     }
 }
 
-/// Starts a gateway over a database: it makes the map, and lets workers in.
+/// Starts a gateway over a database: it makes the map, and lets workers in. A further one hands on
+/// who comes, and follows the first one from then on.
 ///
 /// # Errors
-/// Where its port is taken, it would be open to everybody, or its journal cannot be kept.
+/// Where its port is taken, it would be open to everybody, or its journal cannot be kept; for a
+/// further one, where it cannot follow, or knows nothing yet and the first one is away.
 pub fn start_gateway<'a>(
     database: &'a Database,
     listen: SocketAddr,
@@ -99,20 +103,43 @@ pub fn start_gateway<'a>(
     Box::pin(async move {
         let server = NodeServer::bind(listen, options.serve())?;
         let address = server.address()?;
-        let gateway_options = GatewayOptions { link: options.link(), gathering: options.gathering };
-        let gateway = Gateway::attach(database, map.clone(), gateway_options).await?;
-        let asked = Arc::clone(&gateway);
-        // Buckets that may have rows stay where they are.
-        let moving = move || match asked.has_definitions() {
-            true => Moving::Forbidden,
-            false => Moving::Allowed,
+        let (following, heard) = options.first.map(Following::new).unzip();
+        let gateway_options = GatewayOptions {
+            link: options.link(),
+            gathering: options.gathering,
+            address: address.to_string(),
+            following: following.clone(),
         };
-        let keeper = Gatekeeper::new(map.clone(), Making::Here(Box::new(moving)));
-        let services = Services::new(Arc::new(NoRows), Routes::new(keeper.service()));
-        let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
-        let node = RunningNode { address, listens_at: address, map, _tasks: vec![serving] };
+        let gateway = Gateway::attach(database, map.clone(), gateway_options).await?;
+        let mut tasks = Vec::new();
+        let making = match following.zip(heard) {
+            None => makes(&gateway),
+            Some((following, heard)) => {
+                let (link, told) = (Arc::new(options.link()), options.told.clone());
+                let making = maker(following.first(), &link);
+                let hears = (following, heard);
+                let mut follower = Follower::new(&gateway, database, hears, &link, told);
+                follower.catch_up().await?;
+                tasks.push(AbortOnDropHandle::new(tokio::spawn(follower.run())));
+                making
+            }
+        };
+        let keeper = Gatekeeper::new(map.clone(), making);
+        let service = Arc::new(GatewayService::new(&gateway));
+        let services = Services::new(service, Routes::new(keeper.service()));
+        tasks.push(AbortOnDropHandle::new(tokio::spawn(server.serve(services))));
+        let node = RunningNode { address, listens_at: address, map, _tasks: tasks };
         Ok((gateway, node))
     })
+}
+
+/// A gateway that makes the map. Buckets that may have rows stay where they are.
+fn makes(gateway: &Arc<Gateway>) -> Making {
+    let asked = Arc::clone(gateway);
+    Making::Here(Box::new(move || match asked.has_definitions() {
+        true => Moving::Forbidden,
+        false => Moving::Allowed,
+    }))
 }
 
 /// Starts a worker over a database, and lets it join its gateways.
@@ -162,15 +189,6 @@ fn nowhere(address: SocketAddr) -> Error {
     let message = format!("{address} is where a worker listens, and not where gateways find it");
     Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
         .with_hint("Say with --advertise at which address gateways reach this worker.")
-}
-
-/// A gateway has no rows that other nodes could fetch.
-struct NoRows;
-
-impl Chunks for NoRows {
-    fn fetch(&self, _: Bytes) -> BoxFuture<'_, Result<Response<Body>>> {
-        Box::pin(async { Err(Error::unsupported("fetching rows from a gateway")) })
-    }
 }
 
 const ID_NAME: &str = "node-id";

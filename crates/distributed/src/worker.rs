@@ -31,6 +31,7 @@ use self::fragments::{Fragments, Known};
 use self::kept::KeptWrites;
 use crate::codec::Reader;
 use crate::encoding::Encoding;
+use crate::gateway::{definitions, in_one_message};
 use crate::keyed;
 use crate::operators;
 use crate::rows;
@@ -86,15 +87,7 @@ impl WorkerService {
     async fn answer(&self, question: Bytes) -> Result<Response<Body>> {
         let work = wire::Work::decode(question).map_err(|error| malformed(&error))?;
         let kind = work.kind.ok_or_else(|| malformed(&"nothing is asked"))?;
-        let asks_of_definitions = matches!(kind, Kind::Define(_) | Kind::Look(_));
-        if !asks_of_definitions && work.definitions > self.shards.last_definition() {
-            let message = format!(
-                "definition {} is the last one here, not {}",
-                self.shards.last_definition(),
-                work.definitions
-            );
-            return Err(Error::new(SqlState::STALE_DEFINITIONS, message));
-        }
+        self.agrees(work.definitions, &kind)?;
         match kind {
             Kind::Fragment(fragment) => {
                 let (base, literals) = (fragment.place_base, fragment.literals.clone());
@@ -123,6 +116,10 @@ impl WorkerService {
                 Ok(self.one(&wire::Done {}))
             }
             Kind::Look(_) => Ok(self.one(&self.sight())),
+            Kind::Recall(wire::Recall { after }) => {
+                let all = self.database.definitions_after(after).await?;
+                Ok(self.one(&definitions(in_one_message(&all))))
+            }
             Kind::BeginTask(task) => {
                 let counted = Counted::new(&self.streams);
                 Ok(chunks(&self.pool, self.tasks.begin(task, counted).await?))
@@ -131,6 +128,30 @@ impl WorkerService {
                 let rows = Box::pin(self.tasks.rows(wanted)?);
                 Ok(chunks(&self.pool, RowsSource::new(None, rows, &self.streams)))
             }
+        }
+    }
+
+    /// Whether somebody who knows so many definitions may ask this here.
+    ///
+    /// # Errors
+    /// Where one of both sides is behind.
+    fn agrees(&self, definitions: u64, kind: &Kind) -> Result<()> {
+        let known = self.shards.last_definition();
+        if matches!(kind, Kind::Define(_) | Kind::Look(_) | Kind::Recall(_)) || definitions == known
+        {
+            return Ok(());
+        }
+        let message = || format!("definition {known} is the last one here, not {definitions}");
+        if definitions > known {
+            return Err(Error::new(SqlState::STALE_DEFINITIONS, message()));
+        }
+        match kind {
+            // Rows of tasks are asked for after these began, by other workers, too, which do not
+            // say what they know. Whether a definition is the next one is seen with it.
+            Kind::TaskRows(_) | Kind::CanDefine(_) => Ok(()),
+            Kind::BeginTask(_) if definitions == 0 => Ok(()),
+            Kind::Write(write) if write.stage() == Stage::Forget => Ok(()),
+            _ => Err(Error::new(SqlState::STALE_GATEWAY, message())),
         }
     }
 
@@ -145,7 +166,7 @@ impl WorkerService {
     }
 
     fn one(&self, message: &impl prost::Message) -> Response<Body> {
-        chunks(&self.pool, OneMessage(Some(message.encode_to_vec())))
+        chunks(&self.pool, OneMessage::of(message))
     }
 
     fn run(&self, known: &Known, place_base: u64, literals: &[u8]) -> Result<Response<Body>> {
@@ -238,7 +259,8 @@ fn malformed(why: &impl std::fmt::Display) -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, format!("this asks a worker for nothing: {why}"))
 }
 
-fn known(definition: wire::Definition) -> Definition {
+/// A definition that came.
+pub(crate) fn known(definition: wire::Definition) -> Definition {
     Definition { number: definition.number, changes: definition.changes.into() }
 }
 
@@ -287,7 +309,14 @@ impl Drop for Counted {
     }
 }
 
-struct OneMessage(Option<Vec<u8>>);
+/// An answer that is one message.
+pub(crate) struct OneMessage(Option<Vec<u8>>);
+
+impl OneMessage {
+    pub(crate) fn of(message: &impl prost::Message) -> OneMessage {
+        OneMessage(Some(message.encode_to_vec()))
+    }
+}
 
 impl Source for OneMessage {
     fn poll_fill(&mut self, _: &mut Context<'_>, writer: &mut ChunkWriter) -> Poll<Result<Fill>> {

@@ -227,6 +227,12 @@ pub trait Workers: Send + Sync {
     /// About how many rows a table has, where that is known.
     fn row_count(&self, table: TableId) -> Option<usize>;
 
+    /// Whether rows may be numbered here: two gateways would give the same numbers.
+    ///
+    /// # Errors
+    /// Where another gateway does that.
+    fn may_number(&self) -> Result<()>;
+
     /// The pass that gives work to the workers, after all others.
     fn physical_rule(&self) -> PhysicalRule;
 
@@ -237,15 +243,15 @@ pub trait Workers: Send + Sync {
     ) -> BoxFuture<'a, Option<PlanResult<Arc<dyn TableProvider>>>>;
 
     /// Asks all workers that can be reached whether they can follow a definition, and fails where
-    /// one cannot be reached whose consent is needed.
+    /// one cannot be reached whose consent is needed, or where another gateway defines.
     fn can_define<'a>(
         &'a self,
         definition: &'a Definition,
         consent: Consent,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// Tells all workers that can be reached of a definition. The others get it before they are
-    /// asked anything else.
+    /// Tells all workers and gateways that can be reached of a definition. Other workers get it
+    /// before they are asked anything else, other gateways before workers answer them.
     fn define<'a>(&'a self, definition: &'a Definition) -> BoxFuture<'a, ()>;
 
     /// Changes rows. They are as durable as was asked for when this is done.
@@ -267,6 +273,10 @@ pub trait Workers: Send + Sync {
         columns: Vec<ArrayRef>,
     ) -> BoxFuture<'_, Result<Holders>>;
 }
+
+/// Why rows are not numbered here. Plans of such a gateway have it as an extension of their
+/// configuration.
+pub(crate) struct NumberedElsewhere(pub(crate) Error);
 
 /// Whether the rows of a gateway's table lie on workers.
 pub(crate) fn lies_on_workers(table: &TableSchema) -> bool {

@@ -6,14 +6,18 @@ use clap::Args;
 
 use crate::config::FanIn;
 use crate::exit::Exit;
-use crate::node_arguments::NodeArguments;
+use crate::node_arguments::{NodeArguments, address};
 use crate::serve_command::{self, ServeArguments};
 
 const EXAMPLES: &str = "\
 Examples:
   thalweg gateway --data ./gateway
   thalweg worker --data ./worker-1 --listen 127.0.0.1:7480 --join 127.0.0.1:7473
-  psql -h 127.0.0.1 -p 7471 -U thalweg thalweg";
+  psql -h 127.0.0.1 -p 7471 -U thalweg thalweg
+
+A further gateway, which reads and writes as the first one does and leaves definitions to it:
+  thalweg gateway --data ./gateway-2 --join 127.0.0.1:7473 --nodes 127.0.0.1:7573 \\
+      --postgres-port 7571 --grpc-port 7570 --http-port 7572";
 
 /// Serves a cluster: plans SQL, and asks workers for rows
 #[derive(Debug, Args)]
@@ -24,6 +28,9 @@ pub struct GatewayArguments {
     /// Where workers join
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7473")]
     pub nodes: SocketAddr,
+    /// The first gateway, if this is a further one: where workers join it
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
+    pub join: Option<SocketAddr>,
     /// How statements open and read workers [default: hybrid]
     #[arg(long, value_name = "MODE")]
     pub fan_in: Option<FanIn>,

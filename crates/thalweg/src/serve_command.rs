@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use thalweg::{Database, Error, Progress};
-use thalweg_distributed::{NodeOptions, RunningNode, start_gateway};
+use thalweg_distributed::{NodeOptions, RunningNode, Told, start_gateway};
 use thalweg_query::Gathering;
 use thalweg_server::{Addresses, Server};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -102,8 +102,11 @@ async fn serve(
         None => None,
         Some((arguments, data)) => {
             let map = kept_map(database.env(), data)?;
+            let told: Told = Arc::new(|what: &str| eprintln!("{what}"));
             let options = NodeOptions {
                 gathering: gathering(settings.cluster),
+                first: arguments.join,
+                told: Some(told),
                 ..arguments.cluster.options()?
             };
             Some(start_gateway(&database, arguments.nodes, map, &options).await?)

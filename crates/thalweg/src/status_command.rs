@@ -7,8 +7,11 @@ use clap::Args;
 use thalweg::Error;
 use thalweg_cluster::link::{KeptLink, LinkOptions, NodeName};
 use thalweg_cluster::map::ShardMap;
+use thalweg_cluster::node::FETCH;
+use thalweg_protocol::cluster::gateway_work::Kind;
 use thalweg_protocol::cluster::{
-    DescribeNodeRequest, GetMapRequest, NodeDescription, ShardMap as WireMap,
+    DescribeNodeRequest, GatewayWork, Gateways, GetMapRequest, ListGateways, NodeDescription,
+    ShardMap as WireMap,
 };
 
 use crate::exit::Exit;
@@ -18,10 +21,10 @@ use crate::report;
 const GET_MAP: &str = "/thalweg.cluster.v1.Membership/GetMap";
 const DESCRIBE: &str = "/thalweg.cluster.v1.Worker/Describe";
 
-/// Shows a cluster's workers, their buckets, rows, bytes and streams
+/// Shows a cluster's gateways and workers, their buckets, rows, bytes and streams
 #[derive(Debug, Args)]
 pub struct StatusArguments {
-    /// Where workers join the gateway
+    /// Where workers join a gateway
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -51,6 +54,7 @@ async fn status(arguments: &StatusArguments) -> Result<String, Error> {
     let map = map_of(arguments.connect, &options).await?;
     let (version, count) = (map.version(), map.workers().len());
     let mut text = format!("Map {version}, {count} workers\n\n");
+    text.push_str(&gateways(arguments.connect, &options).await?);
     text.push_str(
         "worker               address               buckets        rows       bytes  streams\n",
     );
@@ -71,10 +75,32 @@ async fn status(arguments: &StatusArguments) -> Result<String, Error> {
     Ok(text)
 }
 
+/// The gateways that the one at an address knows of, as lines.
+async fn gateways(asked: SocketAddr, options: &Arc<LinkOptions>) -> Result<String, Error> {
+    let kind = Some(Kind::List(ListGateways {}));
+    let link = link_to(asked, options).link().await?.0;
+    let Gateways { gateways } = link.ask::<_, Gateways>(FETCH, &GatewayWork { kind }).await?;
+    let mut text = "gateway              address               definitions\n".to_owned();
+    for gateway in gateways {
+        let role = if gateway.defines { "first" } else { "further" };
+        let (address, definitions) = (gateway.address, gateway.definitions);
+        text.push_str(&match gateway.answers {
+            true => format!("{role:<20} {address:<21} {definitions:>11}\n"),
+            false => format!("{role:<20} {address:<21} it does not answer\n"),
+        });
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+fn link_to(gateway: SocketAddr, options: &Arc<LinkOptions>) -> KeptLink {
+    // Gateways have no numbers; the address tells which it is.
+    KeptLink::new(NodeName { id: 0, address: gateway }, Arc::clone(options))
+}
+
 /// The map as the gateway at an address knows it.
 pub async fn map_of(gateway: SocketAddr, options: &Arc<LinkOptions>) -> Result<ShardMap, Error> {
-    // Gateways have no numbers; the address tells which it is.
-    let link = KeptLink::new(NodeName { id: 0, address: gateway }, Arc::clone(options));
+    let link = link_to(gateway, options);
     let failed = |error: Error| {
         Error::new(error.state(), format!("the gateway at {gateway}: {}", error.message()))
     };

@@ -133,6 +133,7 @@ sql_states! {
     STALE_SHARD_MAP = "TW001" => Unavailable,
     STALE_DEFINITIONS = "TW002" => Unavailable,
     UNKNOWN_FRAGMENT = "TW003" => Unavailable,
+    STALE_GATEWAY = "TW004" => Unavailable,
     INTERNAL_ERROR = "XX000" => InvalidRequest,
     DATA_CORRUPTED = "XX001" => Corrupt,
 }

@@ -14,7 +14,7 @@ use thalweg_protocol::cluster::work::Kind;
 use thalweg_types::{ColumnId, Error, Result, SqlState, TableId};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Shared, definitions};
+use super::{Shared, definitions, in_one_message};
 use crate::stages::Peers;
 
 /// How often a worker that disagrees is told what it does not know.
@@ -43,6 +43,28 @@ impl Shared {
     /// About how many different values a column has on a worker.
     pub(crate) fn value_count(&self, table: TableId, column: ColumnId) -> Option<usize> {
         self.value_counts.read().get(&(table, column)).copied()
+    }
+
+    /// The gateways that there are, as far as this one knows.
+    pub(crate) fn gateways(&self) -> Vec<wire::GatewayEntry> {
+        let own = wire::GatewayEntry {
+            gateway: self.gateway,
+            address: self.address.clone(),
+            definitions: self.last_definition(),
+            defines: self.following.is_none(),
+            answers: true,
+        };
+        match &self.following {
+            None => std::iter::once(own).chain(self.followers.entries(&*self.clock)).collect(),
+            Some(following) => following.entries(own),
+        }
+    }
+
+    /// The definitions behind one, as far as one message takes them.
+    pub(crate) fn definitions_after(&self, known: u64) -> Vec<wire::Definition> {
+        let all = self.definitions.read();
+        let known = usize::try_from(known).unwrap_or(usize::MAX).min(all.len());
+        definitions(in_one_message(&all[known..])).definitions
     }
 
     pub(crate) fn peers(&self) -> &Peers {
@@ -115,6 +137,7 @@ impl Shared {
             let (link, _) = self.link(worker).link().await?;
             let answer = match link.call(FETCH, &message).await {
                 Err(error) if tries > 0 && self.agrees(place, worker, &error).await? => {
+                    self.may_repeat(&kind, &error)?;
                     tries -= 1;
                     continue;
                 }
@@ -145,8 +168,26 @@ impl Shared {
                 Box::pin(self.bring_up(place)).await?;
                 Ok(true)
             }
+            SqlState::STALE_GATEWAY => {
+                Box::pin(self.learn(place)).await?;
+                Ok(true)
+            }
             _ => Ok(false),
         }
+    }
+
+    /// Whether something can be asked again as it is, once both sides know the same.
+    ///
+    /// # Errors
+    /// Where this gateway was behind when it made rows, and checked them.
+    fn may_repeat(&self, kind: &Kind, refused: &Error) -> Result<()> {
+        let was_behind = refused.state() == SqlState::STALE_GATEWAY && self.following.is_some();
+        if !was_behind || !matches!(kind, Kind::Write(_)) {
+            return Ok(());
+        }
+        let message = "something was defined meanwhile that this gateway did not know of";
+        Err(Error::new(SqlState::SERIALIZATION_FAILURE, message)
+            .with_hint("Run the statement again."))
     }
 
     /// Tells a worker of the definitions that it does not know.
@@ -156,13 +197,11 @@ impl Shared {
         let missing = {
             let all = self.definitions.read();
             if known > all.len() {
-                let message = format!(
-                    "{} follows another gateway: it knows {known} definitions, of which there are \
-                     {} here",
-                    worker_at(&self.map.current(), place)?,
-                    all.len()
-                );
-                return Err(Error::new(SqlState::OBJECT_NOT_IN_STATE, message));
+                return match self.following {
+                    // The worker heard of more meanwhile, and says so when it is asked again.
+                    Some(_) => Ok(()),
+                    None => Err(self.follows_another(place, sight.definitions, all.len() as u64)),
+                };
             }
             definitions(&all[known..])
         };
@@ -170,6 +209,33 @@ impl Shared {
             return Ok(());
         }
         self.ask_one::<wire::Done>(place, Kind::Define(missing)).await.map(drop)
+    }
+
+    /// Takes over the definitions that a worker knows and this gateway does not.
+    pub(crate) async fn learn(&self, place: usize) -> Result<()> {
+        loop {
+            let after = self.last_definition();
+            let recall = Kind::Recall(wire::Recall { after });
+            let told: wire::Definitions = self.ask_one(place, recall).await?;
+            let Some(last) = told.definitions.last() else { return Ok(()) };
+            match &self.following {
+                Some(following) => following.hear(told.definitions).await?,
+                None => return Err(self.follows_another(place, last.number, after)),
+            }
+        }
+    }
+
+    fn follows_another(&self, place: usize, known: u64, here: u64) -> Error {
+        let map = self.map.current();
+        let worker = match worker_at(&map, place) {
+            Ok(worker) => worker,
+            Err(error) => return error,
+        };
+        let message = format!(
+            "{worker} follows another gateway: it knows {known} definitions, of which there are \
+             {here} here"
+        );
+        Error::new(SqlState::OBJECT_NOT_IN_STATE, message)
     }
 
     fn request(&self, map: &ShardMap, worker: &NodeName, kind: Kind) -> Vec<u8> {

@@ -183,7 +183,7 @@ fn shard_key(table: &TableSchema, change: &KeyedChange) -> Result<usize> {
     let place = table.shard_key.and_then(|column| {
         let position = table.position(column)?;
         match change {
-            KeyedChange::Put(_) => Some(position),
+            KeyedChange::Put(_) | KeyedChange::Merge(_) => Some(position),
             KeyedChange::Patch(patch) => patch.columns.iter().position(|at| *at == position),
             KeyedChange::Remove => {
                 let key = table.primary_key.as_ref()?;

@@ -1,4 +1,4 @@
-//! What a gateway tells in SQL of its cluster: `thalweg_cluster.nodes` and `.buckets`.
+//! What a gateway tells in SQL of its cluster: `thalweg_cluster.nodes`, `.gateways` and `.buckets`.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result as PlanResult;
 use thalweg_cluster::map::ShardMap;
+use thalweg_protocol::cluster::GatewayEntry;
 use thalweg_types::{BUCKETS, Bucket};
 
 use super::WorkerStatus;
@@ -32,6 +33,20 @@ pub(super) fn nodes(workers: &[WorkerStatus]) -> PlanResult<Arc<dyn TableProvide
         ("bytes", seen(|sight| sight.bytes)),
         ("streams", seen(|sight| sight.streams)),
         ("definitions", seen(|sight| sight.definitions)),
+    ])
+}
+
+/// The gateways, and how far each of them has come.
+pub(super) fn gateways(all: &[GatewayEntry]) -> PlanResult<Arc<dyn TableProvider>> {
+    let addresses = all.iter().map(|gateway| gateway.address.as_str());
+    let defines = all.iter().map(|gateway| Some(gateway.defines));
+    let answers = all.iter().map(|gateway| Some(gateway.answers));
+    let definitions = all.iter().map(|gateway| number(gateway.definitions));
+    table(vec![
+        ("address", Arc::new(StringViewArray::from_iter_values(addresses)) as ArrayRef),
+        ("defines", Arc::new(defines.collect::<BooleanArray>()) as ArrayRef),
+        ("answers", Arc::new(answers.collect::<BooleanArray>()) as ArrayRef),
+        ("definitions", Arc::new(Int64Array::from_iter_values(definitions)) as ArrayRef),
     ])
 }
 

@@ -90,6 +90,10 @@ impl Exchange for Arc<Shared> {
                     shared.bring_up(place(&shared, &worker)?).await?;
                     peers.ask(&worker, shared.last_definition(), kind).await
                 }
+                Err(error) if error.state() == SqlState::STALE_GATEWAY => {
+                    shared.learn(place(&shared, &worker)?).await?;
+                    peers.ask(&worker, shared.last_definition(), kind).await
+                }
                 answer => answer,
             }
         })

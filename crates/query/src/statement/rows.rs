@@ -17,6 +17,8 @@ use thalweg_dialect::with_operand_types;
 use thalweg_store::{Identities, arrow_schema};
 use thalweg_types::{Column, DataType, Error, Result, SqlState, TableSchema};
 
+use crate::workers::NumberedElsewhere;
+
 /// Where a column's values come from.
 enum Source {
     /// The given column at this place.
@@ -25,6 +27,8 @@ enum Source {
     Default(Arc<dyn PhysicalExpr>),
     /// The column's counter.
     Counter,
+    /// Another gateway's counter; why it is not counted here.
+    CountedElsewhere(Error),
     Null,
 }
 
@@ -50,11 +54,15 @@ impl Shaper {
         counters: Arc<Identities>,
     ) -> Result<Shaper> {
         let schema = arrow_schema(table);
+        let elsewhere = state.config().get_extension::<NumberedElsewhere>();
         let mut sources = Vec::with_capacity(table.columns.len());
         for (position, column) in table.columns.iter().enumerate() {
             let source = match given.iter().position(|given| *given == position) {
                 Some(place) => Source::Given(place),
-                None if column.identity.is_some() => Source::Counter,
+                None if column.identity.is_some() => match &elsewhere {
+                    None => Source::Counter,
+                    Some(elsewhere) => Source::CountedElsewhere(elsewhere.0.clone()),
+                },
                 None => match &column.default {
                     Some(text) => Source::Default(default_expression(state, column, text)?),
                     None => Source::Null,
@@ -95,6 +103,7 @@ impl Shaper {
                     let first = reserve(&self.counters, column, rows)?;
                     numbers(first, rows, &column.data_type)?
                 }
+                Source::CountedElsewhere(refusal) => return Err(refusal.clone()),
                 Source::Null => new_null_array(column_field(column).data_type(), rows),
             });
         }

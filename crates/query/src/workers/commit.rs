@@ -42,6 +42,7 @@ pub(crate) async fn commit(
             .with_hint("Create a new table and copy the rows."));
     }
     if changes.is_empty() {
+        are_current(&writes, transaction.snapshot().catalog(), shared.engine.snapshot().catalog())?;
         shared.commit_here(transaction, durability).await?;
     } else {
         define(shared, workers, transaction, &changes, durability).await?;
@@ -50,6 +51,21 @@ pub(crate) async fn commit(
         true => Ok(()),
         false => workers.write(writes, unity, durability).await,
     }
+}
+
+/// # Errors
+/// Where a table is not what rows were made and checked for: on one machine, the log's threads
+/// notice that.
+fn are_current(writes: &[Write], before: &Catalog, now: &Catalog) -> Result<()> {
+    for Write { table, .. } in writes {
+        let version = |catalog: &Catalog| catalog.table(table.id).map(|entry| entry.version);
+        if version(before) != version(now) {
+            let message = format!("table \"{}\" was altered meanwhile", table.name);
+            return Err(Error::new(SqlState::SERIALIZATION_FAILURE, message)
+                .with_hint("Run the transaction again."));
+        }
+    }
+    Ok(())
 }
 
 /// Commits what a transaction defines. The gateway's own log decides: a worker that cannot follow

@@ -128,7 +128,9 @@ pub(crate) async fn raise_counters(execution: &Execution<'_>, target: &Target) -
     let schema = target.schema();
     let columns = schema.columns.iter().filter(|column| column.identity.is_some());
     let columns: Vec<_> = columns.collect();
-    if columns.is_empty() || execution.names.workers().is_none() || !lies_on_workers(schema) {
+    let may_number =
+        || execution.names.workers().is_some_and(|workers| workers.may_number().is_ok());
+    if columns.is_empty() || !lies_on_workers(schema) || !may_number() {
         return Ok(());
     }
     if !execution.database.shared.planners.counts_anew(target.id()) {

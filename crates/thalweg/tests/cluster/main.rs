@@ -1,4 +1,4 @@
-//! One gateway and several workers: in this process over real sockets, and as processes.
+//! Gateways and workers: in this process over real sockets, and as processes.
 
 mod basics;
 mod between_nodes;
@@ -8,6 +8,7 @@ mod embedded;
 mod faults;
 #[path = "../../../server/tests/flight_sqllogictest/flight.rs"]
 mod flight;
+mod gateways;
 mod hosts;
 mod kept;
 mod leaving;

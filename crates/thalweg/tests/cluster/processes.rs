@@ -178,15 +178,18 @@ impl Processes {
 
     /// The last column of what a statement gives.
     pub async fn ask(&self, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
-        let messages = self.client.simple_query(sql).await?;
-        let rows = messages.iter().filter_map(|message| match message {
-            SimpleQueryMessage::Row(row) => {
-                Some(row.get(row.len() - 1).unwrap_or("NULL").to_owned())
-            }
-            _ => None,
-        });
-        Ok(rows.collect())
+        ask(&self.client, sql).await
     }
+}
+
+/// The last column of what a statement gives a client.
+pub async fn ask(client: &Client, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
+    let messages = client.simple_query(sql).await?;
+    let rows = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row.get(row.len() - 1).unwrap_or("NULL").to_owned()),
+        _ => None,
+    });
+    Ok(rows.collect())
 }
 
 /// What an error says.

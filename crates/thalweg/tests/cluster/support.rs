@@ -25,7 +25,8 @@ pub fn anywhere() -> SocketAddr {
 pub struct Cluster {
     pub gateway: Database,
     pub status: Arc<Gateway>,
-    _gateway_node: RunningNode,
+    /// Where other nodes find the gateway. Dropped, they do not any more.
+    pub node: Option<RunningNode>,
     _workers: Vec<RunningNode>,
 }
 
@@ -59,7 +60,7 @@ impl Cluster {
             let joined = changes.wait_for(|map| map.workers().len() as u64 == id);
             joined.await.unwrap();
         }
-        Cluster { gateway, status, _gateway_node: node, _workers: running }
+        Cluster { gateway, status, node: Some(node), _workers: running }
     }
 
     pub fn session(&self) -> Session {
@@ -77,24 +78,33 @@ impl World {
     /// With a table `account (id integer, amount integer, owner text)`.
     pub async fn new() -> World {
         let cluster = Cluster::start(4).await;
-        let mut config = ServerConfig::default();
-        config.listen.grpc_port = 0;
-        config.listen.postgres_port = 0;
-        config.listen.http_port = 0;
-        let server = Server::start(config, cluster.gateway.clone()).await.unwrap();
+        let server = serve(&cluster.gateway).await;
         let world = World { server, cluster };
         world.sql(crate::messages::ACCOUNT).await;
         world
     }
 
     pub async fn client(&self) -> Client {
-        let url = format!("http://{}", self.server.addresses().grpc);
-        Client::connect(&url).await.unwrap()
+        client_of(&self.server).await
     }
 
     pub async fn sql(&self, sql: &str) -> Vec<String> {
         crate::messages::rows(&mut self.cluster.session(), sql).await
     }
+}
+
+/// A server before a gateway.
+pub async fn serve(gateway: &Database) -> Server {
+    let mut config = ServerConfig::default();
+    config.listen.grpc_port = 0;
+    config.listen.postgres_port = 0;
+    config.listen.http_port = 0;
+    Server::start(config, gateway.clone()).await.unwrap()
+}
+
+pub async fn client_of(server: &Server) -> Client {
+    let url = format!("http://{}", server.addresses().grpc);
+    Client::connect(&url).await.unwrap()
 }
 
 /// Runs a statement; its rows as lines, with bars between columns.

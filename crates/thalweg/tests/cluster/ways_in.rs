@@ -24,7 +24,7 @@ async fn are_dealt_out(world: &World, rows: u64) {
 }
 
 /// Copies lines; how many rows came in, or what was said.
-async fn copy(client: &Client, lines: impl IntoIterator<Item = String>) -> Result<u64, String> {
+pub async fn copy(client: &Client, lines: impl IntoIterator<Item = String>) -> Result<u64, String> {
     let sink = client.copy_in::<_, Cursor<Vec<u8>>>("COPY account FROM STDIN").await.unwrap();
     let mut sink = pin!(sink);
     for line in lines {

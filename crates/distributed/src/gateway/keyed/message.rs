@@ -66,7 +66,8 @@ impl Share {
         let alike = match (&one.rows.change, &other.rows.change) {
             (KeyedChange::Put(one), KeyedChange::Put(other)) => one == other,
             (KeyedChange::Remove, KeyedChange::Remove) => true,
-            (KeyedChange::Patch(one), KeyedChange::Patch(other)) => one.columns == other.columns,
+            (KeyedChange::Patch(one), KeyedChange::Patch(other))
+            | (KeyedChange::Merge(one), KeyedChange::Merge(other)) => one.columns == other.columns,
             _ => false,
         };
         alike

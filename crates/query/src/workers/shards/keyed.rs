@@ -34,7 +34,7 @@ struct WrittenTable {
     /// The columns of whole rows, and those of the primary key.
     whole: SchemaRef,
     key: SchemaRef,
-    /// What updates of some columns are, by the columns.
+    /// What updates of some columns are, and upserts of them, by the columns.
     patches: HashMap<Vec<usize>, Form>,
 }
 
@@ -127,7 +127,11 @@ impl Shards {
             Ok((version, patch, rows)) => Ok(KeyedRows {
                 table: packed.table,
                 version,
-                change: patch.map_or(packed.change, KeyedChange::Patch),
+                change: match (packed.change, patch) {
+                    (KeyedChange::Merge(_), Some(patch)) => KeyedChange::Merge(patch),
+                    (_, Some(patch)) => KeyedChange::Patch(patch),
+                    (change, None) => change,
+                },
                 places: places.unwrap_or_else(|| (0..rows.num_rows() as u32).collect()),
                 rows,
                 expected: packed.expected,
@@ -174,17 +178,13 @@ impl Shards {
         let form = match change {
             KeyedChange::Put(_) => Form { schema: Arc::clone(&table.whole), patch: None },
             KeyedChange::Remove => Form { schema: Arc::clone(&table.key), patch: None },
-            KeyedChange::Patch(wanted) => match table.patches.get(&wanted.columns) {
-                Some(known) => known.clone(),
-                None => {
-                    let patch = patch_form(&self.database, snapshot, entry, &wanted.columns)?;
-                    if table.patches.len() >= PATCHES_MAX {
-                        table.patches.clear();
-                    }
-                    table.patches.insert(wanted.columns.clone(), patch.clone());
-                    patch
-                }
-            },
+            KeyedChange::Patch(wanted) => {
+                table.patched(&self.database, snapshot, entry, &wanted.columns)?
+            }
+            KeyedChange::Merge(wanted) => {
+                let form = table.patched(&self.database, snapshot, entry, &wanted.columns)?;
+                Form { schema: Arc::clone(&table.whole), ..form }
+            }
         };
         Ok((table.fingerprint, form))
     }
@@ -221,6 +221,25 @@ impl WrittenTable {
             whole,
             patches: HashMap::new(),
         })
+    }
+
+    /// What an update of some columns is.
+    fn patched(
+        &mut self,
+        database: &Database,
+        snapshot: &Snapshot,
+        entry: &TableEntry,
+        columns: &[usize],
+    ) -> Result<Form> {
+        if let Some(known) = self.patches.get(columns) {
+            return Ok(known.clone());
+        }
+        let patch = patch_form(database, snapshot, entry, columns)?;
+        if self.patches.len() >= PATCHES_MAX {
+            self.patches.clear();
+        }
+        self.patches.insert(columns.to_vec(), patch.clone());
+        Ok(patch)
     }
 }
 

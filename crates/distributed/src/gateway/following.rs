@@ -1,0 +1,279 @@
+//! A further gateway: it follows the map and the definitions of the first one.
+//!
+//! It asks the first one again and again for what it does not know, and is answered as soon as
+//! there is something. What a worker knows and it does not, it takes over from the worker: so it
+//! can go on while the first one is away.
+//!
+//! Promises: one task follows, definitions in their order and each with its row of the journal;
+//! while the first gateway is away, everything but definitions goes on with what is known.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use prost::Message as _;
+use thalweg_cluster::link::{KeptLink, LinkOptions, NodeName};
+use thalweg_cluster::map::ShardMap;
+use thalweg_cluster::node::FETCH;
+use thalweg_protocol::cluster as wire;
+use thalweg_protocol::cluster::gateway_work::Kind;
+use thalweg_query::{Database, Shards};
+use thalweg_types::{Error, Result, SqlState};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::interval;
+
+use super::{Gateway, Shared};
+use crate::node::Told;
+use crate::worker::known;
+
+/// How long it waits before it asks a gateway again that could not be followed.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// So many statements may wait with what workers told them.
+const HEARD_MAX: usize = 64;
+
+/// What a further gateway's statements need of whoever follows.
+#[derive(Clone)]
+pub(crate) struct Following {
+    first: SocketAddr,
+    heard: mpsc::Sender<Heard>,
+    /// As the first gateway told last.
+    gateways: Arc<Mutex<Vec<wire::GatewayEntry>>>,
+}
+
+/// What a worker knew, and who waits until it is followed.
+pub(crate) struct Heard {
+    definitions: Vec<wire::Definition>,
+    done: oneshot::Sender<Result<()>>,
+}
+
+impl Following {
+    /// For a gateway that follows the one at an address, and what [`Follower`] hears of it.
+    pub(crate) fn new(first: SocketAddr) -> (Following, mpsc::Receiver<Heard>) {
+        let (heard, hears) = mpsc::channel(HEARD_MAX);
+        let unknown = wire::GatewayEntry {
+            address: first.to_string(),
+            defines: true,
+            ..wire::GatewayEntry::default()
+        };
+        let gateways = Arc::new(Mutex::new(vec![unknown]));
+        (Following { first, heard, gateways }, hears)
+    }
+
+    pub(crate) fn first(&self) -> SocketAddr {
+        self.first
+    }
+
+    /// Follows definitions that somebody else told of.
+    ///
+    /// # Errors
+    /// Where they cannot be followed.
+    pub(super) async fn hear(&self, definitions: Vec<wire::Definition>) -> Result<()> {
+        let ended = || Error::new(SqlState::SHUTTING_DOWN, "this gateway is ending");
+        let (done, followed) = oneshot::channel();
+        self.heard.send(Heard { definitions, done }).await.map_err(|_| ended())?;
+        followed.await.map_err(|_| ended())?
+    }
+
+    /// All gateways, of which this one is such.
+    pub(super) fn entries(&self, own: wire::GatewayEntry) -> Vec<wire::GatewayEntry> {
+        let mut all = self.gateways.lock().clone();
+        match all.iter_mut().find(|entry| entry.gateway == own.gateway) {
+            Some(entry) => *entry = own,
+            None => all.push(own),
+        }
+        all
+    }
+
+    fn told(&self, mut gateways: Vec<wire::GatewayEntry>) {
+        for gateway in gateways.iter_mut().filter(|gateway| gateway.defines) {
+            // It may not know where it is called.
+            gateway.address = self.first.to_string();
+        }
+        *self.gateways.lock() = gateways;
+    }
+
+    fn missed(&self) {
+        for gateway in self.gateways.lock().iter_mut().filter(|gateway| gateway.defines) {
+            gateway.answers = false;
+        }
+    }
+
+    pub(super) fn defines_elsewhere(&self) -> Error {
+        let message = format!("definitions are the business of the gateway at {}", self.first);
+        Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
+            "This gateway follows it (--join). Run the statement there: it counts here from then \
+             on.",
+        )
+    }
+
+    pub(super) fn numbers_elsewhere(&self) -> Error {
+        let message = format!("rows are numbered by the gateway at {} alone", self.first);
+        Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
+            "Run the statement there, or give a value to the column that counts: two gateways \
+             would give the same numbers.",
+        )
+    }
+
+    pub(super) fn is_no_first(&self) -> Error {
+        let message = format!("this gateway follows the one at {}", self.first);
+        Error::new(SqlState::OBJECT_NOT_IN_STATE, message)
+            .with_hint("Name that one with --join instead.")
+    }
+}
+
+/// Who follows.
+pub(crate) struct Follower {
+    shared: Arc<Shared>,
+    following: Following,
+    shards: Shards,
+    first: KeptLink,
+    heard: mpsc::Receiver<Heard>,
+    told: Option<Told>,
+    /// Why the first gateway could not be followed last.
+    said: Option<String>,
+}
+
+impl Follower {
+    pub(crate) fn new(
+        gateway: &Gateway,
+        database: &Database,
+        (following, heard): (Following, mpsc::Receiver<Heard>),
+        link: &Arc<LinkOptions>,
+        told: Option<Told>,
+    ) -> Follower {
+        // Gateways have no numbers that others know; the address tells which it is.
+        let first = NodeName { id: 0, address: following.first };
+        Follower {
+            shared: Arc::clone(&gateway.shared),
+            following,
+            shards: database.shards(),
+            first: KeptLink::new(first, Arc::clone(link)),
+            heard,
+            told,
+            said: None,
+        }
+    }
+
+    /// Follows until nothing is left, or the first gateway turns out to be away.
+    ///
+    /// # Errors
+    /// Where it is away and nothing is known yet, or it cannot be followed.
+    pub(crate) async fn catch_up(&mut self) -> Result<()> {
+        loop {
+            let news = match self.ask(false).await {
+                Ok(news) => news,
+                Err(error) if self.shared.map.current().workers().is_empty() => {
+                    return Err(knows_nothing(&error));
+                }
+                Err(error) if error.state() == SqlState::CONNECTION_FAILURE => {
+                    self.note(Some(&error));
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
+            let first = news.gateways.first().map_or(0, |first| first.definitions);
+            self.take_in(news).await?;
+            if self.shared.last_definition() >= first {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Follows for ever.
+    pub(crate) async fn run(mut self) {
+        let mut asked = self.ask(false);
+        loop {
+            tokio::select! {
+                news = &mut asked => {
+                    let followed = match news {
+                        Ok(news) => self.take_in(news).await,
+                        Err(error) => Err(error),
+                    };
+                    self.note(followed.as_ref().err());
+                    asked = self.ask(followed.is_err());
+                }
+                heard = self.heard.recv() => {
+                    let Some(Heard { definitions, done }) = heard else { return };
+                    // Whoever waited may be gone.
+                    let _ = done.send(self.follow(definitions).await);
+                }
+            }
+        }
+    }
+
+    /// Asks the first gateway for what is not known here, perhaps a while later.
+    fn ask(&self, later: bool) -> BoxFuture<'static, Result<wire::News>> {
+        let follow = wire::Follow {
+            gateway: self.shared.gateway,
+            address: self.shared.address.clone(),
+            definitions: self.shared.last_definition(),
+            map_version: self.shared.map.current().version(),
+        };
+        let question = wire::GatewayWork { kind: Some(Kind::Follow(follow)) }.encode_to_vec();
+        let first = self.first.clone();
+        async move {
+            if later {
+                let mut ticks = interval(AGAIN_AFTER);
+                // The first one comes at once.
+                ticks.tick().await;
+                ticks.tick().await;
+            }
+            let message = first.call(FETCH, &question).await?.message().await?;
+            wire::News::decode(message).map_err(|error| {
+                let message = format!("{} told no news: {error}", first.name());
+                Error::new(SqlState::PROTOCOL_VIOLATION, message)
+            })
+        }
+        .boxed()
+    }
+
+    async fn take_in(&self, news: wire::News) -> Result<()> {
+        if let Some(map) = &news.map {
+            self.shared.map.offer(ShardMap::from_wire(map)?)?;
+        }
+        self.follow(news.definitions).await?;
+        self.following.told(news.gateways);
+        Ok(())
+    }
+
+    /// Follows definitions, but for those that are known.
+    async fn follow(&self, definitions: Vec<wire::Definition>) -> Result<()> {
+        for definition in definitions {
+            if definition.number <= self.shared.last_definition() {
+                continue;
+            }
+            let definition = known(definition);
+            self.shards.define(&definition).await?;
+            self.shared.definitions.write().push(definition);
+        }
+        Ok(())
+    }
+
+    /// Says why the first gateway cannot be followed, once for each reason.
+    fn note(&mut self, failed: Option<&Error>) {
+        let reason = failed.map(|error| error.message().to_owned());
+        if failed.is_some() {
+            self.following.missed();
+        }
+        if let (Some(error), Some(told)) = (failed, &self.told)
+            && reason != self.said
+        {
+            told(&format!(
+                "This gateway cannot follow {} and goes on with what it knows ({error}).",
+                self.first.name()
+            ));
+        }
+        self.said = reason;
+    }
+}
+
+fn knows_nothing(error: &Error) -> Error {
+    let message = format!("this gateway knows nothing of its cluster yet, and {}", error.message());
+    Error::new(error.state(), message).with_hint(
+        "Start the gateway first that --join names, with the same --cluster-secret, or \
+         certificates of one authority.",
+    )
+}
