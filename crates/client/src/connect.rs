@@ -4,21 +4,29 @@ use std::time::Duration;
 
 use thalweg_protocol::v1::records_client::RecordsClient;
 use thalweg_protocol::v1::{DescribeRequest, TableDescription};
+use tokio::time::Instant;
 use tonic::Request;
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 
-use crate::{Error, Searcher, Writer};
+use crate::retry::{Tries, within};
+use crate::{Error, Retries, Searcher, Writer};
 
 /// How much the server may send ahead.
 const WINDOW_BYTES: u32 = 4 << 20;
+/// A server that is gone without a word is noticed: it is asked so often whether it is there, and
+/// has so long to answer.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A server, as its streams see it. Clones share one connection.
+/// A server, as its streams see it. Clones share one connection, which is made anew when it is
+/// needed after it broke.
 #[derive(Clone)]
 pub struct Client {
     records: RecordsClient<Channel>,
     authorization: Option<String>,
     deadline: Option<Duration>,
+    retries: Retries,
 }
 
 /// How to connect.
@@ -28,6 +36,7 @@ pub struct Builder {
     authorization: Option<String>,
     deadline: Option<Duration>,
     connect_timeout: Option<Duration>,
+    retries: Retries,
 }
 
 impl Client {
@@ -53,10 +62,29 @@ impl Client {
         Writer::open(self).await
     }
 
-    /// A stream of look-ups.
+    /// A stream of rows that outlives its connection. When that is lost, it is made anew, and what
+    /// was sent and not acknowledged is sent again: upserts and removals without an expected
+    /// version, and atomic groups of such upserts. They end up the same when they are written
+    /// twice, as long as nobody else writes rows of these keys meanwhile; whoever looks may see an
+    /// older value of this writer's for a moment. The server takes nothing more from the old stream
+    /// before the new one begins.
+    ///
+    /// Creations, updates and whatever expects a version might be refused the second time for
+    /// having been written the first time. Where one of those was under way, the stream ends with
+    /// the loss, as that of [`writer`](Client::writer) does.
+    ///
+    /// A removal that is sent again and finds no row counts as written.
     ///
     /// # Errors
-    /// Where the server does not let the caller in.
+    /// Where the server does not let the caller in, or cannot be reached.
+    pub async fn resending_writer(&self) -> Result<Writer, Error> {
+        Writer::open_resending(self).await
+    }
+
+    /// A stream of look-ups. After a lost connection they are asked again.
+    ///
+    /// # Errors
+    /// Where the server does not let the caller in, or cannot be reached.
     pub async fn searcher(&self) -> Result<Searcher, Error> {
         Searcher::open(self).await
     }
@@ -66,8 +94,16 @@ impl Client {
     /// # Errors
     /// Where there is no such table.
     pub async fn describe(&self, table: &str) -> Result<TableDescription, Error> {
-        let request = self.request(DescribeRequest { table: table.to_owned() });
-        Ok(self.records().describe(request).await?.into_inner())
+        let until = self.until();
+        let mut tries = Tries::new(self.retries, until);
+        loop {
+            let request = self.call(DescribeRequest { table: table.to_owned() });
+            let described = async { Ok(self.records().describe(request).await?.into_inner()) };
+            match within(until, described).await {
+                Ok(described) => return Ok(described),
+                Err(error) => tries.wait(error).await?,
+            }
+        }
     }
 
     /// The generated client, for everything that this one does not do.
@@ -76,18 +112,34 @@ impl Client {
         self.records.clone()
     }
 
-    /// A request that says who asks, and how long the answer may take.
+    /// A request of the generated client's that says who asks, and how long the answer may take to
+    /// begin.
     pub fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = self.call(message);
+        if let Some(deadline) = self.deadline {
+            request.set_timeout(deadline);
+        }
+        request
+    }
+
+    /// A request that says who asks.
+    pub(crate) fn call<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         if let Some(authorization) = &self.authorization
             && let Ok(value) = MetadataValue::try_from(authorization)
         {
             request.metadata_mut().insert("authorization", value);
         }
-        if let Some(deadline) = self.deadline {
-            request.set_timeout(deadline);
-        }
         request
+    }
+
+    /// When what begins now must have ended.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.deadline.and_then(|deadline| Instant::now().checked_add(deadline))
+    }
+
+    pub(crate) fn retries(&self) -> Retries {
+        self.retries
     }
 }
 
@@ -113,13 +165,24 @@ impl Builder {
         self
     }
 
-    /// How long each call may take, streams included.
+    /// How long things may take, and be tried again: a look-up or a description, and a stream of
+    /// rows from its first to its last.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Builder {
         self.deadline = Some(deadline);
         self
     }
 
+    /// How often what may be done twice is tried again after a lost connection: look-ups,
+    /// descriptions, and streams of [`Client::resending_writer`]. What was tried long enough ends
+    /// with the loss.
+    #[must_use]
+    pub fn retries(mut self, retries: Retries) -> Builder {
+        self.retries = retries;
+        self
+    }
+
+    /// How long a connection may take to be made.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Builder {
         self.connect_timeout = Some(timeout);
@@ -131,6 +194,8 @@ impl Builder {
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
         let mut endpoint = Endpoint::from_shared(url.to_owned())?
             .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEPALIVE_EVERY)
+            .keep_alive_timeout(KEEPALIVE_TIMEOUT)
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(2 * WINDOW_BYTES);
         if let Some(tls) = self.tls {
@@ -140,6 +205,11 @@ impl Builder {
             endpoint = endpoint.connect_timeout(timeout);
         }
         let records = RecordsClient::new(endpoint.connect().await?);
-        Ok(Client { records, authorization: self.authorization, deadline: self.deadline })
+        Ok(Client {
+            records,
+            authorization: self.authorization,
+            deadline: self.deadline,
+            retries: self.retries,
+        })
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thalweg_protocol::v1::Failure;
-use tonic::Status;
+use tonic::{Code, Status};
 
 /// Why a row, a look-up or a call failed.
 #[derive(Clone, Debug)]
@@ -24,6 +24,22 @@ impl Error {
             Error::Refused(failure) => Some(&failure.sqlstate),
             Error::Ended(status) => status.metadata().get("sqlstate")?.to_str().ok(),
             Error::Unreachable(_) => None,
+        }
+    }
+
+    /// Whether the connection broke, or the server is not there or leaves. What was under way was
+    /// done or not: nobody can tell.
+    #[must_use]
+    pub fn is_lost_connection(&self) -> bool {
+        match self {
+            Error::Refused(_) => false,
+            Error::Ended(status) => {
+                let told_by_server = status.metadata().contains_key("sqlstate");
+                let broke = std::error::Error::source(&**status).is_some()
+                    || status.code() == Code::Unknown;
+                status.code() == Code::Unavailable || (broke && !told_by_server)
+            }
+            Error::Unreachable(_) => true,
         }
     }
 }

@@ -26,18 +26,45 @@
 //! # }
 //! ```
 //!
-//! Nothing is sent twice by itself: whoever loses a connection knows which rows were acknowledged,
-//! and upserts may be sent again without harm.
+//! A writer that goes on behind a connection that broke:
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), thalweg_client::Error> {
+//! # use std::time::Duration;
+//! use thalweg_client::{Client, Retries, RowWriter};
+//!
+//! let retries = Retries { count: 20, ..Retries::default() };
+//! let builder = Client::builder().retries(retries).deadline(Duration::from_secs(600));
+//! let client = builder.connect("http://127.0.0.1:7470").await?;
+//! let mut writer = client.resending_writer().await?;
+//! let account = writer.table("account", &[]).await?;
+//! let mut row = RowWriter::new(3, false);
+//! for id in 0..1_000_000 {
+//!     writer.upsert(account, row.int4(id).int4(100).text("somebody").finish()).await?;
+//! }
+//! writer.flush().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Look-ups are asked again where their connection is lost. Rows are not sent twice, unless a
+//! writer is asked to ([`Client::resending_writer`]), and then only those that may be: whoever
+//! loses a connection knows which rows were acknowledged ([`Writer::acknowledged`]). How often, and
+//! how long, is a matter of [`Builder::retries`] and [`Builder::deadline`].
 
 mod connect;
 mod error;
 mod messages;
+mod replies;
+mod resending;
+mod retry;
 mod searcher;
 mod writer;
 
 pub use connect::{Builder, Client};
 pub use error::Error;
 pub use messages::{Change, Row};
+pub use retry::Retries;
 pub use searcher::{FoundRow, Searcher};
 pub use thalweg_protocol::v1::{
     Column, Durability, Operation, Range, TableDescription, Value, Values, value::Kind,

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use futures::Stream;
-use thalweg_protocol::v1::{Operation, Rows, Table as Announcement, Values, WriteRequest};
+use thalweg_protocol::v1::value::Kind;
+use thalweg_protocol::v1::{Operation, Rows, Table as Announcement, Value, Values, WriteRequest};
 use tokio::sync::mpsc::Receiver;
 
 use crate::Durability;
@@ -41,12 +42,42 @@ pub struct Change {
     pub(crate) expected: Option<u64>,
 }
 
+impl Change {
+    /// About how many bytes it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let value = |value: &Value| match &value.kind {
+            Some(Kind::Text(text)) => text.len(),
+            Some(Kind::Bytes(bytes)) => bytes.len(),
+            _ => 0,
+        };
+        let row = match &self.row {
+            Row::Packed(packed) => packed.len(),
+            Row::Values(Values { values }) => {
+                values.iter().map(|one| size_of::<Value>() + value(one)).sum()
+            }
+        };
+        size_of::<Change>() + row
+    }
+}
+
 /// What a stream of rows consists of.
+#[derive(Clone)]
 pub(crate) enum Item {
     Durability(Durability),
     Table(Announcement),
     Row(Change),
     Atomic(Vec<Change>),
+}
+
+impl Item {
+    /// The rows that it counts for.
+    pub(crate) fn changes(&self) -> &[Change] {
+        match self {
+            Item::Durability(_) | Item::Table(_) => &[],
+            Item::Row(change) => std::slice::from_ref(change),
+            Item::Atomic(changes) => changes,
+        }
+    }
 }
 
 /// The messages of a stream. Ends when nobody can add anything any more.

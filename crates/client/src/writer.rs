@@ -1,21 +1,22 @@
 //! Rows on their way to the server, as fast as it takes them.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 
-use parking_lot::Mutex;
-use thalweg_protocol::v1::{Durability, Failure, Operation, Table as Announcement, WriteResponse};
-use tokio::sync::{mpsc, watch};
+use thalweg_protocol::v1::{Durability, Operation, Table as Announcement, WriteResponse};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tonic::Streaming;
 
 use crate::error::ended;
 use crate::messages::{Change, Item, Row, messages};
+use crate::replies::{Replies, Told, replies};
+use crate::resending::Resender;
+use crate::retry::within;
 use crate::{Client, Error};
 
 /// Rows that wait to be sent.
-const ROWS_AHEAD: usize = 8_192;
+pub(crate) const ROWS_AHEAD: usize = 8_192;
 
 /// A table that was announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,30 +48,24 @@ pub struct Writer {
     rows: u64,
 }
 
-/// What the server tells.
-#[derive(Clone)]
-struct Replies {
-    progress: watch::Receiver<Progress>,
-    /// Rows that failed, and that nobody asked for yet.
-    failures: Arc<Mutex<BTreeMap<u64, Failure>>>,
-}
-
-/// How far the server is.
-#[derive(Clone, Debug, Default)]
-struct Progress {
-    durable: u64,
-    end: Option<Error>,
-}
-
 impl Writer {
     pub(crate) async fn open(client: &Client) -> Result<Writer, Error> {
+        let until = client.until();
         let (items, waiting) = mpsc::channel(ROWS_AHEAD);
-        let request = client.request(messages(waiting));
-        let streaming = client.records().write(request).await?.into_inner();
-        let (told, progress) = watch::channel(Progress::default());
-        let failures = Arc::default();
-        tokio::spawn(follow(streaming, told, Arc::clone(&failures)));
-        Ok(Writer { items, replies: Replies { progress, failures }, tables: 0, rows: 0 })
+        let request = client.call(messages(waiting));
+        let begun = async { Ok(client.records().write(request).await?.into_inner()) };
+        let streaming = within(until, begun).await?;
+        let (told, replies) = replies();
+        tokio::spawn(follow(streaming, told, until));
+        Ok(Writer { items, replies, tables: 0, rows: 0 })
+    }
+
+    /// Sends what was lost with its connection again, where that is safe.
+    pub(crate) async fn open_resending(client: &Client) -> Result<Writer, Error> {
+        let (items, waiting) = mpsc::channel(ROWS_AHEAD);
+        let (told, replies) = replies();
+        Resender::begin(client, waiting, told).await?;
+        Ok(Writer { items, replies, tables: 0, rows: 0 })
     }
 
     /// What rows must survive before they count as written. To be said before anything else.
@@ -154,22 +149,17 @@ impl Writer {
     /// The first row that failed and whose future nobody asked; or why the stream ended.
     pub async fn flush(&mut self) -> Result<(), Error> {
         self.replies.wait(self.rows).await?;
-        let failures = std::mem::take(&mut *self.replies.failures.lock());
-        let first = failures.into_values().next();
-        first.map_or(Ok(()), |failure| Err(Error::Refused(Box::new(failure))))
+        self.replies.first_failure()
     }
 
     /// How many rows, counted from the first, the server has acknowledged.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
-        self.replies.progress.borrow().durable
+        self.replies.acknowledged()
     }
 
     async fn send(&mut self, item: Item) -> Result<(), Error> {
-        self.items.send(item).await.map_err(|_| {
-            let end = self.replies.progress.borrow().end.clone();
-            end.unwrap_or_else(ended)
-        })
+        self.items.send(item).await.map_err(|_| self.replies.why_ended())
     }
 
     fn last(&self) -> Written {
@@ -199,40 +189,23 @@ impl IntoFuture for Written {
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
             self.replies.wait(self.index + 1).await?;
-            let failure = self.replies.failures.lock().remove(&self.index);
-            failure.map_or(Ok(()), |failure| Err(Error::Refused(Box::new(failure))))
+            self.replies.failure(self.index)
         })
     }
 }
 
-impl Replies {
-    /// Waits until so many rows are acknowledged.
-    async fn wait(&mut self, rows: u64) -> Result<(), Error> {
-        let told = self.progress.wait_for(|now| now.durable >= rows || now.end.is_some()).await;
-        let told = told.map_err(|_| ended())?;
-        match &told.end {
-            Some(end) if told.durable < rows => Err(end.clone()),
-            _ => Ok(()),
-        }
-    }
-}
-
 /// Takes in what the server tells.
-async fn follow(
-    mut replies: Streaming<WriteResponse>,
-    told: watch::Sender<Progress>,
-    failures: Arc<Mutex<BTreeMap<u64, Failure>>>,
-) {
+async fn follow(mut replies: Streaming<WriteResponse>, told: Told, until: Option<Instant>) {
     let end = loop {
-        match replies.message().await {
+        let reply = async { Ok(replies.message().await?) };
+        match within(until, reply).await {
             Ok(Some(reply)) => {
                 let failed = reply.failures.into_iter().map(|failure| (failure.index, failure));
-                failures.lock().extend(failed);
-                told.send_modify(|progress| progress.durable = reply.durable);
+                told.advance(reply.durable, failed);
             }
             Ok(None) => break ended(),
-            Err(status) => break status.into(),
+            Err(error) => break error,
         }
     };
-    told.send_modify(|progress| progress.end = Some(end));
+    told.end(end);
 }

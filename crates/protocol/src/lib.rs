@@ -36,5 +36,9 @@ pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descrip
 /// The service's name in paths.
 pub const SERVICE: &str = "thalweg.v1.Records";
 
+/// The header in which a stream of rows bears the name of its writer. Where a stream comes with the
+/// name of another one, that one ends first.
+pub const WRITER_HEADER: &str = "thalweg-writer";
+
 /// Tables are numbered below this.
 pub const TABLE_NUMBERS: u32 = 1_024;

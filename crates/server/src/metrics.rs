@@ -18,11 +18,14 @@ use tokio::time::Instant;
 
 mod plans;
 mod records;
+mod sockets;
 mod stages;
 
 use crate::connections::FrontEnd;
+use crate::web::Kind;
 use plans::PlanMetrics;
 pub(crate) use records::RecordMetrics;
+pub(crate) use sockets::{Counted, SocketCalls};
 use stages::StageMetrics;
 
 const FRONT_ENDS: [FrontEnd; 4] =
@@ -135,6 +138,8 @@ pub(crate) struct Metrics {
     records: RecordMetrics,
     stages: StageMetrics,
     plans: PlanMetrics,
+    grpc_calls: SocketCalls,
+    http_calls: SocketCalls,
     memory_bytes: Gauge,
     log_bytes: Gauge,
 }
@@ -167,6 +172,8 @@ impl Metrics {
                 records: RecordMetrics::new(),
                 stages: StageMetrics::new(),
                 plans: PlanMetrics::new(),
+                grpc_calls: SocketCalls::new("grpc"),
+                http_calls: SocketCalls::new("http"),
                 memory_bytes: gauge!("thalweg_tables_memory_bytes"),
                 log_bytes: gauge!("thalweg_log_bytes"),
             }
@@ -217,6 +224,14 @@ impl Metrics {
         &self.records
     }
 
+    /// What the sockets of a port count with.
+    pub(crate) fn socket_calls(&self, kind: Kind) -> SocketCalls {
+        match kind {
+            Kind::Grpc => self.grpc_calls.clone(),
+            Kind::Http => self.http_calls.clone(),
+        }
+    }
+
     /// Counts an error outside of a statement: a password that is wrong, a limit of connections.
     pub(crate) fn failed(&self, front_end: FrontEnd, error: &Error) {
         self.of(front_end).count_error(error.state());
@@ -242,6 +257,7 @@ fn describe() {
     describe_counter!("thalweg_errors_total", "Errors told to clients, by class of SQLSTATE.");
     describe_gauge!("thalweg_tables_memory_bytes", "Memory that tables take.");
     describe_gauge!("thalweg_log_bytes", "Size of the log since its last checkpoint.");
+    SocketCalls::describe();
 }
 
 impl FrontEndMetrics {

@@ -18,6 +18,7 @@ mod ranges;
 mod search;
 mod tables;
 mod values;
+mod writers;
 mod writes;
 
 pub(crate) use door::Door;

@@ -25,6 +25,8 @@ use spans::{Spans, StatementSpan};
 
 /// How much of a statement's text is logged.
 const SQL_BYTES_MAX: usize = 16 << 10;
+/// How much of its plan.
+const PLAN_BYTES_MAX: usize = 64 << 10;
 
 /// Sends the process's log to the standard error stream.
 ///
@@ -217,6 +219,8 @@ async fn plan_of(database: &Database, sql: &str) -> Option<String> {
     while let Some(batch) = outcome.rows.as_mut()?.next().await {
         push_lines(&batch.ok()?, &mut text).ok()?;
     }
+    // A list that was written out, or computed while the statement was planned, is all in its plan.
+    text.truncate(text.floor_char_boundary(PLAN_BYTES_MAX));
     Some(text)
 }
 

@@ -22,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use crate::accept;
+use crate::metrics::Counted;
 use crate::shared::{Shared, Stage};
 
 /// What one front end speaks.
@@ -122,6 +123,7 @@ impl Web {
 
     /// A connection on which nothing is asked in time is dropped: who opened it may be gone.
     async fn connection(self, stream: TcpStream, peer: SocketAddr) {
+        let stream = Counted::new(stream, self.shared.metrics.socket_calls(self.kind));
         match &self.acceptor {
             None => self.requests(stream, peer).await,
             Some(acceptor) => {

@@ -220,8 +220,8 @@ impl Client {
 fn keyed(snapshot: &Snapshot, changes: &[RowChange]) -> Vec<KeyedRows> {
     let kind = |change: &RowChange| {
         let put = change.put.as_ref().map(|(put, _)| *put);
-        // Rows of odd keys are updated by the columns that are given: here all of them.
-        let patches = put == Some(Put::Update) && change.key % 2 == 1;
+        // Rows of odd keys change in the columns that are given: here all of them.
+        let patches = matches!(put, Some(Put::Update | Put::Upsert)) && change.key % 2 == 1;
         (change.table, put, patches, change.expected.is_some())
     };
     let patch = || Arc::new(Patch { columns: vec![0, 1], check: None });
@@ -230,6 +230,9 @@ fn keyed(snapshot: &Snapshot, changes: &[RowChange]) -> Vec<KeyedRows> {
         let (table, put, patches, expects) = kind(&run[0]);
         let values = run.iter().filter_map(|row| Some((row.key, row.put.as_ref()?.1.as_str())));
         let (change, rows) = match put {
+            Some(Put::Upsert) if patches => {
+                (KeyedChange::Merge(patch()), tables::rows(table, values))
+            }
             Some(_) if patches => (KeyedChange::Patch(patch()), tables::rows(table, values)),
             Some(put) => (KeyedChange::Put(put), tables::rows(table, values)),
             None => (KeyedChange::Remove, tables::keys(run.iter().map(|row| row.key))),

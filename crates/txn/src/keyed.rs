@@ -64,6 +64,9 @@ pub enum KeyedChange {
     Put(Put),
     /// Rows that must be there get new values in some columns.
     Patch(Arc<Patch>),
+    /// Whole rows come in. Where one is there, the patch's columns of it get new values, and the
+    /// others stay.
+    Merge(Arc<Patch>),
     Remove,
 }
 
@@ -217,6 +220,7 @@ fn apply_rows(
     let applied = match &rows.change {
         KeyedChange::Put(put) => changing.put(&batch, *put, demands),
         KeyedChange::Patch(patch) => changing.patch(&batch, patch, demands),
+        KeyedChange::Merge(patch) => changing.merge(&batch, patch, demands),
         KeyedChange::Remove => changing.remove(&batch, demands),
     };
     effects.steps.push(Step::Changed(rows.table, effect));

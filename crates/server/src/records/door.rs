@@ -20,6 +20,7 @@ use tower::Service;
 use super::calls::Call;
 use super::guest::Guest;
 use super::memory::Memory;
+use super::writers::{Turn, Writers};
 use super::{describe, search, writes};
 use crate::connections::FrontEnd;
 use crate::credentials::{self, Credentials};
@@ -32,6 +33,7 @@ use crate::shared::Shared;
 pub(super) struct Hall {
     pub(super) shared: Arc<Shared>,
     pub(super) memory: Memory,
+    writers: Writers,
 }
 
 #[derive(Clone)]
@@ -40,7 +42,8 @@ pub(crate) struct Door(Arc<Hall>);
 impl Door {
     pub(crate) fn new(shared: &Arc<Shared>) -> Door {
         let memory = Memory::new(shared.config.limits.record_bytes);
-        Door(Arc::new(Hall { shared: Arc::clone(shared), memory }))
+        let writers = Writers::default();
+        Door(Arc::new(Hall { shared: Arc::clone(shared), memory, writers }))
     }
 
     async fn answer(self, request: Request<Body>) -> Response<Body> {
@@ -55,7 +58,7 @@ impl Door {
         };
         let (head, body) = request.into_parts();
         match self.enter(call, &head).await {
-            Ok(guest) => self.serve(call, guest, Upload(body)).await,
+            Ok((guest, turn)) => self.serve(call, guest, turn, Upload(body)).await,
             Err(error) => {
                 self.0.shared.metrics.failed(FrontEnd::Records, &error);
                 status(&error).into_http()
@@ -65,7 +68,7 @@ impl Door {
 
     /// # Errors
     /// Where the caller is nobody, or not who they say, or there are too many.
-    async fn enter(&self, call: Call, head: &Parts) -> Result<Guest> {
+    async fn enter(&self, call: Call, head: &Parts) -> Result<(Guest, Option<Turn>)> {
         let peer = head.extensions.get::<ConnectInfo<SocketAddr>>();
         let peer = peer.map(|ConnectInfo(peer)| *peer);
         let peer = peer.ok_or_else(|| Error::internal("a client has no address"))?;
@@ -74,12 +77,23 @@ impl Door {
         let given = head.headers.get(AUTHORIZATION).map(|value| value.as_bytes());
         let given = given.map(Credentials::read).transpose()?;
         let user = credentials::user(shared, given, peer).await?;
-        Guest::enter(shared, &user, peer, call)
+        let guest = Guest::enter(shared, &user, peer, call)?;
+        let turn = match call {
+            Call::Write => self.0.writers.enter(&user, &head.headers)?,
+            Call::Change(_) | Call::Search | Call::Describe => None,
+        };
+        Ok((guest, turn))
     }
 
-    async fn serve(self, call: Call, guest: Guest, body: Upload) -> Response<Body> {
+    async fn serve(
+        self,
+        call: Call,
+        guest: Guest,
+        turn: Option<Turn>,
+        body: Upload,
+    ) -> Response<Body> {
         match call {
-            Call::Write => writes::two_way(self.0, guest, body),
+            Call::Write => writes::two_way(self.0, guest, turn, body),
             Call::Search => search::two_way(self.0, guest, body),
             Call::Describe => describe::answer(guest, body).await,
             Call::Change(change) => writes::one_way(self.0, guest, change, body).await,

@@ -20,6 +20,7 @@ use prost::Message;
 use thalweg_protocol::{PREFIX_BYTES, put_prefix, v1};
 use thalweg_query::{Failing, RecordChange, Written};
 use thalweg_types::{Error, Result};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use tonic::Status;
@@ -31,6 +32,7 @@ use super::door::Hall;
 use super::guest::{Guest, Seat, shutting_down, terminated};
 use super::incoming::{GROUP_BYTES, Incoming};
 use super::memory::{Held, Memory, Share};
+use super::writers::{Turn, replaced};
 use crate::grpc::errors::status;
 use crate::grpc::{Upload, answered, streamed};
 use crate::pump::{Pieces, Pump};
@@ -38,9 +40,15 @@ use progress::{FirstFailure, Progress};
 use reader::{Group, RowReader};
 
 /// A `Write`: replies as rows become durable.
-pub(super) fn two_way(hall: Arc<Hall>, guest: Guest, body: Upload) -> Response<Body> {
+pub(super) fn two_way(
+    hall: Arc<Hall>,
+    guest: Guest,
+    turn: Option<Turn>,
+    body: Upload,
+) -> Response<Body> {
     streamed(Pump::start(async move |pieces| {
         let mut stream = WriteStream::new(guest, Call::Write, &hall.memory, body);
+        stream.turn = turn;
         let ended = stream.run(Some(&pieces)).await;
         stream.seat.count_end(ended.as_ref().err());
         ended
@@ -102,6 +110,8 @@ pub(super) fn framed(message: &impl Message) -> Bytes {
 
 struct WriteStream {
     seat: Seat,
+    /// Where the stream has a name: those of the same name before it end first.
+    turn: Option<Turn>,
     share: Share,
     incoming: Incoming<RowReader>,
     /// Set at the first row that fails, where that ends the stream.
@@ -124,6 +134,22 @@ struct Acknowledged {
     written: Result<Written>,
 }
 
+impl Drop for WriteStream {
+    /// The writer's next stream begins when all is answered that this one handed over.
+    fn drop(&mut self) {
+        let Some(turn) = self.turn.take() else { return };
+        let (_, nothing) = unbounded_channel();
+        let mut acknowledged = std::mem::replace(&mut self.acknowledged, nothing);
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                // Each group that is under way has a sender.
+                while acknowledged.recv().await.is_some() {}
+                drop(turn);
+            });
+        }
+    }
+}
+
 impl WriteStream {
     fn new(guest: Guest, call: Call, memory: &Memory, body: Upload) -> WriteStream {
         let Guest { records, seat, .. } = guest;
@@ -133,6 +159,7 @@ impl WriteStream {
         WriteStream {
             incoming: Incoming::new(body, message_bytes_max, reader),
             seat,
+            turn: None,
             share: memory.share(),
             stopped: (call != Call::Write).then(Arc::default),
             acknowledged,
@@ -143,20 +170,31 @@ impl WriteStream {
         }
     }
 
-    /// Reads and writes until both have an end, or an administrator makes one.
+    /// Reads and writes until both have an end, or an administrator or the writer makes one.
     ///
     /// # Errors
     /// Why the stream ended before its client did.
     async fn run(&mut self, replies: Option<&Pieces<Bytes>>) -> Result<()> {
         let ended = self.seat.ended();
+        let over = self.turn.as_ref().map(Turn::over);
+        let replaced_by_another = async {
+            match over {
+                Some(over) => over.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             () = ended => Err(terminated()),
+            () = replaced_by_another => Err(replaced()),
             done = self.go_on(replies) => done,
         }
     }
 
     async fn go_on(&mut self, replies: Option<&Pieces<Bytes>>) -> Result<()> {
+        if let Some(turn) = &mut self.turn {
+            turn.begin().await;
+        }
         let mut drained = std::pin::pin!(self.seat.drained());
         while self.waiting_groups > 0 || !self.incoming.has_ended() {
             let has_read = self.incoming.has_read();

@@ -1,15 +1,16 @@
 //! What is wrong hurts nobody but who sent it, and is told exactly.
 
 use futures::{StreamExt, stream};
-use thalweg_client::v1::{Rows, WriteRequest, WriteResponse};
-use thalweg_protocol::v1;
+use thalweg_client::v1::{Operation, Rows, WriteRequest, WriteResponse};
+use thalweg_protocol::{put_prefix, v1};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status, Streaming};
+use tower::ServiceExt as _;
 
-use crate::support::{World, account, announce, codes, config, id, packed};
+use crate::support::{World, account, announce, codes, config, id, int, packed, text, values};
 
 async fn write(world: &World, requests: Vec<WriteRequest>) -> Vec<WriteResponse> {
     let mut records = world.client().await.records();
@@ -71,6 +72,47 @@ async fn wrong_values_fail_their_rows_alone() {
     let expected = [failed(1, "22021"), failed(2, "22P03"), failed(3, "22P03"), failed(4, "22P03")];
     assert_eq!(failures(&replies), expected);
     assert_eq!(world.sql("SELECT id FROM account ORDER BY id").await, ["1", "6"]);
+}
+
+#[tokio::test]
+async fn rows_without_their_key_fail_alone() {
+    let world = World::new().await;
+    let whole = || values([int(1), int(1), text("a")]);
+    let nobodys = || values([None, int(1), text("a")]);
+    let key_only = Operation::Remove.into();
+    let short = || values([int(1), int(1)]);
+    let mut request = announce("account");
+    request.rows = vec![
+        Rows { values: vec![whole(), nobodys(), short()], ..Rows::default() },
+        Rows { operation: key_only, values: vec![values([None]), whole()], ..Rows::default() },
+    ];
+    let replies = write(&world, vec![request]).await;
+    let expected = [failed(1, "23502"), failed(2, "08P01"), failed(3, "23502"), failed(4, "08P01")];
+    assert_eq!(failures(&replies), expected);
+    assert_eq!(world.sql("SELECT id FROM account").await, ["1"]);
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_within_a_message_says_how_many_rows_are_written() {
+    let world = World::new().await;
+    let mut body = Vec::new();
+    let rows = packed([account(1, 1, "a"), account(2, 2, "b")]);
+    for message in [announce("account"), rows, packed([account(3, 3, "c")])] {
+        let message = prost::Message::encode_to_vec(&message);
+        body.extend(put_prefix(message.len()));
+        body.extend(message);
+    }
+    body.pop();
+    let channel = Endpoint::from_shared(world.url()).unwrap().connect().await.unwrap();
+    let request = hyper::Request::post("/thalweg.v1.Records/Upsert")
+        .header("content-type", "application/grpc")
+        .body(tonic::body::Body::new(axum::body::Body::from(body)))
+        .unwrap();
+    let response = channel.oneshot(request).await.unwrap();
+    let told = |name: &str| response.headers().get(name).unwrap().to_str().unwrap().to_owned();
+    let ended = ["grpc-status", "sqlstate", "record-written"].map(told);
+    assert_eq!(ended, ["3", "08P01", "2"]);
+    assert_eq!(world.sql("SELECT id FROM account ORDER BY id").await, ["1", "2"]);
 }
 
 /// Bytes as they are, in place of messages.

@@ -1,6 +1,7 @@
 //! `Create`, `Update`, `Upsert` and `Remove`: one reply.
 
 use futures::stream;
+use thalweg_client::RowWriter;
 use thalweg_client::v1::{Operation, Rows, WriteRequest};
 use tonic::Code;
 
@@ -34,6 +35,44 @@ async fn the_first_failure_ends_the_stream_and_names_the_row() {
     assert!(status.message().contains("Key (id)=(7) already exists."), "{status}");
     assert_eq!((number(&status, "record-index"), number(&status, "record-written")), (7, 7));
     assert_eq!(world.sql("SELECT count(*), max(id) FROM account").await, ["8|7"]);
+}
+
+#[tokio::test]
+async fn each_call_names_the_first_row_that_failed_and_its_key() {
+    let world = World::new().await;
+    world.sql("CREATE TABLE pair (a integer PRIMARY KEY, b integer NOT NULL UNIQUE)").await;
+    world.sql("INSERT INTO pair VALUES (0, 0), (1, 1), (2, 2), (103, 3)").await;
+    let mut records = world.client().await.records();
+    let row = |a, b| RowWriter::new(2, false).int4(a).int4(b).finish();
+    let requests = |rows: Vec<Vec<u8>>| stream::iter([announce("pair"), packed(rows)]);
+    let row_by_row = |from| (from..from + 9).map(|n| row(n, n + 100)).collect::<Vec<_>>();
+    let pairs = "SELECT * FROM pair ORDER BY a";
+
+    let status = records.update(requests(row_by_row(0))).await.unwrap_err();
+    assert_eq!(codes(&status), (Code::NotFound, "P0002".to_owned()));
+    assert!(status.message().contains("Key (a)=(3) is not there."), "{status}");
+    assert_eq!((number(&status, "record-index"), number(&status, "record-written")), (3, 3));
+    assert_eq!(world.sql(pairs).await, ["0|100", "1|101", "2|102", "103|3"]);
+
+    let same = (0..9).map(|n| row(n, n)).collect();
+    let status = records.upsert(requests(same)).await.unwrap_err();
+    assert_eq!(codes(&status), (Code::AlreadyExists, "23505".to_owned()));
+    assert!(status.message().contains("Key (b)=(3) already exists."), "{status}");
+    assert_eq!((number(&status, "record-index"), number(&status, "record-written")), (3, 3));
+    assert_eq!(world.sql(pairs).await, ["0|0", "1|1", "2|2", "103|3"]);
+
+    let status = records.create(requests(row_by_row(99))).await.unwrap_err();
+    assert_eq!(codes(&status), (Code::AlreadyExists, "23505".to_owned()));
+    assert!(status.message().contains("Key (a)=(103) already exists."), "{status}");
+    assert_eq!((number(&status, "record-index"), number(&status, "record-written")), (4, 4));
+    assert_eq!(world.sql("SELECT count(*) FROM pair WHERE a > 98").await, ["5"]);
+
+    let keys = [0, 1, 7, 2].map(id).to_vec();
+    let status = records.remove(requests(keys)).await.unwrap_err();
+    assert_eq!(codes(&status), (Code::NotFound, "P0002".to_owned()));
+    assert!(status.message().contains("Key (a)=(7) is not there."), "{status}");
+    assert_eq!((number(&status, "record-index"), number(&status, "record-written")), (2, 2));
+    assert_eq!(world.sql("SELECT a FROM pair WHERE a < 99").await, ["2"]);
 }
 
 #[tokio::test]

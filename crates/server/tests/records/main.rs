@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod calls;
+mod connections;
 mod front_door;
 mod malformed_arrow;
 mod memory;
@@ -10,4 +11,5 @@ mod one_machine;
 mod search;
 mod support;
 mod updating;
+mod wire;
 mod writing;

@@ -1,4 +1,4 @@
-//! Updates that give some columns of a row: the others stay as they are.
+//! Updates and upserts that give some columns of a row: the others stay as they are.
 
 use std::sync::Arc;
 
@@ -80,9 +80,54 @@ async fn constraints_hold_of_whole_rows() {
     assert_eq!(refused(missing).await, "P0002");
     assert_eq!(refused(too_long).await, "22001");
     assert_eq!(refused(no_key).await, "23502");
-    assert_eq!(refused(partial).await, "0A000");
+    assert_eq!(refused(partial).await, "23502");
     let rows = world.sql("SELECT id, ordered, place FROM stock WHERE id < 4 ORDER BY id").await;
     assert_eq!(rows, ["0|5|a0", "1|5|a1", "2|10|a2", "3|5|a3"]);
+}
+
+#[tokio::test]
+async fn upserts_of_some_columns_leave_the_others_or_give_them_their_defaults() {
+    let world = World::new().await;
+    let columns = "id integer PRIMARY KEY, free integer NOT NULL DEFAULT 7, note text, \
+        taken integer, CONSTRAINT enough CHECK (free >= taken)";
+    world.sql(&format!("CREATE TABLE seat ({columns})")).await;
+    world.sql("INSERT INTO seat VALUES (1, 60, 'there', 50), (2, 60, 'there', NULL)").await;
+    let mut writer = world.client().await.writer().await.unwrap();
+    let free = writer.table("seat", &["id", "free"]).await.unwrap();
+    let note = writer.table("seat", &["note", "id"]).await.unwrap();
+    let noted = |note: &str, id| RowWriter::new(2, true).text(note).int4(id).finish();
+    let mut written = Vec::new();
+    for id in 1..100 {
+        written.push(writer.upsert(free, pair(id, 80)).await.unwrap());
+        written.push(writer.upsert(note, noted("noted", id + 50)).await.unwrap());
+    }
+    let too_few = writer.upsert(free, pair(1, 40)).await.unwrap();
+    let enough = writer.upsert(free, pair(2, 40)).await.unwrap();
+    let expecting = free.change(Operation::Upsert, pair(2, 41)).expecting(0);
+    let there = writer.change(expecting).await.unwrap();
+    let expecting = free.change(Operation::Upsert, pair(200, 41)).expecting(0);
+    let absent = writer.change(expecting).await.unwrap();
+    written.extend([enough, absent]);
+    for written in written {
+        written.await.unwrap();
+    }
+    assert_eq!(refused(too_few).await, "23514");
+    assert_eq!(refused(there).await, "40001");
+    let rows = "SELECT * FROM seat WHERE id IN (1, 2, 3, 51, 99, 149, 200) ORDER BY id";
+    let expected = [
+        "1|80|there|50",
+        "2|40|there|NULL",
+        "3|80|NULL|NULL",
+        "51|80|noted|NULL",
+        "99|80|noted|NULL",
+        "149|7|noted|NULL",
+        "200|41|NULL|NULL",
+    ];
+    assert_eq!(world.sql(rows).await, expected);
+    assert_eq!(world.sql("SELECT count(*) FROM seat").await, ["150"]);
+    let keyless = writer.table("seat", &["free"]).await.unwrap();
+    let row = RowWriter::new(1, false).int4(1).finish();
+    assert_eq!(refused(writer.upsert(keyless, row).await.unwrap()).await, "23502");
 }
 
 #[tokio::test]

@@ -105,7 +105,7 @@ async fn tables_mix_and_missing_columns_get_their_defaults() {
     let bad = writer.create(log, RowWriter::new(1, false).text("bad").finish()).await.unwrap();
     assert_eq!(failed(bad).await, "23514");
     let partial = writer.upsert(log, RowWriter::new(1, false).text("x").finish()).await.unwrap();
-    assert_eq!(failed(partial).await, "0A000");
+    assert_eq!(failed(partial).await, "23502", "it has no key");
     writer.flush().await.unwrap();
     assert_eq!(world.sql("SELECT count(*), sum(amount) FROM account").await, ["100|100"]);
     let logged = "SELECT count(*), count(DISTINCT id), min(level) FROM log";

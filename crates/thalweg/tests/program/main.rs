@@ -6,6 +6,7 @@ mod documents;
 mod durable;
 mod errors;
 mod formats;
+mod killed;
 mod records;
 mod run;
 mod scripts;

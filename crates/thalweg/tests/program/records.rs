@@ -17,7 +17,7 @@ const MESSAGE_ROWS: u64 = 50;
 const KILLS: [u64; 3] = [1, 5_000, 60_000];
 
 /// A server, and the address of its records.
-fn serve(data: &Path) -> (Child, String) {
+pub fn serve(data: &Path) -> (Child, String) {
     let ports = ["--postgres-port=0", "--grpc-port=0", "--http-port=0"];
     let arguments = [&["serve", "--data", text(data)][..], &ports].concat();
     let mut server = command(&arguments).stderr(Stdio::piped()).spawn().unwrap();

@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
-use arrow::compute::take_record_batch;
-use thalweg_store::{Demands, Put, Refusal};
+use arrow::compute::{interleave_record_batch, take_record_batch};
+use arrow::error::ArrowError;
+use thalweg_store::{Demands, Put, Refusal, Table};
 use thalweg_types::{Error, Result, RowId};
 
 use super::{Changing, Outcome, told};
@@ -14,7 +15,7 @@ use super::{Changing, Outcome, told};
 /// Says of whole rows why one of them may not be as it is.
 pub type RowCheck = Arc<dyn Fn(&RecordBatch) -> Result<()> + Send + Sync>;
 
-/// Which columns of a table rows have values for, those of the primary key among them.
+/// Which columns of a table rows get new values in, those of the primary key among them.
 pub struct Patch {
     /// The columns' places in the table.
     pub columns: Vec<usize>,
@@ -22,68 +23,96 @@ pub struct Patch {
     pub check: Option<RowCheck>,
 }
 
+/// Rows that are to change others.
+struct Given<'a> {
+    rows: &'a RecordBatch,
+    /// Where each of the patch's columns stands among theirs.
+    columns: Vec<usize>,
+    patch: &'a Patch,
+    /// Whether they are whole: where no row has their key, they come in.
+    whole: bool,
+    /// The columns of the primary key among theirs, in its order.
+    key: Vec<ArrayRef>,
+}
+
 impl Changing<'_> {
-    /// Rows of one key follow each other: each finds what the one before has left.
+    /// Changes rows that must be there.
     pub(super) fn patch(
-        mut self,
-        given: &RecordBatch,
+        self,
+        rows: &RecordBatch,
         patch: &Patch,
         demands: Demands<'_>,
     ) -> Result<Outcome> {
-        let key = self.key_of(given, patch)?;
+        let place = |position| patch.columns.iter().position(|column| *column == position);
+        let key = self.key_of(rows, place)?;
+        let columns = (0..patch.columns.len()).collect();
+        self.change(&Given { rows, columns, patch, whole: false, key }, demands)
+    }
+
+    /// Changes rows that are there, and brings the others in.
+    pub(super) fn merge(
+        self,
+        rows: &RecordBatch,
+        patch: &Patch,
+        demands: Demands<'_>,
+    ) -> Result<Outcome> {
+        let key = self.key_of(rows, Some)?;
+        let columns = patch.columns.clone();
+        self.change(&Given { rows, columns, patch, whole: true, key }, demands)
+    }
+
+    /// Rows of one key follow each other: each finds what the one before has left.
+    fn change(mut self, given: &Given<'_>, demands: Demands<'_>) -> Result<Outcome> {
         let (mut written, mut refused) = (0, Vec::new());
+        let hashes = Table::key_hashes(&given.key);
         let mut next = 0;
-        // Patches leave keys as they are: who has the same row now has it later, too.
-        let at_first = self.table.holders(&key)?;
-        while next < given.num_rows() && (refused.is_empty() || !demands.stop) {
-            let run = run_length(&at_first[next..]);
-            let of_run: Vec<ArrayRef> = key.iter().map(|column| column.slice(next, run)).collect();
-            let holders = self.table.holders(&of_run)?;
-            let run = (next, &holders[..]);
-            written += self.patch_run(given, patch, demands, &key, run, &mut refused)?;
-            next += holders.len();
+        while next < hashes.len() && (refused.is_empty() || !demands.stop) {
+            let run = run_length(&hashes[next..]);
+            let key: Vec<ArrayRef> =
+                given.key.iter().map(|column| column.slice(next, run)).collect();
+            let holders = self.table.holders(&key)?;
+            written += self.change_run(given, demands, (next, &holders[..]), &mut refused)?;
+            next += run;
         }
         Ok((written, refused))
     }
 
-    /// Patches rows from `first` on, no two of which are the same; returns how many were written.
-    fn patch_run(
+    /// Changes rows from `first` on, no two of which are the same; returns how many were written.
+    fn change_run(
         &mut self,
-        given: &RecordBatch,
-        patch: &Patch,
+        given: &Given<'_>,
         demands: Demands<'_>,
-        key: &[ArrayRef],
         (first, holders): (usize, &[Option<RowId>]),
         refused: &mut Vec<(usize, Error)>,
     ) -> Result<u64> {
-        let (mut places, mut rows, mut versions) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut places, mut kept_holders, mut versions) = (Vec::new(), Vec::new(), Vec::new());
         for (row, holder) in (first..).zip(holders) {
             let expected = demands.expected.map(|expected| expected[row]);
-            let Some(holder) = holder else {
-                let refusal = match expected {
-                    None | Some(0) => Refusal::Missing,
-                    Some(_) => Refusal::Changed,
-                };
-                refused.push((row, told(self.table, 0, key, row, refusal)));
+            let refusal = match (holder, expected) {
+                (Some(_), _) => None,
+                (None, None | Some(0)) if given.whole => None,
+                (None, None | Some(0)) => Some(Refusal::Missing),
+                (None, Some(_)) => Some(Refusal::Changed),
+            };
+            if let Some(refusal) = refusal {
+                refused.push((row, told(self.table, 0, &given.key, row, refusal)));
                 if demands.stop {
                     break;
                 }
                 continue;
-            };
+            }
             places.push(row as u32);
-            rows.push(*holder);
+            kept_holders.push(*holder);
             versions.extend(expected);
         }
-        let given = take_record_batch(given, &UInt32Array::from(places.clone()))
-            .map_err(|error| Error::internal("rows cannot be picked").with_source(error))?;
-        let whole = self.table.completed(&given, &patch.columns, &rows)?;
-        let kept = checked(&whole, patch, demands.stop, &places, refused);
+        let whole = self.whole_rows(given, &places, &kept_holders)?;
+        let kept = checked(&whole, given.patch, demands.stop, &places, refused);
         let of_kept = |of: &[u64]| kept.iter().map(|at| of[*at as usize]).collect::<Vec<_>>();
         let versions = demands.expected.map(|_| of_kept(&versions));
-        let whole = take_record_batch(&whole, &UInt32Array::from(kept.clone()))
-            .map_err(|error| Error::internal("rows cannot be picked").with_source(error))?;
+        let whole = picked(&whole, kept.clone())?;
         let demands = Demands { expected: versions.as_deref(), stop: demands.stop };
-        let (written, others) = self.put_rows(&whole, Put::Update, demands)?;
+        let put = if given.whole { Put::Upsert } else { Put::Update };
+        let (written, others) = self.put_rows(&whole, put, demands)?;
         for (row, refusal) in others {
             let place = places[kept[row] as usize] as usize;
             refused.push((place, self.told_of(&whole, row, refusal)));
@@ -91,26 +120,60 @@ impl Changing<'_> {
         Ok(written)
     }
 
-    /// The columns of the primary key among the given ones, in its order.
-    fn key_of(&self, given: &RecordBatch, patch: &Patch) -> Result<Vec<ArrayRef>> {
+    /// The rows at some places: as they will be where others are there, or else as they come.
+    fn whole_rows(
+        &self,
+        given: &Given<'_>,
+        places: &[u32],
+        holders: &[Option<RowId>],
+    ) -> Result<RecordBatch> {
+        let there: Vec<RowId> = holders.iter().copied().flatten().collect();
+        let of_there = places.iter().zip(holders).filter(|(_, holder)| holder.is_some());
+        let changes = picked(given.rows, of_there.map(|(place, _)| *place).collect())?;
+        let changes = changes.project(&given.columns).map_err(unpicked)?;
+        let changed = self.table.completed(&changes, &given.patch.columns, &there)?;
+        if there.len() == places.len() {
+            return Ok(changed);
+        }
+        let mut next = 0..there.len();
+        let from = places.iter().zip(holders).map(|(place, holder)| {
+            let changed = holder.and_then(|_| next.next());
+            changed.map_or((1, *place as usize), |row| (0, row))
+        });
+        interleave_record_batch(&[&changed, given.rows], &from.collect::<Vec<_>>())
+            .map_err(unpicked)
+    }
+
+    /// The columns of the primary key among those of rows, in its order. `place` says where a
+    /// column of the table stands.
+    fn key_of(
+        &self,
+        rows: &RecordBatch,
+        place: impl Fn(usize) -> Option<usize>,
+    ) -> Result<Vec<ArrayRef>> {
         let schema = self.table.schema();
         let no_key = || Error::internal("a patch has no primary key");
         let key = schema.primary_key.as_ref().ok_or_else(no_key)?;
-        let positions = schema.key_positions(key);
-        let place = |position| patch.columns.iter().position(|column| *column == position);
-        let columns = positions.into_iter().map(|position| {
-            let place = place(position).ok_or_else(no_key)?;
-            Ok(Arc::clone(given.column(place)))
+        let columns = schema.key_positions(key).into_iter().map(|position| {
+            let column = place(position).and_then(|place| rows.columns().get(place));
+            column.map(Arc::clone).ok_or_else(no_key)
         });
         columns.collect()
     }
 }
 
-/// How many rows there are before one that comes a second time.
-fn run_length(holders: &[Option<RowId>]) -> usize {
-    let mut seen = HashSet::with_capacity(holders.len());
-    let again = holders.iter().position(|holder| holder.is_some_and(|row| !seen.insert(row)));
-    again.unwrap_or(holders.len())
+fn picked(rows: &RecordBatch, places: Vec<u32>) -> Result<RecordBatch> {
+    take_record_batch(rows, &UInt32Array::from(places)).map_err(unpicked)
+}
+
+fn unpicked(error: ArrowError) -> Error {
+    Error::internal("rows cannot be picked").with_source(error)
+}
+
+/// How many rows there are before one whose key may have come already.
+fn run_length(hashes: &[u32]) -> usize {
+    let mut seen = HashSet::new();
+    hashes.iter().position(|hash| !seen.insert(*hash)).unwrap_or(hashes.len())
 }
 
 /// Which rows may be as they are; of the others, `refused` gets the places and why.

@@ -272,3 +272,37 @@ fn a_patch_expects_the_version_that_is_there() {
     assert_eq!((written.rows, failed(&written)), (1, others));
     assert_eq!(rows(&engine, 1).into_values().collect::<Vec<_>>(), [5, 0]);
 }
+
+/// Rows of which some columns count where they are there already.
+fn merge(engine: &Engine, columns: &[usize], rows: &[(u32, i64, i64)]) -> KeyedRows {
+    let patch = Arc::new(Patch { columns: columns.to_vec(), check: None });
+    KeyedRows { change: KeyedChange::Merge(patch), ..put(engine, 1, Put::Upsert, rows) }
+}
+
+#[test]
+fn merged_rows_come_in_or_keep_what_they_are_not_given() {
+    let (env, disk, _) = Env::simulated(12);
+    let engine = Engine::open(env.clone(), options()).unwrap();
+    create(&engine);
+    let new: Vec<_> = (0..3).map(|n| (n as u32, n, n)).collect();
+    write(&engine, vec![put(&engine, 1, Put::Create, &new)], Failing::LeaveOut).unwrap();
+    let keys = merge(&engine, &[0], &[(0, 1, 5), (1, 7, 6), (2, 7, 9), (3, 8, 4), (4, 2, 9)]);
+    let written = write(&engine, vec![keys], Failing::LeaveOut).unwrap();
+    assert_eq!((written.rows, failed(&written)), (5, vec![]));
+    let there = |pairs: &[(i64, i64)]| pairs.iter().copied().collect::<BTreeMap<_, _>>();
+    assert_eq!(rows(&engine, 1), there(&[(0, 0), (1, 1), (2, 2), (7, 6), (8, 4)]));
+
+    let values = merge(&engine, &[1, 0], &[(0, 7, 1), (1, 9, 2), (2, 9, 3)]);
+    assert_eq!(write(&engine, vec![values], Failing::LeaveOut).unwrap().rows, 3);
+    let changed = SqlState::SERIALIZATION_FAILURE;
+    let mut expecting = merge(&engine, &[0, 1], &[(0, 5, 5), (1, 5, 6), (2, 6, 6), (3, 0, 9)]);
+    expecting.expected = Some(vec![0, 0, 77, 0]);
+    let written = write(&engine, vec![expecting], Failing::LeaveOut).unwrap();
+    let others = vec![(1, changed), (2, changed), (3, changed)];
+    assert_eq!((written.rows, failed(&written)), (1, others));
+    let all = there(&[(0, 0), (1, 1), (2, 2), (5, 5), (7, 1), (8, 4), (9, 3)]);
+    assert_eq!(rows(&engine, 1), all);
+    drop(engine);
+    let engine = Engine::open(env.with_files(disk.crash()), options()).unwrap();
+    assert_eq!(rows(&engine, 1), all);
+}
