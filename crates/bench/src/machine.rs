@@ -87,6 +87,19 @@ fn status_bytes(process: u32, line: &str) -> Result<u64> {
     Ok(kib * 1024)
 }
 
+/// How long the threads of a process have run so far, in seconds. One that ended counts no more.
+pub fn thread_seconds_of(process: u32) -> Result<f64> {
+    let threads = format!("/proc/{process}/task");
+    let mut nanoseconds = 0.0;
+    for thread in std::fs::read_dir(&threads).map_err(while_doing(threads))?.flatten() {
+        // Nothing is known of one that has just ended.
+        let told = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        let ran = told.split(' ').next().and_then(|ran| ran.parse::<f64>().ok());
+        nanoseconds += ran.unwrap_or_default();
+    }
+    Ok(nanoseconds / 1e9)
+}
+
 /// How many files and sockets this process may have open.
 pub fn open_files_allowed() -> Result<usize> {
     let limits = std::fs::read_to_string("/proc/self/limits")

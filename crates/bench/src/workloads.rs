@@ -1,5 +1,6 @@
 //! The workloads, a file each. A new one is a file with a `WORKLOAD`, and a line here.
 
+mod cancel;
 mod cluster;
 mod copy_in;
 mod fanin;
@@ -35,7 +36,7 @@ pub struct Workload {
     pub(crate) run: for<'a> fn(&'a Context) -> LocalBoxFuture<'a, Result<Findings>>,
 }
 
-pub static WORKLOADS: [Workload; 19] = [
+pub static WORKLOADS: [Workload; 20] = [
     load::WORKLOAD,
     tpch::WORKLOAD,
     questions::WORKLOAD,
@@ -46,6 +47,7 @@ pub static WORKLOADS: [Workload; 19] = [
     recovery::WORKLOAD,
     results::WORKLOAD,
     statements::WORKLOAD,
+    cancel::WORKLOAD,
     copy_in::WORKLOAD,
     write::WORKLOAD,
     patterns::WORKLOAD,

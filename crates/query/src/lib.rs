@@ -24,6 +24,7 @@ mod copy_in;
 mod cursor;
 mod database;
 mod executor;
+mod filters_down;
 mod first_of_groups;
 mod forms;
 mod fused;

@@ -20,8 +20,8 @@ use crate::first_of_groups::KeepFirstOfGroups;
 use crate::fused::{self, QueryScheduler};
 use crate::reduce::ReduceJoins;
 use crate::scan::{FindFirstRows, TellThresholds};
-use crate::workers::Workers;
-use crate::{privileges, sleep};
+use crate::workers::{NumberedElsewhere, Workers};
+use crate::{filters_down, privileges, sleep};
 
 /// How many idle planners are kept.
 const IDLE_MAX: usize = 64;
@@ -51,6 +51,9 @@ impl Planner {
             .with_information_schema(false)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(DATABASE, thalweg_txn::DEFAULT_NAMESPACE);
+        if let Some(Err(refusal)) = workers.map(|workers| workers.may_number()) {
+            config = config.with_extension(Arc::new(NumberedElsewhere(refusal)));
+        }
         let optimizer = &mut config.options_mut().optimizer;
         optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES_MAX;
         let builder = SessionStateBuilder::new()
@@ -82,7 +85,7 @@ impl Planner {
 /// DataFusion's passes for executable plans, with ours in their places. The first rows of an order
 /// are looked for while no operator deals rows out yet. Between workers, windows run as they are.
 fn physical_rules(scheduler: &Arc<dyn QueryScheduler>, alone: bool) -> Vec<Rule> {
-    let mut rules = fused::physical_rules(scheduler);
+    let mut rules = filters_down::guarded(fused::physical_rules(scheduler));
     let fused = rules.iter().position(|rule| rule.name() == fused::PASS);
     let fused = fused.expect("it was put there");
     rules.insert(fused, Arc::new(FindFirstRows));

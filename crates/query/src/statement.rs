@@ -180,7 +180,7 @@ async fn plain(
         Statement::CreateSchema { schema_name, if_not_exists, .. } => {
             create::namespace(execution, schema_name, *if_not_exists)
         }
-        Statement::CreateIndex(create) => index::create(execution, create),
+        Statement::CreateIndex(create) => index::create(execution, create).await,
         Statement::AlterIndex { name, operation } => index::rename(execution, name, operation),
         Statement::AlterTable(alter) => alter_table::run(execution, alter).await,
         Statement::AlterSchema(alter) => alter_schema(execution, alter),

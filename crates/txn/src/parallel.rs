@@ -31,9 +31,27 @@ impl Workers for Threads {
     }
 }
 
-/// Makes what is missing of the orders of an index, which the table need not have yet.
-pub fn prepare_index(state: &TableState, index: &Index, threads: usize) {
-    state.prepare(index, &Threads(threads));
+/// Threads that leave out what they have not begun once nobody wants it any more.
+struct Stoppable<'a> {
+    threads: Threads,
+    is_unwanted: &'a AtomicBool,
+}
+
+impl Workers for Stoppable<'_> {
+    fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
+        self.threads.run(pieces, &|piece| {
+            if !self.is_unwanted.load(Ordering::Relaxed) {
+                work(piece);
+            }
+        });
+    }
+}
+
+/// Makes what is missing of the orders of an index, which the table need not have yet. Once it is
+/// unwanted, this returns after a chunk for each thread.
+pub fn prepare_index(state: &TableState, index: &Index, threads: usize, is_unwanted: &AtomicBool) {
+    let threads = Threads(threads);
+    state.prepare(index, &Stoppable { threads, is_unwanted });
 }
 
 /// Calls `work` once for each item; stops at the first error.

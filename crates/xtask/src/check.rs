@@ -1,7 +1,8 @@
 //! `cargo xtask check`: every step of the gate, in the order of what fails fastest.
 
+use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::tidy;
 
@@ -15,6 +16,9 @@ pub enum Length {
 /// What the long mode sets unless the environment says otherwise: the number of cases that
 /// randomised tests run.
 const LONG_MODE: &[(&str, &str)] = &[("THALWEG_CASES", "5000"), ("PROPTEST_CASES", "5000")];
+
+/// Names the Python that tests ask DuckDB through.
+const DUCKDB: &str = "THALWEG_DUCKDB";
 
 /// Stages in any order of their threads. The second crate is there for the features that it gives
 /// third parties, so that none of them is compiled again.
@@ -61,9 +65,23 @@ pub fn run(root: &Path, length: Length) -> Result<(), String> {
     if length == Length::Long {
         test.extend(["--", "--include-ignored"]);
     }
+    if length == Length::Long && python_with_duckdb().is_none() {
+        step("no DuckDB here: tests leave it out");
+    }
     cargo(root, &test, length)?;
     cargo(root, INTERLEAVINGS, length)?;
     cargo(root, HISTORIES, length)
+}
+
+/// The Python that the environment names, or else the one of the path if it has DuckDB.
+fn python_with_duckdb() -> Option<OsString> {
+    if let Some(named) = std::env::var_os(DUCKDB) {
+        return Some(named);
+    }
+    let mut python = Command::new("python3");
+    python.args(["-c", "import duckdb"]).stderr(Stdio::null());
+    let has_it = python.status().is_ok_and(|status| status.success());
+    has_it.then(|| "python3".into())
 }
 
 fn step(what: &str) {
@@ -80,6 +98,9 @@ fn cargo(root: &Path, arguments: &[&str], length: Length) -> Result<(), String> 
             if std::env::var_os(name).is_none() {
                 command.env(name, value);
             }
+        }
+        if let Some(python) = python_with_duckdb() {
+            command.env(DUCKDB, python);
         }
     }
     let status = command.status().map_err(|error| format!("cargo did not start: {error}"))?;

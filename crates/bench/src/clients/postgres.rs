@@ -12,26 +12,70 @@ use crate::peers::Endpoint;
 /// What is asked of the socket at once.
 const READ_BYTES: usize = 64 << 10;
 const PROTOCOL_VERSION: u32 = 3 << 16;
+/// What stands where the version does where a client wants nothing but to cancel.
+const CANCEL_REQUEST: u32 = 80_877_102;
 
 pub struct Connection {
     socket: TcpStream,
     received: Vec<u8>,
     /// How much of `received` has been looked at.
     seen: usize,
+    /// What the server wants to see from whoever cancels a statement of this connection.
+    key: Vec<u8>,
+}
+
+/// Cancels what a connection runs.
+pub struct Canceler {
+    server: Endpoint,
+    key: Vec<u8>,
+}
+
+impl Canceler {
+    /// Returns once the server has heard it.
+    pub async fn cancel(&self) -> Result<()> {
+        let mut socket = connect(&self.server).await?;
+        let body = [&CANCEL_REQUEST.to_be_bytes()[..], &self.key].concat();
+        let length = u32::try_from(body.len() + 4).expect("a key is short");
+        let sent = socket.write_all(&[&length.to_be_bytes()[..], &body].concat()).await;
+        sent.map_err(while_doing("sending a cancel"))?;
+        // There is no answer but the end.
+        let ended = socket.read(&mut [0; 1]).await;
+        ended.map(drop).map_err(while_doing("waiting for a cancel to be heard"))
+    }
+}
+
+async fn connect(server: &Endpoint) -> Result<TcpStream> {
+    let socket = TcpStream::connect(("127.0.0.1", server.port)).await;
+    let socket = socket.map_err(while_doing(format!("connecting to {}", server.name)))?;
+    socket.set_nodelay(true).map_err(while_doing("a socket's options"))?;
+    Ok(socket)
 }
 
 impl Connection {
     pub async fn open(server: &Endpoint) -> Result<Connection> {
-        let socket = TcpStream::connect(("127.0.0.1", server.port)).await;
-        let socket = socket.map_err(while_doing(format!("connecting to {}", server.name)))?;
-        socket.set_nodelay(true).map_err(while_doing("a socket's options"))?;
-        let mut connection = Connection { socket, received: Vec::new(), seen: 0 };
+        let socket = connect(server).await?;
+        let mut connection = Connection { socket, received: Vec::new(), seen: 0, key: Vec::new() };
         let parameters = Endpoint::PARAMETERS.map(|text| [text.as_bytes(), b"\0"].concat());
         let body = [&PROTOCOL_VERSION.to_be_bytes()[..], &parameters.concat(), b"\0"].concat();
         let length = u32::try_from(body.len() + 4).expect("a start is short");
         connection.send(&[&length.to_be_bytes()[..], &body].concat()).await?;
         connection.answer(&mut |_| ControlFlow::Continue(())).await?;
         Ok(connection)
+    }
+
+    /// What cancels the statements of this connection.
+    pub fn canceler(&self, server: &Endpoint) -> Canceler {
+        Canceler { server: server.clone(), key: self.key.clone() }
+    }
+
+    /// Runs a statement that somebody may cancel; whether it was.
+    pub async fn is_canceled(&mut self, sql: &str) -> Result<bool> {
+        match self.execute(sql).await {
+            Ok(_) => Ok(false),
+            // The field of an error that has the code is marked so.
+            Err(error) if error.to_string().contains(" C57014 ") => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Runs statements, rows as text; how many rows they gave.
@@ -92,6 +136,7 @@ impl Connection {
             while let Some((kind, body)) = self.next_message() {
                 match kind {
                     b'D' => rows += 1,
+                    b'K' => self.key = body.to_vec(),
                     b'E' => error = Some(String::from_utf8_lossy(body).replace('\0', " ")),
                     b'Z' => {
                         return match error {

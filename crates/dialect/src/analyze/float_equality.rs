@@ -2,8 +2,8 @@
 
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator, cast};
+use datafusion::logical_expr::expr::{AggregateFunction, InList};
+use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator, cast};
 
 /// The same with `=`, or over sums with zero, which have one zero only.
 pub(super) fn of_values(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
@@ -14,6 +14,7 @@ pub(super) fn of_values(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
             _ => None,
         },
         Expr::AggregateFunction(call) => count_distinct(call, schema),
+        Expr::InList(list) => in_list(list, schema),
         _ => None,
     }
 }
@@ -57,6 +58,51 @@ fn nullif(value: &Expr, other: &Expr, schema: &DFSchema) -> Option<Expr> {
     let same = binary(value, Operator::Eq, other);
     let cases = vec![(Box::new(same), Box::new(null))];
     Some(Expr::Case(Case::new(None, cases, Some(Box::new(value.clone())))))
+}
+
+/// Where zero is, or may be, among the values that are listed.
+fn in_list(InList { expr, list, negated }: &InList, schema: &DFSchema) -> Option<Expr> {
+    let data_type = float_type(expr, schema)?;
+    if let Some(known) = list.iter().map(|value| known(value, &data_type)).collect() {
+        return with_both_zeros(expr, known, *negated);
+    }
+    let is_alike = |value: &Expr| value.get_type(schema).ok().as_ref() == Some(&data_type);
+    if !list.iter().all(is_alike) {
+        return None;
+    }
+    let zero = ScalarValue::new_zero(&data_type).ok()?;
+    let sum = |value: &Expr| binary(value, Operator::Plus, Expr::Literal(zero.clone(), None));
+    let list = list.iter().map(sum).collect();
+    Some(Expr::InList(InList::new(Box::new(sum(expr)), list, *negated)))
+}
+
+/// A value that is written out, in a type.
+fn known(value: &Expr, data_type: &ArrowType) -> Option<ScalarValue> {
+    match value {
+        Expr::Literal(value, _) if value.data_type() == *data_type || value.is_null() => {
+            value.cast_to(data_type).ok()
+        }
+        Expr::Cast(Cast { expr, field }) if field.data_type() == data_type => {
+            let Expr::Literal(value, _) = expr.as_ref() else { return None };
+            value.data_type().is_numeric().then(|| value.cast_to(data_type).ok())?
+        }
+        _ => None,
+    }
+}
+
+/// The list with the other zero, if it has one of them alone: what is looked for stays a column.
+fn with_both_zeros(expr: &Expr, mut known: Vec<ScalarValue>, negated: bool) -> Option<Expr> {
+    let zeros = match known.first()?.data_type() {
+        ArrowType::Float32 => [0.0, -0.0].map(|zero| ScalarValue::Float32(Some(zero))),
+        _ => [0.0, -0.0].map(|zero| ScalarValue::Float64(Some(zero))),
+    };
+    let has = zeros.each_ref().map(|zero| known.contains(zero));
+    if has[0] == has[1] {
+        return None;
+    }
+    known.push(zeros[usize::from(has[0])].clone());
+    let list = known.into_iter().map(|value| Expr::Literal(value, None)).collect();
+    Some(Expr::InList(InList::new(Box::new(expr.clone()), list, negated)))
 }
 
 fn count_distinct(call: &AggregateFunction, schema: &DFSchema) -> Option<Expr> {

@@ -60,8 +60,8 @@ struct Source {
     depends: bool,
     alias: Option<TableAlias>,
     with_ordinality: bool,
-    /// Whether the rows are whole numbers between two given ones.
-    counts: bool,
+    /// What the rows count by and their type, where they are whole numbers between two given ones.
+    counts: Option<(Vec<String>, &'static str)>,
 }
 
 impl Source {
@@ -80,7 +80,7 @@ impl Source {
                     depends: array_exprs.iter().any(has_column),
                     alias: alias.take(),
                     with_ordinality: *with_ordinality,
-                    counts: false,
+                    counts: None,
                 });
             }
             _ => return None,
@@ -94,7 +94,7 @@ impl Source {
         }
         Some(Source {
             depends: arguments.iter().any(|argument| has_column(argument)),
-            counts: function == "generate_series" && arguments.iter().all(|a| is_number(a)),
+            counts: if function == "generate_series" { counted(&arguments) } else { None },
             arguments: arguments.iter().map(ToString::to_string).collect(),
             function,
             alias: alias.take(),
@@ -172,14 +172,13 @@ pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
             named,
             source.depends,
         )?;
-    } else if source.counts {
-        if source.arguments.get(2).is_some_and(|step| step.parse() == Ok(0_i64)) {
+    } else if let Some((numbers, data_type)) = &source.counts {
+        if numbers.get(2).is_some_and(|step| step.parse() == Ok(0_i64)) {
             let told = "step size cannot equal zero";
             return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told));
         }
         // Rows are made one after the other, and never lie in memory as a whole.
-        let series = format!("generate_series({})", source.arguments.join(", "));
-        let data_type = if fits_integer(&source.arguments) { "integer" } else { "bigint" };
+        let series = format!("generate_series({})", numbers.join(", "));
         let rows = format!("SELECT CAST(n AS {data_type}) FROM {series} AS {COUNTED}(n)");
         *factor = derived(&rows, named, false)?;
     } else if source.function == "unnest" && !source.depends && arrays.len() == 1 {
@@ -334,6 +333,26 @@ fn has_column(expr: &Expr) -> bool {
 }
 
 /// Whether `expr` is a whole number as it is written.
+/// Whole numbers that are written out, and the type of what counts by them.
+fn counted(arguments: &[&Expr]) -> Option<(Vec<String>, &'static str)> {
+    let numbers: Vec<(String, bool)> =
+        arguments.iter().map(|argument| whole_number(argument)).collect::<Option<_>>()?;
+    let is_wide = |(number, is_wide): &(String, bool)| *is_wide || number.parse::<i32>().is_err();
+    let data_type = if numbers.iter().any(is_wide) { "bigint" } else { "integer" };
+    Some((numbers.into_iter().map(|(number, _)| number).collect(), data_type))
+}
+
+/// A number and whether it is said to be a `bigint`, as parameters are.
+fn whole_number(expr: &Expr) -> Option<(String, bool)> {
+    match expr {
+        Expr::Nested(inner) => whole_number(inner),
+        Expr::Cast { expr, data_type: SqlType::BigInt(None) | SqlType::Int8(None), .. } => {
+            whole_number(expr).map(|(number, _)| (number, true))
+        }
+        _ => is_number(expr).then(|| (expr.to_string(), false)),
+    }
+}
+
 fn is_number(expr: &Expr) -> bool {
     match expr {
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => is_number(expr),
@@ -343,8 +362,4 @@ fn is_number(expr: &Expr) -> bool {
         },
         _ => false,
     }
-}
-
-fn fits_integer(numbers: &[String]) -> bool {
-    numbers.iter().all(|number| number.parse::<i32>().is_ok())
 }

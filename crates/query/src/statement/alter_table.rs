@@ -184,7 +184,7 @@ async fn rewrite(
     assignments: &Assignments,
 ) -> Result<()> {
     let batches = read(execution, target, assignments).await?;
-    replace(execution, target, &batches).map(drop)
+    replace(execution, target, &batches).await.map(drop)
 }
 
 async fn read(
@@ -363,7 +363,7 @@ async fn set_type(
     let null = new_null_array(column_field(&column).data_type(), 1);
     change(execution, schema, Some(encoded(vec![(&column, null)])?))?;
     let target = current(execution, target.id())?;
-    replace(execution, &target, &rows).map(drop)
+    replace(execution, &target, &rows).await.map(drop)
 }
 
 async fn add_constraint(

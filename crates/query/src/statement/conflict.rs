@@ -246,7 +246,7 @@ async fn apply(
     );
     let planned = execution.told(plan::query(&execution.state, query).await)?;
     let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
-    super::update::replace(execution, target, &batches)
+    super::update::replace(execution, target, &batches).await
 }
 
 /// Unqualified names mean the held row, so the proposed one's columns go by other names.

@@ -1,9 +1,12 @@
 //! `CREATE INDEX`, `DROP INDEX`, `ALTER INDEX`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use datafusion::sql::sqlparser::ast::{
     AlterIndexOperation, CreateIndex, Expr, IndexColumn, IndexType, ObjectName,
 };
-use thalweg_store::is_ordered;
+use thalweg_store::{TableState, is_ordered};
 use thalweg_txn::{Catalog, CatalogChange, Object, Securable, name_taken, prepare_index};
 use thalweg_types::{
     ColumnId, DataType, Error, Index, Key, Result, SqlState, TableSchema, ValueOrder,
@@ -17,7 +20,7 @@ use crate::outcome::Outcome;
 /// How many columns an index can have, as in PostgreSQL.
 const COLUMNS_MAX: usize = 32;
 
-pub(super) fn create(execution: &Execution<'_>, create: &CreateIndex) -> Result<Outcome> {
+pub(super) async fn create(execution: &Execution<'_>, create: &CreateIndex) -> Result<Outcome> {
     let outcome = Outcome::command("CREATE INDEX");
     reject_unsupported(create)?;
     let catalog = execution.names.catalog();
@@ -44,13 +47,32 @@ pub(super) fn create(execution: &Execution<'_>, create: &CreateIndex) -> Result<
     let (columns, orders) = columns(&schema, &create.columns)?;
     let name = name.unwrap_or_else(|| default_name(&catalog, &schema, &columns));
     let index = Index { key: Key { name, columns }, orders, unique: create.unique };
-    // Whoever reads after this finds the rows in order; nobody waits for it on the thread that
-    // all transactions share.
     let state = execution.names.with(|t| t.state(schema.id))?;
-    prepare_index(&state, &index, execution.database.shared.threads);
+    prepare(state, index.clone(), execution.database.shared.threads).await?;
     schema.indexes.push(index);
     alter(execution, schema)?;
     Ok(outcome)
+}
+
+/// Puts the rows that are there in order, so that whoever reads after this finds them so, and
+/// nobody waits for it on the thread that all transactions share.
+///
+/// It takes a while, and is done on threads of its own: a cancel is heard meanwhile, and ends it.
+async fn prepare(state: Arc<TableState>, index: Index, threads: usize) -> Result<()> {
+    let wanted = Wanted(Arc::default());
+    let is_unwanted = Arc::clone(&wanted.0);
+    let work = move || prepare_index(&state, &index, threads, &is_unwanted);
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|died| Error::internal("the statement broke down").with_source(died))
+}
+
+/// Says when it is dropped that something is unwanted.
+struct Wanted(Arc<AtomicBool>);
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn alter(execution: &Execution<'_>, schema: TableSchema) -> Result<()> {

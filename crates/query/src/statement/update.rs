@@ -31,7 +31,7 @@ pub(super) async fn run(
     query.with = with.cloned();
     let planned = execution.told(plan::query(&execution.state, query).await)?;
     let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
-    let rows = replace(execution, &target, &batches)?;
+    let rows = replace(execution, &target, &batches).await?;
     let tag = Tag::Update(rows.num_rows() as u64);
     match &update.returning {
         None => Ok(Outcome::done(tag)),
@@ -236,8 +236,8 @@ fn value_for(target: &Target, position: usize, value: Expr) -> Result<Expr> {
 }
 
 /// Puts new rows in the place of old ones. Each batch holds the old row's id, then all columns.
-/// Returns the new rows.
-pub(super) fn replace(
+/// Returns the new rows. Many are shaped on the caller's thread, which gives way meanwhile.
+pub(super) async fn replace(
     execution: &Execution<'_>,
     target: &Target,
     batches: &[RecordBatch],
@@ -249,7 +249,10 @@ pub(super) fn replace(
     let shaper = Shaper::new(&execution.state, schema, &all, counters)?;
     let mut seen = HashSet::new();
     let (mut old, mut new) = (Vec::new(), Vec::new());
-    for batch in batches {
+    for (place, batch) in batches.iter().enumerate() {
+        if place > 0 {
+            tokio::task::yield_now().await;
+        }
         // A row that several rows of FROM match is updated once, by the first of them.
         let batch = first_of_each(batch, &mut seen, &mut old)?;
         let values: Vec<usize> = (1..batch.num_columns()).collect();

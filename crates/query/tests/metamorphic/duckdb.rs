@@ -73,9 +73,10 @@ impl Drop for DuckDb {
     }
 }
 
-/// In DuckDB no character escapes another one unless a pattern says so.
+/// In DuckDB no character escapes another one unless a pattern says so. A table of the seed before
+/// goes.
 fn dialect(sql: &str) -> String {
-    sql.replace(r"'a\%'", r"'a\%' ESCAPE '\'")
+    sql.replace(r"'a\%'", r"'a\%' ESCAPE '\'").replace("CREATE TABLE", "CREATE OR REPLACE TABLE")
 }
 
 /// A value as DuckDB's Arrow shows it in Python, in the words that ours is shown in.

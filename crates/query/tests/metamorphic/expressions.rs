@@ -25,14 +25,23 @@ impl Scope {
         self.columns[random.below(self.columns.len())].clone()
     }
 
+    /// What may be named in either.
+    pub fn and(&self, other: &Scope) -> Scope {
+        Scope { columns: self.columns.iter().chain(&other.columns).cloned().collect() }
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.columns.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    pub fn columns_of(&self, wanted: Type) -> Vec<&str> {
+        let columns = self.columns.iter().filter(|(_, column)| *column == wanted);
+        columns.map(|(name, _)| name.as_str()).collect()
+    }
+
     /// A column of a type, or else a literal.
-    fn leaf(&self, random: &mut Random, wanted: Type) -> String {
-        let columns: Vec<&str> = self
-            .columns
-            .iter()
-            .filter(|(_, column)| *column == wanted)
-            .map(|(name, _)| name.as_str())
-            .collect();
+    pub fn leaf(&self, random: &mut Random, wanted: Type) -> String {
+        let columns = self.columns_of(wanted);
         match columns.is_empty() || random.one_in(5) {
             true if random.one_in(12) => wanted.null(),
             true => wanted.literal(random),
@@ -70,6 +79,7 @@ impl Scope {
         let one = self.value(random, wanted, depth);
         match wanted {
             Type::Int2 => format!("({one} % {}::smallint)", random.pick(&["2", "3", "7"])),
+            Type::Int4 if random.one_in(3) => self.counted(random),
             Type::Int4 | Type::Int8 => match random.below(5) {
                 0 => format!("({one} % {})", random.pick(&["2", "3", "(-7)"])),
                 1 => format!("({one} / {})", random.pick(&["2", "3", "10"])),
@@ -89,10 +99,15 @@ impl Scope {
                 1 => format!("({}::numeric(12,2))", self.leaf(random, Type::Int2)),
                 _ => format!("({one} + {})", self.leaf(random, Type::Numeric)),
             },
-            Type::Text => match random.below(4) {
+            Type::Text => match random.below(9) {
                 0 => format!("upper({one})"),
                 1 => format!("substr({one}, 2)"),
                 2 => format!("({}::text)", self.leaf(random, Type::Int4)),
+                3 => format!("lower({one})"),
+                4 => format!("replace({one}, 'a', 'xy')"),
+                5 => format!("trim({one})"),
+                6 => format!("reverse({one})"),
+                7 => format!("left({one}, 2)"),
                 _ => format!("({one} || {})", self.leaf(random, Type::Text)),
             },
             Type::Bool => self.condition(random, depth),
@@ -103,6 +118,25 @@ impl Scope {
             Type::Timestamp => {
                 let unit = random.pick(&["second", "hour", "day", "week", "month"]);
                 format!("date_trunc('{unit}', {one})")
+            }
+        }
+    }
+
+    /// A whole number that tells something of another type.
+    fn counted(&self, random: &mut Random) -> String {
+        match random.below(4) {
+            0 => format!("length({})", self.leaf(random, Type::Text)),
+            1 => {
+                let sought = random.pick(&["a", "b", " ", ""]);
+                format!("strpos({}, '{sought}')", self.leaf(random, Type::Text))
+            }
+            2 => {
+                let (one, other) = (self.leaf(random, Type::Date), self.leaf(random, Type::Date));
+                format!("({one} - {other})::integer")
+            }
+            _ => {
+                let field = random.pick(&["year", "month", "day", "hour"]);
+                format!("extract({field} FROM {})::integer", self.leaf(random, Type::Timestamp))
             }
         }
     }

@@ -52,14 +52,7 @@ fn join(random: &mut Random, tables: &Tables) -> String {
     let Tables { left, right } = tables;
     let condition = Scope::of(&[left, right]).condition(random, 1);
     let kind = random.pick(&["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]);
-    format!("{} {kind} {} ON {condition}", few(left), right.name)
-}
-
-/// A table's first rows, under its own name. All columns order them: which those are is certain.
-fn few(table: &Table) -> String {
-    let Table { name, .. } = table;
-    let order: Vec<String> = (1..=table.columns.len()).map(|place| place.to_string()).collect();
-    format!("(SELECT * FROM {name} ORDER BY {} LIMIT 50) AS {name}", order.join(", "))
+    format!("{} {kind} {} ON {condition}", left.few(), right.name)
 }
 
 fn norec_of_join(random: &mut Random, tables: &Tables) -> Pair {
@@ -202,9 +195,9 @@ fn join_condition(random: &mut Random, tables: &Tables) -> Pair {
     let Tables { left, right } = tables;
     let condition = Scope::of(&[left, right]).condition(random, 2);
     let columns = format!("{}, {}", left.all('a'), right.all('b'));
-    let all = format!("SELECT {columns} FROM {} CROSS JOIN {}", few(left), right.name);
+    let all = format!("SELECT {columns} FROM {} CROSS JOIN {}", left.few(), right.name);
     let other = together(&condition, "UNION ALL", |part| {
-        format!("SELECT {columns} FROM {} JOIN {} ON {part}", few(left), right.name)
+        format!("SELECT {columns} FROM {} JOIN {} ON {part}", left.few(), right.name)
     });
     pair(all, other)
 }

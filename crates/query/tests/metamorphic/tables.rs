@@ -114,6 +114,28 @@ impl Table {
         format!("{}.c{place}", self.name)
     }
 
+    /// The names of its columns.
+    pub fn names(&self) -> Vec<String> {
+        (0..self.columns.len()).map(|place| self.column(place)).collect()
+    }
+
+    /// One with the same columns.
+    pub fn called(&self, name: &'static str) -> Table {
+        Table { name, columns: self.columns.clone() }
+    }
+
+    /// Its first rows, under its own name: few enough to be joined.
+    pub fn few(&self) -> String {
+        self.first_rows(50, self.name)
+    }
+
+    /// As many of its rows, under a name. All columns order them: which those are is certain.
+    pub fn first_rows(&self, number: usize, name: &str) -> String {
+        let order: Vec<String> = (1..=self.columns.len()).map(|place| place.to_string()).collect();
+        let order = order.join(", ");
+        format!("(SELECT * FROM {} ORDER BY {order} LIMIT {number}) AS {name}", self.name)
+    }
+
     /// Its columns, one behind the other, under names that begin with a letter of its own.
     pub fn all(&self, letter: char) -> String {
         let named = (0..self.columns.len())
@@ -153,8 +175,8 @@ impl Tables {
     }
 
     /// Makes the tables and fills them: with nothing, with some rows, or with chunks of them; some
-    /// rows are dead.
-    pub fn statements(&self, random: &mut Random) -> Vec<String> {
+    /// rows are dead. Where there are chunks, each row has so many copies.
+    pub fn statements(&self, random: &mut Random, copies: usize) -> Vec<String> {
         let mut statements = Vec::new();
         for table in [&self.left, &self.right] {
             statements.push(table.definition());
@@ -167,7 +189,7 @@ impl Tables {
         let name = self.left.name;
         if random.one_in(4) {
             statements.push(format!(
-                "INSERT INTO {name} SELECT {name}.* FROM {name}, generate_series(1, 2500)"
+                "INSERT INTO {name} SELECT {name}.* FROM {name}, generate_series(1, {copies})"
             ));
         }
         if random.one_in(2) {

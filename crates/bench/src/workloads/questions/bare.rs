@@ -1,6 +1,9 @@
 //! What questions are measured against: a loop over the same bytes, and work that is none.
 
+use std::future::poll_fn;
 use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use thalweg_env::RealThreads;
@@ -30,18 +33,27 @@ pub(super) async fn sums(context: &Context, rows: u64, threads: usize) -> Result
     Ok(samples)
 }
 
-/// Seconds from handing fragments without work to two threads until all of them are told of.
+/// Seconds from handing fragments without work to two threads that rest until whoever waits for
+/// them is told.
+///
+/// Who asks works on none of them, as queries do not, and none ends before all have begun: each
+/// thread has one.
 pub(super) async fn rounds(context: &Context) -> Result<Samples> {
     const THREADS: usize = 2;
     let scheduler = LocalScheduler::start(THREADS, &RealThreads)?;
     let mut samples = Samples::default();
     for _ in 0..super::ASKED_OFTEN {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let body = move |_: usize| {
+            begun.fetch_add(1, Ordering::AcqRel);
+            while begun.load(Ordering::Acquire) < THREADS {
+                // The other one may need this core to begin.
+                thread::yield_now();
+            }
+        };
         let round = async {
-            scheduler
-                .scatter(THREADS, |fragment| {
-                    black_box(fragment);
-                })
-                .wait()
+            let round = scheduler.scatter(THREADS, body);
+            poll_fn(|waiting| round.poll(waiting)).await
         };
         samples.push(context.timed(round).await?.0);
     }

@@ -1,0 +1,68 @@
+//! A guard around DataFusion's pass that moves filters down in executable plans.
+//!
+//! Where a projection gives two columns of one name, as that of a join whose sides changed places
+//! does, that pass takes the one for the other: a filter of one side of an outer join was moved to
+//! the other side, and rows came that should not have. Plans for people's filters are left as they
+//! are then; all that can be moved was moved while the plan was a logical one.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNode;
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// What DataFusion calls its pass.
+const GUARDED: &str = "FilterPushdown";
+
+/// The same passes, of which that one is guarded.
+pub(crate) fn guarded(rules: Vec<Rule>) -> Vec<Rule> {
+    let guard = |rule: Rule| -> Rule {
+        if rule.name() == GUARDED { Arc::new(FiltersDown(rule)) } else { rule }
+    };
+    rules.into_iter().map(guard).collect()
+}
+
+#[derive(Debug)]
+struct FiltersDown(Rule);
+
+impl PhysicalOptimizerRule for FiltersDown {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match may_be_mistaken(&plan)? {
+            true => Ok(plan),
+            false => self.0.optimize(plan, config),
+        }
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}
+
+/// Whether a filter may meet a projection on its way down that has two columns of one name.
+fn may_be_mistaken(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    plan.exists(|plan| match plan.is::<FilterExec>() {
+        true => plan.exists(|below| Ok(doubles_names(below))),
+        false => Ok(false),
+    })
+}
+
+fn doubles_names(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let Some(projection) = plan.downcast_ref::<ProjectionExec>() else { return false };
+    let mut names = HashSet::new();
+    !projection.expr().iter().all(|column| names.insert(column.alias.as_str()))
+}
