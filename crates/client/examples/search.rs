@@ -1,8 +1,9 @@
-//! Rows looked up by their keys, one by one and a range of them: those that the example `upsert`
-//! has written.
+//! Rows looked up by their keys, one by one and a range of them, at once and as they come: those
+//! that the example `upsert` has written.
 //!
 //! `cargo run --release -p thalweg-client --example search [http://127.0.0.1:7470]`
 
+use futures::StreamExt as _;
 use thalweg_client::{
     Client, Kind, Malformed, PackedRow, Range, RowWriter, Searcher, Value, Values,
 };
@@ -12,11 +13,14 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 #[tokio::main]
 async fn main() -> Outcome {
     let url = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:7470".to_owned());
-    let mut searcher = Client::connect(&url).await?.searcher().await?;
+    let client = Client::connect(&url).await?;
+    let mut searcher = client.searcher().await?;
     // Only these columns are wanted. None of them may be NULL.
     let account = searcher.table("account", &["id", "amount", "owner"]);
     keys(&mut searcher, account).await?;
-    range(&mut searcher, account).await
+    range(&mut searcher, account).await?;
+    sum(&searcher, account).await?;
+    many(&client).await
 }
 
 /// Three keys, answered at once.
@@ -47,6 +51,37 @@ async fn range(searcher: &mut Searcher, account: u32) -> Outcome {
     for packed in searcher.range(range).await? {
         println!("{}", shown(&packed)?);
     }
+    Ok(())
+}
+
+/// What all accounts have together, however many they are: rows come as they are taken.
+async fn sum(searcher: &Searcher, account: u32) -> Outcome {
+    let mut rows = searcher.stream_range(Range { table: account, ..Range::default() });
+    let mut sum = 0;
+    while let Some(packed) = rows.next().await {
+        let packed = packed?;
+        let mut row = PackedRow::new(&packed, 3, false)?;
+        let (_id, amount) = (row.int4()?, row.int4()?);
+        sum += i64::from(amount.unwrap_or_default());
+    }
+    println!("all accounts have {sum}");
+    Ok(())
+}
+
+/// A thousand look-ups that do not wait for each other.
+async fn many(client: &Client) -> Outcome {
+    let searcher = client.pipelined_searcher().await?;
+    let account = searcher.table("account", &["id"]);
+    let mut key = RowWriter::new(1, false);
+    let mut answers = Vec::new();
+    for id in 0..1_000 {
+        answers.push(searcher.look_up(account, vec![key.int4(id).finish()]).await?);
+    }
+    let mut there = 0;
+    for answer in answers {
+        there += answer.await?.iter().flatten().count();
+    }
+    println!("{there} of 1000 accounts are there");
     Ok(())
 }
 

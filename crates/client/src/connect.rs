@@ -10,10 +10,12 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 
 use crate::retry::{Tries, within};
-use crate::{Error, Retries, Searcher, Writer};
+use crate::{Error, PipelinedSearcher, Retries, Searcher, Writer};
 
-/// How much the server may send ahead.
+/// How much the server may send ahead on each stream. What nobody takes counts for the connection,
+/// too: that has room for hundreds of such streams, so that they do not keep others waiting.
 const WINDOW_BYTES: u32 = 4 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 /// A server that is gone without a word is noticed: it is asked so often whether it is there, and
 /// has so long to answer.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
@@ -87,6 +89,15 @@ impl Client {
     /// Where the server does not let the caller in, or cannot be reached.
     pub async fn searcher(&self) -> Result<Searcher, Error> {
         Searcher::open(self).await
+    }
+
+    /// A stream of look-ups of which many are under way at once: for many tasks, or for one that
+    /// has much to ask. After a lost connection they are asked again.
+    ///
+    /// # Errors
+    /// Where the server does not let the caller in, or cannot be reached.
+    pub async fn pipelined_searcher(&self) -> Result<PipelinedSearcher, Error> {
+        PipelinedSearcher::open(self).await
     }
 
     /// The columns of a table.
@@ -166,7 +177,7 @@ impl Builder {
     }
 
     /// How long things may take, and be tried again: a look-up or a description, and a stream of
-    /// rows from its first to its last.
+    /// rows, written or found, from its first to its last.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Builder {
         self.deadline = Some(deadline);
@@ -197,7 +208,7 @@ impl Builder {
             .http2_keep_alive_interval(KEEPALIVE_EVERY)
             .keep_alive_timeout(KEEPALIVE_TIMEOUT)
             .initial_stream_window_size(WINDOW_BYTES)
-            .initial_connection_window_size(2 * WINDOW_BYTES);
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
         if let Some(tls) = self.tls {
             endpoint = endpoint.tls_config(tls)?;
         }

@@ -47,25 +47,79 @@
 //! # }
 //! ```
 //!
-//! Look-ups are asked again where their connection is lost. Rows are not sent twice, unless a
-//! writer is asked to ([`Client::resending_writer`]), and then only those that may be: whoever
-//! loses a connection knows which rows were acknowledged ([`Writer::acknowledged`]). How often, and
-//! how long, is a matter of [`Builder::retries`] and [`Builder::deadline`].
+//! Rows are looked up one after the other ([`Searcher::look_up`]), or many at once on one stream,
+//! each with a future that tells what was found:
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), thalweg_client::Error> {
+//! use thalweg_client::{Client, RowWriter};
+//!
+//! let client = Client::connect("http://127.0.0.1:7470").await?;
+//! let searcher = client.pipelined_searcher().await?;
+//! let account = searcher.table("account", &["balance"]);
+//! let mut key = RowWriter::new(1, false);
+//! let mut answers = Vec::new();
+//! for id in 0..1_000 {
+//!     answers.push(searcher.look_up(account, vec![key.int4(id).finish()]).await?);
+//! }
+//! for answer in answers {
+//!     assert!(answer.await?[0].is_some(), "there is such an account");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A table that need not fit into memory, in the order of its keys. The server goes on as fast as
+//! rows are taken, and stops when the stream of them is dropped:
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use futures::StreamExt;
+//! use thalweg_client::{Client, PackedRow, Range};
+//!
+//! let mut searcher = Client::connect("http://127.0.0.1:7470").await?.searcher().await?;
+//! let table = searcher.table("account", &["id", "balance"]);
+//! let mut accounts = searcher.stream_range(Range { table, ..Range::default() });
+//! while let Some(packed) = accounts.next().await {
+//!     let packed = packed?;
+//!     let mut row = PackedRow::new(&packed, 2, false)?;
+//!     let (id, balance) = (row.int4()?, row.int4()?);
+//!     if balance > Some(1_000_000) {
+//!         println!("account {id:?} is rich");
+//!         break;
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Look-ups are asked again where their connection is lost, unless some rows of their range were
+//! handed on already. Rows are not sent twice, unless a writer is asked to
+//! ([`Client::resending_writer`]), and then only those that may be: whoever loses a connection
+//! knows which rows were acknowledged ([`Writer::acknowledged`]). How often, and how long, is a
+//! matter of [`Builder::retries`] and [`Builder::deadline`].
 
+mod call;
 mod connect;
 mod error;
+mod found;
 mod messages;
+mod pipelined;
 mod replies;
 mod resending;
 mod retry;
+mod rows;
 mod searcher;
 mod writer;
 
 pub use connect::{Builder, Client};
 pub use error::Error;
+pub use found::FoundRow;
 pub use messages::{Change, Row};
+pub use pipelined::{Answer, PipelinedSearcher};
 pub use retry::Retries;
-pub use searcher::{FoundRow, Searcher};
+pub use rows::Rows;
+pub use searcher::Searcher;
 pub use thalweg_protocol::v1::{
     Column, Durability, Operation, Range, TableDescription, Value, Values, value::Kind,
 };

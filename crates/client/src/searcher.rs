@@ -1,19 +1,13 @@
-//! Look-ups.
+//! Look-ups, one at a time.
 
 use bytes::Bytes;
-use thalweg_protocol::v1::{
-    Found, Keys, Range, SearchRequest, SearchResponse, Table as Announcement,
-};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
+use thalweg_protocol::v1::{Found, Range, SearchRequest, Table as Announcement};
 
-use crate::error::ended;
+use crate::call::Call;
+use crate::found::{announcement, by_keys, in_range, versioned};
 use crate::retry::{Tries, within};
-use crate::{Client, Error};
-
-/// Requests that wait to be sent.
-const REQUESTS_AHEAD: usize = 16;
+use crate::rows::{Rows, rows_in_range, rows_of_keys};
+use crate::{Client, Error, FoundRow};
 
 /// A stream of look-ups. What was asked when the connection broke is asked again, on another
 /// stream.
@@ -22,19 +16,14 @@ pub struct Searcher {
     announced: Vec<Announcement>,
     /// `None` where the next look-up begins one.
     call: Option<Call>,
-}
-
-/// A row that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundRow {
-    pub packed: Bytes,
-    /// Changes when the row does: what a later write may expect.
-    pub version: u64,
+    /// How many look-ups were asked on it.
+    asked: u64,
 }
 
 impl Searcher {
     pub(crate) async fn open(client: &Client) -> Result<Searcher, Error> {
-        let mut searcher = Searcher { client: client.clone(), announced: Vec::new(), call: None };
+        let announced = Vec::new();
+        let mut searcher = Searcher { client: client.clone(), announced, call: None, asked: 0 };
         // Nothing is asked: it only opens the stream.
         searcher.ask(SearchRequest::default(), 0).await?;
         Ok(searcher)
@@ -43,8 +32,7 @@ impl Searcher {
     /// Announces a table, and the columns that are wanted of its rows: none for all.
     pub fn table(&mut self, name: &str, columns: &[&str]) -> u32 {
         let number = self.announced.len() as u32;
-        let columns = columns.iter().map(|column| (*column).to_owned()).collect();
-        self.announced.push(Announcement { number, name: name.to_owned(), columns });
+        self.announced.push(announcement(number, name, columns));
         number
     }
 
@@ -61,41 +49,45 @@ impl Searcher {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let packed = keys.into_iter().map(Bytes::from).collect();
-        let keys = Keys { table, packed, versions: true, ..Keys::default() };
+        let keys = versioned(table, keys.into_iter().map(Bytes::from).collect());
         let request = SearchRequest { keys: vec![keys], ..SearchRequest::default() };
-        let mut rows = vec![None; count];
-        for found in self.ask(request, count).await? {
-            if let Some(failure) = found.failure {
-                return Err(Error::Refused(Box::new(failure)));
-            }
-            let version = found.versions.first().copied().unwrap_or_default();
-            let place = rows.get_mut(usize::try_from(found.index).unwrap_or(usize::MAX));
-            if let (Some(row), Some(packed)) = (place, found.packed.into_iter().next()) {
-                *row = Some(FoundRow { packed, version });
-            }
-        }
-        Ok(rows)
+        by_keys(self.ask(request, count as u64).await?, count)
     }
 
-    /// The packed rows of a range of keys, in the order of their keys.
+    /// The packed rows of a range of keys, in the order of their keys, all at once.
     ///
     /// # Errors
     /// Where the look-up failed, or why the stream ended.
     pub async fn range(&mut self, range: Range) -> Result<Vec<Bytes>, Error> {
         let request = SearchRequest { ranges: vec![range], ..SearchRequest::default() };
-        let mut rows = Vec::new();
-        for found in self.ask(request, 1).await? {
-            if let Some(failure) = found.failure {
-                return Err(Error::Refused(Box::new(failure)));
-            }
-            rows.extend(found.packed);
-        }
-        Ok(rows)
+        in_range(self.ask(request, 1).await?)
+    }
+
+    /// The packed rows of a range of keys, in the order of their keys, as they come. They have a
+    /// call of their own, so that others go on beside them; see [`Rows`].
+    ///
+    /// Where the connection is lost before the first row, the range is asked again. Behind that it
+    /// is not, as its rows may be others by then: the loss is the last item.
+    pub fn stream_range(&self, range: Range) -> Rows<Bytes> {
+        rows_in_range(&self.client, self.announced(range.table), range)
+    }
+
+    /// The rows of packed keys, in their order, as they come: `None` for a key that no row has.
+    /// They have a call of their own, so that others go on beside them; see [`Rows`].
+    ///
+    /// There may be any number of keys, which go in parts: each is looked up in a later snapshot
+    /// than those before. Where the connection is lost, those are asked again whose rows were not
+    /// handed on. The first look-up that fails is the last item.
+    pub fn stream_look_up(&self, table: u32, keys: Vec<Vec<u8>>) -> Rows<Option<FoundRow>> {
+        rows_of_keys(&self.client, self.announced(table), table, keys)
+    }
+
+    fn announced(&self, table: u32) -> Option<Announcement> {
+        self.announced.get(table as usize).cloned()
     }
 
     /// Asks, as often as it takes; returns what was found by its place in the request.
-    async fn ask(&mut self, request: SearchRequest, look_ups: usize) -> Result<Vec<Found>, Error> {
+    async fn ask(&mut self, request: SearchRequest, look_ups: u64) -> Result<Vec<Found>, Error> {
         let until = self.client.until();
         let mut tries = Tries::new(self.client.retries(), until);
         loop {
@@ -109,64 +101,31 @@ impl Searcher {
     async fn ask_once(
         &mut self,
         request: SearchRequest,
-        look_ups: usize,
+        look_ups: u64,
     ) -> Result<Vec<Found>, Error> {
         // Who fails, or is dropped halfway, leaves no stream behind: answers may be missing on it.
-        let mut call = match self.call.take() {
-            Some(call) => call,
-            None => Call::begin(&self.client).await?,
+        let mut call = if let Some(call) = self.call.take() {
+            call
+        } else {
+            self.asked = 0;
+            Call::begin(&self.client).await?
         };
-        let found = call.ask(&self.announced, request, look_ups).await?;
-        self.call = Some(call);
-        Ok(found)
-    }
-}
-
-/// One stream.
-struct Call {
-    requests: mpsc::Sender<SearchRequest>,
-    responses: Streaming<SearchResponse>,
-    /// How many tables were announced on it.
-    tables: usize,
-    /// How many look-ups were asked on it.
-    asked: u64,
-}
-
-impl Call {
-    async fn begin(client: &Client) -> Result<Call, Error> {
-        let (requests, waiting) = mpsc::channel(REQUESTS_AHEAD);
-        let request = client.call(ReceiverStream::new(waiting));
-        let responses = client.records().search(request).await?.into_inner();
-        Ok(Call { requests, responses, tables: 0, asked: 0 })
-    }
-
-    async fn ask(
-        &mut self,
-        announced: &[Announcement],
-        mut request: SearchRequest,
-        look_ups: usize,
-    ) -> Result<Vec<Found>, Error> {
-        if look_ups == 0 {
-            return Ok(Vec::new());
-        }
-        request.tables.extend_from_slice(announced.get(self.tables..).unwrap_or_default());
-        self.tables = announced.len();
-        let first = self.asked;
-        self.asked += look_ups as u64;
-        if self.requests.send(request).await.is_err() {
-            // Why it ended, the other direction says.
-            return Err(self.responses.message().await.err().map_or_else(ended, Error::from));
-        }
         let mut found = Vec::new();
-        loop {
-            let response = self.responses.message().await?.ok_or_else(ended)?;
-            found.extend(response.found.into_iter().map(|mut found| {
-                found.index = found.index.saturating_sub(first);
-                found
-            }));
-            if response.answered >= self.asked {
-                return Ok(found);
+        if look_ups > 0 {
+            call.send(&self.announced, request).await?;
+            let first = self.asked;
+            self.asked += look_ups;
+            let mut answered = 0;
+            while answered < self.asked {
+                let response = call.response().await?;
+                found.extend(response.found.into_iter().map(|mut found| {
+                    found.index = found.index.saturating_sub(first);
+                    found
+                }));
+                answered = response.answered;
             }
         }
+        self.call = Some(call);
+        Ok(found)
     }
 }

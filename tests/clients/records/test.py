@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import queue
 import struct
 import sys
 
@@ -77,6 +78,45 @@ def values_need_no_packing(opened):
     rows = pb.Rows(values=[pb.Values(values=values)])
     equal(records.Create(requests(rows)).rows, 1)
     equal(sql.execute("SELECT * FROM account").fetchall(), [(1, 20, "ü")])
+
+
+@check
+def rows_have_some_of_the_columns(opened):
+    records, sql = opened
+    sql.execute("DROP TABLE IF EXISTS reading")
+    sql.execute("CREATE TABLE reading (id int PRIMARY KEY, n int NOT NULL, note text DEFAULT '-')")
+    sql.execute("INSERT INTO reading VALUES (1, 10, 'first'), (2, 20, 'second')")
+    some = pb.Table(number=0, name="reading", columns=["n", "id"])
+    rows = pb.Rows(packed=[struct.pack("<ii", 11, 1), struct.pack("<ii", 30, 3)])
+    equal(records.Upsert(iter([pb.WriteRequest(tables=[some], rows=[rows])])).rows, 2)
+    found = sql.execute("SELECT * FROM reading ORDER BY id").fetchall()
+    equal(found, [(1, 11, "first"), (2, 20, "second"), (3, 30, "-")])
+    # A row that might be new needs all that must not be NULL.
+    keys = pb.Table(number=0, name="reading", columns=["id"])
+    rows = pb.Rows(packed=[key(1)])
+    refused = records.Write(iter([pb.WriteRequest(tables=[keys], rows=[rows])]))
+    equal(failures(refused), [(0, "23502")])
+
+
+@check
+def a_writer_that_comes_again_ends_its_old_stream(opened):
+    records, sql = opened
+    name = [("thalweg-writer", "till-7")]
+    held, sent = queue.SimpleQueue(), requests(pb.Rows(packed=[account(1, 1, "a")]))
+    for request in sent:
+        held.put(request)
+    old = records.Write(iter(held.get, None), metadata=name)
+    equal(next(reply.durable for reply in old if reply.durable), 1)
+    again = requests(pb.Rows(packed=[account(1, 2, "a")]))
+    equal(list(records.Write(again, metadata=name))[-1].durable, 1)
+    try:
+        list(old)
+        raise AssertionError("the old stream goes on")
+    except grpc.RpcError as error:
+        equal(dict(error.trailing_metadata())["sqlstate"], "57014")
+    finally:
+        held.put(None)
+    equal(sql.execute("SELECT amount FROM account").fetchall(), [(2,)])
 
 
 @check

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use futures::stream;
+use futures::{StreamExt, stream};
 use thalweg_client::{Client, Error, Operation, Range, Retries, Writer};
 use thalweg_protocol::WRITER_HEADER;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request};
 
+use crate::streaming::{WIDE, WIDE_ROWS, key};
 use crate::support::{World, account, announce, codes, id, packed};
 use crate::wire::{Condition, Wire};
 
@@ -61,6 +62,99 @@ async fn look_ups_are_asked_again() {
     wire.set(Condition::Deaf);
     let (found, ()) = tokio::join!(searcher.look_up(0, vec![id(3)]), async { wire.cut() });
     assert!(found.unwrap()[0].is_some());
+}
+
+#[tokio::test]
+async fn ranges_are_asked_again_until_a_row_was_handed_on() {
+    let (world, wire) = world_and_wire().await;
+    world.sql(WIDE).await;
+    let mut searcher = client(&wire).await.searcher().await.unwrap();
+    let table = searcher.table("account", &[]);
+    wire.set(Condition::Deaf);
+    let mut rows = searcher.stream_range(Range { table, ..Range::default() });
+    let (first, ()) = tokio::join!(rows.next(), async { wire.cut() });
+    assert_eq!(key(&first.unwrap().unwrap()), 1);
+    wire.cut();
+    let rest: Vec<_> = rows.collect().await;
+    let (lost, found) = rest.split_last().unwrap();
+    assert!(lost.as_ref().unwrap_err().is_lost_connection());
+    let keys: Vec<i32> = found.iter().map(|row| key(row.as_ref().unwrap())).collect();
+    assert_eq!(keys, (2..).take(keys.len()).collect::<Vec<_>>());
+    assert!(keys.len() + 1 < WIDE_ROWS as usize);
+    assert_eq!(searcher.range(Range { table, ..Range::default() }).await.unwrap().len(), 150);
+}
+
+#[tokio::test]
+async fn streamed_keys_go_on_behind_the_rows_that_were_handed_on() {
+    let (world, wire) = world_and_wire().await;
+    world.sql(WIDE).await;
+    let mut searcher = client(&wire).await.searcher().await.unwrap();
+    let table = searcher.table("account", &[]);
+    // Every other one is of no row.
+    let keys = (1..=WIDE_ROWS).flat_map(|n| [id(-n), id(n)]).collect();
+    let mut rows = searcher.stream_look_up(table, keys);
+    wire.cut();
+    for n in 1..=WIDE_ROWS {
+        assert!(rows.next().await.unwrap().unwrap().is_none());
+        assert_eq!(key(&rows.next().await.unwrap().unwrap().unwrap().packed), n);
+        if n % 50 == 1 {
+            wire.cut();
+        }
+    }
+    assert!(rows.next().await.is_none());
+}
+
+#[tokio::test]
+async fn look_ups_under_way_are_asked_again() {
+    let (world, wire) = world_and_wire().await;
+    world.sql("INSERT INTO account SELECT i, i, 'a' FROM generate_series(1, 500) AS s(i)").await;
+    let searcher = client(&wire).await.pipelined_searcher().await.unwrap();
+    for round in 0..6 {
+        let table = searcher.table("account", &["id"]);
+        if round % 2 == 1 {
+            wire.set(Condition::Deaf);
+        }
+        let mut answers = Vec::new();
+        for n in 1..=500 {
+            answers.push(searcher.look_up(table, vec![id(n), id(-n)]).await.unwrap());
+            tokio::task::yield_now().await;
+            if n == 250 {
+                wire.cut();
+            }
+        }
+        let range = searcher.range(Range { table, ..Range::default() }).await.unwrap();
+        wire.cut();
+        for (n, answer) in (1..).zip(answers) {
+            let found = answer.await.unwrap();
+            assert_eq!(found[0].as_ref().unwrap().packed, id(n));
+            assert!(found[1].is_none());
+        }
+        assert_eq!(range.await.unwrap().len(), 500);
+    }
+}
+
+#[tokio::test]
+async fn look_ups_that_are_not_asked_again_are_told_of_the_loss() {
+    let (world, wire) = world_and_wire().await;
+    world.sql("INSERT INTO account VALUES (1, 1, 'a')").await;
+    let builder = Client::builder().retries(Retries::NEVER);
+    let searcher = builder.connect(&wire.url).await.unwrap().pipelined_searcher().await.unwrap();
+    let table = searcher.table("account", &[]);
+    wire.set(Condition::Torn);
+    let lost = searcher.look_up(table, vec![id(1)]).await.unwrap();
+    let lost = lost.await.unwrap_err();
+    assert!(lost.is_lost_connection(), "{lost}");
+    wire.set(Condition::Whole);
+    // It goes on with the next one that finds the server there.
+    loop {
+        match searcher.look_up(table, vec![id(1)]).await.unwrap().await {
+            Ok(found) => {
+                assert!(found[0].is_some());
+                break;
+            }
+            Err(error) => assert!(error.is_lost_connection(), "{error}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -201,10 +295,15 @@ async fn a_deadline_ends_what_is_waited_for() {
     let builder = Client::builder().deadline(Duration::from_secs(1));
     let client = builder.connect(&wire.url).await.unwrap();
     let mut searcher = client.searcher().await.unwrap();
+    let pipelined = client.pipelined_searcher().await.unwrap();
     let mut writers = [client.writer().await.unwrap(), client.resending_writer().await.unwrap()];
     wire.set(Condition::Deaf);
     let table = searcher.table("account", &[]);
     let mut late = vec![searcher.look_up(table, vec![id(1)]).await.unwrap_err()];
+    let mut rows = searcher.stream_range(Range { table, ..Range::default() });
+    late.push(rows.next().await.unwrap().unwrap_err());
+    let table = pipelined.table("account", &[]);
+    late.push(pipelined.look_up(table, vec![id(1)]).await.unwrap().await.unwrap_err());
     for writer in &mut writers {
         let table = writer.table("account", &[]).await;
         late.push(match table {

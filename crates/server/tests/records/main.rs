@@ -9,6 +9,7 @@ mod memory;
 mod messages;
 mod one_machine;
 mod search;
+mod streaming;
 mod support;
 mod updating;
 mod wire;
