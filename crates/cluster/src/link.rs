@@ -4,11 +4,13 @@
 //! Dropping either ends the call on both sides.
 //!
 //! Promises: a node that is not there, hangs or is cut off is an error that names it, within
-//! [`LinkOptions::silence`]; and a body is read no faster than its pieces are taken.
+//! [`LinkOptions::silence`], and at once where [`SilentNodes`] know it already; and a body is read
+//! no faster than its pieces are taken.
 
 mod answer;
 mod driver;
 mod kept;
+mod silent;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -29,6 +31,7 @@ use crate::security::Security;
 
 pub use answer::Answer;
 pub use kept::KeptLink;
+pub use silent::SilentNodes;
 
 /// How to connect, and how far a node may run ahead.
 #[derive(Clone)]
@@ -107,6 +110,8 @@ struct Peer {
     name: NodeName,
     /// Why the connection was given up, where that was decided here.
     given_up: Mutex<Option<String>>,
+    /// Who remembers that.
+    silent: Option<SilentNodes>,
     closed: AtomicBool,
     /// Calls that are not over.
     calls: AtomicUsize,
@@ -131,10 +136,11 @@ impl Drop for Open {
 }
 
 impl Peer {
-    fn new(name: NodeName) -> Peer {
+    fn new(name: NodeName, silent: Option<SilentNodes>) -> Peer {
         Peer {
             name,
             given_up: Mutex::default(),
+            silent,
             closed: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
             pieces: AtomicUsize::new(0),
@@ -147,6 +153,14 @@ impl Peer {
 
     fn pieces(&self) -> usize {
         self.pieces.load(Ordering::Relaxed)
+    }
+
+    /// Gives it up, since it was silent. Others know before anybody is told.
+    fn give_up(&self, why: String) {
+        if let Some(silent) = &self.silent {
+            silent.note(&self.name, &why);
+        }
+        *self.given_up.lock() = Some(why);
     }
 
     fn failed(&self, why: impl fmt::Display) -> Error {
@@ -175,11 +189,19 @@ impl Link {
     /// # Errors
     /// Where nobody is there in time, or they are not of this cluster.
     pub async fn connect(name: NodeName, options: &LinkOptions) -> Result<Link> {
-        options.security.allows(name.address)?;
-        let connected = tokio::time::timeout(options.connect_timeout, open(&name, options)).await;
-        let silent = |_| unavailable(&name, "it takes no connection");
-        let (send, connection) = connected.map_err(silent)??;
-        let peer = Arc::new(Peer::new(name));
+        Link::to(Peer::new(name, None), options).await
+    }
+
+    async fn to(peer: Peer, options: &LinkOptions) -> Result<Link> {
+        options.security.allows(peer.name.address)?;
+        let opening = open(&peer.name, options);
+        let Ok(opened) = tokio::time::timeout(options.connect_timeout, opening).await else {
+            let why = "it takes no connection";
+            peer.give_up(why.to_owned());
+            return Err(unavailable(&peer.name, why));
+        };
+        let (send, connection) = opened?;
+        let peer = Arc::new(peer);
         tokio::spawn(driver::drive(connection, Arc::clone(&peer), options.silence));
         Ok(Link { send, peer })
     }

@@ -22,7 +22,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use parking_lot::{Mutex, RwLock};
-use thalweg_cluster::link::{KeptLink, LinkOptions, NodeName};
+use thalweg_cluster::link::{KeptLink, LinkOptions, NodeName, SilentNodes};
 use thalweg_cluster::map::SharedMap;
 use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
@@ -83,6 +83,8 @@ pub(crate) struct Shared {
     clock: Arc<dyn Clock>,
     options: LinkOptions,
     links: Mutex<HashMap<NodeName, KeptLink>>,
+    /// Workers that nobody waits for, whatever they are asked.
+    silent: SilentNodes,
     /// How workers are asked for their parts of stages.
     peers: Peers,
     /// All definitions, in their order.
@@ -136,8 +138,10 @@ impl Gateway {
             .build()
             .map_err(|error| Error::internal("no threads for links").with_source(error))?;
         let seed = database.env().random.next_u64() << 16;
+        let silent = SilentNodes::new(map.clone(), &link);
         let shared = Arc::new(Shared {
-            peers: Peers::new(map.clone(), &link, runtime.handle().clone()),
+            peers: Peers::new(map.clone(), &link, silent.clone(), runtime.handle().clone()),
+            silent,
             map,
             clock: Arc::clone(&database.env().clock),
             options: link,

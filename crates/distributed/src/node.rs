@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use thalweg_cluster::link::{LinkOptions, NodeName};
+use thalweg_cluster::link::{LinkOptions, NodeName, SilentNodes};
 use thalweg_cluster::map::{Moving, SharedMap};
 use thalweg_cluster::membership::{Gatekeeper, Making, keep_joining, maker};
 use thalweg_cluster::node::{NodeServer, ServeOptions, Services};
@@ -163,7 +163,8 @@ pub fn start_worker(
             return Err(nowhere(address));
         }
         let link = options.link();
-        let peers = Peers::new(map.clone(), &link, Handle::current());
+        let silent = SilentNodes::new(map.clone(), &link);
+        let peers = Peers::new(map.clone(), &link, silent, Handle::current());
         let service = WorkerService::new(database, Arc::new(peers)).await?;
         let holding = service.clone();
         let node = WorkerNode::new(id, map.clone(), Arc::new(service), move || holding.holdings());

@@ -112,7 +112,10 @@ async fn start(
     let options = NodeOptions { advertised, told: Some(told), ..arguments.cluster.options()? };
     let gateways = arguments.join.clone();
     let node = start_worker(database.clone(), id, listen, gateways, map, &options).await?;
-    eprintln!("Worker {id} listens on {}", node.address());
+    if node.address() != node.listens_at() {
+        eprintln!("Worker {id} is called at {}", node.address());
+    }
+    eprintln!("Worker {id} listens on {}", node.listens_at());
     Ok((database, node))
 }
 

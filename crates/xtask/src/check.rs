@@ -14,8 +14,9 @@ pub enum Length {
 }
 
 /// What the long mode sets unless the environment says otherwise: the number of cases that
-/// randomised tests run.
-const LONG_MODE: &[(&str, &str)] = &[("THALWEG_CASES", "5000"), ("PROPTEST_CASES", "5000")];
+/// randomised tests run, and the length of the weather that a cluster goes through.
+const LONG_MODE: &[(&str, &str)] =
+    &[("THALWEG_CASES", "5000"), ("PROPTEST_CASES", "5000"), ("THALWEG_STEPS", "120")];
 
 /// Names the Python that tests ask DuckDB through.
 const DUCKDB: &str = "THALWEG_DUCKDB";

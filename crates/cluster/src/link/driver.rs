@@ -50,7 +50,7 @@ async fn until_lost(mut connection: Connection, peer: &Peer, silence: Duration) 
                     Some(ticks) if ticks + 1 < TICKS => Some(ticks + 1),
                     Some(_) => {
                         let why = format!("it was silent for {} ms", silence.as_millis());
-                        *peer.given_up.lock() = Some(why);
+                        peer.give_up(why);
                         return;
                     }
                     None if peer.is_asked() => pings.send_ping(Ping::opaque()).ok().map(|()| 0),

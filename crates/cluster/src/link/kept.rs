@@ -5,20 +5,27 @@ use std::sync::Arc;
 use thalweg_types::{Result, SqlState};
 use tokio::sync::Mutex;
 
-use super::{Answer, Link, LinkOptions, NodeName};
+use super::{Answer, Link, LinkOptions, NodeName, Peer, SilentNodes};
 
 /// A node, whether connected to it or not. Clones share the connection.
 #[derive(Clone)]
 pub struct KeptLink {
     name: NodeName,
     options: Arc<LinkOptions>,
+    silent: Option<SilentNodes>,
     link: Arc<Mutex<Option<Link>>>,
 }
 
 impl KeptLink {
     #[must_use]
     pub fn new(name: NodeName, options: Arc<LinkOptions>) -> KeptLink {
-        KeptLink { name, options, link: Arc::default() }
+        KeptLink { name, options, silent: None, link: Arc::default() }
+    }
+
+    /// The same, where it is remembered that the node is silent.
+    #[must_use]
+    pub fn remembered_by(self, silent: SilentNodes) -> KeptLink {
+        KeptLink { silent: Some(silent), ..self }
     }
 
     #[must_use]
@@ -49,15 +56,32 @@ impl KeptLink {
     /// The connection, and whether it was there already.
     ///
     /// # Errors
-    /// Where the node cannot be reached.
+    /// Where the node cannot be reached, or is known to be silent.
     pub async fn link(&self) -> Result<(Link, bool)> {
+        self.connection(self.silent.as_ref()).await
+    }
+
+    /// The same for what has to be tried, whatever is known of the node.
+    ///
+    /// # Errors
+    /// Where the node cannot be reached.
+    pub async fn link_anyway(&self) -> Result<(Link, bool)> {
+        self.connection(None).await
+    }
+
+    async fn connection(&self, silent: Option<&SilentNodes>) -> Result<(Link, bool)> {
+        let may_ask = || silent.map_or(Ok(()), |silent| silent.may_ask(&self.name));
+        may_ask()?;
         let mut kept = self.link.lock().await;
         if let Some(link) = &*kept
             && !link.is_closed()
         {
             return Ok((link.clone(), true));
         }
-        let link = Link::connect(self.name.clone(), &self.options).await?;
+        // Whoever had the lock may have found out.
+        may_ask()?;
+        let peer = Peer::new(self.name.clone(), self.silent.clone());
+        let link = Link::to(peer, &self.options).await?;
         *kept = Some(link.clone());
         Ok((link, false))
     }

@@ -11,6 +11,7 @@ use thalweg_cluster::node::FETCH;
 use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
+use thalweg_protocol::cluster::write::Stage;
 use thalweg_types::{ColumnId, Error, Result, SqlState, TableId};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -134,7 +135,11 @@ impl Shared {
             let map = self.map.current();
             let worker = worker_at(&map, place)?;
             let message = self.request(&map, worker, kind.clone());
-            let (link, _) = self.link(worker).link().await?;
+            let kept = self.link(worker);
+            let (link, _) = match is_agreed(&kind) {
+                true => kept.link_anyway().await?,
+                false => kept.link().await?,
+            };
             let answer = match link.call(FETCH, &message).await {
                 Err(error) if tries > 0 && self.agrees(place, worker, &error).await? => {
                     self.may_repeat(&kind, &error)?;
@@ -256,6 +261,7 @@ impl Shared {
         let workers = self.map.current().workers().len();
         let options = self.options.clone().for_nodes(workers, UNREAD_BYTES).for_each_answer();
         let link = KeptLink::new(worker.clone(), Arc::new(options));
+        let link = link.remembered_by(self.silent.clone());
         links.insert(worker.clone(), link.clone());
         link
     }
@@ -263,6 +269,11 @@ impl Shared {
 
 fn worker_at(map: &ShardMap, place: usize) -> Result<&NodeName> {
     map.workers().get(place).ok_or_else(|| Error::internal("a worker is not in the map"))
+}
+
+/// Whether other workers may have done their parts of it: it is better tried in vain than left.
+fn is_agreed(kind: &Kind) -> bool {
+    matches!(kind, Kind::Write(write) if write.stage() == Stage::Commit && write.before > 0)
 }
 
 fn no_answer(error: &prost::DecodeError) -> Error {

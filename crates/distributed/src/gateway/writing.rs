@@ -38,7 +38,7 @@ pub(super) async fn write(
     durability: Durability,
 ) -> Result<()> {
     let mut to: BTreeMap<usize, Parts> = BTreeMap::new();
-    for write in &writes {
+    for write in writes {
         route(shared, write, &mut to)?;
     }
     if unity == Unity::Whole && to.len() > 1 {
@@ -151,13 +151,15 @@ fn in_messages(parts: Parts) -> Vec<Parts> {
     messages
 }
 
-/// Deals the changes of one table out to its workers.
-fn route(shared: &Shared, write: &Write, to: &mut BTreeMap<usize, Parts>) -> Result<()> {
-    let RowChanges { table, truncate, kill, append } = &write.changes;
+/// Deals the changes of one table out to its workers. Each batch goes once it is encoded: a load
+/// lies here either as rows or as parts.
+fn route(shared: &Shared, write: Write, to: &mut BTreeMap<usize, Parts>) -> Result<()> {
+    let Write { table: schema, changes } = write;
+    let RowChanges { table, truncate, kill, append } = changes;
     let map = shared.map().current();
     let mut first: BTreeMap<usize, wire::TableWrite> = BTreeMap::new();
     let empty = || wire::TableWrite { table: table.0, ..wire::TableWrite::default() };
-    if *truncate {
+    if truncate {
         for (place, buckets) in map.shares().into_iter().enumerate() {
             if buckets > 0 {
                 first.entry(place).or_insert_with(empty).truncate = true;
@@ -176,7 +178,7 @@ fn route(shared: &Shared, write: &Write, to: &mut BTreeMap<usize, Parts>) -> Res
     let mut added = 0;
     for rows in append {
         added += rows.num_rows();
-        for (place, rows) in by_owner(shared, &write.table, rows)? {
+        for (place, rows) in by_owner(shared, &schema, &rows)? {
             let parts = to.entry(place).or_default();
             let step = rows_in_a_message(&rows);
             for start in (0..rows.num_rows()).step_by(step) {
@@ -186,7 +188,7 @@ fn route(shared: &Shared, write: &Write, to: &mut BTreeMap<usize, Parts>) -> Res
             }
         }
     }
-    *shared.row_counts.write().entry(*table).or_default() += added;
+    *shared.row_counts.write().entry(table).or_default() += added;
     Ok(())
 }
 

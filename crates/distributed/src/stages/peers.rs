@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use prost::Message as _;
-use thalweg_cluster::link::{Answer, KeptLink, LinkOptions, NodeName};
+use thalweg_cluster::link::{Answer, KeptLink, LinkOptions, NodeName, SilentNodes};
 use thalweg_cluster::map::{ShardMap, SharedMap};
 use thalweg_cluster::node::FETCH;
 use thalweg_protocol::cluster as wire;
@@ -32,15 +32,21 @@ pub(crate) struct Peers {
     map: SharedMap,
     options: Arc<LinkOptions>,
     links: Mutex<HashMap<NodeName, KeptLink>>,
+    silent: SilentNodes,
     /// Where the connections live.
     runtime: Handle,
 }
 
 impl Peers {
-    pub(crate) fn new(map: SharedMap, options: &LinkOptions, runtime: Handle) -> Peers {
+    pub(crate) fn new(
+        map: SharedMap,
+        options: &LinkOptions,
+        silent: SilentNodes,
+        runtime: Handle,
+    ) -> Peers {
         let options = LinkOptions { stream_window_bytes: STREAM_WINDOW_BYTES, ..options.clone() };
         let options = Arc::new(options.for_each_answer());
-        Peers { map, options, links: Mutex::default(), runtime }
+        Peers { map, options, links: Mutex::default(), silent, runtime }
     }
 
     async fn ask(&self, worker: &NodeName, definitions: u64, kind: Kind) -> Result<Answer> {
@@ -66,7 +72,10 @@ impl Peers {
 
     fn link(&self, worker: &NodeName) -> KeptLink {
         let mut links = self.links.lock();
-        let made = || KeptLink::new(worker.clone(), Arc::clone(&self.options));
+        let made = || {
+            let link = KeptLink::new(worker.clone(), Arc::clone(&self.options));
+            link.remembered_by(self.silent.clone())
+        };
         links.entry(worker.clone()).or_insert_with(made).clone()
     }
 }

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use tempfile::TempDir;
@@ -127,21 +126,7 @@ async fn on_hosts(directory: &TempDir, workers: usize) -> Option<Processes> {
         addresses.extend([IpAddr::from(host.inside), IpAddr::from(host.outside)]);
     }
     let shown = certificates(directory, "ours", &addresses);
-    Some(Processes::start_in(Setting { shown, hosts }, workers).await)
-}
-
-/// Asks until there is an answer, as a client would who knows that the link is whole again.
-async fn at_last(cluster: &Processes, sql: &str) -> Vec<String> {
-    let mut ticks = tokio::time::interval(Duration::from_millis(50));
-    let mut last = String::new();
-    for _ in 0..600 {
-        ticks.tick().await;
-        match cluster.ask(sql).await {
-            Ok(answer) => return answer,
-            Err(error) => last = told(&error),
-        }
-    }
-    panic!("{sql}: {last}");
+    Some(Processes::start_in(Setting { shown, hosts, ..Setting::default() }, workers).await)
 }
 
 /// A key that is inserted; what was said where it was not.
@@ -179,7 +164,7 @@ async fn a_cut(way: Way) {
         }
     }
     cut.mend(way);
-    at_last(&cluster, "SELECT count(*) FROM t").await;
+    cluster.at_last("SELECT count(*) FROM t").await;
     for key in keys.take(20) {
         insert(&cluster, key).await.unwrap();
         acknowledged.push(key);

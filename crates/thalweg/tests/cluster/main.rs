@@ -34,6 +34,7 @@ mod support;
 #[path = "../../../server/tests/records/updating.rs"]
 mod updating;
 mod ways_in;
+mod weather;
 mod wires;
 #[path = "../../../server/tests/records/writing.rs"]
 mod writing;

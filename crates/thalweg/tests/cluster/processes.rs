@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use super::hosts::Host;
+use super::wires::Ways;
 
 /// A node as a process, which ends with the test.
 pub struct Node {
@@ -68,6 +69,8 @@ pub struct Setting {
     pub shown: Vec<String>,
     /// One for each worker, which otherwise are where the gateway is.
     pub hosts: Vec<Host>,
+    /// One for each worker, which otherwise is called, and calls the gateway, without them.
+    pub ways: Vec<Ways>,
 }
 
 /// Ahead of the addresses for PostgreSQL's clients, for those of gRPC, and for workers.
@@ -91,9 +94,16 @@ impl Setting {
             let (_, port) = join.split_once(':').unwrap();
             (listen, join) = (format!("{}:0", host.inside), format!("{}:{port}", host.outside));
         }
+        let ways = self.ways.get(number);
+        if let Some(ways) = ways {
+            join = ways.out.address.to_string();
+        }
         let data = directory.to_str().unwrap();
         command.args(["worker", "--data", data, "--threads", "2"]);
         command.args(["--listen", &listen, "--join", &join]).args(&self.shown);
+        if let Some(ways) = ways {
+            command.args(["--advertise", &ways.inward.address.to_string()]);
+        }
         command
     }
 }
@@ -119,6 +129,9 @@ impl Processes {
         let nodes = if setting.hosts.is_empty() { "127.0.0.1:0" } else { "0.0.0.0:0" };
         let (gateway, [postgres, grpc, join]) =
             Node::start(&mut setting.gateway(directory.path(), nodes), GATEWAY_SAYS);
+        for ways in &setting.ways {
+            ways.out.lead_to(Some(join.parse().unwrap()));
+        }
         let client = connect(&postgres).await;
         let mut processes = Processes {
             workers: Vec::new(),
@@ -149,11 +162,23 @@ impl Processes {
         (self.gateway, self.postgres, self.grpc) = (gateway, postgres, grpc);
     }
 
-    pub fn restart(&mut self, number: usize) {
+    /// SIGKILL.
+    pub fn kill(&mut self, number: usize) {
         self.workers[number] = None;
+        if let Some(ways) = self.setting.ways.get(number) {
+            ways.inward.lead_to(None);
+        }
+    }
+
+    pub fn restart(&mut self, number: usize) {
+        self.kill(number);
         let directory = self.directory.path().join(format!("worker-{number}"));
         let mut worker = self.setting.worker(number, &directory, &self.join);
-        self.workers[number] = Some(Node::start(&mut worker, ["listens on"]).0);
+        let (worker, [address]) = Node::start(&mut worker, ["listens on"]);
+        if let Some(ways) = self.setting.ways.get(number) {
+            ways.inward.lead_to(Some(address.parse().unwrap()));
+        }
+        self.workers[number] = Some(worker);
     }
 
     pub async fn until_joined(&self, workers: usize) {
@@ -179,6 +204,20 @@ impl Processes {
     /// The last column of what a statement gives.
     pub async fn ask(&self, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
         ask(&self.client, sql).await
+    }
+
+    /// Asks until there is an answer, as a client would who knows that all nodes are well again.
+    pub async fn at_last(&self, sql: &str) -> Vec<String> {
+        let mut ticks = tokio::time::interval(std::time::Duration::from_millis(50));
+        let mut last = String::new();
+        for _ in 0..600 {
+            ticks.tick().await;
+            match self.ask(sql).await {
+                Ok(answer) => return answer,
+                Err(error) => last = told(&error),
+            }
+        }
+        panic!("{sql}: {last}");
     }
 }
 

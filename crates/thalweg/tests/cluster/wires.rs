@@ -52,6 +52,19 @@ impl Wire {
     }
 }
 
+/// The wires of a worker that is a process: one on which gateways and other workers call it, and
+/// one on which it calls its gateway.
+pub struct Ways {
+    pub inward: Wire,
+    pub out: Wire,
+}
+
+impl Ways {
+    pub async fn new() -> Ways {
+        Ways { inward: Wire::new().await, out: Wire::new().await }
+    }
+}
+
 async fn accept(
     listener: TcpListener,
     targets: watch::Receiver<Option<SocketAddr>>,
