@@ -10,6 +10,7 @@ mod two_lists;
 mod unions;
 mod unknown;
 mod uuid_literal;
+mod windows;
 
 use std::sync::Arc;
 
@@ -50,6 +51,7 @@ impl AnalyzerRule for PostgresOperators {
 fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
     let schema = visible_columns(&plan)?;
     let rewritten = rewrite_expressions(plan, |expr| rewrite(expr, &schema))?;
+    let rewritten = rewritten.transform_data(|plan| windows::rewritten(plan, &schema))?;
     rewritten.map_data(|plan| interval_order::keyed(plan, &schema))
 }
 

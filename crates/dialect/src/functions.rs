@@ -11,6 +11,7 @@ mod datetime;
 mod define;
 mod extract;
 mod extreme;
+mod gathering;
 mod guarded;
 mod identifiers;
 mod joined;
@@ -90,6 +91,7 @@ pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
     functions.push(Arc::new(AggregateUDF::from(CheckedSum::default())));
     functions.push(average::function());
     functions.extend(extreme::functions());
+    functions.push(gathering::function());
     functions
 }
 

@@ -86,6 +86,12 @@ impl Transaction {
         self.changes.tables.values().any(Overlay::has_staged)
     }
 
+    /// Whether it has changes that take a while to be encoded for the log.
+    #[must_use]
+    pub fn has_bulks(&self) -> bool {
+        self.changes.tables.values().any(Overlay::has_bulks)
+    }
+
     /// A table's rows as this transaction sees them.
     ///
     /// # Errors
@@ -260,11 +266,19 @@ impl Transaction {
     ///
     /// # Errors
     /// Only for mistakes: rows that do not fit their table.
-    pub fn into_write_set(mut self) -> Result<WriteSet> {
+    pub fn into_write_set(self) -> Result<WriteSet> {
+        self.into_write_set_while(|| true)
+    }
+
+    /// The same as long as it is wanted, which is asked before each chunk.
+    ///
+    /// # Errors
+    /// As [`into_write_set`](Transaction::into_write_set), and where it was not wanted any more.
+    pub fn into_write_set_while(mut self, is_wanted: impl Fn() -> bool) -> Result<WriteSet> {
         let mut tables = Vec::with_capacity(self.changes.tables.len());
         for (id, overlay) in self.changes.tables {
             if overlay.has_changes() {
-                tables.push(overlay.into_changes(id)?);
+                tables.push(overlay.into_changes(id, &is_wanted)?);
             }
         }
         Ok(WriteSet {

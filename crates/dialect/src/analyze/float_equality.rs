@@ -26,6 +26,12 @@ fn float_type(expr: &Expr, schema: &DFSchema) -> Option<ArrowType> {
     (is_float && !expr.is_volatile()).then_some(data_type)
 }
 
+/// A floating point number that has one zero only; `None` for other values.
+pub(super) fn with_one_zero(value: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let zero = ScalarValue::new_zero(&float_type(value, schema)?).ok()?;
+    Some(binary(value, Operator::Plus, Expr::Literal(zero, None)))
+}
+
 fn binary(left: &Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left.clone()), op, Box::new(right)))
 }
@@ -110,8 +116,8 @@ fn count_distinct(call: &AggregateFunction, schema: &DFSchema) -> Option<Expr> {
     if !call.params.distinct || call.func.name() != "count" {
         return None;
     }
-    let zero = ScalarValue::new_zero(&float_type(value, schema)?).ok()?;
+    let value = with_one_zero(value, schema)?;
     let mut call = call.clone();
-    call.params.args = vec![binary(value, Operator::Plus, Expr::Literal(zero, None))];
+    call.params.args = vec![value];
     Some(Expr::AggregateFunction(call))
 }

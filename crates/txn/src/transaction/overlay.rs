@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray};
 use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use thalweg_store::{ClosedChunk, TableState, arrow_schema};
-use thalweg_types::{ColumnId, Error, Lsn, Result, RowId, TableId, TableSchema};
+use thalweg_types::{ColumnId, Error, Lsn, Result, RowId, SqlState, TableId, TableSchema};
 
 use super::RowLock;
 use super::segments::Segments;
@@ -86,6 +87,15 @@ impl Overlay {
         Ok(())
     }
 
+    /// Whether there are changes that take a while to be encoded.
+    pub fn has_bulks(&self) -> bool {
+        let rows: usize = self.unseen.iter().map(RecordBatch::num_rows).sum();
+        let is_bulk = |new: &NewChunk| matches!(new, NewChunk::Chunk(_));
+        rows >= BULK_ROWS
+            || self.kill.len() >= BULK_ROWS
+            || self.chunks.iter().any(|(_, new)| is_bulk(new))
+    }
+
     pub fn append(&mut self, rows: RecordBatch) {
         self.unseen.push(rows);
     }
@@ -126,7 +136,8 @@ impl Overlay {
 
     /// Turns new rows into private chunks, so that they can be read.
     pub fn look_at_unseen(&mut self) -> Result<()> {
-        for rows in into_bulks(self.state.schema(), self.unseen.take())? {
+        for rows in Bulks::of(self.state.arrow_schema(), self.unseen.take()) {
+            let rows = rows?;
             let chunk = Arc::new(ClosedChunk::build(self.state.schema(), &rows));
             let number = Arc::make_mut(&mut self.state).add_private_chunk(Arc::clone(&chunk));
             let new = if rows.num_rows() >= BULK_ROWS {
@@ -139,12 +150,20 @@ impl Overlay {
         Ok(())
     }
 
-    pub fn into_changes(mut self, table: TableId) -> Result<TableChanges> {
+    /// The changes, encoded for the log chunk by chunk, as long as they are wanted.
+    pub fn into_changes(
+        mut self,
+        table: TableId,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Result<TableChanges> {
         let mut changes = TableChanges::new(table, self.version);
         changes.truncate = self.truncated;
         changes.kill = self.kill.take();
+        // Whoever applies and writes them goes through them faster.
+        changes.kill.sort_unstable();
         self.write_locked_anew(&mut changes)?;
         for (number, new) in self.chunks.take() {
+            go_on(is_wanted)?;
             let view = self.state.chunk(number).expect("a private chunk stays in its state");
             match (view.live_mask(), new) {
                 (None, NewChunk::Rows(rows)) => changes.append.push(NewRows::batch(rows)),
@@ -160,8 +179,9 @@ impl Overlay {
                 }
             }
         }
-        for rows in into_bulks(self.state.schema(), self.unseen.take())? {
-            changes.append.extend(new_rows(&self.state, rows)?);
+        for rows in Bulks::of(self.state.arrow_schema(), self.unseen.take()) {
+            go_on(is_wanted)?;
+            changes.append.extend(new_rows(&self.state, rows?)?);
         }
         Ok(changes)
     }
@@ -222,20 +242,95 @@ fn new_rows(state: &TableState, rows: RecordBatch) -> Result<Option<NewRows>> {
     })
 }
 
-/// Joins small batches and splits large ones, so that each result fits one chunk.
-fn into_bulks(schema: &TableSchema, batches: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
-    let total: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    if total == 0 {
-        return Ok(Vec::new());
+fn go_on(is_wanted: &dyn Fn() -> bool) -> Result<()> {
+    match is_wanted() {
+        true => Ok(()),
+        false => Err(Error::new(SqlState::QUERY_CANCELED, "the changes are not wanted any more")),
     }
-    let all = match <[RecordBatch; 1]>::try_from(batches) {
-        Ok([one]) => one,
-        Err(many) => concat_batches(&arrow_schema(schema), &many).map_err(misfit)?,
-    };
-    let step = RowId::CHUNK_ROWS;
-    Ok((0..total).step_by(step).map(|from| all.slice(from, step.min(total - from))).collect())
+}
+
+/// Joins small batches and splits large ones, so that each result fits one chunk.
+struct Bulks {
+    schema: SchemaRef,
+    batches: std::vec::IntoIter<RecordBatch>,
+    /// What is left of the last batch.
+    rest: Option<RecordBatch>,
+}
+
+impl Bulks {
+    fn of(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Bulks {
+        Bulks { schema: Arc::clone(schema), batches: batches.into_iter(), rest: None }
+    }
+}
+
+impl Iterator for Bulks {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        let (mut parts, mut missing) = (Vec::new(), RowId::CHUNK_ROWS);
+        while missing > 0
+            && let Some(batch) = self.rest.take().or_else(|| self.batches.next())
+        {
+            let (rows, taken) = (batch.num_rows(), missing.min(batch.num_rows()));
+            missing -= taken;
+            if taken < rows {
+                self.rest = Some(batch.slice(taken, rows - taken));
+                parts.push(batch.slice(0, taken));
+            } else if rows > 0 {
+                parts.push(batch);
+            }
+        }
+        match parts.len() {
+            0 | 1 => parts.pop().map(Ok),
+            _ => Some(concat_batches(&self.schema, &parts).map_err(misfit)),
+        }
+    }
 }
 
 fn misfit(error: arrow::error::ArrowError) -> Error {
     Error::internal("rows do not fit their table").with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{AsArray, UInt64Array};
+    use arrow::datatypes::UInt64Type;
+
+    use super::*;
+
+    fn rows(first: usize, count: usize) -> RecordBatch {
+        let numbers = UInt64Array::from_iter_values((first..first + count).map(|n| n as u64));
+        RecordBatch::try_from_iter([("n", Arc::new(numbers) as ArrayRef)]).unwrap()
+    }
+
+    /// The sizes of the bulks of batches with these many rows, which have to keep their order.
+    fn bulks(sizes: &[usize]) -> Vec<usize> {
+        let mut first = 0;
+        let batches: Vec<RecordBatch> = sizes
+            .iter()
+            .map(|count| {
+                first += count;
+                rows(first - count, *count)
+            })
+            .collect();
+        let schema = rows(0, 0).schema();
+        let bulks: Vec<RecordBatch> = Bulks::of(&schema, batches).map(Result::unwrap).collect();
+        let numbers: Vec<u64> = bulks
+            .iter()
+            .flat_map(|bulk| bulk.column(0).as_primitive::<UInt64Type>().values().to_vec())
+            .collect();
+        assert!(numbers.into_iter().eq(0..first as u64));
+        bulks.iter().map(RecordBatch::num_rows).collect()
+    }
+
+    #[test]
+    fn bulks_fill_chunks() {
+        let full = RowId::CHUNK_ROWS;
+        assert_eq!(bulks(&[]), [0; 0]);
+        assert_eq!(bulks(&[0, 0]), [0; 0]);
+        assert_eq!(bulks(&[1, 0, 2]), [3]);
+        assert_eq!(bulks(&[full, 1]), [full, 1]);
+        assert_eq!(bulks(&[full - 1, 2, full]), [full, full, 1]);
+        assert_eq!(bulks(&[3 * full + 5]), [full, full, full, 5]);
+    }
 }

@@ -25,6 +25,10 @@ impl<T: Clone> Segments<T> {
         self.shared.is_empty() && self.tail.is_empty()
     }
 
+    pub fn len(&self) -> usize {
+        self.shared.iter().map(|segment| segment.len()).sum::<usize>() + self.tail.len()
+    }
+
     pub fn push(&mut self, item: T) {
         self.tail.push(item);
     }
@@ -53,6 +57,9 @@ impl<T: Clone> Segments<T> {
 
     /// All items, in their order; the list is empty then.
     pub fn take(&mut self) -> Vec<T> {
+        if self.shared.is_empty() {
+            return std::mem::take(&mut self.tail);
+        }
         let mut all = Vec::new();
         for segment in self.shared.drain(..) {
             all.append(&mut Arc::unwrap_or_clone(segment));
@@ -81,6 +88,7 @@ mod tests {
                     expected.extend(expected.len()..expected.len() + step);
                 }
                 prop_assert_eq!(list.is_empty(), expected.is_empty());
+                prop_assert_eq!(list.len(), expected.len());
             }
             copies.push((list, expected));
             for (mut copy, expected) in copies {

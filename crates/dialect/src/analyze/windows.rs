@@ -1,0 +1,75 @@
+//! Windows whose frames lose rows, and windows in the order of floating point numbers.
+//!
+//! DataFusion's `bool_and` and `bool_or` cannot take back a value that leaves their frame, as its
+//! `min` and `max` can; and its sorts tell both zeros apart, which are one value.
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result as PlanResult};
+use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion::logical_expr::expr::WindowFunction;
+use datafusion::logical_expr::{Expr, LogicalPlan, WindowFrameUnits, WindowFunctionDefinition};
+
+use super::float_equality::with_one_zero;
+use super::rewrite_expressions;
+
+/// The same windows, where a plan is some. `schema` is what they may name.
+///
+/// # Errors
+/// Where the plan cannot be put together again.
+pub(super) fn rewritten(
+    plan: LogicalPlan,
+    schema: &DFSchema,
+) -> PlanResult<Transformed<LogicalPlan>> {
+    let LogicalPlan::Window(windows) = &plan else { return Ok(Transformed::no(plan)) };
+    // All windows of a plan have the same keys, also when this is done.
+    let ask_for_peers = windows.window_expr.iter().any(asks_for_peers);
+    rewrite_expressions(plan, |expr| {
+        let rewritten = match &expr {
+            Expr::WindowFunction(call) => window(call, ask_for_peers, schema),
+            _ => None,
+        };
+        Ok(rewritten.map_or_else(|| Transformed::no(expr), Transformed::yes))
+    })
+}
+
+/// Whether a window tells which rows have equal keys. Others have these in any order.
+fn asks_for_peers(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => asks_for_peers(&alias.expr),
+        Expr::WindowFunction(call) => match &call.fun {
+            WindowFunctionDefinition::AggregateUDF(_) => {
+                call.params.window_frame.units != WindowFrameUnits::Rows
+            }
+            WindowFunctionDefinition::WindowUDF(function) => {
+                !matches!(function.name(), "row_number" | "lag" | "lead" | "ntile")
+            }
+        },
+        _ => false,
+    }
+}
+
+fn window(call: &WindowFunction, ask_for_peers: bool, schema: &DFSchema) -> Option<Expr> {
+    let mut call = call.clone();
+    let mut changed = false;
+    if let WindowFunctionDefinition::AggregateUDF(function) = &call.fun {
+        let extreme = match function.name() {
+            "bool_and" => Some(min_udaf()),
+            "bool_or" => Some(max_udaf()),
+            _ => None,
+        };
+        if let Some(extreme) = extreme {
+            (call.fun, changed) = (WindowFunctionDefinition::AggregateUDF(extreme), true);
+        }
+    }
+    let orders = match ask_for_peers {
+        true => call.params.order_by.len(),
+        false => call.params.order_by.len().saturating_sub(1),
+    };
+    let ordered = call.params.order_by.iter_mut().take(orders).map(|order| &mut order.expr);
+    for key in call.params.partition_by.iter_mut().chain(ordered) {
+        if let Some(alike) = with_one_zero(key, schema) {
+            (*key, changed) = (alike, true);
+        }
+    }
+    changed.then(|| Expr::WindowFunction(Box::new(call)))
+}
