@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,6 +11,19 @@ use futures::Stream;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+
+tokio::task_local! {
+    /// Of the statement whose work is under way.
+    static HEARD: Cancels;
+}
+
+/// For work that does not give way, and would not hear of a cancel meanwhile.
+///
+/// # Errors
+/// What to say of the cancel, where the statement that this is done for was canceled.
+pub(crate) fn check() -> Result<()> {
+    HEARD.try_with(Cancels::check).unwrap_or(Ok(()))
+}
 
 /// A stream of what a statement gives.
 type Given<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send>>;
@@ -81,9 +95,15 @@ impl SessionCancels {
         Timer(task.abort_handle())
     }
 
+    /// Tells of what is cancelled from the beginning of the statement on.
+    pub(crate) fn heard(&self) -> Cancels {
+        self.heard.clone()
+    }
+
     /// Work that ends early when it is cancelled. What it holds is dropped then.
     pub(crate) async fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        self.heard.clone().unless_any(work).await.unwrap_or_else(Err)
+        let mut heard = self.heard.clone();
+        HEARD.scope(self.heard.clone(), heard.unless_any(work)).await.unwrap_or_else(Err)
     }
 
     /// A stream that ends early when it is cancelled, and that the timer may cancel.
@@ -128,6 +148,17 @@ impl Cancels {
         self.cancels.has_changed().unwrap_or(true) || *self.cancels.borrow() == Reason::Shutdown
     }
 
+    /// Nothing, unless there is a cancel that was not told yet.
+    ///
+    /// # Errors
+    /// What to say of it.
+    fn check(&self) -> Result<()> {
+        match self.cancels.has_changed() {
+            Ok(false) => Ok(()),
+            _ => Err(self.cancels.borrow().error()),
+        }
+    }
+
     /// What work gives, unless a cancel comes before.
     ///
     /// # Errors
@@ -160,6 +191,29 @@ impl Reason {
             }
         };
         Error::new(state, message)
+    }
+}
+
+/// Does work that takes a while on a thread of its own: a cancel is heard meanwhile. The work looks
+/// now and then at what it is given, which says whether anybody still waits for it.
+///
+/// # Errors
+/// Where it panicked.
+pub(crate) async fn on_own_thread<T: Send + 'static>(
+    work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+) -> Result<T> {
+    let wanted = Wanted(Arc::default());
+    let is_unwanted = Arc::clone(&wanted.0);
+    let done = tokio::task::spawn_blocking(move || work(&is_unwanted)).await;
+    done.map_err(|died| Error::internal("the statement broke down").with_source(died))
+}
+
+/// Says when it is dropped that something is unwanted.
+struct Wanted(Arc<AtomicBool>);
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -227,6 +281,23 @@ mod tests {
         let mut rows = cancels.guard::<()>(Box::pin(futures::stream::pending()), None);
         let next = futures::future::poll_immediate(rows.next()).await;
         matches!(next, Some(Some(Err(_))))
+    }
+
+    #[tokio::test]
+    async fn work_on_a_thread_learns_that_nobody_waits() {
+        let (begun, begins) = tokio::sync::oneshot::channel();
+        let (ended, ends) = tokio::sync::oneshot::channel();
+        let mut work = Box::pin(on_own_thread(move |is_unwanted| {
+            let _ = begun.send(());
+            while !is_unwanted.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            let _ = ended.send(());
+        }));
+        assert!(futures::future::poll_immediate(work.as_mut()).await.is_none());
+        begins.await.unwrap();
+        drop(work);
+        ends.await.unwrap();
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! A database: an engine, and what its sessions share.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -14,6 +14,7 @@ use thalweg_txn::{
 use thalweg_types::{Error, Result};
 
 use crate::appender::Appender;
+use crate::cancel::{Cancels, on_own_thread};
 use crate::fused::{LocalQueryScheduler, QueryScheduler};
 use crate::kept::{PlanFigures, Plans};
 use crate::memory;
@@ -170,6 +171,21 @@ impl DatabaseShared {
             None => self.commit_here(transaction, durability).await,
             Some(workers) => workers::commit(self, workers, transaction, unity, durability).await,
         }
+    }
+
+    /// The same for many rows of this database. They are encoded on a thread of their own, and a
+    /// cancel is heard until that is done.
+    pub(crate) async fn commit_bulks(
+        &self,
+        transaction: Transaction,
+        mut cancels: Cancels,
+        durability: Durability,
+    ) -> Result<()> {
+        let encoding = on_own_thread(move |is_unwanted| {
+            transaction.into_write_set_while(|| !is_unwanted.load(Ordering::Relaxed))
+        });
+        let write_set = cancels.unless_any(encoding).await???;
+        self.commit_write_set(write_set, durability).await
     }
 
     /// The same, whoever else is asked to hold rows.

@@ -7,6 +7,7 @@
 
 mod first_side;
 mod giving_way;
+mod halting;
 mod sparing;
 
 use std::pin::Pin;
@@ -27,6 +28,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use giving_way::JoinsGiveWay;
 
+use self::halting::halting;
 use self::sparing::{Sparing, sparing};
 use crate::memory;
 use crate::stack::STACK_BYTES;
@@ -43,6 +45,7 @@ impl Executor {
     /// # Errors
     /// Where the system refuses threads.
     pub(crate) fn start(threads: usize) -> Result<Executor> {
+        halting::install();
         let runtime = Builder::new_multi_thread()
             // More than there are cores, so that a short statement does not wait for a long one to
             // give way: the system shares the cores out among them.
@@ -57,8 +60,8 @@ impl Executor {
         Ok(Executor { runtime: Some(runtime) })
     }
 
-    /// Starts a plan. Dropping its rows ends it, as soon as its operators give way or its scans
-    /// look at [`Stop`].
+    /// Starts a plan. Dropping its rows ends it and the tasks that it started, as soon as they give
+    /// way or its scans look at [`Stop`].
     pub(crate) fn run(&self, plan: Arc<dyn ExecutionPlan>, state: &SessionState) -> Rows {
         self.run_in(plan, TaskContext::from(state))
     }
@@ -70,11 +73,13 @@ impl Executor {
         let config = context.session_config().clone().with_extension(Arc::clone(&stop));
         let context = Arc::new(context.with_session_config(config));
         let (sender, batches) = channel(BATCHES_AHEAD);
-        let work = runtime.spawn(Taker::new(sender).run(plan, context));
+        let work = Taker::new(sender).run(plan, context).boxed();
+        let work = runtime.spawn(halting(Arc::clone(&stop), work));
         Rows { batches, work: Some(AbortOnDropHandle::new(work)), stop }
     }
 
-    /// Takes the rows that something makes, which runs on these threads as plans do.
+    /// Takes the rows that something makes, which runs on these threads as plans do. Tasks that it
+    /// starts may work for others as well, and are left alone.
     pub(crate) fn take(&self, making: impl Making) -> Rows {
         let runtime = self.runtime.as_ref().expect("in place until the executor is dropped");
         let (sender, batches) = channel(BATCHES_AHEAD);
@@ -134,7 +139,7 @@ impl Taker {
             Err(error) if !self.has_rows && is_shortage(&error) => {
                 // What the plan holds goes with it.
                 let Ok(Some(Sparing { plan, sorts })) = sparing(plan) else { return Err(error) };
-                let context = Arc::new(memory::sparing(&context, sorts));
+                let context = Arc::new(memory::sparing(&context, sorts)?);
                 self.forward(async move { execute_stream(plan, context) }).await
             }
             done => done,

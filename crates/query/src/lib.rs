@@ -29,6 +29,7 @@ mod first_of_groups;
 mod forms;
 mod fused;
 mod given;
+mod heeding;
 mod kept;
 mod loader;
 mod memory;

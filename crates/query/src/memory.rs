@@ -2,6 +2,8 @@
 //! may have together, and what the system says that the process has. Operators that find no more
 //! spill to disk; those that cannot fail, alone.
 
+mod merges;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,6 +15,8 @@ use datafusion::execution::memory_pool::{
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use thalweg_env::{MemoryWatch, Purpose};
+
+use self::merges::MergeRoom;
 
 /// How many sorted runs are merged at once: what a merge reserves for them, no sort beside it has.
 pub(crate) const MERGED_AT_ONCE: usize = 16;
@@ -52,7 +56,7 @@ pub(crate) fn limited(state: &SessionState, bytes: usize) -> PlanResult<SessionS
 
 /// How a statement goes on that has found too little, with so many sorts that go to disk: in small
 /// batches. DataFusion's own idea of what a sort keeps is more than a statement may have in all.
-pub(crate) fn sparing(context: &TaskContext, sorts: usize) -> TaskContext {
+pub(crate) fn sparing(context: &TaskContext, sorts: usize) -> PlanResult<TaskContext> {
     let bytes = match context.memory_pool().memory_limit() {
         MemoryLimit::Finite(bytes) => bytes,
         MemoryLimit::Infinite | MemoryLimit::Unknown => BYTES_OF_NO_LIMIT,
@@ -61,10 +65,15 @@ pub(crate) fn sparing(context: &TaskContext, sorts: usize) -> TaskContext {
     let rows = (bytes / BYTES_FOR_A_ROW).max(ROWS_MIN).min(config.batch_size());
     config = config.with_batch_size(rows);
     let execution = &mut config.options_mut().execution;
-    execution.sort_spill_reservation_bytes = bytes / (KEPT_FOR_MERGES * sorts.max(1));
+    let each = bytes / (KEPT_FOR_MERGES * sorts.max(1));
+    execution.sort_spill_reservation_bytes = each;
     // Texts that were put together into one batch would count with each piece of it.
     execution.sort_in_place_threshold_bytes = 0;
-    TaskContext::new(
+    let room = MergeRoom::new(Arc::clone(context.memory_pool()), each, sorts);
+    let runtime = RuntimeEnvBuilder::from_runtime_env(&context.runtime_env())
+        .with_memory_pool(Arc::new(room))
+        .build()?;
+    Ok(TaskContext::new(
         context.task_id(),
         context.session_id(),
         config,
@@ -72,8 +81,8 @@ pub(crate) fn sparing(context: &TaskContext, sorts: usize) -> TaskContext {
         context.higher_order_functions().clone(),
         context.aggregate_functions().clone(),
         context.window_functions().clone(),
-        context.runtime_env(),
-    )
+        Arc::new(runtime),
+    ))
 }
 
 /// What an operator is told that would need more than there is, in the words of who refuses it.

@@ -25,6 +25,7 @@ use thalweg_types::Result;
 
 use crate::catalog::written;
 use crate::executor::Executor;
+use crate::heeding::go_on;
 use crate::outcome::BatchStream;
 use crate::statement::folded;
 
@@ -46,7 +47,9 @@ pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanRe
     let mut statement = statement;
     let tables = tables(state, &statement).await;
     rewrite(&mut statement, &tables).map_err(|error| DataFusionError::External(Box::new(error)))?;
+    go_on()?;
     let plan = state.statement_to_plan(statement).await?;
+    go_on()?;
     let plan = written(plan, state)?;
     let told = told_columns(&plan)?;
     let fields = plan.schema().fields();
@@ -115,6 +118,7 @@ pub(crate) async fn physical(
     plan: &LogicalPlan,
 ) -> PlanResult<Arc<dyn ExecutionPlan>> {
     let optimized = state.optimize(plan)?;
+    go_on()?;
     state.query_planner().create_physical_plan(&optimized, state).await
 }
 

@@ -18,6 +18,7 @@ use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
 use crate::executor::{Executor, JoinsGiveWay};
 use crate::first_of_groups::KeepFirstOfGroups;
 use crate::fused::{self, QueryScheduler};
+use crate::heeding::heed;
 use crate::reduce::ReduceJoins;
 use crate::scan::{FindFirstRows, TellThresholds};
 use crate::workers::{NumberedElsewhere, Workers};
@@ -61,7 +62,7 @@ impl Planner {
             .with_runtime_env(Arc::clone(runtime))
             .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))))
             .with_physical_optimizer_rules(physical_rules(scheduler, workers.is_none()))
-            .with_physical_optimizer_rule(Arc::new(JoinsGiveWay))
+            .with_physical_optimizer_rule(Arc::new(JoinsGiveWay { alone: workers.is_none() }))
             .with_physical_optimizer_rule(Arc::new(TellThresholds));
         let builder = match workers {
             Some(workers) => builder.with_physical_optimizer_rule(workers.physical_rule()),
@@ -72,6 +73,7 @@ impl Planner {
             builder = builder.with_analyzer_rule(rule);
         }
         builder = builder.with_analyzer_rule(names.analyzer_rule());
+        heed(&mut builder);
         let functions = builder.scalar_functions().get_or_insert_default();
         functions.extend(names.functions());
         functions.push(sleep::function());

@@ -620,7 +620,16 @@ impl Session {
         unity: Unity,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let (database, durability) = (self.database.clone(), self.settings.durability);
-        async move { database.shared.commit(transaction, unity, durability).await }
+        let has_bulks = database.shared.workers.get().is_none() && transaction.has_bulks();
+        let cancels = has_bulks.then(|| self.cancels.heard());
+        async move {
+            match cancels {
+                None => database.shared.commit(transaction, unity, durability).await,
+                Some(cancels) => {
+                    Box::pin(database.shared.commit_bulks(transaction, cancels, durability)).await
+                }
+            }
+        }
     }
 
     async fn control(&mut self, control: statement::Control) -> Result<Outcome> {

@@ -10,6 +10,7 @@ mod delete;
 mod describe;
 mod drop;
 mod explain;
+mod found;
 mod grant;
 mod index;
 mod insert;

@@ -26,6 +26,7 @@ mod wire;
 
 pub use aggregate::{
     Aggregation, BitOperator, Comparison, Finished, Key, KeySet, KeyValue, Lane, Measure, Number,
-    Operator, Partial, Pattern, Predicate, ReadStatistics, Sieve, Spread, TextTest, Width,
+    Operator, Order, Partial, Pattern, Picked, Predicate, ReadStatistics, Sieve, Spread, TextTest,
+    Width,
 };
 pub use scheduler::{LocalScheduler, Mode, Round, Shape};

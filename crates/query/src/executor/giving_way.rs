@@ -1,4 +1,5 @@
-//! A rule for executable plans: joins that make many rows of few give way while they do.
+//! A rule for executable plans: joins that make many rows of few give way while they do, and what
+//! is above a window that gives all of its rows at once.
 //!
 //! DataFusion makes leaves give way, by the batches that they hand out. One such batch may meet
 //! millions of rows in a nested-loop or cross join, so that a statement which was cancelled would
@@ -24,6 +25,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 
@@ -38,7 +40,10 @@ pub(super) const RECOMPUTED: ReplaceChildrenOptions =
 /// To be applied after DataFusion's own `EnsureCooperative`, which leaves alone what lies below an
 /// operator that gives way.
 #[derive(Debug)]
-pub(crate) struct JoinsGiveWay;
+pub(crate) struct JoinsGiveWay {
+    /// Whether all rows are here. What runs in stages between workers has no windows in pieces.
+    pub(crate) alone: bool,
+}
 
 impl PhysicalOptimizerRule for JoinsGiveWay {
     fn name(&self) -> &'static str {
@@ -51,12 +56,16 @@ impl PhysicalOptimizerRule for JoinsGiveWay {
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let changed = plan.transform_up(|plan| {
+            if self.alone && plan.is::<WindowAggExec>() {
+                let pieces = SmallBatches { input: plan, size: Size::Usual };
+                return Ok(Transformed::yes(Arc::new(pieces) as _));
+            }
             let plan = if plan.is::<NestedLoopJoinExec>() {
                 let [built, probing] = plan.children()[..] else {
                     return Ok(Transformed::no(plan));
                 };
                 let built = FirstSide::once(built);
-                let probing = SmallBatches { input: Arc::clone(probing), are_copied: false };
+                let probing = SmallBatches { input: Arc::clone(probing), size: Size::Few };
                 let children = vec![Arc::new(built) as _, Arc::new(probing) as _];
                 plan.replace_children(children, RECOMPUTED)?
             } else if plan.is::<CrossJoinExec>() {
@@ -78,23 +87,33 @@ impl PhysicalOptimizerRule for JoinsGiveWay {
 #[derive(Debug)]
 pub(super) struct SmallBatches {
     input: Arc<dyn ExecutionPlan>,
-    /// Whether they are in memory of their own, and as many as a batch of the statement has.
-    are_copied: bool,
+    size: Size,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Size {
+    /// [`ROWS_AT_ONCE`].
+    Few,
+    /// As many as a batch of the statement has.
+    Usual,
+    /// The same, in memory of their own.
+    Copied,
 }
 
 impl SmallBatches {
     /// Batches that hold on to nothing but their rows: those of a scan are slices of a chunk, and
     /// whoever accounts for them counts all of it each time.
     pub(super) fn copied(input: &Arc<dyn ExecutionPlan>) -> SmallBatches {
-        SmallBatches { input: Arc::clone(input), are_copied: true }
+        SmallBatches { input: Arc::clone(input), size: Size::Copied }
     }
 }
 
 impl DisplayAs for SmallBatches {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.are_copied {
-            true => f.write_str("SmallBatches: copied"),
-            false => write!(f, "SmallBatches: rows={ROWS_AT_ONCE}"),
+        match self.size {
+            Size::Few => write!(f, "SmallBatches: rows={ROWS_AT_ONCE}"),
+            Size::Usual => f.write_str("SmallBatches"),
+            Size::Copied => f.write_str("SmallBatches: copied"),
         }
     }
 }
@@ -132,8 +151,7 @@ impl ExecutionPlan for SmallBatches {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let are_copied = self.are_copied;
-        Ok(Arc::new(SmallBatches { input: children.remove(0), are_copied }))
+        Ok(Arc::new(SmallBatches { input: children.remove(0), size: self.size }))
     }
 
     fn with_new_children(
@@ -148,10 +166,10 @@ impl ExecutionPlan for SmallBatches {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let are_copied = self.are_copied;
-        let most = match are_copied {
-            true => context.session_config().batch_size(),
-            false => ROWS_AT_ONCE,
+        let (most, are_copied) = match self.size {
+            Size::Few => (ROWS_AT_ONCE, false),
+            Size::Usual => (context.session_config().batch_size(), false),
+            Size::Copied => (context.session_config().batch_size(), true),
         };
         let rows = self.input.execute(partition, context)?;
         Ok(Box::pin(Few { rows, most, are_copied, rest: None, gave_way: true }))

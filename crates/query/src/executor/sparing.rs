@@ -62,36 +62,44 @@ pub(super) fn sparing(plan: Plan) -> Result<Option<Sparing>> {
     if plan.exists(|node| Ok(matches!(node.name(), "Stages" | "RecursiveQueryExec")))? {
         return Ok(None);
     }
-    let mut sorts = 0;
     // Both sides of a merge are read at once, so that neither may wait for keys of the other.
     let changed = unreduced(reset_plan_states(plan)?)?.transform_up(|node| {
-        let Some((sparing, more)) = in_place_of(&node)? else {
-            return Ok(Transformed::no(node));
-        };
-        sorts += more;
+        let Some(sparing) = in_place_of(&node)? else { return Ok(Transformed::no(node)) };
         Ok(Transformed::yes(sparing))
     })?;
-    Ok(changed.transformed.then_some(Sparing { plan: changed.data, sorts }))
+    if !changed.transformed {
+        return Ok(None);
+    }
+    let sorts = sorts_of(&changed.data);
+    Ok(Some(Sparing { plan: changed.data, sorts }))
 }
 
-/// What takes the place of one operator, and how many sorts it has.
-fn in_place_of(node: &Plan) -> Result<Option<(Plan, usize)>> {
+/// How many sorts of a plan may go to disk: one that wants few rows holds no more than these.
+fn sorts_of(plan: &Plan) -> usize {
+    let own = match plan.downcast_ref::<SortExec>() {
+        Some(sort) if sort.fetch().is_none() => {
+            sort.input().properties().output_partitioning().partition_count()
+        }
+        _ => 0,
+    };
+    own + plan.children().into_iter().map(sorts_of).sum::<usize>()
+}
+
+/// What takes the place of one operator.
+fn in_place_of(node: &Plan) -> Result<Option<Plan>> {
     if let Some(join) = node.downcast_ref::<HashJoinExec>() {
-        return Ok(merged(join)?.map(|plan| (plan, 2)));
+        return merged(join);
     }
     if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
-        return Ok(in_parts(node, join)?.map(|plan| (plan, 0)));
+        return in_parts(node, join);
     }
     if let Some(merge) = node.downcast_ref::<SortPreservingMergeExec>() {
-        return Ok(in_one_sort(merge).map(|plan| (plan, 0)));
+        return Ok(in_one_sort(merge));
     }
     match node.downcast_ref::<SortExec>() {
-        // One that wants few rows holds no more than these.
         Some(sort) if sort.fetch().is_none() => {
-            let sorts = sort.input().properties().output_partitioning().partition_count();
             let pieces: Plan = Arc::new(SmallBatches::copied(sort.input()));
-            let sparing = Arc::clone(node).replace_children(vec![pieces], RECOMPUTED)?;
-            Ok(Some((sparing, sorts)))
+            Arc::clone(node).replace_children(vec![pieces], RECOMPUTED).map(Some)
         }
         _ => Ok(None),
     }

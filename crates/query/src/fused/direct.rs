@@ -13,7 +13,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
+use futures::StreamExt;
+
 use super::execution::{FusedAggregate, Work, watch};
+use super::gather::Answer;
 
 /// An aggregate, and which of its columns are shown.
 pub(crate) struct Direct {
@@ -38,25 +41,33 @@ impl Direct {
         &self,
         schema: &SchemaRef,
         memory: &Arc<dyn MemoryPool>,
-    ) -> Result<Option<Vec<RecordBatch>>> {
+    ) -> Result<Option<Answer>> {
         let stop = Arc::new(AtomicBool::new(false));
-        let _guard = StopWhenDropped(Arc::clone(&stop));
+        let guard = StopWhenDropped(Arc::clone(&stop));
         let is_stopped = move || stop.load(Ordering::Relaxed);
         let watch = watch(is_stopped, memory, self.work.scheduler().workers());
         match self.work.answer(&self.answered, watch).await {
-            Ok((batches, _)) => {
-                let batches = batches.iter().map(|batch| self.shown(batch, schema));
-                batches.collect::<Result<Vec<RecordBatch>>>().map(Some)
+            Ok((Answer::Whole(batches), _)) => {
+                let batches = batches.iter().map(|batch| shown(batch, &self.columns, schema));
+                Ok(Some(Answer::Whole(batches.collect::<Result<_>>()?)))
+            }
+            Ok((Answer::Parts(parts), _)) => {
+                let (columns, schema) = (self.columns.clone(), Arc::clone(schema));
+                let parts = parts.map(move |part| {
+                    let _until_all_is_taken = &guard;
+                    shown(&part?, &columns, &schema)
+                });
+                Ok(Some(Answer::Parts(parts.boxed())))
             }
             Err(DataFusionError::ResourcesExhausted(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
+}
 
-    fn shown(&self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-        let columns = self.columns.iter().map(|column| Arc::clone(batch.column(*column)));
-        Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect())?)
-    }
+fn shown(batch: &RecordBatch, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = columns.iter().map(|column| Arc::clone(batch.column(*column)));
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect())?)
 }
 
 /// Ends work that several do when nobody waits for it any more.

@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use thalweg_scan::{Aggregation, Mode, Partial, ReadStatistics, Shape};
 use thalweg_store::ChunkView;
 
-use super::gather::{Finish, external, merge};
+use super::gather::{Answer, Finish, external, merge};
 use super::output::{Output, answer};
 use super::recognize::{Question, recognize, spilling};
 use super::scheduler::{QueryScheduler, Scattered, Watch};
@@ -260,13 +260,17 @@ impl ExecutionPlan for FusedAggregate {
             let answered = work.answer(&schema, watch).await;
             timer.done();
             match answered {
-                Ok((batches, statistics)) => {
+                Ok((answer, statistics)) => {
                     chunks.add(statistics.chunks_read);
                     pruned.add(statistics.chunks_pruned);
                     rows.add(statistics.rows_read);
-                    batches.iter().for_each(|batch| given.count(batch));
-                    let batches = batches.into_iter().flat_map(in_pieces).map(Ok);
-                    Ok(stream::iter(batches).boxed())
+                    let parts = match answer {
+                        Answer::Whole(batches) => stream::iter(batches.into_iter().map(Ok)).boxed(),
+                        Answer::Parts(parts) => parts,
+                    };
+                    let parts = parts.inspect_ok(move |batch| given.count(batch));
+                    let batches = parts.map_ok(|part| stream::iter(in_pieces(part).map(Ok)));
+                    Ok(batches.try_flatten().boxed())
                 }
                 // Nothing was answered yet: operators that go to disk begin anew.
                 Err(DataFusionError::ResourcesExhausted(_)) => {
@@ -361,7 +365,7 @@ impl Work {
         &self,
         schema: &SchemaRef,
         watch: Watch,
-    ) -> Result<(Vec<RecordBatch>, ReadStatistics)> {
+    ) -> Result<(Answer, ReadStatistics)> {
         let (outputs, schema) = (Arc::clone(&self.outputs), Arc::clone(schema));
         let finish: Finish = Arc::new(move |partial: Partial| {
             answer(&partial.finish(), &outputs, &schema).map_err(external)
@@ -370,17 +374,17 @@ impl Work {
             Mode::Serial => {
                 let partial = self.alone(&watch).await?;
                 let statistics = partial.statistics();
-                Ok((vec![finish(partial)?], statistics))
+                Ok((Answer::Whole(vec![finish(partial)?]), statistics))
             }
             Mode::Chunked => {
                 let question = Scattered {
                     aggregation: Arc::clone(&self.aggregation),
                     chunks: Arc::clone(&self.chunks),
                     units: (0..self.chunks.len()).map(|chunk| chunk..chunk + 1).collect(),
-                    watch,
+                    watch: watch.clone(),
                 };
                 let found = self.scheduler.scatter(question).await?;
-                merge(&self.aggregation, found, self.scheduler.as_ref(), finish).await
+                merge(&self.aggregation, found, &self.scheduler, finish, watch)
             }
         }
     }

@@ -1,18 +1,30 @@
 //! From what several workers have found to the answer.
 
+use std::iter;
+use std::mem;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::error::{DataFusionError, Result};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thalweg_scan::{Aggregation, Partial, ReadStatistics};
 use thalweg_types::Error;
 
-use super::scheduler::{Found, QueryScheduler};
+use super::scheduler::{Found, QueryScheduler, Watch};
 
-/// Into how many partitions groups are divided for each worker: while some are merged, their groups
-/// are there twice, and no worker waits long for the one that has most.
-pub(super) const PARTITIONS_A_WORKER: usize = 32;
+/// Into how many partitions groups are divided at least: while some are merged, their groups are
+/// there twice. Of a table that is divided early (`thalweg_scan`), a partition's columns then fill
+/// the allocator's blocks of a size nearly to their ends, where 128 would make them a little
+/// smaller and take blocks as large.
+const PARTITIONS_MIN: usize = 108;
+
+/// No worker waits long for the one that has most.
+const PARTITIONS_A_WORKER: usize = 8;
+
+/// How many rounds of merging, of a partition for each thread, are under way or not taken yet.
+const ROUNDS: usize = 2;
 
 /// Fewer groups are merged on one thread sooner than they are divided.
 const LARGE_GROUPS: usize = 16_384;
@@ -25,16 +37,30 @@ pub(super) fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
+/// Into how many partitions so many workers divide their groups.
+pub(super) fn partitions(workers: usize) -> usize {
+    PARTITIONS_MIN.max(workers * PARTITIONS_A_WORKER)
+}
+
 /// What becomes of groups that are complete.
 pub(super) type Finish = Arc<dyn Fn(Partial) -> Result<RecordBatch> + Send + Sync>;
 
-/// Merges what was found, and finishes it; the groups of each of the results are in no other.
-pub(super) async fn merge(
+/// The answer to a question; the groups of each of its batches are in no other.
+pub(crate) enum Answer {
+    Whole(Vec<RecordBatch>),
+    /// Of very many groups: parts are merged a little ahead of whoever takes them, so that groups
+    /// that were merged are never there all at once beside those that were not.
+    Parts(BoxStream<'static, Result<RecordBatch>>),
+}
+
+/// Merges what was found, and finishes it. `watch` is told of the memory of what was not merged.
+pub(super) fn merge(
     aggregation: &Arc<Aggregation>,
     found: Vec<Found>,
-    scheduler: &dyn QueryScheduler,
+    scheduler: &Arc<dyn QueryScheduler>,
     finish: Finish,
-) -> Result<(Vec<RecordBatch>, ReadStatistics)> {
+    watch: Watch,
+) -> Result<(Answer, ReadStatistics)> {
     let mut statistics = ReadStatistics::default();
     found.iter().for_each(|found| statistics += found.statistics);
     let partitions = found.iter().map(|found| found.batches.len()).max().unwrap_or(1);
@@ -44,10 +70,11 @@ pub(super) async fn merge(
         of_partition.iter_mut().zip(batches).for_each(|(all, batch)| all.push(batch));
     }
     if let [batches] = of_partition.as_slice() {
-        return Ok((vec![finish(merged(aggregation, batches))?], statistics));
+        return Ok((Answer::Whole(vec![finish(merged(aggregation, batches))?]), statistics));
     }
-    let merged = merge_apart(aggregation, of_partition, scheduler, finish).await?;
-    Ok((merged, statistics))
+    let merging = Merging { aggregation: Arc::clone(aggregation), finish };
+    let parts = merging.apart(of_partition, Arc::clone(scheduler), watch)?;
+    Ok((Answer::Parts(parts), statistics))
 }
 
 /// Divides what a worker did not, because it had little.
@@ -68,26 +95,77 @@ fn merged(aggregation: &Arc<Aggregation>, batches: &[RecordBatch]) -> Partial {
     merged
 }
 
-/// Merges each partition by itself, on whichever thread is free. Of what was found and what was
-/// merged, no more is there at a time than threads work on.
-async fn merge_apart(
-    aggregation: &Arc<Aggregation>,
-    of_partition: Vec<Vec<RecordBatch>>,
-    scheduler: &dyn QueryScheduler,
+/// What each partition goes through.
+#[derive(Clone)]
+struct Merging {
+    aggregation: Arc<Aggregation>,
     finish: Finish,
-) -> Result<Vec<RecordBatch>> {
-    let pieces = of_partition.len();
-    let places: Arc<Vec<Mutex<Option<Result<RecordBatch>>>>> =
-        Arc::new((0..pieces).map(|_| Mutex::new(None)).collect());
-    let batches: Vec<Mutex<Vec<RecordBatch>>> = of_partition.into_iter().map(Mutex::new).collect();
-    let (own, into) = (Arc::clone(aggregation), Arc::clone(&places));
-    let work = move |piece: usize| {
-        // Taken, so that each partition's memory is free as soon as it is merged.
-        let batches = std::mem::take(&mut *batches[piece].lock());
-        let merged = merged(&own, &batches);
-        drop(batches);
-        *into[piece].lock() = Some(finish(merged));
-    };
-    scheduler.run(pieces, Box::new(work)).await?;
-    places.iter().filter_map(|place| place.lock().take()).collect()
+}
+
+impl Merging {
+    /// Merges each partition by itself, a round of them at a time, while the round before is taken.
+    fn apart(
+        self,
+        of_partition: Vec<Vec<RecordBatch>>,
+        scheduler: Arc<dyn QueryScheduler>,
+        watch: Watch,
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let bytes: Vec<usize> =
+            of_partition.iter().map(|all| all.iter().map(own_bytes).sum()).collect();
+        let mut left: usize = bytes.iter().sum();
+        hold(&watch, scheduler.workers(), left)?;
+        let workers = scheduler.workers();
+        let mut partitions = of_partition.into_iter().zip(bytes);
+        let rounds = iter::from_fn(move || {
+            let round: Vec<_> = partitions.by_ref().take(workers).collect();
+            (!round.is_empty()).then_some(round)
+        });
+        let merged = rounds.map(move |round| {
+            let (round, bytes): (Vec<_>, Vec<usize>) = round.into_iter().unzip();
+            let (own, scheduler, watch) = (self.clone(), Arc::clone(&scheduler), watch.clone());
+            left -= bytes.iter().sum::<usize>();
+            async move {
+                let merged = own.round(round, scheduler.as_ref()).await;
+                hold(&watch, 1, left)?;
+                merged
+            }
+        });
+        let parts = stream::iter(merged).buffered(ROUNDS);
+        Ok(parts.map_ok(|parts| stream::iter(parts.into_iter().map(Ok))).try_flatten().boxed())
+    }
+
+    /// Merges some partitions, each on whichever thread is free.
+    async fn round(
+        self,
+        partitions: Vec<Vec<RecordBatch>>,
+        scheduler: &dyn QueryScheduler,
+    ) -> Result<Vec<RecordBatch>> {
+        let pieces = partitions.len();
+        let places: Arc<Vec<Mutex<Option<Result<RecordBatch>>>>> =
+            Arc::new((0..pieces).map(|_| Mutex::new(None)).collect());
+        let batches: Vec<Mutex<Vec<RecordBatch>>> =
+            partitions.into_iter().map(Mutex::new).collect();
+        let into = Arc::clone(&places);
+        let work = move |piece: usize| {
+            // Taken, so that each partition's memory is free as soon as it is merged.
+            let batches = mem::take(&mut *batches[piece].lock());
+            let merged = merged(&self.aggregation, &batches);
+            drop(batches);
+            *into[piece].lock() = Some((self.finish)(merged));
+        };
+        scheduler.run(pieces, Box::new(work)).await?;
+        places.iter().filter_map(|place| place.lock().take()).collect()
+    }
+}
+
+/// Says that the first worker has all that is not merged yet, and the others nothing.
+fn hold(watch: &Watch, workers: usize, bytes: usize) -> Result<()> {
+    (1..workers).try_for_each(|worker| watch.look(worker, 0))?;
+    watch.look(0, bytes)
+}
+
+/// What a batch takes, apart from long texts, which those of other partitions share.
+fn own_bytes(batch: &RecordBatch) -> usize {
+    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
+    batch.columns().iter().map(bytes).sum()
 }

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use thalweg_scan::{BitOperator, Lane, Measure, Predicate, Spread};
+use thalweg_scan::{BitOperator, Lane, Measure, Order, Picked, Predicate, Spread};
 
 use super::expression::{Columns, Form, Value};
 use super::output::Output;
@@ -39,13 +39,16 @@ impl Measures {
         data_type: &DataType,
         columns: &Columns,
     ) -> Option<Output> {
-        if function.ignore_nulls() || !function.order_bys().is_empty() {
-            return None;
-        }
         self.filter = filter;
         let arguments = function.expressions();
         let [argument] = arguments.as_slice() else { return None };
         let value = columns.translate(argument)?;
+        if matches!(function.fun().name(), "first_value" | "last_value") {
+            return self.first(function, &value, data_type, columns);
+        }
+        if function.ignore_nulls() || !function.order_bys().is_empty() {
+            return None;
+        }
         match (function.fun().name(), function.is_distinct()) {
             ("count", true) => self.count_distinct(&value, data_type),
             (_, true) => None,
@@ -132,6 +135,35 @@ impl Measures {
             _ => return None,
         };
         (data_type == &DataType::Int64).then(|| Output::Measure(self.place(measure)))
+    }
+
+    /// The value of the first row in an order by one number, or of the last row. Without an order
+    /// either may be any row's.
+    fn first(
+        &mut self,
+        function: &AggregateFunctionExpr,
+        value: &Value,
+        data_type: &DataType,
+        columns: &Columns,
+    ) -> Option<Output> {
+        let [by] = function.order_bys() else { return None };
+        if function.is_distinct() || value.data_type != *data_type {
+            return None;
+        }
+        let key = columns.translate(&by.expr)?;
+        let (descending, nulls_first) = (by.options.descending, by.options.nulls_first);
+        let order = Order::by(key.lane()?, key.to_number()?, descending, nulls_first)?;
+        let is_last = function.fun().name() == "last_value";
+        let order = if is_last { order.reversed() } else { order };
+        let value = match (&value.form, value.lane()) {
+            (_, Some(lane)) => Picked::Number { lane, number: value.to_number()? },
+            (Form::Column(column), None) if *data_type == DataType::Utf8View => {
+                Picked::Text { column: *column }
+            }
+            _ => return None,
+        };
+        let measure = Measure::First { value, order, skips_nulls: function.ignore_nulls() };
+        Some(Output::Measure(self.place(measure)))
     }
 
     fn spread(&mut self, value: &Value, spread: Spread) -> Option<Output> {

@@ -41,6 +41,7 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 
 pub(crate) use direct::Direct;
 pub(crate) use execution::FusedAggregate;
+pub(crate) use gather::Answer;
 pub(crate) use scheduler::LocalQueryScheduler;
 pub use scheduler::{Found, QueryScheduler, Scattered, SchedulerKind, Watch};
 pub(crate) use sieve::sieve_of;

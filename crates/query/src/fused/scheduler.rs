@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use thalweg_scan::{Aggregation, LocalScheduler, Mode, Partial, ReadStatistics, Shape};
 use thalweg_store::ChunkView;
 
-use super::gather::{PARTITIONS_A_WORKER, external, is_large};
+use super::gather::{external, is_large, partitions};
 
 /// Where the workers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl QueryScheduler for LocalQueryScheduler {
 
     fn scatter(&self, question: Scattered) -> BoxFuture<'static, Result<Vec<Found>>> {
         let workers = self.workers().min(question.units.len());
-        let partitions = self.workers() * PARTITIONS_A_WORKER;
+        let partitions = partitions(self.workers());
         let found: Arc<Vec<Place>> = Arc::new((0..workers).map(|_| Mutex::new(None)).collect());
         let places = Arc::clone(&found);
         let queue = Queue { question, next: AtomicUsize::new(0), failed: AtomicBool::new(false) };

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Tree;
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::parse_single;
 use thalweg_txn::Transaction;
 use thalweg_types::Result;
 
 use super::Session;
+use crate::fused::Answer;
 use crate::kept::{GenericPlan, Kept, Key, Lent, Run};
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
@@ -104,9 +105,17 @@ impl Session {
                 let answer = direct.answer(&schema, memory).await;
                 answer.map_err(|error| from_datafusion(error, query.sql))
             };
-            if let Some(batches) = self.cancels.run(answer).await? {
+            if let Some(answer) = self.cancels.run(answer).await? {
                 kept.give_back(plan);
-                return Ok(Some(Outcome::batches(schema, batches, Tag::Select)));
+                return Ok(Some(match answer {
+                    Answer::Whole(batches) => Outcome::batches(schema, batches, Tag::Select),
+                    Answer::Parts(parts) => {
+                        let sql = Arc::clone(query.sql);
+                        let parts = parts.map_err(move |error| from_datafusion(error, &sql));
+                        let parts = self.cancels.guard(Box::pin(parts), timer);
+                        Outcome::rows(schema, parts, Tag::Select)
+                    }
+                }));
             }
         }
         if let Some(workers) = plan.workers()

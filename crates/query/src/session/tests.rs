@@ -159,3 +159,30 @@ async fn who_wants_more_than_a_snapshot_is_told() {
         assert_eq!(session.execute(sql).await.unwrap().notices.len(), notices, "{sql}");
     }
 }
+
+#[tokio::test]
+async fn a_canceled_copy_leaves_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = || std::fs::read_dir(directory.path()).unwrap().count();
+    let file = directory.path().join("copied");
+    for format in ["csv", "parquet"] {
+        let mut session = Database::in_memory().unwrap().session();
+        let handle = session.cancel_handle();
+        let endless = "SELECT i FROM generate_series(1, 100000000000) AS g(i)";
+        let sql = format!("COPY ({endless}) TO '{}' (FORMAT {format})", file.display());
+        let canceling = async {
+            while files() == 0 {
+                tokio::task::yield_now().await;
+            }
+            handle.cancel();
+        };
+        let (outcome, ()) = tokio::join!(session.execute(&sql), canceling);
+        let error = outcome.err().expect("it would not end");
+        assert_eq!(error.state(), SqlState::QUERY_CANCELED);
+        // The thread that writes goes on for a few rows.
+        while files() > 0 {
+            tokio::task::yield_now().await;
+        }
+        session.execute("SELECT 1").await.unwrap();
+    }
+}

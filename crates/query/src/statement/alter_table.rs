@@ -19,9 +19,10 @@ use super::create::{
     add_check, add_primary_key, add_unique, check_names, column_of, key_names, no_foreign_keys,
     set_default,
 };
+use super::found::replace;
 use super::rows::{compile, evaluate_default};
 use super::target::QualifiedName;
-use super::update::{Assignments, replace, with_row_ids};
+use super::update::{Assignments, with_row_ids};
 use super::{Execution, Target, ast_tools, folded, owner};
 use crate::outcome::Outcome;
 use crate::plan;
@@ -184,7 +185,7 @@ async fn rewrite(
     assignments: &Assignments,
 ) -> Result<()> {
     let batches = read(execution, target, assignments).await?;
-    replace(execution, target, &batches).await.map(drop)
+    replace(execution, target, batches).await.map(drop)
 }
 
 async fn read(
@@ -363,7 +364,7 @@ async fn set_type(
     let null = new_null_array(column_field(&column).data_type(), 1);
     change(execution, schema, Some(encoded(vec![(&column, null)])?))?;
     let target = current(execution, target.id())?;
-    replace(execution, &target, &rows).await.map(drop)
+    replace(execution, &target, rows).await.map(drop)
 }
 
 async fn add_constraint(

@@ -16,8 +16,9 @@ use datafusion::sql::sqlparser::ast::{
 use thalweg_store::TableState;
 use thalweg_types::{Error, Key, Result, RowId, SqlState, TableSchema};
 
+use super::found::{concat, replace};
 use super::rows::values_of;
-use super::update::{Assignments, concat};
+use super::update::Assignments;
 use super::{Execution, Target, ast_tools, folded};
 use crate::catalog::TEMPORARY;
 use crate::plan;
@@ -246,7 +247,8 @@ async fn apply(
     );
     let planned = execution.told(plan::query(&execution.state, query).await)?;
     let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
-    super::update::replace(execution, target, &batches).await
+    let rows = replace(execution, target, batches).await?;
+    concat(target.schema(), &rows)
 }
 
 /// Unqualified names mean the held row, so the proposed one's columns go by other names.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{
     CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, Query,
     Statement,
@@ -16,9 +17,11 @@ use thalweg_dialect::types::column_field;
 use thalweg_formats::{Format, ReadOptions, Reader, Unit, WriteOptions, Writer};
 use thalweg_txn::Privilege;
 use thalweg_types::{Error, Result, RowId, SqlState};
+use tokio::sync::mpsc::{Receiver, channel};
 
 use super::{Execution, Shaper, Target, ast_tools, folded};
 use crate::Unit as ProgressUnit;
+use crate::cancel::on_own_thread;
 use crate::copy_in::CopyIn;
 use crate::database::Database;
 use crate::loader::{Loaded, Loader};
@@ -27,6 +30,10 @@ use crate::plan;
 
 /// How many rows each file of a directory holds.
 const ROWS_A_FILE: usize = 4_194_304;
+/// How many rows are encoded before it is looked whether they are wanted still.
+const ROWS_AT_ONCE: usize = 8_192;
+/// How many batches of a query may wait to be encoded.
+const BATCHES_AHEAD: usize = 1;
 
 pub(super) async fn run(execution: &mut Execution<'_>, statement: &Statement) -> Result<Outcome> {
     let Statement::Copy { source, to, target, options, legacy_options, .. } = statement else {
@@ -294,14 +301,21 @@ async fn to_files(
 ) -> Result<Outcome> {
     let planned = execution.told(plan::query(&execution.state, query_of(source)?).await)?;
     let (schema, mut batches) = plan::stream(&execution.state, planned, execution.sql).await?;
-    let mut files = Files::new(path, schema, options)?;
-    let mut rows = 0;
-    while let Some(batch) = batches.next().await {
-        let batch = batch?;
-        rows += batch.num_rows() as u64;
-        files.write(&batch)?;
-    }
-    files.finish()?;
+    let files = Files::new(path, schema, options)?;
+    let (sender, receiver) = channel(BATCHES_AHEAD);
+    let writing = on_own_thread(move |is_unwanted| files.write_all(receiver, is_unwanted));
+    let writing = async { writing.await? };
+    let reading = async move {
+        while let Some(batch) = batches.next().await {
+            // Whoever writes no more says why.
+            if sender.send(batch?).await.is_err() {
+                break;
+            }
+        }
+        Ok::<(), Error>(())
+    };
+    let ((), (files, rows)) = tokio::try_join!(reading, writing)?;
+    on_own_thread(move |_| files.finish()).await??;
     Ok(Outcome::done(Tag::Copy(rows)))
 }
 
@@ -346,7 +360,27 @@ impl Files {
         Ok(Files { schema, options, directory, writer, rows: 0, done: Vec::new() })
     }
 
-    fn write(&mut self, batch: &arrow::record_batch::RecordBatch) -> Result<()> {
+    /// Writes batches as long as anybody waits for that; returns how many rows there were, too.
+    fn write_all(
+        mut self,
+        mut batches: Receiver<RecordBatch>,
+        is_unwanted: &AtomicBool,
+    ) -> Result<(Files, u64)> {
+        let mut rows = 0;
+        while let Some(batch) = batches.blocking_recv() {
+            let length = batch.num_rows();
+            for first in (0..length).step_by(ROWS_AT_ONCE) {
+                if is_unwanted.load(Ordering::Relaxed) {
+                    return Ok((self, rows));
+                }
+                self.write(&batch.slice(first, ROWS_AT_ONCE.min(length - first)))?;
+            }
+            rows += length as u64;
+        }
+        Ok((self, rows))
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         if let Some(directory) = &self.directory
             && self.rows >= ROWS_A_FILE
         {

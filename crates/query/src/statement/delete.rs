@@ -1,15 +1,14 @@
 //! `DELETE` and `TRUNCATE`.
 
-use std::collections::HashSet;
-
 use datafusion::sql::sqlparser::ast::{
     CascadeOption, Delete, FromTable, TableWithJoins, Truncate, TruncateIdentityOption, With,
 };
 use thalweg_txn::Privilege;
 use thalweg_types::{Error, Result};
 
+use super::found::{Found, concat, give_way};
 use super::returning::returning;
-use super::update::{Found, concat, first_of_each, target_of, with_row_ids};
+use super::update::{Finding, target_of, with_row_ids};
 use super::{Execution, Target, ast_tools};
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
@@ -30,16 +29,20 @@ pub(super) async fn run(
     delete: &Delete,
     with: Option<&With>,
 ) -> Result<Outcome> {
-    let Found { target, alias, mut query } = found(execution, delete)?;
+    let Finding { target, alias, mut query } = found(execution, delete)?;
     query.with = with.cloned();
     let planned = execution.told(plan::query(&execution.state, query).await)?;
     let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
-    let (mut seen, mut ids, mut deleted) = (HashSet::new(), Vec::new(), Vec::new());
-    for batch in &batches {
-        deleted.push(first_of_each(batch, &mut seen, &mut ids)?);
+    let (mut found, mut deleted) = (Found::default(), Vec::new());
+    for (place, batch) in batches.into_iter().enumerate() {
+        give_way(place).await;
+        let batch = found.take_in(&batch)?;
+        if delete.returning.is_some() {
+            deleted.push(batch);
+        }
     }
-    execution.names.with(|t| t.kill(target.id(), &ids))?;
-    let tag = Tag::Delete(ids.len() as u64);
+    found.kill(execution, &target).await?;
+    let tag = Tag::Delete(found.ids.len() as u64);
     let Some(items) = &delete.returning else { return Ok(Outcome::done(tag)) };
     let values: Vec<usize> = (1..=target.schema().columns.len()).collect();
     let mut rows = Vec::with_capacity(deleted.len());
@@ -55,7 +58,7 @@ pub(super) async fn run(
 }
 
 /// The rows that a `DELETE` deletes: their places, and themselves where they are given back.
-pub(super) fn found(execution: &Execution<'_>, delete: &Delete) -> Result<Found> {
+pub(super) fn found(execution: &Execution<'_>, delete: &Delete) -> Result<Finding> {
     if delete.limit.is_some() || !delete.order_by.is_empty() {
         return Err(Error::unsupported("DELETE with ORDER BY or LIMIT"));
     }
@@ -75,7 +78,7 @@ pub(super) fn found(execution: &Execution<'_>, delete: &Delete) -> Result<Found>
         );
     }
     let query = ast_tools::select(projection, from, delete.selection.clone());
-    Ok(Found { target, alias, query })
+    Ok(Finding { target, alias, query })
 }
 
 pub(super) fn truncate(execution: &mut Execution<'_>, truncate: &Truncate) -> Result<Outcome> {

@@ -1,7 +1,6 @@
 //! `CREATE INDEX`, `DROP INDEX`, `ALTER INDEX`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::sql::sqlparser::ast::{
     AlterIndexOperation, CreateIndex, Expr, IndexColumn, IndexType, ObjectName,
@@ -15,6 +14,7 @@ use thalweg_types::{
 use super::create::free_name;
 use super::target::QualifiedName;
 use super::{Execution, Target, folded};
+use crate::cancel::on_own_thread;
 use crate::outcome::Outcome;
 
 /// How many columns an index can have, as in PostgreSQL.
@@ -59,20 +59,7 @@ pub(super) async fn create(execution: &Execution<'_>, create: &CreateIndex) -> R
 ///
 /// It takes a while, and is done on threads of its own: a cancel is heard meanwhile, and ends it.
 async fn prepare(state: Arc<TableState>, index: Index, threads: usize) -> Result<()> {
-    let wanted = Wanted(Arc::default());
-    let is_unwanted = Arc::clone(&wanted.0);
-    let work = move || prepare_index(&state, &index, threads, &is_unwanted);
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|died| Error::internal("the statement broke down").with_source(died))
-}
-
-/// Says when it is dropped that something is unwanted.
-struct Wanted(Arc<AtomicBool>);
-
-impl Drop for Wanted {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
+    on_own_thread(move |is_unwanted| prepare_index(&state, &index, threads, is_unwanted)).await
 }
 
 fn alter(execution: &Execution<'_>, schema: TableSchema) -> Result<()> {

@@ -1,21 +1,15 @@
 //! `UPDATE`: a query finds the rows and their new values; the old ones die and the new ones are
 //! added.
 
-use std::collections::HashSet;
-
-use arrow::array::{AsArray, BooleanArray};
-use arrow::compute::{concat_batches, filter_record_batch};
-use arrow::datatypes::UInt64Type;
-use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     Query, SelectItem, SetExpr, TableFactor, TableWithJoins, Update, UpdateTableFromKind, With,
 };
-use thalweg_store::arrow_schema;
-use thalweg_types::{Error, Identity, Result, RowId, SqlState, TableSchema};
+use thalweg_types::{Error, Identity, Result, SqlState};
 
+use super::found::{concat, replace};
 use super::returning::returning;
-use super::{Execution, Shaper, Target, ast_tools, conflict, folded};
+use super::{Execution, Target, ast_tools, folded};
 use crate::catalog::WITH_ROW_IDS;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
@@ -27,20 +21,19 @@ pub(super) async fn run(
     update: &Update,
     with: Option<&With>,
 ) -> Result<Outcome> {
-    let Found { target, alias, mut query } = found(execution, update)?;
+    let Finding { target, alias, mut query } = found(execution, update)?;
     query.with = with.cloned();
     let planned = execution.told(plan::query(&execution.state, query).await)?;
     let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
-    let rows = replace(execution, &target, &batches).await?;
-    let tag = Tag::Update(rows.num_rows() as u64);
-    match &update.returning {
-        None => Ok(Outcome::done(tag)),
-        Some(items) => returning(execution, &target, Some(&alias), rows, items, tag).await,
-    }
+    let rows = replace(execution, &target, batches).await?;
+    let tag = Tag::Update(rows.iter().map(|rows| rows.num_rows() as u64).sum());
+    let Some(items) = &update.returning else { return Ok(Outcome::done(tag)) };
+    let rows = concat(target.schema(), &rows)?;
+    returning(execution, &target, Some(&alias), rows, items, tag).await
 }
 
 /// How a statement finds the rows that it changes.
-pub(super) struct Found {
+pub(super) struct Finding {
     pub(super) target: Target,
     /// What the statement calls it.
     pub(super) alias: Ident,
@@ -48,7 +41,7 @@ pub(super) struct Found {
 }
 
 /// The rows that an `UPDATE` changes, with their new values.
-pub(super) fn found(execution: &Execution<'_>, update: &Update) -> Result<Found> {
+pub(super) fn found(execution: &Execution<'_>, update: &Update) -> Result<Finding> {
     if update.limit.is_some() || !update.order_by.is_empty() {
         return Err(Error::unsupported("UPDATE with ORDER BY or LIMIT"));
     }
@@ -66,7 +59,7 @@ pub(super) fn found(execution: &Execution<'_>, update: &Update) -> Result<Found>
     }
     let projection = assignments.projection(&target, &alias);
     let query = ast_tools::select(projection, from, update.selection.clone());
-    Ok(Found { target, alias, query })
+    Ok(Finding { target, alias, query })
 }
 
 /// The table that a statement changes, and the name that it goes by in the statement.
@@ -233,62 +226,4 @@ fn value_for(target: &Target, position: usize, value: Expr) -> Result<Expr> {
         (Some(text), true) => ast_tools::expression(text),
         (None, true) => ast_tools::expression("NULL"),
     }
-}
-
-/// Puts new rows in the place of old ones. Each batch holds the old row's id, then all columns.
-/// Returns the new rows. Many are shaped on the caller's thread, which gives way meanwhile.
-pub(super) async fn replace(
-    execution: &Execution<'_>,
-    target: &Target,
-    batches: &[RecordBatch],
-) -> Result<RecordBatch> {
-    let id = target.id();
-    let schema = target.schema();
-    let all: Vec<usize> = (0..schema.columns.len()).collect();
-    let counters = execution.names.with(|t| Ok(t.state(id)?.identities().clone()))?;
-    let shaper = Shaper::new(&execution.state, schema, &all, counters)?;
-    let mut seen = HashSet::new();
-    let (mut old, mut new) = (Vec::new(), Vec::new());
-    for (place, batch) in batches.iter().enumerate() {
-        if place > 0 {
-            tokio::task::yield_now().await;
-        }
-        // A row that several rows of FROM match is updated once, by the first of them.
-        let batch = first_of_each(batch, &mut seen, &mut old)?;
-        let values: Vec<usize> = (1..batch.num_columns()).collect();
-        let values = batch.project(&values).map_err(misfit)?;
-        new.push(shaper.shape(&values)?);
-    }
-    let rows = concat(schema, &new)?;
-    execution.names.with(|t| t.kill(id, &old))?;
-    if execution.in_block {
-        conflict::reject_duplicates(execution, target, &rows)?;
-    }
-    execution.names.with(|t| t.append(id, rows.clone()))?;
-    Ok(rows)
-}
-
-/// The rows of a batch whose ids, in its first column, were not seen before.
-pub(super) fn first_of_each(
-    batch: &RecordBatch,
-    seen: &mut HashSet<u64>,
-    ids: &mut Vec<RowId>,
-) -> Result<RecordBatch> {
-    let column = batch.column(0).as_primitive::<UInt64Type>();
-    let first: Vec<bool> = column.values().iter().map(|id| seen.insert(*id)).collect();
-    let fresh = column.values().iter().zip(&first).filter(|(_, first)| **first);
-    ids.extend(fresh.map(|(id, _)| RowId(*id)));
-    if first.iter().all(|first| *first) {
-        return Ok(batch.clone());
-    }
-    filter_record_batch(batch, &BooleanArray::from(first)).map_err(misfit)
-}
-
-/// All rows as one batch of their table.
-pub(super) fn concat(schema: &TableSchema, batches: &[RecordBatch]) -> Result<RecordBatch> {
-    concat_batches(&arrow_schema(schema), batches).map_err(misfit)
-}
-
-fn misfit(error: arrow::error::ArrowError) -> Error {
-    Error::internal("rows do not fit their table").with_source(error)
 }

@@ -126,6 +126,10 @@ async fn what_is_not_understood_is_left_to_datafusion() {
         "SELECT string_agg(symbol, ',' ORDER BY id) FROM trades",
         "SELECT symbol, sum(volume) FROM trades GROUP BY ROLLUP (symbol)",
         "SELECT max(rate * rate) FROM trades",
+        "SELECT first_value(symbol), last_value(symbol) FROM trades",
+        "SELECT first_value(symbol ORDER BY volume, id) FROM trades",
+        "SELECT last_value(volume ORDER BY symbol) FROM trades",
+        "SELECT first_value(upper(symbol) ORDER BY id) FROM trades",
     ] {
         let plan = plan(&mut session, &format!("EXPLAIN {select}")).await;
         assert!(!plan.contains("FusedAggregate"), "{select}: {plan}");

@@ -117,6 +117,48 @@ async fn distinct_values() {
     .await;
 }
 
+/// In orders in which no two rows are alike that may come first.
+#[tokio::test]
+async fn first_and_last_rows() {
+    compare(
+        &[
+            "first_value(name ORDER BY id) AS a, last_value(tag ORDER BY large DESC) AS b, \
+             first_value(float ORDER BY id::float8 DESC) AS c, last_value(rate ORDER BY -id) AS d",
+            "first_value(id ORDER BY moment) AS a, last_value(name ORDER BY moment DESC) AS b, \
+             first_value(amount ORDER BY moment DESC NULLS LAST) AS c, \
+             last_value(flag ORDER BY moment NULLS FIRST) AS d, sum(small) AS e",
+            "first_value(amount ORDER BY id) IGNORE NULLS AS a, \
+             last_value(tag ORDER BY id) IGNORE NULLS AS b, \
+             first_value(tiny * 3 ORDER BY id) FILTER (WHERE flag) AS c, \
+             last_value(day ORDER BY id) FILTER (WHERE large > 0) AS d, \
+             last_value(instant ORDER BY id) AS e",
+        ],
+        &["", "GROUP BY tag", "GROUP BY small, flag", "GROUP BY id / 50"],
+    )
+    .await;
+}
+
+/// The first one of several lies first in the table, and the last one last.
+#[tokio::test]
+async fn rows_that_are_alike_in_an_order_come_as_they_lie() {
+    let mut session = Database::builder().threads(2).open().unwrap().session();
+    let table = "CREATE TABLE alike (id bigint, g bigint, n bigint, f double precision)";
+    done(&mut session, table).await;
+    let rows = "INSERT INTO alike VALUES (1, 1, 5, 0), (2, 2, 5, 1), (3, 1, 5, '-0'), \
+        (4, 2, 4, NULL), (5, 1, NULL, NULL), (6, 1, NULL, 1)";
+    done(&mut session, rows).await;
+    let select = "SELECT g, first_value(id ORDER BY n) AS a, \
+        last_value(id ORDER BY n NULLS FIRST) AS b, last_value(id ORDER BY n) AS c, \
+        first_value(id ORDER BY n DESC) AS d, first_value(id ORDER BY f) AS e, \
+        last_value(id ORDER BY f DESC) AS f FROM alike GROUP BY g";
+    let explained = plan(&mut session, &format!("EXPLAIN {select}")).await;
+    assert!(explained.contains("FusedAggregate"), "{explained}");
+    let found = answer(&mut session, select).await;
+    for group in ["| 1 | 1 | 3 | 6 | 5 | 1 | 3 |", "| 2 | 4 | 2 | 2 | 2 | 2 | 2 |"] {
+        assert!(found.contains(group), "{found}");
+    }
+}
+
 #[tokio::test]
 async fn bits_and_truth() {
     compare(

@@ -8,6 +8,7 @@ use thalweg_store::ChunkView;
 use super::key_set::KeySet;
 use super::keys::{Kind, Layout, WORDS_MAX};
 use super::number::{Lane, Number};
+use super::order::Order;
 use super::predicate::Predicate;
 use super::states::{BitOperator, Seen, Spread, State, StateKind};
 
@@ -72,11 +73,25 @@ pub enum Measure {
         number: Number,
         operator: BitOperator,
     },
+    /// What the row has that comes first in an order.
+    First {
+        value: Picked,
+        order: Order,
+        /// Whether rows that have NULL there are left out.
+        skips_nulls: bool,
+    },
     /// Of the rows in which a predicate is true alone. The measure in it is not such a one itself.
     Filtered {
         filter: Predicate,
         measure: Box<Measure>,
     },
+}
+
+/// What is taken of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Picked {
+    Number { lane: Lane, number: Number },
+    Text { column: usize },
 }
 
 /// What measures are given.
@@ -85,6 +100,8 @@ pub(crate) enum Input {
     Number(Lane, Number),
     Text(usize),
     Nulls(usize),
+    /// Numbers or texts, and the order of their rows.
+    Ordered(Box<Input>, Order),
 }
 
 /// An input, and the filter of those rows that it is needed of.
@@ -108,6 +125,9 @@ impl Measure {
             Measure::TextExtreme { column, .. } | Measure::TextCountDistinct { column } => {
                 Input::Text(*column)
             }
+            Measure::First { value, order, .. } => {
+                Input::Ordered(Box::new(value.input()), order.clone())
+            }
             Measure::Filtered { measure, .. } => return measure.input(),
         })
     }
@@ -125,6 +145,9 @@ impl Measure {
             Measure::TextCountDistinct { .. } => StateKind::Distinct { texts: true },
             Measure::Spread { spread, .. } => StateKind::Spread(*spread),
             Measure::Bits { operator, .. } => StateKind::Bits(*operator),
+            Measure::First { value, skips_nulls, .. } => {
+                StateKind::First { lane: value.lane(), skips_nulls: *skips_nulls }
+            }
             Measure::Filtered { measure, .. } => measure.kind(),
             Measure::Rows | Measure::Count { .. } | Measure::CountNumber { .. } => StateKind::Count,
             Measure::Sum { lane, .. } => StateKind::Sum(*lane),
@@ -132,6 +155,22 @@ impl Measure {
                 StateKind::Extreme { lane: *lane, greatest: *greatest }
             }
             Measure::TextExtreme { greatest, .. } => StateKind::TextExtreme { greatest: *greatest },
+        }
+    }
+}
+
+impl Picked {
+    fn input(&self) -> Input {
+        match self {
+            Picked::Number { lane, number } => Input::Number(*lane, number.clone()),
+            Picked::Text { column } => Input::Text(*column),
+        }
+    }
+
+    fn lane(&self) -> Option<Lane> {
+        match self {
+            Picked::Number { lane, .. } => Some(*lane),
+            Picked::Text { .. } => None,
         }
     }
 }

@@ -16,7 +16,7 @@ use super::keys::Groups;
 use super::partial::Partial;
 
 /// A table is looked at when it has so many groups, and each time it has doubled.
-const LOOKED_AT: usize = if cfg!(test) { 1 << 8 } else { 1 << 17 };
+const LOOKED_AT: usize = if cfg!(test) { 1 << 8 } else { 1 << 16 };
 
 /// The pieces of one partition are looked at when all have so many groups, and each time they have
 /// doubled.

@@ -8,7 +8,7 @@ use super::aggregation::{Aggregation, Given, Input, KeyValue};
 use super::kernels::{are_small, is_small};
 use super::keys::KeyValues;
 use super::number::{Block, Lane, Number};
-use super::states::Argument;
+use super::states::{Argument, Ordered};
 use super::vector::{Mask, Rows, Values};
 
 /// One in so many rows are few.
@@ -56,7 +56,7 @@ pub(crate) fn gathers(aggregation: &Aggregation) -> bool {
     let is_number = |given: &Given| match &given.input {
         Input::Number(_, number) => !number.has_choice(),
         Input::Nulls(_) => true,
-        Input::Text(_) => false,
+        Input::Text(_) | Input::Ordered(..) => false,
     };
     aggregation.filters.is_empty() && aggregation.inputs.iter().all(is_number)
 }
@@ -140,6 +140,12 @@ fn argument<'a>(
             Argument::Texts { column: &block.source.columns[*column], start: block.start, nulls }
         }
         Input::Nulls(column) => Argument::Nulls(block.nulls(*column)),
+        Input::Ordered(value, order) => Argument::Ordered(Box::new(Ordered {
+            value: argument(value, block, mask, false)?,
+            numbers: order.numbers(block, mask)?,
+            direction: order.direction,
+            first_row: block.source.row_id(block.start),
+        })),
     })
 }
 

@@ -4,6 +4,7 @@
 //! before. So few groups are added up one after the other, in vectors of rows, and more of them in
 //! four sets of totals in turns.
 
+use super::keys::{Run, each_run};
 use crate::simd::widest;
 
 /// Up to so many groups, one pass over a block in the caches for each is the fastest to count.
@@ -44,14 +45,22 @@ impl Addend for f64 {
 
 /// The total of some values, in as many lanes as vectors have.
 pub(crate) fn total<T: Addend>(values: &[T]) -> T {
-    widest(|| {
-        let mut lanes = [T::NONE; WIDE];
-        let (blocks, rest) = values.as_chunks::<WIDE>();
-        for block in blocks {
-            (0..WIDE).for_each(|lane| lanes[lane] = lanes[lane].plus(block[lane]));
-        }
-        rest.iter().chain(&lanes).fold(T::NONE, |sum, value| sum.plus(*value))
-    })
+    widest(|| total_in_lanes(values))
+}
+
+/// Calls `take` with the group of each run, and with the total of its values.
+pub(crate) fn total_by_run<T: Addend>(runs: &[Run], values: &[T], mut take: impl FnMut(usize, T)) {
+    widest(|| each_run(runs, |group, rows| take(group, total_in_lanes(&values[rows]))));
+}
+
+#[inline(always)]
+fn total_in_lanes<T: Addend>(values: &[T]) -> T {
+    let mut lanes = [T::NONE; WIDE];
+    let (blocks, rest) = values.as_chunks::<WIDE>();
+    for block in blocks {
+        (0..WIDE).for_each(|lane| lanes[lane] = lanes[lane].plus(block[lane]));
+    }
+    rest.iter().chain(&lanes).fold(T::NONE, |sum, value| sum.plus(*value))
 }
 
 /// Adds each value to the total of its code. There is a total for each code that occurs.
@@ -165,6 +174,18 @@ mod tests {
                 assert_eq!(total(&values), values.iter().sum::<i64>());
             }
         }
+    }
+
+    #[test]
+    fn totals_of_runs_are_those_of_their_rows() {
+        let values: Vec<i64> = (0..1_000).map(|row| row * 31 - 5_000).collect();
+        let ends = [(3, 1), (0, 40), (3, 41), (1, 1_000)];
+        let runs = ends.map(|(group, end)| Run { group, end });
+        let mut found = Vec::new();
+        total_by_run(&runs, &values, |group, total| found.push((group, total)));
+        let rows = [0..1_usize, 1..40, 40..41, 41..1_000];
+        let sums = rows.map(|rows| values[rows].iter().sum::<i64>());
+        assert_eq!(found, [3, 0, 3, 1].into_iter().zip(sums).collect::<Vec<(usize, i64)>>());
     }
 
     #[test]

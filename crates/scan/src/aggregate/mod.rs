@@ -2,7 +2,8 @@
 //!
 //! An [`Aggregation`] says what is to be found in the rows of one table. A [`Partial`] is fed with
 //! chunks, block by block: a [`predicate`] says which rows are wanted, [`keys`] which groups they
-//! are of, [`number`] computes what is aggregated, and [`states`] keep it.
+//! are of, [`number`] computes what is aggregated, and [`states`] keep it; an [`order`] tells which
+//! of some rows comes first.
 
 mod aggregation;
 mod arithmetic;
@@ -17,6 +18,7 @@ mod kernels;
 mod key_set;
 mod keys;
 mod number;
+mod order;
 mod partial;
 mod pattern;
 mod predicate;
@@ -28,9 +30,11 @@ pub(crate) mod tests;
 mod texts;
 mod vector;
 
-pub use aggregation::{Aggregation, Key, KeyValue, Measure};
+pub use aggregation::{Aggregation, Key, KeyValue, Measure, Picked};
+pub(crate) use divide::wide;
 pub use key_set::KeySet;
 pub use number::{Lane, Number, Operator, Width};
+pub use order::Order;
 pub use partial::{Finished, Partial, ReadStatistics};
 pub use pattern::Pattern;
 pub use predicate::{Comparison, Predicate};

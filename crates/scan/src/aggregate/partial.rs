@@ -10,10 +10,10 @@ use thalweg_store::ChunkView;
 use thalweg_types::Result;
 
 use super::aggregation::{Aggregation, Input, KeyValue, Measure};
-use super::divide::divided;
+use super::divide::{divided, wide};
 use super::early::Early;
 use super::evaluate::{Evaluated, Wanted, gathers, key_values};
-use super::keys::{Direct, Groups, Ids, KeyValues};
+use super::keys::{Direct, Groups, Ids, KeyValues, Runs};
 use super::number::Block;
 use super::source::{Column, Source};
 use super::states::{Seen, State, count};
@@ -123,7 +123,7 @@ impl Partial {
         let groups = direct.groups() + usize::from(is_filtered);
         let mut rows_of = vec![0; groups];
         let mut states = local_states(aggregation, source, groups);
-        let gathers = gathers(aggregation);
+        let (gathers, mut runs) = (gathers(aggregation), Runs::default());
         for start in (0..source.rows).step_by(BLOCK_ROWS) {
             let block = Block::new(source, start, BLOCK_ROWS.min(source.rows - start));
             let wanted = Wanted::of(aggregation, &block, live)?;
@@ -147,6 +147,7 @@ impl Partial {
                 Some(places) => (direct.ids(start, block.length, None), Rows::Some(places)),
                 None => (direct.ids(start, block.length, mask), Rows::All(block.length)),
             };
+            let ids = runs.of(ids, rows);
             count(&mut rows_of, None, ids, rows);
             update_all(aggregation, &mut states, &given, ids, rows);
         }
@@ -176,7 +177,7 @@ impl Partial {
         source: &Source,
         live: Option<&BooleanBuffer>,
     ) -> Result<()> {
-        let mut ids = vec![0; BLOCK_ROWS];
+        let (mut ids, mut runs) = (vec![0; BLOCK_ROWS], Runs::default());
         for start in (0..source.rows).step_by(BLOCK_ROWS) {
             let block = Block::new(source, start, BLOCK_ROWS.min(source.rows - start));
             let wanted = Wanted::of(aggregation, &block, live)?;
@@ -191,9 +192,10 @@ impl Partial {
             self.groups.find(&keys, rows, &mut ids[..block.length]);
             self.early.count(rows.count());
             self.grow();
+            let ids = runs.of(Ids::Words(&ids), rows);
             for (measure, state) in self.states.iter_mut().enumerate() {
                 let (argument, rows) = given.of_measure(aggregation, measure, rows);
-                state.update(argument, Ids::Words(&ids), rows);
+                state.update(argument, ids, rows);
             }
         }
         Ok(())
@@ -240,13 +242,14 @@ impl Partial {
         self.grow();
         let pairs: Vec<(u32, u32)> = (0..).zip(ids).collect();
         for (measure, (own, array)) in self.states.iter_mut().zip(states).enumerate() {
-            own.merge(&State::of_array(aggregation.kind_of(measure), array), &pairs);
+            own.merge(&State::of_array(aggregation.kind_of(measure), &wide(array)), &pairs);
         }
     }
 
     #[must_use]
     pub fn finish(mut self) -> Finished {
         self.take_back();
+        self.groups.close();
         Finished(self)
     }
 }
@@ -312,6 +315,8 @@ fn reads_nulls(input: &Input, source: &Source) -> bool {
             number.may_be_null(&|column| source.columns[column].nulls.is_some())
         }
         Input::Text(column) | Input::Nulls(column) => source.columns[*column].nulls.is_some(),
+        // Groups know of themselves whether they have a first row.
+        Input::Ordered(..) => true,
     }
 }
 

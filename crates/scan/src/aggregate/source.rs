@@ -10,6 +10,7 @@ use arrow::datatypes::{
     Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use thalweg_store::{ChunkView, Dictionary};
+use thalweg_types::RowId;
 
 use super::texts::TextTest;
 
@@ -40,6 +41,8 @@ pub(crate) struct Column {
 pub(crate) struct Source {
     pub rows: usize,
     pub columns: Vec<Column>,
+    /// The number of the chunk in its table.
+    chunk: u32,
     /// What was found of dictionaries.
     passing: RefCell<Vec<Passing>>,
 }
@@ -61,7 +64,12 @@ impl Source {
             }
         });
         let passing = RefCell::default();
-        Source { rows: chunk.rows(), columns: columns.collect(), passing }
+        Source { rows: chunk.rows(), columns: columns.collect(), chunk: chunk.number(), passing }
+    }
+
+    /// The id of a row.
+    pub fn row_id(&self, row: usize) -> RowId {
+        RowId::new(self.chunk, row as u32)
     }
 
     /// What a test of a dictionary's entries comes to, found once for all rows of the chunk.

@@ -144,5 +144,6 @@ parts! {
         Spread = 9,
         Bits = 10,
         Filtered = 11,
+        First = 12,
     }
 }

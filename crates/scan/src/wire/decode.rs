@@ -12,7 +12,7 @@ use super::codes::{Code, KeyCode, MeasureCode, NumberCode, PredicateCode, TypeCo
 use super::{DEPTH_MAX, FORM, KEY_SETS_MAX, KEYS_MAX, MEASURES_MAX, malformed};
 use crate::aggregate::{
     Aggregation, BitOperator, Comparison, Key, KeySet, KeyValue, Lane, Measure, Number, Operator,
-    Pattern, Predicate, Spread, TextTest, Width,
+    Order, Pattern, Picked, Predicate, Spread, TextTest, Width,
 };
 
 pub(super) fn decode(bytes: &[u8], types: &[DataType]) -> Result<Aggregation> {
@@ -177,8 +177,30 @@ impl Reader<'_> {
                 let operator: BitOperator = self.code()?;
                 Measure::Bits { number: self.number(Lane::Int)?, operator }
             }
+            MeasureCode::First => {
+                let skips_nulls = self.input.truth()?;
+                Measure::First { value: self.picked()?, order: self.order()?, skips_nulls }
+            }
             MeasureCode::Filtered => return Err(malformed("a measure has two filters")),
         })
+    }
+
+    fn picked(&mut self) -> Result<Picked> {
+        if self.input.truth()? {
+            return Ok(Picked::Text { column: self.text_column()? });
+        }
+        let (lane, number) = self.number_of_lane()?;
+        Ok(Picked::Number { lane, number })
+    }
+
+    fn order(&mut self) -> Result<Order> {
+        let (descending, nulls_first) = (self.input.truth()?, self.input.truth()?);
+        let from_end = self.input.truth()?;
+        let (lane, number) = self.number_of_lane()?;
+        let mut order = Order::by(lane, number, descending, nulls_first)
+            .ok_or_else(|| malformed("rows are not ordered by decimals"))?;
+        order.direction.from_end = from_end;
+        Ok(order)
     }
 
     fn predicate(&mut self) -> Result<Predicate> {

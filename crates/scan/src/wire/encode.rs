@@ -5,7 +5,9 @@ use arrow::datatypes::{DataType, TimeUnit};
 use super::bytes::Output;
 use super::codes::{Code, KeyCode, MeasureCode, NumberCode, PredicateCode, TypeCode};
 use super::{DEPTH_MAX, FORM, KEY_SETS_MAX, KEYS_MAX, MEASURES_MAX};
-use crate::aggregate::{Aggregation, Key, KeyValue, Measure, Number, Predicate, TextTest};
+use crate::aggregate::{
+    Aggregation, Key, KeyValue, Measure, Number, Order, Picked, Predicate, TextTest,
+};
 
 /// `None`: larger than anybody reads.
 type Written = Option<()>;
@@ -152,6 +154,12 @@ impl Writer {
                 self.code(*operator);
                 self.number(number)?;
             }
+            Measure::First { value, order, skips_nulls } => {
+                self.code(MeasureCode::First);
+                self.out.truth(*skips_nulls);
+                self.picked(value)?;
+                self.order(order)?;
+            }
             Measure::Filtered { filter, measure } => {
                 self.code(MeasureCode::Filtered);
                 self.predicate(filter)?;
@@ -159,6 +167,29 @@ impl Writer {
             }
         }
         Some(())
+    }
+
+    fn picked(&mut self, value: &Picked) -> Written {
+        match value {
+            Picked::Number { lane, number } => {
+                self.out.truth(false);
+                self.code(*lane);
+                self.number(number)
+            }
+            Picked::Text { column } => {
+                self.out.truth(true);
+                self.out.number(*column)
+            }
+        }
+    }
+
+    fn order(&mut self, order: &Order) -> Written {
+        let Order { lane, number, direction } = order;
+        self.out.truth(direction.descending);
+        self.out.truth(direction.nulls_first);
+        self.out.truth(direction.from_end);
+        self.code(*lane);
+        self.number(number)
     }
 
     fn predicate(&mut self, predicate: &Predicate) -> Written {

@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type};
 use thalweg_types::{Error, Result, SqlState};
 
-use crate::aggregate::{Aggregation, Lane, Seen, State, StateKind};
+use crate::aggregate::{Aggregation, Lane, Seen, State, StateKind, wide};
 
 /// More rows than these are in no part of a table. So many of such counts can be added.
 const ROWS_MAX: i64 = 1 << 48;
@@ -21,7 +21,7 @@ impl Aggregation {
         }
         let (key_columns, states) = found.columns().split_at(keys);
         for (key, column) in self.keys.iter().zip(key_columns) {
-            if *column.data_type() != key.data_type {
+            if !is_of(column, &key.data_type) {
                 return Err(refused("a key has another type"));
             }
         }
@@ -37,7 +37,7 @@ fn check_state(kind: StateKind, column: &ArrayRef) -> Result<()> {
     // Sums that do not fit are handed on as decimals.
     let is_large_sum = matches!(kind, StateKind::Sum(Lane::Int | Lane::Decimal))
         && *column.data_type() == DataType::Decimal128(38, 0);
-    if column.data_type() != empty.data_type() && !is_large_sum {
+    if !is_of(column, empty.data_type()) && !is_large_sum {
         return Err(refused("what was found has another type"));
     }
     let counts = match kind {
@@ -45,11 +45,18 @@ fn check_state(kind: StateKind, column: &ArrayRef) -> Result<()> {
         StateKind::Spread(_) => column.as_struct().column(0),
         _ => return Ok(()),
     };
-    let counts = counts.as_primitive::<Int64Type>().values();
-    match counts.iter().all(|count| (0..=ROWS_MAX).contains(count)) {
+    let counts = wide(counts);
+    let mut counts = counts.as_primitive::<Int64Type>().values().iter();
+    match counts.all(|count| (0..=ROWS_MAX).contains(count)) {
         true => Ok(()),
         false => Err(refused("no table has as many rows")),
     }
+}
+
+/// Whether a column has a type, or whole numbers of half the bytes.
+fn is_of(column: &ArrayRef, data_type: &DataType) -> bool {
+    let is_narrow = matches!((column.data_type(), data_type), (DataType::Int32, DataType::Int64));
+    column.data_type() == data_type || is_narrow
 }
 
 fn refused(what: &str) -> Error {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::array::{
+    Array, ArrayRef, Decimal128Array, Int64Array, RecordBatch, StringViewArray, StructArray,
+};
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use thalweg_store::arrow_schema;
 use thalweg_types::SqlState;
 
@@ -11,7 +13,7 @@ use super::{DEPTH_MAX, FORM};
 use crate::aggregate::tests::{Random, schema, table};
 use crate::{
     Aggregation, BitOperator, Comparison, Key, KeySet, KeyValue, Lane, Measure, Number, Operator,
-    Partial, Pattern, Predicate, Spread, TextTest, Width,
+    Order, Partial, Pattern, Picked, Predicate, Spread, TextTest, Width,
 };
 
 fn all_types() -> Vec<DataType> {
@@ -213,7 +215,7 @@ impl Questions<'_> {
             Spread::DeviationOfSample,
             Spread::DeviationOfPopulation,
         ];
-        match self.random.below(11) {
+        match self.random.below(12) {
             0 => Measure::Rows,
             1 => Measure::Count { column: self.column(|_| true) },
             2 => Measure::CountNumber { lane, number: self.number(lane, 3) },
@@ -234,11 +236,24 @@ impl Questions<'_> {
                 let operator = self.random.pick(&all);
                 Measure::Bits { number: self.number(Lane::Int, 3), operator }
             }
+            10 => self.first(lane),
             _ => {
                 let measure = Box::new(Measure::Sum { lane, number: self.number(lane, 1) });
                 Measure::Filtered { filter: self.predicate(2), measure }
             }
         }
+    }
+
+    fn first(&mut self, lane: Lane) -> Measure {
+        let value = match self.truth() {
+            true => Picked::Number { lane, number: self.number(lane, 2) },
+            false => Picked::Text { column: self.text_column() },
+        };
+        let by = if self.truth() { Lane::Int } else { Lane::Float };
+        let number = self.number(by, 2);
+        let order = Order::by(by, number, self.truth(), self.truth()).unwrap();
+        let order = if self.truth() { order.reversed() } else { order };
+        Measure::First { value, order, skips_nulls: self.truth() }
     }
 
     fn question(&mut self) -> Aggregation {
@@ -275,7 +290,7 @@ fn questions_come_back_as_they_went() {
     for name in "And Or Compare Among AmongKeys IsNull Always Like Column Int Float Decimal \
         Integers Floats Decimals FloatOfInt DecimalOfInt Rescaled Narrowed IntOfFloat Real \
         FloatOfDecimal Bucket Choice Rows Count CountNumber Sum Extreme TextExtreme CountDistinct \
-        TextCountDistinct Spread Bits Filtered"
+        TextCountDistinct Spread Bits First Filtered"
         .split_whitespace()
     {
         assert!(told.contains(name), "no question had {name}");
@@ -399,6 +414,10 @@ fn numbers_that_cannot_be_computed_are_refused() {
     }
 }
 
+fn first(value: Picked, order: Order) -> Measure {
+    Measure::First { value, order, skips_nulls: false }
+}
+
 #[test]
 fn parts_that_cannot_be_asked_are_refused() {
     refuses(None, Vec::new(), vec![Measure::TextExtreme { column: INT, greatest: true }]);
@@ -406,6 +425,15 @@ fn parts_that_cannot_be_asked_are_refused() {
     refuses(None, Vec::new(), vec![Measure::Count { column: 99 }]);
     let number = Number::Column(DECIMAL);
     refuses(None, Vec::new(), vec![Measure::CountDistinct { lane: Lane::Decimal, number }]);
+    let picked = Picked::Text { column: INT };
+    let order = Order::by(Lane::Int, Number::Column(INT), false, false).unwrap();
+    refuses(None, Vec::new(), vec![first(picked, order.clone())]);
+    let number = Number::Column(INT);
+    let picked = Picked::Number { lane: Lane::Decimal, number: number.clone() };
+    refuses(None, Vec::new(), vec![first(picked, order.clone())]);
+    let picked = Picked::Number { lane: Lane::Int, number };
+    let decimals = Order { lane: Lane::Decimal, number: Number::Column(DECIMAL), ..order };
+    refuses(None, Vec::new(), vec![first(picked, decimals)]);
     let filtered =
         |measure| Measure::Filtered { filter: Predicate::Always(true), measure: Box::new(measure) };
     refuses(None, Vec::new(), vec![filtered(filtered(Measure::Rows))]);
@@ -472,4 +500,35 @@ fn what_no_worker_has_found_is_refused() {
     for found in bad {
         assert!(question.check(&columns(found.clone())).is_err(), "{found:?}");
     }
+}
+
+/// Whatever ranks somebody else made up, merging and finishing them does no harm.
+#[test]
+fn first_rows_of_no_table_are_checked_and_merged() {
+    let key = Key { value: KeyValue::Column(0), data_type: DataType::Int64 };
+    let order = Order::by(Lane::Int, Number::Column(0), false, false).unwrap();
+    let measures = vec![first(Picked::Text { column: 1 }, order)];
+    let question = Arc::new(Aggregation::new(vec![0, 1], None, vec![key], measures).unwrap());
+    let keys = Arc::new(Int64Array::from(vec![1, 1])) as ArrayRef;
+    let texts = Arc::new(StringViewArray::from(vec![None, Some("a")])) as ArrayRef;
+    let ranks = |data_type| {
+        let ranks = Decimal128Array::from(vec![Some(-4), None]);
+        Arc::new(ranks.with_data_type(data_type)) as ArrayRef
+    };
+    let found = |values: &ArrayRef, ranks: ArrayRef| {
+        let value = Field::new("value", values.data_type().clone(), true);
+        let rank = Field::new("rank", ranks.data_type().clone(), true);
+        let columns = vec![Arc::clone(values), ranks];
+        Arc::new(StructArray::new(vec![value, rank].into(), columns, None)) as ArrayRef
+    };
+    let wide = || ranks(DataType::Decimal128(38, 0));
+    for bad in [found(&keys, wide()), found(&texts, ranks(DataType::Decimal128(20, 0)))] {
+        assert!(question.check(&columns(vec![Arc::clone(&keys), bad])).is_err());
+    }
+    let odd = columns(vec![Arc::clone(&keys), found(&texts, wide())]);
+    question.check(&odd).unwrap();
+    let mut partial = Partial::new(&question);
+    partial.absorb(&odd);
+    let answer = partial.finish().measure(0, &DataType::Utf8View).unwrap();
+    assert_eq!((answer.len(), answer.null_count()), (1, 1));
 }

@@ -8,6 +8,7 @@ use arrow::array::Array;
 use thalweg_store::Codes;
 
 use super::groups::{Groups, KeyValues, Part};
+use super::runs::{Run, group_at};
 use crate::aggregate::source::{Column, Data};
 use crate::aggregate::vector::Mask;
 use crate::simd::widest;
@@ -26,6 +27,8 @@ pub(crate) enum Ids<'a> {
     Bytes(&'a [u8]),
     Shorts(&'a [u16]),
     Words(&'a [u32]),
+    /// Rows of one group follow each other.
+    Runs(&'a [Run]),
 }
 
 /// The groups of some rows, in the order of these.
@@ -46,6 +49,10 @@ impl Ids<'_> {
             Ids::Bytes(ids) => Gathered::Bytes(at(ids, places)),
             Ids::Shorts(ids) => Gathered::Shorts(at(ids, places)),
             Ids::Words(ids) => Gathered::Words(at(ids, places)),
+            Ids::Runs(runs) => {
+                let groups = places.iter().map(|place| group_at(runs, usize::from(*place)));
+                Gathered::Words(groups.collect())
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The groups that were met: their numbers by their keys, and their keys by their numbers.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, Float32Array, Float64Array};
@@ -11,6 +12,7 @@ use super::hash::mix;
 use super::interner::Interner;
 use super::layout::{Field, Kind, Layout};
 use super::numbers::Numbers;
+use super::runs::find_by_runs;
 use super::table::Table;
 use crate::aggregate::emit::{decimal_array, int_array};
 use crate::aggregate::floats::canonical;
@@ -19,6 +21,9 @@ use crate::aggregate::vector::{Rows, Vector};
 
 /// A word that stands for NULL in hashes.
 const NULL_WORD: u64 = 0xA5A5_5A5A_0F0F_F0F0;
+
+/// Of how many groups all columns are read before those of others: their keys stay in a cache.
+const AT_ONCE: usize = 1_024;
 
 /// The values of one column of the keys, for the rows of a block.
 pub(crate) enum KeyValues<'a> {
@@ -100,6 +105,8 @@ pub(crate) struct Groups {
     /// For columns of texts.
     interners: Vec<Interner>,
     null_group: Option<u32>,
+    /// Whether a column may be NULL in a group. Most never are, and nobody looks for it.
+    may_be_null: Vec<bool>,
 }
 
 impl Groups {
@@ -111,7 +118,8 @@ impl Groups {
             with_table!(&mut tables, table => table.reserve());
         }
         let interners = kinds.iter().map(|_| Interner::default()).collect();
-        Groups { layout, tables, interners, null_group: None }
+        let may_be_null = vec![false; kinds.len()];
+        Groups { layout, tables, interners, null_group: None, may_be_null }
     }
 
     /// Makes room for so many more groups in the index.
@@ -146,11 +154,15 @@ impl Groups {
 
     /// The group of the keys of one column that are NULL.
     fn null_group(&mut self) -> u32 {
-        let Groups { tables, null_group, .. } = self;
+        let Groups { tables, null_group, may_be_null, .. } = self;
+        may_be_null[0] = true;
         *null_group.get_or_insert_with(|| with_table!(tables, table => table.reserve()))
     }
 
     fn find_rows(&mut self, columns: &[KeyValues<'_>], rows: Rows<'_>, ids: &mut [u32]) {
+        for (column, may_be_null) in columns.iter().zip(&mut self.may_be_null) {
+            *may_be_null |= !self.layout.lone_null && all_nulls(column).is_some();
+        }
         let Groups { layout, tables, interners, .. } = self;
         let mut find = |find_all: &mut dyn FnMut(&mut [u32])| match rows {
             Rows::All(rows) => find_all(&mut ids[..rows]),
@@ -165,11 +177,15 @@ impl Groups {
         with_keys!(tables,
             numbers => {
                 let keys = whole_numbers(layout, interners, &columns[0], rows);
-                find(&mut |found| numbers.find_all(&keys, found));
+                find(&mut |found| {
+                    find_by_runs(&keys, found, |keys, found| numbers.find_all(keys, found));
+                });
             },
             table => {
                 let keys = packed(layout, interners, columns, rows);
-                find(&mut |found| table.find_all(&keys, found));
+                find(&mut |found| {
+                    find_by_runs(&keys, found, |keys, found| table.find_all(keys, found));
+                });
             }
         );
     }
@@ -182,9 +198,10 @@ impl Groups {
         if self.layout.lone_null && parts[0] == Part::Null {
             return self.null_group();
         }
-        let Groups { layout, tables, .. } = self;
+        let Groups { layout, tables, may_be_null, .. } = self;
         let mut words = [0; WORDS_MAX];
-        for (part, field) in parts.iter().zip(&layout.fields) {
+        for ((part, field), may_be_null) in parts.iter().zip(&layout.fields).zip(may_be_null) {
+            *may_be_null |= *part == Part::Null;
             write_part(&mut words, field, *part);
         }
         with_keys!(tables,
@@ -201,11 +218,11 @@ impl Groups {
         }
     }
 
-    /// Calls `take` with one column's part of the key of each group.
-    fn each_part(&self, column: usize, mut take: impl FnMut(usize, Part)) {
+    /// Calls `take` with one column's part of the key of each of some groups.
+    fn each_part(&self, column: usize, groups: Range<usize>, mut take: impl FnMut(usize, Part)) {
         let field = &self.layout.fields[column];
         with_table!(&self.tables, table => {
-            for group in 0..table.len() {
+            for group in groups {
                 let is_null = match field.null {
                     Some(null) => table.word(group, null.word) >> null.shift & 1 == 1,
                     None => self.null_group == Some(group as u32),
@@ -221,18 +238,22 @@ impl Groups {
 
     /// A hash of each group's key that is the same wherever the key is met.
     pub fn content_hashes(&self) -> Vec<u64> {
+        let texts: Vec<Vec<u64>> = self.interners.iter().map(Interner::content_hashes).collect();
         let mut hashes = vec![0; self.len()];
-        for (column, field) in self.layout.fields.iter().enumerate() {
-            let texts = self.interners[column].content_hashes();
-            self.each_part(column, |group, part| {
-                hashes[group] = match part {
-                    Part::Null => mix(hashes[group], NULL_WORD),
-                    Part::Bits(number, _) if field.kind == Kind::Text => {
-                        mix(hashes[group], texts[number as usize])
-                    }
-                    Part::Bits(low, high) => mix(mix(hashes[group], low), high),
-                };
-            });
+        for start in (0..self.len()).step_by(AT_ONCE) {
+            let groups = start..self.len().min(start + AT_ONCE);
+            for (column, field) in self.layout.fields.iter().enumerate() {
+                let texts = &texts[column];
+                self.each_part(column, groups.clone(), |group, part| {
+                    hashes[group] = match part {
+                        Part::Null => mix(hashes[group], NULL_WORD),
+                        Part::Bits(number, _) if field.kind == Kind::Text => {
+                            mix(hashes[group], texts[number as usize])
+                        }
+                        Part::Bits(low, high) => mix(mix(hashes[group], low), high),
+                    };
+                });
+            }
         }
         hashes
     }
@@ -271,7 +292,7 @@ impl Groups {
     /// The values of one column of the keys, whatever they are where it is NULL.
     fn values<T: Default>(&self, column: usize, of: impl Fn(u64, u64) -> T) -> Vec<T> {
         let mut values = Vec::with_capacity(self.len());
-        self.each_part(column, |_, part| {
+        self.each_part(column, 0..self.len(), |_, part| {
             values.push(match part {
                 Part::Null => T::default(),
                 Part::Bits(low, high) => of(low, high),
@@ -281,8 +302,11 @@ impl Groups {
     }
 
     fn nulls(&self, column: usize) -> Option<NullBuffer> {
+        if !self.may_be_null[column] {
+            return None;
+        }
         let mut null_groups = Vec::new();
-        self.each_part(column, |group, part| {
+        self.each_part(column, 0..self.len(), |group, part| {
             if part == Part::Null {
                 null_groups.push(group);
             }

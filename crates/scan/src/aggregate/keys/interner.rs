@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, StringViewArray, make_view};
+use arrow::array::{Array, ArrayRef, StringViewArray, UInt32Array, make_view};
 use arrow::buffer::{Buffer, NullBuffer};
+use arrow::compute::take;
 
 use super::hash::{hash_bytes, hash_words};
 use super::slots::{Found, Slots};
@@ -175,20 +176,18 @@ impl Interner {
         }
     }
 
-    /// The texts of some numbers; those of NULLs mean nothing.
+    /// The texts of some numbers; those of NULLs mean nothing. Arrow checks each distinct text
+    /// once, and not once for each number.
     pub fn array(&self, numbers: Vec<u32>, nulls: Option<NullBuffer>) -> ArrayRef {
-        let view = |number: u32| self.views.get(number as usize).copied().unwrap_or(0);
-        let views: Vec<u128> = match &nulls {
-            None => numbers.into_iter().map(view).collect(),
-            Some(nulls) => {
-                let numbers = numbers.into_iter().zip(nulls);
-                numbers.map(|(number, valid)| if valid { view(number) } else { 0 }).collect()
-            }
-        };
         let blocks: Vec<Buffer> =
             self.blocks.iter().map(|block| Buffer::from_slice_ref(block.as_slice())).collect();
-        let texts = StringViewArray::try_new(views.into(), blocks, nulls);
-        Arc::new(texts.expect("only texts are interned"))
+        let texts = StringViewArray::try_new(self.views.clone().into(), blocks, None);
+        let texts = texts.expect("only texts are interned");
+        if nulls.is_none() && numbers.iter().copied().eq(0..self.views.len() as u32) {
+            return Arc::new(texts);
+        }
+        let numbers = UInt32Array::new(numbers.into(), nulls);
+        take(&texts, &numbers, None).expect("each number is that of a text")
     }
 
     pub fn memory_bytes(&self) -> usize {

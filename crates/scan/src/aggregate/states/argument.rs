@@ -1,9 +1,11 @@
 //! What an aggregate is given for the rows of a block.
 
 use arrow::buffer::NullBuffer;
+use thalweg_types::RowId;
 
 use crate::aggregate::decimals::Decimals;
-use crate::aggregate::keys::Ids;
+use crate::aggregate::keys::{Ids, each_in_runs};
+use crate::aggregate::order::Direction;
 use crate::aggregate::source::Column;
 use crate::aggregate::vector::{Rows, Vector};
 
@@ -22,6 +24,16 @@ pub(crate) enum Argument<'a> {
     },
     /// Of which only the NULLs matter.
     Nulls(Option<NullBuffer>),
+    Ordered(Box<Ordered<'a>>),
+}
+
+/// Values, and what tells which of their rows comes first.
+pub(crate) struct Ordered<'a> {
+    pub value: Argument<'a>,
+    pub numbers: Vector<'a, i64>,
+    pub direction: Direction,
+    /// The first row of the block.
+    pub first_row: RowId,
 }
 
 impl Argument<'_> {
@@ -31,6 +43,7 @@ impl Argument<'_> {
             Argument::Floats(vector) => vector.nulls.as_ref(),
             Argument::Decimals(decimals) => decimals.nulls(),
             Argument::Texts { nulls, .. } | Argument::Nulls(nulls) => nulls.as_ref(),
+            Argument::Ordered(ordered) => ordered.value.nulls(),
         }
     }
 }
@@ -61,5 +74,6 @@ pub(crate) fn each(ids: Ids<'_>, rows: Rows<'_>, mut visit: impl FnMut(usize, us
         Ids::Bytes(ids) => rows.each(|row| visit(row, usize::from(ids[row]))),
         Ids::Shorts(ids) => rows.each(|row| visit(row, usize::from(ids[row]))),
         Ids::Words(ids) => rows.each(|row| visit(row, ids[row] as usize)),
+        Ids::Runs(runs) => each_in_runs(runs, rows, visit),
     }
 }

@@ -15,7 +15,7 @@ use super::{Seen, nulls_of};
 use crate::aggregate::arithmetic::numeric_overflow;
 use crate::aggregate::decimals::{Decimals, Narrow, narrowed};
 use crate::aggregate::emit::{decimal_array, int_array};
-use crate::aggregate::kernels::{add_by_code, total};
+use crate::aggregate::kernels::{add_by_code, total, total_by_run};
 use crate::aggregate::keys::Ids;
 use crate::aggregate::vector::{Rows, Values, Vector};
 
@@ -128,13 +128,19 @@ impl DecimalSums {
         let added = u128::from(*bound) * rows.count() as u128;
         self.sums.prepare(added);
         let has_values = !matches!(vector.values, Values::Constant(_));
-        if let (Rows::All(count), Ids::One | Ids::Bytes(_)) = (rows, ids)
+        if let (Rows::All(count), Ids::One | Ids::Bytes(_) | Ids::Runs(_)) = (rows, ids)
             && (has_values && vector.nulls.is_none() && !tells && added <= LIMIT.into())
         {
             let values = vector.values.slice(count);
-            match &mut self.sums {
-                Sums::Narrow { sums, .. } => add_block(&values, ids, sums),
-                Sums::Wide(sums) => {
+            match (&mut self.sums, ids) {
+                (Sums::Narrow { sums, .. }, ids) => add_block(&values, ids, sums),
+                // These may be runs of a few out of very many groups.
+                (Sums::Wide(sums), Ids::Runs(runs)) => {
+                    total_by_run(runs, &values, |group, total| {
+                        add(sums, &mut self.overflowed, group, total.into());
+                    });
+                }
+                (Sums::Wide(sums), ids) => {
                     let mut of_block = vec![0; sums.len()];
                     add_block(&values, ids, &mut of_block);
                     for (group, added) in of_block.into_iter().enumerate() {
@@ -250,6 +256,9 @@ fn add_block(values: &[i64], ids: Ids<'_>, sums: &mut [i64]) {
     match ids {
         Ids::One => sums[0] = sums[0].wrapping_add(total(values)),
         Ids::Bytes(codes) => add_by_code(codes, values, sums),
+        Ids::Runs(runs) => total_by_run(runs, values, |group, total| {
+            sums[group] = sums[group].wrapping_add(total);
+        }),
         Ids::Shorts(_) | Ids::Words(_) => unreachable!("there are too many groups"),
     }
 }

@@ -11,7 +11,7 @@ use super::sums::seen_of;
 use super::{Seen, nulls_of};
 use crate::aggregate::emit::{decimal_array, int_array};
 use crate::aggregate::floats::{from_ordered, ordered};
-use crate::aggregate::keys::Ids;
+use crate::aggregate::keys::{Ids, Run, each_run};
 use crate::aggregate::number::Lane;
 use crate::aggregate::source::{Column, Data};
 use crate::aggregate::vector::{Rows, Values, Vector};
@@ -56,7 +56,7 @@ impl<T: Extreme> Extremes<T> {
         V: Extreme + Into<T>,
     {
         let tells = self.seen.begin(self.values.len(), given.nulls.is_some());
-        let Extremes { values, greatest, seen } = self;
+        let Extremes { values, greatest, .. } = self;
         if let (Rows::All(count), Ids::One, None) = (rows, ids, &given.nulls)
             && !matches!(given.values, Values::Constant(_))
             && !tells
@@ -74,6 +74,10 @@ impl<T: Extreme> Extremes<T> {
             };
             return;
         }
+        if let (Rows::All(count), Ids::Runs(runs), None) = (rows, ids, &given.nulls) {
+            return self.update_runs(&given.values.slice(count), runs);
+        }
+        let Extremes { values, greatest, seen } = self;
         macro_rules! update {
             ($better:expr) => {
                 each_valid(ids, rows, given.nulls.as_ref(), |row, group| {
@@ -88,6 +92,25 @@ impl<T: Extreme> Extremes<T> {
         match *greatest {
             true => update!(|value, best| value > best),
             false => update!(|value, best| value < best),
+        }
+    }
+
+    fn update_runs<V: Extreme + Into<T>>(&mut self, given: &[V], runs: &[Run]) {
+        let Extremes { values, greatest, seen } = self;
+        macro_rules! update {
+            ($better:ident, $worst:expr) => {
+                widest(|| {
+                    each_run(runs, |group, rows| {
+                        let best = given[rows].iter().fold($worst, |best, one| best.$better(*one));
+                        values[group] = values[group].$better(best.into());
+                        seen.mark(group);
+                    });
+                })
+            };
+        }
+        match *greatest {
+            true => update!(max, V::LEAST),
+            false => update!(min, V::GREATEST),
         }
     }
 

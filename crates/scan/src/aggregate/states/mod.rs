@@ -8,6 +8,7 @@ mod bits;
 mod decimal_sums;
 mod distinct;
 mod extremes;
+mod firsts;
 mod seen;
 mod spread;
 mod sums;
@@ -19,13 +20,14 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Int64Type};
 use thalweg_types::Result;
 
-pub(crate) use argument::Argument;
+pub(crate) use argument::{Argument, Ordered};
 use argument::{each, each_valid};
 pub use bits::BitOperator;
 use bits::Bits;
 use decimal_sums::DecimalSums;
 use distinct::Distinct;
 use extremes::{Extremes, TextExtremes};
+use firsts::Firsts;
 pub(crate) use seen::Seen;
 pub use spread::Spread;
 use spread::Spreads;
@@ -34,7 +36,7 @@ use sums::{FloatSums, IntSums};
 use super::decimals::Decimals;
 use super::floats::{comparable, ordered};
 use super::kernels::count_by_code;
-use super::keys::Ids;
+use super::keys::{Ids, each_run};
 use super::number::Lane;
 use super::vector::Rows;
 
@@ -43,11 +45,23 @@ use super::vector::Rows;
 pub(crate) enum StateKind {
     Count,
     Sum(Lane),
-    Extreme { lane: Lane, greatest: bool },
-    TextExtreme { greatest: bool },
-    Distinct { texts: bool },
+    Extreme {
+        lane: Lane,
+        greatest: bool,
+    },
+    TextExtreme {
+        greatest: bool,
+    },
+    Distinct {
+        texts: bool,
+    },
     Spread(Spread),
     Bits(BitOperator),
+    /// Of numbers in a lane, or of texts.
+    First {
+        lane: Option<Lane>,
+        skips_nulls: bool,
+    },
 }
 
 pub(crate) enum State {
@@ -62,6 +76,7 @@ pub(crate) enum State {
     Distinct(Distinct),
     Spread(Spreads),
     Bits(Bits),
+    First(Firsts),
 }
 
 impl State {
@@ -81,6 +96,7 @@ impl State {
             StateKind::Distinct { texts } => State::Distinct(Distinct::new(texts)),
             StateKind::Spread(spread) => State::Spread(Spreads::new(spread)),
             StateKind::Bits(operator) => State::Bits(Bits::new(operator, seen)),
+            StateKind::First { lane, skips_nulls } => State::First(Firsts::new(lane, skips_nulls)),
         }
     }
 
@@ -97,6 +113,7 @@ impl State {
             State::Distinct(state) => state.grow(groups),
             State::Spread(state) => state.grow(groups),
             State::Bits(state) => state.grow(groups),
+            State::First(state) => state.grow(groups),
         }
     }
 
@@ -135,6 +152,7 @@ impl State {
             }
             (State::Spread(state), Argument::Floats(vector)) => state.update(vector, ids, rows),
             (State::Bits(state), Argument::Ints { vector, .. }) => state.update(vector, ids, rows),
+            (State::First(state), Argument::Ordered(given)) => state.update(given, ids, rows),
             _ => unreachable!("aggregates are given what they are made for"),
         }
     }
@@ -156,6 +174,7 @@ impl State {
             (State::Distinct(own), State::Distinct(other)) => own.merge(other, pairs),
             (State::Spread(own), State::Spread(other)) => own.merge(other, pairs),
             (State::Bits(own), State::Bits(other)) => own.merge(other, pairs),
+            (State::First(own), State::First(other)) => own.merge(other, pairs),
             _ => unreachable!("states of one aggregate are of one kind"),
         }
     }
@@ -169,6 +188,7 @@ impl State {
             State::DecimalSum(state) => state.state(),
             State::Distinct(state) => state.state(),
             State::Spread(state) => Ok(state.state()),
+            State::First(state) => Ok(state.state()),
             State::Count(_) | State::Extreme(Lane::Int, _) | State::Bits(_) => {
                 self.finish(&DataType::Int64)
             }
@@ -196,6 +216,9 @@ impl State {
             StateKind::Distinct { texts } => State::Distinct(Distinct::of_state(array, texts)),
             StateKind::Spread(spread) => State::Spread(Spreads::of_state(spread, array)),
             StateKind::Bits(operator) => State::Bits(Bits::of_state(operator, array)),
+            StateKind::First { lane, skips_nulls } => {
+                State::First(Firsts::of_state(array, lane, skips_nulls))
+            }
         }
     }
 
@@ -217,6 +240,7 @@ impl State {
             State::Distinct(state) => state.finish(),
             State::Spread(state) => state.finish(),
             State::Bits(state) => state.finish(data_type),
+            State::First(state) => state.finish(data_type),
         })
     }
 
@@ -232,6 +256,7 @@ impl State {
             State::Distinct(state) => state.memory_bytes(),
             State::Spread(state) => state.memory_bytes(),
             State::Bits(state) => state.memory_bytes(),
+            State::First(state) => state.memory_bytes(),
         }
     }
 }
@@ -241,6 +266,9 @@ pub(crate) fn count(counts: &mut [i64], nulls: Option<&NullBuffer>, ids: Ids<'_>
     match (nulls, ids, rows) {
         (None, Ids::One, rows) => counts[0] += rows.count() as i64,
         (None, Ids::Bytes(codes), Rows::All(_)) => count_by_code(codes, counts),
+        (None, Ids::Runs(runs), Rows::All(_)) => {
+            each_run(runs, |group, rows| counts[group] += rows.len() as i64);
+        }
         (None, ids, rows) => each(ids, rows, |_, group| counts[group] += 1),
         (nulls, ids, rows) => each_valid(ids, rows, nulls, |_, group| counts[group] += 1),
     }

@@ -11,7 +11,7 @@ use thalweg_types::{Error, Result, SqlState};
 use super::argument::each_valid;
 use super::{Seen, nulls_of};
 use crate::aggregate::emit::{decimal_array, int_array};
-use crate::aggregate::kernels::{add_by_code, total};
+use crate::aggregate::kernels::{add_by_code, are_small, total, total_by_run};
 use crate::aggregate::keys::Ids;
 use crate::aggregate::vector::{Rows, Values, Vector};
 
@@ -35,12 +35,12 @@ impl IntSums {
     /// `small`: these are all rows that the groups will ever have, and they add up within 64 bits.
     pub fn update(&mut self, given: &Vector<'_, i64>, small: bool, ids: Ids<'_>, rows: Rows<'_>) {
         let tells = self.seen.begin(self.low.len(), given.nulls.is_some());
-        let plain = !matches!(given.values, Values::Constant(_));
+        let plain = !matches!(given.values, Values::Constant(_)) && given.nulls.is_none();
+        if plain && self.add_runs(given, small, ids, rows) {
+            return;
+        }
         if let Rows::All(count) = rows
-            && small
-            && plain
-            && given.nulls.is_none()
-            && !tells
+            && (small && plain && !tells)
         {
             let values = given.values.slice(count);
             match ids {
@@ -52,7 +52,9 @@ impl IntSums {
                         *total = total.wrapping_add(*value);
                     }
                 }
-                Ids::Words(_) => unreachable!("groups of all chunks do not know their rows"),
+                Ids::Words(_) | Ids::Runs(_) => {
+                    unreachable!("groups of all chunks do not know their rows, and runs are added")
+                }
             }
             return;
         }
@@ -61,6 +63,27 @@ impl IntSums {
             add(low, carries, group, given.values.get(row));
             seen.mark(group);
         });
+    }
+
+    /// Adds the rows of runs, if that is what they are and if those of each add up within 64 bits.
+    fn add_runs(
+        &mut self,
+        given: &Vector<'_, i64>,
+        small: bool,
+        ids: Ids<'_>,
+        rows: Rows<'_>,
+    ) -> bool {
+        let (Ids::Runs(runs), Rows::All(count)) = (ids, rows) else { return false };
+        let values = given.values.slice(count);
+        let are_small = small || are_small(&values);
+        if are_small {
+            let IntSums { low, carries, seen } = self;
+            total_by_run(runs, &values, |group, total| {
+                add(low, carries, group, total);
+                seen.mark(group);
+            });
+        }
+        are_small
     }
 
     fn total(&self, group: usize) -> i128 {
@@ -167,13 +190,17 @@ impl FloatSums {
     pub fn update(&mut self, given: &Vector<'_, f64>, ids: Ids<'_>, rows: Rows<'_>) {
         let tells = self.seen.begin(self.sums.len(), given.nulls.is_some());
         let FloatSums { sums, seen } = self;
-        if let Rows::All(count) = rows
-            && given.nulls.is_none()
-            && !tells
-        {
+        if let (Rows::All(count), None) = (rows, &given.nulls) {
+            let values = || given.values.slice(count);
             match ids {
-                Ids::One => return sums[0] += total(&given.values.slice(count)),
-                Ids::Bytes(codes) => return add_by_code(codes, &given.values.slice(count), sums),
+                Ids::One if !tells => return sums[0] += total(&values()),
+                Ids::Bytes(codes) if !tells => return add_by_code(codes, &values(), sums),
+                Ids::Runs(runs) => {
+                    return total_by_run(runs, &values(), |group, total| {
+                        sums[group] += total;
+                        seen.mark(group);
+                    });
+                }
                 _ => {}
             }
         }

@@ -1,5 +1,6 @@
 //! Questions, and their answers found the slow way.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -8,8 +9,8 @@ use arrow::datatypes::DataType;
 use super::table::{AMOUNT, FLAG, FLOAT, LARGE, NAME, Random, Row, SMALL, TAG};
 use crate::aggregate::floats::{canonical, comparable, from_ordered};
 use crate::{
-    BitOperator, Comparison, Key, KeySet, KeyValue, Lane, Measure, Number, Operator, Pattern,
-    Predicate, Spread, TextTest, Width,
+    BitOperator, Comparison, Key, KeySet, KeyValue, Lane, Measure, Number, Operator, Order,
+    Pattern, Picked, Predicate, Spread, TextTest, Width,
 };
 
 /// A value that compares as PostgreSQL's do, NULL last.
@@ -211,6 +212,9 @@ pub fn measures(random: &mut Random) -> Vec<(Measure, DataType)> {
         DataType::Int64,
     ));
     all.push((Measure::CountNumber { lane: Lane::Int, number: chosen(random) }, DataType::Int64));
+    for _ in 0..4 {
+        all.push(first(random));
+    }
     all.retain(|_| random.one_in(4));
     for (measure, _) in &mut all {
         if random.one_in(4) {
@@ -219,6 +223,30 @@ pub fn measures(random: &mut Random) -> Vec<(Measure, DataType)> {
         }
     }
     all
+}
+
+/// What the first row of some order has, or the last one. Many rows are alike in most orders.
+fn first(random: &mut Random) -> (Measure, DataType) {
+    let picked = |lane, number| Picked::Number { lane, number };
+    let (value, data_type) = match random.below(7) {
+        0 => (picked(Lane::Int, Number::Column(SMALL)), DataType::Int32),
+        1 => (picked(Lane::Int, Number::Column(LARGE)), DataType::Int64),
+        2 => (picked(Lane::Float, Number::Column(FLOAT)), DataType::Float64),
+        3 => (picked(Lane::Decimal, Number::Column(AMOUNT)), DataType::Decimal128(15, 2)),
+        4 => (picked(Lane::Int, chosen(random)), DataType::Int64),
+        5 => (Picked::Text { column: TAG }, DataType::Utf8View),
+        _ => (Picked::Text { column: NAME }, DataType::Utf8View),
+    };
+    let (lane, by) = match random.below(5) {
+        0 => (Lane::Int, Number::Column(SMALL)),
+        1 => (Lane::Int, Number::Column(LARGE)),
+        2 => (Lane::Int, bucketed()),
+        3 => (Lane::Int, Number::Int(1)),
+        _ => (Lane::Float, Number::Column(FLOAT)),
+    };
+    let order = Order::by(lane, by, random.one_in(2), random.one_in(2)).unwrap();
+    let order = if random.one_in(2) { order.reversed() } else { order };
+    (Measure::First { value, order, skips_nulls: random.one_in(2) }, data_type)
 }
 
 const SPREADS: [Spread; 4] = [
@@ -440,10 +468,38 @@ fn measure(rows: &[&Row], measure: &Measure) -> Value {
             });
             combined.map_or(Value::Null, |value| Value::Int(value.into()))
         }
+        Measure::First { value, order, skips_nulls } => {
+            let picked = rows.iter().map(|row| match value {
+                Picked::Number { number: of, .. } => (*row, number(row, of)),
+                Picked::Text { column: place } => (*row, column(row, *place)),
+            });
+            value_of_first(picked.filter(|(_, of)| !skips_nulls || *of != Value::Null), order)
+        }
         Measure::Filtered { filter, measure } => {
             let rows: Vec<&Row> = rows.iter().copied().filter(|row| is_true(row, filter)).collect();
             self::measure(&rows, measure)
         }
+    }
+}
+
+fn value_of_first<'a>(rows: impl Iterator<Item = (&'a Row, Value)>, order: &Order) -> Value {
+    let mut rows: Vec<(&Row, Value)> = rows.collect();
+    if order.direction.from_end {
+        rows.reverse();
+    }
+    // Of rows that are alike this takes the first one.
+    let first = rows.into_iter().min_by(|left, right| compare(order, left.0, right.0));
+    first.map_or(Value::Null, |(_, value)| value)
+}
+
+fn compare(order: &Order, left: &Row, right: &Row) -> Ordering {
+    let (left, right) = (number(left, &order.number), number(right, &order.number));
+    let nulls = (left == Value::Null).cmp(&(right == Value::Null));
+    match nulls {
+        Ordering::Equal if order.direction.descending => right.cmp(&left),
+        Ordering::Equal => left.cmp(&right),
+        nulls if order.direction.nulls_first => nulls.reverse(),
+        nulls => nulls,
     }
 }
 

@@ -113,12 +113,15 @@ struct Character {
     /// One in so many is NULL; no row is where it is 0.
     nulls: u64,
     wild: bool,
+    /// What rows are grouped by is the same in so many neighbouring ones.
+    run: usize,
 }
 
-/// A table, and the rows of it that are alive.
+/// A table, and the rows of it that are alive, as they lie in it.
 pub fn table(random: &mut Random) -> (Arc<TableState>, Vec<Row>) {
     let (mut table, mut state) = Table::new(Arc::new(schema()));
     let character = Character {
+        run: [1, 20, 1, 300][random.0 as usize % 4],
         tags: random.pick(&[1, 2, 5, 40, 700]),
         small: random.pick(&[1, 3, 90, 5_000, 1 << 31]),
         nulls: random.pick(&[0, 0, 2, 20]),
@@ -126,7 +129,8 @@ pub fn table(random: &mut Random) -> (Arc<TableState>, Vec<Row>) {
     };
     let mut alive = Vec::new();
     for _ in 0..random.below(5) {
-        let rows: Vec<Row> = (0..1 + random.below(9_000)).map(|_| row(random, character)).collect();
+        let rows = (0..1 + random.below(9_000)).map(|_| row(random, character)).collect();
+        let rows = in_runs(rows, character.run);
         let mut effect = Effect::new();
         let number = if random.one_in(3) {
             table.append(&batch(&rows), &mut effect).unwrap()[0].chunk
@@ -138,21 +142,37 @@ pub fn table(random: &mut Random) -> (Arc<TableState>, Vec<Row>) {
         let mut dead = Vec::new();
         let dies = random.pick(&[0, 0, 2, 50]);
         for (place, row) in rows.into_iter().enumerate() {
+            let id = RowId::new(number, (chunk_start + place) as u32);
             if dies > 0 && random.one_in(dies) {
-                dead.push(RowId::new(number, (chunk_start + place) as u32));
+                dead.push(id);
             } else {
-                alive.push(row);
+                alive.push((id, row));
             }
         }
         table.kill(&dead, &mut effect).unwrap();
         effect.publish(&mut state);
     }
     assert_eq!(state.rows(), alive.len());
-    (state, alive)
+    // What is appended may go to a chunk that others have followed.
+    alive.sort_by_key(|(id, _)| *id);
+    (state, alive.into_iter().map(|(_, row)| row).collect())
+}
+
+/// The same rows, of which so many neighbours have one key.
+fn in_runs(mut rows: Vec<Row>, run: usize) -> Vec<Row> {
+    for rows in rows.chunks_mut(run) {
+        let Some((first, others)) = rows.split_first_mut() else { continue };
+        for row in others {
+            row.tag.clone_from(&first.tag);
+            row.name.clone_from(&first.name);
+            (row.small, row.flag) = (first.small, first.flag);
+        }
+    }
+    rows
 }
 
 fn row(random: &mut Random, character: Character) -> Row {
-    let Character { tags, small, nulls, wild } = character;
+    let Character { tags, small, nulls, wild, .. } = character;
     let some = |random: &mut Random| nulls == 0 || !random.one_in(nulls);
     let small_least = if small > 1 << 30 { -1 << 30 } else { -2 };
     let float = match random.below(12) {

@@ -1,0 +1,126 @@
+//! The tasks of a plan end with the statement that it belongs to.
+//!
+//! DataFusion starts tasks of its own: a sort has one for each batch, hundreds of them at once.
+//! When nobody wants a plan's rows any more, its first task is ended, which ends those that it
+//! started, and so on; but each of them ends only once a thread comes to it, behind all that stood
+//! in the queue before. So each looks for itself, before it goes on, whether anybody wants what it
+//! makes.
+
+use std::any::Any;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
+use futures::future::BoxFuture;
+
+use super::Stop;
+
+tokio::task_local! {
+    /// Of the plan that a task works for.
+    static STOP: Arc<Stop>;
+}
+
+/// Work that goes on until it is stopped; so do the tasks that it starts. What was stopped drops
+/// what it holds and never ends: whoever stops it drops it.
+pub(super) fn halting<T: 'static>(
+    stop: Arc<Stop>,
+    work: BoxFuture<'static, T>,
+) -> impl Future<Output = T> + Send + use<T> {
+    STOP.scope(Arc::clone(&stop), Halting { stop, work: Some(work) })
+}
+
+struct Halting<T> {
+    stop: Arc<Stop>,
+    /// `None` after it was stopped.
+    work: Option<BoxFuture<'static, T>>,
+}
+
+impl<T> Future for Halting<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        if self.stop.is_wanted() {
+            self.work = None;
+        }
+        match &mut self.work {
+            Some(work) => work.as_mut().poll(context),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// From now on the tasks that DataFusion starts belong to the plan that starts them.
+pub(super) fn install() {
+    // Whoever was first installed the same.
+    let _ = set_join_set_tracer(&Belonging);
+}
+
+/// DataFusion shows each of its tasks to whoever wants to trace them.
+struct Belonging;
+
+impl JoinSetTracer for Belonging {
+    fn trace_future(
+        &self,
+        work: BoxFuture<'static, Box<dyn Any + Send>>,
+    ) -> BoxFuture<'static, Box<dyn Any + Send>> {
+        match STOP.try_with(Arc::clone) {
+            Ok(stop) => Box::pin(halting(stop, work)),
+            Err(_) => work,
+        }
+    }
+
+    fn trace_block(
+        &self,
+        work: Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>,
+    ) -> Box<dyn FnOnce() -> Box<dyn Any + Send> + Send> {
+        work
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use datafusion::common::runtime::SpawnedTask;
+    use futures::FutureExt;
+    use futures::future::poll_immediate;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_stopped_drops_what_it_holds() {
+        let stop = Arc::new(Stop::default());
+        let held = Arc::new(());
+        let holding = Arc::clone(&held);
+        let work = async move {
+            std::future::pending::<()>().await;
+            drop(holding);
+        };
+        let mut work = Box::pin(halting(Arc::clone(&stop), work.boxed()));
+        assert!(poll_immediate(work.as_mut()).await.is_none());
+        assert_eq!(Arc::strong_count(&held), 2);
+        stop.0.store(true, Ordering::Relaxed);
+        assert!(poll_immediate(work.as_mut()).await.is_none());
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+
+    /// Whether a task that was started by a plan's came to its end.
+    async fn child_ends(is_stopped: bool) -> bool {
+        install();
+        let stop = Arc::new(Stop::default());
+        let starting = async { [SpawnedTask::spawn(async {})] }.boxed();
+        let [child] = halting(Arc::clone(&stop), starting).await;
+        stop.0.store(is_stopped, Ordering::Relaxed);
+        // The test has one thread, whose turn the child has now.
+        tokio::task::yield_now().await;
+        poll_immediate(child.join()).await.is_some()
+    }
+
+    #[tokio::test]
+    async fn tasks_that_a_task_starts_stop_with_it() {
+        assert!(child_ends(false).await);
+        assert!(!child_ends(true).await);
+    }
+}
