@@ -11,7 +11,7 @@ mod writing;
 use std::collections::HashMap;
 use std::hash::RandomState;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arrow::array::ArrayRef;
@@ -31,7 +31,7 @@ use thalweg_query::{
     Again, Consent, Database, Definition, Durability, EncodedStream, Gathering, Holders,
     KeyedWriter, PhysicalRule, RowForm, Unity, WorkerScan, Workers, Write,
 };
-use thalweg_types::{ColumnId, Error, Key, Result, SqlState, TableId, TableSchema};
+use thalweg_types::{ColumnId, Error, Key, Result, RowId, SqlState, TableId, TableSchema};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::task::AbortOnDropHandle;
@@ -89,6 +89,8 @@ pub(crate) struct Shared {
     peers: Peers,
     /// All definitions, in their order.
     definitions: RwLock<Vec<Definition>>,
+    /// Whether one of them created a table, or is about to.
+    had_tables: AtomicBool,
     /// Tells this gateway from others, for as long as it runs.
     gateway: u64,
     /// Where nodes find it.
@@ -147,6 +149,7 @@ impl Gateway {
             options: link,
             links: Mutex::default(),
             followers: Followers::new(definitions.len() as u64),
+            had_tables: AtomicBool::new(definitions.iter().any(Definition::creates_tables)),
             definitions: RwLock::new(definitions),
             gateway: database.env().random.next_u64(),
             address,
@@ -179,10 +182,10 @@ impl Gateway {
         looked.unwrap_or_default()
     }
 
-    /// Whether anything was ever defined here: buckets do not move from then on.
+    /// Whether there ever was a table: buckets do not move from then on.
     #[must_use]
-    pub fn has_definitions(&self) -> bool {
-        !self.shared.definitions.read().is_empty()
+    pub fn had_tables(&self) -> bool {
+        self.shared.had_tables.load(Ordering::Acquire)
     }
 }
 
@@ -295,6 +298,10 @@ impl Workers for Gateway {
             if let Some(following) = &shared.following {
                 return Err(following.defines_elsewhere());
             }
+            // Rows may come as soon as it is committed, where its buckets are by now.
+            if definition.creates_tables() {
+                shared.had_tables.store(true, Ordering::Release);
+            }
             let ask = |place: usize| {
                 let asked = Kind::CanDefine(definitions(std::slice::from_ref(&definition)));
                 let shared = Arc::clone(&shared);
@@ -354,9 +361,10 @@ impl Workers for Gateway {
         table: Arc<TableSchema>,
         key: Key,
         columns: Vec<ArrayRef>,
+        hidden: Arc<[RowId]>,
     ) -> BoxFuture<'_, Result<Holders>> {
         let shared = Arc::clone(&self.shared);
-        self.on_links(async move { writing::find(&shared, &table, &key, columns).await })
+        self.on_links(async move { writing::find(&shared, &table, &key, columns, &hidden).await })
     }
 }
 

@@ -15,6 +15,7 @@ mod encoding;
 mod fold;
 mod fused;
 mod gateway;
+mod hidden;
 mod keyed;
 mod node;
 mod operators;

@@ -136,7 +136,7 @@ pub fn start_gateway<'a>(
 /// A gateway that makes the map. Buckets that may have rows stay where they are.
 fn makes(gateway: &Arc<Gateway>) -> Making {
     let asked = Arc::clone(gateway);
-    Making::Here(Box::new(move || match asked.has_definitions() {
+    Making::Here(Box::new(move || match asked.had_tables() {
         true => Moving::Forbidden,
         false => Moving::Allowed,
     }))

@@ -22,6 +22,7 @@ use thalweg_types::{ColumnId, TableId};
 
 use crate::codec::Reader;
 use crate::fused;
+use crate::hidden;
 use crate::rows;
 use crate::scan::external;
 
@@ -46,6 +47,7 @@ pub(crate) fn of_fragment(
         place_base,
         filter: None,
         limit: fragment.limit.and_then(|limit| usize::try_from(limit).ok()),
+        hidden: hidden::rows(&fragment.hidden).map_err(external)?,
     };
     if fragment.filter.is_some() {
         let schema = shards.schema(wanted.table).map_err(external)?;

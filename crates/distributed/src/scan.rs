@@ -45,6 +45,7 @@ use self::keys::{AmongKeys, place_of_keys};
 use self::reading::{Reading, Run};
 use crate::codec::Writer;
 use crate::gateway::Shared;
+use crate::hidden::Hidden;
 use crate::sharding;
 
 /// Larger fragments are sent whole each time: workers keep a thousand.
@@ -92,6 +93,8 @@ pub(crate) struct RemoteScan {
     gathered: Option<Arc<str>>,
     /// Keys that its rows have to have.
     among: Vec<AmongKeys>,
+    /// Rows that it leaves out.
+    hidden: Arc<Hidden>,
 }
 
 /// A worker's answer that has not begun yet. Dropping it ends the question.
@@ -100,7 +103,8 @@ pub(crate) type Opening = AbortOnDropHandle<thalweg_types::Result<Answer>>;
 impl RemoteScan {
     pub(crate) fn new(shared: &Arc<Shared>, scan: WorkerScan) -> Result<RemoteScan> {
         let wanted = scan.clone();
-        let WorkerScan { table, schema, projection, filter, limit, gathering, is_kept } = scan;
+        let WorkerScan { table, schema, projection, filter, limit, hidden, gathering, is_kept } =
+            scan;
         let filter = filter.as_ref().map(with_values).transpose()?;
         let targets =
             targets(shared, &table, filter.as_ref().filter(|_| !is_kept)).map_err(external)?;
@@ -155,6 +159,7 @@ impl RemoteScan {
             is_relayed: false,
             gathered: None,
             among: Vec::new(),
+            hidden: Arc::new(Hidden::of(&hidden).map_err(external)?),
         })
     }
 
@@ -272,7 +277,7 @@ impl RemoteScan {
     ) -> thalweg_types::Result<Vec<Option<wire::Fragment>>> {
         let asked = self.asked(None)?;
         let part = |place: usize| match self.targets.places.contains(&place) {
-            true => question(&asked, place).map(Some),
+            true => self.question(&asked, place).map(Some),
             false => Ok(None),
         };
         (0..workers).map(part).collect()
@@ -284,7 +289,7 @@ impl RemoteScan {
         form: wire::RowForm,
     ) -> thalweg_types::Result<Vec<(usize, wire::Fragment)>> {
         let asked = self.asked(Some(form))?;
-        let question = |place: &usize| Ok((*place, question(&asked, *place)?));
+        let question = |place: &usize| Ok((*place, self.question(&asked, *place)?));
         self.targets.places.iter().map(question).collect()
     }
 
@@ -341,12 +346,23 @@ impl RemoteScan {
     fn asked(&self, form: Option<wire::RowForm>) -> thalweg_types::Result<wire::Fragment> {
         let fields = self.writer.fields()?;
         let mut asked = wire::Fragment { fields, form, ..self.fragment.clone() };
-        if self.is_kept && asked.encoded_len() <= KEPT_BYTES_MAX {
+        if self.is_kept && self.hidden.count() == 0 && asked.encoded_len() <= KEPT_BYTES_MAX {
             // 0 is no number.
             asked.number = self.shared.number(&asked.encode_to_vec()) | 1;
         }
         asked.literals = self.writer.literals()?;
         Ok(asked)
+    }
+
+    /// What is asked of all workers, for the one at a place of the map.
+    fn question(
+        &self,
+        asked: &wire::Fragment,
+        place: usize,
+    ) -> thalweg_types::Result<wire::Fragment> {
+        let node = u16::try_from(place).map_err(|_| Error::unsupported("so many workers"))?;
+        let (place_base, hidden) = (RowId::base_of_node(node), self.hidden.at(place));
+        Ok(wire::Fragment { place_base, hidden, ..asked.clone() })
     }
 }
 
@@ -382,12 +398,6 @@ impl Leaf for RemoteScan {
         more.run = Arc::default();
         Arc::new(more)
     }
-}
-
-/// What is asked of all workers, for the one at a place of the map.
-fn question(asked: &wire::Fragment, place: usize) -> thalweg_types::Result<wire::Fragment> {
-    let node = u16::try_from(place).map_err(|_| Error::unsupported("so many workers"))?;
-    Ok(wire::Fragment { place_base: RowId::base_of_node(node), ..asked.clone() })
 }
 
 /// The workers that may have rows for which the filter is true.
@@ -457,6 +467,9 @@ impl DisplayAs for RemoteScan {
         write!(f, " columns=[{}]", names.collect::<Vec<_>>().join(", "))?;
         if let Some(limit) = self.fragment.limit {
             write!(f, " limit={limit}")?;
+        }
+        if self.hidden.count() > 0 {
+            write!(f, " hidden={}", self.hidden.count())?;
         }
         if !self.told.is_empty() {
             write!(f, " steps=[{}]", self.told.join("; "))?;

@@ -32,6 +32,7 @@ use self::kept::KeptWrites;
 use crate::codec::Reader;
 use crate::encoding::Encoding;
 use crate::gateway::{definitions, in_one_message};
+use crate::hidden;
 use crate::keyed;
 use crate::operators;
 use crate::rows;
@@ -232,8 +233,8 @@ impl WorkerService {
     fn find(&self, find: &wire::Find) -> Result<wire::Found> {
         let (_, batches) = rows::decode(&find.values)?;
         let [keys] = batches.as_slice() else { return Err(malformed(&"keys are one batch")) };
-        let found =
-            self.shards.find(TableId(find.table), &find.key, keys.columns(), find.place_base)?;
+        let (table, base, hidden) = (find.table, find.place_base, hidden::rows(&find.hidden)?);
+        let found = self.shards.find(TableId(table), &find.key, keys.columns(), base, &hidden)?;
         let schema = found.values.schema();
         Ok(wire::Found {
             places: found.rows.iter().map(|row| row.map_or(0, |row| row.0)).collect(),

@@ -152,7 +152,7 @@ impl Cancels {
     ///
     /// # Errors
     /// What to say of it.
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self.cancels.has_changed() {
             Ok(false) => Ok(()),
             _ => Err(self.cancels.borrow().error()),
@@ -271,6 +271,7 @@ mod tests {
     use futures::StreamExt;
 
     use super::*;
+    use crate::Database;
 
     async fn runs(cancels: &SessionCancels) -> bool {
         cancels.run(async { Ok(()) }).await.is_ok()
@@ -298,6 +299,26 @@ mod tests {
         begins.await.unwrap();
         drop(work);
         ends.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_cancel_is_heard_while_a_text_is_parsed() {
+        let session = Database::in_memory().unwrap().session();
+        let handle = session.cancel_handle();
+        let sql = format!("SELECT 1 IN ({}1)", "1,".repeat(20_000));
+        handle.cancel();
+        assert!(session.parse(&sql).is_ok(), "it came before");
+        let (begun, begins) = tokio::sync::oneshot::channel();
+        let mut canceling = Box::pin(on_own_thread(move |is_unwanted| {
+            let _ = begun.send(());
+            while !is_unwanted.load(Ordering::Relaxed) {
+                handle.cancel();
+            }
+        }));
+        assert!(futures::future::poll_immediate(canceling.as_mut()).await.is_none());
+        begins.await.unwrap();
+        let error = (0..1_000).find_map(|_| session.parse(&sql).err()).unwrap();
+        assert_eq!(error.state(), SqlState::QUERY_CANCELED);
     }
 
     #[tokio::test]

@@ -117,9 +117,12 @@ impl Session {
     /// The statements of a text.
     ///
     /// # Errors
-    /// A syntax error, with its place in `sql`.
+    /// A syntax error, with its place in `sql`; a cancel that came meanwhile.
     pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
+        // A long text takes a while, and nobody else hears of cancels during it.
+        let cancels = self.cancels.handle().watch();
         let parsed = parse(sql)?;
+        cancels.check()?;
         Ok(parsed.into_iter().map(|p| Statement { text: p.text, offset: p.offset }).collect())
     }
 
@@ -519,7 +522,14 @@ impl Session {
         while tries < most {
             tries += 1;
             let transaction = Transaction::new(self.database.shared.engine.snapshot());
-            let (outcome, transaction) = self.run_in(transaction, parsed, sql).await?;
+            let (outcome, transaction) = match self.run_in(transaction, parsed, sql).await {
+                // On a gateway: others changed the rows of one part before the next one looked.
+                Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
+                    lost = Some(error);
+                    continue;
+                }
+                ran => ran?,
+            };
             if transaction.has_staged() {
                 most = STAGED_RETRIES_MAX;
             }

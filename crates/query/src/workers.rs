@@ -55,6 +55,8 @@ pub struct WorkerScan {
     /// asked.
     pub filter: Option<Arc<dyn PhysicalExpr>>,
     pub limit: Option<usize>,
+    /// Rows that are left out, since the transaction took them away. Each must be alive.
+    pub hidden: Arc<[RowId]>,
     pub gathering: Gathering,
     /// Whether it is for a plan that is kept: as far as the plan knows all workers are read, and
     /// each run asks those whom its values concern.
@@ -265,12 +267,14 @@ pub trait Workers: Send + Sync {
     /// Writes rows by their keys, for one client.
     fn keyed_writer(&self) -> Box<dyn KeyedWriter>;
 
-    /// The rows that have these values in a key's columns.
+    /// The rows that have these values in a key's columns, without hidden ones, of which each must
+    /// be alive.
     fn find(
         &self,
         table: Arc<TableSchema>,
         key: Key,
         columns: Vec<ArrayRef>,
+        hidden: Arc<[RowId]>,
     ) -> BoxFuture<'_, Result<Holders>>;
 }
 

@@ -1,5 +1,6 @@
 //! The readers' half of a table: what one snapshot shows.
 
+mod moved;
 mod private;
 mod probe;
 mod rows;
@@ -10,12 +11,15 @@ use std::sync::atomic::AtomicU64;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::SchemaRef;
+use parking_lot::RwLock;
 use thalweg_types::{RowId, TableSchema};
 
 use crate::arrow_types::arrow_schema;
 use crate::effect::Change;
+use crate::forward::Forwards;
 use crate::index::KeyIndex;
 use crate::{Bitmap, Chunk, ClosedChunk, Identities};
+pub(crate) use moved::concurrent_update;
 use private::PrivateKeys;
 pub use view::ChunkView;
 
@@ -36,6 +40,8 @@ pub struct TableState {
     /// All live rows of this version were in the indexes when the counter stood here.
     removals_seen: u64,
     removals: Arc<AtomicU64>,
+    /// Shared by all versions: the ways from older ones to newer ones.
+    forwards: Arc<RwLock<Forwards>>,
     identities: Arc<Identities>,
 }
 
@@ -143,6 +149,7 @@ impl TableState {
             live: 0,
             removals_seen: 0,
             removals: Arc::new(AtomicU64::new(0)),
+            forwards: Arc::default(),
             identities,
         };
         state.renew_keys();
@@ -181,7 +188,8 @@ impl TableState {
         self.slot(number).map(|slot| ChunkView::new(slot.clone()))
     }
 
-    /// The memory of the rows, of the marks of dead ones and of the indexes.
+    /// The memory of the rows, of the marks of dead ones, of the ways to moved ones and of the
+    /// indexes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let chunks: usize = self
@@ -192,7 +200,8 @@ impl TableState {
                 slot.chunk.memory_bytes() + dead
             })
             .sum();
-        chunks + self.keys.iter().map(|key| key.index.memory_bytes()).sum::<usize>()
+        let ways = self.forwards.read().memory_bytes();
+        chunks + ways + self.keys.iter().map(|key| key.index.memory_bytes()).sum::<usize>()
     }
 
     /// Marks rows dead in this clone alone: the changes of a transaction that is not committed.
@@ -229,6 +238,10 @@ impl TableState {
 
     pub(crate) fn removals(&self) -> &Arc<AtomicU64> {
         &self.removals
+    }
+
+    pub(crate) fn forwards(&self) -> &RwLock<Forwards> {
+        &self.forwards
     }
 
     #[inline]

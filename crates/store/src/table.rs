@@ -18,7 +18,6 @@ use arrow::array::ArrowPrimitiveType;
 use thalweg_types::{RowId, TableSchema};
 
 use crate::cell::{Cell, hash_cells};
-use crate::forward::Forwards;
 use crate::open::Appender;
 use crate::state::{PRIVATE_CHUNKS, Slot, StateKey};
 use crate::{Chunk, Effect, Identities, TableState};
@@ -38,7 +37,6 @@ pub struct Table {
     /// The open chunk that takes the next rows.
     open: Option<u32>,
     next_number: u32,
-    forwards: Forwards,
 }
 
 /// An open chunk's writer, and the chunk's number.
@@ -55,13 +53,7 @@ impl Table {
     pub fn new(schema: Arc<TableSchema>) -> (Table, Arc<TableState>) {
         let applied = TableState::new(schema);
         let published = Arc::new(applied.clone());
-        let table = Table {
-            applied,
-            opened: Vec::new(),
-            open: None,
-            next_number: 1,
-            forwards: Forwards::default(),
-        };
+        let table = Table { applied, opened: Vec::new(), open: None, next_number: 1 };
         (table, published)
     }
 

@@ -223,14 +223,14 @@ impl Transaction {
     /// What this transaction took away from a table whose rows lie on other nodes: whether all of
     /// them, and else which.
     #[must_use]
-    pub fn killed_elsewhere(&self, id: TableId) -> (bool, Vec<RowId>) {
+    pub fn killed_elsewhere(&self, id: TableId) -> (bool, Arc<[RowId]>) {
         // Nobody else knows a table that this transaction created.
         if self.snapshot.table(id).is_none() {
-            return (true, Vec::new());
+            return (true, Arc::from([]));
         }
         match self.changes.tables.get(&id) {
             Some(overlay) => (overlay.is_truncated(), overlay.killed_elsewhere()),
-            None => (false, Vec::new()),
+            None => (false, Arc::from([])),
         }
     }
 

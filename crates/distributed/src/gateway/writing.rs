@@ -20,6 +20,7 @@ use thalweg_query::{Durability, Holders, RowChanges, Unity, Write};
 use thalweg_types::{Bucket, Error, Key, Result, RowId, SqlState, TableSchema};
 
 use super::Shared;
+use crate::hidden::Hidden;
 use crate::keyed::durability_to_wire;
 use crate::{rows, sharding};
 
@@ -117,17 +118,20 @@ fn whole(answers: Vec<Result<wire::Done>>) -> Result<()> {
         failed.extend(answer.err());
     }
     let count = failed.len();
-    let Some(first) = failed.into_iter().next() else { return Ok(()) };
+    // Where nobody knows what one worker did, that is what has to be told.
+    let is_unknown = |error: &Error| error.state() == SqlState::CONNECTION_FAILURE;
+    let unknown = failed.iter().position(is_unknown).unwrap_or_default();
+    let Some(told) = failed.into_iter().nth(unknown) else { return Ok(()) };
     if count == all {
-        return Err(first);
+        return Err(told);
     }
     // Whoever tries again must know that some of it is there.
     let message = format!(
         "the statement was done on {} of the {all} workers that it concerns: {}",
         all - count,
-        first.message()
+        told.message()
     );
-    let state = match first.state() {
+    let state = match told.state() {
         SqlState::SERIALIZATION_FAILURE | SqlState::UNIQUE_VIOLATION => {
             SqlState::CONNECTION_FAILURE
         }
@@ -233,14 +237,16 @@ fn misfit(error: arrow::error::ArrowError) -> Error {
     Error::internal("rows cannot be dealt out").with_source(error)
 }
 
-/// The rows that have these values in the columns of a key. Where a worker does not answer, its
-/// keys fail alone.
+/// The rows that have these values in the columns of a key, without hidden ones. Where a worker
+/// does not answer, its keys fail alone.
 pub(super) async fn find(
     shared: &Arc<Shared>,
     table: &Arc<TableSchema>,
     key: &Key,
     columns: Vec<ArrayRef>,
+    hidden: &[RowId],
 ) -> Result<Holders> {
+    let hidden = Hidden::of(hidden)?;
     let map = shared.map().current();
     let shard_key =
         table.shard_key.and_then(|column| key.columns.iter().position(|c| *c == column));
@@ -254,7 +260,7 @@ pub(super) async fn find(
         places.entry(map.owner(bucket)?).or_default().push(row);
     }
     let asked = places.into_iter().map(|(place, which)| {
-        let keys = &keys;
+        let (keys, hidden) = (&keys, hidden.at(place));
         async move {
             let some =
                 take_record_batch(keys, &UInt32Array::from(which.clone())).map_err(misfit)?;
@@ -264,6 +270,7 @@ pub(super) async fn find(
                 key: key.name.clone(),
                 values: rows::encode(some.schema_ref(), std::slice::from_ref(&some))?,
                 place_base: RowId::base_of_node(node),
+                hidden,
             };
             let found = shared.ask_one::<wire::Found>(place, Kind::Find(find)).await;
             Ok::<_, Error>((which, found))
@@ -307,4 +314,26 @@ fn in_order(
     let values = take_record_batch(&all, &UInt32Array::from_iter_values(order)).map_err(misfit)?;
     let rows = rows_of.into_iter().map(|found| found.map(|(row, _)| row)).collect();
     Ok(Holders { rows, values, failures })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(state: SqlState) -> Result<wire::Done> {
+        Err(Error::new(state, state.0))
+    }
+
+    #[test]
+    fn what_nobody_knows_is_told_before_what_is_known() {
+        let done = || Ok(wire::Done::default());
+        let (lost, unknown) = (SqlState::SERIALIZATION_FAILURE, SqlState::CONNECTION_FAILURE);
+        whole(vec![done(), done()]).unwrap();
+        let state = |answers| whole(answers).unwrap_err().state();
+        assert_eq!(state(vec![failed(lost), failed(lost)]), lost);
+        assert_eq!(state(vec![failed(lost), failed(unknown)]), unknown);
+        let some = whole(vec![failed(lost), done(), failed(unknown)]).unwrap_err();
+        assert_eq!(some.state(), unknown);
+        assert!(some.message().contains("done on 1 of the 3 workers"), "{}", some.message());
+    }
 }

@@ -26,7 +26,7 @@ use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::keys::with_keys;
-use super::{Opening, RemoteScan, question};
+use super::{Opening, RemoteScan};
 use crate::rows::RowReader;
 
 /// One run of a scan: what its partitions have in common.
@@ -183,7 +183,7 @@ impl Drop for Reading {
 /// Asks a partition's own worker, in its turn.
 fn own_opening(run: &Run, scan: &RemoteScan, partition: usize) -> Result<Opening> {
     let place = scan.targets.places[partition];
-    let question = question(&run.asked, place)?;
+    let question = scan.question(&run.asked, place)?;
     let turns = (run.fan_in == FanIn::Sync).then(|| Arc::clone(&run.asking));
     let (shared, watch) = (Arc::clone(&scan.shared), Arc::clone(&run.watch));
     let among = scan.among.clone();
@@ -278,7 +278,7 @@ impl Queue {
         let decoders = places.iter().map(|_| Mutex::new(Decoder::new(Some(schema)))).collect();
         let mut pumps = Vec::with_capacity(places.len());
         for (worker, place) in places.iter().enumerate() {
-            let (place, question) = (*place, question(asked, *place)?);
+            let (place, question) = (*place, scan.question(asked, *place)?);
             let (shared, watch, sender) =
                 (Arc::clone(&scan.shared), Arc::clone(watch), sender.clone());
             let among = scan.among.clone();

@@ -42,7 +42,7 @@ impl Records {
     ) -> Result<Found> {
         let schema = Arc::clone(&table.schema);
         let Holders { rows, values, failures } =
-            workers.find(schema, table.key.clone(), keys).await?;
+            workers.find(schema, table.key.clone(), keys, Arc::from([])).await?;
         // Workers follow what is defined here: it was the same table all the time.
         let snapshot = self.database.shared.engine.snapshot();
         let entry = snapshot.catalog().table(table.schema.id).ok_or_else(altered)?;

@@ -162,15 +162,14 @@ impl Held {
         }
         let columns = key_columns(target, key, rows);
         let table = Arc::clone(target.schema());
-        let found = workers.find(table, key.clone(), columns).await?.all()?;
         let (truncated, killed) = execution.names.with(|t| Ok(t.killed_elsewhere(target.id())))?;
-        let killed: HashSet<RowId> = killed.into_iter().collect();
+        let found = workers.find(table, key.clone(), columns, killed).await?.all()?;
         let there = found.rows.iter().flatten().enumerate();
         self.places.extend(there.map(|(place, row)| (*row, self.count + place)));
         self.count += found.values.num_rows();
         self.rows.push(found.values);
         for (holder, there) in holders.iter_mut().zip(found.rows) {
-            let there = there.filter(|row| !truncated && !killed.contains(row));
+            let there = there.filter(|_| !truncated);
             *holder = holder.or(there);
         }
         Ok(holders)

@@ -37,6 +37,13 @@ impl Definition {
         Definition { number, changes: encode_changes(changes) }
     }
 
+    /// Whether rows may come of it. One that cannot be read counts as such.
+    #[must_use]
+    pub fn creates_tables(&self) -> bool {
+        let is_table = |change: &CatalogChange| matches!(change, CatalogChange::CreateTable { .. });
+        self.changes().map_or(true, |changes| changes.iter().any(is_table))
+    }
+
     pub(super) fn changes(&self) -> Result<Vec<CatalogChange>> {
         decode_changes(&self.changes)
     }

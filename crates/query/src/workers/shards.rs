@@ -3,6 +3,8 @@
 mod keyed;
 mod possible;
 mod sights;
+#[cfg(test)]
+mod tests;
 
 pub use keyed::PackedRows;
 pub use sights::ShardSight;
@@ -64,6 +66,9 @@ pub struct ShardRows {
     /// them: chunks may be left out for it.
     pub filter: Option<Arc<dyn PhysicalExpr>>,
     pub limit: Option<usize>,
+    /// Rows that are left out, as a transaction of the gateway took them away: the places in which
+    /// it read them.
+    pub hidden: Vec<RowId>,
 }
 
 impl Database {
@@ -150,11 +155,13 @@ impl Shards {
     /// An operator that reads rows, as they are now.
     ///
     /// # Errors
-    /// Where there is no such table, or it has not got these columns.
+    /// Where there is no such table, it has not got these columns, or a hidden row was changed
+    /// meanwhile.
     pub fn scan(&self, rows: &ShardRows) -> PlanResult<Arc<dyn ExecutionPlan>> {
         let snapshot = self.database.shared.engine.snapshot();
         let schema = table(&snapshot, rows.table).map_err(external)?;
         let state = snapshot.table(rows.table).ok_or_else(|| gone(rows.table))?;
+        let state = without(state, &rows.hidden).map_err(external)?;
         let columns = rows.columns.iter().map(|column| match column {
             None => Ok(schema.columns.len()),
             Some(id) => schema.position(*id).ok_or_else(|| altered(&schema)),
@@ -166,7 +173,7 @@ impl Shards {
         let filter = rows.filter.as_ref().filter(|_| known.eq(rows.table_columns.iter().copied()));
         let scan = ShardScan::new(
             &schema.name,
-            state,
+            &state,
             &table_schema,
             projection,
             filter,
@@ -248,14 +255,22 @@ impl Shards {
         self.database.shared.commit_write_set(write_set, durability).await
     }
 
-    /// The rows that have these values in a key's columns.
+    /// The rows that have these values in a key's columns, without those that a transaction of the
+    /// gateway took away.
     ///
     /// # Errors
-    /// Where there is no such table or key.
-    pub fn find(&self, id: TableId, key: &str, columns: &[ArrayRef], base: u64) -> Result<Holders> {
+    /// Where there is no such table or key, or a hidden row was changed meanwhile.
+    pub fn find(
+        &self,
+        id: TableId,
+        key: &str,
+        columns: &[ArrayRef],
+        base: u64,
+        hidden: &[RowId],
+    ) -> Result<Holders> {
         let snapshot = self.database.shared.engine.snapshot();
         let schema = table(&snapshot, id)?;
-        let state = snapshot.table(id).ok_or_else(dropped)?;
+        let state = without(snapshot.table(id).ok_or_else(dropped)?, hidden)?;
         let key = schema.keys().find(|known| known.name == key);
         let key = key.ok_or_else(|| no_table("with this key"))?;
         let rows = state.probe(key, columns);
@@ -286,6 +301,18 @@ fn without_functions(state: &SessionState) -> TaskContext {
 fn table(snapshot: &Snapshot, id: TableId) -> Result<Arc<TableSchema>> {
     let entry = snapshot.catalog().table(id).ok_or_else(dropped)?;
     Ok(Arc::clone(&entry.schema))
+}
+
+/// A table without rows that a transaction elsewhere took away.
+///
+/// # Errors
+/// Where one of them was changed meanwhile.
+fn without(state: &Arc<TableState>, hidden: &[RowId]) -> Result<Arc<TableState>> {
+    let mut left = Arc::clone(state);
+    if !hidden.is_empty() {
+        Arc::make_mut(&mut left).hide(hidden)?;
+    }
+    Ok(left)
 }
 
 /// Whether no column that takes no NULL has one.

@@ -1,7 +1,7 @@
 //! A table whose rows lie on workers, as DataFusion's planner sees it.
 //!
-//! What the transaction itself added lies here, in private chunks of an empty table, and what it
-//! took away is left out of what the workers send.
+//! What the transaction itself added lies here, in private chunks of an empty table. What it took
+//! away the workers leave out, who know where compaction moved it since it was read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,15 +10,12 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
-use datafusion::common::{DFSchema, ScalarValue, Statistics};
+use datafusion::common::{DFSchema, Statistics};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{Column, in_list, lit};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::prelude::SessionConfig;
 use thalweg_store::{TableState, arrow_schema};
@@ -26,7 +23,7 @@ use thalweg_types::{RowId, TableSchema};
 
 use super::{Gathering, WorkerScan, Workers};
 use crate::kept::Reusable;
-use crate::scan::{ROW_ID, ShardScan, scan_schema};
+use crate::scan::{ShardScan, scan_schema};
 
 pub(crate) struct TableOnWorkers {
     workers: Arc<dyn Workers>,
@@ -36,7 +33,7 @@ pub(crate) struct TableOnWorkers {
     own: Arc<TableState>,
     /// Whether the transaction took away all others, and else which.
     truncated: bool,
-    killed: Vec<RowId>,
+    killed: Arc<[RowId]>,
 }
 
 impl fmt::Debug for TableOnWorkers {
@@ -50,7 +47,7 @@ impl TableOnWorkers {
         workers: Arc<dyn Workers>,
         table: &Arc<TableSchema>,
         own: Arc<TableState>,
-        (truncated, killed): (bool, Vec<RowId>),
+        (truncated, killed): (bool, Arc<[RowId]>),
         row_ids: bool,
     ) -> TableOnWorkers {
         let schema = scan_schema(&arrow_schema(table), row_ids);
@@ -65,39 +62,16 @@ impl TableOnWorkers {
         config: &SessionConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let gathering = config.get_extension::<Gathering>();
-        let mut scan = WorkerScan {
+        self.workers.scan(WorkerScan {
             table: Arc::clone(&self.table),
             schema: Arc::clone(&self.schema),
             projection,
             filter,
             limit,
+            hidden: Arc::clone(&self.killed),
             gathering: gathering.map_or_else(Gathering::default, |gathering| *gathering),
             is_kept: config.get_extension::<Reusable>().is_some(),
-        };
-        if self.killed.is_empty() {
-            return self.workers.scan(scan);
-        }
-        // Rows that were taken away are known by their places.
-        scan.schema = scan_schema(&arrow_schema(&self.table), true);
-        scan.limit = None;
-        let wanted = scan.projection.len();
-        let places = self.table.columns.len();
-        let place = scan.projection.iter().position(|column| *column == places);
-        let place = place.unwrap_or_else(|| {
-            scan.projection.push(places);
-            wanted
-        });
-        let scan = self.workers.scan(scan)?;
-        let gone = self.killed.iter().map(|row| lit(ScalarValue::UInt64(Some(row.0))));
-        let row: Arc<dyn PhysicalExpr> = Arc::new(Column::new(ROW_ID, place));
-        let left = in_list(row, gone.collect(), &true, &scan.schema())?;
-        let left = Arc::new(FilterExec::try_new(left, scan)?);
-        let schema = left.schema();
-        let columns = (0..wanted).map(|place| {
-            let name = schema.field(place).name().clone();
-            (Arc::new(Column::new(&name, place)) as Arc<dyn PhysicalExpr>, name)
-        });
-        Ok(Arc::new(ProjectionExec::try_new(columns.collect::<Vec<_>>(), left)?))
+        })
     }
 }
 

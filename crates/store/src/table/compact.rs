@@ -77,7 +77,7 @@ impl Table {
             .iter()
             .map(|(source, _)| self.applied.slot(*source).expect("the caller checked").clone())
             .collect();
-        self.forwards.prune();
+        let mut moved = Vec::with_capacity(slots.len());
         let mut added = Slot::closed(number, chunk);
         let mut start = 0;
         for (slot, (source, taken)) in slots.iter().zip(sources) {
@@ -88,10 +88,11 @@ impl Table {
             }
             let token = Arc::downgrade(&slot.token);
             let forward = Forward { token, target: number, start, taken: taken.clone() };
-            self.forwards.insert(*source, forward);
+            moved.push((*source, forward));
             start += taken.len();
         }
         assert_eq!(start, added.length, "the new chunk has the rows that were taken");
+        self.applied.forwards().write().extend(moved);
         self.repoint(&slots, sources, number);
         let opened = sources.iter().filter_map(|(source, _)| self.take_opened(*source)).collect();
         let added = (added.length > 0).then_some(added);
@@ -126,7 +127,7 @@ impl Table {
 
     /// Where the rows of a compacted chunk went, while that is known.
     pub(super) fn moves(&self, source: u32) -> Vec<(RowId, RowId)> {
-        self.forwards.moves(source)
+        self.applied.forwards().read().moves(source)
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use thalweg_types::{Error, Result, RowId, SqlState};
+use thalweg_types::{Result, RowId};
 
 use super::Table;
 use crate::Effect;
 use crate::effect::Change;
-use crate::state::PRIVATE_CHUNKS;
+use crate::state::{PRIVATE_CHUNKS, concurrent_update};
 
 impl Table {
     /// Marks rows dead, one by one; if one can't be (`40001`), none is.
@@ -37,7 +37,7 @@ impl Table {
     /// Where a row lies now; `None` if it is gone.
     fn follow(&self, row: RowId) -> Option<RowId> {
         debug_assert!(row.chunk() < PRIVATE_CHUNKS, "private rows are nobody else's");
-        if self.applied.slot(row.chunk()).is_some() { Some(row) } else { self.forwards.follow(row) }
+        self.applied.follow(row)
     }
 
     /// Where a row lies now; `None` if it is dead or gone.
@@ -46,12 +46,4 @@ impl Table {
         let row = self.follow(row)?;
         (self.applied.shows(row) && !self.applied.is_dead(row)).then_some(row)
     }
-}
-
-pub(super) fn concurrent_update() -> Error {
-    Error::new(
-        SqlState::SERIALIZATION_FAILURE,
-        "could not serialize access due to concurrent update",
-    )
-    .with_hint("Run the transaction again.")
 }

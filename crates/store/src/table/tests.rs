@@ -6,4 +6,5 @@ mod by_key;
 mod concurrent;
 mod keys;
 mod model;
+mod moved;
 mod support;

@@ -111,7 +111,7 @@ impl Table {
             self.applied.remove(added.number);
         }
         for source in sources {
-            self.forwards.remove(source.number);
+            self.applied.forwards().write().remove(source.number);
             self.applied.insert(source);
         }
     }

@@ -2,6 +2,7 @@
 
 mod basics;
 mod between_nodes;
+mod blocks;
 #[path = "../../../query/tests/sqllogictest/embedded.rs"]
 #[expect(dead_code, reason = "a cluster is neither durable nor restarted here")]
 mod embedded;
@@ -15,6 +16,8 @@ mod leaving;
 #[path = "../../../server/tests/records/messages.rs"]
 mod messages;
 mod mischief;
+mod namespaces;
+mod network;
 mod nodes;
 #[path = "../../../server/tests/sqllogictest/postgres.rs"]
 mod postgres;

@@ -27,7 +27,9 @@ pub struct Cluster {
     pub status: Arc<Gateway>,
     /// Where other nodes find the gateway. Dropped, they do not any more.
     pub node: Option<RunningNode>,
-    _workers: Vec<RunningNode>,
+    /// What the workers are made of.
+    pub workers: Vec<Database>,
+    _running: Vec<RunningNode>,
 }
 
 pub fn memory() -> Database {
@@ -50,17 +52,19 @@ impl Cluster {
         let map = SharedMap::new(ShardMap::default());
         let options = || NodeOptions { gathering, ..options() };
         let (status, node) = start_gateway(&gateway, anywhere(), map, &options()).await.unwrap();
-        let mut running = Vec::new();
+        let (mut running, mut databases) = (Vec::new(), Vec::new());
         for id in 1..=workers {
             let gateways = vec![node.address()];
             let map = SharedMap::new(ShardMap::default());
-            let started = start_worker(memory(), id, anywhere(), gateways, map, &options()).await;
+            let worker = memory();
+            databases.push(worker.clone());
+            let started = start_worker(worker, id, anywhere(), gateways, map, &options()).await;
             running.push(started.unwrap());
             let mut changes = node.map().changes();
             let joined = changes.wait_for(|map| map.workers().len() as u64 == id);
             joined.await.unwrap();
         }
-        Cluster { gateway, status, node: Some(node), _workers: running }
+        Cluster { gateway, status, node: Some(node), workers: databases, _running: running }
     }
 
     pub fn session(&self) -> Session {

@@ -11,7 +11,7 @@
 //! sets the length of its schedule: a shorter one is the beginning of a longer one. Processes and
 //! sockets are real: a seed gives the same schedule, not the same moments.
 
-mod ledger;
+pub mod ledger;
 mod readers;
 mod schedule;
 mod session;

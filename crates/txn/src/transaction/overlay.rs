@@ -121,7 +121,7 @@ impl Overlay {
     }
 
     /// Rows of other nodes that are dead here.
-    pub fn killed_elsewhere(&self) -> Vec<RowId> {
+    pub fn killed_elsewhere(&self) -> Arc<[RowId]> {
         self.kill.iter().copied().filter(|row| row.elsewhere().is_some()).collect()
     }
 

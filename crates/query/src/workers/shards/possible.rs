@@ -8,9 +8,9 @@ use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, Rows, SortField};
 use thalweg_store::TableState;
 use thalweg_txn::RowChanges;
-use thalweg_types::{Error, Key, Result, RowId, TableSchema};
+use thalweg_types::{Error, Key, Result, TableSchema};
 
-use super::{Shards, dropped, table};
+use super::{Shards, dropped, table, without};
 use crate::statement::key_is_taken;
 
 impl Shards {
@@ -23,10 +23,11 @@ impl Shards {
         for changes in changes {
             let schema = table(&snapshot, changes.table)?;
             let state = snapshot.table(changes.table).ok_or_else(dropped)?;
+            let left = without(state, &changes.kill)?;
             for key in schema.keys() {
                 reject_repeated(&schema, key, &changes.append)?;
                 if !changes.truncate {
-                    reject_held(&schema, key, state, changes)?;
+                    reject_held(&schema, key, &left, &changes.append)?;
                 }
             }
         }
@@ -34,18 +35,16 @@ impl Shards {
     }
 }
 
-/// Refuses rows with the key of one that is there and stays.
+/// Refuses rows with the key of one that stays.
 fn reject_held(
     schema: &TableSchema,
     key: &Key,
-    state: &TableState,
-    changes: &RowChanges,
+    left: &TableState,
+    append: &[RecordBatch],
 ) -> Result<()> {
-    let killed: HashSet<RowId> = changes.kill.iter().copied().collect();
-    for rows in &changes.append {
-        let holders = state.probe(key, &columns_of(schema, key, rows));
-        let taken = |row: &usize| holders[*row].is_some_and(|holder| !killed.contains(&holder));
-        if let Some(row) = (0..rows.num_rows()).find(taken) {
+    for rows in append {
+        let holders = left.probe(key, &columns_of(schema, key, rows));
+        if let Some(row) = holders.iter().position(Option::is_some) {
             return Err(key_is_taken(schema, key, rows, row));
         }
     }

@@ -1,0 +1,120 @@
+//! What a worker reads and writes for a transaction of a gateway that took rows away, once
+//! compaction has moved these.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, RecordBatch};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use futures::TryStreamExt as _;
+use thalweg_dialect::errors::from_datafusion;
+use thalweg_store::arrow_schema;
+use thalweg_txn::{Durability, RowChanges};
+use thalweg_types::{Result, RowId, SqlState, TableId, TableSchema};
+
+use super::{ShardRows, Shards};
+use crate::{Database, Session};
+
+struct Worker {
+    database: Database,
+    session: Session,
+    shards: Shards,
+    table: TableId,
+}
+
+impl Worker {
+    /// With the rows 1 to 20,000.
+    async fn new() -> Worker {
+        let database = Database::in_memory().unwrap();
+        let mut session = database.session();
+        for sql in [
+            "CREATE TABLE t (id int PRIMARY KEY, v int)",
+            "INSERT INTO t SELECT n, n FROM generate_series(1, 20000) AS s(n)",
+        ] {
+            session.execute(sql).await.unwrap();
+        }
+        let (table, _) = database.shared.engine.snapshot().tables().next().unwrap();
+        Worker { shards: database.shards(), database, session, table }
+    }
+
+    fn schema(&self) -> Arc<TableSchema> {
+        super::table(&self.database.shared.engine.snapshot(), self.table).unwrap()
+    }
+
+    /// Where the row with an id lies.
+    fn find(&self, id: i32, hidden: &[RowId]) -> Result<Option<RowId>> {
+        let ids: ArrayRef = Arc::new(Int32Array::from(vec![id]));
+        Ok(self.shards.find(self.table, "t_pkey", &[ids], 0, hidden)?.rows[0])
+    }
+
+    /// How many rows a scan gives.
+    async fn count(&self, hidden: &[RowId]) -> Result<usize> {
+        let rows = ShardRows {
+            table: self.table,
+            columns: vec![Some(self.schema().columns[0].id)],
+            table_columns: Vec::new(),
+            place_base: 0,
+            filter: None,
+            limit: None,
+            hidden: hidden.to_vec(),
+        };
+        let told = |error| from_datafusion(error, "");
+        let scan = self.shards.scan(&rows).map_err(told)?;
+        let rows = self.shards.run(Arc::new(CoalescePartitionsExec::new(scan)));
+        let batches: Vec<RecordBatch> = rows.try_collect().await.map_err(told)?;
+        Ok(batches.iter().map(RecordBatch::num_rows).sum())
+    }
+
+    /// Deletes all rows from 101 on, and has the others moved.
+    async fn move_the_rest(&mut self) {
+        let before = self.find(1, &[]).unwrap();
+        self.session.execute("DELETE FROM t WHERE id > 100").await.unwrap();
+        for _ in 0..100 {
+            self.database.shared.engine.maintain();
+            // What maintenance asked for is done before it.
+            self.session.execute("UPDATE t SET v = v + 1 WHERE id = 100").await.unwrap();
+            if self.find(1, &[]).unwrap() != before {
+                return;
+            }
+        }
+        panic!("nothing was compacted");
+    }
+
+    /// Takes rows away, and puts one with an id in their place.
+    fn replaced(&self, kill: &[RowId], id: i32) -> Vec<RowChanges> {
+        let values = || Arc::new(Int32Array::from(vec![id])) as ArrayRef;
+        let rows = RecordBatch::try_new(arrow_schema(&self.schema()), vec![values(), values()]);
+        let (table, kill, append) = (self.table, kill.to_vec(), vec![rows.unwrap()]);
+        vec![RowChanges { table, truncate: false, kill, append }]
+    }
+}
+
+#[tokio::test]
+async fn hidden_rows_stay_hidden_when_they_move() {
+    let mut worker = Worker::new().await;
+    let known = [1, 2].map(|id| worker.find(id, &[]).unwrap().unwrap());
+    assert_eq!(worker.count(&known).await.unwrap(), 19_998);
+    worker.move_the_rest().await;
+    assert_eq!((worker.find(1, &known).unwrap(), worker.find(2, &known).unwrap()), (None, None));
+    assert_eq!(worker.find(3, &known).unwrap(), worker.find(3, &[]).unwrap());
+    assert_eq!(worker.count(&known).await.unwrap(), 98);
+    assert_eq!(worker.count(&[]).await.unwrap(), 100);
+    worker.session.execute("UPDATE t SET v = 0 WHERE id = 2").await.unwrap();
+    let refused = worker.count(&known).await.unwrap_err();
+    assert_eq!(refused.state(), SqlState::SERIALIZATION_FAILURE);
+    let refused = worker.find(3, &known).unwrap_err();
+    assert_eq!(refused.state(), SqlState::SERIALIZATION_FAILURE);
+}
+
+#[tokio::test]
+async fn rows_that_moved_are_replaced() {
+    let mut worker = Worker::new().await;
+    let known = [worker.find(1, &[]).unwrap().unwrap()];
+    worker.move_the_rest().await;
+    let taken = worker.shards.can_write(&worker.replaced(&known, 3)).unwrap_err();
+    assert_eq!(taken.state(), SqlState::UNIQUE_VIOLATION);
+    worker.shards.can_write(&worker.replaced(&known, 1)).unwrap();
+    worker.shards.write(worker.replaced(&known, 1), Durability::Fsync).await.unwrap();
+    assert_eq!(worker.count(&[]).await.unwrap(), 100);
+    let late = worker.shards.can_write(&worker.replaced(&known, 1)).unwrap_err();
+    assert_eq!(late.state(), SqlState::SERIALIZATION_FAILURE);
+}
