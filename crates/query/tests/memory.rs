@@ -262,6 +262,24 @@ async fn sorts_of_tables_go_to_disk() {
     assert!(has_spilled(&run, "SortExec"), "{run}");
 }
 
+/// A sort for the first rows holds these; where they have no room, all rows are sorted on disk.
+#[tokio::test]
+async fn sorts_for_the_first_rows_go_to_disk() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let mut session = large_tables(&database).await;
+    for sql in [
+        "SELECT id, pad FROM a ORDER BY id % 1000, pad DESC LIMIT 100000",
+        "SELECT id, pad FROM a ORDER BY id % 1000, pad DESC LIMIT 50000 OFFSET 40000",
+        // A few rows, each of two thousand letters.
+        "SELECT id, repeat(pad, 20) AS wide FROM a WHERE id <= 6000 ORDER BY id % 7, id LIMIT 5000",
+    ] {
+        let expected = shown(&mut database.session(), sql).await;
+        assert!(shown(&mut session, sql).await == expected, "{sql}");
+        let run = shown(&mut session, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(has_spilled(&run, "SortExec"), "{run}");
+    }
+}
+
 /// A join that has no equal keys goes through its first side in parts, and gives rows that meet
 /// none once.
 #[tokio::test]

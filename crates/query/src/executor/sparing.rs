@@ -14,6 +14,9 @@
 //!                               Sort …
 //! ```
 //!
+//! A sort that wants a few rows alone holds these, and does not go to disk. One that wants many,
+//! and any where nothing else takes less, sorts all rows below a limit.
+//!
 //! A nested-loop join goes through its first side in parts, of which DataFusion takes care; here it
 //! is given a first side that can be read twice, and a second one in one partition.
 //!
@@ -36,7 +39,7 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
-use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -48,6 +51,9 @@ use super::giving_way::{RECOMPUTED, SmallBatches};
 use crate::reduce::unreduced;
 
 type Plan = Arc<dyn ExecutionPlan>;
+
+/// Sorts that want up to so many rows hold these, as long as others can take less memory.
+const FEW_ROWS: usize = 8192;
 
 pub(super) struct Sparing {
     pub(super) plan: Plan,
@@ -63,15 +69,24 @@ pub(super) fn sparing(plan: Plan) -> Result<Option<Sparing>> {
         return Ok(None);
     }
     // Both sides of a merge are read at once, so that neither may wait for keys of the other.
-    let changed = unreduced(reset_plan_states(plan)?)?.transform_up(|node| {
-        let Some(sparing) = in_place_of(&node)? else { return Ok(Transformed::no(node)) };
-        Ok(Transformed::yes(sparing))
-    })?;
+    let plan = unreduced(reset_plan_states(plan)?)?;
+    let mut changed = with_less(plan, FEW_ROWS)?;
+    if !changed.transformed {
+        changed = with_less(changed.data, 0)?;
+    }
     if !changed.transformed {
         return Ok(None);
     }
     let sorts = sorts_of(&changed.data);
     Ok(Some(Sparing { plan: changed.data, sorts }))
+}
+
+/// Sorts that want up to `few` rows stay as they are.
+fn with_less(plan: Plan, few: usize) -> Result<Transformed<Plan>> {
+    plan.transform_up(|node| {
+        let Some(sparing) = in_place_of(&node, few)? else { return Ok(Transformed::no(node)) };
+        Ok(Transformed::yes(sparing))
+    })
 }
 
 /// How many sorts of a plan may go to disk: one that wants few rows holds no more than these.
@@ -86,7 +101,7 @@ fn sorts_of(plan: &Plan) -> usize {
 }
 
 /// What takes the place of one operator.
-fn in_place_of(node: &Plan) -> Result<Option<Plan>> {
+fn in_place_of(node: &Plan, few: usize) -> Result<Option<Plan>> {
     if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         return merged(join);
     }
@@ -97,21 +112,42 @@ fn in_place_of(node: &Plan) -> Result<Option<Plan>> {
         return Ok(in_one_sort(merge));
     }
     match node.downcast_ref::<SortExec>() {
-        Some(sort) if sort.fetch().is_none() => {
-            let pieces: Plan = Arc::new(SmallBatches::copied(sort.input()));
-            Arc::clone(node).replace_children(vec![pieces], RECOMPUTED).map(Some)
-        }
+        Some(sort) if sort.fetch().is_none_or(|fetch| fetch > few) => Ok(Some(of_all_rows(sort))),
         _ => Ok(None),
+    }
+}
+
+/// A sort of all rows, which goes to disk, below the limit that the sort had.
+fn of_all_rows(sort: &SortExec) -> Plan {
+    let pieces = Arc::new(SmallBatches::copied(sort.input()));
+    let all = SortExec::new(sort.expr().clone(), pieces)
+        .with_preserve_partitioning(sort.preserve_partitioning());
+    match sort.fetch() {
+        None => Arc::new(all),
+        Some(fetch) if sort.preserve_partitioning() => {
+            Arc::new(LocalLimitExec::new(Arc::new(all), fetch))
+        }
+        fetch => Arc::new(GlobalLimitExec::new(Arc::new(all), 0, fetch)),
     }
 }
 
 /// One sort of all rows in place of one for each partition; `None` where something else is merged.
 fn in_one_sort(merge: &SortPreservingMergeExec) -> Option<Plan> {
-    let sort = merge.input().downcast_ref::<SortExec>()?;
-    if sort.fetch().is_some() || merge.fetch().is_some() {
-        return None;
+    let (sorted, most) = match merge.input().downcast_ref::<LocalLimitExec>() {
+        Some(limit) => (limit.input(), Some(limit.fetch())),
+        None => (merge.input(), None),
+    };
+    let sort = sorted.downcast_ref::<SortExec>().filter(|sort| sort.fetch().is_none())?;
+    let pieces = in_one_partition(sort.input());
+    let all: Plan = Arc::new(SortExec::new(sort.expr().clone(), pieces));
+    match (merge.fetch(), most) {
+        (None, None) => Some(all),
+        // Each partition has all of its rows that may be among the first.
+        (Some(fetch), most) if most.is_none_or(|most| most >= fetch) => {
+            Some(Arc::new(GlobalLimitExec::new(all, 0, Some(fetch))))
+        }
+        _ => None,
     }
-    Some(Arc::new(SortExec::new(sort.expr().clone(), in_one_partition(sort.input()))))
 }
 
 /// Both sides sorted and merged; `None` where that might not find the same.
