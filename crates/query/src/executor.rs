@@ -10,16 +10,19 @@ mod giving_way;
 mod halting;
 mod sparing;
 
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker, ready};
 
 use arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use thalweg_types::{Error, Result};
 use tokio::runtime::{Builder, Runtime};
@@ -31,7 +34,8 @@ pub(crate) use giving_way::JoinsGiveWay;
 use self::halting::halting;
 use self::sparing::{Sparing, sparing};
 use crate::memory;
-use crate::stack::STACK_BYTES;
+use crate::panics::broke_down;
+use crate::stack::{self, STACK_BYTES};
 
 /// How many batches a query may be ahead of whoever takes them.
 const BATCHES_AHEAD: usize = 1;
@@ -68,24 +72,46 @@ impl Executor {
 
     /// [`Executor::run`], with a context that is there already.
     pub(crate) fn run_in(&self, plan: Arc<dyn ExecutionPlan>, context: TaskContext) -> Rows {
-        let runtime = self.runtime.as_ref().expect("in place until the executor is dropped");
-        let stop = Arc::new(Stop::default());
-        let config = context.session_config().clone().with_extension(Arc::clone(&stop));
-        let context = Arc::new(context.with_session_config(config));
-        let (sender, batches) = channel(BATCHES_AHEAD);
-        let work = Taker::new(sender).run(plan, context).boxed();
-        let work = runtime.spawn(halting(Arc::clone(&stop), work));
-        Rows { batches, work: Some(AbortOnDropHandle::new(work)), stop }
+        let Running { work, batches, stop } = Running::of(plan, context);
+        Rows { batches, work: Some(self.elsewhere(work)), stop }
+    }
+
+    /// [`Executor::run_in`], of which whoever asks does what can be done without waiting: a plan
+    /// with little to do is at its end then, and two changes of threads took as long as all of it.
+    pub(crate) fn begin_here(&self, plan: Arc<dyn ExecutionPlan>, context: TaskContext) -> Rows {
+        let Running { mut work, batches, stop } = Running::of(plan, context);
+        let inside = self.runtime().enter();
+        // Whoever goes on polls first, and is woken then.
+        let mut unwoken = Context::from_waker(Waker::noop());
+        let first = AssertUnwindSafe(|| stack::roomy(|| work.as_mut().poll(&mut unwoken)));
+        let first = catch_unwind(first);
+        drop(inside);
+        let work = match first {
+            Ok(Poll::Ready(done)) => Work::Done(done),
+            Ok(Poll::Pending) => self.elsewhere(work),
+            Err(panic) => {
+                let error = Box::new(broke_down(panic.as_ref()));
+                Work::Done(Err(DataFusionError::External(error)))
+            }
+        };
+        Rows { batches, work: Some(work), stop }
+    }
+
+    fn elsewhere(&self, work: BoxFuture<'static, PlanResult<()>>) -> Work {
+        Work::Elsewhere(AbortOnDropHandle::new(self.runtime().spawn(work)))
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("in place until the executor is dropped")
     }
 
     /// Takes the rows that something makes, which runs on these threads as plans do. Tasks that it
     /// starts may work for others as well, and are left alone.
     pub(crate) fn take(&self, making: impl Making) -> Rows {
-        let runtime = self.runtime.as_ref().expect("in place until the executor is dropped");
         let (sender, batches) = channel(BATCHES_AHEAD);
         let mut taker = Taker::new(sender);
-        let work = runtime.spawn(async move { taker.forward(making).await });
-        Rows { batches, work: Some(AbortOnDropHandle::new(work)), stop: Arc::default() }
+        let work = self.elsewhere(async move { taker.forward(making).await }.boxed());
+        Rows { batches, work: Some(work), stop: Arc::default() }
     }
 
     /// Does something to its end on these threads, whatever becomes of whoever waits for it.
@@ -93,8 +119,7 @@ impl Executor {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let runtime = self.runtime.as_ref().expect("in place until the executor is dropped");
-        let done = runtime.spawn(work).await;
+        let done = self.runtime().spawn(work).await;
         done.unwrap_or_else(|died| {
             Err(Error::internal("the statement broke down").with_source(died))
         })
@@ -107,6 +132,25 @@ impl Drop for Executor {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+/// A plan that nobody polls yet.
+struct Running {
+    work: BoxFuture<'static, PlanResult<()>>,
+    batches: Receiver<RecordBatch>,
+    stop: Arc<Stop>,
+}
+
+impl Running {
+    fn of(plan: Arc<dyn ExecutionPlan>, context: TaskContext) -> Running {
+        let stop = Arc::new(Stop::default());
+        let config = context.session_config().clone().with_extension(Arc::clone(&stop));
+        let context = Arc::new(context.with_session_config(config));
+        let (sender, batches) = channel(BATCHES_AHEAD);
+        let work = Taker::new(sender).run(plan, context).boxed();
+        let work = halting(Arc::clone(&stop), work).boxed();
+        Running { work, batches, stop }
     }
 }
 
@@ -180,12 +224,18 @@ impl Stop {
     }
 }
 
-/// The rows of a plan that runs elsewhere.
+/// The rows of a plan that runs on other threads, or ran already.
 pub(crate) struct Rows {
     batches: Receiver<RecordBatch>,
     /// `None` after the end was told.
-    work: Option<AbortOnDropHandle<PlanResult<()>>>,
+    work: Option<Work>,
     stop: Arc<Stop>,
+}
+
+enum Work {
+    Elsewhere(AbortOnDropHandle<PlanResult<()>>),
+    /// How it ended.
+    Done(PlanResult<()>),
 }
 
 impl Drop for Rows {
@@ -198,19 +248,79 @@ impl Stream for Rows {
     type Item = PlanResult<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(batch) = std::task::ready!(self.batches.poll_recv(context)) {
+        if let Some(batch) = ready!(self.batches.poll_recv(context)) {
             return Poll::Ready(Some(Ok(batch)));
         }
-        let Some(work) = &mut self.work else { return Poll::Ready(None) };
-        let ended = std::task::ready!(work.poll_unpin(context));
-        self.work = None;
-        Poll::Ready(match ended {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(Err(error)),
-            Err(panic) => {
-                let error = Error::internal("the statement broke down").with_source(panic);
-                Some(Err(DataFusionError::External(Box::new(error))))
+        let ended = match &mut self.work {
+            None => return Poll::Ready(None),
+            Some(Work::Done(ended)) => mem::replace(ended, Ok(())),
+            Some(Work::Elsewhere(work)) => {
+                ready!(work.poll_unpin(context)).unwrap_or_else(|panic| {
+                    let error = Error::internal("the statement broke down").with_source(panic);
+                    Err(DataFusionError::External(Box::new(error)))
+                })
             }
-        })
+        };
+        self.work = None;
+        Poll::Ready(ended.err().map(Err))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::datatypes::{DataType, Schema};
+    use datafusion::config::ConfigOptions;
+    use datafusion::logical_expr::{Volatility, create_udf};
+    use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+    use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+    use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+    use datafusion::physical_plan::projection::ProjectionExec;
+    use datafusion::physical_plan::union::UnionExec;
+    use futures::TryStreamExt;
+    use futures::executor::block_on;
+
+    use super::*;
+
+    fn one_row() -> Arc<dyn ExecutionPlan> {
+        Arc::new(PlaceholderRowExec::new(Arc::new(Schema::empty())))
+    }
+
+    /// How many rows a plan has that begins on the thread of the test, and whether it ended there.
+    fn begun(plan: Arc<dyn ExecutionPlan>) -> (PlanResult<usize>, bool) {
+        let executor = Executor::start(1).unwrap();
+        let rows = executor.begin_here(plan, TaskContext::default());
+        let has_ended = matches!(rows.work, Some(Work::Done(_)));
+        let count = rows.try_fold(0, async |all, batch| Ok(all + batch.num_rows()));
+        (block_on(count), has_ended)
+    }
+
+    #[test]
+    fn what_need_not_wait_ends_where_it_began() {
+        let (rows, has_ended) = begun(one_row());
+        assert_eq!(rows.unwrap(), 1);
+        assert!(has_ended);
+    }
+
+    #[test]
+    fn what_waits_goes_on_elsewhere() {
+        let union = UnionExec::try_new(vec![one_row(), one_row(), one_row()]).unwrap();
+        let (rows, has_ended) = begun(Arc::new(CoalescePartitionsExec::new(union)));
+        assert_eq!(rows.unwrap(), 3);
+        assert!(!has_ended);
+    }
+
+    #[test]
+    fn a_panic_is_an_error_of_the_plan() {
+        let panics = Arc::new(|_: &[_]| panic!("of an operator"));
+        let panics = create_udf("panics", vec![], DataType::Int64, Volatility::Volatile, panics);
+        let options = Arc::new(ConfigOptions::default());
+        let call =
+            ScalarFunctionExpr::try_new(Arc::new(panics), Vec::new(), &Schema::empty(), options);
+        let call: Arc<dyn PhysicalExpr> = Arc::new(call.unwrap());
+        let plan = ProjectionExec::try_new(vec![(call, "x".to_owned())], one_row()).unwrap();
+        let (rows, _) = begun(Arc::new(plan));
+        assert!(rows.unwrap_err().to_string().contains("the statement broke down"));
     }
 }

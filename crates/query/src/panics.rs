@@ -13,7 +13,7 @@ pub(crate) async fn caught<T>(work: impl Future<Output = Result<T>>) -> Result<T
     done.unwrap_or_else(|panic| Err(broke_down(panic.as_ref())))
 }
 
-fn broke_down(panic: &(dyn Any + Send)) -> Error {
+pub(crate) fn broke_down(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     Error::internal("the statement broke down").with_detail(text.unwrap_or("It panicked."))

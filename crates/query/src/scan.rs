@@ -287,6 +287,11 @@ impl ShardScan {
         &self.chunks.read
     }
 
+    /// How many rows are left where zones and indexes ruled others out.
+    pub(crate) fn rows_to_read(&self) -> usize {
+        self.chunks.rows()
+    }
+
     pub(crate) fn chunks_in_table(&self) -> usize {
         self.chunks.in_table
     }

@@ -9,6 +9,14 @@ const LEAST_BYTES: usize = 4 << 20;
 
 pub(crate) const STACK_BYTES: usize = 16 << 20;
 
+/// What is enough for plans of a few operators and short expressions, in bytes.
+const LITTLE_BYTES: usize = 512 << 10;
+
+/// Does work that takes little stack on the one that there is, where that has room for it.
+pub(crate) fn roomy<T>(work: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(LITTLE_BYTES, STACK_BYTES, work)
+}
+
 /// Does some work with enough stack under it.
 pub(crate) async fn with_room<F: Future>(work: F) -> F::Output {
     let mut work = pin!(work);

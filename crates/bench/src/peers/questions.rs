@@ -26,7 +26,7 @@ pub struct Answered {
     pub seconds: Vec<Samples>,
 }
 
-/// Asks all peers that are installed.
+/// Asks all peers that are installed, where peers are wanted.
 ///
 /// # Errors
 /// Where a peer breaks down.
@@ -38,6 +38,9 @@ pub fn ask_all(
     queries: &[&str],
 ) -> Result<Vec<Answered>> {
     let mut answered = Vec::new();
+    if !context.peers {
+        return Ok(answered);
+    }
     for (module, engine) in ENGINES {
         let Some(python) = context.python(module) else { continue };
         let tables: serde_json::Map<String, serde_json::Value> = tables

@@ -3,6 +3,7 @@
 use std::iter;
 use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::error::{DataFusionError, Result};
@@ -112,8 +113,9 @@ impl Merging {
     ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let bytes: Vec<usize> =
             of_partition.iter().map(|all| all.iter().map(own_bytes).sum()).collect();
-        let mut left: usize = bytes.iter().sum();
-        hold(&watch, scheduler.workers(), left)?;
+        let all: usize = bytes.iter().sum();
+        hold(&watch, scheduler.workers(), all)?;
+        let left = Arc::new(AtomicUsize::new(all));
         let workers = scheduler.workers();
         let mut partitions = of_partition.into_iter().zip(bytes);
         let rounds = iter::from_fn(move || {
@@ -123,9 +125,11 @@ impl Merging {
         let merged = rounds.map(move |round| {
             let (round, bytes): (Vec<_>, Vec<usize>) = round.into_iter().unzip();
             let (own, scheduler, watch) = (self.clone(), Arc::clone(&scheduler), watch.clone());
-            left -= bytes.iter().sum::<usize>();
+            let (left, bytes) = (Arc::clone(&left), bytes.into_iter().sum::<usize>());
             async move {
                 let merged = own.round(round, scheduler.as_ref()).await;
+                // A round may end before an earlier one does; what is held only ever shrinks.
+                let left = left.fetch_sub(bytes, Ordering::Relaxed) - bytes;
                 hold(&watch, 1, left)?;
                 merged
             }
@@ -168,4 +172,90 @@ fn hold(watch: &Watch, workers: usize, bytes: usize) -> Result<()> {
 fn own_bytes(batch: &RecordBatch) -> usize {
     let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
     batch.columns().iter().map(bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+    use arrow::datatypes::{DataType, Schema};
+    use futures::FutureExt;
+    use futures::future::{self, BoxFuture};
+    use thalweg_scan::{Key, KeyValue, Measure, Mode, Shape};
+    use tokio::sync::oneshot;
+
+    use super::super::scheduler::{Scattered, SchedulerKind};
+    use super::*;
+
+    /// One worker, whose second piece of work ends before the first.
+    #[derive(Debug, Default)]
+    struct SecondFirst {
+        first: Mutex<Option<oneshot::Sender<()>>>,
+    }
+
+    impl QueryScheduler for SecondFirst {
+        fn kind(&self) -> SchedulerKind {
+            SchedulerKind::Local
+        }
+
+        fn workers(&self) -> usize {
+            1
+        }
+
+        fn mode(&self, _: &Shape) -> Mode {
+            Mode::Chunked
+        }
+
+        fn scatter(&self, _: Scattered) -> BoxFuture<'static, Result<Vec<Found>>> {
+            unreachable!("what was found is merged alone")
+        }
+
+        fn run(
+            &self,
+            pieces: usize,
+            work: Box<dyn Fn(usize) + Send + Sync>,
+        ) -> BoxFuture<'static, Result<()>> {
+            (0..pieces).for_each(work);
+            let mut first = self.first.lock();
+            if let Some(first) = first.take() {
+                let _ = first.send(());
+                return future::ready(Ok(())).boxed();
+            }
+            let (sender, ended) = oneshot::channel();
+            *first = Some(sender);
+            async move {
+                let _ = ended.await;
+                Ok(())
+            }
+            .boxed()
+        }
+    }
+
+    fn found(keys: Vec<i64>) -> RecordBatch {
+        let counts: ArrayRef = Arc::new(Int64Array::from(vec![1; keys.len()]));
+        let keys: ArrayRef = Arc::new(Int64Array::from(keys));
+        RecordBatch::try_from_iter([("key", keys), ("count", counts)]).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_held_shrinks_whichever_round_ends_first() {
+        let key = Key { value: KeyValue::Column(0), data_type: DataType::Int64 };
+        let aggregation = Aggregation::new(vec![0], None, vec![key], vec![Measure::Rows]);
+        let finish: Finish =
+            Arc::new(|_: Partial| Ok(RecordBatch::new_empty(Arc::new(Schema::empty()))));
+        let merging = Merging { aggregation: Arc::new(aggregation.unwrap()), finish };
+        let held: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let told = Arc::clone(&held);
+        let watch = Watch(Arc::new(move |_, bytes| {
+            told.lock().push(bytes);
+            Ok(())
+        }));
+        let partitions = vec![vec![found(vec![1, 2, 3])], vec![found(vec![4, 5])]];
+        let scheduler: Arc<dyn QueryScheduler> = Arc::new(SecondFirst::default());
+        let parts = merging.apart(partitions, scheduler, watch).unwrap();
+        assert_eq!(parts.try_collect::<Vec<RecordBatch>>().await.unwrap().len(), 2);
+        let held = held.lock();
+        assert_eq!(held.len(), 3);
+        assert!(held.is_sorted_by(|before, after| before > after), "{held:?}");
+        assert_eq!(held.last(), Some(&0));
+    }
 }

@@ -61,10 +61,36 @@ const OPERATORS: [&str; 25] = [
     "WindowAggExec",
 ];
 
+/// Those of them that take their input's rows one batch after the other, on the same thread.
+const PLAIN: [&str; 14] = [
+    "AggregateExec",
+    "CoalesceBatchesExec",
+    "CooperativeExec",
+    "EmptyExec",
+    "FilterExec",
+    "FusedAggregate",
+    "GlobalLimitExec",
+    "LocalLimitExec",
+    "PlaceholderRowExec",
+    "ProjectionExec",
+    "ShardScan",
+    "SmallBatches",
+    "SortExec",
+    "SortExec(TopK)",
+];
+
+/// A plain plan that reads no more rows than this begins where it is asked for.
+const FEW_ROWS: usize = 256;
+
+/// A plan with more parts of expressions than this is not plain.
+const FEW_PARTS: usize = 100;
+
 /// A plan of which one run at a time takes place.
 pub(crate) struct GenericPlan {
     catalog: Arc<Catalog>,
     template: Arc<dyn ExecutionPlan>,
+    /// Whether a run over few rows has little to do.
+    is_plain: bool,
     schema: SchemaRef,
     values: Arc<Values>,
     config: SessionConfig,
@@ -125,11 +151,14 @@ impl GenericPlan {
         self.values.set(values);
         let mut fits = true;
         let mut outgrown = false;
+        let mut rows = 0;
         let mut with_rows = |scan: &ShardScan| {
             let state = transaction.state(scan.table_id());
             let state = state.map_err(|error| DataFusionError::External(Box::new(error)))?;
             fits &= scan.fits(&state);
-            scan.over(&state)
+            let scan = scan.over(&state)?;
+            rows += scan.rows_to_read();
+            Ok(scan)
         };
         let bound = Arc::clone(&self.template).transform_up(|plan| {
             if let Some(scan) = plan.downcast_ref::<ShardScan>() {
@@ -154,7 +183,8 @@ impl GenericPlan {
             Some(workers) => workers.physical_rule().optimize(bound.data, self.config.options())?,
             None => with_thresholds(reduced_here(&bound.data)?)?,
         };
-        Ok(Some(Run { direct: Direct::of(&plan), plan }))
+        let is_short = self.is_plain && rows <= FEW_ROWS;
+        Ok(Some(Run { direct: Direct::of(&plan), plan, is_short }))
     }
 
     /// Who has the rows, where they do not lie here.
@@ -163,7 +193,7 @@ impl GenericPlan {
     }
 
     /// Starts a run.
-    pub(crate) fn start(&self, plan: Arc<dyn ExecutionPlan>) -> Rows {
+    pub(crate) fn start(&self, run: Run) -> Rows {
         let executor = self.config.get_extension::<Executor>();
         let executor = executor.expect("every planner is given the database's executor");
         // The functions that a plan calls are in it: nothing looks for one by its name any more.
@@ -177,7 +207,10 @@ impl GenericPlan {
             HashMap::new(),
             Arc::clone(&self.runtime),
         );
-        executor.run_in(plan, context)
+        match run.is_short {
+            true => executor.begin_here(run.plan, context),
+            false => executor.run_in(run.plan, context),
+        }
     }
 }
 
@@ -186,6 +219,8 @@ pub(crate) struct Run {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
     /// The plan as a fused aggregate and nothing else, if it is one.
     pub(crate) direct: Option<Direct>,
+    /// Whether it has so little to do that a change of threads would take as long.
+    is_short: bool,
 }
 
 /// What plans a statement for many runs.
@@ -224,9 +259,13 @@ async fn plan(
     let optimized = parameter::with_values(state.optimize(&planned.plan)?, &held)?;
     let physical = state.query_planner().create_physical_plan(&optimized, &state).await?;
     let Some(template) = template(physical, workers.as_deref())? else { return Ok(None) };
+    let is_plain = workers.is_none() && is_plain(&template)? && is_brief(&optimized)?;
     let schema = plan::renamed(&template.schema(), &planned);
     let (config, runtime) = (state.config().clone(), Arc::clone(state.runtime_env()));
-    Ok(Some(GenericPlan { catalog, template, schema, values: held, config, runtime, workers }))
+    let values = held;
+    let plan =
+        GenericPlan { catalog, template, is_plain, schema, values, config, runtime, workers };
+    Ok(Some(plan))
 }
 
 /// The plan without rows, so that it keeps none alive; `None` where it has more in it than
@@ -249,6 +288,31 @@ fn template(
         Ok(Transformed::no(plan))
     })?;
     Ok(known.then_some(template.data))
+}
+
+fn is_plain(plan: &Arc<dyn ExecutionPlan>) -> PlanResult<bool> {
+    let is_other =
+        |plan: &Arc<dyn ExecutionPlan>| plan.children().len() > 1 || !PLAIN.contains(&plan.name());
+    Ok(!plan.exists(|plan| Ok(is_other(plan)))?)
+}
+
+/// Whether expressions are short and call no functions, which may take any time for a row.
+fn is_brief(plan: &LogicalPlan) -> PlanResult<bool> {
+    let mut parts = 0;
+    let mut calls = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                parts += 1;
+                calls |= matches!(expr, PlanExpr::ScalarFunction(_)) && !parameter::is_held(expr);
+                Ok(match calls || parts > FEW_PARTS {
+                    true => TreeNodeRecursion::Stop,
+                    false => TreeNodeRecursion::Continue,
+                })
+            })
+        })
+    })?;
+    Ok(!calls && parts <= FEW_PARTS)
 }
 
 /// Whether no function answers while the statement is planned, or otherwise each time.

@@ -119,7 +119,8 @@ fn one_by_one(expr: Expr) -> Result<Transformed<Expr>> {
     Ok(all.pop().map_or_else(|| Transformed::no(expr), Transformed::yes))
 }
 
-fn is_held(expr: &Expr) -> bool {
+/// Whether an expression is the value of a parameter.
+pub(super) fn is_held(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Held>())
 }
 

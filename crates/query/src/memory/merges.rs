@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::error::Result as PlanResult;
+use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
@@ -16,6 +16,9 @@ use parking_lot::Mutex;
 
 /// How DataFusion calls what a sort merges with.
 const MERGE: &str = "ExternalSorterMerge";
+
+/// What is beyond so many times its room, a merge has only where others keep something.
+const ROOMS: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct MergeRoom {
@@ -36,22 +39,37 @@ impl MergeRoom {
         MergeRoom { pool, each, had: Mutex::default(), _kept: kept }
     }
 
-    /// Has a merge grow by `additional` bytes, of which those beyond its room are had by `grow`.
+    /// Has a merge grow by `additional` bytes, of which those beyond its room are had by `grow`. That
+    /// is told how many the merge will have in all, and how many of them it shall get.
     fn grow_merge(
         &self,
         merge: &MemoryReservation,
         additional: usize,
-        grow: impl FnOnce(usize) -> PlanResult<()>,
+        grow: impl FnOnce(usize, usize) -> PlanResult<()>,
     ) -> PlanResult<()> {
         let mut had = self.had.lock();
         let bytes = had.entry(merge.consumer().id()).or_default();
         let grown = *bytes + additional;
         let asked = self.beyond(grown) - self.beyond(*bytes);
         if asked > 0 {
-            grow(asked)?;
+            grow(grown, asked)?;
         }
         *bytes = grown;
         Ok(())
+    }
+
+    /// Refuses what would leave nothing to sorts beside it, which would fail. A merge that is
+    /// refused merges fewer runs at once.
+    fn check(&self, merge: &MemoryReservation, grown: usize, asked: usize) -> PlanResult<()> {
+        let MemoryLimit::Finite(limit) = self.pool.memory_limit() else { return Ok(()) };
+        let left = limit.saturating_sub(self.pool.reserved());
+        if grown <= ROOMS * self.each || left >= asked + self.each {
+            return Ok(());
+        }
+        let operator = merge.consumer().name();
+        Err(DataFusionError::ResourcesExhausted(format!(
+            "Failed to allocate {asked} bytes for {operator}: others need the {left} bytes left"
+        )))
     }
 
     fn beyond(&self, bytes: usize) -> usize {
@@ -87,7 +105,7 @@ impl MemoryPool for MergeRoom {
         if !is_merge(reservation.consumer()) {
             return self.pool.grow(reservation, additional);
         }
-        let grown = self.grow_merge(reservation, additional, |asked| {
+        let grown = self.grow_merge(reservation, additional, |_, asked| {
             self.pool.grow(reservation, asked);
             Ok(())
         });
@@ -112,7 +130,10 @@ impl MemoryPool for MergeRoom {
         if !is_merge(reservation.consumer()) {
             return self.pool.try_grow(reservation, additional);
         }
-        self.grow_merge(reservation, additional, |asked| self.pool.try_grow(reservation, asked))
+        self.grow_merge(reservation, additional, |grown, asked| {
+            self.check(reservation, grown, asked)?;
+            self.pool.try_grow(reservation, asked)
+        })
     }
 
     fn reserved(&self) -> usize {
@@ -152,6 +173,23 @@ mod tests {
             second.shrink(60);
             assert_eq!(pool.reserved(), 1000);
         }
+    }
+
+    #[test]
+    fn merges_leave_something_to_sorts() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(1000));
+        let room: Arc<dyn MemoryPool> = Arc::new(MergeRoom::new(Arc::clone(&pool), 100, 2));
+        let merge = consumer("ExternalSorterMerge[0]", &room);
+        merge.try_grow(800).unwrap();
+        assert!(merge.try_grow(1).is_err());
+        let sort = consumer("ExternalSorter[1]", &room);
+        sort.try_grow(100).unwrap();
+        // As much as twice its room, a merge has of what nobody holds.
+        let second = consumer("ExternalSorterMerge[1]", &room);
+        second.try_grow(100).unwrap();
+        assert!(second.try_grow(1).is_err());
+        sort.shrink(50);
+        second.try_grow(50).unwrap();
     }
 
     #[test]

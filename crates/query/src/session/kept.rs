@@ -129,7 +129,7 @@ impl Session {
             )));
         }
         let (sql, output) = (Arc::clone(query.sql), Arc::clone(&schema));
-        let rows = plan.start(run.plan).map(move |batch| {
+        let rows = plan.start(run).map(move |batch| {
             let batch = batch.and_then(|batch| plan::shown(&batch, &output));
             batch.map_err(|error| from_datafusion(error, &sql))
         });
