@@ -24,8 +24,9 @@ pub use writer::{ChunkWriter, framed};
 pub const CHUNK_BYTES: usize = 256 << 10;
 /// How large the first chunk of an answer is, so that the first row comes early.
 pub const FIRST_CHUNK_BYTES: usize = 8 << 10;
-/// A message that is longer is an error: whoever reads must hold one in memory.
-pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
+/// A message that is longer is an error: whoever reads must hold one in memory. There is room for a
+/// value of 1 GiB, which is PostgreSQL's limit, and what is around it.
+pub const MESSAGE_BYTES_MAX: usize = (1 << 30) + (1 << 20);
 
 #[cfg(test)]
 mod tests;

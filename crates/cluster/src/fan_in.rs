@@ -117,9 +117,8 @@ pub struct FanInOptions {
 pub const UNREAD_BYTES: usize = 4 << 20;
 
 /// What the windows of the workers hold together that a lane reads at a time. Measured with 16
-/// workers: where all of them send, it takes up to twice as long, and twice as much of their time
-/// and ours.
-const READ_WINDOWS_BYTES: usize = 256 << 10;
+/// workers: where one is read at a time or all of them are, it takes up to half as long again.
+const READ_WINDOWS_BYTES: usize = 1 << 20;
 
 impl FanInOptions {
     #[must_use]

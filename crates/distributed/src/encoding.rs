@@ -10,22 +10,61 @@ use std::sync::Arc;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
-use thalweg_cluster::chunks::ChunkWriter;
+use thalweg_cluster::chunks::{ChunkWriter, MESSAGE_BYTES_MAX};
 use thalweg_cluster::relay::COUNT_BYTES;
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_formats::flight::{self, Frame};
-use thalweg_formats::postgres::{EncodedRows, RowEncoder, ValueFormat};
+use thalweg_formats::postgres::{CopyEncoder, CopyRows, EncodedRows, RowEncoder, ValueFormat};
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::row_form::Kind;
 use thalweg_types::{Error, Result, SqlState};
 
-use crate::rows::{self, RowWriter};
+use crate::copying;
+use crate::rows::{self, Cuts, MESSAGE_BYTES, RowWriter};
 
-/// Makes messages of batches.
+/// Makes messages of batches, one at a time: whoever waits for the network holds no more.
 pub(crate) enum Encoding {
-    Arrow { schema: SchemaRef, writer: Option<RowWriter>, rows: Option<RecordBatch> },
-    DataRows { told: SchemaRef, encoder: RowEncoder, batch: Option<(EncodedRows, usize)> },
-    Flight { told: SchemaRef, encoder: flight::Encoder, frames: VecDeque<Frame> },
+    Arrow { schema: SchemaRef, writer: Option<RowWriter>, cuts: Cuts },
+    Rows { told: SchemaRef, encoder: Encoder, batch: Option<(Rows, usize)> },
+    Flight { told: SchemaRef, encoder: flight::Encoder, cuts: Cuts, frames: VecDeque<Frame> },
+}
+
+/// What makes a message of PostgreSQL's of each row.
+pub(crate) enum Encoder {
+    DataRow(RowEncoder),
+    CopyData(CopyEncoder),
+}
+
+/// The rows of one batch, ready to be written one by one.
+pub(crate) enum Rows {
+    DataRow(EncodedRows),
+    CopyData(CopyRows),
+}
+
+impl Encoder {
+    fn batch(&self, batch: &RecordBatch) -> Result<Rows> {
+        Ok(match self {
+            Encoder::DataRow(encoder) => Rows::DataRow(encoder.batch(batch)?),
+            Encoder::CopyData(encoder) => Rows::CopyData(encoder.batch(batch)?),
+        })
+    }
+}
+
+impl Rows {
+    fn count(&self) -> usize {
+        match self {
+            Rows::DataRow(rows) => rows.rows(),
+            Rows::CopyData(rows) => rows.rows(),
+        }
+    }
+
+    /// Appends the message of a row.
+    fn message(&mut self, row: usize, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Rows::DataRow(rows) => rows.data_row(row, out),
+            Rows::CopyData(rows) => rows.copy_data(row, &mut Vec::new(), out),
+        }
+    }
 }
 
 impl Encoding {
@@ -35,7 +74,7 @@ impl Encoding {
     /// Where the form is none.
     pub(crate) fn new(schema: SchemaRef, form: Option<&wire::RowForm>) -> Result<Encoding> {
         let Some(form) = form else {
-            return Ok(Encoding::Arrow { schema, writer: None, rows: None });
+            return Ok(Encoding::Arrow { schema, writer: None, cuts: Cuts::default() });
         };
         let (told, _) = rows::decode(&form.columns)?;
         if told.fields().len() != schema.fields().len() {
@@ -48,14 +87,19 @@ impl Encoding {
                     false => ValueFormat::Text,
                 };
                 let formats = rows.binary.iter().map(format).collect();
-                let encoder = RowEncoder::new(Arc::clone(&told), formats);
-                Ok(Encoding::DataRows { told, encoder, batch: None })
+                let encoder = Encoder::DataRow(RowEncoder::new(Arc::clone(&told), formats));
+                Ok(Encoding::Rows { told, encoder, batch: None })
+            }
+            Some(Kind::CopyData(copy)) => {
+                let encoder = CopyEncoder::new(&told, &copying::from_wire(copy)?)?;
+                Ok(Encoding::Rows { told, encoder: Encoder::CopyData(encoder), batch: None })
             }
             Some(Kind::Flight(_)) => {
                 let fields: Vec<_> =
                     told.fields().iter().map(|field| flight::wire_field(field)).collect();
                 let encoder = flight::Encoder::new(Arc::new(Schema::new(fields)))?;
-                Ok(Encoding::Flight { told, encoder, frames: VecDeque::new() })
+                let (cuts, frames) = (Cuts::default(), VecDeque::new());
+                Ok(Encoding::Flight { told, encoder, cuts, frames })
             }
             _ => Err(no_form()),
         }
@@ -70,12 +114,12 @@ impl Encoding {
             thalweg_query::shown(batch, told).map_err(|error| from_datafusion(error, ""))
         };
         match self {
-            Encoding::Arrow { rows, .. } => *rows = Some(batch),
-            Encoding::DataRows { told, encoder, batch: next } => {
+            Encoding::Arrow { cuts, .. } => *cuts = Cuts::of(batch, MESSAGE_BYTES),
+            Encoding::Rows { told, encoder, batch: next } => {
                 *next = Some((encoder.batch(&shown(&batch, told)?)?, 0));
             }
-            Encoding::Flight { told, encoder, frames } => {
-                frames.extend(encoder.encode(&shown(&batch, told)?)?);
+            Encoding::Flight { told, cuts, .. } => {
+                *cuts = Cuts::of(shown(&batch, told)?, MESSAGE_BYTES);
             }
         }
         Ok(())
@@ -87,7 +131,7 @@ impl Encoding {
     /// Where a row cannot be in this form.
     pub(crate) fn write(&mut self, out: &mut ChunkWriter) -> Result<bool> {
         match self {
-            Encoding::Arrow { schema, writer, rows } => {
+            Encoding::Arrow { schema, writer, cuts } => {
                 let writer = match writer {
                     Some(writer) => writer,
                     // The schema goes first, also where no rows follow.
@@ -97,22 +141,30 @@ impl Encoding {
                         writer.insert(first)
                     }
                 };
-                let Some(rows) = rows.take() else { return Ok(false) };
+                let Some(rows) = cuts.next() else { return Ok(false) };
                 writer.write(&rows)?;
-                out.shared(&writer.take().into());
+                let message = writer.take();
+                check_length(message.len())?;
+                out.shared(&message.into());
                 Ok(true)
             }
-            Encoding::DataRows { batch, .. } => {
-                let Some((rows, at)) = batch.as_mut().filter(|(rows, at)| *at < rows.rows()) else {
+            Encoding::Rows { batch, .. } => {
+                let Some((rows, at)) = batch.as_mut().filter(|(rows, at)| *at < rows.count())
+                else {
                     return Ok(false);
                 };
-                out.message_until(|bytes, end| data_rows(rows, at, bytes, end))?;
+                out.message_until(|bytes, end| rows_until(rows, at, bytes, end))?;
                 Ok(true)
             }
-            Encoding::Flight { frames, .. } => {
-                let Some(Frame { pieces, rows, .. }) = frames.pop_front() else {
+            Encoding::Flight { encoder, cuts, frames, .. } => {
+                while frames.is_empty() {
+                    let Some(rows) = cuts.next() else { return Ok(false) };
+                    frames.extend(encoder.encode(&rows)?);
+                }
+                let Some(Frame { pieces, rows, bytes }) = frames.pop_front() else {
                     return Ok(false);
                 };
+                check_length(COUNT_BYTES + bytes)?;
                 let count = Bytes::copy_from_slice(&count(rows));
                 out.message_of(std::iter::once(count).chain(pieces));
                 Ok(true)
@@ -122,24 +174,33 @@ impl Encoding {
 }
 
 /// Appends rows from a place on, at least one, and how many there are before them.
-fn data_rows(
-    rows: &mut EncodedRows,
-    at: &mut usize,
-    bytes: &mut Vec<u8>,
-    end: usize,
-) -> Result<()> {
+fn rows_until(rows: &mut Rows, at: &mut usize, bytes: &mut Vec<u8>, end: usize) -> Result<()> {
     let (start, from) = (bytes.len(), *at);
     bytes.extend_from_slice(&[0; COUNT_BYTES]);
-    while *at < rows.rows() && (*at == from || bytes.len() < end) {
-        rows.data_row(*at, bytes)?;
+    while *at < rows.count() && (*at == from || bytes.len() < end) {
+        rows.message(*at, bytes)?;
         *at += 1;
     }
+    check_length(bytes.len() - start)?;
     bytes[start..][..COUNT_BYTES].copy_from_slice(&count(*at - from));
     Ok(())
 }
 
 fn count(rows: usize) -> [u8; COUNT_BYTES] {
     u32::try_from(rows).expect("a batch has fewer rows").to_be_bytes()
+}
+
+/// # Errors
+/// Where a message is longer than whoever reads it takes, which only that of a single row can be.
+fn check_length(bytes: usize) -> Result<()> {
+    if bytes <= MESSAGE_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "a row takes {bytes} bytes, and rows of more than {MESSAGE_BYTES_MAX} bytes do not travel \
+         between nodes"
+    );
+    Err(Error::new(SqlState::LIMIT_EXCEEDED, message))
 }
 
 fn no_form() -> Error {

@@ -4,9 +4,9 @@
 //! fragment: filters, projections, the lower halves of aggregates, sorts and limits. What merges
 //! the workers' answers (the upper half of an aggregate, the merge that keeps an order, the limit
 //! over all) stays. Where only one worker is asked, there is nothing to merge: then whole
-//! aggregates are its own, too. A plan of which only the scan is left can be relayed unopened; what
-//! is left of others runs here or in stages; of joins that run here, scans wait for keys
-//! ([`reduced`]).
+//! aggregates are its own, too. A plan of which only the scan is left, and perhaps a limit over its
+//! rows, can be relayed unopened; what is left of others runs here or in stages; of joins that run
+//! here, scans wait for keys ([`reduced`]).
 //!
 //! A group whose key has the shard key in it lies on one worker: then the whole aggregate is the
 //! worker's, and so is what is done with its groups.
@@ -26,7 +26,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -88,15 +88,63 @@ impl PhysicalOptimizerRule for FoldIntoScans {
             Some(plan) => plan,
             None => folded.data,
         };
-        match only_scan(&plan) {
-            Some(scan) if scan.may_relay() => Ok(Arc::new(scan.relayed())),
-            _ => reduced(&self.stages.planned(plan, config)?, REMOTE),
+        let plan = below_limit(&plan)?.unwrap_or(plan);
+        match relayed(&plan)? {
+            Some(plan) => Ok(plan),
+            None => reduced(&self.stages.planned(plan, config)?, REMOTE),
         }
     }
 
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// A choice of columns of a whole plan's limited rows as one that the workers make: they send less
+/// then. Whatever may fail for a row stays above the limit.
+fn below_limit(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(projection) = plan.downcast_ref::<ProjectionExec>() else { return Ok(None) };
+    let mut columns = projection.expr().iter().map(|column| &column.expr);
+    match columns.all(|column| column.is::<Column>() || column.is::<Literal>()) {
+        true => moved_below(plan, projection.input()),
+        false => Ok(None),
+    }
+}
+
+/// A projection below the limits over a scan; `None` where there is something else.
+fn moved_below(
+    projection: &Arc<dyn ExecutionPlan>,
+    input: &Arc<dyn ExecutionPlan>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if input.is::<RemoteScan>() {
+        return fold(
+            &Arc::clone(projection).replace_children(vec![Arc::clone(input)], RECOMPUTED)?,
+        );
+    }
+    if !input.is::<GlobalLimitExec>() && !input.is::<CoalescePartitionsExec>() {
+        return Ok(None);
+    }
+    let Some(below) = moved_below(projection, input.children()[0])? else { return Ok(None) };
+    Ok(Some(Arc::clone(input).replace_children(vec![below], RECOMPUTED)?))
+}
+
+/// A plan whose rows are handed on as the workers encode them; `None` where the rows have to be
+/// opened. Limits stay in it, since rows are counted here.
+fn relayed(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some((scan, window)) = only_scan(plan).filter(|(scan, window)| scan.may_relay(window))
+    else {
+        return Ok(None);
+    };
+    if window.is_all() {
+        return Ok(Some(Arc::new(scan.relayed())));
+    }
+    let relayed = Arc::clone(plan).transform_up(|plan| {
+        Ok(match plan.downcast_ref::<RemoteScan>() {
+            Some(scan) => Transformed::yes(Arc::new(scan.relayed()) as Arc<dyn ExecutionPlan>),
+            None => Transformed::no(plan),
+        })
+    })?;
+    Ok(Some(relayed.data))
 }
 
 /// What takes the place of an operator over a scan; `None` where it stays.

@@ -254,8 +254,8 @@ impl Workers for Gateway {
         told: &SchemaRef,
         form: &RowForm,
     ) -> Result<Option<EncodedStream>> {
-        match only_scan(plan).filter(|scan| scan.is_relayed()) {
-            Some(scan) => relayed::encoded(scan, told, form),
+        match only_scan(plan).filter(|(scan, _)| scan.is_relayed()) {
+            Some((scan, window)) => relayed::encoded(scan, window, told, form),
             None => Ok(None),
         }
     }

@@ -11,6 +11,7 @@
 //! the same; and the executor of neither side knows of the other.
 
 mod codec;
+mod copying;
 mod encoding;
 mod fold;
 mod fused;

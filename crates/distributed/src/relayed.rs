@@ -4,6 +4,11 @@
 //! Its fragment then says the form that the client reads, and what the workers send is handed on
 //! part by part, from whichever worker has one, or as the session wants it ([`FanIn`]). Nobody
 //! opens it.
+//!
+//! Where there is a limit over the rows of all workers ([`window`]), the rows of parts are counted,
+//! and only the part in which it lies is cut.
+
+mod window;
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -11,44 +16,62 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::limit::GlobalLimitExec;
 use futures::stream::{self, BoxStream, select_all};
 use futures::{StreamExt as _, TryFutureExt as _};
 use thalweg_cluster::link::Answer;
 use thalweg_cluster::relay::{Part, Parts};
 use thalweg_formats::postgres::ValueFormat;
 use thalweg_protocol::cluster as wire;
+use thalweg_protocol::cluster::row_form::Kind;
 use thalweg_query::{Encoded, EncodedStream, FanIn, RowForm};
 use thalweg_types::{Error, Result};
 use tokio::sync::mpsc;
 
+use self::window::Cutting;
+pub(crate) use self::window::Window;
+use crate::copying;
 use crate::gateway::Shared;
 use crate::rows;
 use crate::scan::{Opening, RemoteScan};
 
-/// The scan that a plan is, where it is nothing else than one.
-pub(crate) fn only_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&RemoteScan> {
-    if let Some(gather) = plan.downcast_ref::<CoalescePartitionsExec>() {
-        // A limit over all workers is for the gateway to count.
-        let input = gather.fetch().is_none().then(|| gather.input())?;
-        return input.downcast_ref::<RemoteScan>();
+/// The scan that a plan is, where it is nothing else than one, and which of its rows it has.
+pub(crate) fn only_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<(&RemoteScan, Window)> {
+    let (mut window, mut plan) = (Window::default(), plan);
+    if let Some(limit) = plan.downcast_ref::<GlobalLimitExec>() {
+        window = Window::new(limit.skip(), limit.fetch());
+        plan = limit.input();
     }
-    plan.downcast_ref::<RemoteScan>()
+    if let Some(gather) = plan.downcast_ref::<CoalescePartitionsExec>() {
+        window = window.of_first(gather.fetch());
+        plan = gather.input();
+    }
+    Some((plan.downcast_ref::<RemoteScan>()?, window))
 }
 
-/// The rows of a scan in a form; `None` where nobody has words for it.
+/// The rows of a scan in a form, those in a window; `None` where nobody has words for it.
 pub(crate) fn encoded(
     scan: &RemoteScan,
+    window: Window,
     told: &SchemaRef,
     form: &RowForm,
 ) -> Result<Option<EncodedStream>> {
     let kind = match form {
         RowForm::Batches => return Ok(None),
-        RowForm::Flight => wire::row_form::Kind::Flight(wire::FlightMessages {}),
+        RowForm::Flight => Kind::Flight(wire::FlightMessages {}),
         RowForm::DataRows(forms) => {
             let Some(forms) = forms.of(told.fields().len()) else { return Ok(None) };
             let binary = forms.iter().map(|form| *form == ValueFormat::Binary).collect();
-            wire::row_form::Kind::DataRows(wire::DataRows { binary })
+            Kind::DataRows(wire::DataRows { binary })
         }
+        RowForm::CopyData(options) => match copying::to_wire(options) {
+            Some(copy) => Kind::CopyData(copy),
+            None => return Ok(None),
+        },
+    };
+    let cutting = match form {
+        RowForm::Flight => Cutting::of_flight(told),
+        _ => Cutting::OfMessages,
     };
     let form = wire::RowForm { kind: Some(kind), columns: rows::encode(told, &[])? };
     let questions = scan.questions(form)?;
@@ -56,6 +79,10 @@ pub(crate) fn encoded(
         FanIn::Hybrid => select_all(ask_all(scan.shared(), questions).map(parts)).boxed(),
         FanIn::Sync => in_turns(scan.shared(), questions),
         FanIn::Async => queued(scan.shared(), questions),
+    };
+    let parts = match window.is_all() {
+        true => parts,
+        false => window.over(parts, cutting),
     };
     Ok(Some(parts.map(|part| part.map(of_part)).boxed()))
 }

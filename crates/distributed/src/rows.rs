@@ -2,19 +2,56 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::buffer::Buffer;
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, Schema, SchemaRef, StringViewType};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use arrow_ipc::reader::{StreamDecoder, StreamReader};
 use arrow_ipc::writer::StreamWriter;
 use bytes::Bytes;
+use thalweg_formats::flight::weight;
 use thalweg_types::{Error, Result, SqlState};
+
+/// What a message of an answer aims at, in bytes. A row that is longer travels alone.
+pub(crate) const MESSAGE_BYTES: usize = 2 << 20;
 
 /// Where text of a view is spread over more than so many times the bytes that are looked at, it is
 /// copied before it travels.
 const SPREAD_MAX: usize = 2;
+
+/// The rows of a batch in parts of at most so many bytes, or of one row, cut as they are asked for.
+#[derive(Default)]
+pub(crate) struct Cuts {
+    /// The next one is the last.
+    left: Vec<RecordBatch>,
+    bytes_max: usize,
+}
+
+impl Cuts {
+    pub(crate) fn of(rows: RecordBatch, bytes_max: usize) -> Cuts {
+        Cuts { left: vec![rows], bytes_max }
+    }
+}
+
+impl Iterator for Cuts {
+    type Item = RecordBatch;
+
+    fn next(&mut self) -> Option<RecordBatch> {
+        let mut rows = self.left.pop()?;
+        while rows.num_rows() > 1 && bytes_of(&rows) > self.bytes_max {
+            let half = rows.num_rows() / 2;
+            self.left.push(rows.slice(half, rows.num_rows() - half));
+            rows = rows.slice(0, half);
+        }
+        Some(rows)
+    }
+}
+
+/// About how many bytes rows take on the wire, wherever these lie.
+fn bytes_of(rows: &RecordBatch) -> usize {
+    rows.columns().iter().map(weight).sum()
+}
 
 /// Writes rows, message by message. Of rows without columns a message is their number.
 pub(crate) struct RowWriter {
@@ -42,7 +79,7 @@ impl RowWriter {
             return Ok(());
         }
         let schema = Arc::clone(rows.schema_ref());
-        let columns = rows.columns().iter().map(compact).collect();
+        let columns = rows.columns().iter().map(compact).collect::<Result<_>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         let rows =
             RecordBatch::try_new_with_options(schema, columns, &options).map_err(unwritten)?;
@@ -50,12 +87,37 @@ impl RowWriter {
     }
 }
 
-/// A view of a few texts may hold on to megabytes of others.
-fn compact(column: &ArrayRef) -> ArrayRef {
-    match column.data_type() {
+/// A view of a few texts may hold on to megabytes of others, within lists, too.
+fn compact(column: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match column.data_type() {
         DataType::Utf8View => compact_view::<StringViewType>(column),
         DataType::BinaryView => compact_view::<BinaryViewType>(column),
+        DataType::List(item) if has_views(item.data_type()) => {
+            let lists = column.as_list::<i32>();
+            let offsets = lists.offsets();
+            let (from, to) = (offsets[0], offsets[lists.len()]);
+            let values = compact(&lists.values().slice(from as usize, (to - from) as usize))?;
+            let offsets: ScalarBuffer<i32> = offsets.iter().map(|offset| offset - from).collect();
+            let (offsets, nulls) = (OffsetBuffer::new(offsets), lists.nulls().cloned());
+            let lists = ListArray::try_new(Arc::clone(item), offsets, values, nulls);
+            Arc::new(lists.map_err(unwritten)?)
+        }
+        DataType::Struct(fields) if has_views(column.data_type()) => {
+            let parts = column.as_struct();
+            let columns = parts.columns().iter().map(compact).collect::<Result<_>>()?;
+            let parts = StructArray::try_new(fields.clone(), columns, parts.nulls().cloned());
+            Arc::new(parts.map_err(unwritten)?)
+        }
         _ => Arc::clone(column),
+    })
+}
+
+fn has_views(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8View | DataType::BinaryView => true,
+        DataType::List(item) => has_views(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_views(field.data_type())),
+        _ => false,
     }
 }
 
@@ -154,3 +216,6 @@ fn unwritten(error: ArrowError) -> Error {
 fn unread(error: ArrowError) -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, format!("rows are damaged: {error}"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,7 @@ use self::reading::{Reading, Run};
 use crate::codec::Writer;
 use crate::gateway::Shared;
 use crate::hidden::Hidden;
+use crate::relayed::Window;
 use crate::sharding;
 
 /// Larger fragments are sent whole each time: workers keep a thousand.
@@ -174,9 +175,9 @@ impl RemoteScan {
         Ok(fits.then(|| RemoteScan { is_kept: true, ..scan }))
     }
 
-    /// Whether its rows may be relayed, where nothing else is to be done with them. A limit of all
-    /// workers together is for the gateway to count.
-    pub(crate) fn may_relay(&self) -> bool {
+    /// Whether its rows may be relayed, where nothing is to be done with them but to count those in
+    /// a window. A limit of all workers together is for the gateway to count.
+    pub(crate) fn may_relay(&self, window: &Window) -> bool {
         use wire::step::Kind;
         let limits = |step: &wire::Step| match &step.kind {
             Some(Kind::Limit(_)) => true,
@@ -185,7 +186,8 @@ impl RemoteScan {
             _ => false,
         };
         let is_limited = self.fragment.limit.is_some() || self.fragment.steps.iter().any(limits);
-        self.gathering.relays && (!is_limited || self.targets.places.len() == 1)
+        let is_counted = window.ends() || self.targets.places.len() == 1;
+        self.gathering.relays && (!is_limited || is_counted)
     }
 
     /// The same as a plan that leaves nothing to be done with its rows.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::Stream;
+use thalweg_formats::WriteOptions;
 use thalweg_formats::postgres::ValueFormat;
 use thalweg_types::Result;
 
@@ -19,8 +20,11 @@ use thalweg_types::Result;
 pub enum RowForm {
     #[default]
     Batches,
-    /// PostgreSQL's `DataRow` messages.
+    /// PostgreSQL's `DataRow` messages. Whoever reads these reads `CopyData` behind a `COPY`.
     DataRows(ValueForms),
+    /// PostgreSQL's `CopyData` messages, one for each row. What stands ahead of the first row and
+    /// behind the last one is missing.
+    CopyData(Box<WriteOptions>),
     /// gRPC messages of Arrow Flight, behind the one that tells the schema.
     Flight,
 }

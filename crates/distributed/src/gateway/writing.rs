@@ -22,7 +22,8 @@ use thalweg_types::{Bucket, Error, Key, Result, RowId, SqlState, TableSchema};
 use super::Shared;
 use crate::hidden::Hidden;
 use crate::keyed::durability_to_wire;
-use crate::{rows, sharding};
+use crate::rows::{self, Cuts};
+use crate::sharding;
 
 /// Rows that travel in one message, in bytes as they lie in memory.
 const MESSAGE_BYTES: usize = 16 << 20;
@@ -187,8 +188,11 @@ fn route(shared: &Shared, write: Write, to: &mut BTreeMap<usize, Parts>) -> Resu
             let step = rows_in_a_message(&rows);
             for start in (0..rows.num_rows()).step_by(step) {
                 let some = rows.slice(start, step.min(rows.num_rows() - start));
-                let append = rows::encode(some.schema_ref(), std::slice::from_ref(&some))?;
-                parts.push(wire::TableWrite { append, ..empty() });
+                // Some rows may be much longer than others.
+                for some in Cuts::of(some, MESSAGE_BYTES) {
+                    let append = rows::encode(some.schema_ref(), std::slice::from_ref(&some))?;
+                    parts.push(wire::TableWrite { append, ..empty() });
+                }
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::text::ValueFormatter;
 use crate::{Format, WriteOptions};
 
 /// Renders batches as CSV or as `COPY`'s text format, with PostgreSQL's rules for quotes.
+#[derive(Clone)]
 pub struct CsvWriter {
     is_text: bool,
     delimiter: u8,
@@ -21,15 +22,15 @@ pub struct CsvWriter {
 }
 
 /// The rows of one batch.
-pub struct CsvRows<'a> {
-    writer: &'a CsvWriter,
+pub struct CsvRows {
+    writer: CsvWriter,
     columns: Vec<ValueFormatter>,
     rows: usize,
     /// One value on its way.
     value: String,
 }
 
-impl CsvRows<'_> {
+impl CsvRows {
     /// How many there are.
     #[must_use]
     pub fn rows(&self) -> usize {
@@ -38,7 +39,7 @@ impl CsvRows<'_> {
 
     /// Appends a row with the end of its line.
     pub fn row(&mut self, row: usize, out: &mut String) {
-        let writer = self.writer;
+        let writer = &self.writer;
         for (place, column) in self.columns.iter().enumerate() {
             writer.delimit(place, out);
             if column.is_null(row) {
@@ -89,9 +90,10 @@ impl CsvWriter {
     ///
     /// # Errors
     /// Where a column has a type that cannot be written.
-    pub fn batch(&self, batch: &RecordBatch) -> Result<CsvRows<'_>> {
+    pub fn batch(&self, batch: &RecordBatch) -> Result<CsvRows> {
         let columns = batch.columns().iter().map(ValueFormatter::new).collect::<Result<_>>()?;
-        Ok(CsvRows { writer: self, columns, rows: batch.num_rows(), value: String::new() })
+        let (writer, value) = (self.clone(), String::new());
+        Ok(CsvRows { writer, columns, rows: batch.num_rows(), value })
     }
 
     fn delimit(&self, place: usize, out: &mut String) {

@@ -101,6 +101,7 @@ pub fn weight(array: &ArrayRef) -> usize {
             let (from, to) = (from as usize, to as usize);
             weight(&lists.values().slice(from, to - from)) + lists.len() * size_of::<i32>()
         }
+        DataType::Struct(_) => array.as_struct().columns().iter().map(weight).sum(),
         _ => array.to_data().get_slice_memory_size().unwrap_or(0),
     }
 }

@@ -5,6 +5,7 @@
 //! around it. Messages stay below what clients take by default, 4 MiB; batches are split for that.
 //! A single row that is larger travels alone, up to [`ROW_BYTES_MAX`].
 
+mod cut;
 mod layout;
 
 use std::collections::VecDeque;
@@ -17,6 +18,7 @@ use arrow_ipc::writer::StreamEncoder;
 use bytes::Bytes;
 use thalweg_types::{Error, Result, SqlState};
 
+pub use cut::rows_among;
 use layout::{laid_out, without_exotic};
 pub use layout::{weight, wire_field};
 
@@ -32,6 +34,9 @@ const COPIED_BYTES_MAX: usize = 16 << 10;
 /// The fields of `FlightData` that rows need.
 const DATA_HEADER: u32 = 2;
 const DATA_BODY: u32 = 1_000;
+
+/// Every gRPC message begins with whether it is compressed, and its length.
+const GRPC_PREFIX_BYTES: usize = 5;
 
 /// Every IPC message begins with a marker and the length of its metadata.
 const IPC_PREFIX_BYTES: usize = 8;
@@ -142,9 +147,14 @@ fn frame(ipc: Vec<Buffer>, rows: usize) -> Frame {
 
 /// Begins a field of so many bytes.
 fn put_key(field: u32, bytes: usize, out: &mut Vec<u8>) {
-    const LENGTH_DELIMITED: u64 = 2;
-    put_varint(u64::from(field) << 3 | LENGTH_DELIMITED, out);
+    put_varint(key(field), out);
     put_varint(bytes as u64, out);
+}
+
+/// What a field of bytes begins with.
+fn key(field: u32) -> u64 {
+    const LENGTH_DELIMITED: u64 = 2;
+    u64::from(field) << 3 | LENGTH_DELIMITED
 }
 
 fn put_varint(mut value: u64, out: &mut Vec<u8>) {
@@ -171,7 +181,7 @@ impl AsRef<[u8]> for Piece {
 #[must_use]
 pub fn grpc_prefix(length: usize) -> Vec<u8> {
     let length = u32::try_from(length).expect("a message is smaller than 4 GiB");
-    let mut prefix = Vec::with_capacity(5 + length.min(64 << 10) as usize);
+    let mut prefix = Vec::with_capacity(GRPC_PREFIX_BYTES + length.min(64 << 10) as usize);
     prefix.push(0);
     prefix.extend_from_slice(&length.to_be_bytes());
     prefix

@@ -1,18 +1,20 @@
 //! Values and rows in the two forms that PostgreSQL's clients read and write: text and binary.
 //!
-//! [`RowEncoder`] writes `DataRow` messages and binary `COPY` straight from record batches;
-//! [`decode`] reads parameters and binary `COPY`. Nothing here knows sockets: rows may be encoded
-//! wherever they lie.
+//! [`RowEncoder`] writes `DataRow` messages and binary `COPY` straight from record batches,
+//! [`CopyEncoder`] the messages of any `COPY`; [`decode`] reads parameters and binary `COPY`.
+//! Nothing here knows sockets: rows may be encoded wherever they lie.
 
 mod array;
 mod binary;
 mod copy;
+mod copy_out;
 mod decode;
 mod numeric;
 mod row;
 mod types;
 
 pub use copy::{BinaryCopyDecoder, BinaryCopyEncoder};
+pub use copy_out::{CopyEncoder, CopyRows};
 pub use decode::decode;
-pub use row::{EncodedRows, RowEncoder, ValueFormat};
+pub use row::{EncodedRows, RowEncoder, ValueFormat, messages_among};
 pub use types::{Type, field_declared, field_of_oid};

@@ -1,7 +1,10 @@
 //! Rows as `DataRow` messages.
 
+use std::ops::Range;
+
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::binary::{BinaryColumn, with_length};
@@ -74,14 +77,7 @@ impl EncodedRows {
         out.push(b'D');
         out.extend_from_slice(&[0; 4]);
         self.values(row, out);
-        let length = out.len() - start - 1;
-        if length > MESSAGE_BYTES_MAX {
-            out.truncate(start);
-            let message = "a row is too long for a message of the protocol";
-            return Err(Error::new(SqlState::LIMIT_EXCEEDED, message));
-        }
-        out[start + 1..start + 5].copy_from_slice(&(length as u32).to_be_bytes());
-        Ok(())
+        end_message(start, out)
     }
 
     /// Appends how many values a row has, and each value with its length.
@@ -101,5 +97,53 @@ impl EncodedRows {
                 _ => out.extend_from_slice(&(-1_i32).to_be_bytes()),
             }
         }
+    }
+}
+
+/// Writes the length of the message that begins at `start` and ends here.
+///
+/// # Errors
+/// Where it is too long; then it is taken away.
+pub(super) fn end_message(start: usize, out: &mut Vec<u8>) -> Result<()> {
+    let length = out.len() - start - 1;
+    if length > MESSAGE_BYTES_MAX {
+        out.truncate(start);
+        let message = "a row is too long for a message of the protocol";
+        return Err(Error::new(SqlState::LIMIT_EXCEEDED, message));
+    }
+    out[start + 1..start + 5].copy_from_slice(&(length as u32).to_be_bytes());
+    Ok(())
+}
+
+/// Some of the messages that lie one behind the other, by their places; `None` where there are not
+/// as many. Of `DataRow` and `CopyData`, each is a row.
+#[must_use]
+pub fn messages_among(messages: &Bytes, wanted: Range<usize>) -> Option<Bytes> {
+    let behind = |start: usize, count: usize| {
+        (0..count).try_fold(start, |at, _| {
+            let length: [u8; 4] = messages.get(at + 1..at + 5)?.try_into().ok()?;
+            Some(at + 1 + u32::from_be_bytes(length) as usize)
+        })
+    };
+    let start = behind(0, wanted.start)?;
+    let end = behind(start, wanted.len())?;
+    (end <= messages.len()).then(|| messages.slice(start..end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_cut_at_their_ends() {
+        let all = Bytes::from_static(b"D\0\0\0\x06abD\0\0\0\x04D\0\0\0\x05c");
+        let among = |wanted| messages_among(&all, wanted);
+        assert_eq!(among(0..3).unwrap(), all);
+        assert_eq!(among(0..1).unwrap(), all[..7]);
+        assert_eq!(among(1..2).unwrap(), all[7..12]);
+        assert_eq!(among(2..3).unwrap(), all[12..]);
+        assert_eq!(among(3..3).unwrap(), Bytes::new());
+        assert_eq!(among(0..4), None);
+        assert_eq!(messages_among(&all.slice(..all.len() - 1), 0..3), None);
     }
 }

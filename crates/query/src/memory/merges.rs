@@ -39,8 +39,8 @@ impl MergeRoom {
         MergeRoom { pool, each, had: Mutex::default(), _kept: kept }
     }
 
-    /// Has a merge grow by `additional` bytes, of which those beyond its room are had by `grow`. That
-    /// is told how many the merge will have in all, and how many of them it shall get.
+    /// Has a merge grow by `additional` bytes, of which those beyond its room are had by `grow`.
+    /// That is told how many the merge will have in all, and how many of them it shall get.
     fn grow_merge(
         &self,
         merge: &MemoryReservation,

@@ -24,6 +24,7 @@ use crate::Unit as ProgressUnit;
 use crate::cancel::on_own_thread;
 use crate::copy_in::CopyIn;
 use crate::database::Database;
+use crate::forms::RowForm;
 use crate::loader::{Loaded, Loader};
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::plan;
@@ -165,9 +166,7 @@ async fn with_client(
     if to_client {
         let mut options = WriteOptions::from_copy(options)?;
         options.format.get_or_insert(Format::Text);
-        let planned = execution.told(plan::query(&execution.state, query_of(source)?).await)?;
-        let (schema, rows) = plan::stream(&execution.state, planned, execution.sql).await?;
-        return Ok(Outcome::rows(schema, rows, Tag::Copy(0)).with_copy(Copy::Out(options)));
+        return to_the_client(execution, source, options).await;
     }
     let CopySource::Table { table_name, columns } = source else {
         let message = "COPY FROM needs a table to copy into";
@@ -179,6 +178,29 @@ async fn with_client(
     let (schema, shaper) = given(execution, &target, columns)?;
     let copy = CopyIn::new(execution.database, target, schema, options, shaper);
     Ok(Outcome::done(Tag::Copy(0)).with_copy(Copy::In(Box::new(copy))))
+}
+
+/// Rows for the client, as workers encode them where it takes messages and nothing else is to be
+/// done with the rows.
+async fn to_the_client(
+    execution: &Execution<'_>,
+    source: &CopySource,
+    options: WriteOptions,
+) -> Result<Outcome> {
+    let planned = execution.told(plan::query(&execution.state, query_of(source)?).await)?;
+    let physical = execution.told(plan::physical(&execution.state, &planned.plan).await)?;
+    let schema = plan::renamed(&physical.schema(), &planned);
+    let workers = execution.database.shared.workers.get();
+    let workers = workers.filter(|_| matches!(execution.form, RowForm::DataRows(_)));
+    if let Some(workers) = workers {
+        let form = RowForm::CopyData(Box::new(options.clone()));
+        if let Some(rows) = workers.encoded(&physical, &schema, &form)? {
+            let outcome = Outcome::encoded(schema, rows, Tag::Copy(0));
+            return Ok(outcome.with_copy(Copy::Out(options)));
+        }
+    }
+    let rows = plan::start(&execution.state, physical, &schema, execution.sql);
+    Ok(Outcome::rows(schema, rows, Tag::Copy(0)).with_copy(Copy::Out(options)))
 }
 
 async fn from_files(

@@ -1,68 +1,117 @@
 //! `COPY` with the client.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 
-use arrow::datatypes::SchemaRef;
-use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use futures::StreamExt;
-use thalweg_formats::postgres::{BinaryCopyEncoder, ValueFormat};
-use thalweg_formats::{CsvWriter, Format, WriteOptions};
-use thalweg_query::{BatchStream, CopyIn, Tag};
+use thalweg_formats::postgres::{CopyEncoder, ValueFormat};
+use thalweg_formats::{Format, WriteOptions};
+use thalweg_query::{BatchStream, CopyIn, Encoded, EncodedStream, Outcome, Tag};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::mpsc;
 
 use super::connection::{Client, End, Trouble};
 use super::message::{self, Message};
 use super::reply::Replies;
+use super::wait::unless_cancelled;
+use super::wire::SEND_BYTES;
 use super::work::Work;
 
 /// Pieces of a client's data that wait to be decoded.
 const PIECES_WAITING: usize = 16;
 /// Small pieces are put together to this before they are handed on.
 const PIECE_BYTES: usize = 256 << 10;
-/// How many rows are written before it is looked at whether there is enough to send.
-const ROWS_AT_ONCE: usize = 256;
+/// A message's kind and its length.
+const MESSAGE_HEAD_BYTES: usize = 5;
 
 impl Client {
     /// Sends rows, each as a message of its own.
     pub(super) async fn copy_out(
         &mut self,
-        schema: &SchemaRef,
-        mut stream: BatchStream,
+        outcome: Outcome,
         options: &WriteOptions,
         work: &mut Work,
     ) -> Result<(), Trouble> {
-        let mut encoder = Encoder::new(schema, options)?;
+        let Outcome { schema, rows, encoded, .. } = outcome;
+        let encoder = CopyEncoder::new(&schema, options)?;
         let form = encoder.form();
         self.wire.replies.copy_response(b'H', form, schema.fields().len());
-        let head = encoder.head(schema, options);
-        if !head.is_empty() {
-            self.wire.replies.message(b'd', |out| out.extend_from_slice(&head));
+        let mut head = encoder.head(&schema, options);
+        if form == ValueFormat::Text {
+            self.copy_data(&mut head);
         }
-        let mut rows = 0;
-        loop {
-            self.take_place(work).await?;
-            let next = self.wire.while_here(stream.next()).await?;
-            let Some(batch) = next.transpose()? else { break };
-            rows += batch.num_rows() as u64;
-            let mut at = 0;
-            while at < batch.num_rows() {
-                let until = (at + ROWS_AT_ONCE).min(batch.num_rows());
-                let bytes = self.wire.replies.bytes.len();
-                encoder.rows(&batch.slice(at, until - at), &mut self.wire.replies)?;
-                work.watch.sent(until - at, self.wire.replies.bytes.len() - bytes)?;
-                self.send_during(work).await?;
-                at = until;
-            }
-        }
-        let tail = encoder.tail();
-        if !tail.is_empty() {
-            self.wire.replies.message(b'd', |out| out.extend_from_slice(&tail));
-        }
+        let rows = match (encoded, rows) {
+            (Some(parts), _) => self.pass_on_rows(parts, &mut head, work).await?,
+            (None, Some(rows)) => self.write_rows(rows, &encoder, &mut head, work).await?,
+            (None, None) => return Err(Error::internal("a copy has no rows").into()),
+        };
+        encoder.end(&mut head);
+        self.copy_data(&mut head);
         self.wire.replies.copy_done();
         self.wire.replies.complete(&Tag::Copy(rows).to_string());
         Ok(())
+    }
+
+    /// Sends what is no row, if there is any.
+    fn copy_data(&mut self, data: &mut Vec<u8>) {
+        if !data.is_empty() {
+            self.wire.replies.message(b'd', |out| out.append(data));
+        }
+    }
+
+    /// Returns how many rows there were.
+    async fn write_rows(
+        &mut self,
+        mut stream: BatchStream,
+        encoder: &CopyEncoder,
+        head: &mut Vec<u8>,
+        work: &mut Work,
+    ) -> Result<u64, Trouble> {
+        let mut sent = 0;
+        loop {
+            self.take_place(work).await?;
+            let next = self.wire.while_here(stream.next()).await?;
+            let Some(batch) = next.transpose()? else { return Ok(sent) };
+            sent += batch.num_rows() as u64;
+            let (mut rows, mut at) = (encoder.batch(&batch)?, 0);
+            while at < rows.rows() {
+                let (from, out) = (at, &mut self.wire.replies.bytes);
+                let before = out.len();
+                while at < rows.rows() && (at == from || out.len() < SEND_BYTES) {
+                    rows.copy_data(at, head, out)?;
+                    at += 1;
+                }
+                let bytes = out.len() - before;
+                work.watch.sent(at - from, bytes)?;
+                self.send_during(work).await?;
+            }
+        }
+    }
+
+    /// Sends rows that others have encoded. Returns how many there were.
+    async fn pass_on_rows(
+        &mut self,
+        mut parts: EncodedStream,
+        head: &mut Vec<u8>,
+        work: &mut Work,
+    ) -> Result<u64, Trouble> {
+        let mut sent = 0;
+        loop {
+            self.take_place(work).await?;
+            // Nobody but this place hears of cancels where workers compute.
+            let next = self.wire.while_here(parts.next());
+            let next = unless_cancelled(&mut work.cancels, next).await?;
+            let Some(Encoded { rows, bytes, mut pieces }) = next.transpose()? else {
+                return Ok(sent);
+            };
+            if !head.is_empty() {
+                put_head(head, &mut pieces, &mut self.wire.replies)?;
+            }
+            pieces.into_iter().for_each(|piece| self.wire.pass_on(piece));
+            sent += rows;
+            work.watch.sent(rows as usize, bytes)?;
+            self.send_during(work).await?;
+        }
     }
 
     /// Takes the client's rows in; they are decoded on a thread of their own meanwhile.
@@ -166,78 +215,46 @@ fn decode(mut copy: CopyIn, mut pieces: mpsc::Receiver<Bytes>) -> Result<Option<
     Ok(None)
 }
 
-enum Encoder {
-    Text(CsvWriter, String),
-    /// With the header, until the first row goes: clients expect both in one message.
-    Binary(BinaryCopyEncoder, Vec<u8>),
+/// Moves the beginning of the first message to the replies, with a head in it: clients expect what
+/// binary data begin with and the first row in one message.
+fn put_head(head: &mut Vec<u8>, pieces: &mut VecDeque<Bytes>, replies: &mut Replies) -> Result<()> {
+    let (mut start, mut known) = ([0; MESSAGE_HEAD_BYTES], 0);
+    while known < start.len() {
+        let Some(mut piece) = pieces.pop_front() else {
+            return Err(Error::internal("a message of a copy is not whole"));
+        };
+        let taken = piece.split_to((start.len() - known).min(piece.len()));
+        start[known..][..taken.len()].copy_from_slice(&taken);
+        known += taken.len();
+        if !piece.is_empty() {
+            pieces.push_front(piece);
+        }
+    }
+    let [kind, length @ ..] = start;
+    let length = u32::from_be_bytes(length).saturating_add(head.len() as u32);
+    replies.bytes.push(kind);
+    replies.bytes.extend_from_slice(&length.to_be_bytes());
+    replies.bytes.append(head);
+    Ok(())
 }
 
-impl Encoder {
-    fn new(schema: &SchemaRef, options: &WriteOptions) -> Result<Encoder> {
-        match options.format.unwrap_or(Format::Text) {
-            Format::Binary => {
-                let encoder = BinaryCopyEncoder::new(Arc::clone(schema));
-                let mut header = Vec::new();
-                encoder.begin(&mut header);
-                Ok(Encoder::Binary(encoder, header))
-            }
-            format if format.is_delimited() => {
-                Ok(Encoder::Text(CsvWriter::new(format, schema, options), String::new()))
-            }
-            format => Err(Error::unsupported(format!("COPY TO STDOUT as {}", format.extension()))
-                .with_hint("Formats are text, csv and binary.")),
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn form(&self) -> ValueFormat {
-        match self {
-            Encoder::Text(..) => ValueFormat::Text,
-            Encoder::Binary(..) => ValueFormat::Binary,
+    #[test]
+    fn a_head_goes_into_the_first_message_wherever_that_was_cut() {
+        let message = b"d\0\0\0\x06ab";
+        for cut in 0..=message.len() {
+            let (before, behind) = message.split_at(cut);
+            let mut pieces = VecDeque::from([before, behind].map(Bytes::from_static));
+            let (mut head, mut replies) = (b"head".to_vec(), Replies::default());
+            put_head(&mut head, &mut pieces, &mut replies).unwrap();
+            let rest: Vec<u8> = pieces.iter().flatten().copied().collect();
+            assert_eq!([replies.bytes, rest].concat(), b"d\0\0\0\x0aheadab");
+            assert!(head.is_empty());
         }
-    }
-
-    /// The line with the columns' names, where it is wanted.
-    fn head(&self, schema: &SchemaRef, options: &WriteOptions) -> Vec<u8> {
-        match self {
-            Encoder::Text(writer, _) if options.header => {
-                let mut head = String::new();
-                writer.header(schema, &mut head);
-                head.into_bytes()
-            }
-            Encoder::Text(..) | Encoder::Binary(..) => Vec::new(),
-        }
-    }
-
-    fn rows(&mut self, batch: &RecordBatch, replies: &mut Replies) -> Result<()> {
-        match self {
-            Encoder::Text(writer, line) => {
-                let mut rows = writer.batch(batch)?;
-                for row in 0..batch.num_rows() {
-                    line.clear();
-                    rows.row(row, line);
-                    replies.message(b'd', |out| out.extend_from_slice(line.as_bytes()));
-                }
-            }
-            Encoder::Binary(encoder, header) => {
-                let mut rows = encoder.batch(batch)?;
-                for row in 0..batch.num_rows() {
-                    replies.message(b'd', |out| {
-                        out.append(header);
-                        BinaryCopyEncoder::row(&mut rows, row, out);
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn tail(self) -> Vec<u8> {
-        match self {
-            Encoder::Text(..) => Vec::new(),
-            Encoder::Binary(_, mut header) => {
-                BinaryCopyEncoder::end(&mut header);
-                header
-            }
-        }
+        let mut short = VecDeque::from([Bytes::from_static(b"d\0\0")]);
+        assert!(put_head(&mut Vec::new(), &mut short, &mut Replies::default()).is_err());
     }
 }

@@ -3,7 +3,6 @@
 use arrow::datatypes::SchemaRef;
 use thalweg_formats::postgres::ValueFormat;
 use thalweg_query::{Copy, Outcome, RowForm, TransactionStatus, ValueForms, forward_move};
-use thalweg_types::Error;
 
 use super::connection::{Client, Trouble};
 use super::portal::{Rows, tag_of};
@@ -65,14 +64,15 @@ impl Client {
     }
 
     /// Sends everything that a statement gave, in text.
-    pub(super) async fn send(&mut self, outcome: Outcome, work: &mut Work) -> Result<(), Trouble> {
+    pub(super) async fn send(
+        &mut self,
+        mut outcome: Outcome,
+        work: &mut Work,
+    ) -> Result<(), Trouble> {
         self.notices(&outcome);
-        match outcome.copy {
+        match outcome.copy.take() {
             Some(Copy::In(copy)) => return self.copy_in(*copy, work).await,
-            Some(Copy::Out(options)) => {
-                let rows = outcome.rows.ok_or_else(|| Error::internal("a copy has no rows"))?;
-                return self.copy_out(&outcome.schema, rows, &options, work).await;
-            }
+            Some(Copy::Out(options)) => return self.copy_out(outcome, &options, work).await,
             None => {}
         }
         let (schema, tag) = (SchemaRef::clone(&outcome.schema), outcome.tag.clone());

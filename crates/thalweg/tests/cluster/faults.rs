@@ -45,6 +45,54 @@ async fn a_worker_that_is_killed_while_its_rows_are_relayed_is_named() {
     assert_eq!(cluster.ask("SELECT 1").await.unwrap(), ["1"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_killed_while_a_copy_is_relayed_is_named() {
+    let mut cluster = Processes::start(3).await;
+    wide(&cluster).await;
+    let copy = format!("COPY ({WIDE}) TO STDOUT");
+    let other = connect(&cluster.postgres).await;
+    let mut lines = pin!(other.copy_out(&copy).await.unwrap());
+    let mut seen = 0;
+    let error = loop {
+        match lines.next().await.expect("it does not end well") {
+            Ok(_) => seen += 1,
+            Err(error) => break error,
+        }
+        if seen == 10 {
+            cluster.workers[1] = None;
+        }
+    };
+    assert!(told(&error).contains("worker "), "{error:?}");
+    assert!((10..5_000).contains(&seen), "{seen} messages came before");
+    assert_eq!(ask(&other, "SELECT 1").await.unwrap(), ["1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_killed_ahead_of_a_limit_is_named() {
+    let mut cluster = Processes::start(3).await;
+    cluster.ask("CREATE TABLE t (id bigint PRIMARY KEY, v text)").await.unwrap();
+    let insert = "INSERT INTO t SELECT n, repeat('value ' || n, 4000) FROM \
+                  generate_series(1, 2000) AS s(n)";
+    cluster.ask(insert).await.unwrap();
+    let most = "SELECT id, v FROM t LIMIT 1990";
+    let plan = cluster.ask(&format!("EXPLAIN {most}")).await.unwrap().join("\n");
+    assert!(plan.contains(" relayed"), "{plan}");
+    let mut rows = pin!(cluster.client.simple_query_raw(most).await.unwrap());
+    let mut seen = 0;
+    let error = loop {
+        match rows.next().await.expect("it does not end well") {
+            Ok(_) => seen += 1,
+            Err(error) => break error,
+        }
+        if seen == 10 {
+            cluster.workers[1] = None;
+        }
+    };
+    assert!(told(&error).contains("worker "), "{error:?}");
+    assert!((10..1_990).contains(&seen), "{seen} messages came before");
+    assert_eq!(cluster.ask("SELECT 1").await.unwrap(), ["1"]);
+}
+
 /// Memory of a process in bytes, by the kernel's name for it.
 fn memory(node: &Node, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", node.child.id())).unwrap();
