@@ -262,6 +262,22 @@ async fn sorts_of_tables_go_to_disk() {
     assert!(has_spilled(&run, "SortExec"), "{run}");
 }
 
+/// What a window gives as one batch is cut. Whoever holds on to the parts is given copies, of which
+/// each counts as what it is.
+#[tokio::test]
+async fn parts_of_windows_are_copied_for_whoever_holds_on_to_them() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let mut session = database.session();
+    session.execute("CREATE TABLE a (id bigint)").await.unwrap();
+    session.execute("INSERT INTO a VALUES (1), (2), (3)").await.unwrap();
+    let window = "SELECT id, count(*) OVER (PARTITION BY id % 5) AS n FROM a";
+    let told = shown(&mut session, &format!("EXPLAIN {window}")).await;
+    assert!(told.contains("SmallBatches") && !told.contains("SmallBatches: own"), "{told}");
+    let sorted = format!("{window} ORDER BY n, id DESC");
+    let told = shown(&mut session, &format!("EXPLAIN {sorted}")).await;
+    assert!(told.contains("SmallBatches: own"), "{told}");
+}
+
 /// A sort for the first rows holds these; where they have no room, all rows are sorted on disk.
 #[tokio::test]
 async fn sorts_for_the_first_rows_go_to_disk() {

@@ -6,6 +6,7 @@
 //! go on for minutes, and others would wait for its thread. The first side of a nested-loop join is
 //! kept from being read a second time ([`FirstSide`]).
 
+use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +25,12 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
+};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
@@ -55,9 +61,17 @@ impl PhysicalOptimizerRule for JoinsGiveWay {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let changed = plan.transform_up(|plan| {
+        // How many operators above one hold on to batches.
+        let holding = Cell::new(0_usize);
+        let down = |plan: Arc<dyn ExecutionPlan>| {
+            holding.set(holding.get() + usize::from(holds(&plan)));
+            Ok(Transformed::no(plan))
+        };
+        let changed = plan.transform_down_up(down, |plan| {
+            holding.set(holding.get() - usize::from(holds(&plan)));
             if self.alone && plan.is::<WindowAggExec>() {
-                let pieces = SmallBatches { input: plan, size: Size::Usual };
+                let size = if holding.get() > 0 { Size::Own } else { Size::Usual };
+                let pieces = SmallBatches { input: plan, size };
                 return Ok(Transformed::yes(Arc::new(pieces) as _));
             }
             let plan = if plan.is::<NestedLoopJoinExec>() {
@@ -83,6 +97,17 @@ impl PhysicalOptimizerRule for JoinsGiveWay {
     }
 }
 
+/// Whether an operator holds on to batches, and counts them with all of the memory behind them.
+fn holds(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<SortExec>()
+        || plan.is::<SortPreservingMergeExec>()
+        || plan.is::<RepartitionExec>()
+        || plan.is::<HashJoinExec>()
+        || plan.is::<SortMergeJoinExec>()
+        || plan.is::<NestedLoopJoinExec>()
+        || plan.is::<CrossJoinExec>()
+}
+
 /// The rows of its input, few at a time; it gives way after each few.
 #[derive(Debug)]
 pub(super) struct SmallBatches {
@@ -96,8 +121,19 @@ enum Size {
     Few,
     /// As many as a batch of the statement has.
     Usual,
-    /// The same, in memory of their own.
+    /// The same, in memory of their own where they are parts of a larger batch.
+    Own,
+    /// The same, always in memory of their own.
     Copied,
+}
+
+/// Which batches are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copies {
+    None,
+    /// Those which are parts of one that is larger.
+    Parts,
+    All,
 }
 
 impl SmallBatches {
@@ -113,6 +149,7 @@ impl DisplayAs for SmallBatches {
         match self.size {
             Size::Few => write!(f, "SmallBatches: rows={ROWS_AT_ONCE}"),
             Size::Usual => f.write_str("SmallBatches"),
+            Size::Own => f.write_str("SmallBatches: own"),
             Size::Copied => f.write_str("SmallBatches: copied"),
         }
     }
@@ -166,13 +203,15 @@ impl ExecutionPlan for SmallBatches {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let (most, are_copied) = match self.size {
-            Size::Few => (ROWS_AT_ONCE, false),
-            Size::Usual => (context.session_config().batch_size(), false),
-            Size::Copied => (context.session_config().batch_size(), true),
+        let usual = context.session_config().batch_size();
+        let (most, copies) = match self.size {
+            Size::Few => (ROWS_AT_ONCE, Copies::None),
+            Size::Usual => (usual, Copies::None),
+            Size::Own => (usual, Copies::Parts),
+            Size::Copied => (usual, Copies::All),
         };
         let rows = self.input.execute(partition, context)?;
-        Ok(Box::pin(Few { rows, most, are_copied, rest: None, gave_way: true }))
+        Ok(Box::pin(Few::new(rows, most, copies)))
     }
 }
 
@@ -180,11 +219,29 @@ struct Few {
     rows: SendableRecordBatchStream,
     /// How many rows a batch has at most.
     most: usize,
-    are_copied: bool,
+    copies: Copies,
     /// What is left of the last batch of the input.
     rest: Option<RecordBatch>,
+    /// How many rows that batch had.
+    rows_before: usize,
     /// Whether the thread was free for others since the last few rows.
     gave_way: bool,
+}
+
+impl Few {
+    fn new(rows: SendableRecordBatchStream, most: usize, copies: Copies) -> Few {
+        Few { rows, most, copies, rest: None, rows_before: 0, gave_way: true }
+    }
+
+    /// Whether so many rows of the last batch are to have memory of their own. What is nearly all
+    /// of it may as well keep it.
+    fn copies(&self, rows: usize) -> bool {
+        match self.copies {
+            Copies::None => false,
+            Copies::Parts => rows < self.rows_before - self.rows_before / 8,
+            Copies::All => true,
+        }
+    }
 }
 
 impl Stream for Few {
@@ -198,7 +255,10 @@ impl Stream for Few {
         let batch = match self.rest.take() {
             Some(rest) => rest,
             None => match std::task::ready!(self.rows.poll_next_unpin(context)) {
-                Some(Ok(batch)) => batch,
+                Some(Ok(batch)) => {
+                    self.rows_before = batch.num_rows();
+                    batch
+                }
                 ended => return Poll::Ready(ended),
             },
         };
@@ -208,7 +268,7 @@ impl Stream for Few {
             self.rest = Some(batch.slice(most, rows - most));
         }
         let few = batch.slice(0, rows.min(most));
-        Poll::Ready(Some(match self.are_copied {
+        Poll::Ready(Some(match self.copies(few.num_rows()) {
             true => copied(&few),
             false => Ok(few),
         }))
@@ -241,11 +301,14 @@ impl RecordBatchStream for Few {
 #[cfg(test)]
 mod tests {
     use arrow::array::{Int64Array, StringViewArray};
+    use arrow::compute::concat_batches;
+    use datafusion::error::DataFusionError;
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use futures::{TryStreamExt, stream};
 
     use super::*;
 
-    #[test]
-    fn copies_hold_on_to_their_rows_alone() {
+    fn numbers_and_texts() -> RecordBatch {
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10_000));
         let text =
             |number: i64| (number % 7 > 0).then(|| format!("a text, and a long one: {number}"));
@@ -255,7 +318,48 @@ mod tests {
             ("number", numbers, false),
             ("text", texts, true),
         ]);
-        let few = all.unwrap().slice(5_000, 100);
+        all.unwrap()
+    }
+
+    /// What comes of some batches in pieces of a thousand rows.
+    async fn pieces(batches: Vec<RecordBatch>, copies: Copies) -> Vec<RecordBatch> {
+        let schema = batches[0].schema();
+        let rows = stream::iter(batches.into_iter().map(Ok::<_, DataFusionError>));
+        let rows = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
+        Few::new(rows, 1_000, copies).try_collect().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn parts_of_a_large_batch_count_as_what_they_are() {
+        let all = numbers_and_texts();
+        let shared = pieces(vec![all.clone()], Copies::None).await;
+        let own = pieces(vec![all.clone()], Copies::Parts).await;
+        let bytes = |found: &[RecordBatch]| -> usize {
+            found.iter().map(RecordBatch::get_array_memory_size).sum()
+        };
+        for found in [&shared, &own] {
+            assert_eq!(found.len(), 10);
+            assert_eq!(concat_batches(&all.schema(), found).unwrap(), all);
+        }
+        assert!(bytes(&shared) > 9 * all.get_array_memory_size());
+        assert!(bytes(&own) < 2 * all.get_array_memory_size());
+    }
+
+    #[tokio::test]
+    async fn whole_batches_are_handed_on_and_nearly_whole_ones_cut_without_a_copy() {
+        let all = numbers_and_texts();
+        let numbers = |batch: &RecordBatch| batch.column(0).to_data().buffers()[0].as_ptr();
+        let (whole, nearly) = (all.slice(0, 1_000), all.slice(0, 1_100));
+        let own = pieces(vec![whole, nearly], Copies::Parts).await;
+        assert_eq!(own.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [1_000, 1_000, 100]);
+        assert_eq!(numbers(&own[0]), numbers(&all));
+        assert_eq!(numbers(&own[1]), numbers(&all));
+        assert!(own[2].get_array_memory_size() < 100 * 80);
+    }
+
+    #[test]
+    fn copies_hold_on_to_their_rows_alone() {
+        let few = numbers_and_texts().slice(5_000, 100);
         let own = copied(&few).unwrap();
         assert_eq!(own, few);
         // A number, a view and a text of thirty letters each.

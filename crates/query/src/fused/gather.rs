@@ -5,12 +5,12 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
-use thalweg_scan::{Aggregation, Partial, ReadStatistics};
+use thalweg_scan::{Aggregation, Partial, ReadStatistics, own_bytes, text_bytes};
 use thalweg_types::Error;
 
 use super::scheduler::{Found, QueryScheduler, Watch};
@@ -70,8 +70,9 @@ pub(super) fn merge(
         let batches = divided(aggregation, found.batches, partitions)?;
         of_partition.iter_mut().zip(batches).for_each(|(all, batch)| all.push(batch));
     }
-    if let [batches] = of_partition.as_slice() {
-        return Ok((Answer::Whole(vec![finish(merged(aggregation, batches))?]), statistics));
+    if let [batches] = of_partition.as_mut_slice() {
+        let whole = whole(aggregation, mem::take(batches), scheduler.workers(), &watch)?;
+        return Ok((Answer::Whole(vec![finish(whole)?]), statistics));
     }
     let merging = Merging { aggregation: Arc::clone(aggregation), finish };
     let parts = merging.apart(of_partition, Arc::clone(scheduler), watch)?;
@@ -96,6 +97,25 @@ fn merged(aggregation: &Arc<Aggregation>, batches: &[RecordBatch]) -> Partial {
     merged
 }
 
+/// Merges groups that are few, whose texts may be long.
+fn whole(
+    aggregation: &Arc<Aggregation>,
+    batches: Vec<RecordBatch>,
+    workers: usize,
+    watch: &Watch,
+) -> Result<Partial> {
+    let bytes_of = |batch: &RecordBatch| own_bytes(batch) + text_bytes([batch]);
+    let mut left: usize = batches.iter().map(bytes_of).sum();
+    hold(watch, workers, left)?;
+    let mut merged = Partial::new(aggregation);
+    for batch in batches {
+        merged.absorb(&batch);
+        watch.look(0, left + merged.memory_bytes())?;
+        left -= bytes_of(&batch);
+    }
+    Ok(merged)
+}
+
 /// What each partition goes through.
 #[derive(Clone)]
 struct Merging {
@@ -111,8 +131,12 @@ impl Merging {
         scheduler: Arc<dyn QueryScheduler>,
         watch: Watch,
     ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
-        let bytes: Vec<usize> =
+        let mut bytes: Vec<usize> =
             of_partition.iter().map(|all| all.iter().map(own_bytes).sum()).collect();
+        // Partitions share their long texts, which are there until the last one is merged.
+        if let Some(last) = bytes.last_mut() {
+            *last += text_bytes(of_partition.iter().flatten());
+        }
         let all: usize = bytes.iter().sum();
         hold(&watch, scheduler.workers(), all)?;
         let left = Arc::new(AtomicUsize::new(all));
@@ -168,15 +192,9 @@ fn hold(watch: &Watch, workers: usize, bytes: usize) -> Result<()> {
     watch.look(0, bytes)
 }
 
-/// What a batch takes, apart from long texts, which those of other partitions share.
-fn own_bytes(batch: &RecordBatch) -> usize {
-    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
-    batch.columns().iter().map(bytes).sum()
-}
-
 #[cfg(test)]
 mod tests {
-    use arrow::array::Int64Array;
+    use arrow::array::{ArrayRef, Int64Array, StringViewArray};
     use arrow::datatypes::{DataType, Schema};
     use futures::FutureExt;
     use futures::future::{self, BoxFuture};
@@ -230,32 +248,91 @@ mod tests {
         }
     }
 
-    fn found(keys: Vec<i64>) -> RecordBatch {
+    fn counted(keys: ArrayRef) -> RecordBatch {
         let counts: ArrayRef = Arc::new(Int64Array::from(vec![1; keys.len()]));
-        let keys: ArrayRef = Arc::new(Int64Array::from(keys));
         RecordBatch::try_from_iter([("key", keys), ("count", counts)]).unwrap()
     }
 
-    #[tokio::test]
-    async fn what_is_held_shrinks_whichever_round_ends_first() {
-        let key = Key { value: KeyValue::Column(0), data_type: DataType::Int64 };
+    fn found(keys: Vec<i64>) -> RecordBatch {
+        counted(Arc::new(Int64Array::from(keys)))
+    }
+
+    /// Groups whose keys are texts that lie outside their views.
+    fn found_texts(names: &[&str]) -> RecordBatch {
+        let text = |name: &&str| format!("{name}, which is the beginning of a rather long text");
+        counted(Arc::new(StringViewArray::from_iter_values(names.iter().map(text))))
+    }
+
+    fn counting(data_type: DataType) -> Merging {
+        let key = Key { value: KeyValue::Column(0), data_type };
         let aggregation = Aggregation::new(vec![0], None, vec![key], vec![Measure::Rows]);
         let finish: Finish =
             Arc::new(|_: Partial| Ok(RecordBatch::new_empty(Arc::new(Schema::empty()))));
-        let merging = Merging { aggregation: Arc::new(aggregation.unwrap()), finish };
+        Merging { aggregation: Arc::new(aggregation.unwrap()), finish }
+    }
+
+    /// Refuses more bytes than some, and remembers what it was told.
+    fn watch_up_to(most: usize) -> (Watch, Arc<Mutex<Vec<usize>>>) {
         let held: Arc<Mutex<Vec<usize>>> = Arc::default();
         let told = Arc::clone(&held);
         let watch = Watch(Arc::new(move |_, bytes| {
             told.lock().push(bytes);
-            Ok(())
+            match bytes <= most {
+                true => Ok(()),
+                false => Err(DataFusionError::ResourcesExhausted("a test's limit".to_owned())),
+            }
         }));
+        (watch, held)
+    }
+
+    fn second_first() -> Arc<dyn QueryScheduler> {
+        Arc::new(SecondFirst::default())
+    }
+
+    #[tokio::test]
+    async fn what_is_held_shrinks_whichever_round_ends_first() {
+        let (watch, held) = watch_up_to(usize::MAX);
         let partitions = vec![vec![found(vec![1, 2, 3])], vec![found(vec![4, 5])]];
-        let scheduler: Arc<dyn QueryScheduler> = Arc::new(SecondFirst::default());
-        let parts = merging.apart(partitions, scheduler, watch).unwrap();
+        let merging = counting(DataType::Int64);
+        let parts = merging.apart(partitions, second_first(), watch).unwrap();
         assert_eq!(parts.try_collect::<Vec<RecordBatch>>().await.unwrap().len(), 2);
         let held = held.lock();
         assert_eq!(held.len(), 3);
         assert!(held.is_sorted_by(|before, after| before > after), "{held:?}");
         assert_eq!(held.last(), Some(&0));
+    }
+
+    #[tokio::test]
+    async fn texts_that_partitions_share_are_held_once() {
+        let all = found_texts(&["one", "two", "three", "four", "five"]);
+        let bytes = own_bytes(&all) + text_bytes([&all]);
+        assert!(bytes > own_bytes(&all) + 5 * 40);
+        let partitions = || vec![vec![all.slice(0, 3)], vec![all.slice(3, 2)]];
+        let (watch, held) = watch_up_to(bytes);
+        let merging = counting(DataType::Utf8View);
+        let parts = merging.clone().apart(partitions(), second_first(), watch).unwrap();
+        assert_eq!(parts.try_collect::<Vec<RecordBatch>>().await.unwrap().len(), 2);
+        let held = held.lock();
+        assert_eq!((held.first(), held.last()), (Some(&bytes), Some(&0)));
+        assert!(held.is_sorted_by(|before, after| before > after), "{held:?}");
+        // Refused before there is a row, so that others can go to disk.
+        let (watch, _) = watch_up_to(bytes - 1);
+        let refused = merging.apart(partitions(), second_first(), watch);
+        assert!(matches!(refused, Err(DataFusionError::ResourcesExhausted(_))));
+    }
+
+    #[test]
+    fn texts_of_few_groups_are_held_twice_while_they_are_merged() {
+        let aggregation = counting(DataType::Utf8View).aggregation;
+        let batches = || vec![found_texts(&["one", "two"]), found_texts(&["two", "three"])];
+        let found: usize =
+            batches().iter().map(|batch| own_bytes(batch) + text_bytes([batch])).sum();
+        let (watch, held) = watch_up_to(usize::MAX);
+        assert_eq!(whole(&aggregation, batches(), 1, &watch).unwrap().group_count(), 3);
+        assert_eq!(held.lock().first(), Some(&found));
+        assert!(held.lock()[1] > found + text_bytes(&batches()[..1]));
+        let (watch, _) = watch_up_to(found);
+        let refused = whole(&aggregation, batches(), 1, &watch);
+        assert!(matches!(refused, Err(DataFusionError::ResourcesExhausted(_))));
     }
 }

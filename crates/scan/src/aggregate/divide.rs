@@ -109,3 +109,32 @@ fn partition(hashes: &[u64], partitions: usize) -> Vec<UInt32Array> {
     }
     groups.into_iter().map(UInt32Array::from).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::DataType;
+
+    use super::*;
+
+    fn column(numbers: &[Option<i64>]) -> ArrayRef {
+        Arc::new(Int64Array::from(numbers.to_vec()))
+    }
+
+    #[test]
+    fn numbers_are_narrow_up_to_the_borders_of_32_bits() {
+        let (least, greatest) = (i64::from(i32::MIN), i64::from(i32::MAX));
+        let some = [Some(least), None, Some(-1), Some(0), Some(greatest)];
+        for within in [&some[..0], &some[1..2], &some] {
+            let given = column(within);
+            let narrowed = narrow(Arc::clone(&given));
+            assert_eq!(narrowed.data_type(), &DataType::Int32);
+            assert_eq!(wide(&narrowed).as_ref(), given.as_ref());
+        }
+        for beyond in [least - 1, greatest + 1, 1 << 32, i64::MIN, i64::MAX] {
+            let given = column(&[Some(0), None, Some(beyond), Some(-1)]);
+            let left = narrow(Arc::clone(&given));
+            assert_eq!(left.data_type(), &DataType::Int64, "{beyond}");
+            assert_eq!(wide(&left).as_ref(), given.as_ref());
+        }
+    }
+}

@@ -13,6 +13,7 @@ use thalweg_types::Result;
 
 use super::divide::divided;
 use super::keys::Groups;
+use super::memory::{own_bytes, text_bytes};
 use super::partial::Partial;
 
 /// A table is looked at when it has so many groups, and each time it has doubled.
@@ -104,7 +105,7 @@ impl Partial {
         let early = &mut self.early;
         early.groups += groups.len();
         let piece = divided(&self.aggregation, groups, states, early.partitions)?;
-        early.bytes += piece.iter().map(memory_bytes).sum::<usize>();
+        early.bytes += piece.iter().map(own_bytes).sum::<usize>() + text_bytes(&piece);
         early.pieces.push(piece);
         early.table_limit = LOOKED_AT;
         (early.groups_before, early.rows_since) = (0, 0);
@@ -140,9 +141,4 @@ impl Partial {
         (self.early.groups, self.early.bytes) = (0, 0);
         mem::take(&mut self.early.pieces)
     }
-}
-
-/// What a piece takes, apart from long texts, which those of other partitions share.
-fn memory_bytes(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(0)).sum()
 }

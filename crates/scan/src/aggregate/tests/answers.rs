@@ -220,6 +220,81 @@ fn a_sum_that_leaves_bigint_is_refused_and_one_that_comes_back_is_not() {
     }
 }
 
+/// Keys and sums of one worker have room in 32 bits, those of the other one have not, and some of
+/// its sums have none in 64.
+#[test]
+fn narrow_columns_of_one_worker_merge_with_wide_ones_of_another() {
+    let (least, greatest) = (i64::from(i32::MIN), i64::from(i32::MAX));
+    let null = |small| Row { large: None, ..row(0, small) };
+    let within = [row(least, -7), row(greatest, 3), row(-1, i32::MIN), row(0, i32::MAX), null(-7)];
+    let beyond = [
+        row(least - 1, -7),
+        row(greatest + 1, 3),
+        row(least, -8),
+        row(greatest, i32::MAX),
+        row(i64::MIN, 3),
+        row(i64::MIN, i32::MIN),
+        null(3),
+    ];
+    let state = table_of(&[&within, &beyond]);
+    let keys = [Key { value: KeyValue::Column(LARGE), data_type: DataType::Int64 }];
+    let sum = Measure::Sum { lane: Lane::Int, number: Number::Column(LARGE) };
+    let number = Number::Column(SMALL);
+    let smallest = Measure::Extreme { lane: Lane::Int, number, greatest: false };
+    let total = DataType::Decimal128(38, 0);
+    let measures =
+        [(Measure::Rows, DataType::Int64), (sum, total.clone()), (smallest, DataType::Int32)];
+    let specified = measures.iter().map(|(measure, _)| measure.clone()).collect();
+    let columns = (0..schema().columns.len()).collect();
+    let aggregation = Aggregation::new(columns, None, keys.to_vec(), specified).unwrap();
+    let aggregation = Arc::new(aggregation);
+    let types = |worker: usize| -> Vec<DataType> {
+        let mut partial = Partial::new(&aggregation);
+        partial.add_chunk(&state.chunks().nth(worker).unwrap()).unwrap();
+        let batches = partial.into_batches(4).unwrap();
+        batches[0].columns().iter().map(|column| column.data_type().clone()).collect()
+    };
+    assert_eq!(types(0), [DataType::Int32, DataType::Int32, DataType::Int32, DataType::Int32]);
+    assert_eq!(types(1), [DataType::Int64, DataType::Int32, total, DataType::Int32]);
+    let mut apart = Answer::new();
+    for partial in merged(&aggregation, &state, 2, 4) {
+        apart.extend(finished(partial, &keys, &measures).unwrap());
+    }
+    let rows: Vec<Row> = within.iter().chain(&beyond).cloned().collect();
+    assert_eq!(apart, model::answer(&rows, None, &keys, &measures));
+}
+
+#[test]
+fn a_narrow_sum_and_a_wide_one_may_leave_bigint_together() {
+    let key = Key { value: KeyValue::Column(0), data_type: DataType::Utf8View };
+    let measure = Measure::Sum { lane: Lane::Int, number: Number::Column(1) };
+    let aggregation = Aggregation::new(vec![TAG, LARGE], None, vec![key], vec![measure]);
+    let aggregation = Arc::new(aggregation.unwrap());
+    for (narrow, wide, is_in_range) in [
+        (-1, i64::MAX, true),
+        (0, i64::MAX, true),
+        (1, i64::MAX, false),
+        (1, i64::MIN, true),
+        (-1, i64::MIN, false),
+    ] {
+        let state = table_of(&[&[row(narrow, 0)], &[row(wide, 0)]]);
+        let mut merged = Partial::new(&aggregation);
+        for chunk in state.chunks() {
+            let mut partial = Partial::new(&aggregation);
+            partial.add_chunk(&chunk).unwrap();
+            partial.into_batches(4).unwrap().iter().for_each(|batch| merged.absorb(batch));
+        }
+        let sum = merged.finish().measure(0, &DataType::Int64);
+        match is_in_range {
+            true => {
+                let expected = i128::from(narrow) + i128::from(wide);
+                assert_eq!(value(&sum.unwrap(), 0), Value::Int(expected));
+            }
+            false => assert_eq!(sum.unwrap_err().state(), SqlState::NUMERIC_OUT_OF_RANGE),
+        }
+    }
+}
+
 fn squared(filter: Option<Predicate>, state: &TableState) -> Result<()> {
     let operands = Box::new((Number::Column(0), Number::Column(0)));
     let number = Number::Integers { operator: Operator::Multiply, width: Width::Int4, operands };
