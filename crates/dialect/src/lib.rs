@@ -16,6 +16,7 @@ mod functions;
 mod optimize;
 pub mod parse;
 pub mod rewrite;
+pub mod stop;
 pub mod system_types;
 #[cfg(test)]
 mod testing;

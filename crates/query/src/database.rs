@@ -14,6 +14,7 @@ use thalweg_txn::{
 use thalweg_types::{Error, Result};
 
 use crate::appender::Appender;
+use crate::aside::Aside;
 use crate::cancel::{Cancels, on_own_thread};
 use crate::fused::{LocalQueryScheduler, QueryScheduler};
 use crate::kept::{PlanFigures, Plans};
@@ -38,6 +39,8 @@ pub(crate) struct DatabaseShared {
     pub(crate) plans: Plans,
     pub(crate) threads: usize,
     pub(crate) durability: Durability,
+    /// Whether planning a long statement holds up the other tasks of its thread.
+    pub(crate) aside: Aside,
     pub(crate) progress: Arc<dyn Progress>,
     pub(crate) opened_micros: i64,
     /// `None`: nobody has more to tell than the database itself.
@@ -233,6 +236,7 @@ pub struct DatabaseBuilder {
     beside: Option<Database>,
     serial_rows: usize,
     scheduler: Option<Arc<dyn QueryScheduler>>,
+    aside: Aside,
 }
 
 impl Default for DatabaseBuilder {
@@ -248,6 +252,7 @@ impl Default for DatabaseBuilder {
             beside: None,
             serial_rows: Shape::SERIAL_ROWS,
             scheduler: None,
+            aside: Aside::default(),
         }
     }
 }
@@ -333,6 +338,15 @@ impl DatabaseBuilder {
         self
     }
 
+    /// Whoever plans a long statement hands the other tasks of its thread over to another one, so
+    /// that these do not wait for the plan. Sessions are to be used in a runtime of several threads
+    /// then, and not within a `LocalSet`.
+    #[must_use]
+    pub fn hands_over(mut self) -> Self {
+        self.aside = Aside::Long;
+        self
+    }
+
     /// Who is told of long work.
     #[must_use]
     pub fn progress(mut self, progress: Arc<dyn Progress>) -> Self {
@@ -369,6 +383,7 @@ impl DatabaseBuilder {
             plans: Plans::default(),
             threads,
             durability: self.durability,
+            aside: self.aside,
             progress,
             opened_micros,
             surroundings: RwLock::new(None),

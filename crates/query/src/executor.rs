@@ -14,7 +14,6 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 
 use arrow::record_batch::RecordBatch;
@@ -24,6 +23,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
+use thalweg_dialect::stop::Stop;
 use thalweg_types::{Error, Result};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -208,20 +208,10 @@ fn is_shortage(error: &DataFusionError) -> bool {
     matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
-/// Whether nobody wants a plan's rows any more. A task is dropped where it gives way, and a join
+/// What stops the plan that a context belongs to. A task is dropped where it gives way, and a join
 /// that finds nothing reads batch after batch before it does.
-#[derive(Default)]
-pub(crate) struct Stop(AtomicBool);
-
-impl Stop {
-    /// The one of the plan that a context belongs to.
-    pub(crate) fn of(context: &TaskContext) -> Option<Arc<Stop>> {
-        context.session_config().get_extension::<Stop>()
-    }
-
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
+pub(crate) fn stop_of(context: &TaskContext) -> Option<Arc<Stop>> {
+    context.session_config().get_extension::<Stop>()
 }
 
 /// The rows of a plan that runs on other threads, or ran already.
@@ -240,7 +230,7 @@ enum Work {
 
 impl Drop for Rows {
     fn drop(&mut self) {
-        self.stop.0.store(true, Ordering::Relaxed);
+        self.stop.stop();
     }
 }
 

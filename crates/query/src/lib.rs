@@ -18,6 +18,7 @@
 //! ```
 
 mod appender;
+mod aside;
 mod cancel;
 mod catalog;
 mod copy_in;

@@ -2,7 +2,7 @@
 //! may have together, and what the system says that the process has. Operators that find no more
 //! spill to disk; those that cannot fail, alone.
 
-mod merges;
+mod sorts;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use thalweg_env::{MemoryWatch, Purpose};
 
-use self::merges::MergeRoom;
+use self::sorts::SortRoom;
 
 /// How many sorted runs are merged at once: what a merge reserves for them, no sort beside it has.
 pub(crate) const MERGED_AT_ONCE: usize = 16;
@@ -69,7 +69,7 @@ pub(crate) fn sparing(context: &TaskContext, sorts: usize) -> PlanResult<TaskCon
     execution.sort_spill_reservation_bytes = each;
     // Texts that were put together into one batch would count with each piece of it.
     execution.sort_in_place_threshold_bytes = 0;
-    let room = MergeRoom::new(Arc::clone(context.memory_pool()), each, sorts);
+    let room = SortRoom::new(Arc::clone(context.memory_pool()), each, sorts);
     let runtime = RuntimeEnvBuilder::from_runtime_env(&context.runtime_env())
         .with_memory_pool(Arc::new(room))
         .build()?;

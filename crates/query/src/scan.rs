@@ -41,11 +41,12 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use futures::{StreamExt, stream};
+use thalweg_dialect::stop::Stop;
 use thalweg_scan::Sieve;
 use thalweg_store::{ChunkView, TableState};
 use thalweg_types::{TableId, TableSchema};
 
-use crate::executor::Stop;
+use crate::executor::stop_of;
 use crate::fused::sieve_of;
 use crate::given::Given;
 use crate::kept;
@@ -414,7 +415,7 @@ impl ExecutionPlan for ShardScan {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let stop = Stop::of(&context);
+        let stop = stop_of(&context);
         let schema = self.schema();
         let figures = Figures::of(&self.metrics, partition);
         let read = move |scan| Reading::of(scan, stop, figures);

@@ -121,7 +121,7 @@ impl Session {
     pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
         // A long text takes a while, and nobody else hears of cancels during it.
         let cancels = self.cancels.handle().watch();
-        let parsed = parse(sql)?;
+        let parsed = self.database.shared.aside.of(sql, || parse(sql))?;
         cancels.check()?;
         Ok(parsed.into_iter().map(|p| Statement { text: p.text, offset: p.offset }).collect())
     }
@@ -185,7 +185,7 @@ impl Session {
             match self.run_again(sql).await? {
                 Some(outcome) => Ok(outcome),
                 None => {
-                    let parsed = parse_single(sql)?;
+                    let parsed = self.database.shared.aside.of(sql, || parse_single(sql))?;
                     let reads = statement::only_reads(&parsed.statement);
                     let outcome = Box::pin(self.run_timed(parsed, sql)).await?;
                     if reads {
@@ -212,7 +212,14 @@ impl Session {
     ) -> BoxFuture<'a, Result<Prepared>> {
         Box::pin(async {
             self.cancels.begin();
-            let work = async { self.describe(parse_single(sql)?, sql, declared).await };
+            let aside = self.database.shared.aside;
+            let work = async {
+                let parsed = aside.of(sql, || parse_single(sql))?;
+                let prepared = self.describe(parsed, sql, declared).await?;
+                // One that came last would be lost when the statement is run.
+                self.cancels.heard().check()?;
+                Ok(prepared)
+            };
             let prepared = caught(work).await;
             self.note_failure(prepared)
         })
@@ -468,7 +475,8 @@ impl Session {
             in_block: self.block.is_some(),
             has_looked: self.block.as_ref().is_some_and(|block| block.has_looked),
         };
-        let done = with_room(self.cancels.run(work(&mut execution))).await;
+        let work = with_room(self.cancels.run(work(&mut execution)));
+        let done = self.database.shared.aside.each_of(sql, work).await;
         let transaction = planner.names.take();
         let wishes = planner.names.take_wishes();
         if self.settings.are_the_engines() {

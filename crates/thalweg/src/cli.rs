@@ -133,7 +133,8 @@ impl DatabaseArguments {
             })
             .checkpoint_bytes(settings.checkpoint_size.0)
             .serial_rows(settings.serial_rows)
-            .spill_limit(settings.spill_limit.0);
+            .spill_limit(settings.spill_limit.0)
+            .hands_over();
         if let Some(directory) = &self.data {
             builder = builder.directory(directory);
         }

@@ -12,8 +12,12 @@ use super::define::Function;
 use super::made::Made;
 use super::text::shown;
 use crate::cast::to_text;
+use crate::stop::go_on;
 
 const TEXT: ArrowType = ArrowType::Utf8View;
+
+/// After so many texts whoever joins them looks whether anybody wants them.
+const LOOKED_AT: usize = 64 << 10;
 
 static CONCATENATION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     Function::signed("text_concatenation", TypeSignature::VariadicAny, TEXT, concatenate).into_udf()
@@ -97,6 +101,9 @@ fn concat_with(columns: &[ArrayRef]) -> Result<ArrayRef> {
 fn join<'t>(made: &mut Made, texts: impl Iterator<Item = &'t str>, separator: &str) -> Result<()> {
     made.write(|joined| {
         for (place, text) in texts.enumerate() {
+            if place % LOOKED_AT == 0 {
+                go_on()?;
+            }
             if place > 0 {
                 joined.push(separator)?;
             }

@@ -42,13 +42,10 @@ impl CsvRows {
         let writer = &self.writer;
         for (place, column) in self.columns.iter().enumerate() {
             writer.delimit(place, out);
-            if column.is_null(row) {
-                out.push_str(&writer.null);
-                continue;
+            match column.text(row, &mut self.value) {
+                Some(value) => writer.value(value, writer.force_quote[place], out),
+                None => out.push_str(&writer.null),
             }
-            self.value.clear();
-            column.format(row, &mut self.value);
-            writer.value(&self.value, writer.force_quote[place], out);
         }
         out.push('\n');
     }

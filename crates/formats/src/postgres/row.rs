@@ -21,6 +21,9 @@ pub enum ValueFormat {
 /// No message is longer: the protocol's lengths are signed and have 32 bits.
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 
+/// The length of a value that is not there.
+const NULL: [u8; 4] = (-1_i32).to_be_bytes();
+
 /// Writes the rows of batches of one schema.
 pub struct RowEncoder {
     schema: SchemaRef,
@@ -85,16 +88,12 @@ impl EncodedRows {
         out.extend_from_slice(&(self.columns.len() as u16).to_be_bytes());
         for column in &self.columns {
             match column {
-                Column::Text(column) if !column.is_null(row) => {
-                    self.text.clear();
-                    column.format(row, &mut self.text);
-                    out.extend_from_slice(&(self.text.len() as u32).to_be_bytes());
-                    out.extend_from_slice(self.text.as_bytes());
-                }
-                Column::Binary(column) if !column.is_null(row) => {
-                    with_length(out, |out| column.encode(row, out));
-                }
-                _ => out.extend_from_slice(&(-1_i32).to_be_bytes()),
+                Column::Text(column) => match column.text(row, &mut self.text) {
+                    Some(text) => with_length(out, |out| out.extend_from_slice(text.as_bytes())),
+                    None => out.extend_from_slice(&NULL),
+                },
+                Column::Binary(column) if column.is_null(row) => out.extend_from_slice(&NULL),
+                Column::Binary(column) => with_length(out, |out| column.encode(row, out)),
             }
         }
     }

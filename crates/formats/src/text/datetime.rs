@@ -325,15 +325,13 @@ fn push_date(days: i64, out: &mut String) -> bool {
     let before_christ = year <= 0;
     let year = if before_christ { 1 - year } else { year };
     if year < 10_000 {
-        push_two_digits(year / 100, out);
-        push_two_digits(year % 100, out);
+        let ([a, b], [c, d]) = (two_digits(year / 100), two_digits(year % 100));
+        out.push_str(ascii(&[a, b, c, d]));
     } else {
         out.push_str(itoa::Buffer::new().format(year));
     }
-    out.push('-');
-    push_two_digits(month, out);
-    out.push('-');
-    push_two_digits(day, out);
+    let ([a, b], [c, d]) = (two_digits(month), two_digits(day));
+    out.push_str(ascii(&[b'-', a, b, b'-', c, d]));
     before_christ
 }
 
@@ -348,14 +346,12 @@ pub(super) fn format_time(micros: i64, out: &mut String) {
 pub(super) fn push_clock(seconds: i64, out: &mut String) {
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
     if (0..100).contains(&hours) {
-        push_two_digits(hours, out);
+        out.push_str(ascii(&two_digits(hours)));
     } else {
         out.push_str(itoa::Buffer::new().format(hours));
     }
-    out.push(':');
-    push_two_digits(minutes, out);
-    out.push(':');
-    push_two_digits(seconds % 60, out);
+    let ([a, b], [c, d]) = (two_digits(minutes), two_digits(seconds % 60));
+    out.push_str(ascii(&[b':', a, b, b':', c, d]));
 }
 
 /// `.` and the fraction's digits without trailing zeros; nothing for zero.
@@ -370,8 +366,11 @@ pub(super) fn push_fraction(value: i64, digits: usize, out: &mut String) {
     out.push_str(text.trim_end_matches('0'));
 }
 
-pub(super) fn push_two_digits(value: i64, out: &mut String) {
+fn two_digits(value: i64) -> [u8; 2] {
     debug_assert!((0..100).contains(&value));
-    out.push(char::from(b'0' + (value / 10) as u8));
-    out.push(char::from(b'0' + (value % 10) as u8));
+    [b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]
+}
+
+fn ascii(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).expect("digits and marks are ASCII")
 }

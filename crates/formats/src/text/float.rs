@@ -1,28 +1,28 @@
 //! Floating-point numbers: the shortest digits that read back as the same number, laid out as
 //! PostgreSQL does.
 
-use std::fmt::{LowerExp, Write};
+use std::fmt::Write;
 
 use thalweg_types::{Error, Result, SqlState};
 
 use super::parse::invalid_syntax;
 
 /// Numbers from 1e15 on are written with an exponent.
-const DOUBLE_FIXED_DIGITS: i32 = 15;
+const DOUBLE_FIXED_DIGITS: usize = 15;
 /// Numbers from 1e6 on are written with an exponent.
-const REAL_FIXED_DIGITS: i32 = 6;
-/// Numbers below 1e-4 are written with an exponent.
-const FIXED_EXPONENT_MIN: i32 = -4;
+const REAL_FIXED_DIGITS: usize = 6;
+/// Numbers that begin with more zeros behind the point are written with an exponent.
+const FIXED_ZEROS_MAX: usize = 3;
 
 pub(super) fn format_double(value: f64, out: &mut String) {
     if !format_special(value, out) {
-        lay_out(value, DOUBLE_FIXED_DIGITS, out);
+        lay_out(zmij::Buffer::new().format_finite(value), DOUBLE_FIXED_DIGITS, out);
     }
 }
 
 pub(super) fn format_real(value: f32, out: &mut String) {
     if !format_special(f64::from(value), out) {
-        lay_out(value, REAL_FIXED_DIGITS, out);
+        lay_out(zmij::Buffer::new().format_finite(value), REAL_FIXED_DIGITS, out);
     }
 }
 
@@ -41,39 +41,60 @@ fn format_special(value: f64, out: &mut String) -> bool {
     true
 }
 
-fn lay_out(value: impl LowerExp, fixed_digits: i32, out: &mut String) {
-    // `d.ddde-x` with the fewest digits that tell the number from its neighbours.
-    let start = out.len();
-    write!(out, "{value:e}").expect("writing to a string does not fail");
-    let mark = start + out[start..].find('e').expect("the form has an exponent");
-    let exponent: i32 = out[mark + 1..].parse().expect("the exponent is a number");
-    if exponent < FIXED_EXPONENT_MIN || exponent >= fixed_digits {
-        out.truncate(mark);
-        let sign = if exponent < 0 { '-' } else { '+' };
-        write!(out, "e{sign}{:02}", exponent.abs()).expect("writing to a string does not fail");
-        return;
-    }
-    let negative = out[start..].starts_with('-');
-    let digits: String =
-        out[start..mark].chars().filter(|character| character.is_ascii_digit()).collect();
-    out.truncate(start);
-    if negative {
+/// Writes a number that is not zero, given with or without an exponent and in the fewest digits
+/// that tell it from its neighbours.
+fn lay_out(given: &str, fixed_digits: usize, out: &mut String) {
+    let (mantissa, power) = match given.split_once('e') {
+        Some((mantissa, power)) => (mantissa, power.parse().expect("an exponent is a number")),
+        None => (given, 0),
+    };
+    let unsigned = mantissa.strip_prefix('-').unwrap_or(mantissa);
+    if unsigned.len() < mantissa.len() {
         out.push('-');
     }
-    if exponent < 0 {
-        out.push_str("0.");
-        out.extend(std::iter::repeat_n('0', (-exponent - 1) as usize));
-        out.push_str(&digits);
-        return;
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let whole = whole.trim_start_matches('0');
+    let fraction = fraction.trim_end_matches('0');
+    let zeros = fraction.len() - fraction.trim_start_matches('0').len();
+    let is_fixed = power == 0
+        && if whole.is_empty() { zeros <= FIXED_ZEROS_MAX } else { whole.len() <= fixed_digits };
+    if !is_fixed {
+        let before = if whole.is_empty() { -(zeros as i32) } else { whole.len() as i32 };
+        return lay_out_anew(&format!("{whole}{fraction}"), before + power, fixed_digits, out);
     }
-    let whole = exponent as usize + 1;
-    if digits.len() <= whole {
-        out.push_str(&digits);
-        out.extend(std::iter::repeat_n('0', whole - digits.len()));
-    } else {
-        out.push_str(&digits[..whole]);
+    out.push_str(if whole.is_empty() { "0" } else { whole });
+    if !fraction.is_empty() {
         out.push('.');
-        out.push_str(&digits[whole..]);
+        out.push_str(fraction);
+    }
+}
+
+/// `before`: how many of the digits from the first one that is not zero on stand before the point.
+fn lay_out_anew(digits: &str, before: i32, fixed_digits: usize, out: &mut String) {
+    let digits = digits.trim_matches('0');
+    let (zeros, whole) = ((-before).max(0) as usize, before.max(0) as usize);
+    if zeros > FIXED_ZEROS_MAX || whole > fixed_digits {
+        let (first, others) = digits.split_at(1);
+        out.push_str(first);
+        if !others.is_empty() {
+            out.push('.');
+            out.push_str(others);
+        }
+        let exponent = before - 1;
+        let sign = if exponent < 0 { '-' } else { '+' };
+        write!(out, "e{sign}{:02}", exponent.abs()).expect("writing to a string does not fail");
+    } else if whole == 0 {
+        out.push_str("0.");
+        out.extend(std::iter::repeat_n('0', zeros));
+        out.push_str(digits);
+    } else {
+        let (before, behind) = digits.split_at(whole.min(digits.len()));
+        out.push_str(before);
+        out.extend(std::iter::repeat_n('0', whole - before.len()));
+        if !behind.is_empty() {
+            out.push('.');
+            out.push_str(behind);
+        }
     }
 }
 
@@ -110,4 +131,111 @@ fn float_out_of_range(text: &str, type_name: &str) -> Error {
         SqlState::NUMERIC_OUT_OF_RANGE,
         format!("\"{}\" is out of range for type {type_name}", text.trim_ascii()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The digits of a number, and how many of them stand before the point.
+    fn taken_apart(text: &str) -> (String, i32) {
+        let unsigned = text.trim_start_matches('-');
+        let (mantissa, power) = unsigned.split_once('e').unwrap_or((unsigned, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let all = format!("{whole}{fraction}");
+        let digits = all.trim_start_matches('0');
+        let before = whole.len() as i32 - (all.len() - digits.len()) as i32;
+        (digits.trim_end_matches('0').to_owned(), before + power.parse::<i32>().unwrap())
+    }
+
+    /// As PostgreSQL has it.
+    fn laid_out(digits: &str, before: i32, fixed_digits: i32) -> String {
+        if before < -3 || before > fixed_digits {
+            let (first, others) = digits.split_at(1);
+            let point = if others.is_empty() { "" } else { "." };
+            let sign = if before < 1 { '-' } else { '+' };
+            return format!("{first}{point}{others}e{sign}{:02}", (before - 1).abs());
+        }
+        if before <= 0 {
+            return format!("0.{}{digits}", "0".repeat(-before as usize));
+        }
+        let whole = before as usize;
+        match digits.split_at_checked(whole) {
+            Some((whole, "")) => whole.to_owned(),
+            Some((whole, fraction)) => format!("{whole}.{fraction}"),
+            None => format!("{digits:0<whole$}"),
+        }
+    }
+
+    /// `standard`: what the standard library makes of it. Of two texts that are as short and as
+    /// near, it takes the greater one, and PostgreSQL the one that ends evenly.
+    fn check(text: &str, standard: &str, fixed_digits: i32) {
+        let (digits, before) = taken_apart(text);
+        let (expected, expected_before) = taken_apart(standard);
+        assert_eq!((digits.len(), before), (expected.len(), expected_before), "{text}");
+        let sign = if standard.starts_with('-') { "-" } else { "" };
+        assert_eq!(text, format!("{sign}{}", laid_out(&digits, before, fixed_digits)));
+    }
+
+    fn check_double(value: f64) {
+        let mut text = String::new();
+        format_double(value, &mut text);
+        check(&text, &format!("{value:e}"), 15);
+        assert_eq!(parse_double(&text).unwrap().to_bits(), value.to_bits());
+    }
+
+    fn check_real(value: f32) {
+        let mut text = String::new();
+        format_real(value, &mut text);
+        check(&text, &format!("{value:e}"), 6);
+        assert_eq!(parse_real(&text).unwrap().to_bits(), value.to_bits());
+    }
+
+    #[test]
+    fn halves_go_to_the_even_digit() {
+        let mut text = String::new();
+        // The number nearest to this is 2998489.25.
+        format_real(2_998_489.2, &mut text);
+        assert_eq!(text, "2.9984892e+06");
+    }
+
+    #[test]
+    fn powers_of_ten_and_their_neighbours() {
+        for exponent in -320..=308 {
+            let power: f64 = format!("1e{exponent}").parse().unwrap();
+            for value in [power, power * 1.25, power.next_up(), power.next_down(), -power * 3.0] {
+                if value.is_finite() && value != 0.0 {
+                    check_double(value);
+                }
+                let value = value as f32;
+                if value.is_finite() && value != 0.0 {
+                    check_real(value);
+                }
+            }
+        }
+        [f64::MIN_POSITIVE, f64::MAX, f64::from_bits(1)].into_iter().for_each(check_double);
+        [f32::MIN_POSITIVE, f32::MAX, f32::from_bits(1)].into_iter().for_each(check_real);
+    }
+
+    proptest! {
+        #[test]
+        fn doubles_of_all_sizes(bits: u64, cents in -1_000_000_000_i64..1_000_000_000) {
+            for value in [f64::from_bits(bits), cents as f64 / 100.0, cents as f64] {
+                if value.is_finite() && value != 0.0 {
+                    check_double(value);
+                }
+            }
+        }
+
+        #[test]
+        fn reals_of_all_sizes(bits: u32, cents in -1_000_000_000_i32..1_000_000_000) {
+            for value in [f32::from_bits(bits), cents as f32 / 100.0, cents as f32] {
+                if value.is_finite() && value != 0.0 {
+                    check_real(value);
+                }
+            }
+        }
+    }
 }

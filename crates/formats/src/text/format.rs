@@ -8,6 +8,7 @@ use arrow::array::{
     IntervalMonthDayNanoArray, ListArray, StringArray, StringViewArray, Time64MicrosecondArray,
     TimestampMicrosecondArray, UInt64Array,
 };
+use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -29,6 +30,7 @@ pub enum DateStyle {
 /// Writes the values of one array as text. Arrays of every type can be written.
 pub struct ValueFormatter {
     array: ArrayRef,
+    nulls: Option<NullBuffer>,
     values: Values,
     style: DateStyle,
 }
@@ -65,7 +67,7 @@ impl ValueFormatter {
 
     pub fn with_style(array: &ArrayRef, style: DateStyle) -> Result<ValueFormatter> {
         if let Some(values) = Values::of(array, style)? {
-            return Ok(ValueFormatter { array: ArrayRef::clone(array), values, style });
+            return Ok(ValueFormatter::of(array, values, style));
         }
         let options = CastOptions { safe: false, ..CastOptions::default() };
         let converted = storable_type(array.data_type())
@@ -73,15 +75,37 @@ impl ValueFormatter {
             .and_then(|target| cast_with_options(array, &target, &options).ok());
         match converted {
             Some(converted) => ValueFormatter::with_style(&converted, style),
-            None => {
-                Ok(ValueFormatter { array: ArrayRef::clone(array), values: Values::Other, style })
-            }
+            None => Ok(ValueFormatter::of(array, Values::Other, style)),
         }
+    }
+
+    fn of(array: &ArrayRef, values: Values, style: DateStyle) -> ValueFormatter {
+        let nulls = array.nulls().cloned();
+        ValueFormatter { array: ArrayRef::clone(array), nulls, values, style }
     }
 
     #[must_use]
     pub fn is_null(&self, row: usize) -> bool {
-        self.array.is_null(row)
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    /// The text of a value, where it lies or in `scratch`; `None` for NULL.
+    ///
+    /// # Panics
+    /// Panics if there is no such row.
+    pub fn text<'a>(&'a self, row: usize, scratch: &'a mut String) -> Option<&'a str> {
+        if self.is_null(row) {
+            return None;
+        }
+        Some(match &self.values {
+            Values::Text(column) => column.value(row),
+            Values::ShortText(column) => column.value(row),
+            _ => {
+                scratch.clear();
+                self.format(row, scratch);
+                scratch
+            }
+        })
     }
 
     /// Appends the text of a value; nothing for NULL.
@@ -89,7 +113,7 @@ impl ValueFormatter {
     /// # Panics
     /// Panics if there is no such row.
     pub fn format(&self, row: usize, out: &mut String) {
-        if self.array.is_null(row) {
+        if self.is_null(row) {
             return;
         }
         let mut digits = itoa::Buffer::new();

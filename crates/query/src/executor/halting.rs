@@ -14,8 +14,7 @@ use std::task::{Context, Poll};
 
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use futures::future::BoxFuture;
-
-use super::Stop;
+use thalweg_dialect::stop::{Stop, within};
 
 tokio::task_local! {
     /// Of the plan that a task works for.
@@ -41,11 +40,12 @@ impl<T> Future for Halting<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        if self.stop.is_wanted() {
-            self.work = None;
+        let Halting { stop, work } = &mut *self;
+        if stop.is_wanted() {
+            *work = None;
         }
-        match &mut self.work {
-            Some(work) => work.as_mut().poll(context),
+        match work {
+            Some(work) => within(stop, || work.as_mut().poll(context)),
             None => Poll::Pending,
         }
     }
@@ -81,8 +81,6 @@ impl JoinSetTracer for Belonging {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
-
     use datafusion::common::runtime::SpawnedTask;
     use futures::FutureExt;
     use futures::future::poll_immediate;
@@ -101,7 +99,7 @@ mod tests {
         let mut work = Box::pin(halting(Arc::clone(&stop), work.boxed()));
         assert!(poll_immediate(work.as_mut()).await.is_none());
         assert_eq!(Arc::strong_count(&held), 2);
-        stop.0.store(true, Ordering::Relaxed);
+        stop.stop();
         assert!(poll_immediate(work.as_mut()).await.is_none());
         assert_eq!(Arc::strong_count(&held), 1);
     }
@@ -112,7 +110,9 @@ mod tests {
         let stop = Arc::new(Stop::default());
         let starting = async { [SpawnedTask::spawn(async {})] }.boxed();
         let [child] = halting(Arc::clone(&stop), starting).await;
-        stop.0.store(is_stopped, Ordering::Relaxed);
+        if is_stopped {
+            stop.stop();
+        }
         // The test has one thread, whose turn the child has now.
         tokio::task::yield_now().await;
         poll_immediate(child.join()).await.is_some()

@@ -29,7 +29,7 @@ use super::gather::{Answer, Finish, external, merge};
 use super::output::{Output, answer};
 use super::recognize::{Question, recognize, spilling};
 use super::scheduler::{QueryScheduler, Scattered, Watch};
-use crate::executor::Stop;
+use crate::executor::stop_of;
 use crate::given::Given;
 use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
 use crate::scan::ShardScan;
@@ -254,7 +254,7 @@ impl ExecutionPlan for FusedAggregate {
             let work = work.among(&among).await;
             pruned.add(chunks_planned - work.chunks.len());
             let timer = time.timer();
-            let stop = Stop::of(&context);
+            let stop = stop_of(&context);
             let is_stopped = move || stop.as_ref().is_some_and(|stop| stop.is_wanted());
             let watch = watch(is_stopped, context.memory_pool(), work.scheduler.workers());
             let answered = work.answer(&schema, watch).await;

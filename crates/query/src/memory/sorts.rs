@@ -1,14 +1,15 @@
-//! Room that sorts have for merging, and nobody else can take.
+//! Room that sorts have, and nobody else can take.
 //!
 //! One of DataFusion's sorts gives back what it keeps for merging while it writes a run, and wants
 //! it again afterwards. What reads beside it may have taken it by then, and a statement would fail
-//! whose sorts could both have gone on. Here that room is taken once, for all sorts of a plan.
+//! whose sorts could both have gone on. So would one with a sort that has not begun when another
+//! one merges with all that is left. Here that room is taken once, for all sorts of a plan.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::error::Result as PlanResult;
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
@@ -17,79 +18,69 @@ use parking_lot::Mutex;
 /// How DataFusion calls what a sort merges with.
 const MERGE: &str = "ExternalSorterMerge";
 
-/// What is beyond so many times its room, a merge has only where others keep something.
-const ROOMS: usize = 2;
+/// How it calls what a sort gathers.
+const SORT: &str = "ExternalSorter";
+
+/// A sort begins with such a part of what it merges with.
+const BEGINNINGS: usize = 4;
 
 #[derive(Debug)]
-pub(super) struct MergeRoom {
+pub(super) struct SortRoom {
     pool: Arc<dyn MemoryPool>,
     /// What one merge has without asking, in bytes.
-    each: usize,
-    /// What each merge has, by its number as a consumer.
+    merge: usize,
+    /// What each sort and merge has, by its number as a consumer.
     had: Mutex<HashMap<usize, usize>>,
     _kept: MemoryReservation,
 }
 
-impl MergeRoom {
-    pub(super) fn new(pool: Arc<dyn MemoryPool>, each: usize, sorts: usize) -> MergeRoom {
-        let kept = MemoryConsumer::new("room of merges").register(&pool);
+impl SortRoom {
+    pub(super) fn new(pool: Arc<dyn MemoryPool>, merge: usize, sorts: usize) -> SortRoom {
+        let kept = MemoryConsumer::new("room of sorts").register(&pool);
         // Not asked for: what the plan's first run held is given back by threads that may still
         // be at it.
-        kept.grow(each * sorts);
-        MergeRoom { pool, each, had: Mutex::default(), _kept: kept }
+        kept.grow((merge + merge / BEGINNINGS) * sorts);
+        SortRoom { pool, merge, had: Mutex::default(), _kept: kept }
     }
 
-    /// Has a merge grow by `additional` bytes, of which those beyond its room are had by `grow`.
-    /// That is told how many the merge will have in all, and how many of them it shall get.
-    fn grow_merge(
+    /// What a consumer has without asking; `None` where it is no sort.
+    fn of(&self, consumer: &MemoryConsumer) -> Option<usize> {
+        match consumer.name() {
+            name if name.starts_with(MERGE) => Some(self.merge),
+            name if name.starts_with(SORT) => Some(self.merge / BEGINNINGS),
+            _ => None,
+        }
+    }
+
+    /// Has a sort grow by `additional` bytes, of which those beyond its room are had by `grow`.
+    fn grow_sort(
         &self,
-        merge: &MemoryReservation,
+        sort: &MemoryReservation,
+        room: usize,
         additional: usize,
-        grow: impl FnOnce(usize, usize) -> PlanResult<()>,
+        grow: impl FnOnce(usize) -> PlanResult<()>,
     ) -> PlanResult<()> {
         let mut had = self.had.lock();
-        let bytes = had.entry(merge.consumer().id()).or_default();
+        let bytes = had.entry(sort.consumer().id()).or_default();
         let grown = *bytes + additional;
-        let asked = self.beyond(grown) - self.beyond(*bytes);
+        let asked = grown.saturating_sub(room) - bytes.saturating_sub(room);
         if asked > 0 {
-            grow(grown, asked)?;
+            grow(asked)?;
         }
         *bytes = grown;
         Ok(())
     }
-
-    /// Refuses what would leave nothing to sorts beside it, which would fail. A merge that is
-    /// refused merges fewer runs at once.
-    fn check(&self, merge: &MemoryReservation, grown: usize, asked: usize) -> PlanResult<()> {
-        let MemoryLimit::Finite(limit) = self.pool.memory_limit() else { return Ok(()) };
-        let left = limit.saturating_sub(self.pool.reserved());
-        if grown <= ROOMS * self.each || left >= asked + self.each {
-            return Ok(());
-        }
-        let operator = merge.consumer().name();
-        Err(DataFusionError::ResourcesExhausted(format!(
-            "Failed to allocate {asked} bytes for {operator}: others need the {left} bytes left"
-        )))
-    }
-
-    fn beyond(&self, bytes: usize) -> usize {
-        bytes.saturating_sub(self.each)
-    }
 }
 
-fn is_merge(consumer: &MemoryConsumer) -> bool {
-    consumer.name().starts_with(MERGE)
-}
-
-impl fmt::Display for MergeRoom {
+impl fmt::Display for SortRoom {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.pool, formatter)
     }
 }
 
-impl MemoryPool for MergeRoom {
+impl MemoryPool for SortRoom {
     fn name(&self) -> &str {
-        "merge_room"
+        "room_of_sorts"
     }
 
     fn register(&self, consumer: &MemoryConsumer) {
@@ -102,10 +93,10 @@ impl MemoryPool for MergeRoom {
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
-        if !is_merge(reservation.consumer()) {
+        let Some(room) = self.of(reservation.consumer()) else {
             return self.pool.grow(reservation, additional);
-        }
-        let grown = self.grow_merge(reservation, additional, |_, asked| {
+        };
+        let grown = self.grow_sort(reservation, room, additional, |asked| {
             self.pool.grow(reservation, asked);
             Ok(())
         });
@@ -113,13 +104,13 @@ impl MemoryPool for MergeRoom {
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
-        if !is_merge(reservation.consumer()) {
+        let Some(room) = self.of(reservation.consumer()) else {
             return self.pool.shrink(reservation, shrink);
-        }
+        };
         let mut had = self.had.lock();
         let Some(bytes) = had.get_mut(&reservation.consumer().id()) else { return };
         let shrunk = bytes.saturating_sub(shrink);
-        let given_back = self.beyond(*bytes) - self.beyond(shrunk);
+        let given_back = bytes.saturating_sub(room) - shrunk.saturating_sub(room);
         *bytes = shrunk;
         if given_back > 0 {
             self.pool.shrink(reservation, given_back);
@@ -127,13 +118,12 @@ impl MemoryPool for MergeRoom {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> PlanResult<()> {
-        if !is_merge(reservation.consumer()) {
-            return self.pool.try_grow(reservation, additional);
+        match self.of(reservation.consumer()) {
+            None => self.pool.try_grow(reservation, additional),
+            Some(room) => self.grow_sort(reservation, room, additional, |asked| {
+                self.pool.try_grow(reservation, asked)
+            }),
         }
-        self.grow_merge(reservation, additional, |grown, asked| {
-            self.check(reservation, grown, asked)?;
-            self.pool.try_grow(reservation, asked)
-        })
     }
 
     fn reserved(&self) -> usize {
@@ -158,10 +148,10 @@ mod tests {
     #[test]
     fn what_merges_have_nobody_else_takes() {
         let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(1000));
-        let room: Arc<dyn MemoryPool> = Arc::new(MergeRoom::new(Arc::clone(&pool), 100, 2));
+        let room: Arc<dyn MemoryPool> = Arc::new(SortRoom::new(Arc::clone(&pool), 100, 2));
         let other = consumer("other", &room);
-        assert!(other.try_grow(801).is_err());
-        other.try_grow(800).unwrap();
+        assert!(other.try_grow(751).is_err());
+        other.try_grow(750).unwrap();
         let (first, second) =
             (consumer("ExternalSorterMerge[0]", &room), consumer("ExternalSorterMerge[1]", &room));
         for _ in 0..3 {
@@ -176,35 +166,35 @@ mod tests {
     }
 
     #[test]
-    fn merges_leave_something_to_sorts() {
+    fn sorts_begin_whatever_merges_take() {
         let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(1000));
-        let room: Arc<dyn MemoryPool> = Arc::new(MergeRoom::new(Arc::clone(&pool), 100, 2));
+        let room: Arc<dyn MemoryPool> = Arc::new(SortRoom::new(Arc::clone(&pool), 100, 2));
         let merge = consumer("ExternalSorterMerge[0]", &room);
-        merge.try_grow(800).unwrap();
+        merge.try_grow(850).unwrap();
         assert!(merge.try_grow(1).is_err());
         let sort = consumer("ExternalSorter[1]", &room);
-        sort.try_grow(100).unwrap();
-        // As much as twice its room, a merge has of what nobody holds.
-        let second = consumer("ExternalSorterMerge[1]", &room);
-        second.try_grow(100).unwrap();
-        assert!(second.try_grow(1).is_err());
-        sort.shrink(50);
-        second.try_grow(50).unwrap();
+        sort.try_grow(20).unwrap();
+        assert!(sort.try_grow(6).is_err());
+        merge.shrink(10);
+        sort.try_grow(15).unwrap();
+        assert_eq!(pool.reserved(), 1000);
+        sort.free();
+        assert_eq!(pool.reserved(), 990);
     }
 
     #[test]
     fn merges_that_take_more_give_it_back() {
         let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(1000));
-        let room: Arc<dyn MemoryPool> = Arc::new(MergeRoom::new(Arc::clone(&pool), 100, 1));
+        let room: Arc<dyn MemoryPool> = Arc::new(SortRoom::new(Arc::clone(&pool), 100, 1));
         let mut merge = consumer("ExternalSorterMerge[0]", &room);
         merge.try_grow(90).unwrap();
         merge.try_grow(300).unwrap();
-        assert_eq!(pool.reserved(), 390);
+        assert_eq!(pool.reserved(), 415);
         let moved = merge.take();
         moved.grow(10);
-        assert_eq!(pool.reserved(), 400);
+        assert_eq!(pool.reserved(), 425);
         moved.shrink(350);
-        assert_eq!(pool.reserved(), 100);
+        assert_eq!(pool.reserved(), 125);
         drop((moved, merge, room));
         assert_eq!(pool.reserved(), 0);
     }

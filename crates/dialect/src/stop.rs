@@ -1,0 +1,76 @@
+//! Whether anybody still wants what is computed.
+//!
+//! Operators give way between their batches. A function or an aggregate of millions of values
+//! computes in one go, on a thread that belongs to nobody: so it looks here now and then, and ends
+//! early.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use thalweg_types::{Error, Result, SqlState};
+
+thread_local! {
+    /// Of the work that the thread is at.
+    static CURRENT: RefCell<Option<Arc<Stop>>> = const { RefCell::new(None) };
+}
+
+/// Stops work of several threads.
+#[derive(Debug, Default)]
+pub struct Stop(AtomicBool);
+
+impl Stop {
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody wants the work to stop.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Does work on this thread that hears by [`go_on`] where it is stopped.
+pub fn within<T>(stop: &Arc<Stop>, work: impl FnOnce() -> T) -> T {
+    let _before = Before(CURRENT.replace(Some(Arc::clone(stop))));
+    work()
+}
+
+/// # Errors
+/// Where the work that this belongs to was stopped. Nobody is there to read the error.
+pub fn go_on() -> Result<()> {
+    let is_wanted = CURRENT.with_borrow(|stop| stop.as_ref().is_some_and(|stop| stop.is_wanted()));
+    match is_wanted {
+        false => Ok(()),
+        true => Err(Error::new(SqlState::QUERY_CANCELED, "nobody wants what is computed here")),
+    }
+}
+
+/// Puts back what the thread was at when this is dropped.
+struct Before(Option<Arc<Stop>>);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_hears_of_its_own_stop() {
+        let (outer, inner) = (Arc::new(Stop::default()), Arc::new(Stop::default()));
+        inner.stop();
+        within(&outer, || {
+            assert!(go_on().is_ok());
+            assert!(within(&inner, go_on).is_err());
+            assert!(go_on().is_ok());
+            outer.stop();
+            assert!(go_on().is_err());
+        });
+        assert!(go_on().is_ok());
+    }
+}
