@@ -4,7 +4,6 @@
 //! folded with PostgreSQL's results. A fold that fails stays in the plan and fails when it is run.
 
 mod float_equality;
-mod having;
 pub(crate) mod interval_order;
 mod moments;
 mod two_lists;
@@ -53,7 +52,6 @@ fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
     let schema = visible_columns(&plan)?;
     let rewritten = rewrite_expressions(plan, |expr| rewrite(expr, &schema))?;
     let rewritten = rewritten.transform_data(|plan| windows::rewritten(plan, &schema))?;
-    let rewritten = rewritten.transform_data(having::kept_above)?;
     rewritten.map_data(|plan| interval_order::keyed(plan, &schema))
 }
 

@@ -68,7 +68,7 @@ pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_config(postgres_config(config))
         .with_type_planner(Arc::new(types::PostgresTypePlanner))
         .with_analyzer_rules(rules)
-        .with_optimizer_rules(passes)
+        .with_optimizer_rules(optimize::guarded(passes))
 }
 
 fn postgres_config(mut config: SessionConfig) -> SessionConfig {

@@ -27,6 +27,10 @@ pub(super) fn readable(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                 ];
                 readable.extend(parts.map(|token| TokenWithSpan { token, span }));
             }
+            Token::Number(digits, is_long) => {
+                let token = Token::Number(written_out(&digits).unwrap_or(digits), is_long);
+                readable.push(TokenWithSpan { token, span });
+            }
             Token::UnicodeStringLiteral(text) => {
                 readable.push(TokenWithSpan { token: Token::SingleQuotedString(text), span });
             }
@@ -100,6 +104,26 @@ fn is_beyond_numeric(digits: &str) -> bool {
     exponent.is_some_and(|exponent: i32| exponent.abs() > NUMERIC_EXPONENT_MAX)
 }
 
+/// A number with an exponent as one without. DataFusion's planner would take `1e9` for a numeric
+/// that is a multiple of a billion, and arithmetic with other numbers has no type then.
+fn written_out(digits: &str) -> Option<String> {
+    let (mantissa, exponent) = digits.split_once(['e', 'E'])?;
+    let exponent: i32 = exponent.parse().ok()?;
+    let mantissa = mantissa.replace('_', "");
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((&mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let point = whole.len() as i32 + exponent;
+    Some(match point {
+        ..=0 => format!("0.{}{digits}", "0".repeat(point.unsigned_abs() as usize)),
+        _ if (point as usize) < digits.len() => {
+            let (whole, fraction) = digits.split_at(point as usize);
+            format!("{whole}.{fraction}")
+        }
+        // The point says that it is no whole number.
+        _ => format!("{digits:0<width$}.", width = point as usize),
+    })
+}
+
 /// The parts of an interval with a unit each. A bare number stays: its unit may follow the literal.
 fn plain_interval(text: String) -> String {
     if text.trim().parse::<f64>().is_ok() {
@@ -114,5 +138,29 @@ fn plain_interval(text: String) -> String {
         ),
         // What is wrong with it is told where the literal is cast.
         Err(_) => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponents_are_written_out() {
+        for (given, expected) in [
+            ("1e9", "1000000000."),
+            ("1.5E+3", "1500."),
+            ("1.25e1", "12.5"),
+            ("12.5e-1", "1.25"),
+            ("1.5e-3", "0.0015"),
+            ("5e-1", "0.5"),
+            (".5e2", "50."),
+            ("2.e0", "2."),
+            ("1_000e-2", "10.00"),
+            ("0e5", "000000."),
+        ] {
+            assert_eq!(written_out(given).as_deref(), Some(expected), "{given}");
+        }
+        assert_eq!(written_out("12.5"), None);
     }
 }

@@ -107,7 +107,7 @@ impl Runs {
             for (column, pieces) in pieces.iter_mut().enumerate() {
                 let parts: Vec<&dyn Array> =
                     self.runs.iter().map(|run| run.columns[column].as_ref()).collect();
-                pieces.push(interleave(&parts, &places)?);
+                pieces.push(own(interleave(&parts, &places)?));
             }
         }
         if self.runs.is_empty() {

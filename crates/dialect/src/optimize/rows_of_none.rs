@@ -1,0 +1,88 @@
+//! Conditions that name no column, above aggregates that give a row for no rows.
+//!
+//! DataFusion moves a condition below an aggregate where all columns that it names are keys, also
+//! where it names none: `SELECT count(*) FROM t HAVING (SELECT false)` counted no rows, and gave a
+//! row. Such a condition stays where it is, and its pass sees the others alone.
+
+use std::sync::Arc;
+
+use datafusion::common::Result as PlanResult;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
+use datafusion::logical_expr::{Aggregate, Expr, Filter, GroupingSet, LogicalPlan};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+type Pass = Arc<dyn OptimizerRule + Send + Sync>;
+
+/// What DataFusion calls its pass.
+const GUARDED: &str = "push_down_filter";
+
+/// The same passes, of which that one is guarded.
+pub(crate) fn guarded(passes: Vec<Pass>) -> Vec<Pass> {
+    let guard = |pass: Pass| -> Pass {
+        if pass.name() == GUARDED { Arc::new(RowsOfNone(pass)) } else { pass }
+    };
+    passes.into_iter().map(guard).collect()
+}
+
+#[derive(Debug)]
+struct RowsOfNone(Pass);
+
+impl OptimizerRule for RowsOfNone {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> PlanResult<Transformed<LogicalPlan>> {
+        let Some((aggregate, conditions)) = conditions_over_rows_of_none(&plan) else {
+            return self.0.rewrite(plan, config);
+        };
+        let (staying, others): (Vec<Expr>, Vec<Expr>) =
+            conditions.into_iter().cloned().partition(names_no_column);
+        let Some(staying) = conjunction(staying) else { return self.0.rewrite(plan, config) };
+        let Some(others) = conjunction(others) else { return Ok(Transformed::no(plan)) };
+        let others = Filter::try_new(others, Arc::clone(aggregate))?;
+        let moved = self.0.rewrite(LogicalPlan::Filter(others), config)?;
+        if !moved.transformed {
+            return Ok(Transformed::no(plan));
+        }
+        moved.map_data(|below| Ok(LogicalPlan::Filter(Filter::try_new(staying, Arc::new(below))?)))
+    }
+}
+
+/// What filters say, one over the other, of an aggregate that gives a row for no rows. The lowest
+/// one comes first, as it does in one filter.
+fn conditions_over_rows_of_none(plan: &LogicalPlan) -> Option<(&Arc<LogicalPlan>, Vec<&Expr>)> {
+    let LogicalPlan::Filter(filter) = plan else { return None };
+    let (aggregate, mut conditions) = match filter.input.as_ref() {
+        LogicalPlan::Aggregate(aggregate) if has_row_of_none(aggregate) => {
+            (&filter.input, Vec::new())
+        }
+        below => conditions_over_rows_of_none(below)?,
+    };
+    conditions.extend(split_conjunction(&filter.predicate));
+    Some((aggregate, conditions))
+}
+
+fn has_row_of_none(aggregate: &Aggregate) -> bool {
+    match aggregate.group_expr.as_slice() {
+        [] => true,
+        [Expr::GroupingSet(GroupingSet::GroupingSets(sets))] => sets.iter().any(Vec::is_empty),
+        [Expr::GroupingSet(_)] => true,
+        _ => false,
+    }
+}
+
+/// What names an outer query's columns becomes part of a join.
+fn names_no_column(condition: &Expr) -> bool {
+    condition.column_refs().is_empty() && !condition.contains_outer()
+}
