@@ -52,6 +52,7 @@ fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
     let schema = visible_columns(&plan)?;
     let rewritten = rewrite_expressions(plan, |expr| rewrite(expr, &schema))?;
     let rewritten = rewritten.transform_data(|plan| windows::rewritten(plan, &schema))?;
+    let rewritten = rewritten.transform_data(|plan| Ok(float_equality::of_sorts(plan, &schema)))?;
     rewritten.map_data(|plan| interval_order::keyed(plan, &schema))
 }
 

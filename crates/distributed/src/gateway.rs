@@ -4,6 +4,7 @@ pub(crate) mod asking;
 mod followers;
 pub(crate) mod following;
 mod keyed;
+mod loading;
 pub(crate) mod service;
 mod system;
 mod writing;
@@ -29,7 +30,7 @@ use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_query::{
     Again, Consent, Database, Definition, Durability, EncodedStream, Gathering, Holders,
-    KeyedWriter, PhysicalRule, RowForm, Unity, WorkerScan, Workers, Write,
+    KeyedWriter, Load, PhysicalRule, RowForm, Unity, WorkerScan, Workers, Write,
 };
 use thalweg_types::{ColumnId, Error, Key, Result, RowId, SqlState, TableId, TableSchema};
 use tokio::runtime::{Builder, Runtime};
@@ -350,6 +351,10 @@ impl Workers for Gateway {
     ) -> BoxFuture<'_, Result<()>> {
         let shared = Arc::clone(&self.shared);
         self.on_links(async move { writing::write(&shared, writes, unity, durability).await })
+    }
+
+    fn load(&self, table: Arc<TableSchema>) -> Box<dyn Load> {
+        Box::new(loading::Loading::new(&self.shared, table))
     }
 
     fn keyed_writer(&self) -> Box<dyn KeyedWriter> {

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
@@ -25,6 +26,7 @@ use thalweg_protocol::cluster::write::Stage;
 use thalweg_query::{Database, Definition, RowChanges, ShardSight, Shards};
 use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId};
 use tokio::sync::oneshot;
+use tokio::time::{MissedTickBehavior, interval};
 use tonic::body::Body;
 
 use self::fragments::{Fragments, Known};
@@ -41,6 +43,8 @@ use crate::turns::Turns;
 
 /// How many buffers are kept for the next answers.
 const BUFFERS_FREE_MAX: usize = 64;
+/// How often it is looked whether gateways still load what is kept for them.
+const LISTEN_EVERY: Duration = Duration::from_secs(10);
 
 /// Answers gateways. Clones share it.
 #[derive(Clone)]
@@ -63,10 +67,22 @@ impl WorkerService {
     pub(crate) async fn new(database: Database, peers: Arc<Peers>) -> Result<WorkerService> {
         database.keep_journal().await?;
         let shards = database.shards();
+        let kept = Arc::new(KeptWrites::new(&database.env().clock));
+        let listened_to = Arc::downgrade(&kept);
+        // It ends with the worker.
+        tokio::spawn(async move {
+            let mut ticks = interval(LISTEN_EVERY);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                let Some(kept) = listened_to.upgrade() else { return };
+                kept.forget_silent();
+            }
+        });
         Ok(WorkerService {
             tasks: Tasks::new(&shards, peers),
             shards,
-            kept: Arc::new(KeptWrites::new(&database.env().clock)),
+            kept,
             database,
             pool: Pool::new(BUFFERS_FREE_MAX),
             streams: Arc::default(),
@@ -183,11 +199,15 @@ impl WorkerService {
     async fn write(&self, write: wire::Write) -> Result<()> {
         let durability = keyed::durability(write.durability());
         let (number, stage, before) = (write.number, write.stage(), write.before);
+        let is_load = write.load;
         if stage == Stage::Forget {
             self.kept.forget(number);
             return Ok(());
         }
         let mut changes = self.kept.take(number, before)?;
+        if stage != Stage::Commit {
+            self.shards.make_room(write.tables.iter().map(|table| table.append.len()).sum())?;
+        }
         for table in write.tables {
             changes.push(row_changes(&table)?);
         }
@@ -197,7 +217,7 @@ impl WorkerService {
             Stage::Check => self.shards.can_write(&changes)?,
             Stage::Commit => return self.shards.write(changes, durability).await,
         }
-        self.kept.keep(number, before + 1, changes)
+        self.kept.keep(number, before + 1, is_load, changes)
     }
 
     /// Hands all groups to the database before it waits for any of them.

@@ -29,8 +29,10 @@ impl CopyIn {
         schema: SchemaRef,
         options: ReadOptions,
         shaper: Shaper,
+        in_block: bool,
     ) -> CopyIn {
         let loader = Loader::new(database.clone(), target.schema().clone());
+        let loader = if in_block { loader } else { loader.going_ahead() };
         CopyIn { target, schema, options, shaper, loader, timer: None }
     }
 

@@ -24,7 +24,7 @@ use crate::privileges::{self, Identity};
 use crate::session::Session;
 use crate::statement::Defaults;
 use crate::surroundings::Surroundings;
-use crate::workers::{self, Unity, Workers};
+use crate::workers::{self, Load, Unity, Workers};
 
 /// An open database. Clones are the same database; it closes when the last of them, and of its
 /// sessions, is gone.
@@ -174,6 +174,16 @@ impl DatabaseShared {
             None => self.commit_here(transaction, durability).await,
             Some(workers) => workers::commit(self, workers, transaction, unity, durability).await,
         }
+    }
+
+    /// The same for rows of workers, of which most went ahead to them.
+    pub(crate) async fn commit_load(
+        self: &Arc<Self>,
+        load: Box<dyn Load>,
+        transaction: Transaction,
+        durability: Durability,
+    ) -> Result<()> {
+        workers::commit_load(self, load, transaction, durability).await
     }
 
     /// The same for many rows of this database. They are encoded on a thread of their own, and a

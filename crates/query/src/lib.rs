@@ -35,6 +35,7 @@ mod kept;
 mod loader;
 mod memory;
 mod outcome;
+mod own_texts;
 mod panics;
 mod parameters;
 mod plan;
@@ -48,6 +49,7 @@ mod scan;
 mod scram;
 mod session;
 mod sleep;
+mod sorted_unions;
 mod stack;
 mod statement;
 mod surroundings;
@@ -56,7 +58,9 @@ mod workers;
 /// The seam between fused aggregates and whoever works on them.
 #[doc(hidden)]
 pub mod scheduling {
-    pub use crate::fused::{Found, QueryScheduler, Scattered, SchedulerKind, Watch};
+    pub use crate::fused::{
+        Found, QueryScheduler, Scattered, SchedulerKind, Spilled, Spills, Watch,
+    };
 }
 
 pub use appender::Appender;
@@ -86,7 +90,7 @@ pub use thalweg_txn::{
     Progress, Put, Role, RowFailure, RowGroup, SYNC_MICROS, Secret, StageFigures, Unit, Written,
 };
 pub use workers::{
-    Again, Consent, Definition, FanIn, Gathering, Holders, KeyedWriter,
+    Again, Consent, Definition, FanIn, Gathering, Holders, KeyedWriter, Load,
     NAMESPACE as CLUSTER_NAMESPACE, PackedRows, PhysicalRule, ShardRows, ShardSight, Shards,
     Stages, Unity, WorkerScan, Workers, Write, fingerprint,
 };

@@ -11,6 +11,7 @@ use thalweg_types::{Result, SqlState};
 
 use crate::copy_in::CopyIn;
 use crate::forms::EncodedStream;
+use crate::workers::Load;
 
 /// Rows as they come.
 pub type BatchStream = Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
@@ -28,6 +29,8 @@ pub struct Outcome {
     pub copy: Option<Copy>,
     /// Remarks for the person, such as that something was there already.
     pub notices: Vec<Notice>,
+    /// Rows that workers have, for whoever commits the statement.
+    pub(crate) ahead: Option<Box<dyn Load>>,
 }
 
 /// A remark.
@@ -99,6 +102,7 @@ impl Outcome {
             tag,
             copy: None,
             notices: Vec::new(),
+            ahead: None,
         }
     }
 
@@ -129,6 +133,11 @@ impl Outcome {
 
     pub(crate) fn with_copy(mut self, copy: Copy) -> Outcome {
         self.copy = Some(copy);
+        self
+    }
+
+    pub(crate) fn with_ahead(mut self, ahead: Option<Box<dyn Load>>) -> Outcome {
+        self.ahead = ahead;
         self
     }
 

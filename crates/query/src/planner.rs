@@ -6,7 +6,6 @@
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -21,6 +20,7 @@ use crate::fused::{self, QueryScheduler};
 use crate::heeding::heed;
 use crate::reduce::ReduceJoins;
 use crate::scan::{FindFirstRows, TellThresholds};
+use crate::sorted_unions::with_sorted_unions;
 use crate::workers::{NumberedElsewhere, Workers};
 use crate::{filters_down, privileges, sleep};
 
@@ -88,6 +88,7 @@ impl Planner {
 /// are looked for while no operator deals rows out yet. Between workers, windows run as they are.
 fn physical_rules(scheduler: &Arc<dyn QueryScheduler>, alone: bool) -> Vec<Rule> {
     let mut rules = filters_down::guarded(fused::physical_rules(scheduler));
+    rules = with_sorted_unions(rules);
     let fused = rules.iter().position(|rule| rule.name() == fused::PASS);
     let fused = fused.expect("it was put there");
     rules.insert(fused, Arc::new(FindFirstRows));
@@ -170,9 +171,9 @@ impl Planners {
         &self.scheduler
     }
 
-    /// The memory that queries share.
-    pub(crate) fn memory(&self) -> &Arc<dyn MemoryPool> {
-        &self.runtime.memory_pool
+    /// The memory and the disk that queries share.
+    pub(crate) fn runtime(&self) -> &RuntimeEnv {
+        &self.runtime
     }
 
     pub(crate) fn take(&self) -> Planner {

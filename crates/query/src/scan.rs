@@ -11,6 +11,7 @@ mod conditions;
 mod first_rows;
 mod index;
 mod pruning;
+mod sort_key;
 mod statistics;
 mod threshold;
 mod values;

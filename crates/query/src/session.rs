@@ -32,7 +32,7 @@ use crate::privileges::Identity;
 use crate::stack::with_room;
 use crate::statement::{self, Description, Execution, Modes, OfSession, Scope, Settings};
 use crate::surroundings::SessionFacts;
-use crate::workers::Unity;
+use crate::workers::{Load, Unity};
 
 /// How often a statement that lost against another one is tried again before its user is told.
 const RETRIES_MAX: usize = 100;
@@ -270,7 +270,7 @@ impl Session {
             }
             let outcome = point.run(&mut transaction, prepared.parameters(), values)?;
             let Some(outcome) = outcome else { return Ok(None) };
-            match self.commit(transaction, Unity::EachWorker).await {
+            match self.commit(transaction, None, Unity::EachWorker).await {
                 Ok(()) => return Ok(Some(outcome)),
                 // Another transaction was first: this one has another look at the row.
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {}
@@ -378,15 +378,20 @@ impl Session {
             Some(block) => block.transaction.take().ok_or_else(in_failed_block)?,
             None => Transaction::new(self.database.shared.engine.snapshot()),
         };
-        let (target, loaded) = copy.finish(transaction.catalog())?;
-        let rows = match self.block {
-            Some(_) => loaded.append_in_block(&mut transaction, &target)?,
-            None => loaded.append_to(&mut transaction, target.id())?,
+        let (target, mut loaded) = copy.finish(transaction.catalog())?;
+        let rows = match &mut self.block {
+            Some(block) => {
+                let rows = loaded.append_in_block(&mut transaction, &target)?;
+                block.transaction = Some(transaction);
+                rows
+            }
+            None => {
+                let ahead = loaded.ahead.take();
+                let rows = loaded.append_to(&mut transaction, target.id())?;
+                self.commit(transaction, ahead, Unity::EachWorker).await?;
+                rows
+            }
         };
-        match &mut self.block {
-            Some(block) => block.transaction = Some(transaction),
-            None => self.commit(transaction, Unity::EachWorker).await?,
-        }
         Ok(Outcome::done(Tag::Copy(rows)))
     }
 
@@ -530,7 +535,7 @@ impl Session {
         while tries < most {
             tries += 1;
             let transaction = Transaction::new(self.database.shared.engine.snapshot());
-            let (outcome, transaction) = match self.run_in(transaction, parsed, sql).await {
+            let (mut outcome, transaction) = match self.run_in(transaction, parsed, sql).await {
                 // On a gateway: others changed the rows of one part before the next one looked.
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
                     lost = Some(error);
@@ -541,7 +546,7 @@ impl Session {
             if transaction.has_staged() {
                 most = STAGED_RETRIES_MAX;
             }
-            match self.commit(transaction, Unity::EachWorker).await {
+            match self.commit(transaction, outcome.ahead.take(), Unity::EachWorker).await {
                 Err(error) if statement::may_retry(parsed, &error) => lost = Some(error),
                 committed => return committed.map(|()| outcome),
             }
@@ -631,19 +636,22 @@ impl Session {
         }
     }
 
-    /// Does not hold on to the session, so that the future is `Send` whatever the session holds.
+    /// Commits a transaction, and with it the rows that went ahead to workers. Does not hold on to
+    /// the session, so that the future is `Send` whatever the session holds.
     fn commit(
         &self,
         transaction: Transaction,
+        ahead: Option<Box<dyn Load>>,
         unity: Unity,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let (database, durability) = (self.database.clone(), self.settings.durability);
         let has_bulks = database.shared.workers.get().is_none() && transaction.has_bulks();
         let cancels = has_bulks.then(|| self.cancels.heard());
         async move {
-            match cancels {
-                None => database.shared.commit(transaction, unity, durability).await,
-                Some(cancels) => {
+            match (ahead, cancels) {
+                (None, None) => database.shared.commit(transaction, unity, durability).await,
+                (Some(load), _) => database.shared.commit_load(load, transaction, durability).await,
+                (None, Some(cancels)) => {
                     Box::pin(database.shared.commit_bulks(transaction, cancels, durability)).await
                 }
             }
@@ -744,7 +752,7 @@ impl Session {
         };
         let ended = match block.transaction {
             Some(transaction) if commit => {
-                self.commit(transaction, block.unity).await.map(|()| true)
+                self.commit(transaction, None, block.unity).await.map(|()| true)
             }
             // Committing a failed block rolls it back, as in PostgreSQL.
             _ => Ok(false),

@@ -33,7 +33,7 @@ use thalweg_txn::{Durability, RowChanges};
 use thalweg_types::{Error, Key, Result, RowId, TableId, TableSchema};
 
 use crate::forms::{EncodedStream, RowForm};
-pub(crate) use commit::commit;
+pub(crate) use commit::{commit, commit_load};
 pub(crate) use journal::raise_counters;
 pub use journal::{Definition, NAMESPACE};
 pub use keyed::{KeyedWriter, fingerprint};
@@ -196,6 +196,25 @@ pub enum Consent {
     Owners,
 }
 
+/// Rows of one statement that go to their workers before it ends. These keep them aside: nobody
+/// sees them before [`Load::finish`], and where it is dropped instead they are forgotten.
+pub trait Load: Send + Sync {
+    /// Hands rows over, which takes its time: the calling thread waits. After an error there is
+    /// nothing to do but to drop the load.
+    ///
+    /// # Errors
+    /// Where a worker could not take its part.
+    fn send(&mut self, rows: Vec<RecordBatch>) -> Result<()>;
+
+    /// Makes the last changes of the statement, and with them adds all rows that were sent. They
+    /// are as durable as was asked for when this is done.
+    fn finish(
+        self: Box<Self>,
+        writes: Vec<Write>,
+        durability: Durability,
+    ) -> BoxFuture<'static, Result<()>>;
+}
+
 /// The machines that hold a gateway's rows.
 pub trait Workers: Send + Sync {
     /// How rows are gathered where a session says nothing else.
@@ -263,6 +282,9 @@ pub trait Workers: Send + Sync {
         unity: Unity,
         durability: Durability,
     ) -> BoxFuture<'_, Result<()>>;
+
+    /// Begins to add rows to a table, for one statement that is a transaction of its own.
+    fn load(&self, table: Arc<TableSchema>) -> Box<dyn Load>;
 
     /// Writes rows by their keys, for one client.
     fn keyed_writer(&self) -> Box<dyn KeyedWriter>;

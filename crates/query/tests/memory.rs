@@ -251,6 +251,49 @@ async fn joins_go_to_disk() {
     assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
 }
 
+/// Groups that workers have no memory for wait on disk, partition by partition.
+#[tokio::test]
+async fn groupings_go_to_disk() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let mut unlimited = database.session();
+    for sql in [
+        "CREATE TABLE g (id bigint, name text, amount double precision, n integer)",
+        "INSERT INTO g SELECT i * 7919 % 300000, CASE WHEN i % 9 > 0 THEN repeat('g', 30) || i % 200000 END, \
+         i % 1000 + 0.5, i % 77 FROM generate_series(1::bigint, 500000::bigint) s(i)",
+        "DELETE FROM g WHERE id % 11 = 3",
+    ] {
+        unlimited.execute(sql).await.unwrap();
+    }
+    for (limit, select) in [
+        (
+            "8MB",
+            "SELECT id, count(*) AS a, sum(n) AS b, min(n) AS c, avg(amount) AS d FROM g GROUP BY id",
+        ),
+        (
+            "16MB",
+            "SELECT name, count(*) AS a, max(id) AS b, count(DISTINCT n) AS c, stddev(n) AS d \
+                  FROM g GROUP BY name",
+        ),
+        (
+            "12MB",
+            "SELECT id, n, count(*) AS a, first_value(amount ORDER BY n) AS b, min(name) AS c, \
+                  1 AS d FROM g GROUP BY id, n",
+        ),
+    ] {
+        let sql = format!(
+            "SELECT count(*), sum(a), sum(b), min(md5(c::text)), sum(length(c::text)), \
+             round(sum(d)::numeric, 3) FROM ({select}) AS x"
+        );
+        let expected = shown(&mut unlimited, &sql).await;
+        let mut session = database.session();
+        session.execute(&format!("SET query_memory_limit = '{limit}'")).await.unwrap();
+        assert_eq!(shown(&mut session, &sql).await, expected, "{select}");
+        let run = shown(&mut session, &format!("EXPLAIN ANALYZE {select}")).await;
+        let fused = run.lines().find(|line| line.contains("FusedAggregate:")).unwrap();
+        assert!(fused.contains("spilled_bytes=") && !fused.contains("spilled_bytes=0"), "{fused}");
+    }
+}
+
 #[tokio::test]
 async fn sorts_of_tables_go_to_disk() {
     let database = Database::builder().threads(2).open().unwrap();

@@ -1,9 +1,12 @@
 //! Places where DataFusion tells both zeros apart, which are one value.
 
 use arrow::datatypes::DataType as ArrowType;
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::expr::{AggregateFunction, InList};
-use datafusion::logical_expr::{BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator, cast};
+use datafusion::logical_expr::expr::{AggregateFunction, InList, Sort as SortExpr};
+use datafusion::logical_expr::{
+    BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Operator, cast,
+};
 
 /// The same with `=`, or over sums with zero, which have one zero only.
 pub(super) fn of_values(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
@@ -13,7 +16,12 @@ pub(super) fn of_values(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
             [value, other] => nullif(value, other, schema),
             _ => None,
         },
-        Expr::AggregateFunction(call) => count_distinct(call, schema),
+        Expr::AggregateFunction(call) if call.params.distinct => count_distinct(call, schema),
+        Expr::AggregateFunction(call) => {
+            let mut call = call.clone();
+            let changed = before_the_last(&mut call.params.order_by, schema);
+            changed.then(|| Expr::AggregateFunction(call))
+        }
         Expr::InList(list) => in_list(list, schema),
         _ => None,
     }
@@ -24,6 +32,26 @@ fn float_type(expr: &Expr, schema: &DFSchema) -> Option<ArrowType> {
     let is_float = matches!(data_type, ArrowType::Float32 | ArrowType::Float64);
     // What is asked for twice must be the same both times.
     (is_float && !expr.is_volatile()).then_some(data_type)
+}
+
+/// Sorts by floating point numbers and more, where the rest decides between both zeros. Scans know
+/// a column with one zero by its sum with it.
+pub(super) fn of_sorts(plan: LogicalPlan, schema: &DFSchema) -> Transformed<LogicalPlan> {
+    let LogicalPlan::Sort(mut sort) = plan else { return Transformed::no(plan) };
+    let changed = before_the_last(&mut sort.expr, schema);
+    Transformed::new_transformed(LogicalPlan::Sort(sort), changed)
+}
+
+/// Gives keys one zero where others come behind them.
+fn before_the_last(keys: &mut [SortExpr], schema: &DFSchema) -> bool {
+    let Some((_, before)) = keys.split_last_mut() else { return false };
+    let mut changed = false;
+    for key in before {
+        if let Some(alike) = with_one_zero(&key.expr, schema) {
+            (key.expr, changed) = (alike, true);
+        }
+    }
+    changed
 }
 
 /// A floating point number that has one zero only; `None` for other values.
@@ -113,7 +141,7 @@ fn with_both_zeros(expr: &Expr, mut known: Vec<ScalarValue>, negated: bool) -> O
 
 fn count_distinct(call: &AggregateFunction, schema: &DFSchema) -> Option<Expr> {
     let [value] = call.params.args.as_slice() else { return None };
-    if !call.params.distinct || call.func.name() != "count" {
+    if call.func.name() != "count" {
         return None;
     }
     let value = with_one_zero(value, schema)?;

@@ -208,6 +208,9 @@ fn out_of_range(text: &str, name: &str) -> Error {
 
 fn parse_float<F: FromStr + Copy>(text: &str, name: &str, infinite: fn(F) -> bool) -> Result<F> {
     let digits = text.trim();
+    // One NaN for both signs: that of the sign would come before all numbers.
+    let unsigned = digits.strip_prefix('-').filter(|rest| rest.eq_ignore_ascii_case("nan"));
+    let digits = unsigned.unwrap_or(digits);
     let value: F = digits.parse().map_err(|_| invalid_text(name, text))?;
     let overflowed = infinite(value) && digits.bytes().any(|byte| byte.is_ascii_digit());
     if overflowed { Err(out_of_range(text, name)) } else { Ok(value) }

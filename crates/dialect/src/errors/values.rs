@@ -69,6 +69,12 @@ fn division_by_zero() -> Error {
 }
 
 fn overflow(message: &str) -> Error {
+    // "Int16Array overflow on abs(-32768)".
+    let of_abs = message.split_once("Array overflow on abs(");
+    if let Some(name) = of_abs.and_then(|(before, _)| before.split(' ').next_back()) {
+        let told = format!("{} out of range", type_name(name));
+        return Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told);
+    }
     let error = Error::new(SqlState::NUMERIC_OUT_OF_RANGE, "value out of range: overflow");
     if message.is_empty() { error } else { error.with_detail(clean(message)) }
 }

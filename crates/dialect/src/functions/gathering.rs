@@ -1,8 +1,11 @@
-//! `array_agg`: DataFusion's own, but for many values in an order.
+//! `array_agg`: DataFusion's own for groups and distinct values. Many values that are one array are
+//! put together in pieces.
 
+mod behind;
 mod in_order;
 mod measured;
 mod runs;
+mod unordered;
 
 use std::sync::Arc;
 
@@ -17,6 +20,7 @@ use datafusion::logical_expr::{
 };
 
 use self::in_order::{InOrder, Order};
+use self::unordered::Unordered;
 
 pub(super) fn function() -> Arc<AggregateUDF> {
     Arc::new(AggregateUDF::from(Gathering { inner: array_agg_udaf() }))
@@ -45,8 +49,11 @@ impl AggregateUDFImpl for Gathering {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> PlanResult<Box<dyn Accumulator>> {
-        if args.order_bys.is_empty() || args.is_distinct {
+        if args.is_distinct {
             return self.inner.accumulator(args);
+        }
+        if args.order_bys.is_empty() {
+            return Ok(Box::new(Unordered::new(&args)));
         }
         let order = Order::of(&args)?;
         Ok(Box::new(InOrder::new(self.inner.accumulator(args)?, order)))

@@ -84,6 +84,15 @@ struct Rewrite<'t> {
 impl VisitorMut for Rewrite<'_> {
     type Break = Error;
 
+    fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<Error> {
+        let condition = match statement {
+            Statement::Update(update) => update.selection.as_mut(),
+            Statement::Delete(delete) => delete.selection.as_mut(),
+            _ => None,
+        };
+        flow(condition.map_or(Ok(()), rows::find_rows))
+    }
+
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         let respelled = limits::check_values(query).and_then(|()| spelling::respell(query));
         if let SetExpr::Values(rows) = query.body.as_mut() {
@@ -114,7 +123,8 @@ impl VisitorMut for Rewrite<'_> {
         using::expand(select, &self.relations);
         sources::expand_series(select);
         catalog::expand_sets(select);
-        flow(spelling::check_windows(select))
+        let found = select.selection.as_mut().map_or(Ok(()), rows::find_rows);
+        flow(found.and_then(|()| spelling::check_windows(select)))
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {

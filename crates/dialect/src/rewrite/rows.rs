@@ -138,28 +138,68 @@ fn in_list(tested: &[Expr], list: &[Expr], negated: bool) -> Result<Expr> {
     Ok(negate_if(negated, nested(any)))
 }
 
+/// Rewrites what a `WHERE` asks of rows of a subquery. It tells false from NULL nowhere, so that a
+/// join can answer it.
+pub(super) fn find_rows(condition: &mut Expr) -> Result<()> {
+    let found = match condition {
+        Expr::Nested(inner) => return find_rows(inner),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            find_rows(left)?;
+            return find_rows(right);
+        }
+        Expr::InSubquery { expr: tested, subquery, negated: false } => {
+            row(tested).map(|tested| has_row(&tested, subquery))
+        }
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => match right.as_ref() {
+            Expr::Subquery(query) => row(left).map(|tested| has_row(&tested, query)),
+            _ => None,
+        },
+        _ => None,
+    };
+    if let Some(found) = found {
+        *condition = found?;
+    }
+    Ok(())
+}
+
+fn has_row(tested: &[Expr], subquery: &Query) -> Result<Expr> {
+    let (names, equal) = equal_row(tested)?;
+    let sql = format!("SELECT 1 FROM (SELECT 1) AS \"__rows\"({names}) WHERE {equal}");
+    let subquery = Box::new(over_rows(&sql, subquery)?);
+    Ok(Expr::Exists { subquery, negated: false })
+}
+
 /// Three answers out of one scalar subquery: true where a row equals, NULL where one might.
 fn in_subquery(tested: &[Expr], subquery: &Query, negated: bool) -> Result<Expr> {
-    let names: Vec<Ident> =
-        (1..=tested.len()).map(|place| Ident::with_quote('"', format!("__row_{place}"))).collect();
-    let columns: Vec<Expr> = names.iter().cloned().map(Expr::Identifier).collect();
-    let equal =
-        all_of(pairs(tested, &columns)?, |left, right| binary(left, BinaryOperator::Eq, right));
-    let names = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let (names, equal) = equal_row(tested)?;
     let sql = format!(
         "SELECT CASE WHEN count(CASE WHEN {equal} THEN 1 END) > 0 THEN true \
          WHEN count(CASE WHEN ({equal}) IS NULL THEN 1 END) > 0 THEN NULL ELSE false END \
          FROM (SELECT 1) AS \"__rows\"({names})"
     );
-    let mut query = parse_query(&sql)?;
+    Ok(negate_if(negated, Expr::Subquery(Box::new(over_rows(&sql, subquery)?))))
+}
+
+/// Names for a subquery's columns, and that a row equals these.
+fn equal_row(tested: &[Expr]) -> Result<(String, Expr)> {
+    let names: Vec<Ident> =
+        (1..=tested.len()).map(|place| Ident::with_quote('"', format!("__row_{place}"))).collect();
+    let columns: Vec<Expr> = names.iter().cloned().map(Expr::Identifier).collect();
+    let equal =
+        all_of(pairs(tested, &columns)?, |left, right| binary(left, BinaryOperator::Eq, right));
+    Ok((names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "), equal))
+}
+
+/// A query that this module wrote, over the rows of another one in the place of its own.
+fn over_rows(sql: &str, rows: &Query) -> Result<Query> {
+    let mut query = parse_query(sql)?;
     let SetExpr::Select(select) = query.body.as_mut() else {
         return Err(Error::internal("a SELECT was parsed as something else"));
     };
-    let relation = &mut select.from[0].relation;
-    if let TableFactor::Derived { subquery: rows, .. } = relation {
-        **rows = subquery.clone();
+    if let TableFactor::Derived { subquery, .. } = &mut select.from[0].relation {
+        **subquery = rows.clone();
     }
-    Ok(negate_if(negated, Expr::Subquery(Box::new(query))))
+    Ok(query)
 }
 
 /// Parses a query that this module wrote.

@@ -31,7 +31,7 @@ const MESSAGE_BYTES: usize = 16 << 20;
 const TURN_ROWS: usize = 8_192;
 
 /// What goes to one worker.
-type Parts = Vec<wire::TableWrite>;
+pub(super) type Parts = Vec<wire::TableWrite>;
 
 pub(super) async fn write(
     shared: &Arc<Shared>,
@@ -52,18 +52,29 @@ pub(super) async fn write(
             "Run the statements without a transaction block, or change rows of one shard key only.",
         ));
     }
-    let durability = durability_to_wire(durability);
-    let number = shared.next.fetch_add(1, Ordering::Relaxed);
+    let to = to.into_iter().map(|(place, parts)| (place, (0, parts))).collect();
+    send(shared, Unfinished::new(shared), to, durability).await
+}
+
+/// Sends workers their last parts of a write, of which they have had so many messages, and has
+/// them do it.
+pub(super) async fn send(
+    shared: &Arc<Shared>,
+    mut unfinished: Unfinished,
+    to: BTreeMap<usize, (u32, Parts)>,
+    durability: Durability,
+) -> Result<()> {
+    let (number, durability) = (unfinished.number, durability_to_wire(durability));
     let message = |stage: Stage, before: u32, tables: Parts| {
         let (stage, durability) = (stage as i32, durability as i32);
-        Kind::Write(wire::Write { number, stage, durability, tables, before })
+        let write = wire::Write { number, stage, durability, tables, before, load: false };
+        Kind::Write(write)
     };
     let several = to.len() > 1;
-    let mut unfinished = Unfinished { shared, number, places: to.keys().copied().collect() };
-    let prepared = to.into_iter().map(|(place, parts)| async move {
+    unfinished.places = to.keys().copied().collect();
+    let prepared = to.into_iter().map(|(place, (mut sent, parts))| async move {
         let mut messages = in_messages(parts);
         let mut rest = messages.pop().unwrap_or_default();
-        let mut sent = 0;
         for some in messages {
             shared.ask_once::<wire::Done>(place, message(Stage::Keep, sent, some)).await?;
             sent += 1;
@@ -86,19 +97,27 @@ pub(super) async fn write(
 
 /// A write that workers have parts of, and are not told to do yet. Where it ends so, since one of
 /// them refuses it or its client is gone, they forget these.
-struct Unfinished<'a> {
-    shared: &'a Arc<Shared>,
-    number: u64,
-    places: Vec<usize>,
+pub(super) struct Unfinished {
+    shared: Arc<Shared>,
+    pub(super) number: u64,
+    pub(super) places: Vec<usize>,
 }
 
-impl Drop for Unfinished<'_> {
+impl Unfinished {
+    /// One that nobody has parts of yet.
+    pub(super) fn new(shared: &Arc<Shared>) -> Unfinished {
+        let number = shared.next.fetch_add(1, Ordering::Relaxed);
+        Unfinished { shared: Arc::clone(shared), number, places: Vec::new() }
+    }
+}
+
+impl Drop for Unfinished {
     fn drop(&mut self) {
         let places = std::mem::take(&mut self.places);
         if places.is_empty() {
             return;
         }
-        let (shared, number) = (Arc::clone(self.shared), self.number);
+        let (shared, number) = (Arc::clone(&self.shared), self.number);
         let forgetting = self.shared.spawn(async move {
             let stage = Stage::Forget as i32;
             let forget = |place| {
@@ -142,7 +161,7 @@ fn whole(answers: Vec<Result<wire::Done>>) -> Result<()> {
 }
 
 /// Parts in messages of a bearable length.
-fn in_messages(parts: Parts) -> Vec<Parts> {
+pub(super) fn in_messages(parts: Parts) -> Vec<Parts> {
     let mut messages: Vec<Parts> = vec![Parts::new()];
     let mut bytes = 0;
     for part in parts {
@@ -158,7 +177,7 @@ fn in_messages(parts: Parts) -> Vec<Parts> {
 
 /// Deals the changes of one table out to its workers. Each batch goes once it is encoded: a load
 /// lies here either as rows or as parts.
-fn route(shared: &Shared, write: Write, to: &mut BTreeMap<usize, Parts>) -> Result<()> {
+pub(super) fn route(shared: &Shared, write: Write, to: &mut BTreeMap<usize, Parts>) -> Result<()> {
     let Write { table: schema, changes } = write;
     let RowChanges { table, truncate, kill, append } = changes;
     let map = shared.map().current();

@@ -1,9 +1,11 @@
 //! Parts of writes whose rest is to come.
 //!
 //! A gateway that dies leaves some behind. Nobody can tell these from such that only take long:
-//! they go when others need their place and nothing came of them for a minute. Each message of a
-//! write says how many were before it, so that what is not here any more is never taken for
-//! nothing.
+//! they go when others need their place and nothing came of them for a minute. Loads, whose
+//! statements are still under way, are many rows: of these gateways give signs of life, and they go
+//! after a minute without one. Once it is asked whether a load can be written it is a write like
+//! others, since some worker may have done its part. Each message of a write says how many were
+//! before it, so that what is not here any more is never taken for nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,6 +32,8 @@ struct Kept {
     /// How many messages they came in, and when the last one did.
     messages: u32,
     since: Duration,
+    /// Whether its statement goes on.
+    is_load: bool,
 }
 
 impl KeptWrites {
@@ -55,7 +59,13 @@ impl KeptWrites {
     ///
     /// # Errors
     /// Where too many are kept, and none of them for long.
-    pub(super) fn keep(&self, number: u64, messages: u32, changes: Vec<RowChanges>) -> Result<()> {
+    pub(super) fn keep(
+        &self,
+        number: u64,
+        messages: u32,
+        is_load: bool,
+        changes: Vec<RowChanges>,
+    ) -> Result<()> {
         let since = self.clock.monotonic();
         let mut writes = self.writes.lock();
         if writes.len() >= KEPT_MAX {
@@ -66,12 +76,19 @@ impl KeptWrites {
             return Err(Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message)
                 .with_hint("Run the statement again when others have ended."));
         }
-        writes.insert(number, Kept { changes, messages, since });
+        writes.insert(number, Kept { changes, messages, since, is_load });
         Ok(())
     }
 
     pub(super) fn forget(&self, number: u64) {
         self.writes.lock().remove(&number);
+    }
+
+    /// Forgets the loads whose gateways gave no sign of life for a minute.
+    pub(super) fn forget_silent(&self) {
+        let now = self.clock.monotonic();
+        let is_heard = |kept: &Kept| now.saturating_sub(kept.since) < KEPT_FOR;
+        self.writes.lock().retain(|_, kept| !kept.is_load || is_heard(kept));
     }
 }
 
@@ -113,14 +130,14 @@ mod tests {
     fn what_is_left_behind_makes_room_after_a_minute() {
         let (kept, clock) = kept();
         for number in 0..KEPT_MAX as u64 - 1 {
-            kept.keep(number, 1, changes(1)).unwrap();
+            kept.keep(number, 1, false, changes(1)).unwrap();
         }
         clock.advance(Duration::from_secs(40));
-        kept.keep(9_000, 1, changes(1)).unwrap();
-        let refused = kept.keep(9_001, 1, changes(1)).unwrap_err();
+        kept.keep(9_000, 1, false, changes(1)).unwrap();
+        let refused = kept.keep(9_001, 1, false, changes(1)).unwrap_err();
         assert_eq!(refused.state(), SqlState::CONFIGURATION_LIMIT_EXCEEDED);
         clock.advance(Duration::from_secs(20));
-        kept.keep(9_001, 1, changes(2)).unwrap();
+        kept.keep(9_001, 1, false, changes(2)).unwrap();
         // What came within the minute is there, and the rest is known to be gone.
         assert_eq!(taken(&kept, 9_000, 1), Ok(1));
         assert_eq!(taken(&kept, 9_001, 1), Ok(2));
@@ -130,9 +147,9 @@ mod tests {
     #[test]
     fn what_waits_stays_while_there_is_room() {
         let (kept, clock) = kept();
-        kept.keep(1, 3, changes(1)).unwrap();
+        kept.keep(1, 3, false, changes(1)).unwrap();
         clock.advance(Duration::from_secs(3_600));
-        kept.keep(2, 1, changes(1)).unwrap();
+        kept.keep(2, 1, false, changes(1)).unwrap();
         assert_eq!(taken(&kept, 1, 3), Ok(1));
     }
 
@@ -142,12 +159,35 @@ mod tests {
         assert_eq!(taken(&kept, 1, 0), Ok(0));
         assert_eq!(taken(&kept, 1, 2), Err(SqlState::SERIALIZATION_FAILURE));
         // Another run of a gateway may come upon the same number: its first message begins anew.
-        kept.keep(1, 1, changes(5)).unwrap();
+        kept.keep(1, 1, false, changes(5)).unwrap();
         assert_eq!(taken(&kept, 1, 0), Ok(0));
-        kept.keep(1, 1, changes(2)).unwrap();
+        kept.keep(1, 1, false, changes(2)).unwrap();
         assert_eq!(taken(&kept, 1, 2), Err(SqlState::SERIALIZATION_FAILURE));
-        kept.keep(1, 1, changes(2)).unwrap();
+        kept.keep(1, 1, false, changes(2)).unwrap();
         kept.forget(1);
         assert_eq!(taken(&kept, 1, 1), Err(SqlState::SERIALIZATION_FAILURE));
+    }
+
+    #[test]
+    fn loads_go_after_a_minute_without_a_sign_of_life() {
+        let (kept, clock) = kept();
+        kept.keep(1, 1, true, changes(1)).unwrap();
+        kept.keep(2, 1, true, changes(2)).unwrap();
+        kept.keep(3, 1, false, changes(3)).unwrap();
+        clock.advance(KEPT_FOR / 2);
+        kept.forget_silent();
+        // A sign of life is a message with nothing in it.
+        let rows = kept.take(1, 1).unwrap();
+        kept.keep(1, 2, true, rows).unwrap();
+        clock.advance(KEPT_FOR / 2);
+        kept.forget_silent();
+        assert_eq!(taken(&kept, 2, 1), Err(SqlState::SERIALIZATION_FAILURE));
+        assert_eq!(taken(&kept, 3, 1), Ok(3));
+        // Asked whether it can be written, it stays.
+        let rows = kept.take(1, 2).unwrap();
+        kept.keep(1, 3, false, rows).unwrap();
+        clock.advance(KEPT_FOR * 2);
+        kept.forget_silent();
+        assert_eq!(taken(&kept, 1, 3), Ok(1));
     }
 }

@@ -12,9 +12,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arrow::array::{ArrayRef, AsArray, UInt32Array};
+use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::take;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -36,6 +36,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{Stream, StreamExt};
 
 use super::first_side::FirstSide;
+use crate::own_texts::with_own_texts;
 
 /// How many rows a nested-loop join compares with all those of its other side before it gives way.
 const ROWS_AT_ONCE: usize = 256;
@@ -279,13 +280,8 @@ impl Stream for Few {
 fn copied(batch: &RecordBatch) -> Result<RecordBatch> {
     let places = UInt32Array::from_iter_values(0..batch.num_rows() as u32);
     let column = |column: &ArrayRef| -> Result<ArrayRef, ArrowError> {
-        let own = take(column, &places, None)?;
         // Texts still lie where they lay.
-        Ok(match own.data_type() {
-            DataType::Utf8View => Arc::new(own.as_string_view().gc()) as ArrayRef,
-            DataType::BinaryView => Arc::new(own.as_binary_view().gc()) as ArrayRef,
-            _ => own,
-        })
+        Ok(with_own_texts(&take(column, &places, None)?))
     };
     let columns = batch.columns().iter().map(column).collect::<Result<_, ArrowError>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

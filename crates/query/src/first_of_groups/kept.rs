@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, UInt64Array};
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::{interleave_record_batch, take_record_batch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -13,6 +13,7 @@ use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
 use super::best::{Best, PREFIX_BYTES, Place, Rest};
 use super::operator::Question;
+use crate::own_texts::with_own_texts;
 
 /// How many rows a batch holds that is handed on, or is made of the rows of others.
 const BATCH_ROWS: usize = 8192;
@@ -216,11 +217,6 @@ fn gathered(batches: &[RecordBatch], places: &[Place]) -> Result<RecordBatch> {
 
 /// The same rows without the texts of others: views would hold on to these.
 fn owned(batch: &RecordBatch) -> Result<RecordBatch> {
-    let column = |column: &ArrayRef| match column.data_type() {
-        DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
-        DataType::BinaryView => Arc::new(column.as_binary_view().gc()) as ArrayRef,
-        _ => Arc::clone(column),
-    };
-    let columns = batch.columns().iter().map(column).collect();
+    let columns = batch.columns().iter().map(with_own_texts).collect();
     Ok(RecordBatch::try_new(batch.schema(), columns)?)
 }

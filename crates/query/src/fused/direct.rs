@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -17,6 +17,7 @@ use futures::StreamExt;
 
 use super::execution::{FusedAggregate, Work, watch};
 use super::gather::Answer;
+use super::spilled::Spills;
 
 /// An aggregate, and which of its columns are shown.
 pub(crate) struct Direct {
@@ -40,13 +41,15 @@ impl Direct {
     pub(crate) async fn answer(
         &self,
         schema: &SchemaRef,
-        memory: &Arc<dyn MemoryPool>,
+        runtime: &RuntimeEnv,
     ) -> Result<Option<Answer>> {
         let stop = Arc::new(AtomicBool::new(false));
         let guard = StopWhenDropped(Arc::clone(&stop));
         let is_stopped = move || stop.load(Ordering::Relaxed);
-        let watch = watch(is_stopped, memory, self.work.scheduler().workers());
-        match self.work.answer(&self.answered, watch).await {
+        let workers = self.work.scheduler().workers();
+        let watch = watch(is_stopped, &runtime.memory_pool, workers);
+        let spills = Spills::new(&runtime.disk_manager);
+        match self.work.answer(&self.answered, watch, &spills).await {
             Ok((Answer::Whole(batches), _)) => {
                 let batches = batches.iter().map(|batch| shown(batch, &self.columns, schema));
                 Ok(Some(Answer::Whole(batches.collect::<Result<_>>()?)))

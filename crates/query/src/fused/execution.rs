@@ -29,6 +29,7 @@ use super::gather::{Answer, Finish, external, merge};
 use super::output::{Output, answer};
 use super::recognize::{Question, recognize, spilling};
 use super::scheduler::{QueryScheduler, Scattered, Watch};
+use super::spilled::Spills;
 use crate::executor::stop_of;
 use crate::given::Given;
 use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
@@ -245,7 +246,7 @@ impl ExecutionPlan for FusedAggregate {
         let given = Given::by(&self.metrics, partition);
         let counter = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
         let (chunks, rows) = (counter("chunks_read"), counter("rows_read"));
-        let pruned = counter("chunks_pruned");
+        let (pruned, spilled) = (counter("chunks_pruned"), counter("spilled_bytes"));
         let time = MetricBuilder::new(&self.metrics).subset_time("scan_time", partition);
         let (work, source) = (self.work.clone(), Arc::clone(&self.source));
         let among = self.among.clone();
@@ -257,8 +258,10 @@ impl ExecutionPlan for FusedAggregate {
             let stop = stop_of(&context);
             let is_stopped = move || stop.as_ref().is_some_and(|stop| stop.is_wanted());
             let watch = watch(is_stopped, context.memory_pool(), work.scheduler.workers());
-            let answered = work.answer(&schema, watch).await;
+            let spills = Spills::new(&context.runtime_env().disk_manager);
+            let answered = work.answer(&schema, watch, &spills).await;
             timer.done();
+            spilled.add(spills.bytes());
             match answered {
                 Ok((answer, statistics)) => {
                     chunks.add(statistics.chunks_read);
@@ -365,28 +368,32 @@ impl Work {
         &self,
         schema: &SchemaRef,
         watch: Watch,
+        spills: &Spills,
     ) -> Result<(Answer, ReadStatistics)> {
         let (outputs, schema) = (Arc::clone(&self.outputs), Arc::clone(schema));
         let finish: Finish = Arc::new(move |partial: Partial| {
             answer(&partial.finish(), &outputs, &schema).map_err(external)
         });
-        match self.mode {
-            Mode::Serial => {
-                let partial = self.alone(&watch).await?;
-                let statistics = partial.statistics();
-                Ok((Answer::Whole(vec![finish(partial)?]), statistics))
-            }
-            Mode::Chunked => {
-                let question = Scattered {
-                    aggregation: Arc::clone(&self.aggregation),
-                    chunks: Arc::clone(&self.chunks),
-                    units: (0..self.chunks.len()).map(|chunk| chunk..chunk + 1).collect(),
-                    watch: watch.clone(),
-                };
-                let found = self.scheduler.scatter(question).await?;
-                merge(&self.aggregation, found, &self.scheduler, finish, watch)
+        if self.mode == Mode::Serial {
+            match self.alone(&watch).await {
+                Ok(partial) => {
+                    let statistics = partial.statistics();
+                    return Ok((Answer::Whole(vec![finish(partial)?]), statistics));
+                }
+                // Whoever shares the work out goes to disk.
+                Err(DataFusionError::ResourcesExhausted(_)) => {}
+                Err(error) => return Err(error),
             }
         }
+        let question = Scattered {
+            aggregation: Arc::clone(&self.aggregation),
+            chunks: Arc::clone(&self.chunks),
+            units: (0..self.chunks.len()).map(|chunk| chunk..chunk + 1).collect(),
+            watch: watch.clone(),
+            spills: spills.clone(),
+        };
+        let found = self.scheduler.scatter(question).await?;
+        merge(&self.aggregation, found, &self.scheduler, finish, watch)
     }
 
     /// Does all the work on the thread that asks.

@@ -14,6 +14,7 @@ use thalweg_scan::{Aggregation, Partial, ReadStatistics, own_bytes, text_bytes};
 use thalweg_types::Error;
 
 use super::scheduler::{Found, QueryScheduler, Watch};
+use super::spilled::Spilled;
 
 /// Into how many partitions groups are divided at least: while some are merged, their groups are
 /// there twice. Of a table that is divided early (`thalweg_scan`), a partition's columns then fill
@@ -64,18 +65,26 @@ pub(super) fn merge(
 ) -> Result<(Answer, ReadStatistics)> {
     let mut statistics = ReadStatistics::default();
     found.iter().for_each(|found| statistics += found.statistics);
-    let partitions = found.iter().map(|found| found.batches.len()).max().unwrap_or(1);
-    let mut of_partition: Vec<Vec<RecordBatch>> = vec![Vec::new(); partitions];
+    let partitions = found.iter().map(Found::partitions).max().unwrap_or(1);
+    let mut parts: Vec<Part> = (0..partitions).map(|_| Part::default()).collect();
     for found in found {
+        if let Some(spilled) = found.spilled {
+            let spilled = Arc::new(spilled);
+            let places = parts.iter_mut().enumerate();
+            places.for_each(|(place, part)| part.spilled.push((Arc::clone(&spilled), place)));
+            continue;
+        }
         let batches = divided(aggregation, found.batches, partitions)?;
-        of_partition.iter_mut().zip(batches).for_each(|(all, batch)| all.push(batch));
+        parts.iter_mut().zip(batches).for_each(|(part, batch)| part.batches.push(batch));
     }
-    if let [batches] = of_partition.as_mut_slice() {
+    if let [Part { batches, spilled }] = parts.as_mut_slice()
+        && spilled.is_empty()
+    {
         let whole = whole(aggregation, mem::take(batches), scheduler.workers(), &watch)?;
         return Ok((Answer::Whole(vec![finish(whole)?]), statistics));
     }
     let merging = Merging { aggregation: Arc::clone(aggregation), finish };
-    let parts = merging.apart(of_partition, Arc::clone(scheduler), watch)?;
+    let parts = merging.apart(parts, Arc::clone(scheduler), watch)?;
     Ok((Answer::Parts(parts), statistics))
 }
 
@@ -116,6 +125,29 @@ fn whole(
     Ok(merged)
 }
 
+/// The groups of a partition, as workers have found them.
+#[derive(Default)]
+struct Part {
+    batches: Vec<RecordBatch>,
+    /// What is on disk, and as which partition there.
+    spilled: Vec<(Arc<Spilled>, usize)>,
+}
+
+impl Part {
+    fn bytes_on_disk(&self) -> usize {
+        self.spilled.iter().map(|(spilled, place)| spilled.bytes(*place)).sum()
+    }
+
+    fn merged(self, aggregation: &Arc<Aggregation>) -> Result<Partial> {
+        let mut all = merged(aggregation, &self.batches);
+        drop(self.batches);
+        for (spilled, place) in self.spilled {
+            spilled.read(place, |batch| all.absorb(batch))?;
+        }
+        Ok(all)
+    }
+}
+
 /// What each partition goes through.
 #[derive(Clone)]
 struct Merging {
@@ -127,21 +159,23 @@ impl Merging {
     /// Merges each partition by itself, a round of them at a time, while the round before is taken.
     fn apart(
         self,
-        of_partition: Vec<Vec<RecordBatch>>,
+        parts: Vec<Part>,
         scheduler: Arc<dyn QueryScheduler>,
         watch: Watch,
     ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let mut bytes: Vec<usize> =
-            of_partition.iter().map(|all| all.iter().map(own_bytes).sum()).collect();
+            parts.iter().map(|part| part.batches.iter().map(own_bytes).sum()).collect();
         // Partitions share their long texts, which are there until the last one is merged.
         if let Some(last) = bytes.last_mut() {
-            *last += text_bytes(of_partition.iter().flatten());
+            *last += text_bytes(parts.iter().flat_map(|part| &part.batches));
         }
-        let all: usize = bytes.iter().sum();
-        hold(&watch, scheduler.workers(), all)?;
-        let left = Arc::new(AtomicUsize::new(all));
         let workers = scheduler.workers();
-        let mut partitions = of_partition.into_iter().zip(bytes);
+        // What comes from disk is there as it was found and as it is merged.
+        let from_disk = parts.iter().map(Part::bytes_on_disk).max().unwrap_or(0);
+        let all = bytes.iter().sum::<usize>() + from_disk * 2 * workers * ROUNDS;
+        hold(&watch, workers, all)?;
+        let left = Arc::new(AtomicUsize::new(all));
+        let mut partitions = parts.into_iter().zip(bytes);
         let rounds = iter::from_fn(move || {
             let round: Vec<_> = partitions.by_ref().take(workers).collect();
             (!round.is_empty()).then_some(round)
@@ -165,21 +199,19 @@ impl Merging {
     /// Merges some partitions, each on whichever thread is free.
     async fn round(
         self,
-        partitions: Vec<Vec<RecordBatch>>,
+        parts: Vec<Part>,
         scheduler: &dyn QueryScheduler,
     ) -> Result<Vec<RecordBatch>> {
-        let pieces = partitions.len();
+        let pieces = parts.len();
         let places: Arc<Vec<Mutex<Option<Result<RecordBatch>>>>> =
             Arc::new((0..pieces).map(|_| Mutex::new(None)).collect());
-        let batches: Vec<Mutex<Vec<RecordBatch>>> =
-            partitions.into_iter().map(Mutex::new).collect();
+        let parts: Vec<Mutex<Part>> = parts.into_iter().map(Mutex::new).collect();
         let into = Arc::clone(&places);
         let work = move |piece: usize| {
             // Taken, so that each partition's memory is free as soon as it is merged.
-            let batches = mem::take(&mut *batches[piece].lock());
-            let merged = merged(&self.aggregation, &batches);
-            drop(batches);
-            *into[piece].lock() = Some((self.finish)(merged));
+            let part = mem::take(&mut *parts[piece].lock());
+            let merged = part.merged(&self.aggregation);
+            *into[piece].lock() = Some(merged.and_then(|merged| (self.finish)(merged)));
         };
         scheduler.run(pieces, Box::new(work)).await?;
         places.iter().filter_map(|place| place.lock().take()).collect()
@@ -248,6 +280,10 @@ mod tests {
         }
     }
 
+    fn part(batches: Vec<RecordBatch>) -> Part {
+        Part { batches, spilled: Vec::new() }
+    }
+
     fn counted(keys: ArrayRef) -> RecordBatch {
         let counts: ArrayRef = Arc::new(Int64Array::from(vec![1; keys.len()]));
         RecordBatch::try_from_iter([("key", keys), ("count", counts)]).unwrap()
@@ -292,9 +328,9 @@ mod tests {
     #[tokio::test]
     async fn what_is_held_shrinks_whichever_round_ends_first() {
         let (watch, held) = watch_up_to(usize::MAX);
-        let partitions = vec![vec![found(vec![1, 2, 3])], vec![found(vec![4, 5])]];
+        let parts = vec![part(vec![found(vec![1, 2, 3])]), part(vec![found(vec![4, 5])])];
         let merging = counting(DataType::Int64);
-        let parts = merging.apart(partitions, second_first(), watch).unwrap();
+        let parts = merging.apart(parts, second_first(), watch).unwrap();
         assert_eq!(parts.try_collect::<Vec<RecordBatch>>().await.unwrap().len(), 2);
         let held = held.lock();
         assert_eq!(held.len(), 3);
@@ -307,7 +343,7 @@ mod tests {
         let all = found_texts(&["one", "two", "three", "four", "five"]);
         let bytes = own_bytes(&all) + text_bytes([&all]);
         assert!(bytes > own_bytes(&all) + 5 * 40);
-        let partitions = || vec![vec![all.slice(0, 3)], vec![all.slice(3, 2)]];
+        let partitions = || vec![part(vec![all.slice(0, 3)]), part(vec![all.slice(3, 2)])];
         let (watch, held) = watch_up_to(bytes);
         let merging = counting(DataType::Utf8View);
         let parts = merging.clone().apart(partitions(), second_first(), watch).unwrap();

@@ -27,6 +27,7 @@ mod output;
 mod recognize;
 mod scheduler;
 mod sieve;
+mod spilled;
 mod time;
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub(crate) use gather::Answer;
 pub(crate) use scheduler::LocalQueryScheduler;
 pub use scheduler::{Found, QueryScheduler, Scattered, SchedulerKind, Watch};
 pub(crate) use sieve::sieve_of;
+pub use spilled::{Spilled, Spills};
 
 /// The pass after which the aggregates of a plan are looked at: joins have their order by then,
 /// and what statistics or limits answer faster has been taken out. The passes behind it would

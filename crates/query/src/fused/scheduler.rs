@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,6 +16,7 @@ use thalweg_scan::{Aggregation, LocalScheduler, Mode, Partial, ReadStatistics, S
 use thalweg_store::ChunkView;
 
 use super::gather::{external, is_large, partitions};
+use super::spilled::{Spilled, Spills};
 
 /// Where the workers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,13 +65,27 @@ pub struct Scattered {
     /// Chunks that one worker takes together, by their places.
     pub units: Vec<Range<usize>>,
     pub watch: Watch,
+    pub spills: Spills,
 }
 
 /// What one worker has found, or a part of it: all in one partition, or in as many as all have, if
 /// it is much.
 pub struct Found {
     pub batches: Vec<RecordBatch>,
+    /// What it has found instead, where it had no memory for it.
+    pub spilled: Option<Spilled>,
     pub statistics: ReadStatistics,
+}
+
+impl Found {
+    #[must_use]
+    pub fn in_memory(batches: Vec<RecordBatch>, statistics: ReadStatistics) -> Found {
+        Found { batches, spilled: None, statistics }
+    }
+
+    pub(super) fn partitions(&self) -> usize {
+        self.spilled.as_ref().map_or(self.batches.len(), Spilled::partitions)
+    }
 }
 
 /// Where a worker puts what it has found.
@@ -127,7 +143,12 @@ impl QueryScheduler for LocalQueryScheduler {
         let partitions = partitions(self.workers());
         let found: Arc<Vec<Place>> = Arc::new((0..workers).map(|_| Mutex::new(None)).collect());
         let places = Arc::clone(&found);
-        let queue = Queue { question, next: AtomicUsize::new(0), failed: AtomicBool::new(false) };
+        let queue = Queue {
+            question,
+            next: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+            spilled: AtomicBool::new(false),
+        };
         let done = self.run(
             workers,
             Box::new(move |worker| {
@@ -164,29 +185,55 @@ struct Queue {
     next: AtomicUsize,
     /// Whether some worker has failed, so that the others need not go on.
     failed: AtomicBool,
+    /// Whether some worker has found no memory.
+    spilled: AtomicBool,
 }
 
 impl Queue {
     fn work(&self, worker: usize, partitions: usize) -> Result<Vec<Found>> {
-        let Scattered { aggregation, chunks, units, watch } = &self.question;
-        let mut partial = Partial::sharing(aggregation, partitions);
+        let Scattered { aggregation, chunks, units, watch, spills } = &self.question;
+        let fresh = || Partial::sharing(aggregation, partitions);
+        let (mut partial, mut found) = (fresh(), Vec::new());
         while let Some(unit) = units.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             for chunk in &chunks[unit.clone()] {
                 if self.failed.load(Ordering::Relaxed) {
                     break;
                 }
                 partial.add_chunk(chunk).map_err(external)?;
-                watch.look(worker, partial.memory_bytes())?;
+                let bytes = partial.memory_bytes();
+                match watch.look(worker, bytes) {
+                    Err(refused) if aggregation.has_keys() && spills.may_take(bytes, &refused) => {
+                        self.spilled.store(true, Ordering::Relaxed);
+                        let full = mem::replace(&mut partial, fresh());
+                        found.push(on_disk(full, partitions, spills)?);
+                        watch.look(worker, partial.memory_bytes())?;
+                    }
+                    looked => looked?,
+                }
             }
+        }
+        // Whoever merges needs the room.
+        if self.spilled.load(Ordering::Relaxed) {
+            found.push(on_disk(partial, partitions, spills)?);
+            watch.look(worker, 0)?;
+            return Ok(found);
         }
         let statistics = partial.statistics();
         let partitions = if is_large(partial.group_count()) { partitions } else { 1 };
         let none = ReadStatistics::default();
         let pieces = partial.take_pieces().into_iter();
-        let mut found: Vec<Found> =
-            pieces.map(|batches| Found { batches, statistics: none }).collect();
+        found.extend(pieces.map(|batches| Found::in_memory(batches, none)));
         let batches = partial.into_batches(partitions).map_err(external)?;
-        found.push(Found { batches, statistics });
+        found.push(Found::in_memory(batches, statistics));
         Ok(found)
     }
+}
+
+/// Writes what a worker has found to disk.
+fn on_disk(mut partial: Partial, partitions: usize, spills: &Spills) -> Result<Found> {
+    let statistics = partial.statistics();
+    let mut pieces = partial.take_pieces();
+    pieces.push(partial.into_batches(partitions).map_err(external)?);
+    let spilled = Some(spills.write(pieces)?);
+    Ok(Found { batches: Vec::new(), spilled, statistics })
 }

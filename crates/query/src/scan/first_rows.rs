@@ -27,6 +27,7 @@ use thalweg_types::ValueOrder;
 
 use super::ShardScan;
 use super::index::FirstRows;
+use super::sort_key::column_of_key;
 
 #[derive(Debug)]
 pub(crate) struct FindFirstRows;
@@ -48,7 +49,7 @@ impl PhysicalOptimizerRule for FindFirstRows {
             let Some(rows) = sort.fetch() else { return Ok(Transformed::no(plan)) };
             let order = sort.expr().iter();
             let order = order.map(|by| {
-                let column = by.expr.downcast_ref::<Column>()?.index();
+                let column = column_of_key(&by.expr)?;
                 let (descending, nulls_first) = (by.options.descending, by.options.nulls_first);
                 Some((column, ValueOrder { descending, nulls_first }))
             });

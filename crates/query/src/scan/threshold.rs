@@ -32,6 +32,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use thalweg_store::ChunkView;
 
+use super::sort_key::column_of_key;
 use super::{Chunks, ShardScan, pruning};
 use crate::reduce::column_below;
 
@@ -88,7 +89,7 @@ fn input_of(sort: &SortExec) -> Result<Option<Plan>> {
     if sort.fetch().is_none() {
         return Ok(None);
     }
-    let columns = sort.expr().iter().map(|by| Some(by.expr.downcast_ref::<Column>()?.index()));
+    let columns = sort.expr().iter().map(|by| column_of_key(&by.expr));
     let Some(columns) = columns.collect::<Option<Vec<usize>>>() else { return Ok(None) };
     let descending = sort.expr().first().options.descending;
     tell(sort.input(), &columns, &Asked { filter, descending })

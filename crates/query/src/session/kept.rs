@@ -100,9 +100,9 @@ impl Session {
         }
         let schema = Arc::clone(plan.schema());
         if let Some(direct) = &run.direct {
-            let memory = self.database.shared.planners.memory();
+            let runtime = self.database.shared.planners.runtime();
             let answer = async {
-                let answer = direct.answer(&schema, memory).await;
+                let answer = direct.answer(&schema, runtime).await;
                 answer.map_err(|error| from_datafusion(error, query.sql))
             };
             if let Some(answer) = self.cancels.run(answer).await? {

@@ -176,7 +176,8 @@ async fn with_client(
     options.format.get_or_insert(Format::Text);
     let target = Target::find(&execution.names.catalog(), table_name)?;
     let (schema, shaper) = given(execution, &target, columns)?;
-    let copy = CopyIn::new(execution.database, target, schema, options, shaper);
+    let (database, in_block) = (execution.database, execution.in_block);
+    let copy = CopyIn::new(database, target, schema, options, shaper, in_block);
     Ok(Outcome::done(Tag::Copy(0)).with_copy(Copy::In(Box::new(copy))))
 }
 
@@ -216,16 +217,24 @@ async fn from_files(
     let progress = Arc::clone(&execution.database.shared.progress);
     let what = format!("loading {}", target.schema().name);
     progress.begin(&what, Some(reader.bytes()), ProgressUnit::Bytes);
-    let loaded = Load::start(execution.database, target, shaper, reader).finish().await;
+    let ahead = match execution.database.shared.workers.get() {
+        Some(_) if !execution.in_block => {
+            let schema = Arc::clone(target.schema());
+            Some(Loader::new(execution.database.clone(), schema).going_ahead())
+        }
+        _ => None,
+    };
+    let loaded = Load::start(execution.database, target, shaper, reader, ahead).finish().await;
     progress.end();
-    let mut rows = 0;
-    for part in loaded? {
+    let (mut rows, mut ahead) = (0, None);
+    for mut part in loaded? {
+        ahead = ahead.or(part.ahead.take());
         rows += execution.names.with(|t| match execution.in_block {
             true => part.append_in_block(t, target),
             false => part.append_to(t, target.id()),
         })?;
     }
-    Ok(Outcome::done(Tag::Copy(rows)))
+    Ok(Outcome::done(Tag::Copy(rows)).with_ahead(ahead))
 }
 
 /// Files decoded, shaped and staged on several threads.
@@ -245,10 +254,18 @@ struct LoadShared {
     stop: AtomicBool,
     /// What each unit held, in the order of the units.
     loaded: Mutex<Vec<Option<Loaded>>>,
+    /// Takes the rows of all units where they go ahead to workers: they are one load.
+    ahead: Option<Mutex<Loader>>,
 }
 
 impl Load {
-    fn start(database: &Database, target: &Target, shaper: Shaper, reader: Reader) -> Load {
+    fn start(
+        database: &Database,
+        target: &Target,
+        shaper: Shaper,
+        reader: Reader,
+        ahead: Option<Loader>,
+    ) -> Load {
         let units: Vec<_> = reader.units().into_iter().map(|u| Mutex::new(Some(u))).collect();
         let threads = database.shared.threads.min(units.len()).max(1);
         let shared = LoadShared {
@@ -260,6 +277,7 @@ impl Load {
             next: AtomicUsize::new(0),
             bytes_done: AtomicU64::new(0),
             stop: AtomicBool::new(false),
+            ahead: ahead.map(Mutex::new),
         };
         Load { shared: Arc::new(shared), threads }
     }
@@ -275,7 +293,8 @@ impl Load {
             thread.await.map_err(|_| Error::internal("a thread that loads rows died"))??;
         }
         let mut loaded = self.shared.loaded.lock();
-        Ok(loaded.iter_mut().filter_map(Option::take).collect())
+        let ahead = self.shared.ahead.as_ref().map(|loader| loader.lock().take());
+        Ok(loaded.iter_mut().filter_map(Option::take).chain(ahead).collect())
     }
 }
 
@@ -306,7 +325,11 @@ impl LoadShared {
                 if self.stop.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                loader.push(self.shaper.shape(&batch?)?)?;
+                let rows = self.shaper.shape(&batch?)?;
+                match &self.ahead {
+                    Some(ahead) => ahead.lock().push(rows)?,
+                    None => loader.push(rows)?,
+                }
             }
             self.loaded.lock()[index] = Some(loader.finish());
             let done = self.bytes_done.fetch_add(bytes, Ordering::Relaxed) + bytes;

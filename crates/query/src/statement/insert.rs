@@ -242,12 +242,17 @@ async fn bulk(
 ) -> Result<Outcome> {
     let (_, mut batches) = plan::stream(&execution.state, source.plan, execution.sql).await?;
     let mut loader = Loader::new(execution.database.clone(), target.schema().clone());
+    if !execution.in_block {
+        loader = loader.going_ahead();
+    }
     while let Some(batch) = batches.next().await {
         let rows = shaper.shape(&batch?)?;
         loader.push_later(rows).await?;
     }
-    let rows = execution.names.with(|t| loader.finish().append_to(t, target.id()))?;
-    Ok(Outcome::done(Tag::Insert(rows)))
+    let mut loaded = loader.finish();
+    let ahead = loaded.ahead.take();
+    let rows = execution.names.with(|t| loaded.append_to(t, target.id()))?;
+    Ok(Outcome::done(Tag::Insert(rows)).with_ahead(ahead))
 }
 
 /// All rows as one batch.

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use thalweg_txn::{Catalog, CatalogChange, Durability, Transaction, no_table};
 use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableSchema};
 
-use super::{Consent, Definition, NAMESPACE, Unity, Workers, Write, journal, lies_on_workers};
+use super::{
+    Consent, Definition, Load, NAMESPACE, Unity, Workers, Write, journal, lies_on_workers,
+};
 use crate::database::DatabaseShared;
 
 /// Commits a transaction of a gateway.
@@ -17,17 +19,7 @@ pub(crate) async fn commit(
     unity: Unity,
     durability: Durability,
 ) -> Result<()> {
-    let catalog = Arc::clone(transaction.catalog());
-    let on_workers =
-        |id| catalog.table(id).is_some_and(|entry| lies_on_workers(entry.schema.as_ref()));
-    let mut writes = Vec::new();
-    for changes in transaction.take_rows(on_workers)? {
-        let entry = catalog.table(changes.table).ok_or_else(|| no_table("of this statement"))?;
-        writes.push(Write { table: Arc::clone(&entry.schema), changes });
-    }
-    if !transaction.take_rows(|_| true)?.is_empty() {
-        return Err(the_clusters_own());
-    }
+    let writes = take_writes(&mut transaction)?;
     let changes = transaction.catalog_changes();
     let alters = |change: &CatalogChange| match change {
         CatalogChange::AlterTable { schema, .. } => {
@@ -50,6 +42,41 @@ pub(crate) async fn commit(
     match writes.is_empty() {
         true => Ok(()),
         false => workers.write(writes, unity, durability).await,
+    }
+}
+
+/// Commits a statement of a gateway that adds rows and does nothing else, of which most went ahead.
+pub(crate) async fn commit_load(
+    shared: &Arc<DatabaseShared>,
+    load: Box<dyn Load>,
+    mut transaction: Transaction,
+    durability: Durability,
+) -> Result<()> {
+    let writes = take_writes(&mut transaction)?;
+    if !transaction.catalog_changes().is_empty() {
+        return Err(Error::internal("a load defines nothing"));
+    }
+    are_current(&writes, transaction.snapshot().catalog(), shared.engine.snapshot().catalog())?;
+    shared.commit_here(transaction, durability).await?;
+    load.finish(writes, durability).await
+}
+
+/// Takes out what a transaction did to rows of workers.
+///
+/// # Errors
+/// Where it did something to other ones.
+fn take_writes(transaction: &mut Transaction) -> Result<Vec<Write>> {
+    let catalog = Arc::clone(transaction.catalog());
+    let on_workers =
+        |id| catalog.table(id).is_some_and(|entry| lies_on_workers(entry.schema.as_ref()));
+    let mut writes = Vec::new();
+    for changes in transaction.take_rows(on_workers)? {
+        let entry = catalog.table(changes.table).ok_or_else(|| no_table("of this statement"))?;
+        writes.push(Write { table: Arc::clone(&entry.schema), changes });
+    }
+    match transaction.take_rows(|_| true)?.is_empty() {
+        true => Ok(writes),
+        false => Err(the_clusters_own()),
     }
 }
 

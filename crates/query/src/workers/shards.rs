@@ -241,6 +241,14 @@ impl Shards {
         done
     }
 
+    /// Says that rows of so many bytes are being kept, to be written later.
+    ///
+    /// # Errors
+    /// Where the process has no memory for them.
+    pub fn make_room(&self, bytes: usize) -> Result<()> {
+        self.database.shared.engine.make_room(bytes)
+    }
+
     /// Changes rows of tables, all or none.
     ///
     /// # Errors

@@ -58,7 +58,7 @@ impl QueryScheduler for Remote {
 /// Sends a question to all executors, and takes what they found.
 fn scatter(question: &Scattered) -> Result<Vec<Found>> {
     ASKED.fetch_add(1, Ordering::Relaxed);
-    let Scattered { aggregation, chunks, units, watch } = question;
+    let Scattered { aggregation, chunks, units, watch, .. } = question;
     let asked = aggregation.to_bytes().expect("questions of these files are not too large");
     let mut found = Vec::new();
     for executor in 0..EXECUTORS {
@@ -69,7 +69,7 @@ fn scatter(question: &Scattered) -> Result<Vec<Found>> {
         }
         let (batches, statistics) = work(executor, &asked, &own, watch)?;
         let batches = batches.iter().map(|bytes| received(aggregation, bytes));
-        found.push(Found { batches: batches.collect::<Result<_>>()?, statistics });
+        found.push(Found::in_memory(batches.collect::<Result<_>>()?, statistics));
     }
     Ok(found)
 }

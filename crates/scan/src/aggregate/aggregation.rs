@@ -268,6 +268,11 @@ impl Aggregation {
     }
 
     #[must_use]
+    pub fn has_keys(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    #[must_use]
     pub fn is_filtered(&self) -> bool {
         self.filter.is_some()
     }

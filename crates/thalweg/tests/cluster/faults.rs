@@ -1,9 +1,10 @@
 //! Workers that die, hang and come back, as processes.
 
+use std::io::Cursor;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{SinkExt as _, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_postgres::SimpleQueryMessage;
@@ -43,6 +44,34 @@ async fn a_worker_that_is_killed_while_its_rows_are_relayed_is_named() {
     assert!(told(&error).contains("worker "), "{error:?}");
     assert!((10..5_000).contains(&seen), "{seen} messages came before");
     assert_eq!(cluster.ask("SELECT 1").await.unwrap(), ["1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_killed_while_rows_are_loaded_leaves_none_of_them() {
+    let mut cluster = Processes::start(3).await;
+    wide(&cluster).await;
+    let client = connect(&cluster.postgres).await;
+    let value = "v".repeat(400);
+    let line = |id: u32| Cursor::new(format!("{id}\t{value}\n").into_bytes());
+    let sink = client.copy_in::<_, Cursor<Vec<u8>>>("COPY t FROM STDIN").await.unwrap();
+    let mut sink = pin!(sink);
+    let mut refused = None;
+    for id in 0..600_000 {
+        if id == 300_000 {
+            cluster.kill(1);
+        }
+        if let Err(error) = sink.send(line(10_000 + id)).await {
+            refused = Some(error);
+            break;
+        }
+    }
+    let refused = match refused {
+        Some(error) => error,
+        None => sink.finish().await.unwrap_err(),
+    };
+    assert!(told(&refused).contains("worker "), "{refused:?}");
+    cluster.restart(1);
+    assert_eq!(cluster.at_last("SELECT count(*) FROM t").await, ["5000"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

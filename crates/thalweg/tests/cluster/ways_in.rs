@@ -11,6 +11,7 @@ use arrow_flight::sql::{
     CommandStatementIngest, TableDefinitionOptions, TableExistsOption, TableNotExistOption,
 };
 use futures::{SinkExt as _, stream};
+use thalweg::SqlState;
 use tokio_postgres::Client;
 use tonic::transport::Endpoint;
 
@@ -44,6 +45,69 @@ async fn copied_rows_go_to_their_owners_all_or_none() {
     assert!(refused.contains("duplicate key"), "{refused}");
     are_dealt_out(&world, 10_000).await;
     assert_eq!(world.sql("SELECT owner FROM account WHERE id = 77").await, ["owner 77"]);
+}
+
+/// More rows than a gateway gathers before it sends some ahead.
+const MANY: u32 = 300_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_went_ahead_are_seen_once_all_are_there() {
+    let world = World::new().await;
+    let client = connect(&world.server.addresses().postgres.to_string()).await;
+    let name = "o".repeat(400);
+    let line = |id: u32| format!("{id}\t1\t{name}{id}\n");
+    assert_eq!(copy(&client, [line(MANY)]).await, Ok(1));
+    let sink = client.copy_in::<_, Cursor<Vec<u8>>>("COPY account FROM STDIN").await.unwrap();
+    {
+        let mut sink = pin!(sink);
+        for id in 0..MANY {
+            sink.send(Cursor::new(line(id).into_bytes())).await.unwrap();
+        }
+        assert_eq!(world.sql("SELECT count(*) FROM account").await, ["1"]);
+        // Nobody finishes it.
+    }
+    let refused = copy(&client, (0..=MANY).map(line)).await.unwrap_err();
+    assert!(refused.contains("duplicate key"), "{refused}");
+    assert_eq!(world.sql("SELECT count(*) FROM account").await, ["1"]);
+    assert_eq!(copy(&client, (0..MANY).map(line)).await, Ok(u64::from(MANY)));
+    are_dealt_out(&world, u64::from(MANY) + 1).await;
+    let last = format!("SELECT length(owner) FROM account WHERE id = {}", MANY - 1);
+    assert_eq!(world.sql(&last).await, ["406"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_files_and_queries_go_ahead_all_or_none() {
+    let world = World::new().await;
+    let mut session = world.cluster.session();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("accounts.csv");
+    let many = format!(
+        "SELECT id, 1 AS amount, repeat('o', 400) || id AS owner FROM generate_series(0, {}) AS s(id)",
+        MANY - 1,
+    );
+    done(&mut session, &format!("COPY ({many}) TO '{}'", path.display())).await;
+    let load = format!("COPY account FROM '{}'", path.display());
+    let insert = format!("INSERT INTO account (id, amount, owner) {many}");
+    for statement in [&load, &insert] {
+        done(&mut session, &format!("INSERT INTO account VALUES ({}, 1, 'x')", MANY - 1)).await;
+        let refused = rows(&mut session, statement).await.unwrap_err();
+        assert_eq!(refused.state(), SqlState::UNIQUE_VIOLATION, "{refused}");
+        assert_eq!(rows(&mut session, "SELECT count(*) FROM account").await.unwrap(), ["1"]);
+        done(&mut session, "DELETE FROM account").await;
+        done(&mut session, statement).await;
+        are_dealt_out(&world, u64::from(MANY)).await;
+        let sum = "SELECT sum(id), min(length(owner)), max(length(owner)) FROM account";
+        let total = u64::from(MANY) * u64::from(MANY - 1) / 2;
+        assert_eq!(rows(&mut session, sum).await.unwrap(), [format!("{total}|401|406")]);
+        done(&mut session, "DELETE FROM account").await;
+    }
+    // In a block, rows wait for its end.
+    done(&mut session, "BEGIN").await;
+    let few = "INSERT INTO account SELECT id, 1, 'o' FROM generate_series(1, 10) AS s(id)";
+    done(&mut session, few).await;
+    assert_eq!(world.sql("SELECT count(*) FROM account").await, ["0"]);
+    done(&mut session, "ROLLBACK").await;
+    assert_eq!(world.sql("SELECT count(*) FROM account").await, ["0"]);
 }
 
 const BATCHES: i64 = 4;

@@ -9,12 +9,13 @@ use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
-use arrow::compute::{concat, filter, interleave, is_not_null, take};
+use arrow::compute::{filter, interleave, is_not_null, take};
 use arrow::datatypes::DataType as ArrowType;
 use arrow::row::{Row, RowConverter, Rows, SortField};
 use datafusion::common::Result as PlanResult;
 use datafusion::error::DataFusionError;
 
+use super::behind::as_one;
 use crate::stop::go_on;
 
 /// A run has so many rows, and a batch more at most.
@@ -113,7 +114,7 @@ impl Runs {
         if self.runs.is_empty() {
             return Ok(None);
         }
-        pieces.iter().map(|pieces| one(pieces)).collect::<PlanResult<_>>().map(Some)
+        pieces.iter().map(|pieces| as_one(pieces)).collect::<PlanResult<_>>().map(Some)
     }
 
     fn end_run(&mut self) -> PlanResult<()> {
@@ -123,7 +124,7 @@ impl Runs {
         let pending = std::mem::take(&mut self.pending);
         (self.pending_rows, self.pending_bytes) = (0, 0);
         let column = |place: usize| {
-            one(&pending.iter().map(|batch| Arc::clone(&batch[place])).collect::<Vec<_>>())
+            as_one(&pending.iter().map(|batch| Arc::clone(&batch[place])).collect::<Vec<_>>())
         };
         let columns = (0..pending[0].len()).map(column).collect::<PlanResult<Vec<_>>>()?;
         let keys = self.converter.convert_columns(&columns[1..])?;
@@ -177,12 +178,6 @@ impl<'r> Merge<'r> {
     }
 }
 
-/// Pieces of a column, one behind the other.
-fn one(pieces: &[ArrayRef]) -> PlanResult<ArrayRef> {
-    let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
-    Ok(concat(&pieces)?)
-}
-
 /// A column that holds on to no more than its values.
 fn own(column: ArrayRef) -> ArrayRef {
     match column.data_type() {
@@ -193,7 +188,7 @@ fn own(column: ArrayRef) -> ArrayRef {
 }
 
 /// The bytes of a column's values, wherever they lie.
-fn slice_bytes(column: &ArrayRef) -> usize {
+pub(super) fn slice_bytes(column: &ArrayRef) -> usize {
     let texts = match column.data_type() {
         ArrowType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
         ArrowType::BinaryView => column.as_binary_view().total_buffer_bytes_used(),

@@ -1,0 +1,199 @@
+//! Rows of a load, on their way to their workers before the statement ends.
+//!
+//! Workers keep them aside as parts of a write whose end is to come, which [`writing`] sends. Until
+//! then each of them hears a few times a minute that the load goes on. Where it does not, be it that
+//! it failed, that its client or this gateway is gone, they forget their parts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use arrow::record_batch::RecordBatch;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
+use thalweg_protocol::cluster as wire;
+use thalweg_protocol::cluster::work::Kind;
+use thalweg_protocol::cluster::write::Stage;
+use thalweg_query::{Durability, Load, RowChanges, Write};
+use thalweg_types::{Error, Result, SqlState, TableSchema};
+use tokio::sync::Mutex;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Shared;
+use super::writing::{self, Parts, Unfinished};
+
+/// How often workers hear that a load goes on. They forget one that they hear nothing of for a
+/// minute.
+const BEAT_EVERY: Duration = Duration::from_secs(20);
+
+/// How many messages of a load a worker has had. Whoever sends it one holds this meanwhile.
+type Sent = Arc<Mutex<u32>>;
+
+/// One statement's load.
+pub(super) struct Loading {
+    shared: Arc<Shared>,
+    table: Arc<TableSchema>,
+    /// Dropped before the workers are told to forget.
+    places: BTreeMap<usize, Place>,
+    unfinished: Unfinished,
+    /// Whether all that was to be sent has arrived.
+    is_whole: bool,
+}
+
+/// A worker that has parts.
+struct Place {
+    sent: Sent,
+    _beating: AbortOnDropHandle<()>,
+}
+
+impl Place {
+    fn new(shared: &Arc<Shared>, place: usize, number: u64) -> Place {
+        let sent = Sent::default();
+        let beating = beat(Arc::clone(shared), place, number, Arc::clone(&sent));
+        Place { sent, _beating: shared.spawn(beating) }
+    }
+}
+
+impl Loading {
+    pub(super) fn new(shared: &Arc<Shared>, table: Arc<TableSchema>) -> Loading {
+        Loading {
+            unfinished: Unfinished::new(shared),
+            shared: Arc::clone(shared),
+            table,
+            places: BTreeMap::new(),
+            is_whole: true,
+        }
+    }
+
+    fn sent_to(&mut self, place: usize) -> Sent {
+        let Loading { shared, places, unfinished, .. } = self;
+        let known = places.entry(place).or_insert_with(|| {
+            unfinished.places.push(place);
+            Place::new(shared, place, unfinished.number)
+        });
+        Arc::clone(&known.sent)
+    }
+
+    /// Deals rows out here, where a thread may take its time, and sends them from where links live.
+    fn send_all(&mut self, append: Vec<RecordBatch>) -> Result<()> {
+        let table = Arc::clone(&self.table);
+        let changes = RowChanges { table: table.id, truncate: false, kill: Vec::new(), append };
+        let mut to: BTreeMap<usize, Parts> = BTreeMap::new();
+        writing::route(&self.shared, Write { table, changes }, &mut to)?;
+        let to: Vec<(usize, Sent, Parts)> =
+            to.into_iter().map(|(place, parts)| (place, self.sent_to(place), parts)).collect();
+        let (shared, number) = (Arc::clone(&self.shared), self.unfinished.number);
+        let (told, done) = sync_channel(1);
+        let sending = self.shared.spawn(async move {
+            let kept = to.into_iter().map(|(place, sent, parts)| {
+                let shared = Arc::clone(&shared);
+                async move { keep_all(&shared, place, number, &sent, parts).await }
+            });
+            let all: Result<Vec<()>> = join_all(kept).await.into_iter().collect();
+            // Whoever loads waits for it.
+            let _ = told.send(all.map(drop));
+        });
+        let done = done.recv();
+        drop(sending);
+        done.unwrap_or_else(|_| Err(Error::internal("rows that were to go ahead did not")))
+    }
+
+    async fn end(self, writes: Vec<Write>, durability: Durability) -> Result<()> {
+        let Loading { shared, places, unfinished, is_whole, .. } = self;
+        if !is_whole {
+            return Err(Error::internal("a load went on after it had failed"));
+        }
+        let mut to: BTreeMap<usize, (u32, Parts)> = BTreeMap::new();
+        // Nobody else sends a message from here on.
+        let mut held = Vec::with_capacity(places.len());
+        for (place, known) in &places {
+            let sent = Arc::clone(&known.sent).lock_owned().await;
+            to.insert(*place, (*sent, Parts::new()));
+            held.push(sent);
+        }
+        let mut rest: BTreeMap<usize, Parts> = BTreeMap::new();
+        for write in writes {
+            writing::route(&shared, write, &mut rest)?;
+        }
+        for (place, parts) in rest {
+            to.entry(place).or_default().1 = parts;
+        }
+        writing::send(&shared, unfinished, to, durability).await
+    }
+}
+
+impl Load for Loading {
+    fn send(&mut self, rows: Vec<RecordBatch>) -> Result<()> {
+        self.is_whole = false;
+        self.send_all(rows)?;
+        self.is_whole = true;
+        Ok(())
+    }
+
+    fn finish(
+        self: Box<Self>,
+        writes: Vec<Write>,
+        durability: Durability,
+    ) -> BoxFuture<'static, Result<()>> {
+        let shared = Arc::clone(&self.shared);
+        let running = shared.spawn((*self).end(writes, durability));
+        async move { running.await.map_err(|died| Error::internal(died.to_string()))? }.boxed()
+    }
+}
+
+/// Tells a worker now and then that a load goes on.
+async fn beat(shared: Arc<Shared>, place: usize, number: u64, sent: Sent) {
+    let mut ticks = interval(BEAT_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first one is at once.
+    ticks.tick().await;
+    loop {
+        ticks.tick().await;
+        let mut sent = sent.lock().await;
+        if *sent > 0 {
+            // A worker that has lost its parts says so when it gets the next ones.
+            let _ = keep(&shared, place, number, &mut sent, Parts::new()).await;
+        }
+    }
+}
+
+/// Has a worker keep parts.
+async fn keep_all(
+    shared: &Shared,
+    place: usize,
+    number: u64,
+    sent: &Mutex<u32>,
+    parts: Parts,
+) -> Result<()> {
+    let mut sent = sent.lock().await;
+    for some in writing::in_messages(parts) {
+        keep(shared, place, number, &mut sent, some).await?;
+    }
+    Ok(())
+}
+
+async fn keep(
+    shared: &Shared,
+    place: usize,
+    number: u64,
+    sent: &mut u32,
+    tables: Parts,
+) -> Result<()> {
+    let stage = Stage::Keep as i32;
+    let write =
+        wire::Write { number, stage, tables, before: *sent, load: true, ..wire::Write::default() };
+    shared.ask_once::<wire::Done>(place, Kind::Write(write)).await.map_err(nothing_written)?;
+    *sent += 1;
+    Ok(())
+}
+
+/// What is kept aside is not written: a worker that is away leaves no doubt about it.
+fn nothing_written(error: Error) -> Error {
+    match error.state() {
+        SqlState::CONNECTION_FAILURE => Error::new(error.state(), error.message())
+            .with_hint("Nothing of the statement was written. Run it again once it is back."),
+        _ => error,
+    }
+}

@@ -1,0 +1,65 @@
+//! A pass of the planner: unions that cannot be merged in an order are sorted as a whole.
+//!
+//! DataFusion sorts each part of a union, and merges them. Where a part gives one column twice, it
+//! takes an order by both for one by the first, holds the union to be in no order but this, and
+//! refuses its own plan.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::ExecutionPlanProperties;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::UnionExec;
+
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// What DataFusion calls its pass that makes such merges.
+const BEHIND: &str = "EnsureRequirements";
+
+/// The same passes, with this one behind that.
+pub(crate) fn with_sorted_unions(mut rules: Vec<Rule>) -> Vec<Rule> {
+    if let Some(place) = rules.iter().position(|rule| rule.name() == BEHIND) {
+        rules.insert(place + 1, Arc::new(SortedUnions));
+    }
+    rules
+}
+
+#[derive(Debug)]
+struct SortedUnions;
+
+impl PhysicalOptimizerRule for SortedUnions {
+    fn name(&self) -> &'static str {
+        "sorted_unions"
+    }
+
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let sorted = plan.transform_up(|plan| {
+            let merge = plan.downcast_ref::<SortPreservingMergeExec>();
+            let Some(merge) = merge.filter(|merge| merge.input().is::<UnionExec>()) else {
+                return Ok(Transformed::no(plan));
+            };
+            let order = merge.expr();
+            if merge.input().equivalence_properties().ordering_satisfy(order.clone())? {
+                return Ok(Transformed::no(plan));
+            }
+            let rows = Arc::new(CoalescePartitionsExec::new(Arc::clone(merge.input())));
+            let sort = SortExec::new(order.clone(), rows).with_fetch(merge.fetch());
+            Ok(Transformed::yes(Arc::new(sort) as Arc<dyn ExecutionPlan>))
+        });
+        sorted.map(|sorted| sorted.data)
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
