@@ -80,11 +80,11 @@ impl Finding {
         self
     }
 
-    /// Ours divided by the peer's, by their medians.
+    /// Ours divided by the peer's, by their medians; nothing where the peer's is nothing.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let (_, peer) = self.peer.as_ref()?;
-        Some(self.ours.median() / peer.median())
+        (peer.median() != 0.0).then(|| self.ours.median() / peer.median())
     }
 
     /// Whether the number is what was wanted; nothing where that cannot be said.
@@ -140,6 +140,8 @@ mod tests {
         assert_eq!((beside.ratio(), beside.reached()), (Some(0.5), Some(true)));
         let faster = beside.wanted(Wanted::RatioAtLeast(1.0));
         assert_eq!(faster.reached(), Some(false));
+        let nothing = alone.clone().beside("peer", Samples::from(0.0));
+        assert_eq!((nothing.ratio(), nothing.reached()), (None, None));
         let absent = alone.beside("peer", Samples::default());
         assert_eq!(absent.peer, None);
     }

@@ -211,10 +211,10 @@ impl WorkerService {
         for table in write.tables {
             changes.push(row_changes(&table)?);
         }
-        let changes = merged(changes);
+        let mut changes = merged(changes);
         match stage {
             Stage::Keep | Stage::Forget => {}
-            Stage::Check => self.shards.can_write(&changes)?,
+            Stage::Check => changes = self.shards.check(changes).await?,
             Stage::Commit => return self.shards.write(changes, durability).await,
         }
         self.kept.keep(number, before + 1, is_load, changes)

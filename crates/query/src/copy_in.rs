@@ -29,10 +29,10 @@ impl CopyIn {
         schema: SchemaRef,
         options: ReadOptions,
         shaper: Shaper,
-        in_block: bool,
+        goes_ahead: bool,
     ) -> CopyIn {
         let loader = Loader::new(database.clone(), target.schema().clone());
-        let loader = if in_block { loader } else { loader.going_ahead() };
+        let loader = if goes_ahead { loader.going_ahead() } else { loader };
         CopyIn { target, schema, options, shaper, loader, timer: None }
     }
 

@@ -479,6 +479,7 @@ impl Session {
             sql,
             in_block: self.block.is_some(),
             has_looked: self.block.as_ref().is_some_and(|block| block.has_looked),
+            goes_ahead: self.block.is_none(),
         };
         let work = with_room(self.cancels.run(work(&mut execution)));
         let done = self.database.shared.aside.each_of(sql, work).await;
@@ -543,7 +544,7 @@ impl Session {
                 }
                 ran => ran?,
             };
-            if transaction.has_staged() {
+            if transaction.has_staged() || outcome.ahead.is_some() {
                 most = STAGED_RETRIES_MAX;
             }
             match self.commit(transaction, outcome.ahead.take(), Unity::EachWorker).await {

@@ -74,6 +74,8 @@ pub(crate) struct Execution<'a> {
     pub(crate) in_block: bool,
     /// Whether the block has looked at its snapshot before.
     pub(crate) has_looked: bool,
+    /// Whether rows that it loads may go ahead to workers: whoever commits it commits nothing else.
+    pub(crate) goes_ahead: bool,
 }
 
 impl Execution<'_> {

@@ -159,7 +159,8 @@ impl DatabaseArguments {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.thread_stack_size(STACK_BYTES);
         if let Some(threads) = settings.threads {
-            builder.worker_threads(threads.get());
+            // One that works on something long must not keep all others from being answered.
+            builder.worker_threads(threads.get().max(2));
         }
         builder.enable_all().build()
     }

@@ -148,6 +148,7 @@ fn start(
     }
     given.extend(["--durability".to_owned(), arguments.durability.clone()]);
     processes.start("the gateway".to_owned(), &given)?;
+    let threads = threads_each(arguments.workers).to_string();
     for number in 1..=arguments.workers.get() {
         let given = [
             "worker".to_owned(),
@@ -157,12 +158,20 @@ fn start(
             "127.0.0.1:0".to_owned(),
             "--join".to_owned(),
             gateway.clone(),
+            "--threads".to_owned(),
+            threads.clone(),
             "--durability".to_owned(),
             arguments.durability.clone(),
         ];
         processes.start(format!("worker {number}"), &given)?;
     }
     Ok(())
+}
+
+/// Workers that share a machine share its cores.
+fn threads_each(workers: NonZeroU16) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / usize::from(workers.get())).max(1)
 }
 
 fn announce(arguments: &ClusterArguments, data: &Path, processes: &Processes) {

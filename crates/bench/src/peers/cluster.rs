@@ -78,6 +78,9 @@ impl Cluster {
             command.arg(program).args(["worker", "--listen=127.0.0.1:0"]);
             command.arg(format!("--join={}", joins.nodes));
             command.arg(format!("--logical={}", options.logical));
+            // Processes that share a machine share its cores.
+            let threads = (machine::cores() / options.workers).max(1);
+            command.arg(format!("--threads={threads}"));
             if options.kept == Kept::Everything {
                 command.arg("--data").arg(directory.join(format!("worker-{number}")));
             }

@@ -90,9 +90,13 @@ pub(super) async fn send(
     let prepared = prepared?;
     unfinished.places.clear();
     let commit = prepared.into_iter().map(|(place, sent, rest)| async move {
-        shared.ask_once::<wire::Done>(place, message(Stage::Commit, sent, rest)).await
+        (place, shared.ask_once::<wire::Done>(place, message(Stage::Commit, sent, rest)).await)
     });
-    whole(join_all(commit).await)
+    let answers = join_all(commit).await;
+    // Whoever was not reached has its part still.
+    let failed = answers.iter().filter(|(_, answer)| answer.is_err());
+    unfinished.places = failed.map(|(place, _)| *place).collect();
+    whole(answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
 /// A write that workers have parts of, and are not told to do yet. Where it ends so, since one of

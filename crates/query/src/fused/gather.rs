@@ -169,15 +169,14 @@ impl Merging {
         if let Some(last) = bytes.last_mut() {
             *last += text_bytes(parts.iter().flat_map(|part| &part.batches));
         }
-        let workers = scheduler.workers();
-        // What comes from disk is there as it was found and as it is merged.
         let from_disk = parts.iter().map(Part::bytes_on_disk).max().unwrap_or(0);
-        let all = bytes.iter().sum::<usize>() + from_disk * 2 * workers * ROUNDS;
-        hold(&watch, workers, all)?;
+        let found = bytes.iter().sum();
+        let Room { at_once, rounds: under_way, bytes: all } =
+            Room::make(&watch, scheduler.workers(), found, from_disk)?;
         let left = Arc::new(AtomicUsize::new(all));
         let mut partitions = parts.into_iter().zip(bytes);
         let rounds = iter::from_fn(move || {
-            let round: Vec<_> = partitions.by_ref().take(workers).collect();
+            let round: Vec<_> = partitions.by_ref().take(at_once).collect();
             (!round.is_empty()).then_some(round)
         });
         let merged = rounds.map(move |round| {
@@ -192,7 +191,7 @@ impl Merging {
                 merged
             }
         });
-        let parts = stream::iter(merged).buffered(ROUNDS);
+        let parts = stream::iter(merged).buffered(under_way);
         Ok(parts.map_ok(|parts| stream::iter(parts.into_iter().map(Ok))).try_flatten().boxed())
     }
 
@@ -215,6 +214,37 @@ impl Merging {
         };
         scheduler.run(pieces, Box::new(work)).await?;
         places.iter().filter_map(|place| place.lock().take()).collect()
+    }
+}
+
+/// How much is merged at a time.
+struct Room {
+    /// Partitions of a round, and rounds that are under way.
+    at_once: usize,
+    rounds: usize,
+    /// What they and all that is not merged yet take.
+    bytes: usize,
+}
+
+impl Room {
+    /// As much as there is memory for: what comes from disk is there as it was found, and as it is
+    /// merged.
+    fn make(watch: &Watch, workers: usize, found: usize, from_disk: usize) -> Result<Room> {
+        let (mut at_once, mut rounds) = (workers, ROUNDS);
+        loop {
+            let bytes = found + from_disk * 2 * at_once * rounds;
+            match hold(watch, workers, bytes) {
+                Err(DataFusionError::ResourcesExhausted(_))
+                    if from_disk > 0 && at_once * rounds > 1 =>
+                {
+                    (at_once, rounds) = match rounds {
+                        1 => (at_once.div_ceil(2), 1),
+                        _ => (at_once, 1),
+                    };
+                }
+                held => return held.map(|()| Room { at_once, rounds, bytes }),
+            }
+        }
     }
 }
 
@@ -336,6 +366,20 @@ mod tests {
         assert_eq!(held.len(), 3);
         assert!(held.is_sorted_by(|before, after| before > after), "{held:?}");
         assert_eq!(held.last(), Some(&0));
+    }
+
+    #[test]
+    fn fewer_partitions_come_from_disk_at_once_where_there_is_less_room() {
+        let sizes = |most, workers, from_disk| {
+            let (watch, _) = watch_up_to(most);
+            Room::make(&watch, workers, 100, from_disk).ok().map(|room| (room.at_once, room.rounds))
+        };
+        assert_eq!(sizes(100 + 2 * 10 * 8, 4, 10), Some((4, 2)));
+        assert_eq!(sizes(100 + 2 * 10 * 8 - 1, 4, 10), Some((4, 1)));
+        assert_eq!(sizes(100 + 2 * 10 * 3, 4, 10), Some((2, 1)));
+        assert_eq!(sizes(100 + 2 * 10, 7, 10), Some((1, 1)));
+        assert_eq!(sizes(100 + 2 * 10 - 1, 4, 10), None);
+        assert_eq!((sizes(100, 4, 0), sizes(99, 4, 0)), (Some((4, 2)), None));
     }
 
     #[tokio::test]

@@ -23,6 +23,9 @@ use crate::own_texts::with_own_texts;
 /// Less is not worth a file: whoever has so little and finds no memory is refused.
 const WORTH_BYTES: usize = 1 << 20;
 
+/// Each file stays open until all of it was merged.
+const FILES_MAX: usize = 256;
+
 /// How much is written or read at once.
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -30,6 +33,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 #[derive(Clone)]
 pub struct Spills {
     disk: Arc<DiskManager>,
+    files: Arc<AtomicUsize>,
     bytes: Arc<AtomicUsize>,
 }
 
@@ -55,13 +59,14 @@ struct Section {
 
 impl Spills {
     pub(crate) fn new(disk: &Arc<DiskManager>) -> Spills {
-        Spills { disk: Arc::clone(disk), bytes: Arc::default() }
+        Spills { disk: Arc::clone(disk), files: Arc::default(), bytes: Arc::default() }
     }
 
     /// Whether groups that take so many bytes go to disk where an error says that they may not.
     pub(super) fn may_take(&self, bytes: usize, refused: &DataFusionError) -> bool {
         let is_refused = matches!(refused, DataFusionError::ResourcesExhausted(_));
-        is_refused && bytes >= WORTH_BYTES && self.disk.tmp_files_enabled()
+        let is_worth_it = bytes >= WORTH_BYTES && self.files.load(Ordering::Relaxed) < FILES_MAX;
+        is_refused && is_worth_it && self.disk.tmp_files_enabled()
     }
 
     /// How much was written.
@@ -74,6 +79,7 @@ impl Spills {
     /// # Errors
     /// Where the disk has no room, or statements may not take more of it.
     pub(super) fn write(&self, pieces: Vec<Vec<RecordBatch>>) -> Result<Spilled> {
+        self.files.fetch_add(1, Ordering::Relaxed);
         let file = self.disk.create_tmp_file("FusedAggregate")?;
         let writer = BufWriter::with_capacity(BUFFER_BYTES, file.open_writer()?);
         let mut out = Counting { writer, bytes: 0 };

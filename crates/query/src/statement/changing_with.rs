@@ -132,8 +132,13 @@ pub(super) async fn run(execution: &mut Execution<'_>, query: &Query) -> Result<
 }
 
 async fn make(execution: &mut Execution<'_>, parts: Vec<Part>) -> Result<()> {
+    // All parts are one transaction.
+    execution.goes_ahead = false;
     for part in parts {
         let outcome = Box::pin(query::change(execution, &part.change)).await?;
+        if outcome.ahead.is_some() {
+            return Err(Error::internal("rows of a part of a statement went ahead"));
+        }
         let (Some(rows), Some(returned)) = (outcome.rows, part.returned) else { continue };
         let batches: Vec<RecordBatch> = rows.try_collect().await?;
         let filled = returned.set(batches);

@@ -176,8 +176,8 @@ async fn with_client(
     options.format.get_or_insert(Format::Text);
     let target = Target::find(&execution.names.catalog(), table_name)?;
     let (schema, shaper) = given(execution, &target, columns)?;
-    let (database, in_block) = (execution.database, execution.in_block);
-    let copy = CopyIn::new(database, target, schema, options, shaper, in_block);
+    let (database, goes_ahead) = (execution.database, execution.goes_ahead);
+    let copy = CopyIn::new(database, target, schema, options, shaper, goes_ahead);
     Ok(Outcome::done(Tag::Copy(0)).with_copy(Copy::In(Box::new(copy))))
 }
 
@@ -218,7 +218,7 @@ async fn from_files(
     let what = format!("loading {}", target.schema().name);
     progress.begin(&what, Some(reader.bytes()), ProgressUnit::Bytes);
     let ahead = match execution.database.shared.workers.get() {
-        Some(_) if !execution.in_block => {
+        Some(_) if execution.goes_ahead => {
             let schema = Arc::clone(target.schema());
             Some(Loader::new(execution.database.clone(), schema).going_ahead())
         }

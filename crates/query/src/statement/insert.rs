@@ -242,7 +242,7 @@ async fn bulk(
 ) -> Result<Outcome> {
     let (_, mut batches) = plan::stream(&execution.state, source.plan, execution.sql).await?;
     let mut loader = Loader::new(execution.database.clone(), target.schema().clone());
-    if !execution.in_block {
+    if execution.goes_ahead {
         loader = loader.going_ahead();
     }
     while let Some(batch) = batches.next().await {

@@ -58,7 +58,8 @@ pub(crate) async fn commit_load(
     }
     are_current(&writes, transaction.snapshot().catalog(), shared.engine.snapshot().catalog())?;
     shared.commit_here(transaction, durability).await?;
-    load.finish(writes, durability).await
+    // Some workers may have done their parts when whoever waits for it is gone.
+    shared.planners.executor().to_its_end(load.finish(writes, durability)).await
 }
 
 /// Takes out what a transaction did to rows of workers.

@@ -33,6 +33,7 @@ use thalweg_txn::{
     no_table,
 };
 use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId, TableSchema};
+use tokio::task::spawn_blocking;
 
 use super::{Definition, Holders, journal};
 use crate::catalog::external;
@@ -255,12 +256,23 @@ impl Shards {
     /// Where a key is taken, a row was changed meanwhile, a table is another one by now, or the log
     /// failed.
     pub async fn write(&self, changes: Vec<RowChanges>, durability: Durability) -> Result<()> {
-        let snapshot = self.database.shared.engine.snapshot();
-        let mut write_set = WriteSet { snapshot: snapshot.lsn(), ..WriteSet::default() };
-        for changes in changes {
-            write_set.tables.push(of_rows(&snapshot, changes)?);
-        }
-        self.database.shared.commit_write_set(write_set, durability).await
+        let write_set = aside(self, changes, |shards, changes| {
+            let snapshot = shards.database.shared.engine.snapshot();
+            let mut write_set = WriteSet { snapshot: snapshot.lsn(), ..WriteSet::default() };
+            for changes in changes {
+                write_set.tables.push(of_rows(&snapshot, changes)?);
+            }
+            Ok(write_set)
+        });
+        self.database.shared.commit_write_set(write_set.await?, durability).await
+    }
+
+    /// Hands changes back that [`write`](Self::write) would make as things are.
+    ///
+    /// # Errors
+    /// As those of it.
+    pub async fn check(&self, changes: Vec<RowChanges>) -> Result<Vec<RowChanges>> {
+        aside(self, changes, |shards, changes| shards.can_write(&changes).map(|()| changes)).await
     }
 
     /// The rows that have these values in a key's columns, without those that a transaction of the
@@ -290,6 +302,23 @@ impl Shards {
         let rows = rows.into_iter().map(|row| row.map(|row| RowId(row.0 + base))).collect();
         Ok(Holders { rows, values, failures: Vec::new() })
     }
+}
+
+/// Does what takes long with many rows on a thread of its own: the calling one also answers whoever
+/// asks whether this worker is there.
+async fn aside<T: Send + 'static>(
+    shards: &Shards,
+    changes: Vec<RowChanges>,
+    work: impl FnOnce(&Shards, Vec<RowChanges>) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let added = changes.iter().flat_map(|changes| &changes.append).map(RecordBatch::num_rows);
+    let killed = changes.iter().map(|changes| changes.kill.len());
+    if added.chain(killed).sum::<usize>() < CHUNK_ROWS_MIN {
+        return work(shards, changes);
+    }
+    let shards = shards.clone();
+    let done = spawn_blocking(move || work(&shards, changes)).await;
+    done.unwrap_or_else(|_| Err(Error::internal("a thread that writes rows died")))
 }
 
 /// What operators run in. They have the functions that they call in them.

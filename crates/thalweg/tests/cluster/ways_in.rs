@@ -88,7 +88,8 @@ async fn rows_of_files_and_queries_go_ahead_all_or_none() {
     done(&mut session, &format!("COPY ({many}) TO '{}'", path.display())).await;
     let load = format!("COPY account FROM '{}'", path.display());
     let insert = format!("INSERT INTO account (id, amount, owner) {many}");
-    for statement in [&load, &insert] {
+    let part = format!("WITH added AS ({insert}) SELECT 1");
+    for statement in [&load, &insert, &part] {
         done(&mut session, &format!("INSERT INTO account VALUES ({}, 1, 'x')", MANY - 1)).await;
         let refused = rows(&mut session, statement).await.unwrap_err();
         assert_eq!(refused.state(), SqlState::UNIQUE_VIOLATION, "{refused}");
