@@ -23,6 +23,7 @@ mod number_pattern;
 mod ordered_set;
 mod overlaps;
 mod pattern;
+mod percentile_cont;
 mod regexp;
 mod rounding;
 mod series;
@@ -92,6 +93,7 @@ pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
     functions.push(average::function());
     functions.extend(extreme::functions());
     functions.push(gathering::function());
+    functions.push(percentile_cont::function());
     functions
 }
 

@@ -57,6 +57,9 @@ impl Planner {
         }
         let optimizer = &mut config.options_mut().optimizer;
         optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES_MAX;
+        // Its bounds tell both zeros apart, of which joins make one. Scans have the keys of joins
+        // (`reduce`).
+        optimizer.enable_join_dynamic_filter_pushdown = false;
         let builder = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(Arc::clone(runtime))

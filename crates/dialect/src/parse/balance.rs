@@ -1,4 +1,4 @@
-//! Long sums and products as trees that are wide and not deep.
+//! Long sums, products and conditions as trees that are wide and not deep.
 //!
 //! `1 + 1 + 1 …` is parsed into a tree as deep as the chain is long, which everything behind the
 //! parser walks by recursion, in time that grows much faster than the chain. Here
@@ -47,6 +47,8 @@ impl VisitorMut for Balance {
 enum Kind {
     Sum,
     Product,
+    All,
+    Any,
 }
 
 impl Kind {
@@ -54,6 +56,8 @@ impl Kind {
         match op {
             BinaryOperator::Plus | BinaryOperator::Minus => Some(Kind::Sum),
             BinaryOperator::Multiply => Some(Kind::Product),
+            BinaryOperator::And => Some(Kind::All),
+            BinaryOperator::Or => Some(Kind::Any),
             _ => None,
         }
     }
@@ -135,6 +139,8 @@ mod tests {
                     BinaryOperator::Plus => left + right,
                     BinaryOperator::Minus => left - right,
                     BinaryOperator::Multiply => left * right,
+                    BinaryOperator::And => left & right,
+                    BinaryOperator::Or => left | right,
                     other => panic!("{other}"),
                 }
             }
@@ -182,5 +188,8 @@ mod tests {
         assert_eq!((value(&balanced), depth(&balanced)), (1000, 10));
         let balanced = Chain::taken_apart(parsed(&vec!["1"; 500].join("*")), Kind::Product).tree();
         assert_eq!((value(&balanced), depth(&balanced)), (1, 9));
+        let any: Vec<String> = (0..300).map(|bit| format!("({} AND 6)", 1 << (bit % 3))).collect();
+        let balanced = Chain::taken_apart(parsed(&any.join(" OR ")), Kind::Any).tree();
+        assert_eq!((value(&balanced), depth(&balanced)), (6, 10));
     }
 }

@@ -122,20 +122,29 @@ fn lexicographic(pairs: &[(Expr, Expr)], strict: &BinaryOperator, last: &BinaryO
 }
 
 fn in_list(tested: &[Expr], list: &[Expr], negated: bool) -> Result<Expr> {
-    let mut any: Option<Expr> = None;
+    let mut equal = Vec::with_capacity(list.len());
     for member in list {
         let members = row(member).ok_or_else(|| {
             Error::new(SqlState::SYNTAX_ERROR, "a row is compared with something that is no row")
         })?;
-        let equal =
+        let same =
             all_of(pairs(tested, &members)?, |left, right| binary(left, BinaryOperator::Eq, right));
-        any = Some(match any {
-            Some(any) => binary(any, BinaryOperator::Or, equal),
-            None => equal,
-        });
+        equal.push(same);
     }
-    let any = any.ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "IN needs a list of rows"))?;
-    Ok(negate_if(negated, nested(any)))
+    if equal.is_empty() {
+        return Err(Error::new(SqlState::SYNTAX_ERROR, "IN needs a list of rows"));
+    }
+    Ok(negate_if(negated, nested(one_of(equal))))
+}
+
+/// A tree that is not deep: what walks it takes much longer for a deep one.
+fn one_of(mut conditions: Vec<Expr>) -> Expr {
+    let behind = conditions.split_off(conditions.len() / 2);
+    match <[Expr; 1]>::try_from(behind) {
+        Ok([last]) if conditions.is_empty() => last,
+        Ok([last]) => binary(one_of(conditions), BinaryOperator::Or, last),
+        Err(behind) => binary(one_of(conditions), BinaryOperator::Or, nested(one_of(behind))),
+    }
 }
 
 /// Rewrites what a `WHERE` asks of rows of a subquery. It tells false from NULL nowhere, so that a

@@ -267,7 +267,9 @@ impl Load {
         ahead: Option<Loader>,
     ) -> Load {
         let units: Vec<_> = reader.units().into_iter().map(|u| Mutex::new(Some(u))).collect();
-        let threads = database.shared.threads.min(units.len()).max(1);
+        // Rows are numbered in the order of the file.
+        let is_numbered = target.schema().columns.iter().any(|column| column.identity.is_some());
+        let threads = if is_numbered { 1 } else { database.shared.threads.min(units.len()).max(1) };
         let shared = LoadShared {
             database: database.clone(),
             target: target.clone(),
