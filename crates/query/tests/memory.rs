@@ -258,8 +258,9 @@ async fn groupings_go_to_disk() {
     let mut unlimited = database.session();
     for sql in [
         "CREATE TABLE g (id bigint, name text, amount double precision, n integer)",
-        "INSERT INTO g SELECT i * 7919 % 300000, CASE WHEN i % 9 > 0 THEN repeat('g', 30) || i % 200000 END, \
-         i % 1000 + 0.5, i % 77 FROM generate_series(1::bigint, 500000::bigint) s(i)",
+        "INSERT INTO g SELECT i * 7919 % 300000, \
+         CASE WHEN i % 9 > 0 THEN repeat('g', 30) || i % 200000 END, i % 1000 + 0.5, i % 77 \
+         FROM generate_series(1::bigint, 500000::bigint) s(i)",
         "DELETE FROM g WHERE id % 11 = 3",
     ] {
         unlimited.execute(sql).await.unwrap();
@@ -267,17 +268,18 @@ async fn groupings_go_to_disk() {
     for (limit, select) in [
         (
             "8MB",
-            "SELECT id, count(*) AS a, sum(n) AS b, min(n) AS c, avg(amount) AS d FROM g GROUP BY id",
+            "SELECT id, count(*) AS a, sum(n) AS b, min(n) AS c, avg(amount) AS d FROM g \
+             GROUP BY id",
         ),
         (
             "16MB",
             "SELECT name, count(*) AS a, max(id) AS b, count(DISTINCT n) AS c, stddev(n) AS d \
-                  FROM g GROUP BY name",
+             FROM g GROUP BY name",
         ),
         (
             "12MB",
             "SELECT id, n, count(*) AS a, first_value(amount ORDER BY n) AS b, min(name) AS c, \
-                  1 AS d FROM g GROUP BY id, n",
+             1 AS d FROM g GROUP BY id, n",
         ),
     ] {
         let sql = format!(

@@ -1,8 +1,8 @@
 //! Rows of a load, on their way to their workers before the statement ends.
 //!
 //! Workers keep them aside as parts of a write whose end is to come, which [`writing`] sends. Until
-//! then each of them hears a few times a minute that the load goes on. Where it does not, be it that
-//! it failed, that its client or this gateway is gone, they forget their parts.
+//! then each of them hears a few times a minute that the load goes on. Where it does not, be it
+//! that it failed, that its client or this gateway is gone, they forget their parts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -82,7 +82,8 @@ async fn rows_of_files_and_queries_go_ahead_all_or_none() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("accounts.csv");
     let many = format!(
-        "SELECT id, 1 AS amount, repeat('o', 400) || id AS owner FROM generate_series(0, {}) AS s(id)",
+        "SELECT id, 1 AS amount, repeat('o', 400) || id AS owner \
+         FROM generate_series(0, {}) AS s(id)",
         MANY - 1,
     );
     done(&mut session, &format!("COPY ({many}) TO '{}'", path.display())).await;
