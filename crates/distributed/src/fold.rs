@@ -41,7 +41,7 @@ use datafusion::physical_plan::{
 };
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
-use thalweg_query::reduced;
+use thalweg_query::{reduced, with_windows_counted};
 
 use crate::codec::{Writer, is_known_aggregate};
 use crate::relayed::only_scan;
@@ -91,7 +91,7 @@ impl PhysicalOptimizerRule for FoldIntoScans {
         let plan = below_limit(&plan)?.unwrap_or(plan);
         match relayed(&plan)? {
             Some(plan) => Ok(plan),
-            None => reduced(&self.stages.planned(plan, config)?, REMOTE),
+            None => with_windows_counted(reduced(&self.stages.planned(plan, config)?, REMOTE)?),
         }
     }
 

@@ -223,9 +223,14 @@ impl RemoteScan {
         self.gathering.stages
     }
 
-    /// About how many rows its workers send, where that is known.
+    /// About how many rows its workers send, where that is known, if no keys leave any out.
     pub(crate) fn sent(&self) -> Option<usize> {
         self.sent
+    }
+
+    /// About what part of these has the keys that it waits for.
+    pub(crate) fn share_of_keys(&self) -> f64 {
+        self.among.iter().map(|among| among.keys.share()).product()
     }
 
     /// The place of the column that says on which worker a row lies, where it is still there.
@@ -347,7 +352,8 @@ impl RemoteScan {
     /// What all workers are asked.
     fn asked(&self, form: Option<wire::RowForm>) -> thalweg_types::Result<wire::Fragment> {
         let fields = self.writer.fields()?;
-        let mut asked = wire::Fragment { fields, form, ..self.fragment.clone() };
+        let memory_limit = self.gathering.memory.map(|bytes| bytes as u64);
+        let mut asked = wire::Fragment { fields, form, memory_limit, ..self.fragment.clone() };
         if self.is_kept && self.hidden.count() == 0 && asked.encoded_len() <= KEPT_BYTES_MAX {
             // 0 is no number.
             asked.number = self.shared.number(&asked.encode_to_vec()) | 1;
@@ -384,6 +390,7 @@ impl Leaf for RemoteScan {
         let is_filter = |step: &&wire::Step| matches!(step.kind, Some(Kind::Filter(_)));
         let filters = self.fragment.steps.iter().filter(is_filter).count();
         let asked = self.targets.places.len() as f64 / self.targets.of.max(1) as f64;
+        let asked = asked * self.share_of_keys();
         (0..filters).fold(asked, |share, _| share / KEPT_OF as f64)
     }
 

@@ -142,3 +142,164 @@ fn bucket(value: &Arc<dyn PhysicalExpr>, key_type: &DataType) -> Option<u16> {
     let bucket = buckets(&value.to_array_of_size(1).ok()?).ok()?;
     Some(bucket.first()?.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{Field, Schema};
+    use datafusion::common::ScalarValue;
+    use datafusion::physical_expr::expressions::{in_list, lit};
+
+    use super::*;
+
+    type Expression = Arc<dyn PhysicalExpr>;
+
+    /// The places of the shard key, and of a column that is none.
+    const KEY: usize = 1;
+    const OTHER: usize = 0;
+
+    fn column(place: usize) -> Expression {
+        Arc::new(Column::new("", place))
+    }
+
+    fn binary(left: Expression, operator: Operator, right: Expression) -> Expression {
+        Arc::new(BinaryExpr::new(left, operator, right))
+    }
+
+    fn and(left: Expression, right: Expression) -> Expression {
+        binary(left, Operator::And, right)
+    }
+
+    fn or(left: Expression, right: Expression) -> Expression {
+        binary(left, Operator::Or, right)
+    }
+
+    fn is(value: Expression) -> Expression {
+        binary(column(KEY), Operator::Eq, value)
+    }
+
+    fn is_key(key: i64) -> Expression {
+        is(lit(key))
+    }
+
+    /// A condition that tells nothing of the shard key.
+    fn of_other() -> Expression {
+        binary(column(OTHER), Operator::Eq, lit(8_i64))
+    }
+
+    fn list(values: Vec<Expression>, is_negated: bool) -> Expression {
+        let field = |name: &str| Field::new(name, DataType::Int64, true);
+        let schema = Schema::new(["other", "key"].map(field).to_vec());
+        in_list(column(KEY), values, &is_negated, &schema).unwrap()
+    }
+
+    fn is_one_of(keys: &[i64]) -> Expression {
+        list(keys.iter().map(|key| lit(*key)).collect(), false)
+    }
+
+    fn left_by(filter: &Expression) -> Option<BTreeSet<u16>> {
+        buckets_of(filter, KEY, &DataType::Int64)
+    }
+
+    fn buckets_of_keys(keys: &[i64]) -> Option<BTreeSet<u16>> {
+        Some(keys.iter().map(|key| bucket_of(&key.to_le_bytes()).0).collect())
+    }
+
+    #[test]
+    fn a_key_has_one_bucket_whichever_side_it_is_on() {
+        assert_eq!(left_by(&is_key(8)), Some(BTreeSet::from([10_912])));
+        let reversed = binary(lit(8_i64), Operator::Eq, column(KEY));
+        assert_eq!(left_by(&reversed), buckets_of_keys(&[8]));
+    }
+
+    #[test]
+    fn lists_leave_the_buckets_of_all_their_keys() {
+        assert_eq!(left_by(&is_one_of(&[8])), buckets_of_keys(&[8]));
+        assert_eq!(left_by(&is_one_of(&[8, 10, 12, 8])), buckets_of_keys(&[8, 10, 12]));
+    }
+
+    #[test]
+    fn of_two_conditions_either_may_hold() {
+        assert_eq!(left_by(&or(is_key(8), is_key(10))), buckets_of_keys(&[8, 10]));
+        assert_eq!(left_by(&or(is_key(8), is_key(8))), buckets_of_keys(&[8]));
+        let many = or(or(is_key(8), is_one_of(&[10, 12])), or(is_key(0), is_key(10)));
+        assert_eq!(left_by(&many), buckets_of_keys(&[0, 8, 10, 12]));
+        // Rows of which the other condition is true may be anywhere.
+        assert_eq!(left_by(&or(is_key(8), of_other())), None);
+        assert_eq!(left_by(&or(of_other(), is_one_of(&[8, 10]))), None);
+    }
+
+    #[test]
+    fn of_two_conditions_both_have_to_hold() {
+        assert_eq!(left_by(&and(is_key(8), of_other())), buckets_of_keys(&[8]));
+        assert_eq!(left_by(&and(of_other(), is_one_of(&[8, 10]))), buckets_of_keys(&[8, 10]));
+        assert_eq!(left_by(&and(is_key(8), is_key(8))), buckets_of_keys(&[8]));
+        assert_eq!(left_by(&and(is_key(8), is_key(10))), buckets_of_keys(&[]));
+        let some = or(is_key(10), is_key(12));
+        assert_eq!(left_by(&and(is_one_of(&[8, 10]), some)), buckets_of_keys(&[10]));
+        let unknown = or(is_key(8), of_other());
+        assert_eq!(left_by(&and(unknown, is_key(10))), buckets_of_keys(&[10]));
+        assert_eq!(left_by(&and(of_other(), of_other())), None);
+    }
+
+    #[test]
+    fn null_is_a_key_with_a_bucket_of_its_own() {
+        let null = bucket_of(&[]).0;
+        for value in [ScalarValue::Int64(None), ScalarValue::Null] {
+            assert_eq!(left_by(&is(lit(value))), Some(BTreeSet::from([null])));
+        }
+        let with_null = list(vec![lit(8_i64), lit(ScalarValue::Int64(None))], false);
+        assert_eq!(left_by(&with_null), Some(BTreeSet::from([null, 10_912])));
+    }
+
+    #[test]
+    fn equal_values_have_one_bucket_whatever_their_types() {
+        let whole = |value: i64| value.to_le_bytes().to_vec();
+        let numeric = ScalarValue::Decimal128(Some(8), 12, 0);
+        for (key_type, value, bytes) in [
+            (DataType::Int16, lit(8_i64), whole(8)),
+            (DataType::Int32, lit(8_i64), whole(8)),
+            (DataType::Int64, lit(8_i32), whole(8)),
+            (DataType::Boolean, lit(true), whole(1)),
+            (DataType::Date32, lit(ScalarValue::Date32(Some(8))), whole(8)),
+            (DataType::Float64, lit(8_i64), 8_f64.to_le_bytes().to_vec()),
+            (DataType::Float64, lit(-0.0_f64), 0_f64.to_le_bytes().to_vec()),
+            (DataType::Decimal128(12, 2), lit(numeric), 800_i128.to_le_bytes().to_vec()),
+            (DataType::Utf8View, lit("customer-1"), b"customer-1".to_vec()),
+            (DataType::BinaryView, lit(b"customer-1".to_vec()), b"customer-1".to_vec()),
+        ] {
+            let expected = Some(BTreeSet::from([bucket_of(&bytes).0]));
+            assert_eq!(buckets_of(&is(value), KEY, &key_type), expected, "{key_type}");
+        }
+    }
+
+    #[test]
+    fn values_that_are_no_keys_leave_all_buckets() {
+        for (key_type, value) in [
+            (DataType::Int16, lit(1_i64 << 40)),
+            (DataType::Int64, lit("none")),
+            (DataType::Date32, lit("never")),
+        ] {
+            assert_eq!(buckets_of(&is(value), KEY, &key_type), None, "{key_type}");
+        }
+    }
+
+    #[test]
+    fn other_conditions_leave_all_buckets() {
+        let computed = binary(lit(3_i64), Operator::Plus, lit(5_i64));
+        for filter in [
+            of_other(),
+            is(column(OTHER)),
+            is(column(KEY)),
+            is(computed),
+            binary(column(KEY), Operator::Lt, lit(8_i64)),
+            binary(column(KEY), Operator::NotEq, lit(8_i64)),
+            binary(column(KEY), Operator::IsNotDistinctFrom, lit(8_i64)),
+            list(vec![lit(8_i64), lit(10_i64)], true),
+            list(vec![lit(8_i64), column(OTHER)], false),
+            column(KEY),
+            lit(true),
+        ] {
+            assert_eq!(left_by(&filter), None, "{filter}");
+        }
+    }
+}

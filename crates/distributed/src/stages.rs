@@ -85,7 +85,7 @@ impl RunAsStages {
             return Ok(plan);
         }
         let placed = colocated(&plan)?;
-        let choice = match (wish, choice::choice(&placed, self.distributor.workers())) {
+        let choice = match (wish, choice::choice(&plan, &placed, self.distributor.workers())?) {
             (_, None) => return Ok(plan),
             (Stages::On, Some(Choice::Gather(_))) => Choice::Stages("they are on".to_owned()),
             (_, Some(choice)) => choice,

@@ -186,13 +186,15 @@ impl WorkerService {
         chunks(&self.pool, OneMessage::of(message))
     }
 
+    /// Runs a fragment, and sends its rows.
     fn run(&self, known: &Known, place_base: u64, literals: &[u8]) -> Result<Response<Body>> {
         let Known { fragment, fields } = known;
         let reader = Reader::new(fields, literals)?;
         let plan = operators::of_fragment(fragment, place_base, &reader, &self.shards);
         let plan = plan.map_err(told)?;
         let encoding = Encoding::new(plan.schema(), fragment.form.as_ref())?;
-        let rows = Box::pin(self.shards.run(plan));
+        let memory = fragment.memory_limit.map(limit_of);
+        let rows = Box::pin(self.shards.run(plan, memory).map_err(told)?);
         Ok(chunks(&self.pool, RowsSource::new(Some(encoding), rows, &self.streams)))
     }
 
@@ -283,6 +285,11 @@ fn malformed(why: &impl std::fmt::Display) -> Error {
 /// A definition that came.
 pub(crate) fn known(definition: wire::Definition) -> Definition {
     Definition { number: definition.number, changes: definition.changes.into() }
+}
+
+/// How many bytes of memory something may take.
+pub(crate) fn limit_of(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 fn row_changes(write: &wire::TableWrite) -> Result<RowChanges> {

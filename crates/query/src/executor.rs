@@ -8,6 +8,7 @@
 mod first_side;
 mod giving_way;
 mod halting;
+mod held;
 mod sparing;
 
 use std::mem;
@@ -30,6 +31,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use giving_way::JoinsGiveWay;
+pub use held::with_windows_counted;
 
 use self::halting::halting;
 use self::sparing::{Sparing, sparing};
@@ -106,11 +108,12 @@ impl Executor {
     }
 
     /// Takes the rows that something makes, which runs on these threads as plans do. Tasks that it
-    /// starts may work for others as well, and are left alone.
-    pub(crate) fn take(&self, making: impl Making) -> Rows {
+    /// starts may work for other takers of the same work as well: they end with the work.
+    pub(crate) fn take(&self, work: &Arc<Stop>, making: impl Making) -> Rows {
         let (sender, batches) = channel(BATCHES_AHEAD);
         let mut taker = Taker::new(sender);
-        let work = self.elsewhere(async move { taker.forward(making).await }.boxed());
+        let taking = async move { taker.forward(making).await }.boxed();
+        let work = self.elsewhere(halting(Arc::clone(work), taking).boxed());
         Rows { batches, work: Some(work), stop: Arc::default() }
     }
 

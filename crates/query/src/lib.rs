@@ -47,6 +47,7 @@ mod records;
 mod reduce;
 mod scan;
 mod scram;
+mod semi_joins_first;
 mod session;
 mod sleep;
 mod sorted_unions;
@@ -69,6 +70,7 @@ pub use copy_in::CopyIn;
 pub use cursor::forward_move;
 pub use database::{Database, DatabaseBuilder};
 pub use datafusion::common::ScalarValue;
+pub use executor::with_windows_counted;
 pub use forms::{Encoded, EncodedStream, RowForm, ValueForms};
 pub use given::Given;
 pub use kept::{PlanFigures, bound as with_values, value as value_of};
@@ -78,7 +80,7 @@ pub use prepared::Prepared;
 pub use records::{
     Found, RecordBatcher, RecordChange, RecordTable, RecordTarget, RecordWrite, Records,
 };
-pub use reduce::{Among, AsLeaf, KEPT_OF, Keys, Leaf, reduced, share, share_of_second};
+pub use reduce::{Among, AsLeaf, KEPT_OF, Keys, Leaf, reduced, share};
 pub use scan::is_about;
 pub use scram::ScramVerifier;
 pub use session::{Session, Statement, TransactionStatus};

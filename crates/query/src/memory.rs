@@ -45,13 +45,18 @@ pub(crate) fn of_all(limit: Option<usize>, watch: Option<Arc<MemoryWatch>>) -> A
 
 /// The state for a statement that may take so many bytes of the memory of all.
 pub(crate) fn limited(state: &SessionState, bytes: usize) -> PlanResult<SessionState> {
-    let runtime = state.runtime_env();
+    let runtime = room(state.runtime_env(), Some(bytes))?;
+    let builder = SessionStateBuilder::new_from_existing(state.clone());
+    Ok(builder.with_runtime_env(runtime).build())
+}
+
+/// Where a statement runs that may take so many bytes of the memory of all, if it has a limit.
+pub(crate) fn room(runtime: &Arc<RuntimeEnv>, limit: Option<usize>) -> PlanResult<Arc<RuntimeEnv>> {
+    let Some(bytes) = limit else { return Ok(Arc::clone(runtime)) };
     let pool =
         StatementPool { own: FairSpillPool::new(bytes), of_all: Arc::clone(&runtime.memory_pool) };
-    let runtime: RuntimeEnv =
-        RuntimeEnvBuilder::from_runtime_env(runtime).with_memory_pool(Arc::new(pool)).build()?;
-    let builder = SessionStateBuilder::new_from_existing(state.clone());
-    Ok(builder.with_runtime_env(Arc::new(runtime)).build())
+    let builder = RuntimeEnvBuilder::from_runtime_env(runtime).with_memory_pool(Arc::new(pool));
+    builder.build().map(Arc::new)
 }
 
 /// How a statement goes on that has found too little, with so many sorts that go to disk: in small

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures::FutureExt;
 use thalweg_types::{Error, Result};
@@ -10,6 +10,12 @@ use thalweg_types::{Error, Result};
 /// Does the work of a statement. If it panics, what it holds is dropped, as where it fails.
 pub(crate) async fn caught<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let done = AssertUnwindSafe(work).catch_unwind().await;
+    done.unwrap_or_else(|panic| Err(broke_down(panic.as_ref())))
+}
+
+/// The same for work that is done at once.
+pub(crate) fn caught_at_once<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let done = catch_unwind(AssertUnwindSafe(work));
     done.unwrap_or_else(|panic| Err(broke_down(panic.as_ref())))
 }
 

@@ -22,7 +22,7 @@ use crate::reduce::ReduceJoins;
 use crate::scan::{FindFirstRows, TellThresholds};
 use crate::sorted_unions::with_sorted_unions;
 use crate::workers::{NumberedElsewhere, Workers};
-use crate::{filters_down, privileges, sleep};
+use crate::{filters_down, privileges, semi_joins_first, sleep};
 
 /// How many idle planners are kept.
 const IDLE_MAX: usize = 64;
@@ -76,6 +76,7 @@ impl Planner {
             builder = builder.with_analyzer_rule(rule);
         }
         builder = builder.with_analyzer_rule(names.analyzer_rule());
+        semi_joins_first::add_to(&mut builder);
         heed(&mut builder);
         let functions = builder.scalar_functions().get_or_insert_default();
         functions.extend(names.functions());

@@ -116,13 +116,13 @@ fn of_join(join: &HashJoinExec, as_leaf: AsLeaf) -> Result<Option<Plan>> {
     if !is_reducible(join, as_leaf) {
         return Ok(None);
     }
-    let mut wanted = Vec::new();
+    let (mut wanted, share) = (Vec::new(), share(join.left(), as_leaf));
     let mut right = Arc::clone(join.right());
     for (first, column, data_type) in keys_of(join) {
         let keys = {
             let Some((leaf, _)) = leaf_below(&right, column, as_leaf) else { continue };
             let most = leaf.rows().map_or(KEYS_MAX, |rows| KEYS_MAX.min(rows / ROWS_OF_KEY));
-            Arc::new(Keys::new(data_type, most))
+            Arc::new(Keys::new(data_type, most, share))
         };
         right = with_keys(&right, column, &keys, as_leaf)?;
         wanted.push((first, keys));
@@ -184,19 +184,6 @@ pub fn share(plan: &Plan, as_leaf: AsLeaf) -> f64 {
     match plan.is::<FilterExec>() {
         true => below / KEPT_OF as f64,
         false => below,
-    }
-}
-
-/// What part of a join's second side comes to it.
-#[must_use]
-pub fn share_of_second(join: &HashJoinExec, as_leaf: AsLeaf) -> f64 {
-    let meets = |(_, second): &(_, Arc<dyn PhysicalExpr>)| {
-        let column = second.downcast_ref::<Column>().map(Column::index);
-        column.is_some_and(|column| leaf_below(join.right(), column, as_leaf).is_some())
-    };
-    match is_reducible(join, as_leaf) && join.on().iter().any(meets) {
-        true => share(join.left(), as_leaf),
-        false => 1.0,
     }
 }
 

@@ -3,6 +3,7 @@
 mod cursors;
 mod forms;
 mod kept;
+mod points;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use crate::memory;
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::panics::caught;
 use crate::planner::Planner;
-use crate::point::{self, Point};
+use crate::point;
 use crate::prepared::{Prepared, PreparedStatements};
 use crate::privileges::Identity;
 use crate::stack::with_room;
@@ -230,55 +231,18 @@ impl Session {
         prepared: &Prepared,
         values: &[ScalarValue],
     ) -> Result<Outcome> {
-        if let Some(point) = prepared.point()
+        if let Some(point) = prepared.point().filter(|point| point.writes())
             && prepared.parameters().len() == values.len()
             && let Some(outcome) = self.run_point(prepared, point, values).await?
         {
             return Ok(outcome);
         }
-        if let Some(outcome) = self.run_prepared_query(prepared, values).await? {
+        if let Some(outcome) = Box::pin(self.run_prepared_query(prepared, values)).await? {
             return Ok(outcome);
         }
         let parsed = prepared.with_values(values)?;
         // Planning takes a future of many kilobytes, too many to move for each point statement.
         Box::pin(self.run_timed(parsed, prepared.sql())).await
-    }
-
-    /// A statement about one row, without a planner; `None` where the ordinary way must run it.
-    async fn run_point(
-        &mut self,
-        prepared: &Prepared,
-        point: &Point,
-        values: &[ScalarValue],
-    ) -> Result<Option<Outcome>> {
-        // The ordinary way says why not.
-        if point.writes() && self.settings.modes().read_only {
-            return Ok(None);
-        }
-        if let Some(block) = &mut self.block {
-            let Some(transaction) = &mut block.transaction else { return Ok(None) };
-            if !point.is_permitted(transaction.catalog(), self.settings.identity.current) {
-                return Ok(None);
-            }
-            block.has_looked = true;
-            return point.run(transaction, prepared.parameters(), values);
-        }
-        for _ in 0..RETRIES_MAX {
-            let mut transaction = Transaction::new(self.database.shared.engine.snapshot());
-            if !point.is_permitted(transaction.catalog(), self.settings.identity.current) {
-                return Ok(None);
-            }
-            let outcome = point.run(&mut transaction, prepared.parameters(), values)?;
-            let Some(outcome) = outcome else { return Ok(None) };
-            match self.commit(transaction, None, Unity::EachWorker).await {
-                Ok(()) => return Ok(Some(outcome)),
-                // Another transaction was first: this one has another look at the row.
-                Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {}
-                Err(error) if error.state() == SqlState::UNIQUE_VIOLATION => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(None)
     }
 
     /// Keeps a prepared statement under a name, as `PREPARE` does.

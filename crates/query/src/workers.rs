@@ -71,11 +71,14 @@ pub struct Gathering {
     /// Whether rows that workers have encoded are handed on as they came.
     pub relays: bool,
     pub stages: Stages,
+    /// How many bytes each worker may take for a statement, where that has a limit of its own.
+    pub memory: Option<usize>,
 }
 
 impl Default for Gathering {
     fn default() -> Gathering {
-        Gathering { fan_in: FanIn::default(), relays: true, stages: Stages::default() }
+        let (fan_in, stages) = (FanIn::default(), Stages::default());
+        Gathering { fan_in, relays: true, stages, memory: None }
     }
 }
 

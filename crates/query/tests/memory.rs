@@ -137,6 +137,32 @@ async fn all_statements_share_one_limit() {
     assert!(hint.starts_with("Raise database.memory_limit"), "{hint}");
 }
 
+/// They gather whole partitions, and cannot go to disk.
+#[tokio::test]
+async fn windows_count_what_they_gather() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let (mut session, mut other) = (database.session(), database.session());
+    for sql in [
+        "CREATE TABLE w (id integer, kind integer, name text)",
+        "INSERT INTO w SELECT n, n % 1000, 'a name that is rather long: ' || n \
+         FROM generate_series(1, 100000) AS s(n)",
+        "SET query_memory_limit = '4MB'",
+    ] {
+        session.execute(sql).await.unwrap();
+    }
+    let whole = "SELECT id, name, sum(id) OVER () FROM w";
+    let error = refused(&mut session, whole).await;
+    assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
+    assert_eq!(error.message(), "out of memory in WindowAggExec");
+    assert!(error.hint().unwrap().starts_with("Raise query_memory_limit"), "{error:?}");
+    assert_eq!(rows(&mut other, whole).await.unwrap(), 100_000);
+    // One that goes with its rows holds few of them.
+    let running = "SELECT id, sum(id) OVER (ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) FROM w";
+    assert_eq!(rows(&mut session, running).await.unwrap(), 100_000);
+    session.execute("SET query_memory_limit = '64MB'").await.unwrap();
+    assert_eq!(rows(&mut session, whole).await.unwrap(), 100_000);
+}
+
 #[tokio::test]
 async fn one_statement_has_its_part() {
     let database = Database::builder().threads(2).open().unwrap();
@@ -192,6 +218,27 @@ async fn large_tables(database: &Database) -> Session {
     session.execute("DELETE FROM b WHERE id % 10 = 0 OR id > 120000").await.unwrap();
     session.execute("SET query_memory_limit = '4MB'").await.unwrap();
     session
+}
+
+#[tokio::test]
+async fn groupings_and_joins_that_find_no_room_on_disk_say_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Database::builder().threads(2).spill_directory(directory.path());
+    let database = builder.spill_limit(50_000).open().unwrap();
+    let mut session = large_tables(&database).await;
+    for (sql, found) in [
+        ("SELECT pad, count(*), sum(id), min(id), max(id) FROM a GROUP BY pad", 150_000),
+        ("SELECT a.pad, b.pad FROM a JOIN b ON a.id = b.id", 108_000),
+    ] {
+        let error = refused(&mut session, sql).await;
+        assert_eq!(error.state(), SqlState::DISK_FULL, "{sql}: {error:?}");
+        assert_eq!(error.message(), "no room for temporary files");
+        let hint = error.hint().unwrap();
+        assert!(hint.starts_with("Raise database.spill_limit"), "{hint}");
+        let unlimited = rows(&mut database.session(), sql).await;
+        assert_eq!(unlimited.unwrap(), found, "{sql} need not spill");
+    }
+    assert_eq!(rows(&mut session, "SELECT id FROM a LIMIT 5").await.unwrap(), 5);
 }
 
 async fn shown(session: &mut Session, sql: &str) -> String {
@@ -294,6 +341,45 @@ async fn groupings_go_to_disk() {
         let fused = run.lines().find(|line| line.contains("FusedAggregate:")).unwrap();
         assert!(fused.contains("spilled_bytes=") && !fused.contains("spilled_bytes=0"), "{fused}");
     }
+}
+
+/// NaN is one group wherever it comes from, both zeros are one, and so is NULL, though each was
+/// written to disk several times.
+#[tokio::test]
+async fn groups_of_floats_come_back_from_disk_as_they_went() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let mut unlimited = database.session();
+    for sql in [
+        "CREATE TABLE f (i bigint, x double precision)",
+        "INSERT INTO f SELECT i, CASE i % 1000 WHEN 1 THEN 'NaN'::float8 \
+         WHEN 2 THEN 'Infinity'::float8 - 'Infinity'::float8 WHEN 3 THEN '-0'::float8 \
+         WHEN 4 THEN 0::float8 WHEN 5 THEN NULL ELSE (i * 7919 % 300000)::float8 + 0.5 END \
+         FROM generate_series(1::bigint, 500000::bigint) s(i)",
+    ] {
+        unlimited.execute(sql).await.unwrap();
+    }
+    let mut session = database.session();
+    session.execute("SET query_memory_limit = '6MB'").await.unwrap();
+    let groups = "SELECT x, count(*) AS n, sum(i) AS s FROM f GROUP BY x";
+    // Other numbers have few rows each.
+    let special = format!(
+        "SELECT x = 'NaN' AS is_nan, x = 0 AS is_zero, n, s::bigint AS s \
+         FROM ({groups} HAVING count(*) > 100) AS g ORDER BY s"
+    );
+    let found = shown(&mut session, &special).await;
+    let rows: Vec<&str> = found.lines().skip(3).filter(|line| !line.starts_with('+')).collect();
+    let expected = [
+        "|        |         | 500  | 124752500 |",
+        "| true   | false   | 1000 | 249501500 |",
+        "| false  | true    | 1000 | 249503500 |",
+    ];
+    assert_eq!(rows, expected, "{found}");
+    let all = format!("SELECT count(*), count(x), sum(n), sum(s) FROM ({groups}) AS g");
+    let expected = shown(&mut unlimited, &all).await;
+    assert_eq!(shown(&mut session, &all).await, expected);
+    let run = shown(&mut session, &format!("EXPLAIN ANALYZE {groups}")).await;
+    let fused = run.lines().find(|line| line.contains("FusedAggregate:")).unwrap();
+    assert!(fused.contains("spilled_bytes=") && !fused.contains("spilled_bytes=0"), "{fused}");
 }
 
 #[tokio::test]

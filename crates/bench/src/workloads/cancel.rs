@@ -45,6 +45,9 @@ async fn run(context: &Context) -> Result<Findings> {
     connection.execute(FILL).await?;
     for statement in STATEMENTS.iter().filter(|statement| context.wants(statement.name)) {
         let sql = statement.sql(scratch.path());
+        if !statement.setting.is_empty() {
+            connection.execute(&format!("SET {}", statement.setting)).await?;
+        }
         let mut times = Times::default();
         for moment in MOMENTS {
             match canceled(context, &server, &mut connection, &sql, moment).await? {
@@ -53,6 +56,7 @@ async fn run(context: &Context) -> Result<Findings> {
                 None => connection.execute(statement.undo).await.map(drop)?,
             }
         }
+        connection.execute("RESET ALL").await?;
         times.tell(statement, &mut findings);
     }
     Ok(findings)

@@ -37,6 +37,8 @@ pub(super) struct Channels {
     pub(super) exchange: Arc<dyn Exchange>,
     /// Hears what befalls a task, also while nobody reads it.
     pub(super) failures: Option<mpsc::UnboundedSender<Error>>,
+    /// How many bytes each task may take, where the statement has a limit of its own.
+    pub(super) memory: Option<usize>,
 }
 
 #[async_trait]
@@ -44,7 +46,7 @@ impl ChannelResolver for Channels {
     async fn get_worker_client_for_url(&self, url: &Url) -> PlanResult<Box<dyn WorkerChannel>> {
         let worker = peers::worker(url).map_err(external)?;
         let (exchange, failures) = (Arc::clone(&self.exchange), self.failures.clone());
-        Ok(Box::new(Channel { worker, exchange, failures }))
+        Ok(Box::new(Channel { worker, exchange, failures, memory: self.memory }))
     }
 }
 
@@ -52,6 +54,7 @@ struct Channel {
     worker: NodeName,
     exchange: Arc<dyn Exchange>,
     failures: Option<mpsc::UnboundedSender<Error>>,
+    memory: Option<usize>,
 }
 
 type ToWorker = BoxStream<'static, CoordinatorToWorkerMsg>;
@@ -73,6 +76,7 @@ impl WorkerChannel for Channel {
             tasks: request.task_count as u64,
             plan: request.plan.encode(context)?.into(),
             worker: request.target_worker_url.to_string(),
+            memory_limit: self.memory.map(|bytes| bytes as u64),
         });
         let begun = answered(self.exchange.ask(self.worker.clone(), task)).await;
         let failures = self.failures.clone();

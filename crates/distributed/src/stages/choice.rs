@@ -2,12 +2,14 @@
 //! gets most of them.
 //!
 //! Gathered, all rows that the scans send come to the gateway, but for those that joins' keys leave
-//! out. In stages, a worker gets its share
-//! of what is dealt out by a hash and all of what is sent to each, and the gateway gets the result.
+//! out. In stages, a worker gets its share of what is dealt out by a hash and all of what is sent to
+//! each, and the gateway gets the result.
 //! Estimates are coarse: rows of tables are counted every now and then, and of conditions and
 //! groupings nothing is known but what is usual.
 
 use arrow::datatypes::{DataType, Schema};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::filter::FilterExec;
@@ -15,7 +17,7 @@ use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode, SortMergeJoinExec,
 };
 use datafusion::physical_plan::repartition::RepartitionExec;
-use thalweg_query::{KEPT_OF, share, share_of_second};
+use thalweg_query::{KEPT_OF, reduced, share};
 
 use super::Plan;
 use crate::scan::{REMOTE, RemoteScan};
@@ -34,30 +36,32 @@ pub(super) enum Choice {
     Stages(String),
 }
 
-/// `None` for plans of which no part could run between workers.
-pub(super) fn choice(plan: &Plan, workers: usize) -> Option<Choice> {
+/// Whether a plan is gathered, or run in stages as `placed`, in which each worker joins what lies
+/// together; `None` for plans of which no part could run between workers.
+///
+/// # Errors
+/// Where an operator does not take scans that wait for keys.
+pub(super) fn choice(plan: &Plan, placed: &Plan, workers: usize) -> Result<Option<Choice>> {
+    let workers = workers.max(1) as f64;
     let mut moved = Moved::default();
-    moved.look(plan, workers.max(1) as f64, 1.0);
+    moved.look(placed, workers);
     if !moved.is_exchanged {
-        return None;
+        return Ok(None);
     }
-    let gather = |why: &str| Some(Choice::Gather(why.to_owned()));
-    if moved.is_unknown {
-        return gather("nobody has counted the rows yet");
-    }
-    let result = rows(plan, workers.max(1) as f64) * width(&plan.schema());
-    let staged = moved.worker.max(result);
-    if moved.worker == 0.0 && moved.gateway >= BYTES_MIN && result < moved.gateway {
-        return Some(Choice::Stages("what belongs together lies together".to_owned()));
-    }
-    let told = format!("{} at one node, not {}", size(staged), size(moved.gateway));
-    if moved.gateway < BYTES_MIN {
-        return gather(&format!("{} are few", size(moved.gateway)));
-    }
-    if staged >= moved.gateway {
-        return gather(&format!("{} at one node, not {}", size(moved.gateway), size(staged)));
-    }
-    Some(Choice::Stages(told))
+    moved.gateway = gathered(plan, workers)?;
+    Ok(Some(moved.choice(placed, workers)))
+}
+
+/// Bytes that come to the gateway where all rows are gathered: those that have the keys of joins.
+fn gathered(plan: &Plan, workers: f64) -> Result<f64> {
+    let mut all = 0.0;
+    reduced(plan, REMOTE)?.apply(|node| {
+        if let Some(scan) = node.downcast_ref::<RemoteScan>() {
+            all += bytes(node, workers) * scan.share_of_keys();
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(all)
 }
 
 /// Why this number of workers has no stages.
@@ -82,11 +86,30 @@ struct Moved {
 }
 
 impl Moved {
-    /// Looks at a node whose scans send this part of their rows where they are gathered.
-    fn look(&mut self, node: &Plan, workers: f64, gathered: f64) {
+    fn choice(&self, plan: &Plan, workers: f64) -> Choice {
+        let gather = |why: &str| Choice::Gather(why.to_owned());
+        if self.is_unknown {
+            return gather("nobody has counted the rows yet");
+        }
+        let result = rows(plan, workers) * width(&plan.schema());
+        let staged = self.worker.max(result);
+        if self.worker == 0.0 && self.gateway >= BYTES_MIN && result < self.gateway {
+            return Choice::Stages("what belongs together lies together".to_owned());
+        }
+        if self.gateway < BYTES_MIN {
+            return gather(&format!("{} are few", size(self.gateway)));
+        }
+        if staged >= self.gateway {
+            let told = format!("{} at one node, not {}", size(self.gateway), size(staged));
+            return gather(&told);
+        }
+        Choice::Stages(format!("{} at one node, not {}", size(staged), size(self.gateway)))
+    }
+
+    /// Looks at a node and those below it.
+    fn look(&mut self, node: &Plan, workers: f64) {
         if let Some(scan) = node.downcast_ref::<RemoteScan>() {
             self.is_unknown |= scan.sent().is_none();
-            self.gateway += bytes(node, workers) * gathered;
         }
         if let Some(dealt) = node.downcast_ref::<RepartitionExec>()
             && matches!(dealt.partitioning(), Partitioning::Hash(..))
@@ -101,12 +124,7 @@ impl Moved {
             self.is_exchanged = true;
             self.worker += bytes(built, workers);
         }
-        let second =
-            node.downcast_ref::<HashJoinExec>().map_or(1.0, |join| share_of_second(join, REMOTE));
-        for (place, child) in node.children().into_iter().enumerate() {
-            let gathered = if place == 1 { gathered * second } else { gathered };
-            self.look(child, workers, gathered);
-        }
+        node.children().into_iter().for_each(|child| self.look(child, workers));
     }
 }
 

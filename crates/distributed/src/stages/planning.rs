@@ -25,6 +25,7 @@ use datafusion_distributed::{
     SessionStateBuilderExt as _, WorkerResolver,
 };
 use futures::FutureExt as _;
+use thalweg_query::Gathering;
 use thalweg_types::Error;
 use tokio::sync::mpsc;
 use url::Url;
@@ -124,7 +125,8 @@ pub(super) fn configure(
     config.set_distributed_worker_resolver(Known(owners));
     config.set_distributed_user_codec(LeafCodec::writing());
     let exchange = Arc::new(Arc::clone(shared));
-    config.set_distributed_channel_resolver(Channels { exchange, failures });
+    let memory = config.get_extension::<Gathering>().and_then(|gathering| gathering.memory);
+    config.set_distributed_channel_resolver(Channels { exchange, failures, memory });
     config.set_distributed_desired_task_count_handler(tasks_of_scan);
     config.set_distributed_scale_up_leaf_node_handler(parts_of_scan);
     config.set_distributed_route_tasks_handler(to_owners);

@@ -1,13 +1,14 @@
 //! A worker's side of stages: the tasks that it was given.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use datafusion::common::internal_datafusion_err;
 use datafusion::error::{DataFusionError, Result as PlanResult};
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::session_state::SessionState;
 use datafusion_distributed::{
     CoordinatorToWorkerMsg, DistributedExt as _, ExecuteTaskRequest, MaybeEncoded, ProducerHead,
     SetPlanRequest, TaskKey, Worker, WorkerQueryContext, WorkerSessionBuilder,
@@ -16,8 +17,10 @@ use datafusion_distributed::{
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt as _};
 use http::HeaderMap;
+use parking_lot::Mutex;
 use thalweg_cluster::chunks::{ChunkWriter, Fill, Source};
 use thalweg_dialect::errors::from_datafusion;
+use thalweg_dialect::stop::Stop;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::task_rows::Head;
 use thalweg_query::Shards;
@@ -36,12 +39,38 @@ use crate::worker::Counted;
 pub(crate) struct Tasks {
     worker: Worker,
     shards: Shards,
+    /// What stops each task that is there, or waited for.
+    stops: Arc<Mutex<HashMap<TaskKey, Weak<Stop>>>>,
+}
+
+tokio::task_local! {
+    /// Of the task that begins.
+    static BEGINNING: Surroundings;
+}
+
+/// What stops a task, and how many bytes it may take, if it has a limit.
+#[derive(Clone, Default)]
+struct Surroundings {
+    stop: Arc<Stop>,
+    memory: Option<usize>,
 }
 
 impl Tasks {
     pub(crate) fn new(shards: &Shards, peers: Arc<Peers>) -> Tasks {
         let sessions = Sessions { shards: shards.clone(), exchange: Arc::new(peers) };
-        Tasks { worker: Worker::from_session_builder(sessions), shards: shards.clone() }
+        let (worker, shards) = (Worker::from_session_builder(sessions), shards.clone());
+        Tasks { worker, shards, stops: Arc::default() }
+    }
+
+    fn stop_of(&self, task: TaskKey) -> Arc<Stop> {
+        let mut stops = self.stops.lock();
+        if let Some(stop) = stops.get(&task).and_then(Weak::upgrade) {
+            return stop;
+        }
+        stops.retain(|_, stop| stop.strong_count() > 0);
+        let stop = Arc::new(Stop::default());
+        stops.insert(task, Arc::downgrade(&stop));
+        stop
     }
 
     /// Begins a task, which is there until what this gives is dropped.
@@ -62,9 +91,13 @@ impl Tasks {
         let (wanted, ended) = oneshot::channel::<()>();
         let until_ended = stream::once(ended)
             .filter_map(|_| std::future::ready(None::<PlanResult<CoordinatorToWorkerMsg>>));
+        let memory = task.memory_limit.map(crate::worker::limit_of);
+        let stop = self.stop_of(key);
         let begun = self.worker.coordinator_channel(HeaderMap::new(), request, until_ended.boxed());
-        let messages = begun.await.map_err(|error| from_datafusion(error, ""))?;
-        Ok(Begun { _wanted: wanted, _messages: messages, _counted: counted })
+        let surroundings = Surroundings { stop: Arc::clone(&stop), memory };
+        let begun = BEGINNING.scope(surroundings, begun).await;
+        let messages = begun.map_err(|error| from_datafusion(error, ""))?;
+        Ok(Begun { stop, _wanted: wanted, _messages: messages, _counted: counted })
     }
 
     /// The rows of a partition of a task.
@@ -85,14 +118,15 @@ impl Tasks {
                 partitioning: MaybeEncoded::Encoded(partitioning.to_vec()),
             },
         };
+        let key = task_key(wanted.key)?;
         let request = ExecuteTaskRequest {
-            task_key: task_key(wanted.key)?,
+            task_key: key,
             target_partition_start: partition,
             target_partition_end: partition.saturating_add(1),
             producer_head,
         };
         let worker = self.worker.clone();
-        Ok(self.shards.take(async move {
+        Ok(self.shards.take(&self.stop_of(key), async move {
             let (mut rows, _) = worker.execute_task(request).await?;
             rows.pop().ok_or_else(|| internal_datafusion_err!("a task has no such partition"))
         }))
@@ -118,9 +152,17 @@ fn task_key(key: Option<wire::TaskKey>) -> Result<TaskKey> {
 
 /// A task that is there. It has nothing to send.
 pub(crate) struct Begun {
+    stop: Arc<Stop>,
     _wanted: oneshot::Sender<()>,
     _messages: BoxStream<'static, PlanResult<WorkerToCoordinatorMsg>>,
     _counted: Counted,
+}
+
+impl Drop for Begun {
+    /// Operators are dropped where they give way; scans and large aggregates look before.
+    fn drop(&mut self) {
+        self.stop.stop();
+    }
 }
 
 impl Source for Begun {
@@ -144,15 +186,12 @@ impl WorkerSessionBuilder for Sessions {
     ) -> Result<SessionState, DataFusionError> {
         let mut builder = context.builder;
         let mut config = builder.config().take().unwrap_or_default();
-        let channels = Channels { exchange: Arc::clone(&self.exchange), failures: None };
+        let exchange = Arc::clone(&self.exchange);
+        let channels = Channels { exchange, failures: None, memory: None };
         config.set_distributed_channel_resolver(channels);
         config.set_distributed_user_codec(LeafCodec::reading(&self.shards));
-        Ok(self.shards.with_state(|state| {
-            let known = state.config_options();
-            let options = config.options_mut();
-            options.execution = known.execution.clone();
-            let config = config.with_create_default_catalog_and_schema(false);
-            SessionStateBuilder::new_from_existing(state.clone()).with_config(config).build()
-        }))
+        let Surroundings { stop, memory } =
+            BEGINNING.try_with(Surroundings::clone).unwrap_or_default();
+        self.shards.state_for(config, memory, &stop)
     }
 }

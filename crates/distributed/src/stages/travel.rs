@@ -102,3 +102,87 @@ fn travels(expression: &Arc<dyn PhysicalExpr>) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::common::{JoinType, NullEquality};
+    use datafusion::physical_expr::expressions::Column;
+    use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+    use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+    use datafusion::physical_plan::joins::PartitionMode;
+    use datafusion::physical_plan::sorts::sort::SortExec;
+
+    use super::*;
+
+    const ORDER: Option<&str> = Some("a shuffle would lose an order");
+    const LIMIT: Option<&str> = Some("a limit lies below a join");
+
+    fn why(plan: impl ExecutionPlan + 'static) -> Option<String> {
+        obstacle(&(Arc::new(plan) as Plan)).unwrap()
+    }
+
+    fn rows(partitions: usize) -> Plan {
+        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]);
+        Arc::new(EmptyExec::new(Arc::new(schema)).with_partitions(partitions))
+    }
+
+    fn column() -> Arc<dyn PhysicalExpr> {
+        Arc::new(Column::new("a", 0))
+    }
+
+    fn sorted(rows: Plan) -> Plan {
+        let order = LexOrdering::new([PhysicalSortExpr::new_default(column())]).unwrap();
+        Arc::new(SortExec::new(order, rows).with_preserve_partitioning(true))
+    }
+
+    fn dealt(rows: Plan) -> RepartitionExec {
+        RepartitionExec::try_new(rows, Partitioning::Hash(vec![column()], 2)).unwrap()
+    }
+
+    fn merged(fetch: Option<usize>) -> Plan {
+        Arc::new(CoalescePartitionsExec::new(rows(2)).with_fetch(fetch))
+    }
+
+    fn joined(left: Plan, right: Plan) -> HashJoinExec {
+        let (inner, on) = (JoinType::Inner, vec![(column(), column())]);
+        let (mode, nulls) = (PartitionMode::CollectLeft, NullEquality::NullEqualsNothing);
+        HashJoinExec::try_new(left, right, on, None, &inner, None, mode, nulls, false).unwrap()
+    }
+
+    #[test]
+    fn a_shuffle_that_keeps_an_order_stays() {
+        assert_eq!(why(dealt(sorted(rows(2))).with_preserve_order()).as_deref(), ORDER);
+        // Of one partition it does so unasked.
+        assert_eq!(why(dealt(sorted(rows(1)))).as_deref(), ORDER);
+        let below = CoalescePartitionsExec::new(Arc::new(dealt(sorted(rows(1)))));
+        assert_eq!(why(below).as_deref(), ORDER);
+    }
+
+    #[test]
+    fn a_shuffle_without_an_order_travels() {
+        assert_eq!(why(dealt(sorted(rows(2)))), None);
+        assert_eq!(why(dealt(rows(2)).with_preserve_order()), None);
+        let in_turns = Partitioning::RoundRobinBatch(2);
+        assert_eq!(why(RepartitionExec::try_new(sorted(rows(1)), in_turns).unwrap()), None);
+    }
+
+    #[test]
+    fn a_join_over_the_first_rows_of_all_stays() {
+        assert_eq!(why(joined(merged(Some(3)), rows(2))).as_deref(), LIMIT);
+        assert_eq!(why(CrossJoinExec::new(merged(Some(3)), rows(2))).as_deref(), LIMIT);
+        let inner = JoinType::Inner;
+        let nested = NestedLoopJoinExec::try_new(merged(Some(3)), rows(2), None, &inner, None);
+        assert_eq!(why(nested.unwrap()).as_deref(), LIMIT);
+        let below = joined(merged(None), Arc::new(joined(merged(Some(3)), rows(2))));
+        assert_eq!(why(below).as_deref(), LIMIT);
+    }
+
+    #[test]
+    fn a_join_over_all_rows_travels() {
+        assert_eq!(why(joined(merged(None), rows(2))), None);
+        // The side that is not sent to all workers is merged once.
+        assert_eq!(why(joined(merged(None), merged(Some(3)))), None);
+        assert_eq!(why(CrossJoinExec::new(merged(None), rows(2))), None);
+    }
+}

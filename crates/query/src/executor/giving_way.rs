@@ -36,6 +36,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{Stream, StreamExt};
 
 use super::first_side::FirstSide;
+use super::held::of_window;
 use crate::own_texts::with_own_texts;
 
 /// How many rows a nested-loop join compares with all those of its other side before it gives way.
@@ -72,7 +73,7 @@ impl PhysicalOptimizerRule for JoinsGiveWay {
             holding.set(holding.get() - usize::from(holds(&plan)));
             if self.alone && plan.is::<WindowAggExec>() {
                 let size = if holding.get() > 0 { Size::Own } else { Size::Usual };
-                let pieces = SmallBatches { input: plan, size };
+                let pieces = SmallBatches { input: of_window(plan)?, size };
                 return Ok(Transformed::yes(Arc::new(pieces) as _));
             }
             let plan = if plan.is::<NestedLoopJoinExec>() {

@@ -17,7 +17,7 @@ use futures::StreamExt;
 
 use super::execution::{FusedAggregate, Work, watch};
 use super::gather::Answer;
-use super::spilled::Spills;
+use super::spilled::{Spills, Stopped};
 
 /// An aggregate, and which of its columns are shown.
 pub(crate) struct Direct {
@@ -45,10 +45,10 @@ impl Direct {
     ) -> Result<Option<Answer>> {
         let stop = Arc::new(AtomicBool::new(false));
         let guard = StopWhenDropped(Arc::clone(&stop));
-        let is_stopped = move || stop.load(Ordering::Relaxed);
+        let is_stopped: Stopped = Arc::new(move || stop.load(Ordering::Relaxed));
         let workers = self.work.scheduler().workers();
-        let watch = watch(is_stopped, &runtime.memory_pool, workers);
-        let spills = Spills::new(&runtime.disk_manager);
+        let watch = watch(Arc::clone(&is_stopped), &runtime.memory_pool, workers);
+        let spills = Spills::new(&runtime.disk_manager, is_stopped);
         match self.work.answer(&self.answered, watch, &spills).await {
             Ok((Answer::Whole(batches), _)) => {
                 let batches = batches.iter().map(|batch| shown(batch, &self.columns, schema));

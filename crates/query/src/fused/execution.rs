@@ -29,7 +29,7 @@ use super::gather::{Answer, Finish, external, merge};
 use super::output::{Output, answer};
 use super::recognize::{Question, recognize, spilling};
 use super::scheduler::{QueryScheduler, Scattered, Watch};
-use super::spilled::Spills;
+use super::spilled::{Spills, Stopped, go_on};
 use crate::executor::stop_of;
 use crate::given::Given;
 use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
@@ -256,9 +256,11 @@ impl ExecutionPlan for FusedAggregate {
             pruned.add(chunks_planned - work.chunks.len());
             let timer = time.timer();
             let stop = stop_of(&context);
-            let is_stopped = move || stop.as_ref().is_some_and(|stop| stop.is_wanted());
-            let watch = watch(is_stopped, context.memory_pool(), work.scheduler.workers());
-            let spills = Spills::new(&context.runtime_env().disk_manager);
+            let is_stopped: Stopped =
+                Arc::new(move || stop.as_ref().is_some_and(|stop| stop.is_wanted()));
+            let workers = work.scheduler.workers();
+            let watch = watch(Arc::clone(&is_stopped), context.memory_pool(), workers);
+            let spills = Spills::new(&context.runtime_env().disk_manager, is_stopped);
             let answered = work.answer(&schema, watch, &spills).await;
             timer.done();
             spilled.add(spills.bytes());
@@ -298,18 +300,12 @@ fn in_pieces(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
 }
 
 /// Ends work that nobody wants any more, or that takes more memory than it may.
-pub(super) fn watch(
-    is_stopped: impl Fn() -> bool + Send + Sync + 'static,
-    memory: &Arc<dyn MemoryPool>,
-    workers: usize,
-) -> Watch {
+pub(super) fn watch(is_stopped: Stopped, memory: &Arc<dyn MemoryPool>, workers: usize) -> Watch {
     let reservation = MemoryConsumer::new("FusedAggregate").register(memory);
     let reservations: Vec<Mutex<MemoryReservation>> =
         (0..workers).map(|_| Mutex::new(reservation.new_empty())).collect();
     Watch(Arc::new(move |worker, bytes| {
-        if is_stopped() {
-            return Err(DataFusionError::Execution("nobody waits for the answer".to_owned()));
-        }
+        go_on(&is_stopped)?;
         // Each worker has its own: nobody ever waits for this lock.
         reservations[worker].lock().try_resize(bytes)
     }))

@@ -35,6 +35,18 @@ pub struct Spills {
     disk: Arc<DiskManager>,
     files: Arc<AtomicUsize>,
     bytes: Arc<AtomicUsize>,
+    is_stopped: Stopped,
+}
+
+/// Whether nobody wants the groups any more.
+pub(super) type Stopped = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// To be called between pieces of work that take milliseconds.
+pub(super) fn go_on(is_stopped: &Stopped) -> Result<()> {
+    match is_stopped() {
+        false => Ok(()),
+        true => Err(DataFusionError::Execution("nobody waits for the answer".to_owned())),
+    }
 }
 
 impl fmt::Debug for Spills {
@@ -47,6 +59,7 @@ impl fmt::Debug for Spills {
 pub struct Spilled {
     file: Arc<dyn SpillFile>,
     sections: Vec<Section>,
+    is_stopped: Stopped,
 }
 
 /// The groups of one partition.
@@ -58,8 +71,9 @@ struct Section {
 }
 
 impl Spills {
-    pub(crate) fn new(disk: &Arc<DiskManager>) -> Spills {
-        Spills { disk: Arc::clone(disk), files: Arc::default(), bytes: Arc::default() }
+    pub(super) fn new(disk: &Arc<DiskManager>, is_stopped: Stopped) -> Spills {
+        let (files, bytes) = (Arc::default(), Arc::default());
+        Spills { disk: Arc::clone(disk), files, bytes, is_stopped }
     }
 
     /// Whether groups that take so many bytes go to disk where an error says that they may not.
@@ -77,7 +91,7 @@ impl Spills {
     /// Writes pieces, of a batch for each partition, and gives up each batch once it is written.
     ///
     /// # Errors
-    /// Where the disk has no room, or statements may not take more of it.
+    /// Where the disk has no room, statements may not take more of it, or nobody wants the groups.
     pub(super) fn write(&self, pieces: Vec<Vec<RecordBatch>>) -> Result<Spilled> {
         self.files.fetch_add(1, Ordering::Relaxed);
         let file = self.disk.create_tmp_file("FusedAggregate")?;
@@ -87,6 +101,7 @@ impl Spills {
         let mut pieces: Vec<_> = pieces.into_iter().map(Vec::into_iter).collect();
         let mut sections = Vec::with_capacity(partitions);
         for _ in 0..partitions {
+            go_on(&self.is_stopped)?;
             let (start, mut bytes) = (out.bytes, 0);
             for batch in pieces.iter_mut().filter_map(Iterator::next) {
                 bytes += write_batch(&batch, &mut out)?;
@@ -95,7 +110,7 @@ impl Spills {
         }
         out.flush()?;
         self.bytes.fetch_add(out.bytes as usize, Ordering::Relaxed);
-        Ok(Spilled { file, sections })
+        Ok(Spilled { file, sections, is_stopped: Arc::clone(&self.is_stopped) })
     }
 }
 
@@ -125,7 +140,7 @@ impl Spilled {
     /// Hands over the groups of a partition, a batch at a time.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// Where the file cannot be read, or nobody wants the groups.
     pub(super) fn read(&self, partition: usize, mut take: impl FnMut(&RecordBatch)) -> Result<()> {
         let Range { start, end } = self.sections[partition].place;
         let path = self.file.path().ok_or_else(|| io::Error::other("a spill file has a path"))?;
@@ -134,6 +149,7 @@ impl Spilled {
         file.seek(SeekFrom::Start(start))?;
         let mut rest = BufReader::with_capacity(BUFFER_BYTES, file.take(end - start));
         while !rest.fill_buf()?.is_empty() {
+            go_on(&self.is_stopped)?;
             for batch in StreamReader::try_new(&mut rest, None)? {
                 take(&batch?);
             }
@@ -169,7 +185,7 @@ mod tests {
 
     fn spills(most: u64) -> Spills {
         let disk = DiskManagerBuilder::default().with_max_temp_directory_size(most).build();
-        Spills::new(&Arc::new(disk.unwrap()))
+        Spills::new(&Arc::new(disk.unwrap()), Arc::new(|| false))
     }
 
     fn batch(key: ArrayRef) -> RecordBatch {
@@ -209,6 +225,21 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_wants_is_neither_written_nor_read() {
+        let disk = Arc::new(DiskManagerBuilder::default().build().unwrap());
+        let stop = Arc::new(AtomicUsize::new(0));
+        let stopping = Arc::clone(&stop);
+        let spills = Spills::new(&disk, Arc::new(move || stopping.load(Ordering::Relaxed) > 0));
+        let pieces = || vec![vec![batch(Arc::new(Int32Array::from(vec![7])))]];
+        let spilled = spills.write(pieces()).unwrap();
+        stop.store(1, Ordering::Relaxed);
+        assert!(spilled.read(0, |_| panic!("it was read")).is_err());
+        assert!(spills.write(pieces()).is_err());
+        drop(spilled);
+        assert_eq!(disk.used_disk_space(), 0);
+    }
+
+    #[test]
     fn a_disk_without_room_refuses() {
         let numbers = batch(Arc::new(Int64Array::from_iter_values(0..1_000)));
         let refused = spills(1_000).write(vec![vec![numbers]]).err().unwrap();
@@ -224,6 +255,7 @@ mod tests {
         let stopped = DataFusionError::Execution("nobody waits".to_owned());
         assert!(!spills.may_take(WORTH_BYTES, &stopped));
         let none = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled).build();
-        assert!(!Spills::new(&Arc::new(none.unwrap())).may_take(WORTH_BYTES, &refused));
+        let nowhere = Spills::new(&Arc::new(none.unwrap()), Arc::new(|| false));
+        assert!(!nowhere.may_take(WORTH_BYTES, &refused));
     }
 }

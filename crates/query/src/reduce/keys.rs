@@ -14,6 +14,7 @@ use tokio::sync::watch;
 pub struct Keys {
     data_type: DataType,
     most: usize,
+    share: f64,
     collected: Mutex<Collected>,
     /// Nothing until it is known what the keys are, or that there are too many.
     found: watch::Sender<Option<Found>>,
@@ -42,10 +43,16 @@ struct All {
 
 impl Keys {
     /// Keys of a type of whole numbers, of which nobody wants to know where there are more than
-    /// `most`.
-    pub(super) fn new(data_type: DataType, most: usize) -> Keys {
-        let collected = Collected { many: most, ..Collected::default() };
-        Keys { data_type, most, collected: Mutex::new(collected), found: watch::Sender::new(None) }
+    /// `most`, and which are about this share of all.
+    pub(super) fn new(data_type: DataType, most: usize, share: f64) -> Keys {
+        let collected = Mutex::new(Collected { many: most, ..Collected::default() });
+        Keys { data_type, most, share, collected, found: watch::Sender::new(None) }
+    }
+
+    /// About what part of their table's rows have them.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.share
     }
 
     /// All partitions begin. A second time, what the first one found is not true any more.
@@ -143,7 +150,7 @@ mod tests {
     use super::*;
 
     fn keys(most: usize) -> Arc<Keys> {
-        Arc::new(Keys::new(DataType::Int32, most))
+        Arc::new(Keys::new(DataType::Int32, most, 0.5))
     }
 
     fn column(values: &[Option<i32>]) -> ArrayRef {

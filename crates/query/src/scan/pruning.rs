@@ -125,3 +125,6 @@ impl PruningStatistics for Zones<'_> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
 use datafusion::execution::session_state::SessionState;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use thalweg_types::Result;
 
 use super::Session;
@@ -16,6 +16,7 @@ use crate::outcome::Outcome;
 use crate::panics::caught;
 use crate::planner::Planner;
 use crate::prepared::Prepared;
+use crate::workers::Gathering;
 
 impl Session {
     /// Runs one statement.
@@ -62,9 +63,13 @@ impl Session {
         values: &'a [ScalarValue],
         form: RowForm,
     ) -> BoxFuture<'a, Result<Outcome>> {
+        self.form = form;
+        self.cancels.begin();
+        if let Some(outcome) = self.look_up(prepared, values) {
+            let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
+            return Box::pin(ready(self.note_failure(outcome)));
+        }
         Box::pin(async {
-            self.form = form;
-            self.cancels.begin();
             let outcome = caught(self.run_prepared(prepared, values)).await;
             let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
             self.note_failure(outcome)
@@ -75,7 +80,9 @@ impl Session {
     pub(super) fn gathering_in(&self, planner: &Planner) -> SessionState {
         let mut state = planner.context.state();
         if self.database.shared.workers.get().is_some() {
-            state.config_mut().set_extension(Arc::new(self.settings.gathering));
+            let memory = self.settings.query_memory();
+            let gathering = Gathering { memory, ..self.settings.gathering };
+            state.config_mut().set_extension(Arc::new(gathering));
         }
         state
     }

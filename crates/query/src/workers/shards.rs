@@ -19,14 +19,17 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result as PlanResult};
-use datafusion::execution::session_state::SessionState;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, lit};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::prelude::SessionConfig;
 use futures::Stream;
+use thalweg_dialect::stop::Stop;
 use thalweg_store::{ClosedChunk, TableState, arrow_schema};
 use thalweg_txn::{
     CatalogChange, Durability, NewRows, RowChanges, Snapshot, TableChanges, Transaction, WriteSet,
@@ -40,6 +43,7 @@ use crate::catalog::external;
 use crate::database::Database;
 use crate::executor::Executor;
 use crate::fused::{self, FusedAggregate};
+use crate::memory;
 use crate::planner::Planner;
 use crate::scan::{ROW_ID, ShardScan, scan_schema};
 
@@ -202,33 +206,60 @@ impl Shards {
         Ok(plan.downcast_ref::<FusedAggregate>().is_some().then_some(plan))
     }
 
-    /// Runs a plan; its rows come as they are asked for, and dropping them ends it.
+    /// Runs a plan that may take so many bytes, if it has a limit; its rows come as they are asked
+    /// for, and dropping them ends it.
+    ///
+    /// # Errors
+    /// Where no place can be made for it.
     pub fn run(
         &self,
         plan: Arc<dyn ExecutionPlan>,
-    ) -> impl Stream<Item = PlanResult<RecordBatch>> + Send + use<> {
+        memory: Option<usize>,
+    ) -> PlanResult<impl Stream<Item = PlanResult<RecordBatch>> + Send + use<>> {
         let planners = &self.database.shared.planners;
         let planner: Planner = planners.take();
         let rows = {
             // Read where it lies: copies of all functions would cost more than a few thousand rows.
             let state = planner.context.state_ref();
             let state = state.read();
-            let executor = state.config().get_extension::<Executor>();
-            let executor = executor.expect("every planner is given the database's executor");
-            executor.run_in(plan, without_functions(&state))
+            let room = memory::room(state.runtime_env(), memory);
+            room.map(|room| executor_of(&state).run_in(plan, without_functions(&state, room)))
         };
         planners.give_back(planner);
         rows
     }
 
-    /// Takes the rows that something makes on the threads of queries; dropping them ends it.
-    pub fn take<M>(&self, making: M) -> impl Stream<Item = PlanResult<RecordBatch>> + Send + use<M>
+    /// Takes the rows that something makes on the threads of queries, for work that is stopped by
+    /// itself; dropping them ends the taking.
+    pub fn take<M>(
+        &self,
+        work: &Arc<Stop>,
+        making: M,
+    ) -> impl Stream<Item = PlanResult<RecordBatch>> + Send + use<M>
     where
         M: Future<Output = PlanResult<SendableRecordBatchStream>> + Send + 'static,
     {
+        self.with_state(|state| executor_of(state).take(work, making))
+    }
+
+    /// What work of others runs in that may take so many bytes, if it has a limit, and looks
+    /// whether it is stopped: this database's functions and memory, and a configuration of its own.
+    ///
+    /// # Errors
+    /// Where no place can be made for it.
+    pub fn state_for(
+        &self,
+        mut config: SessionConfig,
+        memory: Option<usize>,
+        work: &Arc<Stop>,
+    ) -> PlanResult<SessionState> {
+        config.set_extension(Arc::clone(work));
         self.with_state(|state| {
-            let executor = state.config().get_extension::<Executor>();
-            executor.expect("every planner is given the database's executor").take(making)
+            config.options_mut().execution = state.config_options().execution.clone();
+            let config = config.with_create_default_catalog_and_schema(false);
+            let room = memory::room(state.runtime_env(), memory)?;
+            let builder = SessionStateBuilder::new_from_existing(state.clone());
+            Ok(builder.with_config(config).with_runtime_env(room).build())
         })
     }
 
@@ -321,8 +352,13 @@ async fn aside<T: Send + 'static>(
     done.unwrap_or_else(|_| Err(Error::internal("a thread that writes rows died")))
 }
 
+fn executor_of(state: &SessionState) -> Arc<Executor> {
+    let executor = state.config().get_extension::<Executor>();
+    executor.expect("every planner is given the database's executor")
+}
+
 /// What operators run in. They have the functions that they call in them.
-fn without_functions(state: &SessionState) -> TaskContext {
+fn without_functions(state: &SessionState, room: Arc<RuntimeEnv>) -> TaskContext {
     TaskContext::new(
         None,
         state.session_id().to_owned(),
@@ -331,7 +367,7 @@ fn without_functions(state: &SessionState) -> TaskContext {
         HashMap::new(),
         HashMap::new(),
         HashMap::new(),
-        Arc::clone(state.runtime_env()),
+        room,
     )
 }
 

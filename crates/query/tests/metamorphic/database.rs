@@ -5,11 +5,15 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::StreamExt;
-use thalweg_query::{Database, Session};
+use thalweg_query::{Database, Outcome, Session};
 use thalweg_types::Error;
 
 use super::duckdb::{DuckDb, in_our_words};
 use super::questions::Question;
+use super::random::Random;
+
+/// Of so many questions about one is asked again.
+const ASKED_AGAIN: usize = 3;
 
 /// Two questions with one answer.
 pub struct Pair {
@@ -33,18 +37,81 @@ pub enum Verdict {
     Differs(String),
 }
 
-/// A database, and what was done to it.
-pub struct Subject {
+/// A session, and what was done in it.
+struct Base {
     session: Session,
-    duckdb: Option<DuckDb>,
     done: Vec<String>,
 }
 
-impl Subject {
-    /// A new database, and DuckDB where it is there.
-    pub fn new(duckdb: Option<DuckDb>) -> Subject {
+impl Base {
+    fn new() -> Base {
         let database = Database::builder().threads(2).open().unwrap();
-        Subject { session: database.session(), duckdb, done: Vec::new() }
+        Base { session: database.session(), done: Vec::new() }
+    }
+
+    async fn done(&mut self, statement: &str) {
+        if let Err(error) = self.session.execute(statement).await {
+            panic!("{statement}\n{error}");
+        }
+        self.done.push(statement.to_owned());
+    }
+
+    async fn batches(&mut self, query: &str) -> Result<Vec<RecordBatch>, Error> {
+        batches_of(self.session.execute(query).await?).await
+    }
+
+    async fn rows(&mut self, query: &str) -> Result<Vec<String>, Error> {
+        Ok(rows_of(&self.batches(query).await?))
+    }
+
+    /// Two answers to a query that is prepared.
+    async fn prepared(&mut self, query: &str) -> Result<Vec<Vec<String>>, Error> {
+        let prepared = self.session.prepare(query, &[]).await?;
+        let mut answers = Vec::new();
+        for _ in 0..2 {
+            let outcome = self.session.execute_prepared(&prepared, &[]).await?;
+            answers.push(rows_of(&batches_of(outcome).await?));
+        }
+        Ok(answers)
+    }
+
+    fn told(&self) -> String {
+        let mut told = String::new();
+        for statement in &self.done {
+            told.push_str(statement);
+            told.push_str(";\n");
+        }
+        told
+    }
+}
+
+async fn batches_of(outcome: Outcome) -> Result<Vec<RecordBatch>, Error> {
+    let mut rows = outcome.rows.expect("a query gives rows");
+    let mut batches = Vec::new();
+    while let Some(batch) = rows.next().await {
+        batches.push(batch?);
+    }
+    Ok(batches)
+}
+
+fn rows_of(batches: &[RecordBatch]) -> Vec<String> {
+    batches.iter().flat_map(texts).collect()
+}
+
+/// Databases that are asked the same.
+pub struct Subject {
+    plain: Base,
+    /// Where the same rows lie in tables that have a key and indexes.
+    indexed: Base,
+    duckdb: Option<DuckDb>,
+    /// What is asked again, and how.
+    random: Random,
+}
+
+impl Subject {
+    /// New databases, and DuckDB where it is there.
+    pub fn new(duckdb: Option<DuckDb>, random: Random) -> Subject {
+        Subject { plain: Base::new(), indexed: Base::new(), duckdb, random }
     }
 
     /// DuckDB, for others to use.
@@ -53,25 +120,30 @@ impl Subject {
     }
 
     pub async fn done(&mut self, statement: &str) {
-        if let Err(error) = self.session.execute(statement).await {
-            panic!("{statement}\n{error}");
-        }
+        self.plain.done(statement).await;
         if let Some(duckdb) = &mut self.duckdb {
             duckdb.done(statement);
         }
-        self.done.push(statement.to_owned());
+    }
+
+    pub async fn done_with_indexes(&mut self, statement: &str) {
+        self.indexed.done(statement).await;
     }
 
     /// Whether a question is answered, and as DuckDB does where it is there.
     pub async fn compare_with_duckdb(&mut self, question: &Question) -> Verdict {
         let Question { sql: query, is_ordered } = question;
-        let batches = match self.batches(query).await {
+        let batches = match self.plain.batches(query).await {
             Ok(batches) => batches,
             Err(error) if is_of_data(&error) || is_known(&error) => return Verdict::Refused,
             Err(error) => {
                 return Verdict::Differs(format!("refused ({}): {error}", error.state().0));
             }
         };
+        let ours = rows_of(&batches);
+        if let Some(how) = self.otherwise(query, &ours, *is_ordered).await {
+            return Verdict::Differs(how);
+        }
         let Some(duckdb) = &mut self.duckdb else { return Verdict::Agrees };
         let theirs = match duckdb.rows(query) {
             Ok(theirs) => theirs,
@@ -92,12 +164,8 @@ impl Subject {
             });
             values.collect::<Vec<String>>().join(" | ")
         };
-        let mut theirs: Vec<String> = theirs.iter().map(row).collect();
-        let mut ours: Vec<String> = batches.iter().flat_map(texts).collect();
-        if !is_ordered {
-            ours.sort_unstable();
-            theirs.sort_unstable();
-        }
+        let theirs = comparable(theirs.iter().map(row).collect(), *is_ordered);
+        let ours = comparable(ours, *is_ordered);
         match ours == theirs {
             true => Verdict::Agrees,
             false => Verdict::Differs(difference(&ours, &theirs)),
@@ -105,44 +173,66 @@ impl Subject {
     }
 
     pub async fn compare(&mut self, pair: &Pair) -> Verdict {
-        let (one, other) = (self.ask(&pair.one).await, self.ask(&pair.other).await);
-        let (mut one, mut other) = match (one, other) {
+        let (one, other) = (self.plain.rows(&pair.one).await, self.plain.rows(&pair.other).await);
+        let (one, mut other) = match (one, other) {
             (Ok(one), Ok(other)) => (one, other),
             (Err(error), _) | (_, Err(error)) if is_of_data(&error) => return Verdict::Refused,
             (Err(error), _) | (_, Err(error)) => {
                 return Verdict::Differs(format!("refused ({}): {error}", error.state().0));
             }
         };
+        for (query, rows) in [(&pair.one, &one), (&pair.other, &other)] {
+            if let Some(how) = self.otherwise(query, rows, false).await {
+                return Verdict::Differs(how);
+            }
+        }
         if matches!(pair.reading, Reading::CountOfTrue) {
             other = vec![other.iter().filter(|row| *row == "true").count().to_string()];
         }
-        one.sort_unstable();
-        other.sort_unstable();
+        let (one, other) = (comparable(one, false), comparable(other, false));
         match one == other {
             true => Verdict::Agrees,
             false => Verdict::Differs(difference(&one, &other)),
         }
     }
 
-    async fn ask(&mut self, query: &str) -> Result<Vec<String>, Error> {
-        Ok(self.batches(query).await?.iter().flat_map(texts).collect())
-    }
-
-    async fn batches(&mut self, query: &str) -> Result<Vec<RecordBatch>, Error> {
-        let outcome = self.session.execute(query).await?;
-        let mut rows = outcome.rows.expect("a query gives rows");
-        let mut batches = Vec::new();
-        while let Some(batch) = rows.next().await {
-            batches.push(batch?);
+    /// How a question is answered otherwise where it is asked again, which some are: prepared,
+    /// over indexes, or both.
+    async fn otherwise(
+        &mut self,
+        query: &str,
+        rows: &[String],
+        is_ordered: bool,
+    ) -> Option<String> {
+        if !self.random.one_in(ASKED_AGAIN) {
+            return None;
         }
-        Ok(batches)
+        let (how, base, prepares) = match self.random.below(3) {
+            0 => ("prepared", &mut self.plain, true),
+            1 => ("with indexes", &mut self.indexed, false),
+            _ => ("prepared, with indexes", &mut self.indexed, true),
+        };
+        let answers = match prepares {
+            true => base.prepared(query).await,
+            false => base.rows(query).await.map(|rows| vec![rows]),
+        };
+        let differs = match answers {
+            Ok(answers) => {
+                let rows = comparable(rows.to_vec(), is_ordered);
+                let mut answers = answers.into_iter().map(|rows| comparable(rows, is_ordered));
+                difference(&rows, &answers.find(|answer| *answer != rows)?)
+            }
+            Err(error) if is_of_data(&error) || is_known(&error) => return None,
+            Err(error) => format!("refused ({}): {error}", error.state().0),
+        };
+        Some(format!("asked again, {how}: {differs}\n{}{query};\n\nand first:", base.told()))
     }
 
     /// The statements that lead to some questions, to be run again.
     pub fn told(&self, questions: &[&String]) -> String {
-        let mut told = String::new();
-        for statement in self.done.iter().chain(questions.iter().copied()) {
-            told.push_str(statement);
+        let mut told = self.plain.told();
+        for question in questions {
+            told.push_str(question);
             told.push_str(";\n");
         }
         told
@@ -160,6 +250,14 @@ fn is_known(error: &Error) -> bool {
 /// that is found is left to the database.
 fn is_of_data(error: &Error) -> bool {
     error.state().0.starts_with("22")
+}
+
+/// Rows that may come in any order as ones that come in one.
+fn comparable(mut rows: Vec<String>, is_ordered: bool) -> Vec<String> {
+    if !is_ordered {
+        rows.sort_unstable();
+    }
+    rows
 }
 
 fn difference(one: &[String], other: &[String]) -> String {

@@ -13,6 +13,9 @@
 //! - Aggregates that are fused into the scan say what DataFusion's operators say, and a filter of
 //!   an aggregate, a CASE in it, and a filter of the rows say the same.
 //!
+//! Some of all questions are asked again: prepared and run twice, so that their plans are kept, and
+//! of the same rows in tables that have a key and indexes. They have the answer that they had.
+//!
 //! - *Differential* testing: where `THALWEG_DUCKDB` names a Python that has DuckDB, it is asked the
 //!   same, and questions of other shapes: joins, subqueries, windows, operations of sets.
 //!
@@ -78,10 +81,17 @@ struct Attempt {
 impl Attempt {
     async fn begin(seed: u64, copies: usize, duckdb: Option<DuckDb>) -> Attempt {
         let mut random = Random::new(seed);
-        let mut subject = Subject::new(duckdb);
+        // Apart from that, so that what is asked again does not change what is asked.
+        let mut of_others = Random::new(!seed);
         let tables = Tables::new(&mut random);
-        for statement in tables.statements(&mut random, copies) {
-            subject.done(&statement).await;
+        let statements = tables.statements(&mut random, copies);
+        let indexed = tables.with_indexes(&statements, &mut of_others);
+        let mut subject = Subject::new(duckdb, of_others);
+        for statement in &statements {
+            subject.done(statement).await;
+        }
+        for statement in &indexed {
+            subject.done_with_indexes(statement).await;
         }
         Attempt { seed, random, tables, subject, tally: Tally::default() }
     }

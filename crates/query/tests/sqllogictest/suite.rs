@@ -1,5 +1,9 @@
 //! Runs files and tells every record that did not answer as the file says.
 
+// Wherever this file is a module of, that one lies beside it.
+#[path = "order.rs"]
+mod order;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +14,7 @@ use sqllogictest::{
 };
 use thalweg_types::Error;
 
+use self::order::Order;
 use crate::route::{Refusal, Route};
 
 /// After how many records a route is restarted; a prime, so that files of regular shape are cut at
@@ -28,7 +33,8 @@ pub enum Strictness {
     Exact,
     /// White space, types and the words of errors may differ.
     Loose,
-    /// As exact, but rows may come in any order, and columns may be of other types.
+    /// As exact, but rows that a query does not order may come in any order, and columns may be of
+    /// other types.
     Unordered,
 }
 
@@ -85,8 +91,15 @@ pub async fn run<R: Route>(
     let mut report = Report::default();
     for (index, record) in records.into_iter().enumerate() {
         let asks = matches!(record, Record::Statement { .. } | Record::Query { .. });
+        let order = match strictness {
+            Strictness::Unordered => Order::of(&record),
+            Strictness::Exact | Strictness::Loose => None,
+        };
         match runner.run_async(record).await {
-            Ok(_) => report.passed += usize::from(asks),
+            Ok(output) => match order.and_then(|order| order.broken_by(&output)) {
+                Some(failure) => report.failures.push(failure),
+                None => report.passed += usize::from(asks),
+            },
             Err(error) if strictness == Strictness::Loose && only_words_differ(&error) => {
                 report.passed += 1;
             }
@@ -108,7 +121,7 @@ fn types_agree(actual: &Vec<DefaultColumnType>, expected: &Vec<DefaultColumnType
     actual.len() == expected.len() && actual.iter().zip(expected).all(agree)
 }
 
-/// Rows of several machines come as they come.
+/// Rows of several machines come as they come; where a query orders them, [`Order`] looks at that.
 fn same_rows(normalizer: Normalizer, actual: &[Vec<String>], expected: &[String]) -> bool {
     if default_validator(normalizer, actual, expected) {
         return true;

@@ -3,7 +3,9 @@
 mod authentication;
 mod front_door;
 mod ingestion;
+mod large;
 mod metadata;
+mod plans;
 mod prepared;
 mod statements;
 mod support;

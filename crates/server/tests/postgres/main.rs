@@ -3,6 +3,7 @@
 
 mod blocks;
 mod copies;
+mod large;
 mod opening;
 mod portals;
 mod support;

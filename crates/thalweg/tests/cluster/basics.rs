@@ -1,6 +1,7 @@
 //! What a gateway answers is what one machine answers.
 
 use thalweg::SqlState;
+use thalweg_types::bucket_of;
 
 use super::support::*;
 
@@ -79,8 +80,6 @@ async fn plans_say_who_is_asked_and_for_what() {
     assert!(one.contains("workers=one 1/4"), "{one}");
     let whole = plan(&mut session, "SELECT sum(price) FROM orders WHERE id = 8").await;
     assert!(whole.contains("aggregate [") && !whole.contains("AggregateExec"), "{whole}");
-    let few = plan(&mut session, "SELECT note FROM orders WHERE id IN (8, 10)").await;
-    assert!(few.contains("workers=owners") || few.contains("workers=one"), "{few}");
     let top = plan(&mut session, "SELECT id FROM orders ORDER BY price LIMIT 5").await;
     assert!(top.contains("top 5 by") && top.contains("SortPreservingMergeExec"), "{top}");
     let analyzed =
@@ -89,6 +88,37 @@ async fn plans_say_who_is_asked_and_for_what() {
         assert!(analyzed.contains(figure), "{analyzed}");
     }
     assert!(!analyzed.contains("output_bytes=0"), "{analyzed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conditions_on_keys_ask_the_owners_of_these_alone() {
+    let cluster = Cluster::start(4).await;
+    let mut session = filled(&cluster).await;
+    let map = cluster.node.as_ref().unwrap().map().current();
+    let owner = |key: i64| map.owner(bucket_of(&key.to_le_bytes())).unwrap();
+    let beside: Vec<i64> = (9..=1_000).filter(|key| owner(*key) == owner(8)).take(3).collect();
+    let [one, two, three] = beside[..] else { panic!("worker {} has few rows", owner(8)) };
+    let away = (9..=1_000).find(|key| owner(*key) != owner(8)).unwrap();
+    let (alone, owners, all) = ("workers=one 1/4", "workers=owners 2/4", "workers=all 4/4");
+    for (condition, workers, rows_there) in [
+        (format!("id = 8 OR id = {away}"), owners, 2),
+        (format!("id = 8 OR {one} = id"), alone, 2),
+        (format!("id = 8 OR id = {away} OR id = {one}"), owners, 3),
+        (format!("id IN (8, {away})"), owners, 2),
+        (format!("id IN (8, {one})"), alone, 2),
+        (format!("id IN (8, {one}, {two}, {three})"), alone, 4),
+        (format!("id IN (8, {one}, {two}, {three}, {away})"), owners, 5),
+        (format!("id IN (8, {away}) OR id = {two}"), owners, 3),
+        (format!("(id = 8 OR id = {away}) AND note <> ''"), owners, 2),
+        ("id = 8 OR customer = 3".to_owned(), all, 101),
+        (format!("id NOT IN (8, {away})"), all, 998),
+        ("id <> 8".to_owned(), all, 999),
+    ] {
+        let plan = plan(&mut session, &format!("SELECT note FROM orders WHERE {condition}")).await;
+        assert!(plan.contains(workers), "{condition}: {plan}");
+        let count = format!("SELECT count(*) FROM orders WHERE {condition}");
+        assert_eq!(rows(&mut session, &count).await.unwrap(), [rows_there.to_string()], "{count}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

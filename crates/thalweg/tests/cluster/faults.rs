@@ -257,6 +257,54 @@ async fn a_query_for_one_key_asks_its_owner_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn prepared_queries_for_a_few_keys_ask_their_owners_alone() {
+    let mut cluster = Processes::start(3).await;
+    cluster.ask("CREATE TABLE t (id bigint PRIMARY KEY)").await.unwrap();
+    cluster.ask("INSERT INTO t SELECT n FROM generate_series(1, 100) AS s(n)").await.unwrap();
+    let client = connect(&cluster.postgres).await;
+    let one = client.prepare("SELECT id FROM t WHERE id = $1").await.unwrap();
+    let either = client.prepare("SELECT id FROM t WHERE id = $1 OR id = $2").await.unwrap();
+    let listed = client.prepare("SELECT id FROM t WHERE id IN ($1, $2)").await.unwrap();
+    // The plans that are kept were made while all workers were there.
+    assert_eq!(client.query(&one, &[&1_i64]).await.unwrap().len(), 1);
+    for query in [&either, &listed] {
+        assert_eq!(client.query(query, &[&1_i64, &2_i64]).await.unwrap().len(), 2);
+    }
+    cluster.workers[1] = None;
+    let mut alive = Vec::new();
+    for key in 1..=100_i64 {
+        match client.query(&one, &[&key]).await {
+            Ok(rows) => {
+                assert_eq!(rows.iter().map(|row| row.get(0)).collect::<Vec<i64>>(), [key]);
+                alive.push(key);
+            }
+            Err(error) => assert!(told(&error).contains("worker "), "{}", told(&error)),
+        }
+    }
+    assert!((51..90).contains(&alive.len()), "{alive:?}");
+    let mut found = 0;
+    for key in (1..100_i64).step_by(3) {
+        let next = key + 1;
+        for query in [&either, &listed] {
+            match client.query(query, &[&key, &next]).await {
+                Ok(rows) => {
+                    let mut keys: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+                    keys.sort_unstable();
+                    assert_eq!(keys, [key, next]);
+                    found += 1;
+                }
+                Err(error) => {
+                    assert!(told(&error).contains("worker "), "{}", told(&error));
+                    let is_lost = !alive.contains(&key) || !alive.contains(&next);
+                    assert!(is_lost, "{key} and {next}: {}", told(&error));
+                }
+            }
+        }
+    }
+    assert!(found > 10, "{found} pairs were found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_outlives_a_killed_gateway() {
     let mut cluster = Processes::start(3).await;
     cluster.ask("CREATE TABLE t (id bigint PRIMARY KEY, batch bigint NOT NULL)").await.unwrap();

@@ -13,6 +13,7 @@ mod gateways;
 mod hosts;
 mod kept;
 mod leaving;
+mod memory;
 #[path = "../../../server/tests/records/messages.rs"]
 mod messages;
 mod mischief;

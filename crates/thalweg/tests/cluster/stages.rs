@@ -145,10 +145,11 @@ async fn an_order_survives_the_shuffle_below_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_counts_the_rows_of_all_workers() {
-    let (_cluster, mut staged, _) = both(3).await;
+    let (cluster, mut staged, _) = both(3).await;
+    cluster.status.status().await;
     let join = "SELECT o.id FROM orders o JOIN customers c ON o.customer = c.code LIMIT 17";
-    let plan = plan(&mut staged, join).await;
-    assert!(plan.contains("Stages: "), "{plan}");
+    let limited = plan(&mut staged, join).await;
+    assert!(limited.contains("Stages: "), "{limited}");
     assert_eq!(answer(&mut staged, join).await.len(), 17);
     // Each worker would take other rows of the side that is sent to all.
     let built = "SELECT DISTINCT c.id FROM \
@@ -157,6 +158,8 @@ async fn a_limit_counts_the_rows_of_all_workers() {
     let built = "SELECT DISTINCT c.id FROM \
                  (SELECT id, code FROM customers WHERE code < 2000 LIMIT 3) c \
                  JOIN orders o ON o.customer = c.code";
+    let gathered = plan(&mut staged, built).await;
+    assert!(gathered.contains("gathered=[a limit lies below a join]"), "{gathered}");
     assert!(answer(&mut staged, built).await.len() <= 3);
 }
 
@@ -216,13 +219,115 @@ async fn many_bytes_choose_stages() {
     let join = "SELECT count(*), min(a.v) FROM a JOIN b ON a.k = b.k";
     let shuffled = plan(&mut session, join).await;
     assert!(shuffled.contains("Stages: [") && shuffled.contains("NetworkShuffle"), "{shuffled}");
+    assert!(!shuffled.contains("NetworkBroadcast"), "{shuffled}");
     assert_eq!(answer(&mut session, join).await, ["600000|v1"]);
     // A small side goes to all workers, and the large one stays where it is.
-    let small = "SELECT count(*) FROM a JOIN (SELECT k FROM b WHERE id < 100) b ON a.k = b.k";
-    assert_eq!(answer(&mut session, small).await, ["198"]);
+    let small = "SELECT count(*), min(a.v), count(b.k) FROM a \
+                 LEFT JOIN (SELECT k FROM b WHERE id < 100) b ON a.k = b.k";
+    let broadcast = plan(&mut session, small).await;
+    assert!(broadcast.contains("NetworkBroadcast"), "{broadcast}");
+    assert!(!broadcast.contains("NetworkShuffle"), "{broadcast}");
+    assert_eq!(answer(&mut session, small).await, ["300000|v1|198"]);
+    // Where rows that meet none are left out, few of the large side have keys of the small one.
+    let inner = small.replace("LEFT JOIN", "JOIN");
+    let reduced = plan(&mut session, &inner).await;
+    assert!(reduced.contains("among=[k]") && reduced.contains(" are few]"), "{reduced}");
+    assert_eq!(answer(&mut session, &inner).await, ["198|v1|198"]);
     // All rows come to the gateway in any case.
     let whole = plan(&mut session, "SELECT a.*, b.* FROM a JOIN b ON a.k = b.k").await;
     assert!(whole.contains("gathered=["), "{whole}");
+}
+
+/// Tables of which neither is taken for small. Rows of one meet none of the other, one or several,
+/// and some have no key.
+const LARGE: [&str; 4] = [
+    "CREATE TABLE a (id bigint PRIMARY KEY, t text)",
+    "CREATE TABLE b (id bigint PRIMARY KEY, t text, v text)",
+    "INSERT INTO a SELECT n, CASE WHEN n % 11 > 0 THEN 't' || (n % 100000) END \
+     FROM generate_series(1, 135000) AS s(n)",
+    "INSERT INTO b SELECT n, CASE WHEN n % 13 > 0 THEN 't' || (n % 65000 + 50000) END, 'v' || n \
+     FROM generate_series(1, 135000) AS s(n)",
+];
+
+/// Joins with a side that is sent to all workers where it is small, and dealt out otherwise.
+const SENT_OR_DEALT_OUT: &[&str] = &[
+    "SELECT count(*), sum(a.id), sum(s.id) FROM a JOIN SIDE s ON a.t = s.t",
+    "SELECT count(*), sum(a.id), sum(s.id) FROM a LEFT JOIN SIDE s ON a.t = s.t",
+    "SELECT count(*), sum(a.id), sum(s.id) FROM SIDE s RIGHT JOIN a ON a.t = s.t",
+    "SELECT count(*), sum(id) FROM a WHERE EXISTS (SELECT 1 FROM SIDE s WHERE s.t = a.t)",
+    "SELECT count(*), sum(id) FROM a WHERE NOT EXISTS (SELECT 1 FROM SIDE s WHERE s.t = a.t)",
+];
+
+/// Of a row that was sent to all workers, none would know whether it met another one's.
+const DEALT_OUT: &str =
+    "SELECT count(*), sum(a.id), sum(s.id) FROM a FULL JOIN SIDE s ON a.t = s.t";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joins_are_the_same_whichever_way_their_rows_go() {
+    let cluster = Cluster::start(3).await;
+    let (mut staged, mut alone) = (cluster.session(), memory().session());
+    for statement in LARGE {
+        done(&mut staged, statement).await;
+        done(&mut alone, statement).await;
+    }
+    cluster.status.status().await;
+    done(&mut staged, "SET stages = on").await;
+    // A condition is taken to leave few rows, and this one leaves all.
+    let few = "(SELECT * FROM b WHERE v <> '')";
+    let joins = SENT_OR_DEALT_OUT.iter().map(|sql| (*sql, true)).chain([(DEALT_OUT, false)]);
+    for (sql, may_be_sent) in joins {
+        let expected = answer(&mut alone, &sql.replace("SIDE", "b")).await;
+        for (side, is_sent) in [("b", false), (few, may_be_sent)] {
+            let sql = sql.replace("SIDE", side);
+            let plan = plan(&mut staged, &sql).await;
+            assert!(plan.contains("Stages: "), "{sql}\n{plan}");
+            assert_eq!(plan.contains("NetworkBroadcast"), is_sent, "{sql}\n{plan}");
+            assert_eq!(plan.contains("NetworkShuffle"), !is_sent, "{sql}\n{plan}");
+            assert_eq!(answer(&mut staged, &sql).await, expected, "{sql}");
+        }
+    }
+}
+
+/// Orders with four items each, of which one in 25 has many.
+const ITEMS: [&str; 6] = [
+    "CREATE TABLE customers (id bigint PRIMARY KEY, name text)",
+    "CREATE TABLE orders (id bigint PRIMARY KEY, customer bigint, price numeric(12, 2))",
+    "CREATE TABLE items (order_id bigint, line int, quantity numeric(12, 2), note text, mark text, \
+     PRIMARY KEY (order_id, line))",
+    "INSERT INTO customers SELECT n, 'customer ' || n FROM generate_series(1, 4000) AS s(n)",
+    "INSERT INTO orders SELECT n, n % 4000 + 1, n * 1.25 FROM generate_series(1, 40000) AS s(n)",
+    "INSERT INTO items SELECT n / 4 + 1, n % 4, (n * 7919) % 50, 'note ' || n, 'm' || (n % 100) \
+     FROM generate_series(0, 159999) AS s(n)",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_with_the_keys_of_a_subquery_are_few_enough_to_be_gathered() {
+    let cluster = Cluster::start(3).await;
+    let mut session = cluster.session();
+    for statement in ITEMS {
+        done(&mut session, statement).await;
+    }
+    cluster.status.status().await;
+    // Without these keys 13 MB would come to the gateway, which were better left to stages.
+    let large = "SELECT c.name, o.id, max(o.price), sum(i.quantity), min(i.note), max(i.mark) \
+                 FROM customers c, orders o, items i WHERE o.id IN \
+                 (SELECT order_id FROM items GROUP BY order_id HAVING sum(quantity) > 133) \
+                 AND c.id = o.customer AND o.id = i.order_id GROUP BY c.name, o.id ORDER BY o.id";
+    let gathered = plan(&mut session, large).await;
+    assert!(gathered.contains("gathered=[") && !gathered.contains("Stages: "), "{gathered}");
+    for (table, key) in [("orders", "id"), ("items", "order_id")] {
+        let (scan, among) = (format!("RemoteScan: {table} "), format!(" among=[{key}]"));
+        let waits = gathered.lines().any(|line| line.contains(&scan) && line.contains(&among));
+        assert!(waits, "{table}: {gathered}");
+    }
+    let found = answer(&mut session, large).await;
+    assert_eq!(found.len(), 1_600);
+    done(&mut session, "SET stages = on").await;
+    let staged = plan(&mut session, large).await;
+    assert!(staged.contains("Stages: ["), "{staged}");
+    assert!(answer(&mut session, large).await == found, "in stages");
+    done(&mut session, "SET stages = off").await;
+    assert!(answer(&mut session, large).await == found, "without stages");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,6 +4,8 @@ use std::path::Path;
 
 pub(super) struct Statement {
     pub name: &'static str,
+    /// What is set for it, and reset after it; nothing where it runs as it is.
+    pub setting: &'static str,
     /// With the place of a file as `{file}`, and many numbers as `{list}`.
     sql: &'static str,
     /// What undoes it where it came to its end; nothing where that need not be.
@@ -36,14 +38,25 @@ impl Statement {
 }
 
 const fn query(name: &'static str, sql: &'static str) -> Statement {
-    Statement { name, sql, undo: "" }
+    Statement { name, setting: "", sql, undo: "" }
 }
 
-pub(super) const STATEMENTS: [Statement; 24] = [
+const fn change(name: &'static str, sql: &'static str, undo: &'static str) -> Statement {
+    Statement { name, setting: "", sql, undo }
+}
+
+pub(super) const STATEMENTS: [Statement; 25] = [
     query(
         "aggregate of ten million groups",
         "SELECT count(*) FROM (SELECT id, sum(key) AS s FROM numbers GROUP BY id) AS g WHERE s > 0",
     ),
+    Statement {
+        name: "ten million groups by way of the disk",
+        setting: "query_memory_limit = '256MB'",
+        sql: "SELECT count(*) FROM (SELECT name, sum(key) AS s FROM numbers GROUP BY name) AS g \
+              WHERE s > 0",
+        undo: "",
+    },
     query(
         "hash join",
         "SELECT count(*) FROM numbers AS a JOIN numbers AS b ON a.id = b.key WHERE a.name < b.name",
@@ -85,27 +98,23 @@ pub(super) const STATEMENTS: [Statement; 24] = [
     ),
     query("COPY to CSV", "COPY numbers TO '{file}' (FORMAT csv)"),
     query("COPY to Parquet", "COPY numbers TO '{file}' (FORMAT parquet)"),
-    Statement {
-        name: "INSERT of a query",
-        sql: "INSERT INTO copied SELECT * FROM numbers",
-        undo: "TRUNCATE copied",
-    },
+    change("INSERT of a query", "INSERT INTO copied SELECT * FROM numbers", "TRUNCATE copied"),
     query("UPDATE of all rows", "UPDATE numbers SET key = key + 1"),
-    Statement {
-        name: "CREATE INDEX",
-        sql: "CREATE INDEX numbers_by_name ON numbers (name, key)",
-        undo: "DROP INDEX numbers_by_name",
-    },
-    Statement {
-        name: "primary key of a table with rows",
-        sql: "ALTER TABLE numbers ADD CONSTRAINT numbers_key PRIMARY KEY (id)",
-        undo: "ALTER TABLE numbers DROP CONSTRAINT numbers_key",
-    },
-    Statement {
-        name: "ALTER TABLE with a rewrite",
-        sql: "ALTER TABLE numbers ALTER COLUMN key TYPE text",
-        undo: "ALTER TABLE numbers ALTER COLUMN key TYPE bigint",
-    },
+    change(
+        "CREATE INDEX",
+        "CREATE INDEX numbers_by_name ON numbers (name, key)",
+        "DROP INDEX numbers_by_name",
+    ),
+    change(
+        "primary key of a table with rows",
+        "ALTER TABLE numbers ADD CONSTRAINT numbers_key PRIMARY KEY (id)",
+        "ALTER TABLE numbers DROP CONSTRAINT numbers_key",
+    ),
+    change(
+        "ALTER TABLE with a rewrite",
+        "ALTER TABLE numbers ALTER COLUMN key TYPE text",
+        "ALTER TABLE numbers ALTER COLUMN key TYPE bigint",
+    ),
     // The last, since its threads may compute on for minutes.
     query("string_agg in order", "SELECT length(string_agg(name, ',' ORDER BY key)) FROM numbers"),
 ];

@@ -59,7 +59,7 @@ impl Worker {
         };
         let told = |error| from_datafusion(error, "");
         let scan = self.shards.scan(&rows).map_err(told)?;
-        let rows = self.shards.run(Arc::new(CoalescePartitionsExec::new(scan)));
+        let rows = self.shards.run(Arc::new(CoalescePartitionsExec::new(scan)), None).unwrap();
         let batches: Vec<RecordBatch> = rows.try_collect().await.map_err(told)?;
         Ok(batches.iter().map(RecordBatch::num_rows).sum())
     }

@@ -28,7 +28,7 @@ pub fn windows(random: &mut Random, tables: &Tables) -> Question {
     // Which values of several windows rows that are equal have together, nobody says.
     let rows = match windows {
         1 => rows_of(random, table),
-        _ => format!("(SELECT DISTINCT * FROM {0}) AS {0}", table.name),
+        _ => format!("(SELECT DISTINCT {1} FROM {0}) AS {0}", table.name, table.names().join(", ")),
     };
     let filter = filter(random, &scope, 1);
     Question::of_any_order(format!("SELECT {} FROM {rows} {filter}", listed(&list)))

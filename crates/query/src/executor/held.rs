@@ -1,0 +1,122 @@
+//! Rows that the operator above holds on to, and does not account for.
+//!
+//! DataFusion's `WindowAggExec` gathers a whole partition, and puts it together once more to compute
+//! over it, without a word to whoever counts memory. So its input counts for it: each batch twice,
+//! until the window's rows are at their end. A window cannot go to disk; where there is too little
+//! memory, it is refused in its own name.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::plan_err;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::windows::WindowAggExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::TryStreamExt;
+use thalweg_scan::{own_bytes, text_bytes};
+
+use super::giving_way::RECOMPUTED;
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// As batches, and put together.
+const TIMES_HELD: usize = 2;
+
+/// The same plan, in which the memory of windows is accounted for.
+///
+/// # Errors
+/// Where an operator does not take its new children.
+pub fn with_windows_counted(plan: Plan) -> Result<Plan> {
+    let counted = plan.transform_down(|node| {
+        // What runs elsewhere counts there.
+        if node.name() == "Stages" {
+            return Ok(Transformed::new(node, false, TreeNodeRecursion::Jump));
+        }
+        match node.is::<WindowAggExec>() {
+            false => Ok(Transformed::no(node)),
+            true => of_window(node).map(Transformed::yes),
+        }
+    });
+    counted.map(|counted| counted.data)
+}
+
+/// A window whose input counts.
+pub(super) fn of_window(window: Plan) -> Result<Plan> {
+    let children = window.children().into_iter().map(|input| {
+        let (input, by) = (Arc::clone(input), window.name().to_owned());
+        Arc::new(Held { input, by }) as Plan
+    });
+    let children = children.collect();
+    window.replace_children(children, RECOMPUTED)
+}
+
+/// Rows, and who holds on to them.
+struct Held {
+    input: Plan,
+    by: String,
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as(DisplayFormatType::Default, f)
+    }
+}
+
+impl DisplayAs for Held {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Held: by {}", self.by)
+    }
+}
+
+impl ExecutionPlan for Held {
+    fn name(&self) -> &'static str {
+        "Held"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn children(&self) -> Vec<&Plan> {
+        vec![&self.input]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Plan>) -> Result<Plan> {
+        let Some(input) = children.pop() else { return plan_err!("rows are of one input") };
+        Ok(Arc::new(Held { input, by: self.by.clone() }))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let held = MemoryConsumer::new(&self.by).register(context.memory_pool());
+        let rows = self.input.execute(partition, context)?;
+        let rows = rows.and_then(move |batch| {
+            let bytes = TIMES_HELD * (own_bytes(&batch) + text_bytes([&batch]));
+            std::future::ready(held.try_grow(bytes).map(|()| batch))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+    }
+}

@@ -1,0 +1,93 @@
+//! Statements about the row of one key, which run without a planner.
+
+use datafusion::common::ScalarValue;
+use thalweg_txn::Transaction;
+use thalweg_types::{Result, SqlState};
+
+use super::{RETRIES_MAX, Session};
+use crate::outcome::Outcome;
+use crate::panics::caught_at_once;
+use crate::point::Point;
+use crate::prepared::Prepared;
+use crate::workers::Unity;
+
+impl Session {
+    /// The rows of a prepared query for few of them, for which nobody waits; `None` where it is
+    /// none, or the ordinary way must run it.
+    ///
+    /// A future that may run anything is of many kilobytes, and this is done in a microsecond.
+    pub(super) fn look_up(
+        &mut self,
+        prepared: &Prepared,
+        values: &[ScalarValue],
+    ) -> Option<Result<Outcome>> {
+        let point = prepared.point().filter(|point| !point.writes())?;
+        if prepared.parameters().len() != values.len() {
+            return None;
+        }
+        let looked = caught_at_once(|| match self.block {
+            Some(_) => self.point_in_block(prepared, point, values),
+            None => self.point_alone(prepared, point, values).map(|ran| ran.map(|(rows, _)| rows)),
+        });
+        looked.transpose()
+    }
+
+    /// A statement that writes a row; `None` where the ordinary way must run it.
+    pub(super) async fn run_point(
+        &mut self,
+        prepared: &Prepared,
+        point: &Point,
+        values: &[ScalarValue],
+    ) -> Result<Option<Outcome>> {
+        // The ordinary way says why not.
+        if self.settings.modes().read_only {
+            return Ok(None);
+        }
+        if self.block.is_some() {
+            return self.point_in_block(prepared, point, values);
+        }
+        for _ in 0..RETRIES_MAX {
+            let Some((outcome, transaction)) = self.point_alone(prepared, point, values)? else {
+                return Ok(None);
+            };
+            match self.commit(transaction, None, Unity::EachWorker).await {
+                Ok(()) => return Ok(Some(outcome)),
+                // Another transaction was first: this one has another look at the row.
+                Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {}
+                Err(error) if error.state() == SqlState::UNIQUE_VIOLATION => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    fn point_in_block(
+        &mut self,
+        prepared: &Prepared,
+        point: &Point,
+        values: &[ScalarValue],
+    ) -> Result<Option<Outcome>> {
+        let Some(block) = &mut self.block else { return Ok(None) };
+        let Some(transaction) = &mut block.transaction else { return Ok(None) };
+        if !point.is_permitted(transaction.catalog(), self.settings.identity.current) {
+            return Ok(None);
+        }
+        block.has_looked = true;
+        point.run(transaction, prepared.parameters(), values)
+    }
+
+    /// The same as a transaction of its own, which is still to be committed where it writes.
+    fn point_alone(
+        &self,
+        prepared: &Prepared,
+        point: &Point,
+        values: &[ScalarValue],
+    ) -> Result<Option<(Outcome, Transaction)>> {
+        let mut transaction = Transaction::new(self.database.shared.engine.snapshot());
+        if !point.is_permitted(transaction.catalog(), self.settings.identity.current) {
+            return Ok(None);
+        }
+        let outcome = point.run(&mut transaction, prepared.parameters(), values)?;
+        Ok(outcome.map(|outcome| (outcome, transaction)))
+    }
+}

@@ -1,0 +1,108 @@
+//! What is large: statements of a megabyte, tables of a thousand columns.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use tonic::Code;
+
+use crate::support::{Client, client, codes, fetch, lines, query, refusal, rows, server, update};
+
+const MEGABYTE: usize = 1 << 20;
+const COLUMNS: usize = 1_000;
+
+/// So many items that a list of them takes a megabyte.
+fn list(of: impl Fn(usize) -> String) -> (usize, String) {
+    let mut text = of(0);
+    let mut items = 1;
+    while text.len() < MEGABYTE {
+        text.push_str(", ");
+        text.push_str(&of(items));
+        items += 1;
+    }
+    (items, text)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_of_a_megabyte_are_taken() {
+    let server = server().await;
+    let mut client = client(&server).await;
+    update(&mut client, "CREATE TABLE large (id bigint PRIMARY KEY, name text)").await;
+    let (given, values) = list(|number| format!("({number}, '{number:0>100}')"));
+    let insert = format!("INSERT INTO large VALUES {values}");
+    assert_eq!(update(&mut client, &insert).await, given as i64);
+    let told = "SELECT count(*), min(id), max(id), sum(length(name)) FROM large";
+    let expected = format!("{given}|0|{}|{}", given - 1, given * 100);
+    assert_eq!(rows(&mut client, told).await, [expected]);
+    // About half of these names are there.
+    let (_, names) = list(|number| format!("'{:0>100}'", number * 2));
+    let select = format!("SELECT count(*), max(id) FROM large WHERE name IN ({names})");
+    let found = given.div_ceil(2);
+    let expected = [format!("{found}|{}", (found - 1) * 2)];
+    assert_eq!(rows(&mut client, &select).await, expected);
+    let mut prepared = client.prepare(select, None).await.unwrap();
+    let info = prepared.execute().await.unwrap();
+    assert_eq!(lines(&fetch(&mut client, info).await.unwrap()), expected);
+}
+
+/// The values of a row. Columns with odd numbers are texts.
+fn row(id: usize) -> Vec<String> {
+    let value = |column: usize| match column {
+        0 => id.to_string(),
+        _ if column % 2 == 1 => format!("text {column} of {id}"),
+        _ => (id * 10_000 + column).to_string(),
+    };
+    (0..COLUMNS).map(value).collect()
+}
+
+async fn create_wide(client: &mut Client) {
+    let column = |column: usize| match column % 2 {
+        1 => format!("c{column} text"),
+        _ => format!("c{column} int"),
+    };
+    let columns: Vec<String> = (1..COLUMNS).map(column).collect();
+    let sql = format!("CREATE TABLE wide (id int PRIMARY KEY, {})", columns.join(", "));
+    assert_eq!(update(client, &sql).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_columns_are_filled_and_read() {
+    let server = server().await;
+    let mut client = client(&server).await;
+    create_wide(&mut client).await;
+    let literal = |(column, value): (usize, String)| match column % 2 {
+        1 => format!("'{value}'"),
+        _ => value,
+    };
+    let literals: Vec<String> = row(1).into_iter().enumerate().map(literal).collect();
+    let insert = format!("INSERT INTO wide VALUES ({})", literals.join(", "));
+    assert_eq!(update(&mut client, &insert).await, 1);
+    let places: Vec<String> = (1..=COLUMNS).map(|number| format!("${number}")).collect();
+    let insert = format!("INSERT INTO wide VALUES ({})", places.join(", "));
+    let mut prepared = client.prepare(insert, None).await.unwrap();
+    assert_eq!(prepared.parameter_schema().unwrap().fields().len(), COLUMNS);
+    let text = |value: String| -> ArrayRef { Arc::new(StringArray::from(vec![value])) };
+    let values = places.iter().zip(row(2).into_iter().map(text));
+    prepared.set_parameters(RecordBatch::try_from_iter(values).unwrap()).unwrap();
+    assert_eq!(prepared.execute_update().await.unwrap(), 1);
+    let batches = query(&mut client, "SELECT * FROM wide ORDER BY id").await.unwrap();
+    assert_eq!(batches[0].num_columns(), COLUMNS);
+    assert_eq!(lines(&batches), [row(1).join("|"), row(2).join("|")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_wide_is_refused_and_the_client_goes_on() {
+    let server = server().await;
+    let mut client = client(&server).await;
+    create_wide(&mut client).await;
+    let columns: Vec<String> = (0..1_601).map(|number| format!("c{number} int")).collect();
+    let create = format!("CREATE TABLE wider ({})", columns.join(", "));
+    let status = refusal(client.execute_update(create, None).await.unwrap_err());
+    assert_eq!(codes(&status), (Code::ResourceExhausted, "54011".to_owned()));
+    assert!(status.message().starts_with("tables can have at most 1600 columns"), "{status:?}");
+    let twice = "SELECT * FROM wide AS a JOIN wide AS b ON a.id = b.id";
+    let status = refusal(query(&mut client, twice).await.unwrap_err());
+    assert_eq!(codes(&status), (Code::ResourceExhausted, "54011".to_owned()));
+    let told = "target lists can have at most 1664 entries";
+    assert!(status.message().starts_with(told), "{status:?}");
+    assert_eq!(rows(&mut client, "SELECT count(*) FROM wide").await, ["0"]);
+}
