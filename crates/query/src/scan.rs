@@ -464,6 +464,8 @@ struct Figures {
     /// Chunks that were to be read, and in which the sieve found nothing, or which are beyond the
     /// threshold.
     chunks_pruned: Count,
+    /// Rows of which all columns were read: those that the sieve left, where it left few.
+    rows_read: Count,
 }
 
 impl Figures {
@@ -473,6 +475,7 @@ impl Figures {
             given: Given::by(metrics, partition),
             chunks_read: counter("chunks_read"),
             chunks_pruned: counter("chunks_pruned"),
+            rows_read: counter("rows_read"),
         }
     }
 }
@@ -521,6 +524,7 @@ impl Iterator for Reading {
                     Some(chunk) => {
                         self.cursor = self.scan.open(chunk);
                         self.figures.chunks_read.add(1);
+                        self.figures.rows_read.add(self.cursor.length);
                     }
                     None => self.figures.chunks_pruned.add(1),
                 }

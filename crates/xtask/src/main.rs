@@ -5,7 +5,7 @@ mod check;
 mod clients;
 mod tidy;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
@@ -39,6 +39,8 @@ fn main() -> ExitCode {
 
 /// The workspace: two levels above this crate's manifest.
 fn root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Told by cargo as it runs this: a checkout may have been compiled as another one's.
+    let told = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let manifest = told.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     manifest.ancestors().nth(2).expect("crates/xtask lies two levels down").to_owned()
 }

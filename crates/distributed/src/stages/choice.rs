@@ -2,8 +2,8 @@
 //! gets most of them.
 //!
 //! Gathered, all rows that the scans send come to the gateway, but for those that joins' keys leave
-//! out. In stages, a worker gets its share of what is dealt out by a hash and all of what is sent to
-//! each, and the gateway gets the result.
+//! out. In stages, a worker gets its share of what is dealt out by a hash and all of what is sent
+//! to each, and the gateway gets the result.
 //! Estimates are coarse: rows of tables are counted every now and then, and of conditions and
 //! groupings nothing is known but what is usual.
 

@@ -1,9 +1,9 @@
 //! Rows that the operator above holds on to, and does not account for.
 //!
-//! DataFusion's `WindowAggExec` gathers a whole partition, and puts it together once more to compute
-//! over it, without a word to whoever counts memory. So its input counts for it: each batch twice,
-//! until the window's rows are at their end. A window cannot go to disk; where there is too little
-//! memory, it is refused in its own name.
+//! DataFusion's `WindowAggExec` gathers all rows of its input, and puts them together once more to
+//! compute over them, without a word to whoever counts memory. So its input counts for it: each
+//! batch twice, until the window's rows are at their end. A window cannot go to disk; where there
+//! is too little memory, it is refused in its own name.
 
 use std::fmt;
 use std::sync::Arc;

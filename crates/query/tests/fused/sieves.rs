@@ -35,6 +35,7 @@ async fn other_rows_are_not_read() {
     let run = plan(&mut session, run).await;
     let scan = run.lines().find(|line| line.contains("ShardScan")).unwrap();
     assert!(scan.contains("output_rows=250,"), "{run}");
+    assert_eq!(figure(&run, "ShardScan", "rows_read"), "250", "{run}");
     // Of each row two numbers, a text of two letters and where it ends.
     assert!(figure(&run, "ShardScan", "output_bytes").starts_with("5."), "{run}");
     done(&mut session, "UPDATE trades SET rate = -1 WHERE volume = 502").await;
