@@ -1,5 +1,6 @@
 //! The systems that Thalweg is measured beside, and the check that all say the same.
 
+mod ballista;
 mod cluster;
 mod daemon;
 mod duckdb;
@@ -17,6 +18,7 @@ mod server;
 mod tarantool;
 mod thalweg;
 
+pub use ballista::Ballista;
 pub use cluster::{Cluster, ClusterOptions, Kept};
 pub use daemon::Endpoint;
 pub use duckdb::DuckDb;

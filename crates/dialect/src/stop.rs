@@ -29,6 +29,15 @@ impl Stop {
     pub fn is_wanted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// # Errors
+    /// Where somebody wants the work to stop. Nobody is there to read the error.
+    pub fn go_on(&self) -> Result<()> {
+        match self.is_wanted() {
+            false => Ok(()),
+            true => Err(Error::new(SqlState::QUERY_CANCELED, "nobody wants what is computed here")),
+        }
+    }
 }
 
 /// Does work on this thread that hears by [`go_on`] where it is stopped.
@@ -40,11 +49,7 @@ pub fn within<T>(stop: &Arc<Stop>, work: impl FnOnce() -> T) -> T {
 /// # Errors
 /// Where the work that this belongs to was stopped. Nobody is there to read the error.
 pub fn go_on() -> Result<()> {
-    let is_wanted = CURRENT.with_borrow(|stop| stop.as_ref().is_some_and(|stop| stop.is_wanted()));
-    match is_wanted {
-        false => Ok(()),
-        true => Err(Error::new(SqlState::QUERY_CANCELED, "nobody wants what is computed here")),
-    }
+    CURRENT.with_borrow(|stop| stop.as_ref().map_or(Ok(()), |stop| stop.go_on()))
 }
 
 /// Puts back what the thread was at when this is dropped.

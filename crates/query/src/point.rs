@@ -185,7 +185,7 @@ impl Point {
         let new = row.shaper.shape(&given(fields, columns)?)?;
         let positions = self.table.key_positions(&self.key);
         let key: Vec<ArrayRef> = positions.iter().map(|at| Arc::clone(new.column(*at))).collect();
-        let holder = state.probe(&self.key, &key).into_iter().next().flatten();
+        let holder = state.find(&self.key, &key);
         match (holder, conflict) {
             (None, _) if self.takes_key(state, &new, None, |_| true) => return Ok(None),
             (None, _) => transaction.append(self.table.id, new)?,
@@ -260,7 +260,7 @@ impl Point {
             }
             let columns: Vec<ArrayRef> =
                 positions.iter().map(|at| Arc::clone(row.column(*at))).collect();
-            let holder = state.probe(key, &columns).into_iter().next().flatten();
+            let holder = state.find(key, &columns);
             holder.is_some() && holder != replaced
         })
     }
@@ -273,7 +273,7 @@ impl Point {
         key: &[usize],
     ) -> Result<Option<RowId>> {
         let columns = key.iter().map(|at| given.array(*at)).collect::<Result<Vec<_>>>()?;
-        Ok(state.probe(&self.key, &columns).into_iter().next().flatten())
+        Ok(state.find(&self.key, &columns))
     }
 
     fn whole_row(&self, state: &TableState, id: RowId) -> Result<Vec<ArrayRef>> {

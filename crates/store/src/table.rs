@@ -115,27 +115,40 @@ impl Table {
     /// One value of a row that has been applied, published or not.
     #[inline]
     fn cell(&self, row: RowId, column: usize) -> Cell<'_> {
-        let slot = self.applied.slot(row.chunk()).expect("rows in indexes are in chunks");
+        self.cell_in(self.slot_of(row), row, column)
+    }
+
+    /// The same of a row whose slot was looked up.
+    #[inline]
+    fn cell_in<'a>(&'a self, slot: &'a Slot, row: RowId, column: usize) -> Cell<'a> {
         match &slot.chunk {
             Chunk::Closed(chunk) => chunk.cell(column, row.row() as usize),
-            Chunk::Open(_) => {
-                let opened = self.opened(row.chunk()).expect("an open chunk has a writer");
-                opened.appender.cell(column, row.row() as usize)
-            }
+            Chunk::Open(_) => self.appender(row).cell(column, row.row() as usize),
         }
     }
 
     /// One value of a column of integers without NULLs, of a row that has been applied.
     #[inline]
-    fn integer<T: ArrowPrimitiveType<Native: Into<i64>>>(&self, row: RowId, column: usize) -> i64 {
-        let slot = self.applied.slot(row.chunk()).expect("rows in indexes are in chunks");
+    fn integer_in<T: ArrowPrimitiveType<Native: Into<i64>>>(
+        &self,
+        slot: &Slot,
+        row: RowId,
+        column: usize,
+    ) -> i64 {
         match &slot.chunk {
             Chunk::Closed(chunk) => chunk.integer::<T>(column, row.row() as usize),
-            Chunk::Open(_) => {
-                let opened = self.opened(row.chunk()).expect("an open chunk has a writer");
-                opened.appender.integer(column, row.row() as usize)
-            }
+            Chunk::Open(_) => self.appender(row).integer(column, row.row() as usize),
         }
+    }
+
+    #[inline]
+    fn slot_of(&self, row: RowId) -> &Slot {
+        self.applied.slot(row.chunk()).expect("rows in indexes are in chunks")
+    }
+
+    #[inline]
+    fn appender(&self, row: RowId) -> &Appender {
+        &self.opened(row.chunk()).expect("an open chunk has a writer").appender
     }
 
     /// The hash of a row's key; `None` if the key contains a NULL.

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use thalweg_env::{Clock, RealClock};
 use thalweg_types::{Error, Result};
+use tokio::net::TcpListener;
 
 use crate::errors::while_doing;
 
 /// How long a server may take until it takes clients in.
 const PATIENCE: Duration = Duration::from_secs(60);
+const LOOKING: &str = "looking for a free port";
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 pub const USER: &str = "thalweg";
@@ -107,9 +109,18 @@ pub fn on_core(core: Option<usize>, program: &Path) -> Command {
     }
 }
 
+/// Ports that nobody listens on at the moment. They are held together, so that they differ.
+pub async fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
+    let (mut ports, mut held) = ([0; COUNT], Vec::with_capacity(COUNT));
+    for port in &mut ports {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(while_doing(LOOKING))?;
+        *port = listener.local_addr().map_err(while_doing(LOOKING))?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}
+
 /// A port that nobody listens on at the moment.
 pub async fn free_port() -> Result<u16> {
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await;
-    let address = listener.and_then(|listener| listener.local_addr());
-    Ok(address.map_err(while_doing("looking for a free port"))?.port())
+    free_ports().await.map(|[port]| port)
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use thalweg_types::Result;
 
-use super::daemon::{Daemon, Endpoint, free_port};
+use super::daemon::{Daemon, Endpoint, free_ports};
 
 pub struct Server {
     daemon: Daemon,
@@ -27,8 +27,8 @@ impl Server {
 
     /// Starts a command that listens where `serve` does.
     pub async fn run(mut command: Command, name: &str, log: &Path) -> Result<Server> {
-        let endpoint = Endpoint { name: name.to_owned(), port: free_port().await? };
-        let (grpc_port, http_port) = (free_port().await?, free_port().await?);
+        let [port, grpc_port, http_port] = free_ports().await?;
+        let endpoint = Endpoint { name: name.to_owned(), port };
         command
             .arg(format!("--postgres-port={}", endpoint.port))
             .arg(format!("--grpc-port={grpc_port}"))

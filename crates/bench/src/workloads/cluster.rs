@@ -13,9 +13,10 @@ use super::measure::{Work, in_turns};
 use crate::account::CREATE;
 use crate::clients::Connection;
 use crate::context::Context;
+use crate::data::TpchFiles;
 use crate::finding::{Finding, Findings, Unit, Wanted};
 use crate::h2o::{GROUP_BY, grouped};
-use crate::peers::{Call, Cluster, ClusterOptions, Kept, Ours, Server, copy};
+use crate::peers::{Ballista, Call, Cluster, ClusterOptions, Kept, Ours, Server, copy};
 use crate::samples::Samples;
 use crate::tpch::{QUERIES, TABLES};
 
@@ -147,6 +148,7 @@ async fn tpch(context: &Context, findings: &mut Findings) -> Result<()> {
         );
     }
     findings.push(answered("tpch", &all));
+    beside_ballista(context, &files, &all, findings).await?;
     for (asked, number) in all.into_iter().zip(1..) {
         if !asked.cluster.is_empty() {
             findings.push(
@@ -154,6 +156,48 @@ async fn tpch(context: &Context, findings: &mut Findings) -> Result<()> {
                     .beside(ONE, asked.one),
             );
         }
+    }
+    Ok(())
+}
+
+/// The same queries to as many executors, over the files that the rows came from.
+async fn beside_ballista(
+    context: &Context,
+    files: &TpchFiles,
+    all: &[Asked],
+    findings: &mut Findings,
+) -> Result<()> {
+    if !context.peers {
+        return Ok(());
+    }
+    let scratch = context.scratch_for_servers("cluster-ballista")?;
+    let tables: Vec<_> = TABLES.iter().map(|table| (table.name, files.path(table.name))).collect();
+    let Some(ballista) = Ballista::start(scratch.path(), WORKERS, &tables).await? else {
+        println!("  Ballista is not installed: nothing is put beside the cluster");
+        return Ok(());
+    };
+    let (mut ours, mut theirs, mut both) = (0.0, 0.0, 0);
+    for ((sql, asked), number) in QUERIES.iter().zip(all).zip(1..) {
+        let sql = sql.trim_end().trim_end_matches(';');
+        let seconds = ballista.ask(sql, context.repetitions)?;
+        if seconds.is_empty() || asked.cluster.is_empty() {
+            println!("  Q{number:02}  Ballista gave no answer");
+            continue;
+        }
+        println!("  Q{number:02}  Ballista {:7.1} ms", seconds.median() * 1000.0);
+        (ours, theirs) = (ours + asked.cluster.median(), theirs + seconds.median());
+        both += 1;
+    }
+    if both > 0 {
+        let work = format!("tpch, {both} queries, scale {}, four workers each", context.scale);
+        findings.push(
+            Finding::new(work, Unit::Seconds, Samples::from(ours))
+                .beside("Ballista", Samples::from(theirs))
+                .wanted(Wanted::RatioAtMost(0.5))
+                .noted(
+                    "Ballista reads the Parquet files each time, of which the system has kept all.",
+                ),
+        );
     }
     Ok(())
 }

@@ -2,7 +2,6 @@
 //! the threads and queues that other plans need.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -12,12 +11,12 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-
 use futures::StreamExt;
+use thalweg_dialect::stop::Stop;
 
 use super::execution::{FusedAggregate, Work, watch};
 use super::gather::Answer;
-use super::spilled::{Spills, Stopped};
+use super::spilled::Spills;
 
 /// An aggregate, and which of its columns are shown.
 pub(crate) struct Direct {
@@ -43,12 +42,11 @@ impl Direct {
         schema: &SchemaRef,
         runtime: &RuntimeEnv,
     ) -> Result<Option<Answer>> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(Stop::default());
         let guard = StopWhenDropped(Arc::clone(&stop));
-        let is_stopped: Stopped = Arc::new(move || stop.load(Ordering::Relaxed));
         let workers = self.work.scheduler().workers();
-        let watch = watch(Arc::clone(&is_stopped), &runtime.memory_pool, workers);
-        let spills = Spills::new(&runtime.disk_manager, is_stopped);
+        let watch = watch(Arc::clone(&stop), &runtime.memory_pool, workers);
+        let spills = Spills::new(&runtime.disk_manager, stop);
         match self.work.answer(&self.answered, watch, &spills).await {
             Ok((Answer::Whole(batches), _)) => {
                 let batches = batches.iter().map(|batch| shown(batch, &self.columns, schema));
@@ -74,11 +72,11 @@ fn shown(batch: &RecordBatch, columns: &[usize], schema: &SchemaRef) -> Result<R
 }
 
 /// Ends work that several do when nobody waits for it any more.
-struct StopWhenDropped(Arc<AtomicBool>);
+struct StopWhenDropped(Arc<Stop>);
 
 impl Drop for StopWhenDropped {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.stop();
     }
 }
 

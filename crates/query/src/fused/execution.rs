@@ -22,6 +22,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
+use thalweg_dialect::stop::Stop;
 use thalweg_scan::{Aggregation, Mode, Partial, ReadStatistics, Shape};
 use thalweg_store::ChunkView;
 
@@ -29,7 +30,7 @@ use super::gather::{Answer, Finish, external, merge};
 use super::output::{Output, answer};
 use super::recognize::{Question, recognize, spilling};
 use super::scheduler::{QueryScheduler, Scattered, Watch};
-use super::spilled::{Spills, Stopped, go_on};
+use super::spilled::{Spills, go_on};
 use crate::executor::stop_of;
 use crate::given::Given;
 use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
@@ -255,12 +256,10 @@ impl ExecutionPlan for FusedAggregate {
             let work = work.among(&among).await;
             pruned.add(chunks_planned - work.chunks.len());
             let timer = time.timer();
-            let stop = stop_of(&context);
-            let is_stopped: Stopped =
-                Arc::new(move || stop.as_ref().is_some_and(|stop| stop.is_wanted()));
+            let stop = stop_of(&context).unwrap_or_default();
             let workers = work.scheduler.workers();
-            let watch = watch(Arc::clone(&is_stopped), context.memory_pool(), workers);
-            let spills = Spills::new(&context.runtime_env().disk_manager, is_stopped);
+            let watch = watch(Arc::clone(&stop), context.memory_pool(), workers);
+            let spills = Spills::new(&context.runtime_env().disk_manager, stop);
             let answered = work.answer(&schema, watch, &spills).await;
             timer.done();
             spilled.add(spills.bytes());
@@ -300,12 +299,12 @@ fn in_pieces(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
 }
 
 /// Ends work that nobody wants any more, or that takes more memory than it may.
-pub(super) fn watch(is_stopped: Stopped, memory: &Arc<dyn MemoryPool>, workers: usize) -> Watch {
+pub(super) fn watch(stop: Arc<Stop>, memory: &Arc<dyn MemoryPool>, workers: usize) -> Watch {
     let reservation = MemoryConsumer::new("FusedAggregate").register(memory);
     let reservations: Vec<Mutex<MemoryReservation>> =
         (0..workers).map(|_| Mutex::new(reservation.new_empty())).collect();
     Watch(Arc::new(move |worker, bytes| {
-        go_on(&is_stopped)?;
+        go_on(&stop)?;
         // Each worker has its own: nobody ever waits for this lock.
         reservations[worker].lock().try_resize(bytes)
     }))

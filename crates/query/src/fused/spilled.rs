@@ -16,8 +16,10 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{DiskManager, SpillFile};
+use thalweg_dialect::stop::Stop;
 use thalweg_scan::{own_bytes, text_bytes};
 
+use super::gather::external;
 use crate::own_texts::with_own_texts;
 
 /// Less is not worth a file: whoever has so little and finds no memory is refused.
@@ -35,18 +37,12 @@ pub struct Spills {
     disk: Arc<DiskManager>,
     files: Arc<AtomicUsize>,
     bytes: Arc<AtomicUsize>,
-    is_stopped: Stopped,
+    stop: Arc<Stop>,
 }
 
-/// Whether nobody wants the groups any more.
-pub(super) type Stopped = Arc<dyn Fn() -> bool + Send + Sync>;
-
 /// To be called between pieces of work that take milliseconds.
-pub(super) fn go_on(is_stopped: &Stopped) -> Result<()> {
-    match is_stopped() {
-        false => Ok(()),
-        true => Err(DataFusionError::Execution("nobody waits for the answer".to_owned())),
-    }
+pub(super) fn go_on(stop: &Stop) -> Result<()> {
+    stop.go_on().map_err(external)
 }
 
 impl fmt::Debug for Spills {
@@ -59,7 +55,7 @@ impl fmt::Debug for Spills {
 pub struct Spilled {
     file: Arc<dyn SpillFile>,
     sections: Vec<Section>,
-    is_stopped: Stopped,
+    stop: Arc<Stop>,
 }
 
 /// The groups of one partition.
@@ -71,9 +67,9 @@ struct Section {
 }
 
 impl Spills {
-    pub(super) fn new(disk: &Arc<DiskManager>, is_stopped: Stopped) -> Spills {
+    pub(super) fn new(disk: &Arc<DiskManager>, stop: Arc<Stop>) -> Spills {
         let (files, bytes) = (Arc::default(), Arc::default());
-        Spills { disk: Arc::clone(disk), files, bytes, is_stopped }
+        Spills { disk: Arc::clone(disk), files, bytes, stop }
     }
 
     /// Whether groups that take so many bytes go to disk where an error says that they may not.
@@ -101,7 +97,7 @@ impl Spills {
         let mut pieces: Vec<_> = pieces.into_iter().map(Vec::into_iter).collect();
         let mut sections = Vec::with_capacity(partitions);
         for _ in 0..partitions {
-            go_on(&self.is_stopped)?;
+            go_on(&self.stop)?;
             let (start, mut bytes) = (out.bytes, 0);
             for batch in pieces.iter_mut().filter_map(Iterator::next) {
                 bytes += write_batch(&batch, &mut out)?;
@@ -110,7 +106,7 @@ impl Spills {
         }
         out.flush()?;
         self.bytes.fetch_add(out.bytes as usize, Ordering::Relaxed);
-        Ok(Spilled { file, sections, is_stopped: Arc::clone(&self.is_stopped) })
+        Ok(Spilled { file, sections, stop: Arc::clone(&self.stop) })
     }
 }
 
@@ -149,7 +145,7 @@ impl Spilled {
         file.seek(SeekFrom::Start(start))?;
         let mut rest = BufReader::with_capacity(BUFFER_BYTES, file.take(end - start));
         while !rest.fill_buf()?.is_empty() {
-            go_on(&self.is_stopped)?;
+            go_on(&self.stop)?;
             for batch in StreamReader::try_new(&mut rest, None)? {
                 take(&batch?);
             }
@@ -185,7 +181,7 @@ mod tests {
 
     fn spills(most: u64) -> Spills {
         let disk = DiskManagerBuilder::default().with_max_temp_directory_size(most).build();
-        Spills::new(&Arc::new(disk.unwrap()), Arc::new(|| false))
+        Spills::new(&Arc::new(disk.unwrap()), Arc::default())
     }
 
     fn batch(key: ArrayRef) -> RecordBatch {
@@ -227,12 +223,11 @@ mod tests {
     #[test]
     fn what_nobody_wants_is_neither_written_nor_read() {
         let disk = Arc::new(DiskManagerBuilder::default().build().unwrap());
-        let stop = Arc::new(AtomicUsize::new(0));
-        let stopping = Arc::clone(&stop);
-        let spills = Spills::new(&disk, Arc::new(move || stopping.load(Ordering::Relaxed) > 0));
+        let stop = Arc::new(Stop::default());
+        let spills = Spills::new(&disk, Arc::clone(&stop));
         let pieces = || vec![vec![batch(Arc::new(Int32Array::from(vec![7])))]];
         let spilled = spills.write(pieces()).unwrap();
-        stop.store(1, Ordering::Relaxed);
+        stop.stop();
         assert!(spilled.read(0, |_| panic!("it was read")).is_err());
         assert!(spills.write(pieces()).is_err());
         drop(spilled);
@@ -255,7 +250,7 @@ mod tests {
         let stopped = DataFusionError::Execution("nobody waits".to_owned());
         assert!(!spills.may_take(WORTH_BYTES, &stopped));
         let none = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled).build();
-        let nowhere = Spills::new(&Arc::new(none.unwrap()), Arc::new(|| false));
+        let nowhere = Spills::new(&Arc::new(none.unwrap()), Arc::default());
         assert!(!nowhere.may_take(WORTH_BYTES, &refused));
     }
 }

@@ -48,7 +48,7 @@ impl Client {
         encoder.end(&mut head);
         self.copy_data(&mut head);
         self.wire.replies.copy_done();
-        self.wire.replies.complete(&Tag::Copy(rows).to_string());
+        self.wire.replies.complete(Tag::Copy(rows));
         Ok(())
     }
 
@@ -138,7 +138,7 @@ impl Client {
         self.take_place(work).await?;
         let finishing = self.session.finish_copy(Ok(copy));
         let outcome = self.wire.while_here(finishing).await??;
-        self.wire.replies.complete(&outcome.tag.to_string());
+        self.wire.replies.complete(&outcome.tag);
         Ok(())
     }
 

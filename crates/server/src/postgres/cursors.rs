@@ -8,7 +8,7 @@ use thalweg_types::Error;
 use super::connection::{Client, Trouble};
 use super::execute::Sent;
 use super::extended::{cannot_be_run, no_portal};
-use super::portal::{Rows, State, tag_of};
+use super::portal::{Counted, Rows, State};
 use super::work::Work;
 
 impl Client {
@@ -67,7 +67,7 @@ impl Client {
             };
             passed += rows.skip(rows_max - passed);
         }
-        self.wire.replies.complete(&format!("MOVE {passed}"));
+        self.wire.replies.complete(format_args!("MOVE {passed}"));
         if are_left {
             self.suspend(&mut work);
             return Ok(State::Open(rows, work));
@@ -104,7 +104,7 @@ impl Client {
         let mut rows = Rows::new(RowEncoder::new(outcome.schema, formats), stream, Tag::Select);
         match self.send_rows(&mut rows, u64::MAX, work).await? {
             Sent::All(count) if count < rows_max => {
-                self.wire.replies.complete(&tag_of(&rows.tag, count));
+                self.wire.replies.complete(Counted(&rows.tag, count));
             }
             // The cursor has given what was asked for, and may have more.
             Sent::All(_) | Sent::Enough => self.wire.replies.portal_suspended(),

@@ -5,7 +5,7 @@ use thalweg_formats::postgres::ValueFormat;
 use thalweg_query::{Copy, Outcome, RowForm, TransactionStatus, ValueForms, forward_move};
 
 use super::connection::{Client, Trouble};
-use super::portal::{Rows, tag_of};
+use super::portal::{Counted, Rows};
 use super::wait::unless_cancelled;
 use super::work::Work;
 
@@ -78,14 +78,14 @@ impl Client {
         let (schema, tag) = (SchemaRef::clone(&outcome.schema), outcome.tag.clone());
         let formats = vec![ValueFormat::Text; schema.fields().len()];
         let Some(mut rows) = Rows::of(outcome, formats.clone()) else {
-            self.wire.replies.complete(&tag.to_string());
+            self.wire.replies.complete(&tag);
             return Ok(());
         };
         // What is wrong from the beginning is told before any columns are.
         self.fill(&mut rows, work).await?;
         self.wire.replies.row_description(&schema, &formats);
         if let Sent::All(count) = self.send_rows(&mut rows, u64::MAX, work).await? {
-            self.wire.replies.complete(&tag_of(&rows.tag, count));
+            self.wire.replies.complete(Counted(&rows.tag, count));
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! The extended protocol: prepared statements, portals, and what is done with them.
 
+use std::sync::Arc;
+
 use arrow::datatypes::FieldRef;
 use thalweg_dialect::types::from_field;
 use thalweg_formats::postgres::{Type, ValueFormat, decode, field_declared, field_of_oid};
@@ -9,7 +11,7 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 use super::connection::{Client, Trouble};
 use super::execute::Sent;
 use super::message::{Bind, Named};
-use super::portal::{Portal, Rows, State, tag_of};
+use super::portal::{Counted, Portal, Rows, State};
 use super::work::Work;
 
 /// PostgreSQL's `unknown`, and no type at all: the server finds out.
@@ -122,7 +124,7 @@ impl Client {
             State::Done => return Err(cannot_be_run(name).into()),
             State::Fetched(tag) => {
                 prepared.check_taken(self.session.transaction())?;
-                self.wire.replies.complete(&tag_of(&tag, 0));
+                self.wire.replies.complete(Counted(&tag, 0));
                 State::Fetched(tag)
             }
             State::Open(rows, mut work) => {
@@ -167,7 +169,7 @@ impl Client {
             }
             Ok(Sent::All(count)) => {
                 self.over(*work, Ok(()))?;
-                self.wire.replies.complete(&tag_of(&rows.tag, count));
+                self.wire.replies.complete(Counted(&rows.tag, count));
                 Ok(State::Fetched(rows.tag))
             }
             Err(trouble) => self.over(*work, Err(trouble)),
@@ -220,8 +222,8 @@ impl Client {
     }
 }
 
-fn data_rows(formats: &[ValueFormat]) -> RowForm {
-    RowForm::DataRows(ValueForms::Each(formats.into()))
+fn data_rows(formats: &Arc<[ValueFormat]>) -> RowForm {
+    RowForm::DataRows(ValueForms::Each(Arc::clone(formats)))
 }
 
 /// The type that a client says a parameter has.
@@ -268,7 +270,7 @@ fn bound(prepared: Prepared, bind: &Bind) -> Result<Portal> {
         values.push(value);
     }
     let columns = prepared.schema().map_or(0, |schema| schema.fields().len());
-    let formats = bind.results.of(columns)?;
+    let formats = bind.results.of(columns)?.into();
     Ok(Portal { prepared, formats, state: State::Bound(values) })
 }
 

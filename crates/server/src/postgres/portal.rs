@@ -1,5 +1,8 @@
 //! Portals: statements with their values, running or about to run.
 
+use std::fmt;
+use std::sync::Arc;
+
 use futures::StreamExt;
 use thalweg_formats::postgres::{EncodedRows, RowEncoder, ValueFormat};
 use thalweg_query::{BatchStream, Encoded, EncodedStream, Outcome, Prepared, ScalarValue, Tag};
@@ -11,7 +14,7 @@ use super::work::Work;
 /// A prepared statement with its values, and how far it has come.
 pub(super) struct Portal {
     pub(super) prepared: Prepared,
-    pub(super) formats: Vec<ValueFormat>,
+    pub(super) formats: Arc<[ValueFormat]>,
     pub(super) state: State,
 }
 
@@ -120,12 +123,17 @@ impl Rows {
 }
 
 /// The command tag for so many rows. A portal that is fetched in parts counts those of each part.
-pub(super) fn tag_of(tag: &Tag, rows: u64) -> String {
-    match tag {
-        Tag::Select | Tag::Fetch => format!("{tag} {rows}"),
-        Tag::Insert(_) => Tag::Insert(rows).to_string(),
-        Tag::Update(_) => Tag::Update(rows).to_string(),
-        Tag::Delete(_) => Tag::Delete(rows).to_string(),
-        Tag::Copy(_) | Tag::Other(_) => tag.to_string(),
+pub(super) struct Counted<'a>(pub(super) &'a Tag, pub(super) u64);
+
+impl fmt::Display for Counted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counted(tag, rows) = *self;
+        match tag {
+            Tag::Select | Tag::Fetch => write!(f, "{tag} {rows}"),
+            Tag::Insert(_) => write!(f, "{}", Tag::Insert(rows)),
+            Tag::Update(_) => write!(f, "{}", Tag::Update(rows)),
+            Tag::Delete(_) => write!(f, "{}", Tag::Delete(rows)),
+            Tag::Copy(_) | Tag::Other(_) => write!(f, "{tag}"),
+        }
     }
 }

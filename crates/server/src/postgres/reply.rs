@@ -1,6 +1,7 @@
 //! What the server sends: messages, written one after the other into one buffer.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
+use std::io;
 
 use arrow::datatypes::Schema;
 use thalweg_formats::postgres::{Type, ValueFormat};
@@ -99,8 +100,10 @@ impl Replies {
         });
     }
 
-    pub(super) fn complete(&mut self, tag: &str) {
-        self.message(b'C', |out| text(out, tag));
+    pub(super) fn complete(&mut self, tag: impl Display) {
+        self.message(b'C', |out| {
+            let _ = io::Write::write_fmt(out, format_args!("{tag}\0"));
+        });
     }
 
     pub(super) fn parse_complete(&mut self) {

@@ -5,22 +5,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use tonic::Code;
 
-use crate::support::{Client, client, codes, fetch, lines, query, refusal, rows, server, update};
-
-const MEGABYTE: usize = 1 << 20;
-const COLUMNS: usize = 1_000;
-
-/// So many items that a list of them takes a megabyte.
-fn list(of: impl Fn(usize) -> String) -> (usize, String) {
-    let mut text = of(0);
-    let mut items = 1;
-    while text.len() < MEGABYTE {
-        text.push_str(", ");
-        text.push_str(&of(items));
-        items += 1;
-    }
-    (items, text)
-}
+use crate::large_inputs::{COLUMNS, create_wide, list, row};
+use crate::support::{client, codes, fetch, lines, query, refusal, rows, server, update};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn statements_of_a_megabyte_are_taken() {
@@ -44,31 +30,11 @@ async fn statements_of_a_megabyte_are_taken() {
     assert_eq!(lines(&fetch(&mut client, info).await.unwrap()), expected);
 }
 
-/// The values of a row. Columns with odd numbers are texts.
-fn row(id: usize) -> Vec<String> {
-    let value = |column: usize| match column {
-        0 => id.to_string(),
-        _ if column % 2 == 1 => format!("text {column} of {id}"),
-        _ => (id * 10_000 + column).to_string(),
-    };
-    (0..COLUMNS).map(value).collect()
-}
-
-async fn create_wide(client: &mut Client) {
-    let column = |column: usize| match column % 2 {
-        1 => format!("c{column} text"),
-        _ => format!("c{column} int"),
-    };
-    let columns: Vec<String> = (1..COLUMNS).map(column).collect();
-    let sql = format!("CREATE TABLE wide (id int PRIMARY KEY, {})", columns.join(", "));
-    assert_eq!(update(client, &sql).await, 0);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_columns_are_filled_and_read() {
     let server = server().await;
     let mut client = client(&server).await;
-    create_wide(&mut client).await;
+    assert_eq!(update(&mut client, &create_wide()).await, 0);
     let literal = |(column, value): (usize, String)| match column % 2 {
         1 => format!("'{value}'"),
         _ => value,
@@ -93,7 +59,7 @@ async fn a_thousand_columns_are_filled_and_read() {
 async fn what_is_too_wide_is_refused_and_the_client_goes_on() {
     let server = server().await;
     let mut client = client(&server).await;
-    create_wide(&mut client).await;
+    assert_eq!(update(&mut client, &create_wide()).await, 0);
     let columns: Vec<String> = (0..1_601).map(|number| format!("c{number} int")).collect();
     let create = format!("CREATE TABLE wider ({})", columns.join(", "));
     let status = refusal(client.execute_update(create, None).await.unwrap_err());

@@ -4,6 +4,8 @@ mod authentication;
 mod front_door;
 mod ingestion;
 mod large;
+#[path = "../shared/large_inputs.rs"]
+mod large_inputs;
 mod metadata;
 mod plans;
 mod prepared;

@@ -3,26 +3,13 @@
 
 use bytes::Bytes;
 
+use crate::large_inputs::{COLUMNS, create_wide, list, row};
 use crate::support::{
     Raw, SUPERUSER, bind, bind_values, execute, field, parse, query, server, server_with, sync,
     told,
 };
 
-const MEGABYTE: usize = 1 << 20;
-const COLUMNS: usize = 1_000;
 const STATEMENTS: usize = 10_000;
-
-/// So many items that a list of them takes a megabyte.
-fn list(of: impl Fn(usize) -> String) -> (usize, String) {
-    let mut text = of(0);
-    let mut items = 1;
-    while text.len() < MEGABYTE {
-        text.push_str(", ");
-        text.push_str(&of(items));
-        items += 1;
-    }
-    (items, text)
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn statements_of_a_megabyte_are_taken_in_both_protocols() {
@@ -65,31 +52,11 @@ async fn a_message_beyond_the_limit_ends_the_connection_with_what_to_do() {
     assert_eq!(raw.sql(&select(1)).await, "T D(1) C(SELECT 1) Z(I)");
 }
 
-/// The values of a row. Columns with odd numbers are texts.
-fn row(id: usize) -> Vec<String> {
-    let value = |column: usize| match column {
-        0 => id.to_string(),
-        _ if column % 2 == 1 => format!("text {column} of {id}"),
-        _ => (id * 10_000 + column).to_string(),
-    };
-    (0..COLUMNS).map(value).collect()
-}
-
-async fn create_wide(raw: &mut Raw) {
-    let column = |column: usize| match column % 2 {
-        1 => format!("c{column} text"),
-        _ => format!("c{column} int"),
-    };
-    let columns: Vec<String> = (1..COLUMNS).map(column).collect();
-    let sql = format!("CREATE TABLE wide (id int PRIMARY KEY, {})", columns.join(", "));
-    assert_eq!(raw.sql(&sql).await, "C(CREATE TABLE) Z(I)");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_columns_are_filled_and_read() {
     let server = server().await;
     let mut raw = Raw::connect(&server, SUPERUSER).await;
-    create_wide(&mut raw).await;
+    assert_eq!(raw.sql(&create_wide()).await, "C(CREATE TABLE) Z(I)");
     let literal = |(column, value): (usize, String)| match column % 2 {
         1 => format!("'{value}'"),
         _ => value,
@@ -124,7 +91,7 @@ async fn refusal(raw: &mut Raw, sql: &str) -> (String, String) {
 async fn what_is_too_wide_is_refused_and_the_connection_goes_on() {
     let server = server().await;
     let mut raw = Raw::connect(&server, SUPERUSER).await;
-    create_wide(&mut raw).await;
+    assert_eq!(raw.sql(&create_wide()).await, "C(CREATE TABLE) Z(I)");
     let columns: Vec<String> = (0..1_601).map(|number| format!("c{number} int")).collect();
     let create = format!("CREATE TABLE wider ({})", columns.join(", "));
     let (state, message) = refusal(&mut raw, &create).await;

@@ -4,6 +4,8 @@
 mod blocks;
 mod copies;
 mod large;
+#[path = "../shared/large_inputs.rs"]
+mod large_inputs;
 mod opening;
 mod portals;
 mod support;

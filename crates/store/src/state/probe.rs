@@ -9,7 +9,7 @@ use thalweg_types::{Key, RowId};
 
 use super::{Slot, StateKey, TableState};
 use crate::Chunk;
-use crate::cell::{Cell, KeyHashes, cell, same_key};
+use crate::cell::{Cell, KeyHashes, cell, hash_cells, same_key};
 
 /// Up to how many keys are compared with a chunk's zones before its rows are looked at.
 const ZONE_KEYS_MAX: usize = 64;
@@ -42,6 +42,49 @@ impl TableState {
         found
     }
 
+    /// What [`probe`](Self::probe) says of a single key, without room for more.
+    #[must_use]
+    pub fn find(&self, key: &Key, columns: &[ArrayRef]) -> Option<RowId> {
+        match self.find_in_index(key, columns) {
+            Some(found) => found,
+            None => self.probe(key, columns).pop().flatten(),
+        }
+    }
+
+    /// The live row of a key, if there is one; `None` where it takes more than the index to tell.
+    fn find_in_index(&self, key: &Key, columns: &[ArrayRef]) -> Option<Option<RowId>> {
+        let known = self.keys.iter().position(|known| known.index.columns() == key.columns)?;
+        let StateKey { index, positions, .. } = &self.keys[known];
+        let Some(hash) = hash_cells(columns.iter().map(|column| cell(column, 0))) else {
+            return Some(None);
+        };
+        if self.private_keys.candidates(known, hash).next().is_some() {
+            return None;
+        }
+        let (mut candidate, mut others) = (None, false);
+        let index = index.read();
+        let removals = self.removals.load(Ordering::Acquire);
+        let push = |row| others |= candidate.replace(row).is_some();
+        let is_complete = index.candidates(hash, |row| self.shows(row), push);
+        drop(index);
+        if others || !is_complete || removals != self.removals_seen {
+            return None;
+        }
+        let Some(row) = candidate else { return Some(None) };
+        let slot = self.slot(row.chunk())?;
+        let place = row.row() as usize;
+        let has_key = match &slot.chunk {
+            Chunk::Closed(chunk) => {
+                same_key(columns, 0, |column| chunk.cell(positions[column], place))
+            }
+            Chunk::Open(_) => {
+                let stored = slot.chunk.columns(positions, place..place + 1);
+                same_key(columns, 0, |column| cell(&stored[column], 0))
+            }
+        };
+        Some((has_key && !slot.is_dead(row.row())).then_some(row))
+    }
+
     /// Looks for keys that no row of the table holds among a transaction's own rows.
     fn probe_private(&self, key: usize, probe: &Probe<'_>, found: &mut [Option<RowId>]) {
         let positions = &self.keys[key].positions;
@@ -69,6 +112,7 @@ impl TableState {
             let index = key.index.read();
             let removals = self.removals.load(Ordering::Acquire);
             for (row, &hash) in probe.hashes.hashes.iter().enumerate() {
+                index.prefetch_from(&probe.hashes.hashes, row);
                 if !probe.hashes.is_null(row) {
                     let push = |candidate| candidates.push((row, candidate));
                     complete[row] = index.candidates(hash, |row| self.shows(row), push)

@@ -22,7 +22,10 @@ impl TableState {
     /// # Errors
     /// Where the state has no such row.
     pub fn row_at(&self, row: RowId, projection: &[usize]) -> Result<Vec<ArrayRef>> {
-        Ok(self.view_of(row)?.row(projection, row.row() as usize))
+        let slot = self.slot(row.chunk()).filter(|slot| row.row() < slot.length);
+        let slot = slot.ok_or_else(|| gone(row))?;
+        let place = row.row() as usize;
+        Ok(slot.chunk.columns(projection, place..place + 1))
     }
 
     /// Some rows of this state, dead or alive, in the order in which they are named.
@@ -77,9 +80,12 @@ impl TableState {
     }
 
     fn view_of(&self, row: RowId) -> Result<ChunkView> {
-        let gone = || Error::internal(format!("no row {row:?} in this snapshot"));
-        self.chunk(row.chunk()).ok_or_else(gone)
+        self.chunk(row.chunk()).ok_or_else(|| gone(row))
     }
+}
+
+fn gone(row: RowId) -> Error {
+    Error::internal(format!("no row {row:?} in this snapshot"))
 }
 
 #[cfg(test)]

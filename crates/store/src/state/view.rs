@@ -111,13 +111,6 @@ impl ChunkView {
         }
     }
 
-    /// Some columns of one row.
-    #[must_use]
-    pub fn row(&self, projection: &[usize], row: usize) -> Vec<ArrayRef> {
-        assert!(row < self.rows(), "a row of the chunk");
-        self.slot.chunk.columns(projection, row..row + 1)
-    }
-
     /// A bit for each row, set if it is alive; `None` if all are.
     #[must_use]
     pub fn live_mask(&self) -> Option<BooleanBuffer> {

@@ -3,7 +3,6 @@
 
 mod keys;
 
-use std::hint::black_box;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
@@ -12,11 +11,11 @@ use arrow::datatypes::{DataType as ArrowType, Int32Type, Int64Type};
 use thalweg_types::{Error, Result, RowId};
 
 use super::Table;
+use crate::Effect;
 use crate::cell::{KeyHashes, same_key};
 use crate::effect::Change;
-use crate::index::{IndexInner, Likely};
+use crate::index::{FETCHED_TOGETHER, IndexInner, Likely};
 use crate::state::StateKey;
-use crate::{Chunk, Effect};
 use keys::{Cells, Integers, NewKeys};
 
 /// How a row comes in.
@@ -40,11 +39,6 @@ pub enum Refusal {
     /// The row is not the one that was expected.
     Changed,
 }
-
-/// Rows whose keys are looked for together: memory answers for all of them in the time of a few.
-/// After Chen, Ailamaki, Gibbons, Mowry: "Improving Hash Join Performance through Prefetching"
-/// (ICDE 2004).
-const FETCHED_TOGETHER: usize = 32;
 
 /// A row that was left out, by its place in the batch.
 pub type Refused = (usize, Refusal);
@@ -88,6 +82,22 @@ struct Part<'a, K> {
     /// Rows whose place they take. They are marked once all have their places.
     killed: Vec<RowId>,
     refused: &'a mut Vec<Refused>,
+}
+
+impl<K> Part<'_, K> {
+    /// The place of a row among those kept, where it is one of them.
+    #[inline]
+    fn place_of(&self, row: RowId) -> Option<usize> {
+        let here = row.chunk() == self.base.chunk() && row.row() >= self.base.row();
+        here.then(|| (row.row() - self.base.row()) as usize)
+    }
+}
+
+/// What was found of a key ahead of its turn: the row that has its entry.
+#[derive(Clone, Copy)]
+struct Known {
+    likely: Likely,
+    is_dead: bool,
 }
 
 impl Table {
@@ -162,20 +172,19 @@ impl Table {
 
     /// Finds places for rows from `next` on, in the index; returns the first that has none.
     fn place(&self, part: &mut Part<'_, impl NewKeys>, next: usize, room: usize) -> usize {
-        let (asked, keys) = (part.asked, part.keys);
+        let asked = part.asked;
         let mut index = asked.key.index.write();
         let rows = asked.hashes.len();
-        let mut likely = [None; FETCHED_TOGETHER];
+        let mut known = [None; FETCHED_TOGETHER];
         for row in next..rows {
             if part.kept.len() == room {
                 return row;
             }
             let turn = (row - next) % FETCHED_TOGETHER;
             if turn == 0 {
-                let together = row..rows.min(row + FETCHED_TOGETHER);
-                likely = self.fetch(keys, &index, &asked.hashes[together]);
+                known = self.look_ahead(&index, part, row);
             }
-            if let Err(refusal) = self.place_row(&mut index, part, row, likely[turn]) {
+            if let Err(refusal) = self.place_row(&mut index, part, row, known[turn]) {
                 part.refused.push((row, refusal));
                 if asked.demands.stop {
                     break;
@@ -185,26 +194,29 @@ impl Table {
         rows
     }
 
-    /// Brings what placing rows will look at into the processor's cache, and says where that is.
-    fn fetch(
+    /// Looks for the keys of rows from `next` on in what was there before the batch.
+    fn look_ahead(
         &self,
-        keys: &impl NewKeys,
         index: &IndexInner,
-        hashes: &[u32],
-    ) -> [Option<Likely>; FETCHED_TOGETHER] {
-        let mut likely = [None; FETCHED_TOGETHER];
-        for (likely, hash) in likely.iter_mut().zip(hashes) {
-            *likely = index.likely(*hash);
-        }
-        for Likely { row, .. } in likely.iter().flatten() {
-            let Some(slot) = self.applied.slot(row.chunk()) else { continue };
-            black_box(slot.is_dead(row.row()));
-            // What is in an open chunk came a moment ago.
-            if let Chunk::Closed(chunk) = &slot.chunk {
-                keys.fetch(chunk, row.row() as usize);
+        part: &Part<'_, impl NewKeys>,
+        next: usize,
+    ) -> [Option<Known>; FETCHED_TOGETHER] {
+        let end = part.asked.hashes.len().min(next + FETCHED_TOGETHER);
+        let hashes = &part.asked.hashes[next..end];
+        index.prefetch(hashes);
+        let mut known = [None; FETCHED_TOGETHER];
+        for ((known, hash), row) in known.iter_mut().zip(hashes).zip(next..) {
+            let Some(likely) = index.likely(*hash) else { continue };
+            let stored = likely.row;
+            if part.place_of(stored).is_some() {
+                continue;
+            }
+            let slot = self.slot_of(stored);
+            if part.keys.has(self, slot, stored, row) {
+                *known = Some(Known { likely, is_dead: slot.is_dead(stored.row()) });
             }
         }
-        likely
+        known
     }
 
     #[inline]
@@ -213,22 +225,21 @@ impl Table {
         index: &mut IndexInner,
         part: &mut Part<'_, impl NewKeys>,
         row: usize,
-        likely: Option<Likely>,
+        known: Option<Known>,
     ) -> Result<(), Refusal> {
         let (asked, keys, kept, base) = (part.asked, part.keys, &part.kept, part.base);
-        let is_here = |stored: RowId| {
-            let here = stored.chunk() == base.chunk() && stored.row() >= base.row();
-            here.then(|| (stored.row() - base.row()) as usize)
-        };
-        let same = |stored: RowId| match is_here(stored) {
+        let same = |stored: RowId| match part.place_of(stored) {
             Some(place) => keys.are_same(row, kept[place] as usize),
-            None => keys.has(self, stored, row),
+            None => keys.has(self, self.slot_of(stored), stored, row),
         };
-        let slotted = index.find_slot(asked.hashes[row], likely, same);
+        let slotted = index.find_slot(asked.hashes[row], known.map(|known| known.likely), same);
         let id = RowId(base.0 + kept.len() as u64);
         let holder = slotted.row();
-        let here = holder.and_then(is_here);
-        let living = holder.filter(|holder| here.is_some() || !self.applied.is_dead(*holder));
+        let here = holder.and_then(|holder| part.place_of(holder));
+        let living = holder.filter(|holder| match known {
+            Some(known) if known.likely.row == *holder => !known.is_dead,
+            _ => here.is_some() || !self.applied.is_dead(*holder),
+        });
         if let Some(expected) = asked.demands.expected {
             self.expect(expected[row], living)?;
         }
@@ -366,6 +377,7 @@ impl Table {
         let (mut killed, mut refused) = (Vec::with_capacity(hashes.hashes.len()), Vec::new());
         let index = primary.index.read();
         for (row, hash) in hashes.hashes.iter().enumerate() {
+            index.prefetch_from(&hashes.hashes, row);
             let same = |stored: RowId| {
                 same_key(columns, row, |column| self.cell(stored, primary.positions[column]))
             };

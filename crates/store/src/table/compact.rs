@@ -109,6 +109,7 @@ impl Table {
                 // Sessions that look for keys get their turn between the chunks.
                 let mut index = key.index.write();
                 for row in 0..slot.length {
+                    index.prefetch_from(&hashes.hashes, row as usize);
                     let place = taken.contains(row).then_some(next);
                     next += u32::from(place.is_some());
                     if hashes.is_null(row as usize) {

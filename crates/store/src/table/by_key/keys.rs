@@ -1,22 +1,18 @@
 //! Keys of new rows, beside those of rows that are in the table.
 
-use std::hint::black_box;
-
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use thalweg_types::RowId;
 
-use crate::ClosedChunk;
 use crate::cell::{cell, same_key};
+use crate::state::Slot;
 use crate::table::Table;
 
 /// The keys of the rows of a batch.
 pub(super) trait NewKeys {
     /// Whether two of the rows have the same key.
     fn are_same(&self, row: usize, other: usize) -> bool;
-    /// Whether a row of the table has the key of one of these.
-    fn has(&self, table: &Table, stored: RowId, row: usize) -> bool;
-    /// Brings the key of a row of the table into the processor's cache.
-    fn fetch(&self, chunk: &ClosedChunk, row: usize);
+    /// Whether a row of the table, in its slot, has the key of one of these.
+    fn has(&self, table: &Table, slot: &Slot, stored: RowId, row: usize) -> bool;
 }
 
 /// Keys of any columns.
@@ -45,14 +41,8 @@ impl NewKeys for Cells<'_> {
         same_key(self.columns, row, |column| cell(&self.columns[column], other))
     }
 
-    fn has(&self, table: &Table, stored: RowId, row: usize) -> bool {
-        same_key(self.columns, row, |column| table.cell(stored, self.positions[column]))
-    }
-
-    fn fetch(&self, chunk: &ClosedChunk, row: usize) {
-        for position in self.positions {
-            black_box(chunk.cell(*position, row));
-        }
+    fn has(&self, table: &Table, slot: &Slot, stored: RowId, row: usize) -> bool {
+        same_key(self.columns, row, |column| table.cell_in(slot, stored, self.positions[column]))
     }
 }
 
@@ -63,13 +53,8 @@ impl<T: ArrowPrimitiveType<Native: Into<i64>>> NewKeys for Integers<'_, T> {
     }
 
     #[inline]
-    fn has(&self, table: &Table, stored: RowId, row: usize) -> bool {
+    fn has(&self, table: &Table, slot: &Slot, stored: RowId, row: usize) -> bool {
         let key: i64 = self.values[row].into();
-        table.integer::<T>(stored, self.position) == key
-    }
-
-    #[inline]
-    fn fetch(&self, chunk: &ClosedChunk, row: usize) {
-        black_box(chunk.integer::<T>(self.position, row));
+        table.integer_in::<T>(slot, stored, self.position) == key
     }
 }

@@ -11,7 +11,7 @@ use arrow::compute::take_record_batch;
 use arrow::datatypes::{DataType as ArrowType, IntervalMonthDayNanoType};
 use thalweg_types::{RowId, TableSchema};
 
-use super::support::key;
+use super::support::{key, probed};
 use crate::codec::encode_value;
 use crate::tests::random::{Random, all_types, batch};
 use crate::{ClosedChunk, Effect, Table, TableState};
@@ -45,7 +45,7 @@ fn check_probes(state: &TableState, rows: &RecordBatch, expected: &[Option<RowId
     let key = state.schema().primary_key.as_ref().unwrap();
     let columns: Vec<ArrayRef> =
         key.columns.iter().map(|id| Arc::clone(rows.column(id.0 as usize))).collect();
-    assert_eq!(state.probe(key, &columns), expected, "{key:?}");
+    assert_eq!(probed(state, key, &columns), expected, "{key:?}");
 }
 
 fn check_key(schema: &TableSchema, columns: &[u32], random: &mut Random) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 use thalweg_types::{RowId, SqlState};
 
-use super::support::{Row, batch, key, read, rows, schema};
+use super::support::{Row, batch, key, probed, read, rows, schema};
 use crate::plan_compaction;
 use crate::tests::random::Random;
 use crate::{
@@ -275,13 +275,13 @@ fn check_state(state: &TableState, expected: &Rows) {
     let shown: BTreeMap<i64, RowId> =
         read(state).into_iter().map(|(id, row)| (row.0, id)).collect();
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(-1..KEYS as i64 + 1));
-    let found = state.probe(state.schema().primary_key.as_ref().unwrap(), &[ids]);
+    let found = probed(state, state.schema().primary_key.as_ref().unwrap(), &[ids]);
     for (id, found) in (-1..).zip(found) {
         assert_eq!(found, shown.get(&id).copied(), "the key {id}");
     }
     let tags: Vec<Option<String>> = expected.values().map(|row| row.1.clone()).collect();
     let column: ArrayRef = Arc::new(tags.iter().cloned().collect::<StringViewArray>());
-    let found = state.probe(&state.schema().unique[0], &[column]);
+    let found = probed(state, &state.schema().unique[0], &[column]);
     for (row, found) in expected.values().zip(found) {
         assert_eq!(found, row.1.is_some().then(|| shown[&row.0]), "the tag {:?}", row.1);
     }

@@ -91,6 +91,16 @@ pub fn find(state: &TableState, id: i64) -> Option<RowId> {
     state.probe(state.schema().primary_key.as_ref().unwrap(), &[column])[0]
 }
 
+/// Where the rows of keys lie, which is the same for all keys at once and for each by itself.
+pub fn probed(state: &TableState, key: &Key, columns: &[ArrayRef]) -> Vec<Option<RowId>> {
+    let found = state.probe(key, columns);
+    for (row, found) in found.iter().enumerate() {
+        let alone: Vec<ArrayRef> = columns.iter().map(|column| column.slice(row, 1)).collect();
+        assert_eq!(state.find(key, &alone), *found, "{alone:?}");
+    }
+    found
+}
+
 /// A table whose changes are published at once.
 pub struct Published {
     pub table: Table,
