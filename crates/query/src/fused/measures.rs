@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use thalweg_scan::{BitOperator, Lane, Measure, Order, Picked, Predicate, Spread};
+use thalweg_scan::{BitOperator, Lane, Measure, Number, Order, Picked, Predicate, Spread};
 
 use super::expression::{Columns, Form, Value};
 use super::output::Output;
@@ -90,14 +90,14 @@ impl Measures {
             (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) => from == to,
             _ => false,
         };
-        let measure = Measure::Sum { lane: value.lane()?, number: value.to_number()? };
+        let measure = sum_of(value)?;
         fits.then(|| Output::Measure(self.place(measure)))
     }
 
     fn average(&mut self, value: &Value, data_type: &DataType) -> Option<Output> {
-        let (lane, number) = (value.lane()?, value.to_number()?);
+        let (lane, measure) = (value.lane()?, sum_of(value)?);
         let counted = self.count_of(value)?;
-        let (sum, count) = (self.place(Measure::Sum { lane, number }), self.place(counted));
+        let (sum, count) = (self.place(measure), self.place(counted));
         let scale = match &value.data_type {
             DataType::Int16 | DataType::Int32 | DataType::Int64 => 0,
             DataType::Decimal128(_, scale) => *scale,
@@ -188,4 +188,14 @@ impl Measures {
         let number = value.to_number()?;
         Some(Output::Measure(self.place(Measure::Bits { number, operator })))
     }
+}
+
+/// What adds values up. Sums of whole numbers are exact however large they get, so that none of
+/// them has to become a numeric first.
+fn sum_of(value: &Value) -> Option<Measure> {
+    let (lane, number) = match (value.lane()?, value.to_number()?) {
+        (_, Number::DecimalOfInt { operand, units: 1 }) => (Lane::Int, *operand),
+        whole => whole,
+    };
+    Some(Measure::Sum { lane, number })
 }
