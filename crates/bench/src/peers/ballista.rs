@@ -14,6 +14,8 @@ use crate::samples::Samples;
 
 /// What the command line says behind each statement.
 const ELAPSED: &str = "Elapsed ";
+/// A file of statements, in the directory that the command line runs in.
+const QUESTION: &str = "question.sql";
 
 pub struct Ballista {
     client: PathBuf,
@@ -60,6 +62,7 @@ impl Ballista {
         }
         let mut names = String::new();
         for (name, path) in tables {
+            let path = std::path::absolute(path).map_err(while_doing(path.display()))?;
             let path = path.display();
             let _ = writeln!(
                 names,
@@ -84,12 +87,13 @@ impl Ballista {
         for _ in 0..=repetitions {
             let _ = writeln!(file, "{sql};");
         }
-        let path = self.directory.join("question.sql");
+        let path = self.directory.join(QUESTION);
         #[expect(clippy::disallowed_methods, reason = "a peer's input, not a database's file")]
         std::fs::write(&path, file).map_err(while_doing(path.display()))?;
         let said = Command::new(&self.client)
-            .args(["--host", "127.0.0.1", "--port", &self.port.to_string(), "--file"])
-            .arg(&path)
+            // It keeps a log of its own in whatever directory it runs in.
+            .current_dir(&self.directory)
+            .args(["--host", "127.0.0.1", "--port", &self.port.to_string(), "--file", QUESTION])
             .output()
             .map_err(while_doing("ballista-cli"))?;
         let said = String::from_utf8_lossy(&said.stdout).into_owned();
