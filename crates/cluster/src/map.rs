@@ -27,12 +27,14 @@ pub struct ShardMap {
     workers: Vec<NodeName>,
     /// For each bucket, the place of its owner among the workers. Empty where there are none.
     owners: Vec<u32>,
+    /// For each worker, how many of them are its own.
+    shares: Vec<usize>,
 }
 
 impl Default for ShardMap {
     /// The map of a cluster without workers.
     fn default() -> ShardMap {
-        ShardMap { version: 0, workers: Vec::new(), owners: Vec::new() }
+        ShardMap { version: 0, workers: Vec::new(), owners: Vec::new(), shares: Vec::new() }
     }
 }
 
@@ -78,12 +80,17 @@ impl ShardMap {
 
     /// How many buckets each worker owns.
     #[must_use]
-    pub fn shares(&self) -> Vec<usize> {
-        let mut shares = vec![0; self.workers.len()];
-        for owner in &self.owners {
-            shares[*owner as usize] += 1;
-        }
-        shares
+    pub fn shares(&self) -> &[usize] {
+        &self.shares
+    }
+
+    /// The places of the workers that own any bucket.
+    ///
+    /// # Errors
+    /// Where there are no workers.
+    pub fn all_owners(&self) -> Result<Vec<usize>> {
+        self.owner(Bucket(0))?;
+        Ok((0..self.shares.len()).filter(|place| self.shares[*place] > 0).collect())
     }
 
     /// The map with a worker in it. One that is known already keeps its buckets, wherever it is
@@ -96,6 +103,7 @@ impl ShardMap {
             Some(known) => known.address = worker.address,
             None => {
                 map.workers.push(worker);
+                map.shares.push(0);
                 map.give_share(moving);
             }
         }
@@ -108,12 +116,13 @@ impl ShardMap {
         let newest = self.workers.len() - 1;
         if newest == 0 {
             self.owners = vec![0; usize::from(BUCKETS)];
+            self.shares[0] = self.owners.len();
             return;
         }
         if moving == Moving::Forbidden {
             return;
         }
-        let mut shares = self.shares();
+        let shares = &mut self.shares;
         let least = usize::from(BUCKETS) / self.workers.len();
         // From the end, so that runs of buckets stay long.
         for bucket in (0..self.owners.len()).rev() {
@@ -163,7 +172,9 @@ impl ShardMap {
         if owners.len() != usize::from(BUCKETS) && !(owners.is_empty() && workers.is_empty()) {
             return Err(damaged("buckets are missing"));
         }
-        Ok(ShardMap { version: map.version, workers, owners })
+        let mut shares = vec![0; workers.len()];
+        owners.iter().for_each(|owner| shares[*owner as usize] += 1);
+        Ok(ShardMap { version: map.version, workers, owners, shares })
     }
 }
 

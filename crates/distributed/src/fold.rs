@@ -44,6 +44,7 @@ use thalweg_protocol::cluster::step::Kind;
 use thalweg_query::{reduced, with_windows_counted};
 
 use crate::codec::{Writer, is_known_aggregate};
+use crate::lanes::in_lanes;
 use crate::relayed::only_scan;
 use crate::scan::{REMOTE, RemoteScan};
 use crate::stages::RunAsStages;
@@ -91,7 +92,10 @@ impl PhysicalOptimizerRule for FoldIntoScans {
         let plan = below_limit(&plan)?.unwrap_or(plan);
         match relayed(&plan)? {
             Some(plan) => Ok(plan),
-            None => with_windows_counted(reduced(&self.stages.planned(plan, config)?, REMOTE)?),
+            None => {
+                let reduced = reduced(&self.stages.planned(plan, config)?, REMOTE)?;
+                in_lanes(with_windows_counted(reduced)?, config.execution.target_partitions)
+            }
         }
     }
 

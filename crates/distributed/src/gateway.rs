@@ -1,6 +1,7 @@
 //! A gateway's side: the workers of its map, as its database asks them.
 
 pub(crate) mod asking;
+mod finding;
 mod followers;
 pub(crate) mod following;
 mod keyed;
@@ -15,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::error::Result as PlanResult;
@@ -29,10 +29,10 @@ use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_query::{
-    Again, Consent, Database, Definition, Durability, EncodedStream, Gathering, Holders,
+    Again, Consent, Database, Definition, Durability, EncodedStream, Gathering, Holders, KeySearch,
     KeyedWriter, Load, PhysicalRule, RowForm, Unity, WorkerScan, Workers, Write,
 };
-use thalweg_types::{ColumnId, Error, Key, Result, RowId, SqlState, TableId, TableSchema};
+use thalweg_types::{ColumnId, Error, Result, SqlState, TableId, TableSchema};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::task::AbortOnDropHandle;
@@ -207,7 +207,9 @@ async fn look(shared: &Arc<Shared>) -> Vec<WorkerStatus> {
     *shared.row_counts.write() = counts;
     *shared.value_counts.write() = value_counts(seen.iter().flatten());
     let workers = map.workers().iter().cloned().zip(shares).zip(seen);
-    workers.map(|((worker, buckets), seen)| WorkerStatus { worker, buckets, seen }).collect()
+    workers
+        .map(|((worker, buckets), seen)| WorkerStatus { worker, buckets: *buckets, seen })
+        .collect()
 }
 
 /// About how many different values columns have on the worker that has most of them, where all
@@ -308,13 +310,13 @@ impl Workers for Gateway {
                 let shared = Arc::clone(&shared);
                 async move { shared.ask_one::<wire::Done>(place, asked).await }
             };
-            let shares = shared.map().current().shares();
-            let answers = join_all((0..shares.len()).map(ask)).await;
-            for (answer, buckets) in answers.into_iter().zip(shares) {
+            let map = shared.map().current();
+            let answers = join_all((0..map.workers().len()).map(ask)).await;
+            for (answer, buckets) in answers.into_iter().zip(map.shares()) {
                 match answer {
                     Err(error) if error.state() == SqlState::CONNECTION_FAILURE => {
                         // It follows when it is back, unless its rows stand against that.
-                        if consent == Consent::Owners && buckets > 0 {
+                        if consent == Consent::Owners && *buckets > 0 {
                             return Err(needs_rows_of(&error));
                         }
                     }
@@ -361,15 +363,9 @@ impl Workers for Gateway {
         Box::new(keyed::KeyedStream::new(&self.shared))
     }
 
-    fn find(
-        &self,
-        table: Arc<TableSchema>,
-        key: Key,
-        columns: Vec<ArrayRef>,
-        hidden: Arc<[RowId]>,
-    ) -> BoxFuture<'_, Result<Holders>> {
+    fn find(&self, search: KeySearch) -> BoxFuture<'_, Result<Holders>> {
         let shared = Arc::clone(&self.shared);
-        self.on_links(async move { writing::find(&shared, &table, &key, columns, &hidden).await })
+        self.on_links(async move { finding::find(&shared, &search).await })
     }
 }
 

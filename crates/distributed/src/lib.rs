@@ -18,6 +18,7 @@ mod fused;
 mod gateway;
 mod hidden;
 mod keyed;
+mod lanes;
 mod node;
 mod operators;
 mod relayed;

@@ -1,7 +1,7 @@
 //! A fragment as an operator of the gateway: a scan of one table on the workers that own its rows,
 //! and what they do with the rows before they send them.
 //!
-//! Each worker is a partition. Its stream is opened when the partition is executed, so that all
+//! Each worker is a partition, unless there are very many ([`crate::lanes`]). Its stream is opened when the partition is executed, so that all
 //! open at once unless the session wants otherwise ([`reading`]); it is read when somebody wants
 //! rows, so that a slow client slows the workers down; and dropping it ends the work on the worker.
 
@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
 use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -29,7 +30,8 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
     SendableRecordBatchStream,
 };
-use futures::stream;
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream, select_all};
 use parking_lot::Mutex;
 use prost::Message as _;
 use thalweg_cluster::link::Answer;
@@ -37,7 +39,7 @@ use thalweg_protocol::cluster as wire;
 use thalweg_query::{
     AsLeaf, FanIn, Gathering, Given, KEPT_OF, Keys, Leaf, Stages, WorkerScan, is_about, with_values,
 };
-use thalweg_types::{BUCKETS, Error, RowId, TableSchema};
+use thalweg_types::{Bucket, Error, RowId, TableSchema};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::estimates::{group_count, key_after, rows_after, values_after};
@@ -88,6 +90,8 @@ pub(crate) struct RemoteScan {
     is_kept: bool,
     /// The run whose partitions have not all begun.
     run: Arc<Mutex<Option<Arc<Run>>>>,
+    /// How many partitions read all of the workers, where not each has its own.
+    lanes: Option<usize>,
     /// Whether nothing is left to be done with the rows.
     is_relayed: bool,
     /// Why what is done with the rows does not run in stages, where it might.
@@ -157,6 +161,7 @@ impl RemoteScan {
             gathering,
             is_kept: false,
             run: Arc::default(),
+            lanes: None,
             is_relayed: false,
             gathered: None,
             among: Vec::new(),
@@ -241,6 +246,26 @@ impl RemoteScan {
     /// The workers that it asks, each a partition.
     pub(crate) fn places(&self) -> &[usize] {
         &self.targets.places
+    }
+
+    /// The same with so many partitions, each of which reads a share of the workers.
+    pub(crate) fn in_lanes(&self, lanes: usize) -> RemoteScan {
+        let dealt = Partitioning::UnknownPartitioning(lanes);
+        let properties = self.properties.as_ref().clone().with_partitioning(dealt);
+        let (properties, run) = (Arc::new(properties), Arc::default());
+        RemoteScan { lanes: Some(lanes), properties, run, ..self.clone() }
+    }
+
+    /// The rows of one worker in the current run.
+    fn read(&self, worker: usize) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let run = self.run().map_err(external)?;
+        let given = Given::by(&self.metrics, worker);
+        let reading = Reading::begin(run, self, worker, given).map_err(external)?;
+        Ok(Box::pin(stream::try_unfold(reading, |mut reading| async move {
+            tokio::task::consume_budget().await;
+            let rows = reading.next().await.map_err(external)?;
+            Ok(rows.map(|rows| (rows, reading)))
+        })))
     }
 
     /// The same, which tells why no stages are made over it.
@@ -416,34 +441,27 @@ fn targets(
     filter: Option<&Arc<dyn PhysicalExpr>>,
 ) -> thalweg_types::Result<Targets> {
     let map = shared.map().current();
-    map.owner(thalweg_types::Bucket(0))?;
-    let of = map.shares().iter().filter(|buckets| **buckets > 0).count();
+    let all = map.all_owners()?;
+    let of = all.len();
     let key = table.shard_key.and_then(|column| table.position(column));
     let left = key.zip(filter).and_then(|(key, filter)| {
         let schema = thalweg_dialect::types::column_field(&table.columns[key]);
         sharding::buckets_of(filter, key, schema.data_type())
     });
-    let mut places = Vec::new();
-    match &left {
-        None => {
-            let mut owners = vec![false; map.workers().len()];
-            for bucket in 0..BUCKETS {
-                owners[map.owner(thalweg_types::Bucket(bucket))?] = true;
-            }
-            places.extend((0..owners.len()).filter(|place| owners[*place]));
-        }
+    let places = match &left {
+        None => all,
         Some(buckets) => {
-            for bucket in buckets {
-                places.push(map.owner(thalweg_types::Bucket(*bucket))?);
-            }
+            let owners = buckets.iter().map(|bucket| map.owner(Bucket(*bucket)));
+            let mut places = owners.collect::<thalweg_types::Result<Vec<usize>>>()?;
             places.sort_unstable();
             places.dedup();
             // A condition that no row meets: somebody has to say so.
             if places.is_empty() {
-                places.push(map.owner(thalweg_types::Bucket(0))?);
+                places.push(map.owner(Bucket(0))?);
             }
+            places
         }
-    }
+    };
     let how = match (&left, places.len()) {
         (None, _) => "all",
         (Some(_), 1) => "one",
@@ -489,6 +507,9 @@ impl DisplayAs for RemoteScan {
         if !self.among.is_empty() {
             let names = self.among.iter().map(|among| among.name.as_str());
             write!(f, " among=[{}]", names.collect::<Vec<_>>().join(", "))?;
+        }
+        if let Some(lanes) = self.lanes {
+            write!(f, " lanes={lanes}")?;
         }
         if let Some(why) = &self.gathered {
             write!(f, " gathered=[{why}]")?;
@@ -543,14 +564,14 @@ impl ExecutionPlan for RemoteScan {
     }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let run = self.run().map_err(external)?;
-        let given = Given::by(&self.metrics, partition);
-        let reading = Reading::begin(run, self, partition, given).map_err(external)?;
-        let rows = stream::try_unfold(reading, |mut reading| async move {
-            tokio::task::consume_budget().await;
-            let rows = reading.next().await.map_err(external)?;
-            Ok(rows.map(|rows| (rows, reading)))
-        });
+        let workers = self.targets.places.len();
+        let rows = match self.lanes {
+            None => self.read(partition)?,
+            Some(lanes) => {
+                let own = (partition..workers).step_by(lanes).map(|worker| self.read(worker));
+                select_all(own.collect::<Result<Vec<_>>>()?).boxed()
+            }
+        };
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema() as SchemaRef, rows)))
     }
 

@@ -256,7 +256,11 @@ impl WorkerService {
         let (_, batches) = rows::decode(&find.values)?;
         let [keys] = batches.as_slice() else { return Err(malformed(&"keys are one batch")) };
         let (table, base, hidden) = (find.table, find.place_base, hidden::rows(&find.hidden)?);
-        let found = self.shards.find(TableId(table), &find.key, keys.columns(), base, &hidden)?;
+        let columns = find.columns.as_ref().map(|columns| &columns.places);
+        let columns: Option<Vec<usize>> =
+            columns.map(|places| places.iter().map(|place| *place as usize).collect());
+        let (key, wanted) = (find.key.as_str(), columns.as_deref());
+        let found = self.shards.find(TableId(table), key, keys.columns(), wanted, base, &hidden)?;
         let schema = found.values.schema();
         Ok(wire::Found {
             places: found.rows.iter().map(|row| row.map_or(0, |row| row.0)).collect(),

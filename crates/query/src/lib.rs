@@ -92,7 +92,7 @@ pub use thalweg_txn::{
     Progress, Put, Role, RowFailure, RowGroup, SYNC_MICROS, Secret, StageFigures, Unit, Written,
 };
 pub use workers::{
-    Again, Consent, Definition, FanIn, Gathering, Holders, KeyedWriter, Load,
+    Again, Consent, Definition, FanIn, Gathering, Holders, KeySearch, KeyedWriter, Load,
     NAMESPACE as CLUSTER_NAMESPACE, PackedRows, PhysicalRule, ShardRows, ShardSight, Shards,
     Stages, Unity, WorkerScan, Workers, Write, fingerprint,
 };

@@ -25,7 +25,8 @@ use thalweg_types::{Error, Key, Result, RowId, TableSchema};
 use crate::outcome::{Outcome, Tag};
 use crate::privileges::Rights;
 use crate::statement::Shaper;
-use operands::{Assigned, Constant, Operands, added};
+use crate::workers::KeySearch;
+use operands::{Assigned, Constant, KeyOperand, Operands, added};
 use range::Range;
 
 pub(crate) use recognize::recognize;
@@ -43,8 +44,7 @@ pub(crate) struct Point {
 /// What is done to the rows. Operands are parameters, counted from 0, or constants behind them.
 enum Action {
     Select {
-        /// The operand of each of the key's columns.
-        key: Vec<usize>,
+        key: Vec<KeyOperand>,
         columns: Vec<usize>,
         schema: SchemaRef,
     },
@@ -54,13 +54,13 @@ enum Action {
         conflict: Conflict,
     },
     Update {
-        key: Vec<usize>,
+        key: Vec<KeyOperand>,
         /// Columns with what they are set to.
         assignments: Vec<(usize, Assigned)>,
         shaper: Shaper,
     },
     Delete {
-        key: Vec<usize>,
+        key: Vec<KeyOperand>,
     },
 }
 
@@ -120,9 +120,7 @@ impl Point {
         parameters: &[FieldRef],
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
-        let catalog = transaction.catalog();
-        let same = catalog.table(self.table.id).is_some_and(|now| now.schema == self.table);
-        if !same {
+        if !self.is_about(transaction.catalog()) {
             return Ok(None);
         }
         let Some(given) = Operands::new(parameters, values, &self.constants) else {
@@ -151,11 +149,51 @@ impl Point {
         }
     }
 
+    /// Whether the table is the one that it was when the statement was prepared.
+    pub(crate) fn is_about(&self, catalog: &Catalog) -> bool {
+        catalog.table(self.table.id).is_some_and(|now| now.schema == self.table)
+    }
+
+    /// What is asked of whoever has the row of a query, where that is not this database; `None`
+    /// where the ordinary way must.
+    ///
+    /// # Errors
+    /// A value that cannot be read.
+    pub(crate) fn search(
+        &self,
+        parameters: &[FieldRef],
+        values: &[ScalarValue],
+    ) -> Result<Option<KeySearch>> {
+        let Action::Select { key, columns, .. } = &self.action else { return Ok(None) };
+        let Some(given) = Operands::new(parameters, values, &self.constants) else {
+            return Ok(None);
+        };
+        Ok(Some(KeySearch {
+            table: Arc::clone(&self.table),
+            key: self.key.clone(),
+            values: given.key(key)?,
+            columns: Some(columns.clone()),
+            hidden: Arc::from([]),
+        }))
+    }
+
+    /// The row of a query as whoever has it told it, if it is there.
+    ///
+    /// # Errors
+    /// Where it has other columns.
+    pub(crate) fn told(&self, values: &RecordBatch) -> Result<Outcome> {
+        let Action::Select { schema, .. } = &self.action else {
+            return Err(Error::internal("only rows of queries are told"));
+        };
+        let rows = batch(schema, values.columns().to_vec(), values.num_rows())?;
+        Ok(Outcome::batches(Arc::clone(schema), vec![rows], Tag::Select))
+    }
+
     fn select(
         &self,
         state: &TableState,
         given: &Operands<'_>,
-        key: &[usize],
+        key: &[KeyOperand],
         columns: &[usize],
         schema: &SchemaRef,
     ) -> Result<Outcome> {
@@ -212,7 +250,7 @@ impl Point {
         transaction: &mut Transaction,
         state: &TableState,
         operands: &Operands<'_>,
-        key: &[usize],
+        key: &[KeyOperand],
         (assignments, shaper): (&[(usize, Assigned)], &Shaper),
     ) -> Result<Option<Outcome>> {
         let Some(id) = self.find(state, operands, key)? else {
@@ -270,10 +308,9 @@ impl Point {
         &self,
         state: &TableState,
         given: &Operands<'_>,
-        key: &[usize],
+        key: &[KeyOperand],
     ) -> Result<Option<RowId>> {
-        let columns = key.iter().map(|at| given.array(*at)).collect::<Result<Vec<_>>>()?;
-        Ok(state.find(&self.key, &columns))
+        Ok(state.find(&self.key, &given.key(key)?))
     }
 
     fn whole_row(&self, state: &TableState, id: RowId) -> Result<Vec<ArrayRef>> {

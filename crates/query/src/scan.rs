@@ -96,6 +96,17 @@ pub(crate) fn scan_schema(table: &SchemaRef, row_ids: bool) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
+/// What a scan is planned for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A plan that runs once.
+    Run,
+    /// A plan with several runs: nothing in its shape may hold for the rows of now alone.
+    Runs,
+    /// A part of a plan that somebody else has made: nobody asks for statistics any more.
+    Part,
+}
+
 #[derive(Clone)]
 pub(crate) struct ShardScan {
     table: Arc<str>,
@@ -128,7 +139,6 @@ pub(crate) struct ShardScan {
 
 impl ShardScan {
     /// A scan of `state` over the columns at `projection` in `schema`, which is [`scan_schema`]'s.
-    /// One that is `reusable` has nothing in its shape that only holds for the rows of now.
     #[expect(clippy::too_many_arguments, reason = "what DataFusion asks for, and of what")]
     pub(crate) fn new(
         table: &str,
@@ -138,17 +148,25 @@ impl ShardScan {
         filter: Option<&Arc<dyn PhysicalExpr>>,
         limit: Option<usize>,
         threads: usize,
-        reusable: bool,
+        purpose: Purpose,
     ) -> Result<ShardScan> {
         let projected = Arc::new(schema.project(&projection)?);
         let all = state.chunks().filter(|chunk| chunk.live_rows() > 0).collect();
         let reads = Reads { table: state.schema(), projection: &projection, output: &projected };
         let chunks = Chunks::chosen(all, schema, filter, &reads, None)?;
         // The next run of a plan that is kept may need other chunks.
-        let shared = if reusable { chunks.in_table } else { chunks.partitions() };
+        let shared = match purpose {
+            Purpose::Runs => chunks.in_table,
+            Purpose::Run | Purpose::Part => chunks.partitions(),
+        };
         let partitions = threads.min(shared).max(1);
-        let asked = Asked { filter, reusable };
-        let statistics = scan_statistics(state, schema, &projection, asked);
+        let statistics = match purpose {
+            Purpose::Part => Statistics::new_unknown(&projected),
+            _ => {
+                let asked = Asked { filter, reusable: purpose == Purpose::Runs };
+                scan_statistics(state, schema, &projection, asked)
+            }
+        };
         let properties = PlanProperties::new(
             EquivalenceProperties::new(projected),
             Partitioning::UnknownPartitioning(partitions),

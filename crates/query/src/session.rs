@@ -237,6 +237,9 @@ impl Session {
         {
             return Ok(outcome);
         }
+        if let Some(outcome) = self.ask_for_row(prepared, values).await? {
+            return Ok(outcome);
+        }
         if let Some(outcome) = Box::pin(self.run_prepared_query(prepared, values)).await? {
             return Ok(outcome);
         }

@@ -154,11 +154,23 @@ pub enum Again {
     Other,
 }
 
+/// Rows that are looked for by a key.
+pub struct KeySearch {
+    pub table: Arc<TableSchema>,
+    pub key: Key,
+    /// The values of the key's columns.
+    pub values: Vec<ArrayRef>,
+    /// The places of the columns that are wanted; `None` for all.
+    pub columns: Option<Vec<usize>>,
+    /// Rows that are left out, of which each must be alive.
+    pub hidden: Arc<[RowId]>,
+}
+
 /// The rows that have the keys that were looked for.
 pub struct Holders {
     /// For each key, the row that has it.
     pub rows: Vec<Option<RowId>>,
-    /// Those rows, in their order.
+    /// Of those rows, in their order, what was wanted.
     pub values: RecordBatch,
     /// The keys by their places, ascending, of which nobody could tell, and why.
     pub failures: Vec<(usize, Error)>,
@@ -292,15 +304,8 @@ pub trait Workers: Send + Sync {
     /// Writes rows by their keys, for one client.
     fn keyed_writer(&self) -> Box<dyn KeyedWriter>;
 
-    /// The rows that have these values in a key's columns, without hidden ones, of which each must
-    /// be alive.
-    fn find(
-        &self,
-        table: Arc<TableSchema>,
-        key: Key,
-        columns: Vec<ArrayRef>,
-        hidden: Arc<[RowId]>,
-    ) -> BoxFuture<'_, Result<Holders>>;
+    /// The rows of keys.
+    fn find(&self, search: KeySearch) -> BoxFuture<'_, Result<Holders>>;
 }
 
 /// Why rows are not numbered here. Plans of such a gateway have it as an extension of their

@@ -56,7 +56,8 @@ async fn workers_that_join_share_the_buckets() {
         assert_eq!(map.current(), gateway.map.current());
     }
     assert_eq!(gateway.map.current().workers(), [worker(0), worker(1), worker(2)]);
-    let shares = gateway.map.current().shares();
+    let map = gateway.map.current();
+    let shares = map.shares();
     assert!(shares.iter().all(|share| *share > 5_000), "{shares:?}");
 }
 

@@ -8,19 +8,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow::array::{ArrayRef, UInt32Array};
+use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
-use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::RecordBatch;
 use futures::future::join_all;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_protocol::cluster::write::Stage;
-use thalweg_query::{Durability, Holders, RowChanges, Unity, Write};
-use thalweg_types::{Bucket, Error, Key, Result, RowId, SqlState, TableSchema};
+use thalweg_query::{Durability, RowChanges, Unity, Write};
+use thalweg_types::{Error, Result, RowId, SqlState, TableSchema};
 
 use super::Shared;
-use crate::hidden::Hidden;
 use crate::keyed::durability_to_wire;
 use crate::rows::{self, Cuts};
 use crate::sharding;
@@ -188,8 +186,8 @@ pub(super) fn route(shared: &Shared, write: Write, to: &mut BTreeMap<usize, Part
     let mut first: BTreeMap<usize, wire::TableWrite> = BTreeMap::new();
     let empty = || wire::TableWrite { table: table.0, ..wire::TableWrite::default() };
     if truncate {
-        for (place, buckets) in map.shares().into_iter().enumerate() {
-            if buckets > 0 {
+        for (place, buckets) in map.shares().iter().enumerate() {
+            if *buckets > 0 {
                 first.entry(place).or_insert_with(empty).truncate = true;
             }
         }
@@ -236,9 +234,7 @@ fn by_owner(
     let map = shared.map().current();
     let Some(key) = table.shard_key.and_then(|column| table.position(column)) else {
         // Nobody looks for these rows by a key: whoever has a turn takes them.
-        map.owner(Bucket(0))?;
-        let shares = map.shares();
-        let owners: Vec<usize> = (0..shares.len()).filter(|place| shares[*place] > 0).collect();
+        let owners = map.all_owners()?;
         let turns = (0..rows.num_rows()).step_by(TURN_ROWS).map(|start| {
             let turn = shared.next.fetch_add(1, Ordering::Relaxed);
             let place = owners[usize::try_from(turn).unwrap_or_default() % owners.len()];
@@ -260,87 +256,8 @@ fn by_owner(
     owners.collect()
 }
 
-fn misfit(error: arrow::error::ArrowError) -> Error {
+pub(super) fn misfit(error: arrow::error::ArrowError) -> Error {
     Error::internal("rows cannot be dealt out").with_source(error)
-}
-
-/// The rows that have these values in the columns of a key, without hidden ones. Where a worker
-/// does not answer, its keys fail alone.
-pub(super) async fn find(
-    shared: &Arc<Shared>,
-    table: &Arc<TableSchema>,
-    key: &Key,
-    columns: Vec<ArrayRef>,
-    hidden: &[RowId],
-) -> Result<Holders> {
-    let hidden = Hidden::of(hidden)?;
-    let map = shared.map().current();
-    let shard_key =
-        table.shard_key.and_then(|column| key.columns.iter().position(|c| *c == column));
-    let shard_key =
-        shard_key.ok_or_else(|| Error::internal("a key of a cluster has the shard key"))?;
-    let fields = columns.iter().map(|column| Field::new("", column.data_type().clone(), true));
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let keys = RecordBatch::try_new(schema, columns).map_err(misfit)?;
-    let mut places: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
-    for (row, bucket) in (0_u32..).zip(sharding::buckets(keys.column(shard_key))?) {
-        places.entry(map.owner(bucket)?).or_default().push(row);
-    }
-    let asked = places.into_iter().map(|(place, which)| {
-        let (keys, hidden) = (&keys, hidden.at(place));
-        async move {
-            let some =
-                take_record_batch(keys, &UInt32Array::from(which.clone())).map_err(misfit)?;
-            let node = u16::try_from(place).map_err(|_| Error::unsupported("so many workers"))?;
-            let find = wire::Find {
-                table: table.id.0,
-                key: key.name.clone(),
-                values: rows::encode(some.schema_ref(), std::slice::from_ref(&some))?,
-                place_base: RowId::base_of_node(node),
-                hidden,
-            };
-            let found = shared.ask_one::<wire::Found>(place, Kind::Find(find)).await;
-            Ok::<_, Error>((which, found))
-        }
-    });
-    let mut rows_of: Vec<Option<(RowId, usize)>> = vec![None; keys.num_rows()];
-    let (mut batches, mut count, mut failures) = (Vec::new(), 0, Vec::new());
-    for answer in join_all(asked).await {
-        let (which, found) = answer?;
-        let found = match found {
-            Ok(found) => found,
-            Err(error) => {
-                failures.extend(which.iter().map(|row| (*row as usize, error.clone())));
-                continue;
-            }
-        };
-        for (row, place) in which.iter().zip(&found.places) {
-            if *place != 0 {
-                rows_of[*row as usize] = Some((RowId(*place), count));
-                count += 1;
-            }
-        }
-        batches.extend(rows::decode(&found.rows)?.1);
-    }
-    failures.sort_by_key(|(row, _)| *row);
-    in_order(table, rows_of, &batches, failures)
-}
-
-fn in_order(
-    table: &TableSchema,
-    rows_of: Vec<Option<(RowId, usize)>>,
-    batches: &[RecordBatch],
-    failures: Vec<(usize, Error)>,
-) -> Result<Holders> {
-    let fields: Vec<Field> =
-        table.columns.iter().map(thalweg_dialect::types::column_field).collect();
-    let schema = batches.first().map_or_else(|| Arc::new(Schema::new(fields)), RecordBatch::schema);
-    let all = arrow::compute::concat_batches(&schema, batches).map_err(misfit)?;
-    let order = rows_of.iter().flatten();
-    let order = order.map(|(_, place)| u32::try_from(*place).unwrap_or(u32::MAX));
-    let values = take_record_batch(&all, &UInt32Array::from_iter_values(order)).map_err(misfit)?;
-    let rows = rows_of.into_iter().map(|found| found.map(|(row, _)| row)).collect();
-    Ok(Holders { rows, values, failures })
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use thalweg_store::{TableState, arrow_schema};
 use thalweg_types::TableSchema;
 
 use crate::kept::Reusable;
-use crate::scan::{ShardScan, scan_schema, table_statistics};
+use crate::scan::{Purpose, ShardScan, scan_schema, table_statistics};
 
 pub(crate) struct ShardTable {
     name: String,
@@ -67,6 +67,10 @@ impl TableProvider for ShardTable {
             }
             None => None,
         };
+        let purpose = match session.config().get_extension::<Reusable>() {
+            Some(_) => Purpose::Runs,
+            None => Purpose::Run,
+        };
         let scan = ShardScan::new(
             &self.name,
             &self.state,
@@ -75,7 +79,7 @@ impl TableProvider for ShardTable {
             filter.as_ref(),
             limit,
             session.config().target_partitions(),
-            session.config().get_extension::<Reusable>().is_some(),
+            purpose,
         )?;
         Ok(Arc::new(scan))
     }

@@ -7,7 +7,8 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::expr::{InList, Placeholder, ScalarFunction};
@@ -15,7 +16,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility, binary_expr,
 };
-use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use parking_lot::Mutex;
 use thalweg_dialect::types::sql_name;
@@ -147,20 +148,41 @@ fn held(expr: Expr, values: &Arc<Values>) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args: Vec::new() })))
 }
 
-/// An expression with the values of this run in place of its parameters.
+/// An expression with the values of this run in place of its parameters, and in place of casts and
+/// sums of them.
 ///
 /// # Errors
 /// Where an operator does not take the value.
 pub fn bound(expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
     Arc::clone(expression)
         .transform_up(|expression| {
-            let function = expression.downcast_ref::<ScalarFunctionExpr>();
-            Ok(match function.and_then(value) {
+            let found = match expression.downcast_ref::<ScalarFunctionExpr>() {
+                Some(function) => value(function),
+                None => computed(&expression),
+            };
+            Ok(match found {
                 Some(value) => Transformed::yes(Arc::new(Literal::new(value)) as _),
                 None => Transformed::no(expression),
             })
         })
         .data()
+}
+
+/// What a cast or an operator gives that has nothing but values below it. `None` also where it
+/// fails: that is told when a row needs it.
+fn computed(operator: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
+    let operands = operator.children();
+    let is_known = operator.is::<CastExpr>() || operator.is::<BinaryExpr>();
+    if !is_known || !operands.iter().all(|operand| operand.is::<Literal>()) {
+        return None;
+    }
+    let one_row = RecordBatchOptions::new().with_row_count(Some(1));
+    let no_columns = Arc::new(Schema::empty());
+    let row = RecordBatch::try_new_with_options(no_columns, Vec::new(), &one_row).ok()?;
+    match operator.evaluate(&row).ok()? {
+        ColumnarValue::Scalar(value) => Some(value),
+        ColumnarValue::Array(values) => ScalarValue::try_from_array(&values, 0).ok(),
+    }
 }
 
 /// The value of this run, where a call is that of a parameter.
@@ -263,5 +285,33 @@ impl ScalarUDFImpl for Held {
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
         self.value().map(ColumnarValue::Scalar)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::physical_expr::expressions::{Column, binary, cast, col, lit};
+
+    use super::*;
+
+    fn bound_to(expression: Arc<dyn PhysicalExpr>) -> String {
+        bound(&expression).unwrap().to_string()
+    }
+
+    #[test]
+    fn casts_and_sums_of_values_are_values() {
+        let schema = Schema::new(vec![Field::new("id", DataType::Int64, true)]);
+        let wide = |value: i16| cast(lit(value), &schema, DataType::Int64).unwrap();
+        let id = || col("id", &schema).unwrap();
+        let is = |value| binary(id(), Operator::Eq, value, &schema).unwrap();
+        assert_eq!(bound_to(is(wide(5))), "id@0 = 5");
+        let sum = binary(wide(5), Operator::Plus, wide(6), &schema).unwrap();
+        assert_eq!(bound_to(is(sum)), "id@0 = 11");
+        // What a row has is no value, and what fails is told when a row needs it.
+        let of_row = binary(id(), Operator::Plus, wide(6), &schema).unwrap();
+        assert!(bound_to(is(of_row)).contains("id@0 + 6"));
+        let quotient = binary(wide(5), Operator::Divide, wide(0), &schema).unwrap();
+        assert!(bound_to(is(quotient)).contains("5 / 0"));
+        assert!(bound(&id()).unwrap().is::<Column>());
     }
 }

@@ -6,7 +6,7 @@ use arrow::array::{Array as _, ArrayRef, AsArray, PrimitiveArray};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType as ArrowType, Field, FieldRef, Int16Type, Int32Type, Int64Type,
 };
-use datafusion::common::ScalarValue;
+use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator, Value, ValueWithSpan};
 use thalweg_types::{DataType, Error, Result};
 
@@ -52,6 +52,13 @@ fn literal(value: &Value, sign: &str, column: &DataType) -> Option<ScalarValue> 
         (Value::Boolean(value), DataType::Boolean) => ScalarValue::Boolean(Some(*value)),
         _ => return None,
     })
+}
+
+/// The operand of a column of a key.
+pub(super) struct KeyOperand {
+    pub(super) at: usize,
+    /// The column's type, where the operand has a narrower one.
+    pub(super) wider: Option<ArrowType>,
 }
 
 /// What a column is set to.
@@ -114,10 +121,24 @@ impl<'a> Operands<'a> {
     }
 
     pub(super) fn array(&self, at: usize) -> Result<ArrayRef> {
-        self.value(at).to_array().map_err(|error| {
-            Error::internal("the value of a parameter cannot be read").with_source(error)
-        })
+        self.value(at).to_array().map_err(unreadable)
     }
+
+    /// The values of a key's columns, in their types.
+    pub(super) fn key(&self, operands: &[KeyOperand]) -> Result<Vec<ArrayRef>> {
+        let values = operands.iter().map(|KeyOperand { at, wider }| match wider {
+            None => self.array(*at),
+            Some(wider) => {
+                let value = self.value(*at).cast_to(wider).map_err(unreadable)?;
+                value.to_array().map_err(unreadable)
+            }
+        });
+        values.collect()
+    }
+}
+
+fn unreadable(error: DataFusionError) -> Error {
+    Error::internal("the value of a parameter cannot be read").with_source(error)
 }
 
 /// The sum or the difference of two integers of one type; `None` where it is out of range.

@@ -7,7 +7,7 @@ mod ranges;
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, SchemaRef};
+use arrow::datatypes::{DataType as ArrowType, Field, SchemaRef};
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, BinaryOperator, ConflictTarget, Delete, Expr, FromTable, Insert,
@@ -17,10 +17,11 @@ use datafusion::sql::sqlparser::ast::{
 use thalweg_dialect::types::arrow_type;
 use thalweg_types::{DataType, Key, TableSchema};
 
-use super::operands::{Assigned, Constant, Sign};
+use super::operands::{Assigned, Constant, KeyOperand, Sign};
 use super::{Action, Conflict, NewRow, Point};
 use crate::parameters::{number, placeholder};
 use crate::statement::{Description, Execution, Shaper, Target, folded};
+use crate::workers::lies_on_workers;
 
 /// The statement as one about a single row or a short range, if it is one.
 pub(crate) fn recognize(
@@ -28,12 +29,15 @@ pub(crate) fn recognize(
     tree: &Tree,
     description: &Description,
 ) -> Option<Point> {
-    if execution.names.workers().is_some() {
-        return None;
-    }
     let Tree::Statement(statement) = tree else { return None };
     let mut shape = Shape { execution, types: &description.parameters, constants: Vec::new() };
     let (table, key, action) = match statement.as_ref() {
+        // Of rows that lie on workers, one at a time is asked for.
+        Statement::Query(query) if execution.names.workers().is_some() => {
+            let schema = description.schema.as_ref()?;
+            shape.select(query, schema).filter(|(table, ..)| lies_on_workers(table))
+        }
+        _ if execution.names.workers().is_some() => None,
         Statement::Query(query) => {
             let schema = description.schema.as_ref()?;
             shape.select(query, schema).or_else(|| shape.range(query, schema))
@@ -192,7 +196,7 @@ impl Shape<'_> {
     }
 
     /// The operands of `a = $1 AND b = 2`, in the order of the key's columns.
-    fn key(&mut self, target: &Target, key: &Key, condition: &Expr) -> Option<Vec<usize>> {
+    fn key(&mut self, target: &Target, key: &Key, condition: &Expr) -> Option<Vec<KeyOperand>> {
         let mut equal = Vec::new();
         self.equalities(target, condition, &mut equal)?;
         let positions = target.schema().key_positions(key);
@@ -200,9 +204,10 @@ impl Shape<'_> {
             return None;
         }
         let operand = |position: &usize| {
-            let (_, operand) = equal.iter().find(|(column, _)| column == position)?;
-            self.has_type(*operand, &target.schema().columns[*position].data_type)
-                .then_some(*operand)
+            let (_, at) = *equal.iter().find(|(column, _)| column == position)?;
+            let data_type = &target.schema().columns[*position].data_type;
+            let wider = self.wider(at, data_type);
+            (wider.is_some() || self.has_type(at, data_type)).then_some(KeyOperand { at, wider })
         };
         positions.iter().map(operand).collect()
     }
@@ -273,6 +278,18 @@ impl Shape<'_> {
     /// Whether an operand has a column's type; constants have.
     fn has_type(&self, operand: usize, column: &DataType) -> bool {
         self.types.get(operand).is_none_or(|known| &arrow_type(column) == known.data_type())
+    }
+
+    /// The type of an integer column where an operand is of a narrower one: many clients give each
+    /// number the narrowest type that holds it.
+    fn wider(&self, operand: usize, column: &DataType) -> Option<ArrowType> {
+        use ArrowType::{Int16, Int32, Int64};
+        let wide = arrow_type(column);
+        let is_narrower = matches!(
+            (self.types.get(operand)?.data_type(), &wide),
+            (Int16, Int32 | Int64) | (Int32, Int64)
+        );
+        is_narrower.then_some(wide)
     }
 
     fn shaper(&self, target: &Target, given: &[usize]) -> Option<Shaper> {

@@ -3,7 +3,7 @@
 
 use datafusion::common::ScalarValue;
 use futures::TryStreamExt;
-use thalweg_types::Result;
+use thalweg_types::{DataType, Result};
 
 use crate::{Database, Session};
 
@@ -90,6 +90,27 @@ async fn literals_and_sums_do_what_they_do_when_planned() {
         let rows = told_plainly(&mut ours, all).await;
         assert_eq!(rows, told_plainly(&mut planned, all).await, "{prepared}");
     }
+}
+
+#[tokio::test]
+async fn keys_may_come_in_a_narrower_type() {
+    let (mut ours, mut planned) = (filled().await, filled().await);
+    for sql in [
+        "SELECT s FROM t WHERE id = $1",
+        "UPDATE t SET n = 5 WHERE id = $1",
+        "DELETE FROM t WHERE id = $1",
+    ] {
+        for key in [3, 9] {
+            let statement = ours.prepare(sql, &[Some(DataType::Int2)]).await.unwrap();
+            assert!(statement.point().is_some(), "planned: {sql}");
+            let key_given = [ScalarValue::Int16(Some(key))];
+            let outcome = ours.execute_prepared(&statement, &key_given).await.unwrap();
+            let plain = told_plainly(&mut planned, &sql.replace("$1", &key.to_string())).await;
+            assert_eq!(show(outcome).await.unwrap(), plain, "{sql}, {key}");
+        }
+    }
+    let wider = ours.prepare("SELECT s FROM t WHERE id = $1", &[Some(DataType::Int8)]).await;
+    assert!(wider.unwrap().point().is_none());
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use thalweg_types::{Error, Result, RowId};
 
 use super::{RecordTable, Records};
-use crate::workers::{Holders, Workers};
+use crate::workers::{Holders, KeySearch, Workers};
 
 /// Rows that were found.
 pub struct Found {
@@ -40,9 +40,14 @@ impl Records {
         table: &RecordTable,
         keys: Vec<ArrayRef>,
     ) -> Result<Found> {
-        let schema = Arc::clone(&table.schema);
-        let Holders { rows, values, failures } =
-            workers.find(schema, table.key.clone(), keys, Arc::from([])).await?;
+        let search = KeySearch {
+            table: Arc::clone(&table.schema),
+            key: table.key.clone(),
+            values: keys,
+            columns: Some(table.columns.clone()),
+            hidden: Arc::from([]),
+        };
+        let Holders { rows, values, failures } = workers.find(search).await?;
         // Workers follow what is defined here: it was the same table all the time.
         let snapshot = self.database.shared.engine.snapshot();
         let entry = snapshot.catalog().table(table.schema.id).ok_or_else(altered)?;
@@ -54,8 +59,7 @@ impl Records {
             places.push(row.map(|_| versions.len() as u32));
             versions.extend(row.map(|row| row.elsewhere().map_or(row, |(_, row)| row).0));
         }
-        let rows = table.columns.iter().map(|place| Arc::clone(values.column(*place))).collect();
-        Ok(Found { places, rows, versions, failures })
+        Ok(Found { places, rows: values.columns().to_vec(), versions, failures })
     }
 
     fn look_up_here(&self, table: &RecordTable, keys: &[ArrayRef]) -> Result<Found> {

@@ -53,7 +53,9 @@ pub(super) fn scan_statistics(
         if *index >= state.schema().columns.len() {
             return ColumnStatistics::new_unknown();
         }
-        let mut statistics = column_statistics(state, *index, filtered.contains(index));
+        // Of bounds that are left out again, none is looked for.
+        let is_filtered = filtered.contains(index) && !asked.reusable;
+        let mut statistics = column_statistics(state, *index, is_filtered);
         let count = value_count(&some, *index, chunks).map(|count| count.min(rows));
         if let Some(count @ 1..) = count {
             statistics.distinct_count = Precision::Inexact(count);

@@ -187,7 +187,7 @@ impl Session {
     }
 
     /// What a query of the session sees; `None` in a block that has failed.
-    fn sight(&mut self) -> Option<Transaction> {
+    pub(super) fn sight(&mut self) -> Option<Transaction> {
         match &mut self.block {
             Some(block) => Some(block.transaction.as_mut()?.share()),
             None => Some(Transaction::new(self.database.shared.engine.snapshot())),

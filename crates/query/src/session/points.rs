@@ -22,7 +22,8 @@ impl Session {
         values: &[ScalarValue],
     ) -> Option<Result<Outcome>> {
         let point = prepared.point().filter(|point| !point.writes())?;
-        if prepared.parameters().len() != values.len() {
+        let is_elsewhere = self.database.shared.workers.get().is_some();
+        if is_elsewhere || prepared.parameters().len() != values.len() {
             return None;
         }
         let looked = caught_at_once(|| match self.block {
@@ -30,6 +31,37 @@ impl Session {
             None => self.point_alone(prepared, point, values).map(|ran| ran.map(|(rows, _)| rows)),
         });
         looked.transpose()
+    }
+
+    /// The row of a prepared query for one, where a worker has it; `None` where the query is
+    /// another one, or the ordinary way must run it.
+    pub(super) async fn ask_for_row(
+        &mut self,
+        prepared: &Prepared,
+        values: &[ScalarValue],
+    ) -> Result<Option<Outcome>> {
+        let Some(workers) = self.database.shared.workers.get().cloned() else { return Ok(None) };
+        let is_given = prepared.parameters().len() == values.len();
+        let Some(point) = prepared.point().filter(|_| is_given) else { return Ok(None) };
+        let Some(transaction) = self.sight() else { return Ok(None) };
+        // What a transaction did to rows and tables is part of plans about them.
+        let catalog = transaction.catalog();
+        let is_permitted = point.is_permitted(catalog, self.settings.identity.current);
+        if !transaction.is_empty() || !is_permitted || !point.is_about(catalog) {
+            return Ok(None);
+        }
+        let Some(search) = point.search(prepared.parameters(), values)? else { return Ok(None) };
+        if let Some(block) = &mut self.block {
+            block.has_looked = true;
+        }
+        let _timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
+        let found = self.cancels.run(workers.find(search)).await?.all()?;
+        // Workers follow what is defined here: where the table is the same, theirs was.
+        let snapshot = self.database.shared.engine.snapshot();
+        match point.is_about(snapshot.catalog()) {
+            true => point.told(&found.values).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// A statement that writes a row; `None` where the ordinary way must run it.

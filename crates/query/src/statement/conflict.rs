@@ -23,7 +23,7 @@ use super::{Execution, Target, ast_tools, folded};
 use crate::catalog::TEMPORARY;
 use crate::plan;
 use crate::scan::ROW_ID;
-use crate::workers::lies_on_workers;
+use crate::workers::{KeySearch, lies_on_workers};
 
 /// What `ON CONFLICT` says.
 pub(super) struct Conflicts {
@@ -160,10 +160,15 @@ impl Held {
         if !lies_on_workers(target.schema()) || rows.num_rows() == 0 {
             return Ok(holders);
         }
-        let columns = key_columns(target, key, rows);
-        let table = Arc::clone(target.schema());
-        let (truncated, killed) = execution.names.with(|t| Ok(t.killed_elsewhere(target.id())))?;
-        let found = workers.find(table, key.clone(), columns, killed).await?.all()?;
+        let (truncated, hidden) = execution.names.with(|t| Ok(t.killed_elsewhere(target.id())))?;
+        let search = KeySearch {
+            table: Arc::clone(target.schema()),
+            key: key.clone(),
+            values: key_columns(target, key, rows),
+            columns: None,
+            hidden,
+        };
+        let found = workers.find(search).await?.all()?;
         let there = found.rows.iter().flatten().enumerate();
         self.places.extend(there.map(|(place, row)| (*row, self.count + place)));
         self.count += found.values.num_rows();

@@ -45,7 +45,7 @@ use crate::executor::Executor;
 use crate::fused::{self, FusedAggregate};
 use crate::memory;
 use crate::planner::Planner;
-use crate::scan::{ROW_ID, ShardScan, scan_schema};
+use crate::scan::{Purpose, ROW_ID, ShardScan, scan_schema};
 
 /// Batches of at least so many rows become chunks of their own.
 const CHUNK_ROWS_MIN: usize = 16_384;
@@ -169,7 +169,7 @@ impl Shards {
         let state = without(state, &rows.hidden).map_err(external)?;
         let columns = rows.columns.iter().map(|column| match column {
             None => Ok(schema.columns.len()),
-            Some(id) => schema.position(*id).ok_or_else(|| altered(&schema)),
+            Some(id) => schema.position(*id).ok_or_else(|| external(altered(&schema))),
         });
         let projection = columns.collect::<PlanResult<Vec<usize>>>()?;
         let table_schema = scan_schema(&arrow_schema(&schema), true);
@@ -184,7 +184,7 @@ impl Shards {
             filter,
             rows.limit,
             threads,
-            false,
+            Purpose::Part,
         )?;
         let scan: Arc<dyn ExecutionPlan> = Arc::new(scan);
         match rows.columns.contains(&None) {
@@ -315,7 +315,8 @@ impl Shards {
         &self,
         id: TableId,
         key: &str,
-        columns: &[ArrayRef],
+        values: &[ArrayRef],
+        columns: Option<&[usize]>,
         base: u64,
         hidden: &[RowId],
     ) -> Result<Holders> {
@@ -324,12 +325,15 @@ impl Shards {
         let state = without(snapshot.table(id).ok_or_else(dropped)?, hidden)?;
         let key = schema.keys().find(|known| known.name == key);
         let key = key.ok_or_else(|| no_table("with this key"))?;
-        let rows = state.probe(key, columns);
+        let rows = state.probe(key, values);
         let found: Vec<RowId> = rows.iter().flatten().copied().collect();
-        let values = match found.is_empty() {
+        let mut values = match found.is_empty() {
             true => RecordBatch::new_empty(arrow_schema(&schema)),
             false => state.rows_at(&found)?,
         };
+        if let Some(columns) = columns {
+            values = values.project(columns).map_err(|_| altered(&schema))?;
+        }
         let rows = rows.into_iter().map(|row| row.map(|row| RowId(row.0 + base))).collect();
         Ok(Holders { rows, values, failures: Vec::new() })
     }
@@ -419,13 +423,10 @@ fn gone(id: TableId) -> DataFusionError {
     external(Error::internal(format!("table {} has no rows here", id.0)))
 }
 
-fn altered(table: &TableSchema) -> DataFusionError {
+fn altered(table: &TableSchema) -> Error {
     let message = format!("table \"{}\" has other columns on its workers", table.name);
-    external(
-        Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
-            "In a cluster, what looks at a new column goes into a statement of its own.",
-        ),
-    )
+    Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .with_hint("In a cluster, what looks at a new column goes into a statement of its own.")
 }
 
 /// Makes the places of rows tell of their node.

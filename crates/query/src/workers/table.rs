@@ -23,7 +23,7 @@ use thalweg_types::{RowId, TableSchema};
 
 use super::{Gathering, WorkerScan, Workers};
 use crate::kept::Reusable;
-use crate::scan::{ShardScan, scan_schema};
+use crate::scan::{Purpose, ShardScan, scan_schema};
 
 pub(crate) struct TableOnWorkers {
     workers: Arc<dyn Workers>,
@@ -111,7 +111,7 @@ impl TableProvider for TableOnWorkers {
                 filter.as_ref(),
                 limit,
                 session.config().target_partitions(),
-                false,
+                Purpose::Run,
             )?;
             parts.push(Arc::new(own) as Arc<dyn ExecutionPlan>);
         }

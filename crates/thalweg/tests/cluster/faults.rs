@@ -8,6 +8,7 @@ use futures::{SinkExt as _, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::types::Type;
 
 use super::processes::*;
 
@@ -265,10 +266,19 @@ async fn prepared_queries_for_a_few_keys_ask_their_owners_alone() {
     let one = client.prepare("SELECT id FROM t WHERE id = $1").await.unwrap();
     let either = client.prepare("SELECT id FROM t WHERE id = $1 OR id = $2").await.unwrap();
     let listed = client.prepare("SELECT id FROM t WHERE id IN ($1, $2)").await.unwrap();
+    // As clients ask that give a number the narrowest type which holds it.
+    let narrow = [Type::INT2];
+    let narrow = [
+        client.prepare_typed("SELECT id FROM t WHERE id = $1", &narrow).await.unwrap(),
+        client.prepare_typed("SELECT max(id) FROM t WHERE id = $1", &narrow).await.unwrap(),
+    ];
     // The plans that are kept were made while all workers were there.
     assert_eq!(client.query(&one, &[&1_i64]).await.unwrap().len(), 1);
     for query in [&either, &listed] {
         assert_eq!(client.query(query, &[&1_i64, &2_i64]).await.unwrap().len(), 2);
+    }
+    for query in &narrow {
+        assert_eq!(client.query_one(query, &[&1_i16]).await.unwrap().get::<_, i64>(0), 1);
     }
     cluster.workers[1] = None;
     let mut alive = Vec::new();
@@ -276,6 +286,10 @@ async fn prepared_queries_for_a_few_keys_ask_their_owners_alone() {
         match client.query(&one, &[&key]).await {
             Ok(rows) => {
                 assert_eq!(rows.iter().map(|row| row.get(0)).collect::<Vec<i64>>(), [key]);
+                for query in &narrow {
+                    let row = client.query_one(query, &[&(key as i16)]).await.unwrap();
+                    assert_eq!(row.get::<_, i64>(0), key);
+                }
                 alive.push(key);
             }
             Err(error) => assert!(told(&error).contains("worker "), "{}", told(&error)),

@@ -72,6 +72,41 @@ async fn each_run_asks_whom_its_values_concern() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_row_of_a_key_is_asked_for_without_a_plan() {
+    let (cluster, mut session) = filled(3).await;
+    let sql = "SELECT item, id FROM orders WHERE id = $1";
+    let prepared = session.prepare(sql, &[]).await.unwrap();
+    for (key, row) in [(8, Some("item3|8")), (2999, Some("item4|2999")), (4000, None), (-1, None)] {
+        let row: Vec<&str> = row.into_iter().collect();
+        assert_eq!(run(&mut session, &prepared, &[key]).await, row, "{key}");
+    }
+    let nothing = ScalarValue::Int32(None);
+    let nobody = session.execute_prepared(&prepared, &[nothing]).await.unwrap().rows.unwrap();
+    let nobody: Vec<_> = nobody.try_collect().await.unwrap();
+    assert_eq!(nobody.iter().map(|batch| batch.num_rows()).sum::<usize>(), 0);
+    done(&mut session, "UPDATE orders SET item = 'new' WHERE id = 8").await;
+    assert_eq!(run(&mut session, &prepared, &[8]).await, ["new|8"]);
+    // What a block itself did to rows of workers, and what it took back.
+    done(&mut session, "BEGIN").await;
+    assert_eq!(run(&mut session, &prepared, &[8]).await, ["new|8"]);
+    done(&mut session, "UPDATE orders SET item = 'newer' WHERE id = 8").await;
+    assert_eq!(run(&mut session, &prepared, &[8]).await, ["newer|8"]);
+    done(&mut session, "DELETE FROM orders WHERE id = 8").await;
+    assert!(run(&mut session, &prepared, &[8]).await.is_empty());
+    done(&mut session, "ROLLBACK").await;
+    assert_eq!(run(&mut session, &prepared, &[8]).await, ["new|8"]);
+    assert_eq!(cluster.gateway.plan_figures().made, 0);
+    done(&mut session, "ALTER TABLE orders DROP COLUMN customer").await;
+    assert_eq!(run(&mut session, &prepared, &[8]).await, ["new|8"]);
+    assert!(cluster.gateway.plan_figures().made > 0, "another table takes another plan");
+    done(&mut session, "CREATE USER teller").await;
+    let mut teller = cluster.gateway.session_as("teller").unwrap();
+    let prepared = teller.prepare(sql, &[]).await.unwrap();
+    let refused = teller.execute_prepared(&prepared, &[ScalarValue::Int32(Some(8))]).await;
+    assert_eq!(refused.err().unwrap().state().0, "42501");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn runs_see_the_rows_and_tables_of_now() {
     let (cluster, mut session) = filled(3).await;
     let sql = "SELECT id, item FROM orders WHERE id >= $1";

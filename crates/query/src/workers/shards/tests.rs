@@ -43,7 +43,7 @@ impl Worker {
     /// Where the row with an id lies.
     fn find(&self, id: i32, hidden: &[RowId]) -> Result<Option<RowId>> {
         let ids: ArrayRef = Arc::new(Int32Array::from(vec![id]));
-        Ok(self.shards.find(self.table, "t_pkey", &[ids], 0, hidden)?.rows[0])
+        Ok(self.shards.find(self.table, "t_pkey", &[ids], None, 0, hidden)?.rows[0])
     }
 
     /// How many rows a scan gives.
