@@ -374,11 +374,27 @@ impl RemoteScan {
         }
     }
 
+    /// Whether its rows come at once, when all of a worker's work is done: then an answer that
+    /// began before would be sent, and noticed here, twice. Workers that are asked one after the
+    /// other work at once all the same.
+    fn begins_with_rows(&self) -> bool {
+        use wire::step::Kind;
+        let is_aggregate = |step: &wire::Step| matches!(step.kind, Some(Kind::Aggregate(_)));
+        self.gathering.fan_in != FanIn::Sync && self.fragment.steps.iter().any(is_aggregate)
+    }
+
     /// What all workers are asked.
     fn asked(&self, form: Option<wire::RowForm>) -> thalweg_types::Result<wire::Fragment> {
         let fields = self.writer.fields()?;
         let memory_limit = self.gathering.memory.map(|bytes| bytes as u64);
-        let mut asked = wire::Fragment { fields, form, memory_limit, ..self.fragment.clone() };
+        let begins_with_rows = self.begins_with_rows();
+        let mut asked = wire::Fragment {
+            fields,
+            form,
+            memory_limit,
+            begins_with_rows,
+            ..self.fragment.clone()
+        };
         if self.is_kept && self.hidden.count() == 0 && asked.encoded_len() <= KEPT_BYTES_MAX {
             // 0 is no number.
             asked.number = self.shared.number(&asked.encode_to_vec()) | 1;

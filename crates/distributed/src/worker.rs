@@ -13,7 +13,7 @@ use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use futures::future::BoxFuture;
-use futures::{FutureExt as _, Stream};
+use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use hyper::Response;
 use prost::Message as _;
 use thalweg_cluster::chunks::{ChunkWriter, Fill, Pool, Source};
@@ -108,11 +108,11 @@ impl WorkerService {
         match kind {
             Kind::Fragment(fragment) => {
                 let (base, literals) = (fragment.place_base, fragment.literals.clone());
-                self.run(&*self.fragments.take_in(fragment)?, base, &literals)
+                self.run(&*self.fragments.take_in(fragment)?, base, &literals).await
             }
             Kind::Kept(kept) => {
                 let known = self.fragments.find(kept.number)?;
-                self.run(&known, kept.place_base, &kept.literals)
+                self.run(&known, kept.place_base, &kept.literals).await
             }
             Kind::Write(write) => {
                 self.write(write).await?;
@@ -143,7 +143,8 @@ impl WorkerService {
             }
             Kind::TaskRows(wanted) => {
                 let rows = Box::pin(self.tasks.rows(wanted)?);
-                Ok(chunks(&self.pool, RowsSource::new(None, rows, &self.streams)))
+                let counted = Counted::new(&self.streams);
+                Ok(chunks(&self.pool, RowsSource::new(None, rows, counted)))
             }
         }
     }
@@ -187,15 +188,20 @@ impl WorkerService {
     }
 
     /// Runs a fragment, and sends its rows.
-    fn run(&self, known: &Known, place_base: u64, literals: &[u8]) -> Result<Response<Body>> {
+    async fn run(&self, known: &Known, place_base: u64, literals: &[u8]) -> Result<Response<Body>> {
+        let counted = Counted::new(&self.streams);
         let Known { fragment, fields } = known;
-        let reader = Reader::new(fields, literals)?;
-        let plan = operators::of_fragment(fragment, place_base, &reader, &self.shards);
-        let plan = plan.map_err(told)?;
+        let plan = {
+            let reader = Reader::new(fields, literals)?;
+            operators::of_fragment(fragment, place_base, &reader, &self.shards).map_err(told)?
+        };
         let encoding = Encoding::new(plan.schema(), fragment.form.as_ref())?;
         let memory = fragment.memory_limit.map(limit_of);
-        let rows = Box::pin(self.shards.run(plan, memory).map_err(told)?);
-        Ok(chunks(&self.pool, RowsSource::new(Some(encoding), rows, &self.streams)))
+        let mut rows: Rows = Box::pin(self.shards.run(plan, memory).map_err(told)?);
+        if fragment.begins_with_rows {
+            rows = begun(rows).await;
+        }
+        Ok(chunks(&self.pool, RowsSource::new(Some(encoding), rows, counted)))
     }
 
     async fn write(&self, write: wire::Write) -> Result<()> {
@@ -361,6 +367,14 @@ impl Source for OneMessage {
 
 type Rows = Pin<Box<dyn Stream<Item = PlanResult<RecordBatch>> + Send>>;
 
+/// The same rows once it is known what comes after the first batch, which is mostly nothing.
+async fn begun(rows: Rows) -> Rows {
+    let mut rows = rows.fuse();
+    let first = rows.next().await;
+    let second = rows.next().await;
+    Box::pin(stream::iter(first.into_iter().chain(second)).chain(rows))
+}
+
 /// Rows as they come. Whoever drops it ends the work.
 struct RowsSource {
     /// `None` until rows come, where nobody knows before what they are.
@@ -370,8 +384,8 @@ struct RowsSource {
 }
 
 impl RowsSource {
-    fn new(encoding: Option<Encoding>, rows: Rows, streams: &Arc<AtomicU64>) -> RowsSource {
-        RowsSource { encoding, rows, _counted: Counted::new(streams) }
+    fn new(encoding: Option<Encoding>, rows: Rows, counted: Counted) -> RowsSource {
+        RowsSource { encoding, rows, _counted: counted }
     }
 }
 

@@ -13,7 +13,7 @@ const BYTES_A_BYTE: usize = 4;
 const STREAMS_MIN: usize = 8;
 
 /// What a stream may have under way beside others: whoever comes next is served behind it.
-const WAITING_BYTES_BESIDE_OTHERS: usize = 64 << 10;
+const WAITING_BYTES_BESIDE_OTHERS: usize = 32 << 10;
 /// The same of a stream that is alone: so many bytes keep the stages busy while the disk syncs.
 const WAITING_BYTES_ALONE: usize = 1 << 20;
 
