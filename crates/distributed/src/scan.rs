@@ -1,9 +1,10 @@
 //! A fragment as an operator of the gateway: a scan of one table on the workers that own its rows,
 //! and what they do with the rows before they send them.
 //!
-//! Each worker is a partition, unless there are very many ([`crate::lanes`]). Its stream is opened when the partition is executed, so that all
-//! open at once unless the session wants otherwise ([`reading`]); it is read when somebody wants
-//! rows, so that a slow client slows the workers down; and dropping it ends the work on the worker.
+//! Each worker is a partition, unless there are very many ([`crate::lanes`]). Its stream is opened
+//! when the partition is executed, so that all open at once unless the session wants otherwise
+//! ([`reading`]); it is read when somebody wants rows, so that a slow client slows the workers
+//! down; and dropping it ends the work on the worker.
 
 mod estimates;
 mod keys;
