@@ -22,6 +22,7 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::expression::Kind;
 use thalweg_protocol::cluster::unary::Operator as UnaryOperator;
+use thalweg_query::value_of_run;
 use thalweg_types::{Error, Result};
 
 use crate::rows;
@@ -64,6 +65,8 @@ const OPERATORS: [Operator; 25] = [
 pub(crate) struct Writer {
     fields: Vec<FieldRef>,
     literals: Vec<(FieldRef, ScalarValue)>,
+    /// What has another value in each run of a plan that is kept.
+    values: Vec<(FieldRef, Known)>,
     /// How many expressions lie around the one that is being written.
     depth: usize,
 }
@@ -101,6 +104,9 @@ impl Writer {
     }
 
     fn kind(&mut self, from: &Known, over: &Schema) -> Option<Kind> {
+        if value_of_run(from).is_some() {
+            return self.value(from.return_field(over).ok()?, from);
+        }
         if let Some(column) = from.downcast_ref::<Column>() {
             return Some(Kind::Column(u32::try_from(column.index()).ok()?));
         }
@@ -151,9 +157,6 @@ impl Writer {
     }
 
     fn call(&mut self, call: &ScalarFunctionExpr, over: &Schema, from: &Known) -> Option<Kind> {
-        if let Some(value) = thalweg_query::value_of(call) {
-            return self.literal(from.return_field(over).ok()?, value);
-        }
         if !is_known_call(call) {
             return None;
         }
@@ -220,6 +223,12 @@ impl Writer {
         Some(Kind::Literal(place))
     }
 
+    fn value(&mut self, field: FieldRef, from: &Known) -> Option<Kind> {
+        let place = u32::try_from(self.values.len()).ok()?;
+        self.values.push((field, Arc::clone(from)));
+        Some(Kind::Value(place))
+    }
+
     fn field(&mut self, field: &FieldRef) -> Option<u32> {
         let place = u32::try_from(self.fields.len()).ok()?;
         self.fields.push(Arc::clone(field));
@@ -233,22 +242,61 @@ impl Writer {
 
     /// The values that were named.
     pub(crate) fn literals(&self) -> Result<bytes::Bytes> {
-        if self.literals.is_empty() {
-            return Ok(bytes::Bytes::new());
-        }
-        let mut fields = Vec::with_capacity(self.literals.len());
-        let mut columns = Vec::with_capacity(self.literals.len());
-        for (field, value) in &self.literals {
-            let column = value.to_array_of_size(1).map_err(unfit)?;
-            let named = Field::new("", column.data_type().clone(), true);
-            fields.push(named.with_metadata(field.metadata().clone()));
-            columns.push(column);
-        }
-        let schema = Arc::new(Schema::new(fields));
-        let row = RecordBatch::try_new(Arc::clone(&schema), columns)
-            .map_err(|error| Error::internal("literals do not fit").with_source(error))?;
-        rows::encode(&schema, &[row])
+        row_of(self.literals.iter().map(|(field, value)| (field, value.clone())))
     }
+
+    /// The values of this run; `None` where one of them has none, and the expressions that it is a
+    /// part of have to be written otherwise.
+    pub(crate) fn values(&self) -> Result<Option<bytes::Bytes>> {
+        let values = self.values.iter().map(|(field, from)| Some((field, value_of_run(from)?)));
+        let values: Option<Vec<_>> = values.collect();
+        values.map(|values| row_of(values.into_iter())).transpose()
+    }
+}
+
+/// Values as a batch of one row; nothing where there are none.
+fn row_of<'a>(
+    values: impl ExactSizeIterator<Item = (&'a FieldRef, ScalarValue)>,
+) -> Result<bytes::Bytes> {
+    if values.len() == 0 {
+        return Ok(bytes::Bytes::new());
+    }
+    let mut fields = Vec::with_capacity(values.len());
+    let mut columns = Vec::with_capacity(values.len());
+    for (field, value) in values {
+        let column = value.to_array_of_size(1).map_err(unfit)?;
+        let named = Field::new("", column.data_type().clone(), true);
+        fields.push(named.with_metadata(field.metadata().clone()));
+        columns.push(column);
+    }
+    let schema = Arc::new(Schema::new(fields));
+    let row = RecordBatch::try_new(Arc::clone(&schema), columns)
+        .map_err(|error| Error::internal("literals do not fit").with_source(error))?;
+    rows::encode(&schema, &[row])
+}
+
+/// The values of a row that came, as expressions.
+///
+/// # Errors
+/// Where they are damaged.
+pub(crate) fn values(row: &[u8]) -> Result<Vec<Known>> {
+    let mut values = Vec::new();
+    if row.is_empty() {
+        return Ok(values);
+    }
+    let (schema, batches) = rows::decode(row)?;
+    for batch in batches.iter().filter(|batch| batch.num_rows() == 1) {
+        for (column, field) in batch.columns().iter().zip(schema.fields()) {
+            let value = ScalarValue::try_from_array(column, 0).map_err(unfit)?;
+            let metadata = FieldMetadata::from(field.as_ref());
+            let literal = match metadata.is_empty() {
+                true => Literal::new(value),
+                false => Literal::new_with_metadata(value, Some(metadata)),
+            };
+            values.push(Arc::new(literal) as Known);
+        }
+    }
+    Ok(values)
 }
 
 fn unfit(error: DataFusionError) -> Error {
@@ -271,28 +319,17 @@ pub(crate) fn is_known_aggregate(function: &AggregateUDF) -> bool {
 pub(crate) struct Reader {
     fields: Vec<FieldRef>,
     literals: Vec<Known>,
+    values: Vec<Known>,
 }
 
 impl Reader {
+    /// Reads with the values of a run.
+    ///
     /// # Errors
-    /// Where the values are damaged.
-    pub(crate) fn new(fields: &Schema, literals: &[u8]) -> Result<Reader> {
-        let mut values = Vec::new();
-        if !literals.is_empty() {
-            let (schema, batches) = rows::decode(literals)?;
-            for batch in batches.iter().filter(|batch| batch.num_rows() == 1) {
-                for (column, field) in batch.columns().iter().zip(schema.fields()) {
-                    let value = ScalarValue::try_from_array(column, 0).map_err(unfit)?;
-                    let metadata = FieldMetadata::from(field.as_ref());
-                    let literal = match metadata.is_empty() {
-                        true => Literal::new(value),
-                        false => Literal::new_with_metadata(value, Some(metadata)),
-                    };
-                    values.push(Arc::new(literal) as Known);
-                }
-            }
-        }
-        Ok(Reader { fields: fields.fields().iter().cloned().collect(), literals: values })
+    /// Where the literals are damaged.
+    pub(crate) fn new(fields: &Schema, literals: &[u8], run: Vec<Known>) -> Result<Reader> {
+        let fields = fields.fields().iter().cloned().collect();
+        Ok(Reader { fields, literals: values(literals)?, values: run })
     }
 
     /// An expression over columns of a schema.
@@ -318,6 +355,10 @@ impl Reader {
             Kind::Literal(place) => match self.literals.get(*place as usize) {
                 Some(literal) => Arc::clone(literal),
                 None => return plan_err!("a fragment has no literal {place}"),
+            },
+            Kind::Value(place) => match self.values.get(*place as usize) {
+                Some(value) => Arc::clone(value),
+                None => return plan_err!("a run has no value {place}"),
             },
             Kind::Binary(binary) => {
                 let operator = OPERATORS.iter().find(|one| one.to_string() == binary.operator);

@@ -76,7 +76,7 @@ impl PhysicalOptimizerRule for FoldIntoScans {
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let folded = plan.transform_up(|plan| {
-            let passes = [fold, whole_groups, below_exchange, without_exchange];
+            let passes = [merge_of_one, fold, whole_groups, below_exchange, without_exchange];
             for pass in passes {
                 if let Some(folded) = pass(&plan)? {
                     return Ok(Transformed::yes(folded));
@@ -171,19 +171,42 @@ fn fold(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
     Ok(Some(Arc::new(scan.with_step(step, told, writer, plan))))
 }
 
+/// A merge of one worker's rows: these come in its order without it.
+fn merge_of_one(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if !plan.is::<CoalescePartitionsExec>() && !plan.is::<SortPreservingMergeExec>() {
+        return Ok(None);
+    }
+    let scan = plan.children()[0].downcast_ref::<RemoteScan>();
+    let Some(scan) = scan.filter(|scan| scan.places().len() == 1) else { return Ok(None) };
+    Ok(Some(match plan.fetch() {
+        Some(fetch) => Arc::new(scan.limited(fetch)),
+        None => Arc::new(scan.clone()),
+    }))
+}
+
 /// The upper half of an aggregate whose groups lie on one worker each, as an exchange of groups.
 fn whole_groups(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else { return Ok(None) };
-    let is_plain = aggregate.group_expr().is_single()
-        && aggregate.limit_options().is_none()
-        && plan.properties().output_ordering().is_none();
-    if *aggregate.mode() != AggregateMode::FinalPartitioned || !is_plain {
-        return Ok(None);
+    let is_plain = aggregate.limit_options().is_none();
+    let is_unordered = plan.properties().output_ordering().is_none();
+    match aggregate.mode() {
+        AggregateMode::FinalPartitioned
+            if is_plain && is_unordered && aggregate.group_expr().is_single() =>
+        {
+            let Some(scan) = scan_below_exchange(aggregate.input()) else { return Ok(None) };
+            let Some(scan) = scan.of_whole_groups(&plan.schema()) else { return Ok(None) };
+            let dealt = plan.properties().partitioning.clone();
+            Ok(Some(Arc::new(RepartitionExec::try_new(Arc::new(scan), dealt)?)))
+        }
+        // What its merge would have been is gone where one worker is asked.
+        AggregateMode::Final if is_plain => {
+            let Some(scan) = aggregate.input().downcast_ref::<RemoteScan>() else {
+                return Ok(None);
+            };
+            Ok(scan.of_whole_groups(&plan.schema()).map(|scan| Arc::new(scan) as _))
+        }
+        _ => Ok(None),
     }
-    let Some(scan) = scan_below_exchange(aggregate.input()) else { return Ok(None) };
-    let Some(scan) = scan.of_whole_groups(&plan.schema()) else { return Ok(None) };
-    let dealt = plan.properties().partitioning.clone();
-    Ok(Some(Arc::new(RepartitionExec::try_new(Arc::new(scan), dealt)?)))
 }
 
 /// A condition or a projection over dealt out rows of a scan, as one before they are dealt out.
@@ -218,7 +241,11 @@ fn without_exchange(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Exec
     }
     let Some(below) = undealt(plan.children()[0])? else { return Ok(None) };
     let merged = Arc::clone(plan).replace_children(vec![below], RECOMPUTED)?;
-    Ok(Some(fold(&merged)?.unwrap_or(merged)))
+    let folded = match merge_of_one(&merged)? {
+        Some(rows) => Some(rows),
+        None => fold(&merged)?,
+    };
+    Ok(Some(folded.unwrap_or(merged)))
 }
 
 /// The same rows without the exchange of a scan's rows below; `None` where there is none.
@@ -238,12 +265,12 @@ fn undealt(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan
     Ok(Some(fold(&rows)?.unwrap_or(rows)))
 }
 
-/// The scan of several workers whose rows an operator deals out by a hash.
+/// The scan whose rows an operator deals out by a hash.
 fn scan_below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Option<&RemoteScan> {
     let dealt = plan.downcast_ref::<RepartitionExec>()?;
     let is_plain = matches!(dealt.partitioning(), Partitioning::Hash(..))
         && plan.properties().output_ordering().is_none();
-    dealt.input().downcast_ref::<RemoteScan>().filter(|scan| is_plain && scan.places().len() > 1)
+    dealt.input().downcast_ref::<RemoteScan>().filter(|_| is_plain)
 }
 
 /// An operator as a step over rows of this schema.

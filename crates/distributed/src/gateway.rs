@@ -251,6 +251,14 @@ impl Workers for Gateway {
         })
     }
 
+    fn same_again(&self, operator: &Arc<dyn ExecutionPlan>) -> PlanResult<Again> {
+        let Some(scan) = operator.downcast_ref::<RemoteScan>() else { return Ok(Again::Other) };
+        Ok(match scan.same_again()? {
+            Some(scan) => Again::Scan(Arc::new(scan)),
+            None => Again::Outgrown,
+        })
+    }
+
     fn encoded(
         &self,
         plan: &Arc<dyn ExecutionPlan>,

@@ -48,6 +48,7 @@ pub(crate) fn of_fragment(
         filter: None,
         limit: fragment.limit.and_then(|limit| usize::try_from(limit).ok()),
         hidden: hidden::rows(&fragment.hidden).map_err(external)?,
+        is_kept: fragment.number > 0,
     };
     if fragment.filter.is_some() {
         let schema = shards.schema(wanted.table).map_err(external)?;

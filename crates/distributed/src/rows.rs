@@ -14,7 +14,7 @@ use thalweg_formats::flight::weight;
 use thalweg_types::{Error, Result, SqlState};
 
 /// What a message of an answer aims at, in bytes. A row that is longer travels alone.
-pub(crate) const MESSAGE_BYTES: usize = 2 << 20;
+pub(crate) const MESSAGE_BYTES: usize = 1 << 20;
 
 /// Where text of a view is spread over more than so many times the bytes that are looked at, it is
 /// copied before it travels.

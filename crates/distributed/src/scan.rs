@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
 use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -76,6 +77,10 @@ pub(crate) struct RemoteScan {
     pub(crate) writer: Writer,
     /// The steps in words.
     told: Vec<String>,
+    /// The values of this run, where the plan is that of another one.
+    values_of_run: Option<Bytes>,
+    /// About how many rows the table had when the scan was planned.
+    planned: Option<usize>,
     /// About how many rows there are, before any step.
     rows: Option<usize>,
     /// About how many rows the workers send.
@@ -111,9 +116,8 @@ impl RemoteScan {
         let wanted = scan.clone();
         let WorkerScan { table, schema, projection, filter, limit, hidden, gathering, is_kept } =
             scan;
-        let filter = filter.as_ref().map(with_values).transpose()?;
-        let targets =
-            targets(shared, &table, filter.as_ref().filter(|_| !is_kept)).map_err(external)?;
+        let known = filter.as_ref().filter(|_| !is_kept).map(with_values).transpose()?;
+        let targets = targets(shared, &table, known.as_ref()).map_err(external)?;
         let mut writer = Writer::default();
         // What has no word prunes no chunks.
         let filter = filter.and_then(|filter| writer.expression(&filter, &schema));
@@ -153,6 +157,8 @@ impl RemoteScan {
             fragment,
             writer,
             told: Vec::new(),
+            values_of_run: None,
+            planned: rows,
             rows,
             sent,
             values,
@@ -179,6 +185,23 @@ impl RemoteScan {
         let fits = is_about(self.rows.unwrap_or_default(), now.unwrap_or_default())
             && scan.targets.places.len() <= self.targets.places.len();
         Ok(fits.then(|| RemoteScan { is_kept: true, ..scan }))
+    }
+
+    /// The same in the plan of another run, with the values that parameters have now; `None` where
+    /// workers would be given something else to do, or the rows of keys that only that run had.
+    pub(crate) fn same_again(&self) -> Result<Option<RemoteScan>> {
+        let (planned, now) = (self.planned, self.shared.row_count(self.table.id));
+        let fits = is_about(planned.unwrap_or_default(), now.unwrap_or_default());
+        let Some(values) = self.writer.values().map_err(external)? else { return Ok(None) };
+        if !fits || !self.among.is_empty() {
+            return Ok(None);
+        }
+        let filter = self.wanted.filter.as_ref().map(with_values).transpose()?;
+        let targets = targets(&self.shared, &self.table, filter.as_ref()).map_err(external)?;
+        let are_as_many = targets.places.len() == self.targets.places.len();
+        let metrics = ExecutionPlanMetricsSet::new();
+        let (values_of_run, run) = (Some(values), Arc::default());
+        Ok(are_as_many.then(|| RemoteScan { targets, values_of_run, run, metrics, ..self.clone() }))
     }
 
     /// Whether its rows may be relayed, where nothing is to be done with them but to count those in
@@ -278,7 +301,9 @@ impl RemoteScan {
     /// where each of them lies on one worker.
     pub(crate) fn of_whole_groups(&self, groups: &SchemaRef) -> Option<RemoteScan> {
         use wire::step::Kind;
-        self.shard_key?;
+        if self.shard_key.is_none() && self.targets.places.len() > 1 {
+            return None;
+        }
         let mut more = self.clone();
         let Some(Kind::Aggregate(aggregate)) = more.fragment.steps.last_mut()?.kind.as_mut() else {
             return None;
@@ -394,13 +419,17 @@ impl RemoteScan {
             form,
             memory_limit,
             begins_with_rows,
+            literals: self.writer.literals()?,
             ..self.fragment.clone()
         };
         if self.is_kept && self.hidden.count() == 0 && asked.encoded_len() <= KEPT_BYTES_MAX {
             // 0 is no number.
             asked.number = self.shared.number(&asked.encode_to_vec()) | 1;
         }
-        asked.literals = self.writer.literals()?;
+        asked.values = match (&self.values_of_run, self.writer.values()?) {
+            (Some(values), _) => values.clone(),
+            (None, values) => values.ok_or_else(|| Error::internal("a run has no values"))?,
+        };
         Ok(asked)
     }
 

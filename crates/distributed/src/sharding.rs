@@ -3,12 +3,14 @@
 //! The bytes that are hashed are part of the format: equal values have equal bytes whatever the
 //! width of their type, and they never change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
-use arrow::compute::{cast, filter};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
+use arrow::compute::{cast, filter, take_record_batch};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
@@ -81,6 +83,34 @@ pub(crate) fn buckets(key: &ArrayRef) -> Result<Vec<Bucket>> {
     })
 }
 
+/// Rows of which one worker owns all.
+pub(crate) struct Dealt {
+    /// Its place in the map.
+    pub(crate) owner: usize,
+    /// Which of all rows these are, ascending.
+    pub(crate) which: Vec<u32>,
+    pub(crate) rows: RecordBatch,
+}
+
+/// Deals rows out to the workers that own what they have in a column.
+///
+/// # Errors
+/// As [`buckets`], and where nobody owns a bucket.
+pub(crate) fn dealt(rows: &RecordBatch, column: usize, map: &ShardMap) -> Result<Vec<Dealt>> {
+    let mut owners: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    for (row, bucket) in (0_u32..).zip(buckets(rows.column(column))?) {
+        owners.entry(map.owner(bucket)?).or_default().push(row);
+    }
+    let dealt = owners.into_iter().map(|(owner, which)| {
+        let own = match which.len() == rows.num_rows() {
+            true => rows.clone(),
+            false => take_record_batch(rows, &UInt32Array::from(which.clone())).map_err(misfit)?,
+        };
+        Ok(Dealt { owner, which, rows: own })
+    });
+    dealt.collect()
+}
+
 /// Those of some shard keys whose rows lie on the worker at a place of the map.
 ///
 /// # Errors
@@ -89,8 +119,11 @@ pub(crate) fn owned(keys: &ArrayRef, place: usize, map: &ShardMap) -> Result<Arr
     let is_owned = |bucket: Bucket| Ok(map.owner(bucket)? == place);
     let owned: BooleanArray =
         buckets(keys)?.into_iter().map(is_owned).collect::<Result<Vec<bool>>>()?.into();
-    let misfit = |error| Error::internal("shard keys cannot be dealt out").with_source(error);
     filter(keys, &owned).map_err(misfit)
+}
+
+fn misfit(error: ArrowError) -> Error {
+    Error::internal("rows cannot be dealt out").with_source(error)
 }
 
 /// The buckets in which rows may be for which a filter is true; `None` where that may be any.

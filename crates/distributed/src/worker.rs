@@ -1,22 +1,20 @@
 //! A worker: what answers gateways out of one database.
 
+mod answers;
 mod fragments;
 mod kept;
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
-use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::error::DataFusionError;
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use hyper::Response;
 use prost::Message as _;
-use thalweg_cluster::chunks::{ChunkWriter, Fill, Pool, Source};
+use thalweg_cluster::chunks::Pool;
 use thalweg_cluster::node::{Chunks, chunks};
 use thalweg_cluster::worker::Holdings;
 use thalweg_dialect::errors::from_datafusion;
@@ -29,14 +27,14 @@ use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::body::Body;
 
+pub(crate) use self::answers::OneMessage;
+use self::answers::{Rows, RowsSource, begun};
 use self::fragments::{Fragments, Known};
 use self::kept::KeptWrites;
-use crate::codec::Reader;
 use crate::encoding::Encoding;
 use crate::gateway::{definitions, in_one_message};
 use crate::hidden;
 use crate::keyed;
-use crate::operators;
 use crate::rows;
 use crate::stages::{Peers, Tasks};
 use crate::turns::Turns;
@@ -106,13 +104,13 @@ impl WorkerService {
         let kind = work.kind.ok_or_else(|| malformed(&"nothing is asked"))?;
         self.agrees(work.definitions, &kind)?;
         match kind {
-            Kind::Fragment(fragment) => {
-                let (base, literals) = (fragment.place_base, fragment.literals.clone());
-                self.run(&*self.fragments.take_in(fragment)?, base, &literals).await
+            Kind::Fragment(mut fragment) => {
+                let (base, values) = (fragment.place_base, std::mem::take(&mut fragment.values));
+                self.run(&self.fragments.take_in(fragment)?, base, &values).await
             }
             Kind::Kept(kept) => {
                 let known = self.fragments.find(kept.number)?;
-                self.run(&known, kept.place_base, &kept.literals).await
+                self.run(&known, kept.place_base, &kept.values).await
             }
             Kind::Write(write) => {
                 self.write(write).await?;
@@ -188,20 +186,23 @@ impl WorkerService {
     }
 
     /// Runs a fragment, and sends its rows.
-    async fn run(&self, known: &Known, place_base: u64, literals: &[u8]) -> Result<Response<Body>> {
+    async fn run(
+        &self,
+        known: &Arc<Known>,
+        place_base: u64,
+        values: &[u8],
+    ) -> Result<Response<Body>> {
         let counted = Counted::new(&self.streams);
-        let Known { fragment, fields } = known;
-        let plan = {
-            let reader = Reader::new(fields, literals)?;
-            operators::of_fragment(fragment, place_base, &reader, &self.shards).map_err(told)?
-        };
+        let fragment = &known.fragment;
+        let (plan, lent) = known.plan(place_base, values, &self.shards).map_err(told)?;
         let encoding = Encoding::new(plan.schema(), fragment.form.as_ref())?;
         let memory = fragment.memory_limit.map(limit_of);
         let mut rows: Rows = Box::pin(self.shards.run(plan, memory).map_err(told)?);
         if fragment.begins_with_rows {
             rows = begun(rows).await;
         }
-        Ok(chunks(&self.pool, RowsSource::new(Some(encoding), rows, counted)))
+        let source = RowsSource::new(Some(encoding), rows, counted);
+        Ok(chunks(&self.pool, source.of(lent)))
     }
 
     async fn write(&self, write: wire::Write) -> Result<()> {
@@ -344,76 +345,6 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// An answer that is one message.
-pub(crate) struct OneMessage(Option<Vec<u8>>);
-
-impl OneMessage {
-    pub(crate) fn of(message: &impl prost::Message) -> OneMessage {
-        OneMessage(Some(message.encode_to_vec()))
-    }
-}
-
-impl Source for OneMessage {
-    fn poll_fill(&mut self, _: &mut Context<'_>, writer: &mut ChunkWriter) -> Poll<Result<Fill>> {
-        if let Some(message) = self.0.take() {
-            writer.shared(&message.into());
-        }
-        Poll::Ready(Ok(Fill::End))
-    }
-}
-
-type Rows = Pin<Box<dyn Stream<Item = PlanResult<RecordBatch>> + Send>>;
-
-/// The same rows once it is known what comes after the first batch, which is mostly nothing.
-async fn begun(rows: Rows) -> Rows {
-    let mut rows = rows.fuse();
-    let first = rows.next().await;
-    let second = rows.next().await;
-    Box::pin(stream::iter(first.into_iter().chain(second)).chain(rows))
-}
-
-/// Rows as they come. Whoever drops it ends the work.
-struct RowsSource {
-    /// `None` until rows come, where nobody knows before what they are.
-    encoding: Option<Encoding>,
-    rows: Rows,
-    _counted: Counted,
-}
-
-impl RowsSource {
-    fn new(encoding: Option<Encoding>, rows: Rows, counted: Counted) -> RowsSource {
-        RowsSource { encoding, rows, _counted: counted }
-    }
-}
-
-impl Source for RowsSource {
-    fn poll_fill(
-        &mut self,
-        context: &mut Context<'_>,
-        out: &mut ChunkWriter,
-    ) -> Poll<Result<Fill>> {
-        if let Some(encoding) = &mut self.encoding
-            && encoding.write(out)?
-        {
-            return Poll::Ready(Ok(Fill::More));
-        }
-        Poll::Ready(match ready!(self.rows.as_mut().poll_next(context)) {
-            Some(Ok(rows)) => {
-                if rows.num_rows() > 0 {
-                    let encoding = match &mut self.encoding {
-                        Some(encoding) => encoding,
-                        none => none.insert(Encoding::new(rows.schema(), None)?),
-                    };
-                    encoding.take(rows)?;
-                }
-                Ok(Fill::More)
-            }
-            Some(Err(error)) => Err(told(error)),
-            None => Ok(Fill::End),
-        })
     }
 }
 

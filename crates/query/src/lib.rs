@@ -73,7 +73,7 @@ pub use datafusion::common::ScalarValue;
 pub use executor::with_windows_counted;
 pub use forms::{Encoded, EncodedStream, RowForm, ValueForms};
 pub use given::Given;
-pub use kept::{PlanFigures, bound as with_values, value as value_of};
+pub use kept::{PlanFigures, Values as RunValues, bound as with_values, parameter, value_of_run};
 pub use outcome::{BatchStream, Copy, Notice, Outcome, Tag};
 pub use plan::shown;
 pub use prepared::Prepared;
@@ -93,6 +93,6 @@ pub use thalweg_txn::{
 };
 pub use workers::{
     Again, Consent, Definition, FanIn, Gathering, Holders, KeySearch, KeyedWriter, Load,
-    NAMESPACE as CLUSTER_NAMESPACE, PackedRows, PhysicalRule, ShardRows, ShardSight, Shards,
-    Stages, Unity, WorkerScan, Workers, Write, fingerprint,
+    NAMESPACE as CLUSTER_NAMESPACE, PackedRows, PhysicalRule, ShardPlan, ShardRows, ShardSight,
+    Shards, Stages, Unity, WorkerScan, Workers, Write, fingerprint,
 };

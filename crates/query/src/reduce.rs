@@ -46,7 +46,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 pub use self::among::Among;
 use self::collect::CollectKeys;
 pub use self::keys::Keys;
-pub(crate) use self::local::{PASS, ReduceJoins, WaitingFor, reduced_here};
+pub(crate) use self::local::{LOCAL, PASS, ReduceJoins, WaitingFor, reduced_here};
 
 type Plan = Arc<dyn ExecutionPlan>;
 

@@ -105,6 +105,14 @@ pub(crate) enum Purpose {
     Runs,
     /// A part of a plan that somebody else has made: nobody asks for statistics any more.
     Part,
+    /// Such a part with several runs.
+    Parts,
+}
+
+impl Purpose {
+    fn is_run_again(self) -> bool {
+        matches!(self, Purpose::Runs | Purpose::Parts)
+    }
 }
 
 #[derive(Clone)]
@@ -151,19 +159,18 @@ impl ShardScan {
         purpose: Purpose,
     ) -> Result<ShardScan> {
         let projected = Arc::new(schema.project(&projection)?);
-        let all = state.chunks().filter(|chunk| chunk.live_rows() > 0).collect();
         let reads = Reads { table: state.schema(), projection: &projection, output: &projected };
-        let chunks = Chunks::chosen(all, schema, filter, &reads, None)?;
+        let chunks = Chunks::of(state, schema, filter, &reads, None)?;
         // The next run of a plan that is kept may need other chunks.
-        let shared = match purpose {
-            Purpose::Runs => chunks.in_table,
-            Purpose::Run | Purpose::Part => chunks.partitions(),
+        let shared = match purpose.is_run_again() && !chunks.are_of_keys {
+            true => chunks.in_table,
+            false => chunks.partitions(),
         };
         let partitions = threads.min(shared).max(1);
         let statistics = match purpose {
-            Purpose::Part => Statistics::new_unknown(&projected),
-            _ => {
-                let asked = Asked { filter, reusable: purpose == Purpose::Runs };
+            Purpose::Part | Purpose::Parts => Statistics::new_unknown(&projected),
+            Purpose::Run | Purpose::Runs => {
+                let asked = Asked { filter, reusable: purpose.is_run_again() };
                 scan_statistics(state, schema, &projection, asked)
             }
         };
@@ -204,40 +211,64 @@ struct Chunks {
     /// The same with those rows alone that an index does not rule out, if one does.
     read: Arc<Vec<ChunkView>>,
     index: Option<Arc<str>>,
+    /// Whether it is a key of the table whose values the filter names: other values of as many keys
+    /// have as few rows.
+    are_of_keys: bool,
     /// What rows must pass to be read, as far as the filter was understood.
     sieve: Option<Arc<Sieve>>,
     in_table: usize,
 }
 
 impl Chunks {
-    /// Those of `all` that a filter, and the order of which the first rows are wanted, leave to
+    /// Those of a table that a filter, and the order of which the first rows are wanted, leave to
     /// be read.
-    fn chosen(
-        all: Vec<ChunkView>,
+    fn of(
+        state: &TableState,
         columns: &SchemaRef,
         filter: Option<&Arc<dyn PhysicalExpr>>,
         reads: &Reads<'_>,
         first: Option<&FirstRows>,
     ) -> Result<Chunks> {
-        let in_table = all.len();
+        let all: Vec<_> = state.chunks().filter(|chunk| chunk.live_rows() > 0).collect();
         let filter = filter.map(kept::bound).transpose()?;
-        let kept = match &filter {
+        let conditions = Conditions::of_table(filter.as_ref(), columns, reads.table);
+        if let Some((found, key)) = index::by_key(state, &conditions) {
+            let kept = Arc::new(found);
+            return Ok(Chunks {
+                read: Arc::clone(&kept),
+                kept,
+                index: Some(key),
+                are_of_keys: true,
+                sieve: None,
+                in_table: all.len(),
+            });
+        }
+        Chunks::chosen(all, columns, filter.as_ref(), &conditions, reads, first)
+    }
+
+    /// The same of some chunks, with a filter that has no parameters any more.
+    fn chosen(
+        all: Vec<ChunkView>,
+        columns: &SchemaRef,
+        filter: Option<&Arc<dyn PhysicalExpr>>,
+        conditions: &Conditions,
+        reads: &Reads<'_>,
+        first: Option<&FirstRows>,
+    ) -> Result<Chunks> {
+        let in_table = all.len();
+        let kept = match filter {
             Some(filter) if in_table > 1 => pruning::keep(all, filter, columns)?,
             _ => all,
         };
         let kept = Arc::new(kept);
-        let conditions = match &filter {
-            Some(filter) if !reads.table.indexes.is_empty() => Conditions::of(filter, columns),
-            _ => Conditions::none(),
-        };
-        let (read, index) = match index::choose(&kept, reads, &conditions, first)? {
+        let (read, index) = match index::choose(&kept, reads, conditions, first)? {
             Some((read, index)) => (Arc::new(read), Some(index)),
             None => (Arc::clone(&kept), None),
         };
         let table_columns = reads.table.columns.len();
         let sieve =
-            filter.and_then(|filter| sieve_of(&filter, columns, table_columns)).map(Arc::new);
-        Ok(Chunks { kept, read, index, sieve, in_table })
+            filter.and_then(|filter| sieve_of(filter, columns, table_columns)).map(Arc::new);
+        Ok(Chunks { kept, read, index, are_of_keys: false, sieve, in_table })
     }
 
     fn rows(&self) -> usize {
@@ -264,26 +295,31 @@ impl ShardScan {
         ShardScan { chunks: Chunks::default(), ..self.clone() }
     }
 
-    /// Whether a plan that was made for as many rows as the table had does for those that it has.
+    /// Whether a plan that was made for the table as it was does for what it is now.
     pub(crate) fn fits(&self, state: &TableState) -> bool {
-        is_about(self.planned_rows, state.rows())
+        Arc::ptr_eq(&self.schema, state.schema()) && is_about(self.planned_rows, state.rows())
     }
 
     /// The same over another state of the table.
     pub(crate) fn over(&self, state: &TableState) -> Result<ShardScan> {
-        let all = state.chunks().filter(|chunk| chunk.live_rows() > 0).collect();
+        let chunks = Chunks::of(
+            state,
+            &self.columns,
+            self.filter.as_ref(),
+            &self.reads(),
+            self.first.as_ref(),
+        )?;
         Ok(ShardScan {
-            chunks: self.choose(all, self.first.as_ref())?,
+            chunks,
             next: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
             ..self.clone()
         })
     }
 
-    fn choose(&self, all: Vec<ChunkView>, first: Option<&FirstRows>) -> Result<Chunks> {
+    fn reads(&self) -> Reads<'_> {
         let output = self.properties.eq_properties.schema();
-        let reads = Reads { table: &self.schema, projection: &self.projection, output };
-        Chunks::chosen(all, &self.columns, self.filter.as_ref(), &reads, first)
+        Reads { table: &self.schema, projection: &self.projection, output }
     }
 }
 
@@ -328,8 +364,14 @@ impl ShardScan {
     /// The same for whoever wants the first rows of an order and none else.
     pub(crate) fn for_first(&self, first: FirstRows) -> Result<ShardScan> {
         let kept = self.chunks.kept.as_ref().clone();
-        let in_table = self.chunks.in_table;
-        let chunks = Chunks { in_table, ..self.choose(kept, Some(&first))? };
+        let filter = self.filter.as_ref().map(kept::bound).transpose()?;
+        let (columns, filter) = (&self.columns, filter.as_ref());
+        let conditions = Conditions::of_table(filter, columns, &self.schema);
+        let chosen =
+            Chunks::chosen(kept, columns, filter, &conditions, &self.reads(), Some(&first))?;
+        // What a key has found is not looked for again.
+        let index = chosen.index.or_else(|| self.chunks.index.clone());
+        let chunks = Chunks { in_table: self.chunks.in_table, index, ..chosen };
         let statistics = Arc::new(self.statistics.as_ref().clone().to_inexact());
         Ok(ShardScan { chunks, statistics, first: Some(first), ..self.clone() })
     }

@@ -37,7 +37,7 @@ pub(crate) use commit::{commit, commit_load};
 pub(crate) use journal::raise_counters;
 pub use journal::{Definition, NAMESPACE};
 pub use keyed::{KeyedWriter, fingerprint};
-pub use shards::{PackedRows, ShardRows, ShardSight, Shards};
+pub use shards::{PackedRows, ShardPlan, ShardRows, ShardSight, Shards};
 pub(crate) use table::TableOnWorkers;
 
 /// A pass over executable plans.
@@ -247,6 +247,13 @@ pub trait Workers: Send + Sync {
     /// # Errors
     /// Where there are no workers.
     fn again(&self, operator: &Arc<dyn ExecutionPlan>, gathering: Gathering) -> PlanResult<Again>;
+
+    /// An operator as [`Workers::physical_rule`] left it, for a run with other values in which its
+    /// workers do the same; outgrown where others would be asked, or something else done.
+    ///
+    /// # Errors
+    /// Where there are no workers.
+    fn same_again(&self, operator: &Arc<dyn ExecutionPlan>) -> PlanResult<Again>;
 
     /// The rows of a plan in a form that workers give them, where nothing is left to be done with
     /// them here; `None` where the plan has to be run. `told` is what is said of the columns.

@@ -1,4 +1,5 @@
-//! Indexes: a table that has some answers as one that has none, and plans say which one they use.
+//! Indexes and keys: a table that has some answers as one that has none, and plans say which one
+//! they use.
 
 use arrow::util::pretty::pretty_format_batches;
 use datafusion::common::ScalarValue;
@@ -12,9 +13,9 @@ const ROWS: usize = 60_000;
 async fn database() -> (Database, Session) {
     let database = Database::builder().threads(2).open().unwrap();
     let mut session = database.session();
-    for table in ["plain", "indexed"] {
-        let columns = "id int PRIMARY KEY, kind text, at timestamp, price float8, size smallint";
-        done(&mut session, &format!("CREATE TABLE {table} ({columns})")).await;
+    for (table, key) in [("plain", "NOT NULL"), ("indexed", "PRIMARY KEY")] {
+        let columns = "kind text, at timestamp, price float8, size smallint";
+        done(&mut session, &format!("CREATE TABLE {table} (id int {key}, {columns})")).await;
         done(
             &mut session,
             &format!(
@@ -70,10 +71,13 @@ async fn asked(session: &mut Session, sql: &str) -> Vec<String> {
 /// What a query is, and the index that it uses: none where the chunks' zones and dictionaries leave
 /// few rows, or no more than an index would.
 const QUERIES: &[(&str, Option<&str>)] = &[
-    ("SELECT * FROM t WHERE id = 4711", Some("indexed_by_id")),
+    ("SELECT * FROM t WHERE id = 4711", Some("indexed_pkey")),
+    ("SELECT count(*), sum(size) FROM t WHERE id = 4711 AND price > 0", Some("indexed_pkey")),
+    ("SELECT * FROM t WHERE id = 4713", Some("indexed_pkey")),
     ("SELECT * FROM t WHERE id BETWEEN 500 AND 600 ORDER BY id", Some("indexed_by_id")),
-    ("SELECT * FROM t WHERE id IN (5, 6, 7, 8, 9, 13, 100001) ORDER BY id", Some("indexed_by_id")),
-    ("SELECT * FROM t WHERE id = 5 OR id = 9 OR id = 5 ORDER BY id", Some("indexed_by_id")),
+    ("SELECT * FROM t WHERE id IN (5, 6, 7, 8, 9, 13, 100001) ORDER BY id", Some("indexed_pkey")),
+    ("SELECT * FROM t WHERE id = 5 OR id = 9 OR id = 5 ORDER BY id", Some("indexed_pkey")),
+    ("SELECT * FROM t WHERE id IN (5, 60000, 7) ORDER BY id LIMIT 2", Some("indexed_pkey")),
     ("SELECT * FROM t WHERE id > 102990 AND size % 2 = 0 ORDER BY id", None),
     ("SELECT * FROM t WHERE id < 0", None),
     ("SELECT * FROM t WHERE id > 5000000000", None),
@@ -147,6 +151,72 @@ async fn rows_found_by_indexes_are_those_that_are_found_without() {
     assert!(others.is_empty(), "{others:#?}");
 }
 
+/// Queries about keys of several columns with values that are equal in more than one form.
+const OF_KEYS: &[(&str, Option<&str>)] = &[
+    ("SELECT n FROM t WHERE a = 0 AND b = 'b0'", Some("keyed_a_b_key")),
+    ("SELECT n FROM t WHERE a = -0.0 AND b IN ('b0', 'b1', 'b7', 'none')", Some("keyed_a_b_key")),
+    (
+        "SELECT n FROM t WHERE a IN (0, 1, 2.5) AND b IN ('b0', 'b1') AND n > 3",
+        Some("keyed_a_b_key"),
+    ),
+    ("SELECT n FROM t WHERE a = 'NaN' AND b = 'b2'", Some("keyed_a_b_key")),
+    ("SELECT n FROM t WHERE a IS NULL AND b = 'b3'", None),
+    ("SELECT n FROM t WHERE (a = 1 OR a IS NULL) AND b = 'b3'", None),
+    ("SELECT n FROM t WHERE a = NULL AND b = 'b3'", None),
+    ("SELECT n FROM t WHERE a = 1", None),
+    ("SELECT n FROM t WHERE c = 12.5 AND d = '2024-01-13'", Some("keyed_pkey")),
+    ("SELECT n FROM t WHERE d = date '2024-01-13' AND c IN (12.5, 12.50, 13)", Some("keyed_pkey")),
+    ("SELECT n FROM t WHERE c = 12.5 OR d = '2024-01-13'", None),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_keys_are_those_that_are_found_without() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let mut session = database.session();
+    let columns = "n int, a float8, b text, c numeric(12, 2) NOT NULL, d date NOT NULL";
+    done(&mut session, &format!("CREATE TABLE plain ({columns})")).await;
+    let keys = "PRIMARY KEY (c, d), UNIQUE (a, b)";
+    done(&mut session, &format!("CREATE TABLE keyed ({columns}, {keys})")).await;
+    // The first ones of `a` are -0, NaN and NULL.
+    for table in ["plain", "keyed"] {
+        let rows = "SELECT i, CASE i / 10 WHEN 0 THEN -0.0 WHEN 1 THEN 'NaN' WHEN 2 THEN NULL \
+                    ELSE i / 10 / 2.0 END, 'b' || i % 10, i + 0.5, date '2024-01-01' + i \
+                    FROM generate_series(0, 19999) AS g(i)";
+        done(&mut session, &format!("INSERT INTO {table} {rows}")).await;
+    }
+    let changes = [
+        "DELETE FROM t WHERE n IN (0, 12, 22, 70)",
+        "UPDATE t SET n = -n WHERE n % 7 = 5",
+        "INSERT INTO t VALUES (-1, 0, 'b0', 12.5, '2030-01-13')",
+        "UPDATE t SET b = 'none' WHERE a = 0 AND b = 'b1'",
+    ];
+    for ends in ["COMMIT", "ROLLBACK", "COMMIT"] {
+        done(&mut session, "BEGIN").await;
+        for change in std::iter::once("UPDATE t SET n = n + 1 WHERE n > 100").chain(changes) {
+            for (query, key) in OF_KEYS {
+                let on = |table: &str| query.replace(" t ", &format!(" {table} "));
+                let (mut expected, mut found) = (
+                    asked(&mut session, &on("plain")).await,
+                    asked(&mut session, &on("keyed")).await,
+                );
+                expected.sort();
+                found.sort();
+                assert_eq!(found, expected, "{query}");
+                assert_eq!(used(&mut session, &on("keyed")).await.as_deref(), *key, "{query}");
+            }
+            for table in ["plain", "keyed"] {
+                done(&mut session, &change.replace(" t ", &format!(" {table} "))).await;
+            }
+        }
+        done(&mut session, ends).await;
+        if ends == "COMMIT" {
+            for table in ["plain", "keyed"] {
+                done(&mut session, &format!("DELETE FROM {table} WHERE d = '2030-01-13'")).await;
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn plans_that_are_kept_look_for_the_values_of_each_run() {
     let (database, mut session) = database().await;
@@ -155,6 +225,8 @@ async fn plans_that_are_kept_look_for_the_values_of_each_run() {
         ("SELECT id FROM t WHERE size = $1 AND id < 3000 ORDER BY id", [1, 2, 299, 500]),
         ("SELECT id FROM t WHERE size < $1 ORDER BY id LIMIT 9", [100, 2, 0, 299]),
         ("SELECT count(*), max(at) FROM t WHERE id > $1", [10, 102_000, 59_000, 102_999]),
+        ("SELECT count(*), max(at) FROM t WHERE id = $1", [10, 13, -4, 102_999]),
+        ("SELECT id, upper(kind) FROM t WHERE id IN ($1, $1 + 1) ORDER BY 1", [10, 2, 0, 102_999]),
     ] {
         let on = |table: &str| query.replace(" t ", &format!(" {table} "));
         let plain = session.prepare(&on("plain"), &[]).await.unwrap();

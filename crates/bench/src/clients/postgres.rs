@@ -116,9 +116,17 @@ impl Connection {
         self.answer(&mut |_| ControlFlow::Continue(())).await.map(drop)
     }
 
-    /// Runs a statement that has a name and no parameters, rows in binary; how many came.
-    pub async fn execute_prepared(&mut self, name: &str) -> Result<u64> {
-        let body = [b"\0", name.as_bytes(), b"\0", &[0, 0], &[0, 0], &[0, 1, 0, 1]];
+    /// Runs a statement that has a name, with values in text, rows in binary; how many came.
+    pub async fn execute_prepared(&mut self, name: &str, values: &[&str]) -> Result<u64> {
+        let count = u16::try_from(values.len()).expect("the workloads' statements are short");
+        let count = count.to_be_bytes();
+        let mut body = vec![b"\0", name.as_bytes(), b"\0", &[0, 0], &count];
+        let length = |value: &&str| u32::try_from(value.len()).expect("values are short");
+        let lengths: Vec<[u8; 4]> = values.iter().map(|one| length(one).to_be_bytes()).collect();
+        for (length, value) in lengths.iter().zip(values) {
+            body.extend([length.as_slice(), value.as_bytes()]);
+        }
+        body.push(&[0, 1, 0, 1]);
         let bind = message(b'B', &body);
         let execute = message(b'E', &[b"\0", &[0, 0, 0, 0]]);
         self.send(&[bind, execute, message(b'S', &[])].concat()).await?;

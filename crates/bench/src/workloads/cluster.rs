@@ -1,7 +1,9 @@
 //! A gateway and four workers beside one process with the same rows, asked the same by the same
-//! client: rows written by key, groupings, and TPC-H. Groupings over 2,160 workers, too.
+//! client: rows written by key, groupings, queries for a few rows, and TPC-H. Groupings over 2,160
+//! workers, too.
 
 mod asked;
+mod short;
 mod thousands;
 
 use thalweg_protocol::v1::Durability;
@@ -46,6 +48,9 @@ async fn run(context: &Context) -> Result<Findings> {
     }
     if context.wants("group-by") {
         group_by(context, &mut findings).await?;
+    }
+    if context.wants("short") {
+        short::measure(context, &mut findings).await?;
     }
     if context.wants("thousands") {
         thousands::measure(context, &mut findings).await?;

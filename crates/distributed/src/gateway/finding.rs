@@ -1,11 +1,11 @@
 //! Rows of keys, asked of the workers that own them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::UInt32Array;
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{Field, Schema};
+use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use futures::future::join_all;
 use thalweg_protocol::cluster as wire;
@@ -14,10 +14,9 @@ use thalweg_query::{Holders, KeySearch};
 use thalweg_types::{Error, Result, RowId};
 
 use super::Shared;
-use super::writing::misfit;
 use crate::hidden::Hidden;
 use crate::rows;
-use crate::sharding;
+use crate::sharding::{self, Dealt};
 
 /// The rows that are searched for. Where a worker does not answer, its keys fail alone.
 pub(super) async fn find(shared: &Arc<Shared>, search: &KeySearch) -> Result<Holders> {
@@ -26,11 +25,12 @@ pub(super) async fn find(shared: &Arc<Shared>, search: &KeySearch) -> Result<Hol
     let fields = fields.map(|data_type| Field::new("", data_type, true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let keys = RecordBatch::try_new(schema, search.values.clone()).map_err(misfit)?;
-    let asked = owners(shared, search, &keys)?.into_iter().map(|(place, which)| {
-        let (keys, hidden) = (&keys, hidden.at(place));
+    let dealt = sharding::dealt(&keys, shard_key(search)?, &shared.map().current())?;
+    let asked = dealt.into_iter().map(|Dealt { owner, which, rows }| {
+        let hidden = hidden.at(owner);
         async move {
-            let question = question(search, keys, place, &which, hidden)?;
-            let found = shared.ask_one::<wire::Found>(place, Kind::Find(question)).await;
+            let question = question(search, &rows, owner, hidden)?;
+            let found = shared.ask_one::<wire::Found>(owner, Kind::Find(question)).await;
             Ok::<_, Error>((which, found))
         }
     });
@@ -57,42 +57,26 @@ pub(super) async fn find(shared: &Arc<Shared>, search: &KeySearch) -> Result<Hol
     in_order(search, rows_of, &batches, failures)
 }
 
-/// Which of the keys each worker is asked for.
-fn owners(
-    shared: &Shared,
-    search: &KeySearch,
-    keys: &RecordBatch,
-) -> Result<BTreeMap<usize, Vec<u32>>> {
+/// The place of the shard key among the key's columns.
+fn shard_key(search: &KeySearch) -> Result<usize> {
     let in_key = |column| search.key.columns.iter().position(|known| *known == column);
     let shard_key = search.table.shard_key.and_then(in_key);
-    let shard_key =
-        shard_key.ok_or_else(|| Error::internal("a key of a cluster has the shard key"))?;
-    let map = shared.map().current();
-    let mut places: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
-    for (row, bucket) in (0_u32..).zip(sharding::buckets(keys.column(shard_key))?) {
-        places.entry(map.owner(bucket)?).or_default().push(row);
-    }
-    Ok(places)
+    shard_key.ok_or_else(|| Error::internal("a key of a cluster has the shard key"))
 }
 
 fn question(
     search: &KeySearch,
     keys: &RecordBatch,
-    place: usize,
-    which: &[u32],
+    owner: usize,
     hidden: Vec<u64>,
 ) -> Result<wire::Find> {
-    let node = u16::try_from(place).map_err(|_| Error::unsupported("so many workers"))?;
-    let some = match which.len() == keys.num_rows() {
-        true => keys.clone(),
-        false => take_record_batch(keys, &UInt32Array::from(which.to_vec())).map_err(misfit)?,
-    };
+    let node = u16::try_from(owner).map_err(|_| Error::unsupported("so many workers"))?;
     let narrow = |place: &usize| u32::try_from(*place).unwrap_or(u32::MAX);
     let columns = search.columns.as_ref();
     Ok(wire::Find {
         table: search.table.id.0,
         key: search.key.name.clone(),
-        values: rows::encode(some.schema_ref(), std::slice::from_ref(&some))?,
+        values: rows::encode(keys.schema_ref(), std::slice::from_ref(keys))?,
         place_base: RowId::base_of_node(node),
         hidden,
         columns: columns.map(|all| wire::Columns { places: all.iter().map(narrow).collect() }),
@@ -131,4 +115,8 @@ fn wanted(search: &KeySearch) -> Result<Schema> {
         Some(columns) => schema.project(columns).map_err(misfit),
         None => Ok(schema),
     }
+}
+
+fn misfit(error: ArrowError) -> Error {
+    Error::internal("keys that are looked for do not fit").with_source(error)
 }

@@ -4,12 +4,10 @@
 //! before any of them does it, so that a key that is taken is noticed while nothing has happened;
 //! what goes wrong after that leaves some workers with their part and others without, and says so.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow::array::UInt32Array;
-use arrow::compute::take_record_batch;
 use arrow::record_batch::RecordBatch;
 use futures::future::join_all;
 use thalweg_protocol::cluster as wire;
@@ -242,22 +240,8 @@ fn by_owner(
         });
         return Ok(turns.collect());
     };
-    let mut places: HashMap<usize, Vec<u32>> = HashMap::new();
-    for (row, bucket) in (0_u32..).zip(sharding::buckets(rows.column(key))?) {
-        places.entry(map.owner(bucket)?).or_default().push(row);
-    }
-    let owners = places.into_iter().map(|(place, which)| {
-        if which.len() == rows.num_rows() {
-            return Ok((place, rows.clone()));
-        }
-        let taken = take_record_batch(rows, &UInt32Array::from(which)).map_err(misfit)?;
-        Ok((place, taken))
-    });
-    owners.collect()
-}
-
-pub(super) fn misfit(error: arrow::error::ArrowError) -> Error {
-    Error::internal("rows cannot be dealt out").with_source(error)
+    let dealt = sharding::dealt(rows, key, &map)?.into_iter();
+    Ok(dealt.map(|dealt| (dealt.owner, dealt.rows)).collect())
 }
 
 #[cfg(test)]

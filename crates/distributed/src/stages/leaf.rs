@@ -21,7 +21,7 @@ use thalweg_protocol::cluster as wire;
 use thalweg_query::Shards;
 
 use super::Plan;
-use crate::codec::Reader;
+use crate::codec::{self, Reader};
 use crate::scan::{RemoteScan, external};
 use crate::{operators, rows};
 
@@ -119,7 +119,8 @@ impl PhysicalExtensionCodec for LeafCodec {
         let Some(shards) = &self.shards else { return plan_err!("there are no rows here") };
         let Some(fragment) = &leaf.fragment else { return Ok(Arc::new(EmptyExec::new(columns))) };
         let (fields, _) = rows::decode(&fragment.fields).map_err(external)?;
-        let reader = Reader::new(&fields, &fragment.literals).map_err(external)?;
+        let values = codec::values(&fragment.values).map_err(external)?;
+        let reader = Reader::new(&fields, &fragment.literals, values).map_err(external)?;
         let plan = operators::of_fragment(fragment, fragment.place_base, &reader, shards)?;
         let types = |plan: &Plan| -> Vec<_> {
             plan.schema().fields().iter().map(|field| field.data_type().clone()).collect()

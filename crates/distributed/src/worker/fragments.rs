@@ -4,20 +4,108 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
+use datafusion::common::ScalarValue;
+use datafusion::error::Result as PlanResult;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
 use thalweg_protocol::cluster as wire;
+use thalweg_query::{RunValues, ShardPlan, Shards, parameter};
 use thalweg_types::{Error, Result, SqlState};
 
-use crate::rows;
+use crate::codec::{self, Reader};
+use crate::scan::external;
+use crate::{operators, rows};
 
 /// How many are kept. Whoever asks for one that had to go sends it again.
 const KEPT_MAX: usize = 1_024;
+/// How many plans of one fragment wait at most: as many runs as may take place at once.
+const IDLE_MAX: usize = 8;
+
+type Plan = Arc<dyn ExecutionPlan>;
 
 /// A fragment without what differs from run to run.
 pub(super) struct Known {
     pub(super) fragment: wire::Fragment,
     /// The types that its expressions name.
-    pub(super) fields: SchemaRef,
+    fields: SchemaRef,
+    /// Plans that nobody runs now, with what makes places tell of their worker.
+    idle: Mutex<Vec<(u64, ShardPlan)>>,
+}
+
+/// A plan that a run has to itself. It goes back when this is dropped.
+pub(super) struct Lent {
+    plan: Option<(u64, ShardPlan)>,
+    home: Arc<Known>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let mut idle = self.home.idle.lock();
+        if idle.len() < IDLE_MAX {
+            idle.extend(self.plan.take());
+        }
+    }
+}
+
+impl Known {
+    /// The plan of a run with values over the rows of now, and what is to be there for as long as
+    /// it runs.
+    ///
+    /// # Errors
+    /// Those of planning.
+    pub(super) fn plan(
+        self: &Arc<Known>,
+        place_base: u64,
+        values: &[u8],
+        shards: &Shards,
+    ) -> PlanResult<(Plan, Option<Lent>)> {
+        let literals = codec::values(values).map_err(external)?;
+        let known = literals.iter().map(|value| value.downcast_ref::<Literal>());
+        let values: Option<Vec<ScalarValue>> =
+            known.map(|literal| Some(literal?.value().clone())).collect();
+        let Some(values) = values.filter(|_| self.fragment.number > 0) else {
+            return Ok((self.made(place_base, literals, shards)?, None));
+        };
+        while let Some(plan) = self.take(place_base) {
+            if let Some(run) = shards.again(&plan, &values)? {
+                return Ok((run, Some(self.lend(place_base, plan))));
+            }
+        }
+        let held = RunValues::of(&values);
+        let parameters = values.iter().enumerate();
+        let parameters =
+            parameters.map(|(place, value)| parameter(place + 1, value.data_type(), &held));
+        let plan = self.made(place_base, parameters.collect(), shards)?;
+        let kept = shards.keep(&plan, &held)?;
+        Ok((plan, kept.map(|kept| self.lend(place_base, kept))))
+    }
+
+    fn made(
+        &self,
+        place_base: u64,
+        values: Vec<Arc<dyn PhysicalExpr>>,
+        shards: &Shards,
+    ) -> PlanResult<Plan> {
+        let reader = Reader::new(&self.fields, &self.fragment.literals, values);
+        operators::of_fragment(&self.fragment, place_base, &reader.map_err(external)?, shards)
+    }
+
+    fn take(&self, place_base: u64) -> Option<ShardPlan> {
+        let mut idle = self.idle.lock();
+        while let Some((base, plan)) = idle.pop() {
+            if base == place_base {
+                return Some(plan);
+            }
+        }
+        None
+    }
+
+    fn lend(self: &Arc<Known>, place_base: u64, plan: ShardPlan) -> Lent {
+        Lent { plan: Some((place_base, plan)), home: Arc::clone(self) }
+    }
 }
 
 #[derive(Default)]
@@ -31,9 +119,10 @@ impl Fragments {
     pub(super) fn take_in(&self, mut fragment: wire::Fragment) -> Result<Arc<Known>> {
         let (fields, _) = rows::decode(&fragment.fields)?;
         let number = fragment.number;
-        // They may be views of a message with much else in it.
-        (fragment.fields, fragment.literals) = Default::default();
-        let known = Arc::new(Known { fragment, fields });
+        fragment.fields = Bytes::new();
+        // It may be a view of a message with much else in it.
+        fragment.literals = Bytes::copy_from_slice(&fragment.literals);
+        let known = Arc::new(Known { fragment, fields, idle: Mutex::default() });
         if number > 0 {
             let mut kept = self.0.lock();
             if kept.len() >= KEPT_MAX {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::Result as PlanResult;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{FunctionRegistry, TaskContext};
@@ -16,14 +16,18 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{Expr, Value, visit_expressions};
+use parking_lot::Mutex;
 use thalweg_txn::{Catalog, Transaction};
 
+use super::over_rows::{OverRows, template};
 use super::parameter::{self, Values};
+use super::plain::{FEW_ROWS, is_plain};
+use crate::catalog::external;
 use crate::executor::{Executor, Rows};
-use crate::fused::{Direct, FusedAggregate};
+use crate::fused::Direct;
 use crate::parameters::bind;
 use crate::reduce::{self, reduced_here};
-use crate::scan::{ShardScan, with_thresholds};
+use crate::scan::with_thresholds;
 use crate::statement::{self, Execution};
 use crate::workers::{Again, Gathering, Workers};
 use crate::{plan, privileges};
@@ -31,59 +35,6 @@ use crate::{plan, privileges};
 /// In the configuration under which a plan is made that is kept: what is known of a table's rows
 /// now must not become part of it.
 pub(crate) struct Reusable;
-
-/// Operators that are the same in every run, but for what comes from below.
-const OPERATORS: [&str; 25] = [
-    "AggregateExec",
-    "BoundedWindowAggExec",
-    "CoalesceBatchesExec",
-    "CoalescePartitionsExec",
-    "CooperativeExec",
-    "CrossJoinExec",
-    "EmptyExec",
-    "FilterExec",
-    "FirstOfGroups",
-    "FirstSide",
-    "GlobalLimitExec",
-    "HashJoinExec",
-    "LocalLimitExec",
-    "NestedLoopJoinExec",
-    "PartialSortExec",
-    "PlaceholderRowExec",
-    "ProjectionExec",
-    "RepartitionExec",
-    "SmallBatches",
-    "SortExec",
-    "SortExec(TopK)",
-    "SortMergeJoinExec",
-    "SortPreservingMergeExec",
-    "UnionExec",
-    "WindowAggExec",
-];
-
-/// Those of them that take their input's rows one batch after the other, on the same thread.
-const PLAIN: [&str; 14] = [
-    "AggregateExec",
-    "CoalesceBatchesExec",
-    "CooperativeExec",
-    "EmptyExec",
-    "FilterExec",
-    "FusedAggregate",
-    "GlobalLimitExec",
-    "LocalLimitExec",
-    "PlaceholderRowExec",
-    "ProjectionExec",
-    "ShardScan",
-    "SmallBatches",
-    "SortExec",
-    "SortExec(TopK)",
-];
-
-/// A plain plan that reads no more rows than this begins where it is asked for.
-const FEW_ROWS: usize = 256;
-
-/// A plan with more parts of expressions than this is not plain.
-const FEW_PARTS: usize = 100;
 
 /// A plan of which one run at a time takes place.
 pub(crate) struct GenericPlan {
@@ -95,10 +46,17 @@ pub(crate) struct GenericPlan {
     values: Arc<Values>,
     config: SessionConfig,
     runtime: Arc<RuntimeEnv>,
-    /// Who has the rows, where they do not lie here. What they do of the plan is decided in each
-    /// run: it depends on which of them are asked. So are keys that scans wait for: they are those
-    /// of a run.
+    /// Who has the rows, where they do not lie here. What they do of the plan is decided in a run:
+    /// it depends on how many of them are asked. So are keys that scans wait for: they are those of
+    /// a run.
     workers: Option<Arc<dyn Workers>>,
+    shape: Mutex<Option<Shape>>,
+}
+
+/// What became of a plan when workers were given their part of it.
+struct Shape {
+    gathering: Gathering,
+    plan: Arc<dyn ExecutionPlan>,
 }
 
 impl GenericPlan {
@@ -149,42 +107,46 @@ impl GenericPlan {
         gathering: Gathering,
     ) -> PlanResult<Option<Run>> {
         self.values.set(values);
-        let mut fits = true;
-        let mut outgrown = false;
-        let mut rows = 0;
-        let mut with_rows = |scan: &ShardScan| {
-            let state = transaction.state(scan.table_id());
-            let state = state.map_err(|error| DataFusionError::External(Box::new(error)))?;
-            fits &= scan.fits(&state);
-            let scan = scan.over(&state)?;
-            rows += scan.rows_to_read();
-            Ok(scan)
-        };
-        let bound = Arc::clone(&self.template).transform_up(|plan| {
-            if let Some(scan) = plan.downcast_ref::<ShardScan>() {
-                return Ok(Transformed::yes(Arc::new(with_rows(scan)?) as _));
-            }
-            if let Some(fused) = plan.downcast_ref::<FusedAggregate>() {
-                return Ok(Transformed::yes(fused.over(&mut with_rows)?));
-            }
-            if let Some(workers) = &self.workers {
-                match workers.again(&plan, gathering)? {
-                    Again::Scan(scan) => return Ok(Transformed::yes(scan)),
-                    Again::Outgrown => outgrown = true,
-                    Again::Other => {}
-                }
-            }
-            Ok(Transformed::yes(plan.reset_state()?))
-        })?;
-        if !fits || outgrown {
-            return Ok(None);
-        }
+        let mut state = |table| transaction.state(table).map_err(external);
+        let mut now = OverRows::new(&mut state);
         let plan = match &self.workers {
-            Some(workers) => workers.physical_rule().optimize(bound.data, self.config.options())?,
-            None => with_thresholds(reduced_here(&bound.data)?)?,
+            Some(workers) => self.over_workers(&mut now, workers.as_ref(), gathering)?,
+            None => {
+                let plan = now.plan(&self.template, &|_| Ok(Again::Other))?;
+                plan.map(|plan| with_thresholds(reduced_here(&plan)?)).transpose()?
+            }
         };
-        let is_short = self.is_plain && rows <= FEW_ROWS;
-        Ok(Some(Run { direct: Direct::of(&plan), plan, is_short }))
+        let is_short = self.is_plain && now.read() <= FEW_ROWS;
+        Ok(plan.map(|plan| Run { direct: Direct::of(&plan), plan, is_short }))
+    }
+
+    /// The plan where rows lie elsewhere: what workers did of it for another run they do for this
+    /// one, too, where as many of them are asked.
+    fn over_workers(
+        &self,
+        now: &mut OverRows<'_>,
+        workers: &dyn Workers,
+        gathering: Gathering,
+    ) -> PlanResult<Option<Arc<dyn ExecutionPlan>>> {
+        let mut shape = self.shape.lock();
+        let same = |plan: &_| workers.same_again(plan);
+        if let Some(Shape { plan, .. }) = shape.as_ref().filter(|last| last.gathering == gathering)
+            && let Some(plan) = now.plan(plan, &same)?
+        {
+            return Ok(Some(plan));
+        }
+        let Some(plan) = now.plan(&self.template, &|plan| workers.again(plan, gathering))? else {
+            return Ok(None);
+        };
+        let plan = workers.physical_rule().optimize(plan, self.config.options())?;
+        // What is kept for other runs does not run itself.
+        let known = template(Arc::clone(&plan), &same)?;
+        let again = match &known {
+            Some(known) => now.plan(known, &same)?,
+            None => None,
+        };
+        *shape = known.filter(|_| again.is_some()).map(|plan| Shape { gathering, plan });
+        Ok(Some(again.unwrap_or(plan)))
     }
 
     /// Who has the rows, where they do not lie here.
@@ -258,61 +220,25 @@ async fn plan(
     held.set(values);
     let optimized = parameter::with_values(state.optimize(&planned.plan)?, &held)?;
     let physical = state.query_planner().create_physical_plan(&optimized, &state).await?;
-    let Some(template) = template(physical, workers.as_deref())? else { return Ok(None) };
-    let is_plain = workers.is_none() && is_plain(&template)? && is_brief(&optimized)?;
+    let elsewhere = |plan: &_| match &workers {
+        Some(workers) => workers.again(plan, Gathering::default()),
+        None => Ok(Again::Other),
+    };
+    let Some(template) = template(physical, &elsewhere)? else { return Ok(None) };
+    let is_plain = workers.is_none() && is_plain(&template)?;
     let schema = plan::renamed(&template.schema(), &planned);
     let (config, runtime) = (state.config().clone(), Arc::clone(state.runtime_env()));
-    let values = held;
-    let plan =
-        GenericPlan { catalog, template, is_plain, schema, values, config, runtime, workers };
-    Ok(Some(plan))
-}
-
-/// The plan without rows, so that it keeps none alive; `None` where it has more in it than
-/// operators and tables.
-fn template(
-    plan: Arc<dyn ExecutionPlan>,
-    workers: Option<&dyn Workers>,
-) -> PlanResult<Option<Arc<dyn ExecutionPlan>>> {
-    let mut known = true;
-    let template = plan.transform_up(|plan| {
-        if let Some(scan) = plan.downcast_ref::<ShardScan>() {
-            return Ok(Transformed::yes(Arc::new(scan.without_rows()) as _));
-        }
-        if let Some(fused) = plan.downcast_ref::<FusedAggregate>() {
-            return Ok(Transformed::yes(Arc::new(fused.without_rows()?) as _));
-        }
-        let of_workers = |workers: &dyn Workers| workers.again(&plan, Gathering::default());
-        let is_scan = matches!(workers.map(of_workers), Some(Ok(Again::Scan(_) | Again::Outgrown)));
-        known &= is_scan || OPERATORS.contains(&plan.name());
-        Ok(Transformed::no(plan))
-    })?;
-    Ok(known.then_some(template.data))
-}
-
-fn is_plain(plan: &Arc<dyn ExecutionPlan>) -> PlanResult<bool> {
-    let is_other =
-        |plan: &Arc<dyn ExecutionPlan>| plan.children().len() > 1 || !PLAIN.contains(&plan.name());
-    Ok(!plan.exists(|plan| Ok(is_other(plan)))?)
-}
-
-/// Whether expressions are short and call no functions, which may take any time for a row.
-fn is_brief(plan: &LogicalPlan) -> PlanResult<bool> {
-    let mut parts = 0;
-    let mut calls = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                parts += 1;
-                calls |= matches!(expr, PlanExpr::ScalarFunction(_)) && !parameter::is_held(expr);
-                Ok(match calls || parts > FEW_PARTS {
-                    true => TreeNodeRecursion::Stop,
-                    false => TreeNodeRecursion::Continue,
-                })
-            })
-        })
-    })?;
-    Ok(!calls && parts <= FEW_PARTS)
+    Ok(Some(GenericPlan {
+        catalog,
+        template,
+        is_plain,
+        schema,
+        values: held,
+        config,
+        runtime,
+        workers,
+        shape: Mutex::default(),
+    }))
 }
 
 /// Whether no function answers while the statement is planned, or otherwise each time.

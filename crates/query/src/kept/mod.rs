@@ -11,7 +11,9 @@
 //! that changes the catalog, a table that has grown out of its plan - goes the ordinary way.
 
 mod generic;
+mod over_rows;
 mod parameter;
+mod plain;
 mod statements;
 
 use std::hash::{BuildHasher, RandomState};
@@ -28,7 +30,10 @@ use thalweg_txn::{Catalog, RoleId};
 use thalweg_types::Result;
 
 pub(crate) use generic::{GenericPlan, Reusable, Run};
-pub use parameter::{bound, value};
+pub(crate) use over_rows::{OverRows, template};
+pub(crate) use parameter::value;
+pub use parameter::{Values, bound, parameter, value_of_run};
+pub(crate) use plain::is_short;
 
 use self::statements::{STATEMENTS_MAX, Statements};
 use crate::outcome::BatchStream;

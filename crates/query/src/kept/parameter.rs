@@ -28,10 +28,16 @@ const NAME: &str = "thalweg_parameter";
 
 /// The values of one plan's parameters, for the run that it is lent to.
 #[derive(Debug, Default)]
-pub(crate) struct Values(Mutex<Vec<ScalarValue>>);
+pub struct Values(Mutex<Vec<ScalarValue>>);
 
 impl Values {
-    pub(super) fn set(&self, values: &[ScalarValue]) {
+    /// Those of a first run.
+    #[must_use]
+    pub fn of(values: &[ScalarValue]) -> Arc<Values> {
+        Arc::new(Values(Mutex::new(values.to_vec())))
+    }
+
+    pub(crate) fn set(&self, values: &[ScalarValue]) {
         let mut held = self.0.lock();
         held.clear();
         held.extend_from_slice(values);
@@ -121,7 +127,7 @@ fn one_by_one(expr: Expr) -> Result<Transformed<Expr>> {
 }
 
 /// Whether an expression is the value of a parameter.
-pub(super) fn is_held(expr: &Expr) -> bool {
+fn is_held(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Held>())
 }
 
@@ -141,10 +147,7 @@ fn held(expr: Expr, values: &Arc<Values>) -> Result<Transformed<Expr>> {
         Expr::Cast(cast) => cast.field.data_type().clone(),
         _ => return plan_err!("the type of a parameter was planned away"),
     };
-    let values = Arc::clone(values);
-    let signature = Signature::nullary(Volatility::Volatile);
-    let held = Held { number, data_type, values, signature };
-    let func = Arc::new(ScalarUDF::from(held));
+    let func = Arc::new(ScalarUDF::from(Held::new(number, data_type, values)));
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args: Vec::new() })))
 }
 
@@ -185,9 +188,43 @@ fn computed(operator: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
     }
 }
 
-/// The value of this run, where a call is that of a parameter.
+/// The value that an expression has in this run, where it is made of parameters: one, or casts and
+/// sums of some. `None` also where it has none, as a cast of what does not fit.
 #[must_use]
-pub fn value(call: &ScalarFunctionExpr) -> Option<ScalarValue> {
+pub fn value_of_run(expression: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
+    let is_parameter = |part: &Arc<dyn PhysicalExpr>| Ok(is_held_call(part));
+    if !is_made_of_values(expression) || !expression.exists(is_parameter).ok()? {
+        return None;
+    }
+    bound(expression).ok()?.downcast_ref::<Literal>().map(|literal| literal.value().clone())
+}
+
+fn is_made_of_values(expression: &Arc<dyn PhysicalExpr>) -> bool {
+    let is_known = expression.is::<CastExpr>() || expression.is::<BinaryExpr>();
+    expression.is::<Literal>()
+        || is_held_call(expression)
+        || (is_known && expression.children().into_iter().all(is_made_of_values))
+}
+
+pub(super) fn is_held_call(expression: &Arc<dyn PhysicalExpr>) -> bool {
+    let call = expression.downcast_ref::<ScalarFunctionExpr>();
+    call.is_some_and(|call| call.fun().inner().is::<Held>())
+}
+
+/// A parameter of a type, by its number from 1 on.
+#[must_use]
+pub fn parameter(
+    number: usize,
+    data_type: DataType,
+    values: &Arc<Values>,
+) -> Arc<dyn PhysicalExpr> {
+    let field = Arc::new(Field::new(NAME, data_type.clone(), true));
+    let function = Arc::new(ScalarUDF::from(Held::new(number, data_type, values)));
+    Arc::new(ScalarFunctionExpr::new(NAME, function, Vec::new(), field, Arc::default()))
+}
+
+/// The value of this run, where a call is that of a parameter.
+pub(crate) fn value(call: &ScalarFunctionExpr) -> Option<ScalarValue> {
     call.fun().inner().downcast_ref::<Held>()?.value().ok()
 }
 
@@ -242,6 +279,11 @@ struct Held {
 }
 
 impl Held {
+    fn new(number: usize, data_type: DataType, values: &Arc<Values>) -> Held {
+        let signature = Signature::nullary(Volatility::Volatile);
+        Held { number, data_type, values: Arc::clone(values), signature }
+    }
+
     fn value(&self) -> Result<ScalarValue> {
         match self.values.get(self.number) {
             Some(value) if value.data_type() == self.data_type => Ok(value),

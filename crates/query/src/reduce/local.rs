@@ -38,7 +38,7 @@ pub(crate) fn reduced_here(plan: &Plan) -> Result<Plan> {
     reduced(plan, LOCAL)
 }
 
-const LOCAL: AsLeaf = |plan| {
+pub(crate) const LOCAL: AsLeaf = |plan| {
     if let Some(scan) = plan.downcast_ref::<ShardScan>() {
         return Some(scan as &dyn Leaf);
     }

@@ -36,8 +36,36 @@ impl Conditions {
         Conditions(parts.filter_map(|part| condition(part, table)).collect())
     }
 
-    pub(super) fn none() -> Conditions {
-        Conditions(Vec::new())
+    /// The same of a table's filter, where an index or a key can use them.
+    pub(super) fn of_table(
+        filter: Option<&Arc<dyn PhysicalExpr>>,
+        columns: &Schema,
+        table: &TableSchema,
+    ) -> Conditions {
+        match filter {
+            Some(filter) if table.index_names().next().is_some() => Conditions::of(filter, columns),
+            _ => Conditions(Vec::new()),
+        }
+    }
+
+    /// All keys that rows of use have in these columns, a column of values for each; `None` where
+    /// others may have them, or there are more keys than so many.
+    pub(super) fn keys(&self, columns: &[usize], most: usize) -> Option<Vec<ArrayRef>> {
+        let values = columns.iter().map(|column| self.one_of(*column));
+        let values = values.collect::<Option<Vec<&[ScalarValue]>>>()?;
+        let count = values.iter().try_fold(1, |count: usize, one| count.checked_mul(one.len()))?;
+        let is_known = |value: &ScalarValue| !value.is_null() && is_equal_by_key(value);
+        if count == 0 || count > most || !values.iter().copied().flatten().all(is_known) {
+            return None;
+        }
+        let mut together = count;
+        let columns = values.into_iter().map(|values| {
+            together /= values.len();
+            let alike = together;
+            let value = |row: usize| values[row / alike % values.len()].clone();
+            ScalarValue::iter_to_array((0..count).map(value)).ok()
+        });
+        columns.collect()
     }
 
     fn one_of(&self, column: usize) -> Option<&[ScalarValue]> {
@@ -91,6 +119,26 @@ impl Conditions {
         let range = |equal| KeyRange { equal, from: from.clone(), to: to.clone() };
         prefixes.into_iter().map(range).collect()
     }
+}
+
+/// Whether equal values of a type are one key: there are intervals that are not.
+fn is_equal_by_key(value: &ScalarValue) -> bool {
+    use ScalarValue::*;
+    matches!(
+        value,
+        Boolean(_)
+            | Int16(_)
+            | Int32(_)
+            | Int64(_)
+            | Float32(_)
+            | Float64(_)
+            | Decimal128(..)
+            | Utf8View(_)
+            | BinaryView(_)
+            | FixedSizeBinary(..)
+            | Date32(_)
+            | TimestampMicrosecond(..)
+    )
 }
 
 /// Whether a range has every row of its table.

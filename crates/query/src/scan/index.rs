@@ -1,9 +1,10 @@
 //! Which rows a scan has to look at, by the indexes of its table.
 //!
-//! A look into an index counts: it finds the ranges of a filter in every chunk by binary search,
-//! and is worth its while where they have few of the table's rows. What it leaves out, the filter
-//! above the scan would have left out; what it leaves in, the filter still looks at. In the same
-//! way an index finds the first rows of an order, which the operator above the scan then sorts.
+//! Where a filter names a table's keys, these are looked up. A look into an index counts: it finds
+//! the ranges of a filter in every chunk by binary search, and is worth its while where they have
+//! few of the table's rows. What either leaves out, the filter above the scan would have left out;
+//! what it leaves in, the filter still looks at. In the same way an index finds the first rows of
+//! an order, which the operator above the scan then sorts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions, UInt16A
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
-use thalweg_store::{ChunkView, Hits, InOrder};
-use thalweg_types::{Index, TableSchema, ValueOrder};
+use thalweg_store::{ChunkView, Hits, InOrder, TableState};
+use thalweg_types::{Index, RowId, TableSchema, ValueOrder};
 
 use super::conditions::{Conditions, is_everything};
 use crate::kept;
@@ -23,6 +24,9 @@ const ROWS_MIN: usize = 4_096;
 
 /// A row that an index finds costs about as much as this many that a scan reads.
 const SHARE: usize = 16;
+
+/// So many keys are looked for one by one, and more are not.
+const KEYS_MAX: usize = 65_536;
 
 /// How many rows are looked at together at first, and at most.
 const BLOCK_MIN: usize = 64;
@@ -82,6 +86,27 @@ fn narrow(chunks: &[ChunkView], table: &TableSchema, conditions: &Conditions) ->
     let found = found.filter(|(_, places)| !places.is_empty());
     let narrowed = found.map(|(chunk, places)| chunk.narrowed(places)).collect();
     Some((narrowed, index.key.name.as_str().into()))
+}
+
+/// The rows of a table of which a filter names the keys; `None` where it names none, or reading all
+/// rows is as good.
+pub(super) fn by_key(state: &TableState, conditions: &Conditions) -> Option<Narrowed> {
+    let most = (state.rows() / SHARE).min(KEYS_MAX);
+    if most < ROWS_MIN / SHARE {
+        return None;
+    }
+    let table = state.schema();
+    let (key, keys) = table
+        .keys()
+        .find_map(|key| Some((key, conditions.keys(&table.key_positions(key), most)?)))?;
+    let mut rows: Vec<RowId> = state.probe(key, &keys).into_iter().flatten().collect();
+    rows.sort_unstable();
+    let of_chunks = rows.chunk_by(|row, next| row.chunk() == next.chunk());
+    let narrowed = of_chunks.map(|rows| {
+        let places = rows.iter().map(|row| row.row() as u16).collect();
+        Some(state.chunk(rows.first()?.chunk())?.narrowed(places))
+    });
+    Some((narrowed.collect::<Option<_>>()?, key.name.as_str().into()))
 }
 
 /// What each chunk has within the ranges of an index, if it is not more than `most` rows in all.

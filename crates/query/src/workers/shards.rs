@@ -1,11 +1,13 @@
 //! What a worker's database does for gateways.
 
+mod again;
 mod keyed;
 mod possible;
 mod sights;
 #[cfg(test)]
 mod tests;
 
+pub use again::ShardPlan;
 pub use keyed::PackedRows;
 pub use sights::ShardSight;
 
@@ -43,9 +45,10 @@ use crate::catalog::external;
 use crate::database::Database;
 use crate::executor::Executor;
 use crate::fused::{self, FusedAggregate};
+use crate::kept::is_short;
 use crate::memory;
 use crate::planner::Planner;
-use crate::scan::{Purpose, ROW_ID, ShardScan, scan_schema};
+use crate::scan::{Purpose, ROW_ID, ShardScan, scan_schema, with_thresholds};
 
 /// Batches of at least so many rows become chunks of their own.
 const CHUNK_ROWS_MIN: usize = 16_384;
@@ -74,6 +77,8 @@ pub struct ShardRows {
     /// Rows that are left out, as a transaction of the gateway took them away: the places in which
     /// it read them.
     pub hidden: Vec<RowId>,
+    /// Whether the plan is going to be kept for other runs.
+    pub is_kept: bool,
 }
 
 impl Database {
@@ -184,7 +189,7 @@ impl Shards {
             filter,
             rows.limit,
             threads,
-            Purpose::Part,
+            if rows.is_kept { Purpose::Parts } else { Purpose::Part },
         )?;
         let scan: Arc<dyn ExecutionPlan> = Arc::new(scan);
         match rows.columns.contains(&None) {
@@ -216,6 +221,7 @@ impl Shards {
         plan: Arc<dyn ExecutionPlan>,
         memory: Option<usize>,
     ) -> PlanResult<impl Stream<Item = PlanResult<RecordBatch>> + Send + use<>> {
+        let plan = with_thresholds(plan)?;
         let planners = &self.database.shared.planners;
         let planner: Planner = planners.take();
         let rows = {
@@ -223,7 +229,13 @@ impl Shards {
             let state = planner.context.state_ref();
             let state = state.read();
             let room = memory::room(state.runtime_env(), memory);
-            room.map(|room| executor_of(&state).run_in(plan, without_functions(&state, room)))
+            room.and_then(|room| {
+                let (executor, context) = (executor_of(&state), without_functions(&state, room));
+                Ok(match is_short(&plan)? {
+                    true => executor.begin_here(plan, context),
+                    false => executor.run_in(plan, context),
+                })
+            })
         };
         planners.give_back(planner);
         rows

@@ -44,6 +44,26 @@ const QUERIES: &[(&str, &[&[i32]])] = &[
     ("SELECT item, count(*), avg(id) FROM orders WHERE customer = $1 GROUP BY item", &[&[1], &[6]]),
     ("SELECT id FROM orders WHERE id > $1 ORDER BY id LIMIT 5", &[&[10], &[2990], &[5000]]),
     ("SELECT id + $2 FROM orders WHERE id < $1", &[&[5, 100], &[3, 7]]),
+    ("SELECT count(*), sum(customer), min(item) FROM orders WHERE id = $1", &[&[8], &[-1], &[9]]),
+    (
+        "SELECT item, count(*) FROM orders WHERE id IN ($1, $2) GROUP BY item \
+          HAVING count(*) < 3 ORDER BY item LIMIT 1",
+        &[&[8, 8], &[8, 10], &[9, 9], &[-1, -1]],
+    ),
+    ("SELECT DISTINCT item, customer FROM orders WHERE id = $1", &[&[8], &[-1], &[9]]),
+    (
+        "SELECT id, row_number() OVER (ORDER BY item) FROM orders WHERE id IN ($1, $2)",
+        &[&[8, 8], &[8, 11], &[12, 12]],
+    ),
+    (
+        "SELECT a.item, count(*) FROM orders AS a JOIN orders AS b ON a.customer = b.customer \
+          WHERE a.id = $1 AND b.id = $2 GROUP BY a.item",
+        &[&[1, 8], &[1, 9], &[8, 8]],
+    ),
+    (
+        "SELECT max(id) FROM orders WHERE id = $1 AND customer = CAST($1 + 0 AS smallint)",
+        &[&[3], &[5]],
+    ),
     (
         "SELECT name, count(*) FROM orders JOIN customers ON customer = customers.id \
           WHERE orders.id < $1 AND customers.id <> $2 GROUP BY name",
@@ -69,6 +89,26 @@ async fn each_run_asks_whom_its_values_concern() {
     let figures = cluster.gateway.plan_figures();
     assert_eq!(figures.refused, 0);
     assert!(figures.runs > figures.made, "{figures:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_does_not_fit_is_told_of_its_own_run() {
+    let (_cluster, mut session) = filled(3).await;
+    let sql = "SELECT count(*) FROM orders WHERE customer = CAST($1 + 0 AS smallint)";
+    let prepared = session.prepare(sql, &[]).await.unwrap();
+    let data_type = prepared.parameters()[0].data_type().clone();
+    let value = |number: i32| [ScalarValue::from(number).cast_to(&data_type).unwrap()];
+    for number in [5, 6, 70_000, 5, 70_000, 70_000, 6] {
+        let outcome = session.execute_prepared(&prepared, &value(number)).await;
+        let found: Result<Vec<_>, _> = match outcome {
+            Ok(outcome) => outcome.rows.unwrap().try_collect().await,
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(batches) => assert_eq!(batches.iter().flat_map(lines).collect::<Vec<_>>(), ["428"]),
+            Err(error) => assert_eq!((error.state().0, number), ("22003", 70_000), "{error}"),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

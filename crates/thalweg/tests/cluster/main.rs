@@ -12,6 +12,7 @@ mod flight;
 mod gateways;
 mod hosts;
 mod kept;
+mod lanes;
 mod leaving;
 mod memory;
 #[path = "../../../server/tests/records/messages.rs"]

@@ -42,7 +42,7 @@ pub(super) async fn turns(
     let mut turns = Turns { embedded: Samples::default(), over_wire: Samples::default() };
     for repetition in 0..=repetitions {
         let here = embedded.ask(context).await?;
-        let (there, _) = context.timed(connection.execute_prepared("asked")).await?;
+        let (there, _) = context.timed(connection.execute_prepared("asked", &[])).await?;
         if repetition > 0 {
             turns.embedded.push(here);
             turns.over_wire.push(there);

@@ -4,7 +4,13 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, RecordBatch};
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{binary, col};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::filter::FilterExecBuilder;
 use futures::TryStreamExt as _;
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_store::arrow_schema;
@@ -12,6 +18,7 @@ use thalweg_txn::{Durability, RowChanges};
 use thalweg_types::{Result, RowId, SqlState, TableId, TableSchema};
 
 use super::{ShardRows, Shards};
+use crate::kept::{Values, parameter};
 use crate::{Database, Session};
 
 struct Worker {
@@ -46,9 +53,9 @@ impl Worker {
         Ok(self.shards.find(self.table, "t_pkey", &[ids], None, 0, hidden)?.rows[0])
     }
 
-    /// How many rows a scan gives.
-    async fn count(&self, hidden: &[RowId]) -> Result<usize> {
+    fn scan(&self, is_kept: bool, hidden: &[RowId]) -> Result<Arc<dyn ExecutionPlan>> {
         let rows = ShardRows {
+            is_kept,
             table: self.table,
             columns: vec![Some(self.schema().columns[0].id)],
             table_columns: Vec::new(),
@@ -57,11 +64,20 @@ impl Worker {
             limit: None,
             hidden: hidden.to_vec(),
         };
-        let told = |error| from_datafusion(error, "");
-        let scan = self.shards.scan(&rows).map_err(told)?;
-        let rows = self.shards.run(Arc::new(CoalescePartitionsExec::new(scan)), None).unwrap();
-        let batches: Vec<RecordBatch> = rows.try_collect().await.map_err(told)?;
-        Ok(batches.iter().map(RecordBatch::num_rows).sum())
+        self.shards.scan(&rows).map_err(|error| from_datafusion(error, ""))
+    }
+
+    /// How many rows a scan gives.
+    async fn count(&self, hidden: &[RowId]) -> Result<usize> {
+        let scan = self.scan(false, hidden)?;
+        Ok(self.rows(Arc::new(CoalescePartitionsExec::new(scan))).await)
+    }
+
+    /// How many rows a plan gives.
+    async fn rows(&self, plan: Arc<dyn ExecutionPlan>) -> usize {
+        let rows = self.shards.run(plan, None).unwrap();
+        let batches: Vec<RecordBatch> = rows.try_collect().await.unwrap();
+        batches.iter().map(RecordBatch::num_rows).sum()
     }
 
     /// Deletes all rows from 101 on, and has the others moved.
@@ -86,6 +102,36 @@ impl Worker {
         let (table, kill, append) = (self.table, kill.to_vec(), vec![rows.unwrap()]);
         vec![RowChanges { table, truncate: false, kill, append }]
     }
+}
+
+#[tokio::test]
+async fn a_plan_that_is_kept_has_the_values_and_rows_of_each_run() {
+    let mut worker = Worker::new().await;
+    let values = Values::of(&[ScalarValue::Int32(Some(5))]);
+    let scan = worker.scan(true, &[]).unwrap();
+    let schema = scan.schema();
+    let id = col("id", &schema).unwrap();
+    let below = parameter(1, DataType::Int32, &values);
+    let below = binary(id, Operator::Lt, below, &schema).unwrap();
+    let filter = FilterExecBuilder::new(below, scan).build().unwrap();
+    let made: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(Arc::new(filter)));
+    let kept = worker.shards.keep(&made, &values).unwrap().unwrap();
+    assert_eq!(worker.rows(made).await, 4);
+    let again = |worker: &Worker, below| {
+        worker.shards.again(&kept, &[ScalarValue::Int32(Some(below))]).unwrap()
+    };
+    for below in [1, 11, 300, 2] {
+        assert_eq!(worker.rows(again(&worker, below).unwrap()).await, below as usize - 1);
+    }
+    worker.session.execute("DELETE FROM t WHERE id % 2 = 0").await.unwrap();
+    assert_eq!(worker.rows(again(&worker, 11).unwrap()).await, 5);
+    let grow = "INSERT INTO t SELECT n, n FROM generate_series(20001, 200000) AS s(n)";
+    worker.session.execute(grow).await.unwrap();
+    assert!(again(&worker, 11).is_none(), "a plan for a table of another size");
+    let kept = worker.shards.keep(&worker.scan(true, &[]).unwrap(), &values).unwrap().unwrap();
+    assert!(worker.shards.again(&kept, &[]).unwrap().is_some());
+    worker.session.execute("ALTER TABLE t ADD COLUMN w int").await.unwrap();
+    assert!(worker.shards.again(&kept, &[]).unwrap().is_none(), "a plan for another table");
 }
 
 #[tokio::test]

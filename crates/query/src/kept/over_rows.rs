@@ -1,0 +1,119 @@
+//! A plan that waits without rows, over those of a run.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result as PlanResult;
+use datafusion::physical_plan::ExecutionPlan;
+use thalweg_store::TableState;
+use thalweg_types::TableId;
+
+use crate::fused::FusedAggregate;
+use crate::scan::ShardScan;
+use crate::workers::Again;
+
+/// The rows of a run.
+pub(crate) struct OverRows<'a> {
+    /// Those of a table as the run sees it.
+    state: &'a mut dyn FnMut(TableId) -> PlanResult<Arc<TableState>>,
+    fits: bool,
+    read: usize,
+}
+
+impl<'a> OverRows<'a> {
+    pub(crate) fn new(
+        state: &'a mut dyn FnMut(TableId) -> PlanResult<Arc<TableState>>,
+    ) -> OverRows<'a> {
+        OverRows { state, fits: true, read: 0 }
+    }
+
+    /// The plan over the rows, with what `elsewhere` says of operators that have theirs from
+    /// elsewhere. `None` where a table is not any more what the plan was made for.
+    pub(crate) fn plan(
+        &mut self,
+        template: &Arc<dyn ExecutionPlan>,
+        elsewhere: &dyn Fn(&Arc<dyn ExecutionPlan>) -> PlanResult<Again>,
+    ) -> PlanResult<Option<Arc<dyn ExecutionPlan>>> {
+        (self.fits, self.read) = (true, 0);
+        let plan = Arc::clone(template).transform_up(|plan| {
+            if let Some(scan) = plan.downcast_ref::<ShardScan>() {
+                return Ok(Transformed::yes(Arc::new(self.scan(scan)?) as _));
+            }
+            if let Some(fused) = plan.downcast_ref::<FusedAggregate>() {
+                return Ok(Transformed::yes(fused.over(&mut |scan| self.scan(scan))?));
+            }
+            match elsewhere(&plan)? {
+                Again::Scan(scan) => return Ok(Transformed::yes(scan)),
+                Again::Outgrown => self.fits = false,
+                Again::Other => {}
+            }
+            Ok(Transformed::yes(plan.reset_state()?))
+        })?;
+        Ok(self.fits.then_some(plan.data))
+    }
+
+    fn scan(&mut self, scan: &ShardScan) -> PlanResult<ShardScan> {
+        let state = (self.state)(scan.table_id())?;
+        self.fits &= scan.fits(&state);
+        let scan = scan.over(&state)?;
+        self.read += scan.rows_to_read();
+        Ok(scan)
+    }
+
+    /// How many rows the last plan reads, where zones and indexes ruled others out.
+    pub(crate) fn read(&self) -> usize {
+        self.read
+    }
+}
+
+/// The plan without rows, so that it keeps none alive; `None` where it has more in it than tables
+/// and operators that are the same in every run.
+pub(crate) fn template(
+    plan: Arc<dyn ExecutionPlan>,
+    elsewhere: &dyn Fn(&Arc<dyn ExecutionPlan>) -> PlanResult<Again>,
+) -> PlanResult<Option<Arc<dyn ExecutionPlan>>> {
+    let mut known = true;
+    let template = plan.transform_up(|plan| {
+        if let Some(scan) = plan.downcast_ref::<ShardScan>() {
+            return Ok(Transformed::yes(Arc::new(scan.without_rows()) as _));
+        }
+        if let Some(fused) = plan.downcast_ref::<FusedAggregate>() {
+            return Ok(Transformed::yes(Arc::new(fused.without_rows()?) as _));
+        }
+        known &= match elsewhere(&plan)? {
+            Again::Scan(_) | Again::Outgrown => true,
+            Again::Other => OPERATORS.contains(&plan.name()),
+        };
+        Ok(Transformed::no(plan))
+    })?;
+    Ok(known.then_some(template.data))
+}
+
+/// Operators that are the same in every run, but for what comes from below.
+const OPERATORS: [&str; 25] = [
+    "AggregateExec",
+    "BoundedWindowAggExec",
+    "CoalesceBatchesExec",
+    "CoalescePartitionsExec",
+    "CooperativeExec",
+    "CrossJoinExec",
+    "EmptyExec",
+    "FilterExec",
+    "FirstOfGroups",
+    "FirstSide",
+    "GlobalLimitExec",
+    "HashJoinExec",
+    "LocalLimitExec",
+    "NestedLoopJoinExec",
+    "PartialSortExec",
+    "PlaceholderRowExec",
+    "ProjectionExec",
+    "RepartitionExec",
+    "SmallBatches",
+    "SortExec",
+    "SortExec(TopK)",
+    "SortMergeJoinExec",
+    "SortPreservingMergeExec",
+    "UnionExec",
+    "WindowAggExec",
+];

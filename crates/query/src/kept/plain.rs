@@ -1,0 +1,64 @@
+//! Plans with so little to do that a change of threads would take as long.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::Result as PlanResult;
+use datafusion::physical_expr::ScalarFunctionExpr;
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::parameter::is_held_call;
+use crate::reduce::LOCAL;
+
+/// Operators that take their input's rows one batch after the other, on the same thread.
+const PLAIN: [&str; 14] = [
+    "AggregateExec",
+    "CoalesceBatchesExec",
+    "CooperativeExec",
+    "EmptyExec",
+    "FilterExec",
+    "FusedAggregate",
+    "GlobalLimitExec",
+    "LocalLimitExec",
+    "PlaceholderRowExec",
+    "ProjectionExec",
+    "ShardScan",
+    "SmallBatches",
+    "SortExec",
+    "SortExec(TopK)",
+];
+
+/// A plain plan that reads no more rows than this begins where it is asked for.
+pub(super) const FEW_ROWS: usize = 256;
+
+/// A plan with more parts of expressions than this is not plain.
+const FEW_PARTS: usize = 100;
+
+/// Whether a plan has little to do with its rows as they are now.
+pub(crate) fn is_short(plan: &Arc<dyn ExecutionPlan>) -> PlanResult<bool> {
+    let mut rows = 0;
+    plan.apply(|plan| {
+        rows += LOCAL(plan).and_then(|leaf| leaf.rows()).unwrap_or_default();
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(rows <= FEW_ROWS && is_plain(plan)?)
+}
+
+/// Whether a plan has little to do with few rows: its operators are plain, and their expressions
+/// short and without functions, which may take any time for a row.
+pub(super) fn is_plain(plan: &Arc<dyn ExecutionPlan>) -> PlanResult<bool> {
+    let mut parts = 0;
+    let is_other = plan.exists(|plan| {
+        let mut calls = false;
+        plan.apply_expressions(&mut |expression| {
+            expression.apply(|part| {
+                parts += 1;
+                calls |= part.is::<ScalarFunctionExpr>() && !is_held_call(part);
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+        let is_alone = plan.children().len() < 2 && PLAIN.contains(&plan.name());
+        Ok(calls || parts > FEW_PARTS || !is_alone)
+    })?;
+    Ok(!is_other)
+}
