@@ -235,9 +235,11 @@ impl Writer {
         Some(place)
     }
 
-    /// The types that were named.
+    /// The types that were named, and behind them those of a run's values: plans are made for them.
     pub(crate) fn fields(&self) -> Result<bytes::Bytes> {
-        rows::encode(&Schema::new(self.fields.clone()), &[])
+        let values = self.values.iter().map(|(field, _)| field);
+        let fields: Vec<FieldRef> = self.fields.iter().chain(values).cloned().collect();
+        rows::encode(&Schema::new(fields), &[])
     }
 
     /// The values that were named.

@@ -43,9 +43,11 @@ pub(super) struct Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
+        let Some((place_base, plan)) = self.plan.take() else { return };
+        plan.forget();
         let mut idle = self.home.idle.lock();
         if idle.len() < IDLE_MAX {
-            idle.extend(self.plan.take());
+            idle.push((place_base, plan));
         }
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result as PlanResult;
-use datafusion::physical_expr::ScalarFunctionExpr;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, LikeExpr};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::parameter::is_held_call;
@@ -45,7 +47,7 @@ pub(crate) fn is_short(plan: &Arc<dyn ExecutionPlan>) -> PlanResult<bool> {
 }
 
 /// Whether a plan has little to do with few rows: its operators are plain, and their expressions
-/// short and without functions, which may take any time for a row.
+/// short and without what may take any time for a row.
 pub(super) fn is_plain(plan: &Arc<dyn ExecutionPlan>) -> PlanResult<bool> {
     let mut parts = 0;
     let is_other = plan.exists(|plan| {
@@ -53,7 +55,7 @@ pub(super) fn is_plain(plan: &Arc<dyn ExecutionPlan>) -> PlanResult<bool> {
         plan.apply_expressions(&mut |expression| {
             expression.apply(|part| {
                 parts += 1;
-                calls |= part.is::<ScalarFunctionExpr>() && !is_held_call(part);
+                calls |= takes_any_time(part);
                 Ok(TreeNodeRecursion::Continue)
             })
         })?;
@@ -61,4 +63,14 @@ pub(super) fn is_plain(plan: &Arc<dyn ExecutionPlan>) -> PlanResult<bool> {
         Ok(calls || parts > FEW_PARTS || !is_alone)
     })?;
     Ok(!is_other)
+}
+
+/// Functions and patterns.
+fn takes_any_time(part: &Arc<dyn PhysicalExpr>) -> bool {
+    use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch};
+    let is_pattern = part.downcast_ref::<BinaryExpr>().is_some_and(|binary| {
+        matches!(binary.op(), RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch)
+    });
+    let is_call = part.is::<ScalarFunctionExpr>() && !is_held_call(part);
+    is_call || is_pattern || part.is::<LikeExpr>()
 }

@@ -89,7 +89,7 @@ fn narrow(chunks: &[ChunkView], table: &TableSchema, conditions: &Conditions) ->
 }
 
 /// The rows of a table of which a filter names the keys; `None` where it names none, or reading all
-/// rows is as good.
+/// rows is as good, as where the keys' index does not know.
 pub(super) fn by_key(state: &TableState, conditions: &Conditions) -> Option<Narrowed> {
     let most = (state.rows() / SHARE).min(KEYS_MAX);
     if most < ROWS_MIN / SHARE {
@@ -99,7 +99,8 @@ pub(super) fn by_key(state: &TableState, conditions: &Conditions) -> Option<Narr
     let (key, keys) = table
         .keys()
         .find_map(|key| Some((key, conditions.keys(&table.key_positions(key), most)?)))?;
-    let mut rows: Vec<RowId> = state.probe(key, &keys).into_iter().flatten().collect();
+    let found = state.probe_quickly(key, &keys)?;
+    let mut rows: Vec<RowId> = found.into_iter().flatten().collect();
     rows.sort_unstable();
     let of_chunks = rows.chunk_by(|row, next| row.chunk() == next.chunk());
     let narrowed = of_chunks.map(|rows| {

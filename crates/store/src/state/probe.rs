@@ -23,23 +23,37 @@ impl TableState {
     #[must_use]
     pub fn probe(&self, key: &Key, columns: &[ArrayRef]) -> Vec<Option<RowId>> {
         let probe = Probe { hashes: KeyHashes::new(columns), columns };
+        let (mut found, open) = self.probe_indexes(key, &probe);
+        if !open.is_empty() {
+            self.search(&self.schema.key_positions(key), &probe, &open, &mut found);
+        }
+        found
+    }
+
+    /// The same as far as the index can answer; `None` where chunks would have to be looked
+    /// through.
+    #[must_use]
+    pub fn probe_quickly(&self, key: &Key, columns: &[ArrayRef]) -> Option<Vec<Option<RowId>>> {
+        let probe = Probe { hashes: KeyHashes::new(columns), columns };
+        let (found, open) = self.probe_indexes(key, &probe);
+        open.is_empty().then_some(found)
+    }
+
+    /// The rows that the indexes know, and the keys of which they cannot tell.
+    fn probe_indexes(&self, key: &Key, probe: &Probe<'_>) -> (Vec<Option<RowId>>, Vec<usize>) {
         let mut found = vec![None; probe.hashes.hashes.len()];
-        let positions = self.schema.key_positions(key);
-        assert_eq!(positions.len(), columns.len(), "a column for each of the key's");
+        assert_eq!(key.columns.len(), probe.columns.len(), "a column for each of the key's");
         let known = self.keys.iter().position(|known| known.index.columns() == key.columns);
         let open = match known {
             Some(known) => {
-                let open = self.probe_index(&self.keys[known], &probe, &mut found);
-                self.probe_private(known, &probe, &mut found);
+                let open = self.probe_index(&self.keys[known], probe, &mut found);
+                self.probe_private(known, probe, &mut found);
                 open
             }
             None => (0..found.len()).filter(|row| !probe.hashes.is_null(*row)).collect(),
         };
-        let open: Vec<usize> = open.into_iter().filter(|row| found[*row].is_none()).collect();
-        if !open.is_empty() {
-            self.search(&positions, &probe, &open, &mut found);
-        }
-        found
+        let open = open.into_iter().filter(|row| found[*row].is_none()).collect();
+        (found, open)
     }
 
     /// What [`probe`](Self::probe) says of a single key, without room for more.

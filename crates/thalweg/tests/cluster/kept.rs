@@ -5,6 +5,7 @@ use datafusion::common::ScalarValue;
 use futures::TryStreamExt as _;
 use thalweg::Session;
 use thalweg_query::Prepared;
+use thalweg_types::DataType;
 
 use super::support::*;
 
@@ -89,6 +90,26 @@ async fn each_run_asks_whom_its_values_concern() {
     let figures = cluster.gateway.plan_figures();
     assert_eq!(figures.refused, 0);
     assert!(figures.runs > figures.made, "{figures:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_other_types_have_plans_of_their_own() {
+    let (_cluster, mut session) = filled(3).await;
+    let sql = "SELECT id, $1 AS tag FROM orders WHERE customer = 3 ORDER BY id LIMIT 1";
+    let of_types = [
+        (DataType::Int2, ScalarValue::from(5_i16), "5"),
+        (DataType::Int4, ScalarValue::from(70_000_i32), "70000"),
+        (DataType::Int8, ScalarValue::from(9_i64), "9"),
+    ];
+    for _ in 0..3 {
+        for (data_type, value, tag) in of_types.clone() {
+            let prepared = session.prepare(sql, &[Some(data_type)]).await.unwrap();
+            let rows = session.execute_prepared(&prepared, &[value]).await.unwrap().rows.unwrap();
+            let batches: Vec<_> = rows.try_collect().await.unwrap();
+            let found: Vec<String> = batches.iter().flat_map(lines).collect();
+            assert_eq!(found, [format!("3|{tag}")]);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

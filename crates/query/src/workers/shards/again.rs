@@ -16,6 +16,13 @@ pub struct ShardPlan {
     values: Arc<Values>,
 }
 
+impl ShardPlan {
+    /// Forgets the values of the last run, which may be large.
+    pub fn forget(&self) {
+        self.values.set(&[]);
+    }
+}
+
 impl Shards {
     /// Keeps a plan over scans that were made for many runs, in whose expressions are these values;
     /// `None` where there is more in it than is the same in every run.
