@@ -1,9 +1,16 @@
-//! The allocator of the program, mimalloc, and how it is set up.
+//! The allocator of the program: mimalloc, how it is set up, and a store of large blocks above it.
+
+mod recycling;
 
 use std::ffi::{c_int, c_long};
+use std::time::Duration;
+
+use mimalloc::MiMalloc;
+use recycling::Recycling;
+use thalweg_env::{Clock as _, RealClock, RealThreads, Threads as _};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Recycling<MiMalloc> = Recycling::new(MiMalloc);
 
 // SAFETY: declared as in mimalloc's header; any thread may call them at any time.
 unsafe extern "C" {
@@ -19,8 +26,24 @@ const ARENA_EAGER_COMMIT: c_int = 4;
 /// `mi_option_purge_delay`, in milliseconds.
 const PURGE_DELAY: c_int = 15;
 
+/// How often it is seen which large blocks nobody wants any more.
+const TRIM_EVERY: Duration = Duration::from_secs(2);
+
+/// Starts the thread that gives up large blocks which nobody wants. Where the system has no thread
+/// for that, they are kept until memory is short.
+pub fn start_trimming() {
+    let trim = || {
+        loop {
+            RealClock::new().sleep(TRIM_EVERY);
+            ALLOCATOR.trim();
+        }
+    };
+    let _ = RealThreads.spawn("memory", Box::new(trim));
+}
+
 /// Gives memory that was freed back to the system.
 pub fn give_back() {
+    ALLOCATOR.give_back();
     mi_collect(true);
 }
 

@@ -30,6 +30,7 @@ use cli::{Cli, Command};
 
 fn main() -> ExitCode {
     RealMemory::gives_back_with(allocator::give_back);
+    allocator::start_trimming();
     let cli = Cli::parse();
     let exit = match &cli.command {
         None => sql_command::run(&cli.sql),
