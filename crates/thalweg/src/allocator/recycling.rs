@@ -4,8 +4,9 @@
 //! mimalloc, such blocks come to lie all over its arena, each of them in memory until it is purged.
 //! Here the block that was freed last is used first: it is in memory, often even in the caches.
 //!
-//! Up to [`KEPT_BYTES_MAX`] is kept, and what nobody wanted for a while is given up. Sizes are rounded up to one of four steps a doubling, the
-//! classes; every block of a class has the layout of the class, and may serve any who asks for it.
+//! Up to [`KEPT_BYTES_MAX`] is kept, and what nobody wanted for a while is given up. Sizes are
+//! rounded up to one of four steps a doubling, the classes; every block of a class has the layout
+//! of the class, and may serve any who asks for it.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
