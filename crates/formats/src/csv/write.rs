@@ -4,7 +4,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use thalweg_types::Result;
 
-use crate::text::ValueFormatter;
+use crate::text::{Scratch, ValueFormatter};
 use crate::{Format, WriteOptions};
 
 /// Renders batches as CSV or as `COPY`'s text format, with PostgreSQL's rules for quotes.
@@ -27,7 +27,7 @@ pub struct CsvRows {
     columns: Vec<ValueFormatter>,
     rows: usize,
     /// One value on its way.
-    value: String,
+    value: Scratch,
 }
 
 impl CsvRows {
@@ -89,7 +89,7 @@ impl CsvWriter {
     /// Where a column has a type that cannot be written.
     pub fn batch(&self, batch: &RecordBatch) -> Result<CsvRows> {
         let columns = batch.columns().iter().map(ValueFormatter::new).collect::<Result<_>>()?;
-        let (writer, value) = (self.clone(), String::new());
+        let (writer, value) = (self.clone(), Scratch::default());
         Ok(CsvRows { writer, columns, rows: batch.num_rows(), value })
     }
 

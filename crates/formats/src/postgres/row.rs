@@ -8,7 +8,7 @@ use bytes::Bytes;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::binary::{BinaryColumn, with_length};
-use crate::text::ValueFormatter;
+use crate::text::{Scratch, ValueFormatter};
 
 /// The form of a column's values on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct EncodedRows {
     columns: Vec<Column>,
     rows: usize,
     /// Text of one value on its way.
-    text: String,
+    text: Scratch,
 }
 
 enum Column {
@@ -61,7 +61,7 @@ impl RowEncoder {
             ValueFormat::Binary => BinaryColumn::new(field, array).map(Column::Binary),
         });
         let columns = columns.collect::<Result<_>>()?;
-        Ok(EncodedRows { columns, rows: batch.num_rows(), text: String::new() })
+        Ok(EncodedRows { columns, rows: batch.num_rows(), text: Scratch::default() })
     }
 }
 
@@ -89,7 +89,10 @@ impl EncodedRows {
         for column in &self.columns {
             match column {
                 Column::Text(column) => match column.text(row, &mut self.text) {
-                    Some(text) => with_length(out, |out| out.extend_from_slice(text.as_bytes())),
+                    Some(text) => {
+                        out.extend_from_slice(&(text.len() as u32).to_be_bytes());
+                        out.extend_from_slice(text.as_bytes());
+                    }
                     None => out.extend_from_slice(&NULL),
                 },
                 Column::Binary(column) if column.is_null(row) => out.extend_from_slice(&NULL),

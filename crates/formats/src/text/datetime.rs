@@ -3,6 +3,8 @@
 //! The calendar is the Gregorian one, extended to all years; years before 1 are written as `BC`.
 //! The greatest and the least integer stand for `infinity` and `-infinity`.
 
+use std::fmt::Write as _;
+
 use thalweg_types::{Error, Result, SqlState};
 
 use super::format::DateStyle;
@@ -28,18 +30,23 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// Year, month and day, the reverse of [`days_from_civil`].
+/// Year, month and day, the reverse of [`days_from_civil`], for all days that 32 bits count.
+///
+/// After Cassio Neri and Lorenz Schneider, "Euclidean affine functions and their application to
+/// calendar algorithms" (2023): divisions are by constants, and of numbers that are not negative.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    /// So many times 400 years are added, so that no day is before the calendar's beginning.
+    const ERAS: i64 = 14_700;
+    let days = (days + 719_468 + ERAS * 146_097) as u64;
+    let (century, day_of_century) = ((4 * days + 3) / 146_097, (4 * days + 3) % 146_097 / 4);
+    let product = 2_939_745 * (4 * day_of_century + 3);
+    let (year_of_century, day_of_year) = (product >> 32, product % (1 << 32) / 2_939_745 / 4);
+    let product = 2_141 * day_of_year + 197_913;
+    let (month, day) = ((product >> 16) as i64, (product % (1 << 16) / 2_141) as i64 + 1);
+    // Years begin in March.
+    let of_next = day_of_year >= 306;
+    let year = (100 * century + year_of_century) as i64 - 400 * ERAS + i64::from(of_next);
+    (year, if of_next { month - 12 } else { month }, day)
 }
 
 fn days_in_month(year: i64, month: i64) -> i64 {
@@ -310,27 +317,59 @@ pub(super) fn format_timestamp(micros: i64, style: DateStyle, zone: &str, out: &
         i64::MIN => return out.push_str("-infinity"),
         _ => {}
     }
-    let before_christ = push_date(micros.div_euclid(MICROS_PER_DAY), out);
-    out.push(if style == DateStyle::Iso { 'T' } else { ' ' });
-    format_time(micros.rem_euclid(MICROS_PER_DAY), out);
+    let (days, of_day) = (micros.div_euclid(MICROS_PER_DAY), micros.rem_euclid(MICROS_PER_DAY));
+    let (seconds, fraction) = (of_day / MICROS_PER_SECOND, of_day % MICROS_PER_SECOND);
+    let separator = if style == DateStyle::Iso { b'T' } else { b' ' };
+    let before_christ = match short_form(days) {
+        Some(date) => {
+            let mut text = [separator; 19];
+            text[..10].copy_from_slice(&date);
+            text[11..].copy_from_slice(&clock(seconds));
+            out.push_str(ascii(&text));
+            false
+        }
+        None => {
+            let before_christ = push_date(days, out);
+            out.push(char::from(separator));
+            push_clock(seconds, out);
+            before_christ
+        }
+    };
+    push_fraction(fraction, 6, out);
     out.push_str(zone);
     if before_christ {
         out.push_str(" BC");
     }
 }
 
+/// `YYYY-MM-DD`, of years that have no more digits, and no `BC`.
+fn short_form(days: i64) -> Option<[u8; 10]> {
+    let (year, month, day) = civil_from_days(days);
+    let ([a, b], [c, d]) = (two_digits(month), two_digits(day));
+    (1..10_000).contains(&year).then(|| {
+        let ([e, f], [g, h]) = (two_digits(year / 100), two_digits(year % 100));
+        [e, f, g, h, b'-', a, b, b'-', c, d]
+    })
+}
+
+/// `HH:MM:SS`, of less than a hundred hours.
+fn clock(seconds: i64) -> [u8; 8] {
+    let ([a, b], [c, d]) = (two_digits(seconds / 60 % 60), two_digits(seconds % 60));
+    let [e, f] = two_digits(seconds / 3_600);
+    [e, f, b':', a, b, b':', c, d]
+}
+
 /// Writes the date and says whether its year is one before Christ.
 fn push_date(days: i64, out: &mut String) -> bool {
+    if let Some(date) = short_form(days) {
+        out.push_str(ascii(&date));
+        return false;
+    }
     let (year, month, day) = civil_from_days(days);
     let before_christ = year <= 0;
     let year = if before_christ { 1 - year } else { year };
-    if year < 10_000 {
-        let ([a, b], [c, d]) = (two_digits(year / 100), two_digits(year % 100));
-        out.push_str(ascii(&[a, b, c, d]));
-    } else {
-        out.push_str(itoa::Buffer::new().format(year));
-    }
     let ([a, b], [c, d]) = (two_digits(month), two_digits(day));
+    write!(out, "{year:04}").expect("writing to a string does not fail");
     out.push_str(ascii(&[b'-', a, b, b'-', c, d]));
     before_christ
 }
@@ -344,14 +383,13 @@ pub(super) fn format_time(micros: i64, out: &mut String) {
 
 /// Hours, minutes and seconds of a duration that is not negative.
 pub(super) fn push_clock(seconds: i64, out: &mut String) {
-    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
-    if (0..100).contains(&hours) {
-        out.push_str(ascii(&two_digits(hours)));
-    } else {
-        out.push_str(itoa::Buffer::new().format(hours));
+    if seconds < 100 * 3_600 {
+        out.push_str(ascii(&clock(seconds)));
+        return;
     }
-    let ([a, b], [c, d]) = (two_digits(minutes), two_digits(seconds % 60));
-    out.push_str(ascii(&[b':', a, b, b':', c, d]));
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    write!(out, "{hours}:{minutes:02}:{:02}", seconds % 60)
+        .expect("writing to a string does not fail");
 }
 
 /// `.` and the fraction's digits without trailing zeros; nothing for zero.
@@ -373,4 +411,29 @@ fn two_digits(value: i64) -> [u8; 2] {
 
 fn ascii(bytes: &[u8]) -> &str {
     str::from_utf8(bytes).expect("digits and marks are ASCII")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_day_is_the_one_behind_the_day_before() {
+        let around = |day: i64| day - 150_000..day + 150_000;
+        for days in [around(0), around(i64::from(i32::MIN) + 150_000), around(2_147_330_000)] {
+            let mut before = civil_from_days(days.start - 1);
+            for day in days {
+                let (year, month, in_month) = before;
+                let next = match (in_month == days_in_month(year, month), month) {
+                    (true, 12) => (year + 1, 1, 1),
+                    (true, _) => (year, month + 1, 1),
+                    (false, _) => (year, month, in_month + 1),
+                };
+                let found = civil_from_days(day);
+                assert_eq!(found, next, "{day}");
+                assert_eq!(days_from_civil(found.0, found.1, found.2), day);
+                before = found;
+            }
+        }
+    }
 }

@@ -35,6 +35,13 @@ pub struct ValueFormatter {
     style: DateStyle,
 }
 
+/// Where the text of one value is made.
+#[derive(Default)]
+pub struct Scratch {
+    text: String,
+    digits: itoa::Buffer,
+}
+
 enum Values {
     Boolean(BooleanArray),
     Int2(Int16Array),
@@ -93,17 +100,21 @@ impl ValueFormatter {
     ///
     /// # Panics
     /// Panics if there is no such row.
-    pub fn text<'a>(&'a self, row: usize, scratch: &'a mut String) -> Option<&'a str> {
+    pub fn text<'a>(&'a self, row: usize, scratch: &'a mut Scratch) -> Option<&'a str> {
         if self.is_null(row) {
             return None;
         }
+        let digits = &mut scratch.digits;
         Some(match &self.values {
             Values::Text(column) => column.value(row),
             Values::ShortText(column) => column.value(row),
+            Values::Int2(column) => digits.format(column.value(row)),
+            Values::Int4(column) => digits.format(column.value(row)),
+            Values::Int8(column) => digits.format(column.value(row)),
             _ => {
-                scratch.clear();
-                self.format(row, scratch);
-                scratch
+                scratch.text.clear();
+                self.format(row, &mut scratch.text);
+                &scratch.text
             }
         })
     }
