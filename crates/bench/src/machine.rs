@@ -63,6 +63,18 @@ pub fn forget_peak_of(process: u32) -> Result<()> {
     std::fs::write(&switch, "5").map_err(while_doing(switch))
 }
 
+/// The memory that a process has in RAM, in bytes, from which [`raised`] counts.
+pub fn rest_of(process: u32) -> Result<u64> {
+    let rest = resident_bytes_of(process)?;
+    forget_peak_of(process)?;
+    Ok(rest)
+}
+
+/// Mebibytes that a process had in RAM at most since its rest, above it.
+pub fn raised(process: u32, rest: u64) -> Result<f64> {
+    Ok(peak_bytes_of(process)?.saturating_sub(rest) as f64 / f64::from(1 << 20))
+}
+
 /// Keeps a process, and all that it starts from now on, on one core.
 pub fn pin(process: u32, core: usize) -> Result<()> {
     let process = process.to_string();

@@ -1,4 +1,5 @@
-//! The world outside: time, randomness, threads, files and spare memory, as traits.
+//! The world outside: time, randomness, threads, files and spare memory, as traits; and what keeps
+//! large blocks of memory for whoever asks next.
 //!
 //! Whatever a test must control is reached through an [`Env`]. [`Env::real`] is the machine.
 //! [`Env::simulated`] is a machine in memory whose clock moves only when told to, whose randomness
@@ -12,6 +13,7 @@ mod memory;
 mod memory_watch;
 mod random;
 mod real_files;
+mod recycling;
 mod simulated;
 mod threads;
 
@@ -22,5 +24,6 @@ pub use memory::{Memory, NoSpareMemory, RealMemory, machine_memory_bytes};
 pub use memory_watch::{MemoryWatch, OverLimit, Purpose};
 pub use random::{Random, RealRandom, SeededRandom};
 pub use real_files::RealFiles;
+pub use recycling::Recycling;
 pub use simulated::{Fault, Lie, SECTOR, SimulatedDisk};
 pub use threads::{RealThreads, ThreadHandle, Threads};

@@ -13,6 +13,9 @@ pub const JSON: &str = "json";
 /// Under [`TYPE_KEY`]: JSON in the one text that the value has.
 pub const JSONB: &str = "jsonb";
 
+/// Microseconds since midnight that a `time` holds; the last is `24:00:00`.
+pub(crate) const TIMES_OF_DAY: std::ops::RangeInclusive<i64> = 0..=86_400_000_000;
+
 pub(crate) fn type_tag(field: &Field) -> Option<&str> {
     field.metadata().get(TYPE_KEY).map(String::as_str)
 }

@@ -9,10 +9,12 @@ use arrow::array::{
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::compute::kernels::cmp;
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, IntervalUnit};
+use arrow::datatypes::{
+    DataType, Field, FieldRef, Float64Type, IntervalUnit, Time64MicrosecondType,
+};
 use thalweg_types::{Error, Result, SqlState};
 
-use crate::columns::{UUID, type_name, type_tag};
+use crate::columns::{TIMES_OF_DAY, UUID, type_name, type_tag};
 use crate::csv::invalid_bytes;
 use crate::text::{ColumnBuilder, Refused, ValueFormatter, format_uuid, null_refused};
 
@@ -29,6 +31,8 @@ enum Plan {
     Narrow,
     /// The same moment in another unit.
     Moment,
+    /// A time of day, of which Arrow has more than there are.
+    Time,
     /// Text that must be well-formed for the type.
     Parse,
     /// Bytes that must be UTF-8.
@@ -50,6 +54,7 @@ impl Plan {
             (T::RunEndEncoded(_, values), _) => Plan::through(values.data_type(), target)?,
             (text, T::Utf8View) if is_text(text) && has_tag => Plan::Parse,
             (text, T::Interval(_)) if is_text(text) => Plan::Parse,
+            (T::Time32(_) | T::Time64(_), T::Time64(_)) => Plan::Time,
             (from, to) if from == to && !matches!(to, T::List(_)) => Plan::Same,
             (text, T::Utf8View) if is_text(text) => Plan::Cast,
             (T::FixedSizeBinary(16), T::Utf8View) if type_tag(target) == Some(UUID) => {
@@ -69,7 +74,6 @@ impl Plan {
             (T::Date32 | T::Date64, T::Date32) => Plan::Cast,
             (T::Date32 | T::Date64, T::Timestamp(_, None)) => Plan::Cast,
             (T::Timestamp(..), T::Timestamp(..)) => Plan::Moment,
-            (T::Time32(_) | T::Time64(_), T::Time64(_)) => Plan::Cast,
             (T::Interval(_) | T::Duration(_), T::Interval(IntervalUnit::MonthDayNano)) => {
                 Plan::Cast
             }
@@ -98,6 +102,7 @@ impl Plan {
             Plan::Exact => cast_exactly(array, target),
             Plan::Narrow => cast_narrowly(array, target),
             Plan::Moment => cast(&in_zone_of(array, to), target),
+            Plan::Time => time_of_day(array, target),
             Plan::Parse => parse(array, target),
             Plan::Utf8 => utf8(array),
             Plan::UuidBytes => Ok(uuid_texts(array)),
@@ -203,6 +208,14 @@ fn cast_narrowly(array: &ArrayRef, target: &FieldRef) -> Result<ArrayRef, Refuse
             .map(|(wide, narrow)| Some(narrow.is_infinite() && wide.is_some_and(f64::is_finite)));
         refuse_first(&became_infinite.collect(), array, target)?;
     }
+    Ok(converted)
+}
+
+fn time_of_day(array: &ArrayRef, target: &FieldRef) -> Result<ArrayRef, Refused> {
+    let converted = cast(array, target)?;
+    let times = converted.as_primitive::<Time64MicrosecondType>();
+    let outside = BooleanArray::from_unary(times, |time| !TIMES_OF_DAY.contains(&time));
+    refuse_first(&outside, array, target)?;
     Ok(converted)
 }
 

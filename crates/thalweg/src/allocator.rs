@@ -1,13 +1,10 @@
 //! The allocator of the program: mimalloc, how it is set up, and a store of large blocks above it.
 
-mod recycling;
-
 use std::ffi::{c_int, c_long};
 use std::time::Duration;
 
 use mimalloc::MiMalloc;
-use recycling::Recycling;
-use thalweg_env::{Clock as _, RealClock, RealThreads, Threads as _};
+use thalweg_env::{Clock as _, RealClock, RealThreads, Recycling, Threads as _};
 
 #[global_allocator]
 static ALLOCATOR: Recycling<MiMalloc> = Recycling::new(MiMalloc);

@@ -54,14 +54,14 @@ async fn links(context: &Context, findings: &mut Findings) -> Result<()> {
     let rows = NodeProcess::start(context, &["rows"])?;
     let bare_rows = NodeProcess::start(context, &["bare-rows"])?;
     let (worker, bare_worker) = (rows.ports[0].to_string(), bare_rows.ports[0].to_string());
-    let gateways = [
+    let ways = [
         Way { name: "unopened", role: ["gateway", &worker, "unopened"].to_vec(), path: FETCH },
         Way { name: "recoded", role: ["gateway", &worker, "recoded"].to_vec(), path: FETCH },
         Way { name: "bare tonic", role: ["bare-gateway", &bare_worker].to_vec(), path: BARE },
     ];
-    compare(context, "Flight", Client::Flight, &gateways, findings).await?;
-    compare(context, "PostgreSQL", Client::Postgres, &gateways[..2], findings).await?;
-    memory(&gateways[0].start(context)?, findings).await
+    compare(context, "Flight", Client::Flight, &ways, findings).await?;
+    compare(context, "PostgreSQL", Client::Postgres, &ways[..2], findings).await?;
+    memory(&ways[0].start(context)?, findings).await
 }
 
 /// How a gateway hands rows on.
@@ -117,10 +117,9 @@ async fn compare(
         for (way, measured) in ways.iter().zip(&mut all) {
             let gateway = way.start(context)?;
             fetch(client, &gateway, FIRST_BYTES).await?;
-            let rest = machine::resident_bytes_of(gateway.id())?;
-            machine::forget_peak_of(gateway.id())?;
+            let rest = machine::rest_of(gateway.id())?;
             fetch(client, &gateway, ALL_BYTES).await?;
-            let memory = above(machine::peak_bytes_of(gateway.id())?, rest);
+            let memory = machine::raised(gateway.id(), rest)?;
             let before = counters::cpu_seconds_of(gateway.id())?;
             let (seconds, (rows, bytes)) =
                 context.timed(fetch(client, &gateway, ALL_BYTES)).await?;
@@ -158,10 +157,6 @@ async fn compare(
             .noted("At its peak, above what it had after its first message."),
     );
     Ok(())
-}
-
-fn above(bytes: u64, rest: u64) -> f64 {
-    bytes.saturating_sub(rest) as f64 / 1_048_576.0
 }
 
 /// Reads about so many bytes; how many rows and bytes that were.
@@ -204,17 +199,17 @@ async fn plain(port: u16, messages: u64) -> Result<u64> {
 /// What a result of any size, and a client that does not read it, add to a gateway's memory.
 async fn memory(gateway: &Gateway, findings: &mut Findings) -> Result<()> {
     fetch(Client::Flight, gateway, FIRST_BYTES).await?;
-    let rest = machine::resident_bytes_of(gateway.id())?;
-    machine::forget_peak_of(gateway.id())?;
+    let rest = machine::rest_of(gateway.id())?;
     fetch(Client::Flight, gateway, HUGE_BYTES).await?;
-    let huge = above(machine::peak_bytes_of(gateway.id())?, rest);
+    let huge = machine::raised(gateway.id(), rest)?;
+    machine::forget_peak_of(gateway.id())?;
     let messages = HUGE_BYTES / (MESSAGE_ROWS as u64 * 66);
     let mut client = BareClient::connect(gateway.process.ports[0], gateway.path).await?;
     let wanted = RowsWanted { messages, format: Format::Flight as i32 };
     let mut stream = client.fetch(wanted).await.map_err(while_doing("asking"))?;
     stream.message().await.map_err(while_doing("reading"))?;
     tokio::time::interval_at(tokio::time::Instant::now() + PAUSE, PAUSE).tick().await;
-    let paused = above(machine::resident_bytes_of(gateway.id())?, rest);
+    let paused = machine::raised(gateway.id(), rest)?;
     drop(stream);
     for (work, mebibytes) in [
         ("gateway memory for a result of 10 GB", huge),

@@ -10,7 +10,7 @@ use super::Workload;
 use crate::context::Context;
 use crate::finding::Findings;
 
-pub(super) use memory::{SLOWLY, raised, resting, slow_reader};
+pub(super) use memory::{SLOWLY, resting, slow_reader};
 
 pub const WORKLOAD: Workload = Workload {
     name: "results",

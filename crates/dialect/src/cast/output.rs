@@ -139,15 +139,16 @@ pub(crate) fn write_date(days: i64, text: &mut String) {
     let _ = write!(text, "{year:04}-{month:02}-{day:02}{era}");
 }
 
+/// No table has a negative time, but files may: it has a sign.
 pub(crate) fn write_time(micros: i64, text: &mut String) {
-    let seconds = micros / MICROS_PER_SECOND;
+    if micros < 0 {
+        text.push('-');
+    }
+    let (micros, second) = (micros.unsigned_abs(), MICROS_PER_SECOND as u64);
+    let seconds = micros / second;
     let _ = write!(text, "{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    write_fraction(micros % MICROS_PER_SECOND, text);
-}
-
-fn write_fraction(micros: i64, text: &mut String) {
-    if micros != 0 {
-        let digits = format!("{micros:06}");
+    if micros % second != 0 {
+        let digits = format!("{:06}", micros % second);
         let _ = write!(text, ".{}", digits.trim_end_matches('0'));
     }
 }

@@ -15,10 +15,9 @@ use arrow::datatypes::{
 use thalweg_types::{Error, Result, SqlState};
 
 use super::{Value, cut_off, marks, wrong_type};
-use crate::columns::type_tag;
+use crate::columns::{TIMES_OF_DAY, type_tag};
 use crate::text::{ColumnBuilder, null_refused, parse};
 
-const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
 /// From 4713 BC to 5874897 AD, and times to 294276 AD, as PostgreSQL has them.
 const DATES: std::ops::RangeInclusive<i32> = -2_440_588..=2_145_031_948;
 const TIMES: std::ops::Range<i64> = -210_866_803_200_000_000..9_223_371_331_200_000_000;
@@ -214,11 +213,7 @@ impl Column {
             }
             Column::Time(column) => {
                 let time = i64::from_le_bytes(fixed(rest)?);
-                column.append_value(in_range(
-                    time,
-                    (0..=MICROSECONDS_A_DAY).contains(&time),
-                    field,
-                )?);
+                column.append_value(in_range(time, TIMES_OF_DAY.contains(&time), field)?);
             }
             Column::Timestamp(column) => {
                 let time = i64::from_le_bytes(fixed(rest)?);

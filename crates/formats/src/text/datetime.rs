@@ -3,8 +3,6 @@
 //! The calendar is the Gregorian one, extended to all years; years before 1 are written as `BC`.
 //! The greatest and the least integer stand for `infinity` and `-infinity`.
 
-use std::fmt::Write as _;
-
 use thalweg_types::{Error, Result, SqlState};
 
 use super::format::DateStyle;
@@ -317,83 +315,57 @@ pub(super) fn format_timestamp(micros: i64, style: DateStyle, zone: &str, out: &
         i64::MIN => return out.push_str("-infinity"),
         _ => {}
     }
-    let (days, of_day) = (micros.div_euclid(MICROS_PER_DAY), micros.rem_euclid(MICROS_PER_DAY));
-    let (seconds, fraction) = (of_day / MICROS_PER_SECOND, of_day % MICROS_PER_SECOND);
-    let separator = if style == DateStyle::Iso { b'T' } else { b' ' };
-    let before_christ = match short_form(days) {
-        Some(date) => {
-            let mut text = [separator; 19];
-            text[..10].copy_from_slice(&date);
-            text[11..].copy_from_slice(&clock(seconds));
-            out.push_str(ascii(&text));
-            false
-        }
-        None => {
-            let before_christ = push_date(days, out);
-            out.push(char::from(separator));
-            push_clock(seconds, out);
-            before_christ
-        }
-    };
-    push_fraction(fraction, 6, out);
+    let before_christ = push_date(micros.div_euclid(MICROS_PER_DAY), out);
+    out.push(if style == DateStyle::Iso { 'T' } else { ' ' });
+    format_time(micros.rem_euclid(MICROS_PER_DAY), out);
     out.push_str(zone);
     if before_christ {
         out.push_str(" BC");
     }
 }
 
-/// `YYYY-MM-DD`, of years that have no more digits, and no `BC`.
-fn short_form(days: i64) -> Option<[u8; 10]> {
-    let (year, month, day) = civil_from_days(days);
-    let ([a, b], [c, d]) = (two_digits(month), two_digits(day));
-    (1..10_000).contains(&year).then(|| {
-        let ([e, f], [g, h]) = (two_digits(year / 100), two_digits(year % 100));
-        [e, f, g, h, b'-', a, b, b'-', c, d]
-    })
-}
-
-/// `HH:MM:SS`, of less than a hundred hours.
-fn clock(seconds: i64) -> [u8; 8] {
-    let ([a, b], [c, d]) = (two_digits(seconds / 60 % 60), two_digits(seconds % 60));
-    let [e, f] = two_digits(seconds / 3_600);
-    [e, f, b':', a, b, b':', c, d]
-}
-
 /// Writes the date and says whether its year is one before Christ.
 fn push_date(days: i64, out: &mut String) -> bool {
-    if let Some(date) = short_form(days) {
-        out.push_str(ascii(&date));
-        return false;
-    }
     let (year, month, day) = civil_from_days(days);
     let before_christ = year <= 0;
-    let year = if before_christ { 1 - year } else { year };
-    let ([a, b], [c, d]) = (two_digits(month), two_digits(day));
-    write!(out, "{year:04}").expect("writing to a string does not fail");
-    out.push_str(ascii(&[b'-', a, b, b'-', c, d]));
+    let year = if before_christ { 1 - year } else { year } as u64;
+    let ([a, b], [c, d]) = (two_digits(month as u64), two_digits(day as u64));
+    if year < 10_000 {
+        let ([e, f], [g, h]) = (two_digits(year / 100), two_digits(year % 100));
+        out.push_str(ascii(&[e, f, g, h, b'-', a, b, b'-', c, d]));
+    } else {
+        out.push_str(itoa::Buffer::new().format(year));
+        out.push_str(ascii(&[b'-', a, b, b'-', c, d]));
+    }
     before_christ
 }
 
-/// `HH:MM:SS` and as many digits behind the point as there are.
+/// `HH:MM:SS` and as many digits behind the point as there are. No table has a negative time, but
+/// files may: it has a sign.
 pub(super) fn format_time(micros: i64, out: &mut String) {
-    let seconds = micros.div_euclid(MICROS_PER_SECOND);
-    push_clock(seconds, out);
-    push_fraction(micros.rem_euclid(MICROS_PER_SECOND), 6, out);
+    if micros < 0 {
+        out.push('-');
+    }
+    let micros = micros.unsigned_abs();
+    push_clock(micros / MICROS_PER_SECOND as u64, out);
+    push_fraction(micros % MICROS_PER_SECOND as u64, 6, out);
 }
 
-/// Hours, minutes and seconds of a duration that is not negative.
-pub(super) fn push_clock(seconds: i64, out: &mut String) {
-    if seconds < 100 * 3_600 {
-        out.push_str(ascii(&clock(seconds)));
-        return;
-    }
+/// Hours, minutes and seconds.
+pub(super) fn push_clock(seconds: u64, out: &mut String) {
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
-    write!(out, "{hours}:{minutes:02}:{:02}", seconds % 60)
-        .expect("writing to a string does not fail");
+    let ([a, b], [c, d]) = (two_digits(minutes), two_digits(seconds % 60));
+    if hours < 100 {
+        let [e, f] = two_digits(hours);
+        out.push_str(ascii(&[e, f, b':', a, b, b':', c, d]));
+    } else {
+        out.push_str(itoa::Buffer::new().format(hours));
+        out.push_str(ascii(&[b':', a, b, b':', c, d]));
+    }
 }
 
 /// `.` and the fraction's digits without trailing zeros; nothing for zero.
-pub(super) fn push_fraction(value: i64, digits: usize, out: &mut String) {
+pub(super) fn push_fraction(value: u64, digits: usize, out: &mut String) {
     if value == 0 {
         return;
     }
@@ -404,8 +376,8 @@ pub(super) fn push_fraction(value: i64, digits: usize, out: &mut String) {
     out.push_str(text.trim_end_matches('0'));
 }
 
-fn two_digits(value: i64) -> [u8; 2] {
-    debug_assert!((0..100).contains(&value));
+fn two_digits(value: u64) -> [u8; 2] {
+    debug_assert!(value < 100);
     [b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]
 }
 

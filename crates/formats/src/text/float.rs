@@ -16,41 +16,14 @@ const FIXED_ZEROS_MAX: usize = 3;
 
 pub(super) fn format_double(value: f64, out: &mut String) {
     if !format_special(value, out) {
-        let mut buffer = zmij::Buffer::new();
-        let given = buffer.format_finite(value);
-        match laid_out_already(given, DOUBLE_FIXED_DIGITS) {
-            Some(text) => out.push_str(text),
-            None => lay_out(given, DOUBLE_FIXED_DIGITS, out),
-        }
+        lay_out(zmij::Buffer::new().format_finite(value), DOUBLE_FIXED_DIGITS, out);
     }
 }
 
 pub(super) fn format_real(value: f32, out: &mut String) {
     if !format_special(f64::from(value), out) {
-        let mut buffer = zmij::Buffer::new();
-        let given = buffer.format_finite(value);
-        match laid_out_already(given, REAL_FIXED_DIGITS) {
-            Some(text) => out.push_str(text),
-            None => lay_out(given, REAL_FIXED_DIGITS, out),
-        }
+        lay_out(zmij::Buffer::new().format_finite(value), REAL_FIXED_DIGITS, out);
     }
-}
-
-/// Most numbers are given as PostgreSQL has them, but for `.0` behind whole ones. `None` for those
-/// that may not be: with an exponent, with too many digits, or below 1.
-fn laid_out_already(given: &str, fixed_digits: usize) -> Option<&str> {
-    /// `e-324` is the longest exponent.
-    const EXPONENT_BYTES: usize = 5;
-    let bytes = given.as_bytes();
-    if bytes[bytes.len().saturating_sub(EXPONENT_BYTES)..].contains(&b'e') {
-        return None;
-    }
-    let start = usize::from(bytes[0] == b'-');
-    let point = bytes.iter().position(|byte| *byte == b'.')?;
-    if bytes[start] == b'0' || point - start > fixed_digits {
-        return None;
-    }
-    Some(if matches!(bytes, [.., b'.', b'0']) { &given[..point] } else { given })
 }
 
 fn format_special(value: f64, out: &mut String) -> bool {
@@ -71,6 +44,9 @@ fn format_special(value: f64, out: &mut String) -> bool {
 /// Writes a number that is not zero, given with or without an exponent and in the fewest digits
 /// that tell it from its neighbours.
 fn lay_out(given: &str, fixed_digits: usize, out: &mut String) {
+    if let Some(text) = laid_out_already(given, fixed_digits) {
+        return out.push_str(text);
+    }
     let (mantissa, power) = match given.split_once('e') {
         Some((mantissa, power)) => (mantissa, power.parse().expect("an exponent is a number")),
         None => (given, 0),
@@ -94,6 +70,23 @@ fn lay_out(given: &str, fixed_digits: usize, out: &mut String) {
         out.push('.');
         out.push_str(fraction);
     }
+}
+
+/// Most numbers are given as PostgreSQL has them, but for `.0` behind whole ones. `None` for those
+/// that may not be: with an exponent, with too many digits, or below 1.
+fn laid_out_already(given: &str, fixed_digits: usize) -> Option<&str> {
+    /// `e-324` is the longest exponent.
+    const EXPONENT_BYTES: usize = 5;
+    let bytes = given.as_bytes();
+    if bytes[bytes.len().saturating_sub(EXPONENT_BYTES)..].contains(&b'e') {
+        return None;
+    }
+    let start = usize::from(bytes[0] == b'-');
+    let point = bytes.iter().position(|byte| *byte == b'.')?;
+    if bytes[start] == b'0' || point - start > fixed_digits {
+        return None;
+    }
+    Some(if matches!(bytes, [.., b'.', b'0']) { &given[..point] } else { given })
 }
 
 /// `before`: how many of the digits from the first one that is not zero on stand before the point.

@@ -55,8 +55,8 @@ fn push_time(nanos: i64, after_negative: bool, out: &mut String) {
         out.push('+');
     }
     let nanos = nanos.unsigned_abs();
-    push_clock((nanos / NANOS_PER_SECOND as u64) as i64, out);
-    push_fraction((nanos % NANOS_PER_SECOND as u64) as i64, 9, out);
+    push_clock(nanos / NANOS_PER_SECOND as u64, out);
+    push_fraction(nanos % NANOS_PER_SECOND as u64, 9, out);
 }
 
 pub(super) fn parse(text: &str) -> Result<IntervalMonthDayNano> {

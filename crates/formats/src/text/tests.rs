@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, Decimal128Array, Float32Array, Float64Array, IntervalMonthDayNanoArray,
-    TimestampMicrosecondArray, UInt32Array,
+    ArrayRef, Date32Array, Decimal128Array, Float32Array, Float64Array, Int16Array, Int32Array,
+    Int64Array, IntervalMonthDayNanoArray, Time64MicrosecondArray, TimestampMicrosecondArray,
+    UInt32Array, UInt64Array,
 };
 use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, TimeUnit};
+use proptest::prelude::*;
 
 use super::*;
 use crate::columns::{UUID, tagged};
@@ -324,4 +326,38 @@ fn arrays_of_types_that_no_table_has_are_written_too() {
     assert_eq!(formatted(Arc::new(dictionary) as ArrayRef), ["a", ""]);
     let nanos = arrow::array::TimestampNanosecondArray::from(vec![1_500]);
     assert_eq!(formatted(Arc::new(nanos) as ArrayRef), ["1970-01-01 00:00:00.000001"]);
+}
+
+/// One value of each type whose values are numbers: whatever 64 bits a file has for it.
+fn of_bits(bits: i64) -> Vec<ArrayRef> {
+    let interval = IntervalMonthDayNano::new(bits as i32, (bits >> 32) as i32, bits);
+    vec![
+        Arc::new(Int16Array::from(vec![bits as i16])),
+        Arc::new(Int32Array::from(vec![bits as i32])),
+        Arc::new(Int64Array::from(vec![bits])),
+        Arc::new(UInt64Array::from(vec![bits as u64])),
+        Arc::new(Float32Array::from(vec![f32::from_bits(bits as u32)])),
+        Arc::new(Float64Array::from(vec![f64::from_bits(bits as u64)])),
+        Arc::new(Date32Array::from(vec![bits as i32])),
+        Arc::new(Time64MicrosecondArray::from(vec![bits])),
+        Arc::new(TimestampMicrosecondArray::from(vec![bits])),
+        Arc::new(TimestampMicrosecondArray::from(vec![bits]).with_timezone("UTC")),
+        Arc::new(IntervalMonthDayNanoArray::from(vec![interval])),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_value_is_it_has_one_text(
+        bits in prop_oneof![any::<i64>(), -200_000_000_000..200_000_000_000_i64],
+    ) {
+        for array in of_bits(bits) {
+            let formatter = ValueFormatter::new(&array).unwrap();
+            let mut scratch = Scratch::default();
+            let text = formatter.text(0, &mut scratch).unwrap();
+            let is_known = |c: char| c.is_ascii_alphanumeric() || " +-.:".contains(c);
+            prop_assert!(text.chars().all(is_known), "{text} of {}", array.data_type());
+            prop_assert_eq!(&formatted(Arc::clone(&array)), &[text]);
+        }
+    }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BinaryArray, DictionaryArray, FixedSizeBinaryArray, Float64Array, Int64Array,
-    LargeStringArray, ListArray, StringArray, TimestampSecondArray, UInt64Array,
+    LargeStringArray, ListArray, StringArray, Time64MicrosecondArray, Time64NanosecondArray,
+    TimestampSecondArray, UInt64Array,
 };
 use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef, TimeUnit};
 use arrow::record_batch::RecordBatch;
@@ -72,6 +73,27 @@ fn values_that_fit_are_converted() {
         fits(array(lists), DataType::new_list(DataType::Int16, true)),
         ["{1,NULL}", "∅", "{}"]
     );
+}
+
+#[test]
+fn times_are_those_of_a_day() {
+    let time = || DataType::Time64(TimeUnit::Microsecond);
+    let day = 86_400_000_000;
+    let all = array(Time64MicrosecondArray::from(vec![Some(0), None, Some(day)]));
+    assert_eq!(fits(all, time()), ["00:00:00", "∅", "24:00:00"]);
+    for (outside, text) in [
+        (-5_000_000, "-00:00:05"),
+        (day + 1, "24:00:00.000001"),
+        (i64::MIN, "-2562047788:00:54.775808"),
+    ] {
+        let error = refused(array(Time64MicrosecondArray::from(vec![1, outside])), time());
+        assert_eq!(error.state().0, "22008");
+        let message = format!("value \"{text}\" is out of range for type time");
+        assert_eq!(error.message(), message);
+        assert_eq!(error.detail(), Some("c.parquet, row group 0, row 2, column \"c\""));
+    }
+    let nanos = array(Time64NanosecondArray::from(vec![(day + 1) * 1_000]));
+    assert_eq!(refused(nanos, time()).state().0, "22008");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::context::{Context, Scratch};
 use crate::finding::{Finding, Findings, Unit, Wanted};
 use crate::machine;
 use crate::peers::{Cluster, ClusterOptions, Kept};
-use crate::workloads::results::{SLOWLY, raised, resting, slow_reader};
+use crate::workloads::results::{SLOWLY, resting, slow_reader};
 
 const WORKERS: usize = 2;
 /// At scale 1 and above; each has a text of a thousand letters.
@@ -100,7 +100,7 @@ async fn to_the_end(
     if came != rows {
         return Err(Error::internal(format!("{result}: {came} rows of {rows} came")));
     }
-    let more = raised(server, rest)?;
+    let more = machine::raised(server.process(), rest)?;
     let rate = gigabytes(rows) * 1e3 / seconds;
     println!("  {result}: {more:.1} MiB more, {rate:.0} MB/s");
     findings.push(
@@ -123,7 +123,7 @@ async fn slowly(
     let server = &cluster.gateway;
     let rest = resting(server, client, &format!("{sql} LIMIT {FIRST_ROWS}")).await?;
     client.query(server, sql, &mut slow_reader(context)).await?;
-    let more = raised(server, rest)?;
+    let more = machine::raised(server.process(), rest)?;
     println!("  {result}, slow reader: {more:.1} MiB more");
     findings.push(
         Finding::new(format!("gateway memory, {result}, slow reader"), Unit::Mebibytes, more)

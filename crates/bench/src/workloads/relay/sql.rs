@@ -11,11 +11,11 @@ use thalweg_types::{Error, Result};
 
 use crate::clients::{Connection, FrontEnd};
 use crate::context::{Context, Scratch};
-use crate::counters;
 use crate::finding::{Finding, Findings, Unit, Wanted};
 use crate::peers::{Cluster, ClusterOptions, Endpoint, Kept};
 use crate::samples::Samples;
-use crate::workloads::results::{raised, resting};
+use crate::workloads::results::resting;
+use crate::{counters, machine};
 
 const WORKERS: usize = 2;
 const ROWS: u64 = 4_000_000;
@@ -124,7 +124,7 @@ async fn one(
     let gateway = &cluster.0.gateway;
     let rest = resting(gateway, client, FIRST_QUERY).await?;
     cluster.fetch(client).await?;
-    let memory = raised(gateway, rest)?;
+    let memory = machine::raised(gateway.process(), rest)?;
     let before = counters::cpu_seconds_of(gateway.process())?;
     let (seconds, ()) = context.timed(cluster.fetch(client)).await?;
     let cpu = (counters::cpu_seconds_of(gateway.process())? - before) * 1e6 / ROWS as f64;

@@ -72,7 +72,7 @@ async fn to_the_end(context: &Context, front_end: FrontEnd, rows: u64) -> Result
     if came != rows {
         return Err(Error::internal(format!("{}: {came} rows of {rows} came", front_end.name())));
     }
-    Ok((raised(&server, rest)?, seconds))
+    Ok((machine::raised(server.process(), rest)?, seconds))
 }
 
 async fn slowly(context: &Context, front_end: FrontEnd, rows: u64) -> Result<f64> {
@@ -80,7 +80,7 @@ async fn slowly(context: &Context, front_end: FrontEnd, rows: u64) -> Result<f64
     let server = context.server(&scratch).await?;
     let rest = resting(&server, front_end, &made_up(FIRST_ROWS)).await?;
     front_end.query(&server, &made_up(rows), &mut slow_reader(context)).await?;
-    raised(&server, rest)
+    machine::raised(server.process(), rest)
 }
 
 /// What a client does that stops reading every now and then, and leaves at last.
@@ -102,13 +102,5 @@ pub(in crate::workloads) async fn resting(
     sql: &str,
 ) -> Result<u64> {
     front_end.query(server, sql, &mut |_| ControlFlow::Continue(())).await?;
-    let rest = machine::resident_bytes_of(server.process())?;
-    machine::forget_peak_of(server.process())?;
-    Ok(rest)
-}
-
-/// Mebibytes that the server had at most above its rest.
-pub(in crate::workloads) fn raised(server: &Server, rest: u64) -> Result<f64> {
-    let peak = machine::peak_bytes_of(server.process())?;
-    Ok(peak.saturating_sub(rest) as f64 / f64::from(1 << 20))
+    machine::rest_of(server.process())
 }

@@ -7,6 +7,8 @@
 //! Up to [`KEPT_BYTES_MAX`] is kept, and what nobody wanted for a while is given up. Sizes are
 //! rounded up to one of four steps a doubling, the classes; every block of a class has the layout
 //! of the class, and may serve any who asks for it.
+//!
+//! Its tests run under Miri: `cargo +nightly miri test -p thalweg-env recycling`.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
@@ -72,6 +74,7 @@ impl Class {
 }
 
 impl<A: GlobalAlloc> Recycling<A> {
+    #[must_use]
     pub const fn new(beneath: A) -> Recycling<A> {
         let classes = [const { Mutex::new(Stack::new()) }; CLASSES];
         Recycling { beneath, classes, kept_bytes: AtomicUsize::new(0) }
