@@ -25,6 +25,8 @@ pub use shared::SharedMap;
 pub struct ShardMap {
     version: u64,
     workers: Vec<NodeName>,
+    /// For each worker, the process that it runs in.
+    processes: Vec<u64>,
     /// For each bucket, the place of its owner among the workers. Empty where there are none.
     owners: Vec<u32>,
     /// For each worker, how many of them are its own.
@@ -34,7 +36,13 @@ pub struct ShardMap {
 impl Default for ShardMap {
     /// The map of a cluster without workers.
     fn default() -> ShardMap {
-        ShardMap { version: 0, workers: Vec::new(), owners: Vec::new(), shares: Vec::new() }
+        ShardMap {
+            version: 0,
+            workers: Vec::new(),
+            processes: Vec::new(),
+            owners: Vec::new(),
+            shares: Vec::new(),
+        }
     }
 }
 
@@ -46,12 +54,13 @@ pub enum Moving {
 }
 
 impl ShardMap {
-    /// A map that spreads the buckets evenly.
+    /// A map that spreads the buckets evenly, over workers that have a process each.
     #[must_use]
     pub fn even(workers: Vec<NodeName>) -> ShardMap {
         let mut map = ShardMap::default();
         for worker in workers {
-            map = map.with(worker, Moving::Allowed);
+            let process = worker.id;
+            map = map.with(worker, process, Moving::Allowed);
         }
         map
     }
@@ -64,6 +73,12 @@ impl ShardMap {
     #[must_use]
     pub fn workers(&self) -> &[NodeName] {
         &self.workers
+    }
+
+    /// For each worker, the process that it runs in: a number that all workers of it have.
+    #[must_use]
+    pub fn processes(&self) -> &[u64] {
+        &self.processes
     }
 
     /// The place among the workers of a bucket's owner.
@@ -96,13 +111,14 @@ impl ShardMap {
     /// The map with a worker in it. One that is known already keeps its buckets, wherever it is
     /// now; the map is the same where nothing changes.
     #[must_use]
-    pub fn with(&self, worker: NodeName, moving: Moving) -> ShardMap {
+    pub fn with(&self, worker: NodeName, process: u64, moving: Moving) -> ShardMap {
         let mut map = self.clone();
-        match map.workers.iter_mut().find(|known| known.id == worker.id) {
-            Some(known) if *known == worker => return map,
-            Some(known) => known.address = worker.address,
+        match map.workers.iter().position(|known| known.id == worker.id) {
+            Some(at) if map.workers[at] == worker && map.processes[at] == process => return map,
+            Some(at) => (map.workers[at], map.processes[at]) = (worker, process),
             None => {
                 map.workers.push(worker);
+                map.processes.push(process);
                 map.shares.push(0);
                 map.give_share(moving);
             }
@@ -139,9 +155,10 @@ impl ShardMap {
     /// As it travels.
     #[must_use]
     pub fn to_wire(&self) -> wire::ShardMap {
+        let workers = self.workers.iter().zip(&self.processes);
         let mut map = wire::ShardMap {
             version: self.version,
-            workers: self.workers.iter().map(entry).collect(),
+            workers: workers.map(|(worker, process)| entry(worker, *process)).collect(),
             ..wire::ShardMap::default()
         };
         for run in self.owners.chunk_by(|left, right| left == right) {
@@ -172,16 +189,26 @@ impl ShardMap {
         if owners.len() != usize::from(BUCKETS) && !(owners.is_empty() && workers.is_empty()) {
             return Err(damaged("buckets are missing"));
         }
+        let processes = map.workers.iter().map(process).collect();
         let mut shares = vec![0; workers.len()];
         owners.iter().for_each(|owner| shares[*owner as usize] += 1);
-        Ok(ShardMap { version: map.version, workers, owners, shares })
+        Ok(ShardMap { version: map.version, workers, processes, owners, shares })
     }
 }
 
 /// A worker as messages name it.
 #[must_use]
-pub fn entry(worker: &NodeName) -> WorkerEntry {
-    WorkerEntry { id: worker.id, address: worker.address.to_string() }
+pub fn entry(worker: &NodeName, process: u64) -> WorkerEntry {
+    WorkerEntry { id: worker.id, address: worker.address.to_string(), process }
+}
+
+/// The process that a worker runs in.
+#[must_use]
+pub fn process(entry: &WorkerEntry) -> u64 {
+    match entry.process {
+        0 => entry.id,
+        process => process,
+    }
 }
 
 /// # Errors

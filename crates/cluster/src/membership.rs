@@ -10,14 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_protocol::cluster::membership_server::{Membership, MembershipServer};
-use thalweg_protocol::cluster::{GetMapRequest, JoinReply, JoinRequest, ShardMap as WireMap};
+use thalweg_protocol::cluster::{
+    GetMapRequest, JoinReply, JoinRequest, ShardMap as WireMap, WorkerEntry,
+};
 use thalweg_protocol::errors::status;
 use thalweg_types::{Error, Result};
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::{Request, Response, Status};
 
 use crate::link::{KeptLink, LinkOptions, NodeName};
-use crate::map::{Moving, ShardMap, SharedMap, entry, name};
+use crate::map::{Moving, ShardMap, SharedMap, entry, name, process};
 
 /// How often a worker says that it is there, in a cluster of few.
 pub const JOIN_EVERY: Duration = Duration::from_secs(1);
@@ -56,9 +58,9 @@ impl Gatekeeper {
         let Some(worker) = &request.worker else {
             return Err(Error::internal("somebody joins without a name"));
         };
-        let worker = name(worker)?;
+        let (process, worker) = (process(worker), name(worker)?);
         let map = match &self.making {
-            Making::Here(moving) => self.map.change(|map| map.with(worker, moving()))?,
+            Making::Here(moving) => self.map.change(|map| map.with(worker, process, moving()))?,
             Making::At(maker) => {
                 let own = self.map.current().version();
                 let handed_on = JoinRequest { map_version: own, ..request.clone() };
@@ -101,9 +103,11 @@ pub fn maker(address: SocketAddr, options: &Arc<LinkOptions>) -> Making {
     Making::At(gateway(address, options))
 }
 
-/// Says of a worker that it is there, to all gateways, for ever. `each` hears how it went.
+/// Says of a worker of a process that it is there, to all gateways, for ever. `each` hears how it
+/// went.
 pub async fn keep_joining(
     worker: NodeName,
+    process: u64,
     gateways: Vec<SocketAddr>,
     map: SharedMap,
     options: Arc<LinkOptions>,
@@ -116,7 +120,7 @@ pub async fn keep_joining(
         ticks.tick().await;
         let mut has_failed = false;
         for link in &links {
-            let joined = join(&worker, link, &map).await;
+            let joined = join(entry(&worker, process), link, &map).await;
             has_failed |= joined.is_err();
             each(link.name().address, joined);
         }
@@ -134,9 +138,9 @@ fn join_again_after(workers: usize) -> Duration {
     (JOIN_EVERY * workers / JOINS_A_SECOND).max(JOIN_EVERY)
 }
 
-async fn join(worker: &NodeName, gateway: &KeptLink, map: &SharedMap) -> Result<Arc<ShardMap>> {
+async fn join(worker: WorkerEntry, gateway: &KeptLink, map: &SharedMap) -> Result<Arc<ShardMap>> {
     let map_version = map.current().version();
-    let request = JoinRequest { worker: Some(entry(worker)), map_version };
+    let request = JoinRequest { worker: Some(worker), map_version };
     let reply: JoinReply = gateway.link().await?.0.ask(JOIN, &request).await?;
     take_over(map, &reply)
 }

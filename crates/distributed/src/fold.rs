@@ -164,20 +164,20 @@ fn fold(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
         return Ok(Some(Arc::new(merged)));
     }
     let mut writer = scan.writer.clone();
-    let one = scan.targets.places.len() == 1;
+    let one = scan.streams().len() == 1;
     let Some((step, told)) = step(plan, &child.schema(), one, &mut writer) else {
         return Ok(None);
     };
     Ok(Some(Arc::new(scan.with_step(step, told, writer, plan))))
 }
 
-/// A merge of one worker's rows: these come in its order without it.
+/// A merge of one stream's rows: these come in its order without it.
 fn merge_of_one(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if !plan.is::<CoalescePartitionsExec>() && !plan.is::<SortPreservingMergeExec>() {
         return Ok(None);
     }
     let scan = plan.children()[0].downcast_ref::<RemoteScan>();
-    let Some(scan) = scan.filter(|scan| scan.places().len() == 1) else { return Ok(None) };
+    let Some(scan) = scan.filter(|scan| scan.streams().len() == 1) else { return Ok(None) };
     Ok(Some(match plan.fetch() {
         Some(fetch) => Arc::new(scan.limited(fetch)),
         None => Arc::new(scan.clone()),

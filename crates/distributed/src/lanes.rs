@@ -15,8 +15,8 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use crate::fold::RECOMPUTED;
 use crate::scan::RemoteScan;
 
-/// Of so many workers each has a partition of its own.
-const WORKERS_FEW: usize = 64;
+/// Of so many each has a partition of its own.
+const STREAMS_FEW: usize = 64;
 
 /// The plan with so many partitions of scans of many workers, where what is above does not care.
 pub(crate) fn in_lanes(
@@ -29,7 +29,7 @@ pub(crate) fn in_lanes(
         }
         let input = Arc::clone(plan.children()[0]);
         let scan = input.downcast_ref::<RemoteScan>();
-        let scan = scan.filter(|scan| scan.places().len() > WORKERS_FEW);
+        let scan = scan.filter(|scan| scan.streams().len() > STREAMS_FEW);
         match scan.filter(|scan| scan.properties().output_ordering().is_none()) {
             None => Ok(Transformed::no(plan)),
             Some(scan) => {

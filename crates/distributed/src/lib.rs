@@ -31,4 +31,4 @@ mod worker;
 
 pub use gateway::{Gateway, GatewayOptions, WorkerStatus};
 pub use node::{NodeOptions, RunningNode, Told, node_id, start_gateway, start_worker};
-pub use worker::WorkerService;
+pub use worker::{WorkerProcess, WorkerService};

@@ -28,7 +28,7 @@ use crate::gateway::following::{Follower, Following};
 use crate::gateway::service::GatewayService;
 use crate::gateway::{Gateway, GatewayOptions};
 use crate::stages::Peers;
-use crate::worker::WorkerService;
+use crate::worker::{WorkerProcess, WorkerService};
 
 /// A node that serves until this is dropped.
 pub struct RunningNode {
@@ -142,20 +142,21 @@ fn makes(gateway: &Arc<Gateway>) -> Making {
     }))
 }
 
-/// Starts a worker over a database, and lets it join its gateways.
+/// Starts a worker over a database in a process, and lets it join its gateways.
 ///
 /// # Errors
 /// Where its port is taken, it would be open to everybody, nobody could find it, or its journal
 /// cannot be kept.
-pub fn start_worker(
+pub fn start_worker<'a>(
     database: Database,
     id: u64,
     listen: SocketAddr,
     gateways: Vec<SocketAddr>,
-    map: SharedMap,
-    options: &NodeOptions,
-) -> BoxFuture<'_, Result<RunningNode>> {
+    process: &'a WorkerProcess,
+    options: &'a NodeOptions,
+) -> BoxFuture<'a, Result<RunningNode>> {
     Box::pin(async move {
+        let map = process.map().clone();
         let server = NodeServer::bind(listen, options.serve())?;
         let listens_at = server.address()?;
         let address = options.advertised.unwrap_or(listens_at);
@@ -165,8 +166,8 @@ pub fn start_worker(
         let link = options.link();
         let silent = SilentNodes::new(map.clone(), &link);
         let peers = Peers::new(map.clone(), &link, silent, Handle::current());
-        let service = WorkerService::new(database, Arc::new(peers)).await?;
-        let holding = service.clone();
+        let service = WorkerService::new(database, id, process, Arc::new(peers)).await?;
+        let (holding, process) = (service.clone(), service.process());
         let node = WorkerNode::new(id, map.clone(), Arc::new(service), move || holding.holdings());
         let services = Services::new(Arc::new(node.clone()), Routes::new(node.service()));
         let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
@@ -180,7 +181,7 @@ pub fn start_worker(
             }
         };
         // Gateways that are away are called again.
-        let joining = keep_joining(name, gateways, map.clone(), link, each);
+        let joining = keep_joining(name, process, gateways, map.clone(), link, each);
         let joining = AbortOnDropHandle::new(tokio::spawn(joining));
         Ok(RunningNode { address, listens_at, map, _tasks: vec![serving, joining] })
     })

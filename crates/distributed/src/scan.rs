@@ -1,7 +1,8 @@
 //! A fragment as an operator of the gateway: a scan of one table on the workers that own its rows,
 //! and what they do with the rows before they send them.
 //!
-//! Each worker is a partition, unless there are very many ([`crate::lanes`]). Its stream is opened
+//! Each worker is a partition, or each process that several workers run in ([`targets`]), unless
+//! there are very many ([`crate::lanes`]). Its stream is opened
 //! when the partition is executed, so that all open at once unless the session wants otherwise
 //! ([`reading`]); it is read when somebody wants rows, so that a slow client slows the workers
 //! down; and dropping it ends the work on the worker.
@@ -9,6 +10,7 @@
 mod estimates;
 mod keys;
 pub(crate) mod reading;
+mod targets;
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,30 +43,20 @@ use thalweg_protocol::cluster as wire;
 use thalweg_query::{
     AsLeaf, FanIn, Gathering, Given, KEPT_OF, Keys, Leaf, Stages, WorkerScan, is_about, with_values,
 };
-use thalweg_types::{Bucket, Error, RowId, TableSchema};
+use thalweg_types::{Error, RowId, TableSchema};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::estimates::{group_count, key_after, rows_after, values_after};
 use self::keys::{AmongKeys, place_of_keys};
 use self::reading::{Reading, Run};
+pub(crate) use self::targets::{Asked, Targets};
 use crate::codec::Writer;
 use crate::gateway::Shared;
 use crate::hidden::Hidden;
 use crate::relayed::Window;
-use crate::sharding;
 
 /// Larger fragments are sent whole each time: workers keep a thousand.
 const KEPT_BYTES_MAX: usize = 64 << 10;
-
-/// Which workers are asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Targets {
-    /// Their places in the map.
-    pub(crate) places: Arc<[usize]>,
-    pub(crate) of: usize,
-    /// How they were chosen, in a word.
-    how: &'static str,
-}
 
 #[derive(Clone)]
 pub(crate) struct RemoteScan {
@@ -73,6 +65,8 @@ pub(crate) struct RemoteScan {
     wanted: WorkerScan,
     table: Arc<TableSchema>,
     pub(crate) targets: Targets,
+    /// Whether workers of one process may be asked by one stream.
+    together: bool,
     fragment: wire::Fragment,
     pub(crate) writer: Writer,
     /// The steps in words.
@@ -96,7 +90,7 @@ pub(crate) struct RemoteScan {
     is_kept: bool,
     /// The run whose partitions have not all begun.
     run: Arc<Mutex<Option<Arc<Run>>>>,
-    /// How many partitions read all of the workers, where not each has its own.
+    /// How many partitions read all streams, where not each has its own.
     lanes: Option<usize>,
     /// Whether nothing is left to be done with the rows.
     is_relayed: bool,
@@ -117,7 +111,10 @@ impl RemoteScan {
         let WorkerScan { table, schema, projection, filter, limit, hidden, gathering, is_kept } =
             scan;
         let known = filter.as_ref().filter(|_| !is_kept).map(with_values).transpose()?;
-        let targets = targets(shared, &table, known.as_ref()).map_err(external)?;
+        // A place tells of one worker.
+        let has_places = projection.iter().any(|place| *place >= table.columns.len());
+        let together = gathering.together && !has_places && hidden.is_empty();
+        let targets = Targets::of(shared, &table, known.as_ref(), together).map_err(external)?;
         let mut writer = Writer::default();
         // What has no word prunes no chunks.
         let filter = filter.and_then(|filter| writer.expression(&filter, &schema));
@@ -133,7 +130,7 @@ impl RemoteScan {
         let shard_key = table.shard_key.and_then(|column| table.position(column));
         let shard_key = shard_key.and_then(|key| projection.iter().position(|place| *place == key));
         let rows = shared.row_count(table.id);
-        let share = |rows: usize| rows.saturating_mul(targets.places.len()) / targets.of.max(1);
+        let share = |rows: usize| (rows as f64 * targets.share()) as usize;
         let sent = rows.map(share).map(|rows| limit.map_or(rows, |limit| rows.min(limit)));
         let values = projection.iter().map(|place| {
             let column = table.columns.get(*place)?;
@@ -143,7 +140,7 @@ impl RemoteScan {
         let projected = Arc::new(schema.project(&projection)?);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(projected),
-            Partitioning::UnknownPartitioning(targets.places.len()),
+            Partitioning::UnknownPartitioning(targets.streams.len()),
             EmissionType::Incremental,
             Boundedness::Bounded,
         )
@@ -154,6 +151,7 @@ impl RemoteScan {
             wanted,
             table,
             targets,
+            together,
             fragment,
             writer,
             told: Vec::new(),
@@ -183,7 +181,7 @@ impl RemoteScan {
         let wanted = WorkerScan { gathering, is_kept: false, ..self.wanted.clone() };
         let scan = RemoteScan::new(&self.shared, wanted)?;
         let fits = is_about(self.rows.unwrap_or_default(), now.unwrap_or_default())
-            && scan.targets.places.len() <= self.targets.places.len();
+            && scan.targets.streams.len() <= self.targets.streams.len();
         Ok(fits.then(|| RemoteScan { is_kept: true, ..scan }))
     }
 
@@ -197,8 +195,9 @@ impl RemoteScan {
             return Ok(None);
         }
         let filter = self.wanted.filter.as_ref().map(with_values).transpose()?;
-        let targets = targets(&self.shared, &self.table, filter.as_ref()).map_err(external)?;
-        let are_as_many = targets.places.len() == self.targets.places.len();
+        let targets = Targets::of(&self.shared, &self.table, filter.as_ref(), self.together)
+            .map_err(external)?;
+        let are_as_many = targets.streams.len() == self.targets.streams.len();
         let metrics = ExecutionPlanMetricsSet::new();
         let (values_of_run, run) = (Some(values), Arc::default());
         Ok(are_as_many.then(|| RemoteScan { targets, values_of_run, run, metrics, ..self.clone() }))
@@ -215,7 +214,7 @@ impl RemoteScan {
             _ => false,
         };
         let is_limited = self.fragment.limit.is_some() || self.fragment.steps.iter().any(limits);
-        let is_counted = window.ends() || self.targets.places.len() == 1;
+        let is_counted = window.ends() || self.targets.streams.len() == 1;
         self.gathering.relays && (!is_limited || is_counted)
     }
 
@@ -267,12 +266,12 @@ impl RemoteScan {
         self.shard_key
     }
 
-    /// The workers that it asks, each a partition.
-    pub(crate) fn places(&self) -> &[usize] {
-        &self.targets.places
+    /// Whom it asks, each of them a partition.
+    pub(crate) fn streams(&self) -> &[Asked] {
+        &self.targets.streams
     }
 
-    /// The same with so many partitions, each of which reads a share of the workers.
+    /// The same with so many partitions, each of which reads a share of the streams.
     pub(crate) fn in_lanes(&self, lanes: usize) -> RemoteScan {
         let dealt = Partitioning::UnknownPartitioning(lanes);
         let properties = self.properties.as_ref().clone().with_partitioning(dealt);
@@ -280,11 +279,11 @@ impl RemoteScan {
         RemoteScan { lanes: Some(lanes), properties, run, ..self.clone() }
     }
 
-    /// The rows of one worker in the current run.
-    fn read(&self, worker: usize) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    /// The rows of one stream in the current run.
+    fn read(&self, stream: usize) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let run = self.run().map_err(external)?;
-        let given = Given::by(&self.metrics, worker);
-        let reading = Reading::begin(run, self, worker, given).map_err(external)?;
+        let given = Given::by(&self.metrics, stream);
+        let reading = Reading::begin(run, self, stream, given).map_err(external)?;
         Ok(Box::pin(stream::try_unfold(reading, |mut reading| async move {
             tokio::task::consume_budget().await;
             let rows = reading.next().await.map_err(external)?;
@@ -301,7 +300,7 @@ impl RemoteScan {
     /// where each of them lies on one worker.
     pub(crate) fn of_whole_groups(&self, groups: &SchemaRef) -> Option<RemoteScan> {
         use wire::step::Kind;
-        if self.shard_key.is_none() && self.targets.places.len() > 1 {
+        if self.shard_key.is_none() && self.targets.streams.len() > 1 {
             return None;
         }
         let mut more = self.clone();
@@ -316,7 +315,7 @@ impl RemoteScan {
         }
         more.properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(groups)),
-            Partitioning::UnknownPartitioning(self.targets.places.len()),
+            Partitioning::UnknownPartitioning(self.targets.streams.len()),
             EmissionType::Final,
             Boundedness::Bounded,
         ));
@@ -334,21 +333,23 @@ impl RemoteScan {
         workers: usize,
     ) -> thalweg_types::Result<Vec<Option<wire::Fragment>>> {
         let asked = self.asked(None)?;
-        let part = |place: usize| match self.targets.places.contains(&place) {
-            true => self.question(&asked, place).map(Some),
-            false => Ok(None),
-        };
-        (0..workers).map(part).collect()
+        let mut parts = vec![None; workers];
+        for stream in self.streams() {
+            let part = parts.get_mut(stream.first());
+            *part.ok_or_else(|| Error::unsupported("a stage of so few workers"))? =
+                Some(self.question(&asked, stream)?);
+        }
+        Ok(parts)
     }
 
-    /// The question to each worker for rows in a form.
+    /// The question to each that is asked, for rows in a form.
     pub(crate) fn questions(
         &self,
         form: wire::RowForm,
     ) -> thalweg_types::Result<Vec<(usize, wire::Fragment)>> {
         let asked = self.asked(Some(form))?;
-        let question = |place: &usize| Ok((*place, self.question(&asked, *place)?));
-        self.targets.places.iter().map(question).collect()
+        let question = |stream: &Asked| Ok((stream.first(), self.question(&asked, stream)?));
+        self.streams().iter().map(question).collect()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -365,10 +366,10 @@ impl RemoteScan {
     ) -> RemoteScan {
         let mut more = self.clone();
         more.shard_key = self.shard_key.and_then(|key| key_after(&step, key));
-        let (workers, groups) = (self.targets.places.len(), group_count(replaced, &self.values));
+        let (streams, groups) = (self.targets.streams.len(), group_count(replaced, &self.values));
         more.sent = self.sent.map(|rows| match groups {
-            Some(groups) => rows.min(groups.saturating_mul(workers)),
-            None => rows_after(&step, rows, workers),
+            Some(groups) => rows.min(groups.saturating_mul(streams)),
+            None => rows_after(&step, rows, streams),
         });
         more.values = values_after(replaced, &self.values);
         more.fragment.steps.push(wire::Step { kind: Some(step) });
@@ -433,15 +434,17 @@ impl RemoteScan {
         Ok(asked)
     }
 
-    /// What is asked of all workers, for the one at a place of the map.
+    /// What is asked of all workers, for those of one stream.
     fn question(
         &self,
         asked: &wire::Fragment,
-        place: usize,
+        stream: &Asked,
     ) -> thalweg_types::Result<wire::Fragment> {
+        let place = stream.first();
         let node = u16::try_from(place).map_err(|_| Error::unsupported("so many workers"))?;
         let (place_base, hidden) = (RowId::base_of_node(node), self.hidden.at(place));
-        Ok(wire::Fragment { place_base, hidden, ..asked.clone() })
+        let together = stream.others(&self.shared.map().current());
+        Ok(wire::Fragment { place_base, hidden, together, ..asked.clone() })
     }
 }
 
@@ -460,8 +463,7 @@ impl Leaf for RemoteScan {
         use wire::step::Kind;
         let is_filter = |step: &&wire::Step| matches!(step.kind, Some(Kind::Filter(_)));
         let filters = self.fragment.steps.iter().filter(is_filter).count();
-        let asked = self.targets.places.len() as f64 / self.targets.of.max(1) as f64;
-        let asked = asked * self.share_of_keys();
+        let asked = self.targets.share() * self.share_of_keys();
         (0..filters).fold(asked, |share, _| share / KEPT_OF as f64)
     }
 
@@ -480,42 +482,6 @@ impl Leaf for RemoteScan {
     }
 }
 
-/// The workers that may have rows for which the filter is true.
-fn targets(
-    shared: &Shared,
-    table: &TableSchema,
-    filter: Option<&Arc<dyn PhysicalExpr>>,
-) -> thalweg_types::Result<Targets> {
-    let map = shared.map().current();
-    let all = map.all_owners()?;
-    let of = all.len();
-    let key = table.shard_key.and_then(|column| table.position(column));
-    let left = key.zip(filter).and_then(|(key, filter)| {
-        let schema = thalweg_dialect::types::column_field(&table.columns[key]);
-        sharding::buckets_of(filter, key, schema.data_type())
-    });
-    let places = match &left {
-        None => all,
-        Some(buckets) => {
-            let owners = buckets.iter().map(|bucket| map.owner(Bucket(*bucket)));
-            let mut places = owners.collect::<thalweg_types::Result<Vec<usize>>>()?;
-            places.sort_unstable();
-            places.dedup();
-            // A condition that no row meets: somebody has to say so.
-            if places.is_empty() {
-                places.push(map.owner(Bucket(0))?);
-            }
-            places
-        }
-    };
-    let how = match (&left, places.len()) {
-        (None, _) => "all",
-        (Some(_), 1) => "one",
-        (Some(_), _) => "owners",
-    };
-    Ok(Targets { places: places.into(), of, how })
-}
-
 pub(crate) fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
@@ -528,8 +494,11 @@ impl fmt::Debug for RemoteScan {
 
 impl DisplayAs for RemoteScan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Targets { places, of, how } = &self.targets;
-        write!(f, "RemoteScan: {} workers={how} {}/{of}", self.table.name, places.len())?;
+        let Targets { streams, workers, of, how } = &self.targets;
+        write!(f, "RemoteScan: {} workers={how} {workers}/{of}", self.table.name)?;
+        if streams.len() < *workers {
+            write!(f, " streams={}", streams.len())?;
+        }
         let names = self.fragment.columns.iter().map(|column| match column.checked_sub(1) {
             None => "place",
             Some(id) => {
@@ -610,11 +579,11 @@ impl ExecutionPlan for RemoteScan {
     }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let workers = self.targets.places.len();
+        let streams = self.targets.streams.len();
         let rows = match self.lanes {
             None => self.read(partition)?,
             Some(lanes) => {
-                let own = (partition..workers).step_by(lanes).map(|worker| self.read(worker));
+                let own = (partition..streams).step_by(lanes).map(|stream| self.read(stream));
                 select_all(own.collect::<Result<Vec<_>>>()?).boxed()
             }
         };

@@ -111,12 +111,12 @@ pub(crate) fn dealt(rows: &RecordBatch, column: usize, map: &ShardMap) -> Result
     dealt.collect()
 }
 
-/// Those of some shard keys whose rows lie on the worker at a place of the map.
+/// Those of some shard keys whose rows lie on the workers at these places of the map, ascending.
 ///
 /// # Errors
 /// As [`buckets`], and where nobody owns a bucket.
-pub(crate) fn owned(keys: &ArrayRef, place: usize, map: &ShardMap) -> Result<ArrayRef> {
-    let is_owned = |bucket: Bucket| Ok(map.owner(bucket)? == place);
+pub(crate) fn owned(keys: &ArrayRef, places: &[usize], map: &ShardMap) -> Result<ArrayRef> {
+    let is_owned = |bucket: Bucket| Ok(places.binary_search(&map.owner(bucket)?).is_ok());
     let owned: BooleanArray =
         buckets(keys)?.into_iter().map(is_owned).collect::<Result<Vec<bool>>>()?.into();
     filter(keys, &owned).map_err(misfit)

@@ -3,6 +3,7 @@
 mod answers;
 mod fragments;
 mod kept;
+mod process;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +32,8 @@ pub(crate) use self::answers::OneMessage;
 use self::answers::{Rows, RowsSource, begun};
 use self::fragments::{Fragments, Known};
 use self::kept::KeptWrites;
+pub(crate) use self::process::Member;
+pub use self::process::WorkerProcess;
 use crate::encoding::Encoding;
 use crate::gateway::{definitions, in_one_message};
 use crate::hidden;
@@ -49,6 +52,7 @@ const LISTEN_EVERY: Duration = Duration::from_secs(10);
 pub struct WorkerService {
     database: Database,
     shards: Shards,
+    member: Arc<Member>,
     pool: Pool,
     streams: Arc<AtomicU64>,
     fragments: Arc<Fragments>,
@@ -58,13 +62,19 @@ pub struct WorkerService {
 }
 
 impl WorkerService {
-    /// Makes a worker of a database, which reads what these other workers send.
+    /// Makes a worker of a database, in a process, which reads what these other workers send.
     ///
     /// # Errors
     /// Where its journal cannot be kept.
-    pub(crate) async fn new(database: Database, peers: Arc<Peers>) -> Result<WorkerService> {
+    pub(crate) async fn new(
+        database: Database,
+        id: u64,
+        process: &WorkerProcess,
+        peers: Arc<Peers>,
+    ) -> Result<WorkerService> {
         database.keep_journal().await?;
         let shards = database.shards();
+        let member = Arc::new(process.join(id, &shards));
         let kept = Arc::new(KeptWrites::new(&database.env().clock));
         let listened_to = Arc::downgrade(&kept);
         // It ends with the worker.
@@ -78,8 +88,9 @@ impl WorkerService {
             }
         });
         Ok(WorkerService {
-            tasks: Tasks::new(&shards, peers),
+            tasks: Tasks::new(&member, peers),
             shards,
+            member,
             kept,
             database,
             pool: Pool::new(BUFFERS_FREE_MAX),
@@ -87,6 +98,11 @@ impl WorkerService {
             fragments: Arc::default(),
             turns: Arc::default(),
         })
+    }
+
+    /// What gateways know the process by that it runs in.
+    pub(crate) fn process(&self) -> u64 {
+        self.member.number()
     }
 
     /// What it holds at the moment.
@@ -102,15 +118,20 @@ impl WorkerService {
     async fn answer(&self, question: Bytes) -> Result<Response<Body>> {
         let work = wire::Work::decode(question).map_err(|error| malformed(&error))?;
         let kind = work.kind.ok_or_else(|| malformed(&"nothing is asked"))?;
+        if concerns_others(&kind) {
+            self.member.agree().await?;
+        }
         self.agrees(work.definitions, &kind)?;
         match kind {
             Kind::Fragment(mut fragment) => {
                 let (base, values) = (fragment.place_base, std::mem::take(&mut fragment.values));
-                self.run(&self.fragments.take_in(fragment)?, base, &values).await
+                let shards = self.member.together(&std::mem::take(&mut fragment.together))?;
+                self.run(&self.fragments.take_in(fragment)?, base, &values, &shards).await
             }
             Kind::Kept(kept) => {
+                let shards = self.member.together(&kept.together)?;
                 let known = self.fragments.find(kept.number)?;
-                self.run(&known, kept.place_base, &kept.values).await
+                self.run(&known, kept.place_base, &kept.values, &shards).await
             }
             Kind::Write(write) => {
                 self.write(write).await?;
@@ -185,16 +206,17 @@ impl WorkerService {
         chunks(&self.pool, OneMessage::of(message))
     }
 
-    /// Runs a fragment, and sends its rows.
+    /// Runs a fragment over rows, and sends what comes of it.
     async fn run(
         &self,
         known: &Arc<Known>,
         place_base: u64,
         values: &[u8],
+        shards: &Shards,
     ) -> Result<Response<Body>> {
         let counted = Counted::new(&self.streams);
         let fragment = &known.fragment;
-        let (plan, lent) = known.plan(place_base, values, &self.shards).map_err(told)?;
+        let (plan, lent) = known.plan(place_base, values, shards).map_err(told)?;
         let encoding = Encoding::new(plan.schema(), fragment.form.as_ref())?;
         let memory = fragment.memory_limit.map(limit_of);
         let mut rows: Rows = Box::pin(self.shards.run(plan, memory).map_err(told)?);
@@ -279,6 +301,17 @@ impl WorkerService {
 impl Chunks for WorkerService {
     fn fetch(&self, question: Bytes) -> BoxFuture<'_, Result<Response<Body>>> {
         self.answer(question).boxed()
+    }
+}
+
+/// Whether something is asked of other workers of the process, too.
+fn concerns_others(kind: &Kind) -> bool {
+    match kind {
+        Kind::Fragment(fragment) => !fragment.together.is_empty(),
+        Kind::Kept(kept) => !kept.together.is_empty(),
+        // Its scans say.
+        Kind::BeginTask(_) => true,
+        _ => false,
     }
 }
 

@@ -12,6 +12,7 @@ mod first_rows;
 mod index;
 mod pruning;
 mod sort_key;
+mod states;
 mod statistics;
 mod threshold;
 mod values;
@@ -44,7 +45,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, stream};
 use thalweg_dialect::stop::Stop;
 use thalweg_scan::Sieve;
-use thalweg_store::{ChunkView, TableState};
+use thalweg_store::ChunkView;
 use thalweg_types::{TableId, TableSchema};
 
 use crate::executor::stop_of;
@@ -57,6 +58,7 @@ use conditions::Conditions;
 pub(crate) use first_rows::FindFirstRows;
 pub(crate) use index::direction;
 use index::{FirstRows, Reads};
+pub(crate) use states::States;
 pub(crate) use statistics::table_statistics;
 use statistics::{Asked, scan_statistics};
 pub(crate) use threshold::{TellThresholds, with_thresholds};
@@ -146,11 +148,11 @@ pub(crate) struct ShardScan {
 }
 
 impl ShardScan {
-    /// A scan of `state` over the columns at `projection` in `schema`, which is [`scan_schema`]'s.
+    /// A scan of `states` over the columns at `projection` in `schema`, which is [`scan_schema`]'s.
     #[expect(clippy::too_many_arguments, reason = "what DataFusion asks for, and of what")]
     pub(crate) fn new(
         table: &str,
-        state: &TableState,
+        states: &States,
         schema: &SchemaRef,
         projection: Vec<usize>,
         filter: Option<&Arc<dyn PhysicalExpr>>,
@@ -159,8 +161,9 @@ impl ShardScan {
         purpose: Purpose,
     ) -> Result<ShardScan> {
         let projected = Arc::new(schema.project(&projection)?);
-        let reads = Reads { table: state.schema(), projection: &projection, output: &projected };
-        let chunks = Chunks::of(state, schema, filter, &reads, None)?;
+        let table_schema = states.first().schema();
+        let reads = Reads { table: table_schema, projection: &projection, output: &projected };
+        let chunks = Chunks::of(states, schema, filter, &reads, None)?;
         // The next run of a plan that is kept may need other chunks.
         let shared = match purpose.is_run_again() && !chunks.are_of_keys {
             true => chunks.in_table,
@@ -171,7 +174,7 @@ impl ShardScan {
             Purpose::Part | Purpose::Parts => Statistics::new_unknown(&projected),
             Purpose::Run | Purpose::Runs => {
                 let asked = Asked { filter, reusable: purpose.is_run_again() };
-                scan_statistics(state, schema, &projection, asked)
+                scan_statistics(states.first(), schema, &projection, asked)
             }
         };
         let properties = PlanProperties::new(
@@ -183,14 +186,14 @@ impl ShardScan {
         .with_scheduling_type(SchedulingType::NonCooperative);
         Ok(ShardScan {
             table: table.into(),
-            id: state.schema().id,
+            id: table_schema.id,
             columns: Arc::clone(schema),
             filter: filter.cloned(),
-            planned_rows: state.rows(),
-            table_columns: state.schema().columns.len(),
+            planned_rows: states.rows(),
+            table_columns: table_schema.columns.len(),
             projection,
             chunks,
-            schema: Arc::clone(state.schema()),
+            schema: Arc::clone(table_schema),
             first: None,
             limit,
             properties: Arc::new(properties),
@@ -223,16 +226,16 @@ impl Chunks {
     /// Those of a table that a filter, and the order of which the first rows are wanted, leave to
     /// be read.
     fn of(
-        state: &TableState,
+        states: &States,
         columns: &SchemaRef,
         filter: Option<&Arc<dyn PhysicalExpr>>,
         reads: &Reads<'_>,
         first: Option<&FirstRows>,
     ) -> Result<Chunks> {
-        let all: Vec<_> = state.chunks().filter(|chunk| chunk.live_rows() > 0).collect();
+        let all = states.chunks();
         let filter = filter.map(kept::bound).transpose()?;
         let conditions = Conditions::of_table(filter.as_ref(), columns, reads.table);
-        if let Some((found, key)) = index::by_key(state, &conditions) {
+        if let Some((found, key)) = index::by_key(states, &conditions) {
             let kept = Arc::new(found);
             return Ok(Chunks {
                 read: Arc::clone(&kept),
@@ -296,14 +299,15 @@ impl ShardScan {
     }
 
     /// Whether a plan that was made for the table as it was does for what it is now.
-    pub(crate) fn fits(&self, state: &TableState) -> bool {
-        Arc::ptr_eq(&self.schema, state.schema()) && is_about(self.planned_rows, state.rows())
+    pub(crate) fn fits(&self, states: &States) -> bool {
+        let is_same = Arc::ptr_eq(&self.schema, states.first().schema());
+        is_same && is_about(self.planned_rows, states.rows())
     }
 
     /// The same over another state of the table.
-    pub(crate) fn over(&self, state: &TableState) -> Result<ShardScan> {
+    pub(crate) fn over(&self, states: &States) -> Result<ShardScan> {
         let chunks = Chunks::of(
-            state,
+            states,
             &self.columns,
             self.filter.as_ref(),
             &self.reads(),

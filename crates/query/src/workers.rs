@@ -70,6 +70,8 @@ pub struct Gathering {
     pub fan_in: FanIn,
     /// Whether rows that workers have encoded are handed on as they came.
     pub relays: bool,
+    /// Whether workers of one process are asked by one stream.
+    pub together: bool,
     pub stages: Stages,
     /// How many bytes each worker may take for a statement, where that has a limit of its own.
     pub memory: Option<usize>,
@@ -78,7 +80,7 @@ pub struct Gathering {
 impl Default for Gathering {
     fn default() -> Gathering {
         let (fan_in, stages) = (FanIn::default(), Stages::default());
-        Gathering { fan_in, relays: true, stages, memory: None }
+        Gathering { fan_in, relays: true, together: true, stages, memory: None }
     }
 }
 

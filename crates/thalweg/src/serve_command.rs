@@ -130,7 +130,8 @@ fn gathering(settings: ClusterSettings) -> Gathering {
         FanIn::Async => thalweg_query::FanIn::Async,
         FanIn::Hybrid => thalweg_query::FanIn::Hybrid,
     };
-    Gathering { fan_in, relays: settings.relay, ..Gathering::default() }
+    let (relays, together) = (settings.relay, settings.together);
+    Gathering { fan_in, relays, together, ..Gathering::default() }
 }
 
 fn announce(server: &Server, node: Option<&RunningNode>) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use thalweg::{Database, Error};
-use thalweg_distributed::{NodeOptions, RunningNode, Told, start_worker};
+use thalweg_distributed::{NodeOptions, RunningNode, Told, WorkerProcess, start_worker};
 
 use crate::cli::DatabaseArguments;
 use crate::config::{DatabaseSettings, Flags};
@@ -43,7 +43,8 @@ pub struct WorkerArguments {
         value_parser = address
     )]
     join: Vec<SocketAddr>,
-    /// How many workers this process is, each with a directory and a port of its own
+    /// How many workers this process is, each with a directory and a port of its own; gateways
+    /// read the rows of all of them by one stream
     #[arg(long, value_name = "N", default_value = "1")]
     logical: NonZeroU16,
     #[command(flatten)]
@@ -75,9 +76,10 @@ pub fn run(arguments: &WorkerArguments) -> Exit {
 async fn serve(arguments: &WorkerArguments, settings: &DatabaseSettings) -> Result<(), Error> {
     let mut signals = Signals::new()?;
     let mut running: Vec<(Database, RunningNode)> = Vec::new();
+    let mut process = None;
     for number in 0..arguments.logical.get() {
         let first = running.first().map(|(database, _)| database.clone());
-        running.push(start(arguments, settings, first, number).await?);
+        running.push(start(arguments, settings, first, &mut process, number).await?);
     }
     signals.next().await;
     for (database, node) in running {
@@ -87,11 +89,13 @@ async fn serve(arguments: &WorkerArguments, settings: &DatabaseSettings) -> Resu
     Ok(())
 }
 
-/// Starts one of the workers. The first has threads for queries, the others compute on them.
+/// Starts one of the workers. The first has threads for queries, on which the others compute, and
+/// keeps the map of all.
 async fn start(
     arguments: &WorkerArguments,
     settings: &DatabaseSettings,
     first: Option<Database>,
+    process: &mut Option<WorkerProcess>,
     number: u16,
 ) -> Result<(Database, RunningNode), Error> {
     let mut own = arguments.database.clone();
@@ -105,13 +109,16 @@ async fn start(
     let database = builder.open()?;
     let data = own.data.as_deref();
     let id = kept_id(database.env(), data)?;
-    let map = kept_map(database.env(), data)?;
+    let process = match process {
+        Some(process) => process,
+        none => none.insert(WorkerProcess::new(kept_map(database.env(), data)?)),
+    };
     let listen = numbered(arguments.listen, number);
     let advertised = arguments.advertise.map(|address| numbered(address, number));
     let told: Told = Arc::new(|what: &str| eprintln!("{what}"));
     let options = NodeOptions { advertised, told: Some(told), ..arguments.cluster.options()? };
     let gateways = arguments.join.clone();
-    let node = start_worker(database.clone(), id, listen, gateways, map, &options).await?;
+    let node = start_worker(database.clone(), id, listen, gateways, process, &options).await?;
     if node.address() != node.listens_at() {
         eprintln!("Worker {id} is called at {}", node.address());
     }

@@ -100,7 +100,7 @@ async fn writes(context: &Context, findings: &mut Findings) -> Result<()> {
 async fn group_by(context: &Context, findings: &mut Findings) -> Result<()> {
     let rows = (context.scale * GROUPED_ROWS) as u64;
     let tables = grouped(context.cache(), rows)?;
-    let mut systems = Systems::start(context, "cluster-group-by", WORKERS, 1).await?;
+    let mut systems = Systems::start(context, "cluster-group-by", WORKERS, 1, &[]).await?;
     for table in &tables {
         let create = format!("CREATE TABLE {} ({})", table.name, table.columns);
         let file = table.path.display();
@@ -129,7 +129,7 @@ async fn group_by(context: &Context, findings: &mut Findings) -> Result<()> {
 
 async fn tpch(context: &Context, findings: &mut Findings) -> Result<()> {
     let files = context.tpch()?;
-    let mut systems = Systems::start(context, "cluster-tpch", WORKERS, 1).await?;
+    let mut systems = Systems::start(context, "cluster-tpch", WORKERS, 1, &[]).await?;
     for table in &TABLES {
         systems.fill(&table.create_with_key(), &copy(&files, table.name)).await?;
     }

@@ -36,16 +36,29 @@ fn without_workers_nobody_owns_anything() {
 #[test]
 fn a_worker_that_comes_back_keeps_its_buckets() {
     let map = ShardMap::even(workers(4));
-    assert_eq!(map.with(worker(2, 7473), Moving::Forbidden), map);
-    let moved = map.with(worker(2, 9999), Moving::Forbidden);
+    assert_eq!(map.with(worker(2, 7473), 2, Moving::Forbidden), map);
+    let moved = map.with(worker(2, 9999), 2, Moving::Forbidden);
     assert_eq!(moved.version(), map.version() + 1);
     assert_eq!((moved.shares(), moved.workers()[2].address.port()), (map.shares(), 9999));
 }
 
 #[test]
+fn a_map_knows_who_shares_a_process() {
+    let map = ShardMap::even(workers(3));
+    assert_eq!(map.processes(), map.workers().iter().map(|worker| worker.id).collect::<Vec<_>>());
+    let moved = map.with(map.workers()[1].clone(), 7, Moving::Forbidden);
+    assert_eq!((moved.version(), moved.processes()[1]), (map.version() + 1, 7));
+    assert_eq!(ShardMap::from_wire(&moved.to_wire()).unwrap(), moved);
+    // As it was written before there were several in one.
+    let mut wire = moved.to_wire();
+    wire.workers[1].process = 0;
+    assert_eq!(ShardMap::from_wire(&wire).unwrap().processes(), map.processes());
+}
+
+#[test]
 fn buckets_with_rows_do_not_move() {
     let map = ShardMap::even(workers(4));
-    let joined = map.with(worker(9, 7473), Moving::Forbidden);
+    let joined = map.with(worker(9, 7473), 9, Moving::Forbidden);
     assert_eq!(joined.shares()[4], 0);
     assert_eq!((&joined.shares()[..4], joined.version()), (map.shares(), map.version() + 1));
 }
@@ -58,7 +71,7 @@ proptest! {
         let mut map = ShardMap::default();
         for (id, port, may_move) in joins {
             let moving = if may_move { Moving::Allowed } else { Moving::Forbidden };
-            let next = map.with(worker(id, port), moving);
+            let next = map.with(worker(id, port), id, moving);
             prop_assert!(next.version() > map.version() || next == map);
             prop_assert_eq!(&ShardMap::from_wire(&next.to_wire()).unwrap(), &next);
             map = next;
@@ -72,7 +85,7 @@ proptest! {
     ) {
         let wire = wire::ShardMap {
             version: 1,
-            workers: workers(2).iter().map(entry).collect(),
+            workers: workers(2).iter().map(|worker| entry(worker, 7)).collect(),
             run_buckets: buckets,
             run_owners: owners,
         };
@@ -145,7 +158,7 @@ fn changes_from_many_sides_all_count() {
         .map(|id| {
             let shared = shared.clone();
             let join = move || {
-                let joined = |map: &ShardMap| map.with(worker(id, 7473), Moving::Allowed);
+                let joined = |map: &ShardMap| map.with(worker(id, 7473), id, Moving::Allowed);
                 shared.change(joined).unwrap();
             };
             Env::real().threads.spawn("joins", Box::new(join)).unwrap()

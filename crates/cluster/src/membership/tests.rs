@@ -38,7 +38,8 @@ fn worker(id: u64) -> NodeName {
 async fn joining(id: u64, gateways: &[&Gateway], wanted_version: u64) -> SharedMap {
     let map = SharedMap::new(ShardMap::default());
     let gateways = gateways.iter().map(|gateway| gateway.address).collect();
-    let joins = keep_joining(worker(id), gateways, map.clone(), Arc::new(impatient()), |_, _| {});
+    let joins =
+        keep_joining(worker(id), id, gateways, map.clone(), Arc::new(impatient()), |_, _| {});
     let mut changes = map.changes();
     let reached = changes.wait_for(|map| map.version() >= wanted_version);
     tokio::select! {
@@ -82,6 +83,7 @@ async fn a_gateway_that_is_gone_keeps_nobody_from_joining_another() {
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let joins = keep_joining(
         worker(0),
+        0,
         vec![address, there.address],
         map.clone(),
         Arc::new(impatient()),

@@ -104,8 +104,8 @@ impl Shared {
     pub(crate) async fn ask_rows(&self, place: usize, fragment: wire::Fragment) -> Result<Answer> {
         let wire::Fragment { number, place_base, .. } = fragment;
         if number > 0 {
-            let values = fragment.values.clone();
-            let kept = wire::KeptFragment { number, place_base, values };
+            let (values, together) = (fragment.values.clone(), fragment.together.clone());
+            let kept = wire::KeptFragment { number, place_base, values, together };
             match self.ask(place, Kind::Kept(kept)).await {
                 Err(error) if error.state() == SqlState::UNKNOWN_FRAGMENT => {}
                 answer => return answer,

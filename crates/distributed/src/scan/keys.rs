@@ -8,6 +8,7 @@ use thalweg_protocol::cluster as wire;
 use thalweg_query::Keys;
 use thalweg_types::{Error, Result};
 
+use super::Asked;
 use crate::gateway::Shared;
 use crate::{rows, sharding};
 
@@ -60,14 +61,14 @@ pub(super) fn place_of_keys(steps: &[wire::Step], column: usize) -> (usize, u32)
 pub(super) async fn with_keys(
     mut question: wire::Fragment,
     among: &[AmongKeys],
-    place: usize,
+    asked: &Asked,
     shared: &Shared,
 ) -> Result<wire::Fragment> {
     let mut steps = Vec::new();
     for AmongKeys { step, at, is_shard_key, keys, .. } in among {
         let Some(mut keys) = keys.column().await? else { continue };
         if *is_shard_key {
-            keys = sharding::owned(&keys, place, &shared.map().current())?;
+            keys = sharding::owned(&keys, asked.places(), &shared.map().current())?;
         }
         let schema = Schema::new(vec![Field::new("", keys.data_type().clone(), false)]);
         let misfit = |error| Error::internal("keys of a join cannot travel").with_source(error);

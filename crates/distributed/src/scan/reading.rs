@@ -57,7 +57,7 @@ impl Run {
         metrics: &ExecutionPlanMetricsSet,
         clock: &Arc<dyn Clock>,
     ) -> Result<Run> {
-        let partitions = scan.targets.places.len();
+        let partitions = scan.streams().len();
         let watch = Arc::new(Stopwatch::start(Arc::clone(clock)));
         // Rows that come in an order belong to the worker's own partition.
         let is_ordered = scan.properties.output_ordering().is_some();
@@ -182,18 +182,18 @@ impl Drop for Reading {
 
 /// Asks a partition's own worker, in its turn.
 fn own_opening(run: &Run, scan: &RemoteScan, partition: usize) -> Result<Opening> {
-    let place = scan.targets.places[partition];
-    let question = scan.question(&run.asked, place)?;
+    let stream = scan.streams()[partition].clone();
+    let question = scan.question(&run.asked, &stream)?;
     let turns = (run.fan_in == FanIn::Sync).then(|| Arc::clone(&run.asking));
     let (shared, watch) = (Arc::clone(&scan.shared), Arc::clone(&run.watch));
     let among = scan.among.clone();
     Ok(scan.shared.spawn(async move {
-        let question = with_keys(question, &among, place, &shared).await?;
+        let question = with_keys(question, &among, &stream, &shared).await?;
         let _turn = match turns {
             Some(turns) => Some(turns.lock_owned().await),
             None => None,
         };
-        let answer = shared.ask_rows(place, question).await;
+        let answer = shared.ask_rows(stream.first(), question).await;
         watch.opened();
         answer
     }))
@@ -272,19 +272,19 @@ struct Event {
 
 impl Queue {
     fn begin(scan: &RemoteScan, asked: &wire::Fragment, watch: &Arc<Stopwatch>) -> Result<Queue> {
-        let places = &scan.targets.places;
-        let (sender, events) = mpsc::channel(places.len().max(1));
+        let streams = scan.streams();
+        let (sender, events) = mpsc::channel(streams.len().max(1));
         let schema = scan.properties.eq_properties.schema();
-        let decoders = places.iter().map(|_| Mutex::new(Decoder::new(Some(schema)))).collect();
-        let mut pumps = Vec::with_capacity(places.len());
-        for (worker, place) in places.iter().enumerate() {
-            let (place, question) = (*place, scan.question(asked, *place)?);
+        let decoders = streams.iter().map(|_| Mutex::new(Decoder::new(Some(schema)))).collect();
+        let mut pumps = Vec::with_capacity(streams.len());
+        for (worker, stream) in streams.iter().cloned().enumerate() {
+            let question = scan.question(asked, &stream)?;
             let (shared, watch, sender) =
                 (Arc::clone(&scan.shared), Arc::clone(watch), sender.clone());
             let among = scan.among.clone();
             pumps.push(scan.shared.spawn(async move {
-                let answer = match with_keys(question, &among, place, &shared).await {
-                    Ok(question) => shared.ask_rows(place, question).await,
+                let answer = match with_keys(question, &among, &stream, &shared).await {
+                    Ok(question) => shared.ask_rows(stream.first(), question).await,
                     Err(error) => Err(error),
                 };
                 watch.opened();

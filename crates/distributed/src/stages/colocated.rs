@@ -108,18 +108,19 @@ fn lie_together(join: &HashJoinExec, left: &Plan, right: &Plan) -> bool {
         .iter()
         .any(|(left, right)| column(left) == Some(one) && column(right) == Some(other));
     let data_type = |scan: &Plan, key: usize| scan.schema().field(key).data_type().clone();
-    let places = |scan: &Plan| scan.downcast_ref::<RemoteScan>().map(|scan| scan.places().to_vec());
-    is_on && data_type(left, one) == data_type(right, other) && places(left) == places(right)
+    let streams =
+        |scan: &Plan| scan.downcast_ref::<RemoteScan>().map(|scan| scan.streams().to_vec());
+    is_on && data_type(left, one) == data_type(right, other) && streams(left) == streams(right)
 }
 
 fn column(expression: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     expression.downcast_ref::<Column>().map(Column::index)
 }
 
-/// The place of a scan's shard key, where it has one and several workers. Floating point numbers
+/// The place of a scan's shard key, where it has one and several streams. Floating point numbers
 /// that are equal need not have the same bytes.
 fn shard_key(scan: &Plan) -> Option<usize> {
-    let remote = scan.downcast_ref::<RemoteScan>().filter(|scan| scan.places().len() > 1)?;
+    let remote = scan.downcast_ref::<RemoteScan>().filter(|scan| scan.streams().len() > 1)?;
     let key = remote.shard_key()?;
     (!scan.schema().field(key).data_type().is_floating()).then_some(key)
 }

@@ -18,11 +18,11 @@ use datafusion::physical_plan::{
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use prost::Message as _;
 use thalweg_protocol::cluster as wire;
-use thalweg_query::Shards;
 
 use super::Plan;
 use crate::codec::{self, Reader};
 use crate::scan::{RemoteScan, external};
+use crate::worker::Member;
 use crate::{operators, rows};
 
 /// One task's part of a scan.
@@ -85,17 +85,17 @@ impl ExecutionPlan for Leaf {
 
 /// How leaves travel.
 pub(super) struct LeafCodec {
-    /// Where they arrive: what they are over.
-    shards: Option<Shards>,
+    /// Where they arrive: whose rows they are over.
+    member: Option<Arc<Member>>,
 }
 
 impl LeafCodec {
     pub(super) fn writing() -> LeafCodec {
-        LeafCodec { shards: None }
+        LeafCodec { member: None }
     }
 
-    pub(super) fn reading(shards: &Shards) -> LeafCodec {
-        LeafCodec { shards: Some(shards.clone()) }
+    pub(super) fn reading(member: &Arc<Member>) -> LeafCodec {
+        LeafCodec { member: Some(Arc::clone(member)) }
     }
 }
 
@@ -116,12 +116,13 @@ impl PhysicalExtensionCodec for LeafCodec {
         let leaf = wire::Leaf::decode(message)
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
         let (columns, _) = rows::decode(&leaf.columns).map_err(external)?;
-        let Some(shards) = &self.shards else { return plan_err!("there are no rows here") };
+        let Some(member) = &self.member else { return plan_err!("there are no rows here") };
         let Some(fragment) = &leaf.fragment else { return Ok(Arc::new(EmptyExec::new(columns))) };
         let (fields, _) = rows::decode(&fragment.fields).map_err(external)?;
         let values = codec::values(&fragment.values).map_err(external)?;
         let reader = Reader::new(&fields, &fragment.literals, values).map_err(external)?;
-        let plan = operators::of_fragment(fragment, fragment.place_base, &reader, shards)?;
+        let shards = member.together(&fragment.together).map_err(external)?;
+        let plan = operators::of_fragment(fragment, fragment.place_base, &reader, &shards)?;
         let types = |plan: &Plan| -> Vec<_> {
             plan.schema().fields().iter().map(|field| field.data_type().clone()).collect()
         };

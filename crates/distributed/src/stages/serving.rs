@@ -32,7 +32,7 @@ use uuid::Uuid;
 use super::channel::Channels;
 use super::leaf::LeafCodec;
 use super::{Exchange, Peers};
-use crate::worker::Counted;
+use crate::worker::{Counted, Member};
 
 /// The tasks of a worker. Clones share them.
 #[derive(Clone)]
@@ -56,9 +56,10 @@ struct Surroundings {
 }
 
 impl Tasks {
-    pub(crate) fn new(shards: &Shards, peers: Arc<Peers>) -> Tasks {
-        let sessions = Sessions { shards: shards.clone(), exchange: Arc::new(peers) };
-        let (worker, shards) = (Worker::from_session_builder(sessions), shards.clone());
+    pub(crate) fn new(member: &Arc<Member>, peers: Arc<Peers>) -> Tasks {
+        let sessions = Sessions { member: Arc::clone(member), exchange: Arc::new(peers) };
+        let shards = member.shards().clone();
+        let worker = Worker::from_session_builder(sessions);
         Tasks { worker, shards, stops: Arc::default() }
     }
 
@@ -174,7 +175,7 @@ impl Source for Begun {
 
 /// Makes what tasks are run with: this database's functions, memory and ways to other workers.
 struct Sessions {
-    shards: Shards,
+    member: Arc<Member>,
     exchange: Arc<dyn Exchange>,
 }
 
@@ -189,9 +190,9 @@ impl WorkerSessionBuilder for Sessions {
         let exchange = Arc::clone(&self.exchange);
         let channels = Channels { exchange, failures: None, memory: None };
         config.set_distributed_channel_resolver(channels);
-        config.set_distributed_user_codec(LeafCodec::reading(&self.shards));
+        config.set_distributed_user_codec(LeafCodec::reading(&self.member));
         let Surroundings { stop, memory } =
             BEGINNING.try_with(Surroundings::clone).unwrap_or_default();
-        self.shards.state_for(config, memory, &stop)
+        self.member.shards().state_for(config, memory, &stop)
     }
 }

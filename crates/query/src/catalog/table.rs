@@ -15,7 +15,7 @@ use thalweg_store::{TableState, arrow_schema};
 use thalweg_types::TableSchema;
 
 use crate::kept::Reusable;
-use crate::scan::{Purpose, ShardScan, scan_schema, table_statistics};
+use crate::scan::{Purpose, ShardScan, States, scan_schema, table_statistics};
 
 pub(crate) struct ShardTable {
     name: String,
@@ -73,7 +73,7 @@ impl TableProvider for ShardTable {
         };
         let scan = ShardScan::new(
             &self.name,
-            &self.state,
+            &States::from(Arc::clone(&self.state)),
             &self.schema,
             projection.cloned().unwrap_or_else(all),
             filter.as_ref(),

@@ -27,7 +27,7 @@ use crate::executor::{Executor, Rows};
 use crate::fused::Direct;
 use crate::parameters::bind;
 use crate::reduce::{self, reduced_here};
-use crate::scan::with_thresholds;
+use crate::scan::{States, with_thresholds};
 use crate::statement::{self, Execution};
 use crate::workers::{Again, Gathering, Workers};
 use crate::{plan, privileges};
@@ -107,8 +107,8 @@ impl GenericPlan {
         gathering: Gathering,
     ) -> PlanResult<Option<Run>> {
         self.values.set(values);
-        let mut state = |table| transaction.state(table).map_err(external);
-        let mut now = OverRows::new(&mut state);
+        let mut states = |table| transaction.state(table).map(States::from).map_err(external);
+        let mut now = OverRows::new(&mut states);
         let plan = match &self.workers {
             Some(workers) => self.over_workers(&mut now, workers.as_ref(), gathering)?,
             None => {

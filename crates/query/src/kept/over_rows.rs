@@ -5,26 +5,23 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
-use thalweg_store::TableState;
 use thalweg_types::TableId;
 
 use crate::fused::FusedAggregate;
-use crate::scan::ShardScan;
+use crate::scan::{ShardScan, States};
 use crate::workers::Again;
 
 /// The rows of a run.
 pub(crate) struct OverRows<'a> {
     /// Those of a table as the run sees it.
-    state: &'a mut dyn FnMut(TableId) -> PlanResult<Arc<TableState>>,
+    states: &'a mut dyn FnMut(TableId) -> PlanResult<States>,
     fits: bool,
     read: usize,
 }
 
 impl<'a> OverRows<'a> {
-    pub(crate) fn new(
-        state: &'a mut dyn FnMut(TableId) -> PlanResult<Arc<TableState>>,
-    ) -> OverRows<'a> {
-        OverRows { state, fits: true, read: 0 }
+    pub(crate) fn new(states: &'a mut dyn FnMut(TableId) -> PlanResult<States>) -> OverRows<'a> {
+        OverRows { states, fits: true, read: 0 }
     }
 
     /// The plan over the rows, with what `elsewhere` says of operators that have theirs from
@@ -53,9 +50,9 @@ impl<'a> OverRows<'a> {
     }
 
     fn scan(&mut self, scan: &ShardScan) -> PlanResult<ShardScan> {
-        let state = (self.state)(scan.table_id())?;
-        self.fits &= scan.fits(&state);
-        let scan = scan.over(&state)?;
+        let states = (self.states)(scan.table_id())?;
+        self.fits &= scan.fits(&states);
+        let scan = scan.over(&states)?;
         self.read += scan.rows_to_read();
         Ok(scan)
     }

@@ -9,14 +9,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions, UInt16Array};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt16Array};
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use thalweg_store::{ChunkView, Hits, InOrder, TableState};
-use thalweg_types::{Index, RowId, TableSchema, ValueOrder};
+use thalweg_types::{Index, Key, RowId, TableSchema, ValueOrder};
 
 use super::conditions::{Conditions, is_everything};
+use super::states::States;
 use crate::kept;
 
 /// Fewer rows are read faster than found.
@@ -90,24 +91,37 @@ fn narrow(chunks: &[ChunkView], table: &TableSchema, conditions: &Conditions) ->
 
 /// The rows of a table of which a filter names the keys; `None` where it names none, or reading all
 /// rows is as good, as where the keys' index does not know.
-pub(super) fn by_key(state: &TableState, conditions: &Conditions) -> Option<Narrowed> {
-    let most = (state.rows() / SHARE).min(KEYS_MAX);
+pub(super) fn by_key(states: &States, conditions: &Conditions) -> Option<Narrowed> {
+    let most = (states.rows() / SHARE).min(KEYS_MAX);
     if most < ROWS_MIN / SHARE {
         return None;
     }
-    let table = state.schema();
+    let table = states.first().schema();
     let (key, keys) = table
         .keys()
         .find_map(|key| Some((key, conditions.keys(&table.key_positions(key), most)?)))?;
-    let found = state.probe_quickly(key, &keys)?;
+    let mut narrowed = Vec::new();
+    for state in states.each() {
+        find_keys(state, key, &keys, &mut narrowed)?;
+    }
+    Some((narrowed, key.name.as_str().into()))
+}
+
+/// Adds the rows of one state that have these keys; `None` where its index does not know.
+fn find_keys(
+    state: &TableState,
+    key: &Key,
+    keys: &[ArrayRef],
+    narrowed: &mut Vec<ChunkView>,
+) -> Option<()> {
+    let found = state.probe_quickly(key, keys)?;
     let mut rows: Vec<RowId> = found.into_iter().flatten().collect();
     rows.sort_unstable();
-    let of_chunks = rows.chunk_by(|row, next| row.chunk() == next.chunk());
-    let narrowed = of_chunks.map(|rows| {
+    for rows in rows.chunk_by(|row, next| row.chunk() == next.chunk()) {
         let places = rows.iter().map(|row| row.row() as u16).collect();
-        Some(state.chunk(rows.first()?.chunk())?.narrowed(places))
-    });
-    Some((narrowed.collect::<Option<_>>()?, key.name.as_str().into()))
+        narrowed.push(state.chunk(rows.first()?.chunk())?.narrowed(places));
+    }
+    Some(())
 }
 
 /// What each chunk has within the ranges of an index, if it is not more than `most` rows in all.

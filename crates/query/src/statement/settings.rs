@@ -217,7 +217,8 @@ impl Settings {
                 Durability::None => "none".to_owned(),
             },
             "fan_in" => self.gathering.fan_in.to_string(),
-            "relay" => if self.gathering.relays { "on" } else { "off" }.to_owned(),
+            "relay" => on_or_off(self.gathering.relays),
+            "together" => on_or_off(self.gathering.together),
             "stages" => self.gathering.stages.to_string(),
             "timezone" => "UTC".to_owned(),
             _ => FIXED.iter().find(|(fixed, _)| *fixed == name)?.1.to_owned(),
@@ -268,6 +269,10 @@ impl Settings {
                 let flag = remembered::flag(value).ok_or_else(|| no_flag(&name))?;
                 self.gathering.relays = flag == "on";
             }
+            "together" => {
+                let flag = remembered::flag(value).ok_or_else(|| no_flag(&name))?;
+                self.gathering.together = flag == "on";
+            }
             "stages" => {
                 let stages = value.parse();
                 self.gathering.stages =
@@ -303,7 +308,7 @@ impl Settings {
     }
 
     pub(crate) fn names() -> Vec<&'static str> {
-        let mut names = vec!["durability", "fan_in", "relay", "stages", "timezone"];
+        let mut names = vec!["durability", "fan_in", "relay", "stages", "timezone", "together"];
         names.extend(TIMES);
         names.extend(MODES);
         names.extend(REMEMBERED.iter().map(|setting| setting.name));
@@ -336,6 +341,10 @@ fn invalid(name: &str, value: &str, allowed: &str) -> Error {
     let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
     Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
         .with_hint(format!("Available values: {allowed}."))
+}
+
+fn on_or_off(flag: bool) -> String {
+    if flag { "on" } else { "off" }.to_owned()
 }
 
 fn no_flag(name: &str) -> Error {

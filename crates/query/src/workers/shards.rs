@@ -20,7 +20,7 @@ use arrow::compute::BatchCoalescer;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
-use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::error::Result as PlanResult;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -48,15 +48,18 @@ use crate::fused::{self, FusedAggregate};
 use crate::kept::is_short;
 use crate::memory;
 use crate::planner::Planner;
-use crate::scan::{Purpose, ROW_ID, ShardScan, scan_schema, with_thresholds};
+use crate::scan::{Purpose, ROW_ID, ShardScan, States, scan_schema, with_thresholds};
 
-/// Batches of at least so many rows become chunks of their own.
-const CHUNK_ROWS_MIN: usize = 16_384;
+/// Batches of at least so many rows become chunks of their own, with dictionaries: what one of
+/// thousands of workers gets of a load is hardly more.
+const CHUNK_ROWS_MIN: usize = 8_192;
 
 /// The shards of tables that one database holds.
 #[derive(Clone)]
 pub struct Shards {
     database: Database,
+    /// Others whose rows are read together with these.
+    others: Arc<[Database]>,
     /// Tables that rows were written to by their keys.
     written: Arc<keyed::WrittenTables>,
 }
@@ -85,11 +88,44 @@ impl Database {
     /// What the database does as a worker.
     #[must_use]
     pub fn shards(&self) -> Shards {
-        Shards { database: self.clone(), written: Arc::default() }
+        Shards { database: self.clone(), others: Arc::new([]), written: Arc::default() }
     }
 }
 
 impl Shards {
+    /// The same, whose scans read the rows of others, too. Nothing else concerns these.
+    #[must_use]
+    pub fn together(&self, others: Vec<Shards>) -> Shards {
+        let others = others.into_iter().map(|other| other.database).collect();
+        Shards { others, ..self.clone() }
+    }
+
+    /// Follows what another database has followed and this one has not.
+    ///
+    /// # Errors
+    /// As [`define`](Self::define), and where the other's journal cannot be read.
+    pub async fn follow(&self, ahead: &Shards) -> Result<()> {
+        for definition in ahead.database.definitions_after(self.last_definition()).await? {
+            self.define(&definition).await?;
+        }
+        Ok(())
+    }
+
+    /// A table's rows here and with the others, as they are now.
+    ///
+    /// # Errors
+    /// Where there is no such table, a hidden row was changed meanwhile, or not all have followed
+    /// the same definitions.
+    fn states(&self, snapshot: &Snapshot, id: TableId, hidden: &[RowId]) -> Result<States> {
+        let first = without(snapshot.table(id).ok_or_else(dropped)?, hidden)?;
+        let others = self.others.iter().map(|other| {
+            let other = other.shared.engine.snapshot().table(id).cloned();
+            other.filter(|other| other.schema() == first.schema()).ok_or_else(altered_meanwhile)
+        });
+        let others = others.collect::<Result<Vec<_>>>()?;
+        Ok(States::together(first, others))
+    }
+
     /// The number of the last definition that this database followed.
     #[must_use]
     pub fn last_definition(&self) -> u64 {
@@ -170,8 +206,7 @@ impl Shards {
     pub fn scan(&self, rows: &ShardRows) -> PlanResult<Arc<dyn ExecutionPlan>> {
         let snapshot = self.database.shared.engine.snapshot();
         let schema = table(&snapshot, rows.table).map_err(external)?;
-        let state = snapshot.table(rows.table).ok_or_else(|| gone(rows.table))?;
-        let state = without(state, &rows.hidden).map_err(external)?;
+        let states = self.states(&snapshot, rows.table, &rows.hidden).map_err(external)?;
         let columns = rows.columns.iter().map(|column| match column {
             None => Ok(schema.columns.len()),
             Some(id) => schema.position(*id).ok_or_else(|| external(altered(&schema))),
@@ -183,7 +218,7 @@ impl Shards {
         let filter = rows.filter.as_ref().filter(|_| known.eq(rows.table_columns.iter().copied()));
         let scan = ShardScan::new(
             &schema.name,
-            &state,
+            &states,
             &table_schema,
             projection,
             filter,
@@ -431,8 +466,9 @@ fn dropped() -> Error {
     Error::new(SqlState::SERIALIZATION_FAILURE, message).with_hint("Run the statement again.")
 }
 
-fn gone(id: TableId) -> DataFusionError {
-    external(Error::internal(format!("table {} has no rows here", id.0)))
+fn altered_meanwhile() -> Error {
+    let message = "a table of this statement was altered meanwhile";
+    Error::new(SqlState::SERIALIZATION_FAILURE, message).with_hint("Run the statement again.")
 }
 
 fn altered(table: &TableSchema) -> Error {

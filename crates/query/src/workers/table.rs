@@ -23,7 +23,7 @@ use thalweg_types::{RowId, TableSchema};
 
 use super::{Gathering, WorkerScan, Workers};
 use crate::kept::Reusable;
-use crate::scan::{Purpose, ShardScan, scan_schema};
+use crate::scan::{Purpose, ShardScan, States, scan_schema};
 
 pub(crate) struct TableOnWorkers {
     workers: Arc<dyn Workers>,
@@ -105,7 +105,7 @@ impl TableProvider for TableOnWorkers {
         if self.own.rows() > 0 || self.truncated {
             let own = ShardScan::new(
                 &self.table.name,
-                &self.own,
+                &States::from(Arc::clone(&self.own)),
                 &self.schema,
                 projection.clone(),
                 filter.as_ref(),

@@ -98,11 +98,13 @@ pub struct ClusterSettings {
     pub fan_in: FanIn,
     /// Whether rows that workers have encoded are handed on as they came.
     pub relay: bool,
+    /// Whether workers of one process are asked by one stream.
+    pub together: bool,
 }
 
 impl Default for ClusterSettings {
     fn default() -> ClusterSettings {
-        ClusterSettings { fan_in: FanIn::default(), relay: true }
+        ClusterSettings { fan_in: FanIn::default(), relay: true, together: true }
     }
 }
 

@@ -36,6 +36,7 @@ mod stages;
 #[path = "../../../query/tests/sqllogictest/suite.rs"]
 mod suite;
 mod support;
+mod together;
 #[path = "../../../server/tests/records/updating.rs"]
 mod updating;
 mod ways_in;

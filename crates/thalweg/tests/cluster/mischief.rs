@@ -19,7 +19,9 @@ use tempfile::TempDir;
 use thalweg::{Database, Session};
 use thalweg_cluster::link::LinkOptions;
 use thalweg_cluster::map::{ShardMap, SharedMap};
-use thalweg_distributed::{Gateway, NodeOptions, RunningNode, start_gateway, start_worker};
+use thalweg_distributed::{
+    Gateway, NodeOptions, RunningNode, WorkerProcess, start_gateway, start_worker,
+};
 
 use super::support::{anywhere, done, memory, rows};
 use super::wires::{Condition, Wire, wait};
@@ -72,12 +74,13 @@ impl Worker {
 
     async fn start(&mut self, gateway: SocketAddr) {
         let database = self.open().await;
-        let map = SharedMap::new(ShardMap::default());
+        let process = WorkerProcess::new(SharedMap::new(ShardMap::default()));
         let listen = anywhere();
         // Where it listens is known once it does, and the wire leads there.
         let options = NodeOptions { advertised: Some(self.wire.address), ..options() };
         let node =
-            start_worker(database.clone(), self.id, listen, vec![gateway], map, &options).await;
+            start_worker(database.clone(), self.id, listen, vec![gateway], &process, &options)
+                .await;
         let node = node.unwrap();
         self.wire.lead_to(Some(node.listens_at()));
         self.running = Some((database, node));

@@ -24,15 +24,26 @@ async fn nodes_are_told_of_with_what_they_have() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_process_is_several_workers() {
     let cluster = Processes::start(0).await;
-    let mut workers = thalweg(&["worker", "--listen", "127.0.0.1:0", "--join", &cluster.join]);
-    workers.args(["--logical", "3", "--threads", "2"]);
-    let (_workers, _) = Node::start(&mut workers, ["listens on"; 3]);
+    let data = tempfile::tempdir().unwrap();
+    let start = || {
+        let mut workers = thalweg(&["worker", "--listen", "127.0.0.1:0", "--join", &cluster.join]);
+        workers.args(["--logical", "3", "--threads", "2", "--data"]).arg(data.path());
+        Node::start(&mut workers, ["listens on"; 3]).0
+    };
+    let workers = start();
     cluster.until_joined(3).await;
     cluster.ask("CREATE TABLE t (id bigint PRIMARY KEY, g int)").await.unwrap();
     let insert = "INSERT INTO t SELECT n, n % 3 FROM generate_series(1, 3000) AS s(n)";
     cluster.ask(insert).await.unwrap();
     let groups = "SELECT g, count(*) FROM t GROUP BY g ORDER BY g";
     assert_eq!(cluster.ask(groups).await.unwrap(), ["1000"; 3]);
+    let told = cluster.ask(&format!("EXPLAIN {groups}")).await.unwrap().join("\n");
+    assert!(told.contains("workers=all 3/3 streams=1"), "{told}");
+    // SIGKILL.
+    drop(workers);
+    assert!(cluster.ask(groups).await.is_err());
+    let _workers = start();
+    assert_eq!(cluster.at_last(groups).await, ["1000"; 3]);
     let holding = "SELECT count(*) FROM thalweg_cluster.nodes WHERE answers AND rows > 500";
     assert_eq!(cluster.ask(holding).await.unwrap(), ["3"]);
 }

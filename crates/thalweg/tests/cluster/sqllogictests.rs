@@ -1,5 +1,6 @@
 //! The files of `tests/slt` on a gateway with four workers, over PostgreSQL's wire and over Flight
-//! SQL, rows that the workers encoded among them; and with queries that are prepared and run twice.
+//! SQL, rows that the workers encoded among them; with queries that are prepared and run twice; and
+//! with workers that share processes.
 //!
 //! `known.txt` has the files of which a cluster answers some records otherwise: how many, and why.
 
@@ -41,15 +42,24 @@ fn known() -> BTreeMap<String, RangeInclusive<usize>> {
     known.collect()
 }
 
+/// Workers, each in a process of its own.
+const WORKERS: [u64; 4] = [1; 4];
+/// The same, two in each process.
+const IN_PROCESSES: [u64; 2] = [2; 2];
+
 /// Runs all files, each on a cluster of its own, and expects of each as many failures as are known.
-fn run<R: Route>(gathering: Gathering, over: impl AsyncFn(Database) -> Result<Arc<R>, Error>) {
+fn run<R: Route>(
+    processes: &[u64],
+    gathering: Gathering,
+    over: impl AsyncFn(Database) -> Result<Arc<R>, Error>,
+) {
     let runtime = Runtime::new().unwrap();
     let (root, mut known) = (here("../../tests/slt"), known());
     let (mut passed, mut wrong) = (0, Vec::new());
     for file in suite::files_of(&root, &["slt"]) {
         let records = suite::read(&file);
         let name = file.strip_prefix(&root).unwrap().display().to_string();
-        let cluster = runtime.block_on(Cluster::start_with(4, gathering));
+        let cluster = runtime.block_on(Cluster::start_in(processes, gathering));
         let route = runtime.block_on(over(cluster.gateway.clone()));
         let report = runtime.block_on(suite::run(route, records, Strictness::Unordered));
         let report = report.unwrap_or_else(|refusal| panic!("{name}: {refusal}"));
@@ -67,20 +77,25 @@ fn run<R: Route>(gathering: Gathering, over: impl AsyncFn(Database) -> Result<Ar
 
 #[test]
 fn files() {
-    run(Gathering::default(), Postgres::over);
+    run(&WORKERS, Gathering::default(), Postgres::over);
 }
 
 #[test]
 fn files_over_flight() {
-    run(Gathering::default(), OverFlight::over);
+    run(&WORKERS, Gathering::default(), OverFlight::over);
+}
+
+#[test]
+fn files_of_workers_in_processes() {
+    run(&IN_PROCESSES, Gathering::default(), Postgres::over);
 }
 
 #[test]
 fn files_in_stages() {
-    run(Gathering { stages: Stages::On, ..Gathering::default() }, Postgres::over);
+    run(&WORKERS, Gathering { stages: Stages::On, ..Gathering::default() }, Postgres::over);
 }
 
 #[test]
 fn files_prepared() {
-    run(Gathering::default(), async |database| Embedded::prepared_over(database));
+    run(&WORKERS, Gathering::default(), async |database| Embedded::prepared_over(database));
 }

@@ -11,7 +11,9 @@ use thalweg::{Database, Error, Session};
 use thalweg_client::Client;
 use thalweg_cluster::link::LinkOptions;
 use thalweg_cluster::map::{ShardMap, SharedMap};
-use thalweg_distributed::{Gateway, NodeOptions, RunningNode, start_gateway, start_worker};
+use thalweg_distributed::{
+    Gateway, NodeOptions, RunningNode, WorkerProcess, start_gateway, start_worker,
+};
 use thalweg_query::Gathering;
 use thalweg_server::{Server, ServerConfig};
 
@@ -48,17 +50,24 @@ impl Cluster {
 
     /// One whose sessions gather rows in this way.
     pub async fn start_with(workers: u64, gathering: Gathering) -> Cluster {
+        Cluster::start_in(&vec![1; workers as usize], gathering).await
+    }
+
+    /// One with so many workers in each process.
+    pub async fn start_in(processes: &[u64], gathering: Gathering) -> Cluster {
         let gateway = memory();
         let map = SharedMap::new(ShardMap::default());
         let options = || NodeOptions { gathering, ..options() };
         let (status, node) = start_gateway(&gateway, anywhere(), map, &options()).await.unwrap();
         let (mut running, mut databases) = (Vec::new(), Vec::new());
-        for id in 1..=workers {
+        let new = || WorkerProcess::new(SharedMap::new(ShardMap::default()));
+        let all = processes.iter().flat_map(|workers| vec![new(); *workers as usize]);
+        for (process, id) in all.zip(1..) {
             let gateways = vec![node.address()];
-            let map = SharedMap::new(ShardMap::default());
             let worker = memory();
             databases.push(worker.clone());
-            let started = start_worker(worker, id, anywhere(), gateways, map, &options()).await;
+            let started =
+                start_worker(worker, id, anywhere(), gateways, &process, &options()).await;
             running.push(started.unwrap());
             let mut changes = node.map().changes();
             let joined = changes.wait_for(|map| map.workers().len() as u64 == id);

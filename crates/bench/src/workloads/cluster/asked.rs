@@ -29,16 +29,18 @@ pub struct Asked {
 }
 
 impl Systems {
-    /// Starts a cluster of so many processes that are so many workers each, and one process.
+    /// Starts a cluster of so many processes that are so many workers each, whose gateway has
+    /// settings in its environment, and one process.
     pub async fn start(
         context: &Context,
         name: &str,
         workers: usize,
         logical: usize,
+        settings: &[(&str, String)],
     ) -> Result<Systems> {
         let scratch = context.scratch_for_servers(name)?;
         let kept = Kept::Nothing;
-        let options = ClusterOptions { name: "gateway", workers, logical, kept, settings: &[] };
+        let options = ClusterOptions { name: "gateway", workers, logical, kept, settings };
         let cluster = Cluster::start(context.program(), scratch.path(), &options).await?;
         let mut command = Command::new(context.program());
         command.arg("serve");

@@ -37,7 +37,7 @@ const QUERIES: [(&str, &str); 6] = [
 
 pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     let rows = (ROWS * context.scale) as u64;
-    let systems = Systems::start(context, "cluster-short", WORKERS, 1).await?;
+    let systems = Systems::start(context, "cluster-short", WORKERS, 1, &[]).await?;
     let insert = format!(
         "INSERT INTO orders SELECT n, n % 7000, 'item ' || (n % 5), n \
          FROM generate_series(1, {rows}) AS s(n)"

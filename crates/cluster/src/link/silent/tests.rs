@@ -108,6 +108,6 @@ async fn a_worker_that_is_slow_is_asked_by_everybody() {
 async fn a_worker_that_is_elsewhere_now_is_left_alone() {
     let asked = Asked::silent().await;
     let elsewhere = NodeName { id: 7, address: anywhere() };
-    asked.map.change(|map| map.with(elsewhere, Moving::Allowed)).unwrap();
+    asked.map.change(|map| map.with(elsewhere, 7, Moving::Allowed)).unwrap();
     asked.until_it_may_be_asked().await;
 }

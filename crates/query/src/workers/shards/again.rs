@@ -6,7 +6,8 @@ use datafusion::common::ScalarValue;
 use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::{Shards, gone};
+use super::Shards;
+use crate::catalog::external;
 use crate::kept::{OverRows, Values, template};
 use crate::workers::Again;
 
@@ -50,7 +51,7 @@ impl Shards {
     ) -> PlanResult<Option<Arc<dyn ExecutionPlan>>> {
         kept.values.set(values);
         let snapshot = self.database.shared.engine.snapshot();
-        let mut state = |table| snapshot.table(table).cloned().ok_or_else(|| gone(table));
-        OverRows::new(&mut state).plan(&kept.template, &|_| Ok(Again::Other))
+        let mut states = |table| self.states(&snapshot, table, &[]).map_err(external);
+        OverRows::new(&mut states).plan(&kept.template, &|_| Ok(Again::Other))
     }
 }

@@ -1,5 +1,5 @@
-//! What a worker reads and writes for a transaction of a gateway that took rows away, once
-//! compaction has moved these.
+//! What a worker reads, by itself and together with others, and what it reads and writes for a
+//! transaction of a gateway that took rows away, once compaction has moved these.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use arrow::array::{ArrayRef, Int32Array, RecordBatch};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{binary, col};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_expr::expressions::{binary, col, lit};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExecBuilder;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
 use futures::TryStreamExt as _;
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_store::arrow_schema;
@@ -132,6 +132,40 @@ async fn a_plan_that_is_kept_has_the_values_and_rows_of_each_run() {
     assert!(worker.shards.again(&kept, &[]).unwrap().is_some());
     worker.session.execute("ALTER TABLE t ADD COLUMN w int").await.unwrap();
     assert!(worker.shards.again(&kept, &[]).unwrap().is_none(), "a plan for another table");
+}
+
+#[tokio::test]
+async fn rows_of_several_are_read_as_those_of_one() {
+    let (one, mut other) = (Worker::new().await, Worker::new().await);
+    other.session.execute("DELETE FROM t WHERE id % 2 = 0").await.unwrap();
+    let both = Worker { shards: one.shards.together(vec![other.shards.clone()]), ..one };
+    assert_eq!(both.count(&[]).await.unwrap(), 30_000);
+    let values = Values::of(&[]);
+    let kept = both.shards.keep(&both.scan(true, &[]).unwrap(), &values).unwrap().unwrap();
+    other.session.execute("DELETE FROM t WHERE id = 1").await.unwrap();
+    let again = both.shards.again(&kept, &[]).unwrap().unwrap();
+    assert_eq!(both.rows(Arc::new(CoalescePartitionsExec::new(again))).await, 29_999);
+
+    let columns = both.schema().columns.iter().map(|column| column.id).collect::<Vec<_>>();
+    let schema = both.shards.schema(both.table).unwrap();
+    let is_seven = binary(col("id", &schema).unwrap(), Operator::Eq, lit(7), &schema).unwrap();
+    let wanted = ShardRows {
+        table: both.table,
+        columns: vec![Some(columns[0])],
+        table_columns: columns,
+        place_base: 0,
+        filter: Some(is_seven),
+        limit: None,
+        hidden: Vec::new(),
+        is_kept: false,
+    };
+    let found = both.shards.scan(&wanted).unwrap();
+    let told = displayable(found.as_ref()).one_line().to_string();
+    assert!(told.contains("chunks=2/") && told.contains("rows=2 index=t_pkey"), "{told}");
+
+    other.session.execute("ALTER TABLE t ADD COLUMN w int").await.unwrap();
+    let error = both.scan(false, &[]).unwrap_err();
+    assert_eq!(error.state(), SqlState::SERIALIZATION_FAILURE, "{error}");
 }
 
 #[tokio::test]

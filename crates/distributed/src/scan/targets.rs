@@ -1,0 +1,110 @@
+//! Which workers a scan asks, and by how many streams.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::physical_expr::PhysicalExpr;
+use thalweg_cluster::map::ShardMap;
+use thalweg_types::{Bucket, Result, TableSchema};
+
+use crate::gateway::Shared;
+use crate::sharding;
+
+/// The workers that are asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Targets {
+    pub(crate) streams: Arc<[Asked]>,
+    /// How many workers they are, and of how many.
+    pub(super) workers: usize,
+    pub(super) of: usize,
+    /// How they were chosen, in a word.
+    pub(super) how: &'static str,
+}
+
+/// Workers that are asked by one stream, since they run in one process: their places in the map.
+/// The first one answers for all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asked(Arc<[usize]>);
+
+impl Asked {
+    /// The one that answers.
+    pub(crate) fn first(&self) -> usize {
+        self.0[0]
+    }
+
+    pub(crate) fn places(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// The others, as they are called by the worker that answers.
+    pub(super) fn others(&self, map: &ShardMap) -> Vec<u64> {
+        self.0[1..].iter().map(|place| map.workers()[*place].id).collect()
+    }
+}
+
+impl Targets {
+    /// Those that may have rows for which a filter is true, together where they share a process
+    /// or each by itself.
+    ///
+    /// # Errors
+    /// Where there are no workers.
+    pub(super) fn of(
+        shared: &Shared,
+        table: &TableSchema,
+        filter: Option<&Arc<dyn PhysicalExpr>>,
+        together: bool,
+    ) -> Result<Targets> {
+        let map = shared.map().current();
+        let all = map.all_owners()?;
+        let of = all.len();
+        let key = table.shard_key.and_then(|column| table.position(column));
+        let left = key.zip(filter).and_then(|(key, filter)| {
+            let schema = thalweg_dialect::types::column_field(&table.columns[key]);
+            sharding::buckets_of(filter, key, schema.data_type())
+        });
+        let places = match &left {
+            None => all,
+            Some(buckets) => {
+                let owners = buckets.iter().map(|bucket| map.owner(Bucket(*bucket)));
+                let mut places = owners.collect::<Result<Vec<usize>>>()?;
+                places.sort_unstable();
+                places.dedup();
+                // A condition that no row meets: somebody has to say so.
+                if places.is_empty() {
+                    places.push(map.owner(Bucket(0))?);
+                }
+                places
+            }
+        };
+        let how = match (&left, places.len()) {
+            (None, _) => "all",
+            (Some(_), 1) => "one",
+            (Some(_), _) => "owners",
+        };
+        let workers = places.len();
+        let streams = match together {
+            true => by_process(&places, &map),
+            false => places.iter().map(|place| Asked(Arc::new([*place]))).collect(),
+        };
+        Ok(Targets { streams, workers, of, how })
+    }
+
+    /// About what part of the table's rows they have.
+    pub(super) fn share(&self) -> f64 {
+        self.workers as f64 / self.of.max(1) as f64
+    }
+}
+
+/// In the order of the first of each process.
+fn by_process(places: &[usize], map: &ShardMap) -> Arc<[Asked]> {
+    let mut found: Vec<Vec<usize>> = Vec::new();
+    let mut known = HashMap::new();
+    for place in places {
+        let at = *known.entry(map.processes()[*place]).or_insert(found.len());
+        match found.get_mut(at) {
+            Some(same) => same.push(*place),
+            None => found.push(vec![*place]),
+        }
+    }
+    found.into_iter().map(|places| Asked(places.into())).collect()
+}

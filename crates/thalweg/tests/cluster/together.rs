@@ -1,0 +1,186 @@
+//! Workers of one process, which are asked by one stream.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use thalweg::Session;
+use thalweg_query::Gathering;
+
+use super::support::*;
+
+/// Three workers in a process, two in another one, and one by itself.
+const PROCESSES: [u64; 3] = [3, 2, 1];
+
+const SETUP: [&str; 6] = [
+    "CREATE TABLE orders (id int PRIMARY KEY, customer int, item text, mail text) \
+     WITH (shard_key = 'id')",
+    "CREATE INDEX orders_mail ON orders (mail)",
+    "CREATE TABLE customers (id int PRIMARY KEY, name text)",
+    "INSERT INTO orders SELECT i, i % 7, 'item' || (i % 500), i || '@example.com' \
+     FROM generate_series(1, 60000) AS g(i)",
+    "INSERT INTO customers SELECT i, 'customer ' || i FROM generate_series(0, 5) AS g(i)",
+    "DELETE FROM orders WHERE id % 10 = 3",
+];
+
+/// Each with rows in an order.
+const QUERIES: [&str; 13] = [
+    "SELECT count(*), sum(id), min(item), avg(customer) FROM orders",
+    "SELECT item, count(*), sum(id) FROM orders GROUP BY item ORDER BY item",
+    "SELECT customer, count(DISTINCT item) FROM orders GROUP BY customer ORDER BY customer",
+    "SELECT id, count(*) FROM orders GROUP BY id ORDER BY id LIMIT 3",
+    "SELECT name, count(*) FROM orders JOIN customers ON customer = customers.id \
+     GROUP BY name ORDER BY name",
+    "SELECT name, count(*) FROM orders JOIN customers USING (id) GROUP BY name ORDER BY name",
+    "SELECT id, item FROM orders ORDER BY item DESC, id LIMIT 20 OFFSET 5",
+    "SELECT id, mail FROM orders ORDER BY mail LIMIT 5",
+    "SELECT DISTINCT customer FROM orders WHERE id > 19000 ORDER BY customer",
+    "SELECT count(*) FROM (SELECT id FROM orders LIMIT 50) AS some",
+    "SELECT item FROM orders WHERE id = 777",
+    "SELECT id FROM orders WHERE id IN (1, 2, 3, 50, 51, 52, 59999) ORDER BY id",
+    "SELECT id FROM orders WHERE mail IN ('5@example.com', '41@example.com') ORDER BY id",
+];
+
+async fn in_processes() -> (Cluster, Session) {
+    let cluster = Cluster::start_in(&PROCESSES, Gathering::default()).await;
+    let mut session = cluster.session();
+    for sql in SETUP {
+        done(&mut session, sql).await;
+    }
+    (cluster, session)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn they_answer_as_one_database_does() {
+    let (_cluster, mut session) = in_processes().await;
+    let mut alone = memory().session();
+    for sql in SETUP {
+        done(&mut alone, sql).await;
+    }
+    for settings in [
+        ["SET fan_in = hybrid", "SET stages = auto"],
+        ["SET fan_in = async", "SET stages = auto"],
+        ["SET fan_in = sync", "SET stages = auto"],
+        ["SET fan_in = hybrid", "SET stages = on"],
+    ] {
+        for setting in settings {
+            done(&mut session, setting).await;
+        }
+        for sql in QUERIES {
+            let expected = rows(&mut alone, sql).await.unwrap();
+            // At last by a plan that was kept.
+            for _ in 0..3 {
+                assert_eq!(rows(&mut session, sql).await.unwrap(), expected, "{settings:?}: {sql}");
+            }
+        }
+        let fails = "SELECT customer, sum(1 / (id - 500)) FROM orders GROUP BY customer";
+        let error = rows(&mut session, fails).await.unwrap_err();
+        assert_eq!(error.state().0, "22012", "{settings:?}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_tell_how_many_streams_there_are() {
+    let (_cluster, mut session) = in_processes().await;
+    let all = plan(&mut session, QUERIES[1]).await;
+    assert!(all.contains("workers=all 6/6 streams=3"), "{all}");
+    let many: Vec<String> = (1..200).map(|id| id.to_string()).collect();
+    let owners = format!("SELECT item FROM orders WHERE id IN ({})", many.join(", "));
+    let owners = plan(&mut session, &owners).await;
+    assert!(owners.contains("workers=owners 6/6 streams=3"), "{owners}");
+    let one = plan(&mut session, "SELECT item FROM orders WHERE id = 777").await;
+    assert!(one.contains("workers=one 1/6") && !one.contains("streams"), "{one}");
+    // Where a row lies, each worker says for itself.
+    let places = plan(&mut session, "DELETE FROM orders WHERE customer = 3").await;
+    assert!(places.contains("workers=all 6/6") && !places.contains("streams"), "{places}");
+    done(&mut session, "SET together = off").await;
+    let each = plan(&mut session, QUERIES[1]).await;
+    assert!(each.contains("workers=all 6/6") && !each.contains("streams"), "{each}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_of_another_column_is_looked_for_in_all_processes() {
+    let (_cluster, mut session) = in_processes().await;
+    let found = "EXPLAIN ANALYZE SELECT id FROM orders WHERE mail = '41@example.com'";
+    let told = rows(&mut session, found).await.unwrap().join("\n");
+    assert!(told.contains("streams=3"), "{told}");
+    assert!(told.contains("output_rows=1"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_of_all_workers_leaves_nothing_to_be_done() {
+    let cluster = Cluster::start_in(&[4], Gathering::default()).await;
+    let mut session = cluster.session();
+    for sql in SETUP {
+        done(&mut session, sql).await;
+    }
+    let groups = plan(&mut session, QUERIES[1]).await;
+    assert!(groups.contains("workers=all 4/4 streams=1"), "{groups}");
+    assert!(!groups.contains("AggregateExec"), "{groups}");
+    let found = rows(&mut session, QUERIES[1]).await.unwrap();
+    assert_eq!((found.len(), found[0].as_str()), (450, "item0|120|3630000"));
+}
+
+/// A block sees what it changed, which workers leave out each for itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_see_their_own_changes() {
+    let (_cluster, mut session) = in_processes().await;
+    let count = "SELECT count(*), sum(customer) FROM orders WHERE id IN (777, 778)";
+    for sql in ["BEGIN", "UPDATE orders SET customer = 100 WHERE id = 777"] {
+        done(&mut session, sql).await;
+    }
+    assert_eq!(rows(&mut session, count).await.unwrap(), ["2|101"]);
+    assert_eq!(rows(&mut session, "SELECT count(*) FROM orders").await.unwrap(), ["54000"]);
+    done(&mut session, "ROLLBACK").await;
+    assert_eq!(rows(&mut session, count).await.unwrap(), ["2|1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_are_altered_beside_questions() {
+    let (cluster, mut session) = in_processes().await;
+    let altered = Arc::new(AtomicBool::new(false));
+    let is_altered = Arc::clone(&altered);
+    let mut asking = cluster.session();
+    let asked = tokio::spawn(async move {
+        let mut answers = 0;
+        while !is_altered.load(Ordering::Relaxed) {
+            match rows(&mut asking, "SELECT count(*), sum(id) FROM orders").await {
+                Ok(found) => assert_eq!(found, ["54000|1620042000"]),
+                Err(error) => assert_eq!(error.state().0, "40001", "{error}"),
+            }
+            answers += 1;
+        }
+        answers
+    });
+    for number in 0..10 {
+        for sql in [
+            format!("ALTER TABLE orders ADD COLUMN c{number} int DEFAULT {number}"),
+            format!("ALTER TABLE orders DROP COLUMN c{number}"),
+        ] {
+            done(&mut session, &sql).await;
+        }
+    }
+    altered.store(true, Ordering::Relaxed);
+    assert!(asked.await.unwrap() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_unread_ends_on_all_workers() {
+    let (cluster, mut session) = in_processes().await;
+    let pairs = "SELECT count(*) FROM orders AS a JOIN orders AS b ON a.customer = b.customer";
+    for mode in ["hybrid", "async", "sync"] {
+        done(&mut session, &format!("SET fan_in = {mode}")).await;
+        drop(session.execute(pairs).await.unwrap());
+    }
+    let mut open = 0;
+    let mut ticks = tokio::time::interval(Duration::from_millis(10));
+    for _ in 0..1_000 {
+        ticks.tick().await;
+        let seen = cluster.status.status().await;
+        open = seen.iter().map(|worker| worker.seen.as_ref().unwrap().streams).sum();
+        if open == 0 {
+            return;
+        }
+    }
+    panic!("{open} streams are still open");
+}
