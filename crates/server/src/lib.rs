@@ -24,9 +24,9 @@ mod postgres;
 mod pump;
 mod records;
 mod shared;
-mod texts;
 mod tls;
 mod trace;
+mod values;
 mod web;
 
 pub use config::{

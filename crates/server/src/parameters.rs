@@ -11,7 +11,7 @@ use thalweg_dialect::types::{arrow_type, from_field};
 use thalweg_query::{Prepared, ScalarValue};
 use thalweg_types::{Column, ColumnId, DataType as SqlType, Error, Result, SqlState};
 
-use crate::texts::column_without_zero;
+use crate::values::check_column;
 
 /// The values of one run.
 pub(crate) type Row = Vec<ScalarValue>;
@@ -68,7 +68,7 @@ fn fitted(column: &ArrayRef, field: &FieldRef, parameter: &FieldRef) -> Result<A
         }
         _ => (Arc::clone(column), Arc::clone(field)),
     };
-    column_without_zero(&column)?;
+    check_column(&column)?;
     let is_text =
         matches!(column.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     if matches!(data_type, SqlType::Text { .. }) && !is_text {

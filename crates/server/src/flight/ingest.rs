@@ -16,7 +16,7 @@ use super::metadata::{DATABASE, quoted};
 use super::statements::changed_by;
 use super::upload::unreadable;
 use crate::connections::FrontEnd;
-use crate::texts::column_without_zero;
+use crate::values::check_column;
 
 impl Flight {
     pub(super) async fn ingest(
@@ -70,7 +70,7 @@ async fn push_all(
     while let Some(batch) = next {
         // Chunks are built and encoded for the log here: work for a thread that may take its time.
         let pushed = tokio::task::spawn_blocking(move || {
-            batch.columns().iter().try_for_each(column_without_zero)?;
+            batch.columns().iter().try_for_each(check_column)?;
             copy.push(&batch)?;
             Ok::<_, Error>(copy)
         });

@@ -28,7 +28,7 @@ use super::transactions::no_transaction;
 use super::wire::{wire_field, wire_schema};
 use crate::connections::FrontEnd;
 use crate::parameters::{self, Row};
-use crate::texts::without_zero;
+use crate::values::without_zero;
 
 pub(crate) struct PreparedStatement {
     pub(super) user: Arc<str>,

@@ -29,7 +29,7 @@ use super::tickets::StatementTicket;
 use super::upload::{Upload, command, protocol};
 use super::wire::wire_schema;
 use crate::pump::Pump;
-use crate::texts::without_zero;
+use crate::values::without_zero;
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 

@@ -28,8 +28,8 @@ use crate::admission::{Asker, Permit};
 use crate::connections::FrontEnd;
 use crate::metrics::StatementKind;
 use crate::pump::{Left, Pieces, Pump};
-use crate::texts::without_zero;
 use crate::trace::Watch;
+use crate::values::without_zero;
 
 /// What a statement gave, on its way to the client.
 pub(crate) struct Answer {

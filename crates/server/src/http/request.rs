@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use thalweg_formats::Format;
 use thalweg_types::{Error, Result, SqlState};
 
-use crate::texts::without_zero;
+use crate::values::without_zero;
 
 /// A statement, as text or as JSON: `{"sql": "SELECT $1", "parameters": [1]}`.
 #[derive(Debug, Deserialize, PartialEq)]

@@ -223,7 +223,7 @@ fn own_value(column: &DataType, value: &v1::Value) -> Option<ScalarValue> {
         (Kind::Int(value), DataType::Int8) => ScalarValue::Int64(Some(*value)),
         (Kind::Float(value), DataType::Float8) => ScalarValue::Float64(Some(*value)),
         (Kind::Text(value), DataType::Text { .. }) => {
-            crate::texts::without_zero(value).ok()?;
+            crate::values::without_zero(value).ok()?;
             ScalarValue::Utf8View(Some(value.clone()))
         }
         (Kind::Bytes(value), DataType::Bytea) => ScalarValue::BinaryView(Some(value.to_vec())),
@@ -291,7 +291,7 @@ fn literal(value: &v1::Value) -> Result<String> {
         Some(Kind::Int(value)) => value.to_string(),
         Some(Kind::Float(value)) => format!("'{value}'::double precision"),
         Some(Kind::Text(value)) => {
-            crate::texts::without_zero(value)?;
+            crate::values::without_zero(value)?;
             format!("'{}'", value.replace('\'', "''"))
         }
         Some(Kind::Bytes(value)) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, Time64MicrosecondArray};
 use arrow_flight::FlightData;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::{
@@ -106,6 +106,22 @@ async fn rows_are_there_all_or_none() {
     let status = refusal(ingest(&mut client, APPEND, None, 0).await.unwrap_err());
     assert_eq!(codes(&status), (Code::FailedPrecondition, "23514".to_owned()));
     assert_eq!(rows(&mut client, "SELECT count(*) FROM \"Numbers\"").await, ["0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_that_no_table_has_are_refused() {
+    let server = server().await;
+    let mut client = client(&server).await;
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["zero\0within"]));
+    let times = |time| Arc::new(Time64MicrosecondArray::from(vec![0, time])) as ArrayRef;
+    for (column, code) in [(texts, "22021"), (times(-1), "22008"), (times(i64::MIN), "22008")] {
+        let batch = RecordBatch::try_from_iter([("value", column)]).unwrap();
+        let ingested =
+            client.execute_ingest(command(CREATE, None), futures::stream::iter([Ok(batch)])).await;
+        let status = refusal(ingested.unwrap_err());
+        assert_eq!(codes(&status), (Code::InvalidArgument, code.to_owned()));
+        assert!(client.execute(COUNT.to_owned(), None).await.is_err(), "no table is left");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

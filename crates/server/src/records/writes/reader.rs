@@ -15,7 +15,7 @@ use crate::records::calls::Call;
 use crate::records::incoming::Reader;
 use crate::records::tables::Tables;
 use crate::records::values::given;
-use crate::texts::column_without_zero;
+use crate::values::check_column;
 
 const UNEVEN: Malformed = Malformed("there is an expected version for each row, or for none");
 
@@ -147,8 +147,8 @@ impl RowReader {
             let behind = expected.split_off(batch.num_rows().min(expected.len()));
             let wanted = std::mem::replace(&mut expected, behind);
             let table = self.tables.get_for(&self.records, rows.table, &batch.schema());
-            let texts = || batch.columns().iter().try_for_each(column_without_zero);
-            match table.and_then(|table| texts().map(|()| table)) {
+            let checked = || batch.columns().iter().try_for_each(check_column);
+            match table.and_then(|table| checked().map(|()| table)) {
                 Ok(table) => self.batcher.push_batch(rows.table, &table, change, batch, wanted),
                 Err(error) => self.batcher.refuse(batch.num_rows(), &error),
             }

@@ -1,7 +1,8 @@
-//! Texts as clients send them.
+//! Values as clients send them: which of them tables have.
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::DataType;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Time64MicrosecondType, TimeUnit};
 use thalweg_types::{Error, Result, SqlState};
 
 /// PostgreSQL's texts, and so those of its clients, have no byte 0 inside; messages of other
@@ -17,16 +18,18 @@ pub(crate) fn without_zero(text: &str) -> Result<()> {
     Err(Error::new(SqlState::INVALID_BYTE_SEQUENCE, message))
 }
 
-/// The same for the texts of a column, wherever they stand in it.
+/// Whether tables have the values of a column, wherever they stand in it: texts without a byte 0,
+/// and times of a day, of which Arrow has others.
 ///
 /// # Errors
-/// As [`without_zero`].
-pub(crate) fn column_without_zero(column: &ArrayRef) -> Result<()> {
+/// Where there is another one.
+pub(crate) fn check_column(column: &ArrayRef) -> Result<()> {
     let mut texts = |text: Option<&str>| text.map_or(Ok(()), without_zero);
     let parts = match column.data_type() {
         DataType::Utf8 => return column.as_string::<i32>().iter().try_for_each(&mut texts),
         DataType::LargeUtf8 => return column.as_string::<i64>().iter().try_for_each(&mut texts),
         DataType::Utf8View => return column.as_string_view().iter().try_for_each(&mut texts),
+        DataType::Time32(_) | DataType::Time64(_) => return times_of_day(column),
         DataType::Dictionary(..) => std::slice::from_ref(column.as_any_dictionary().values()),
         DataType::List(_) => std::slice::from_ref(column.as_list::<i32>().values()),
         DataType::LargeList(_) => std::slice::from_ref(column.as_list::<i64>().values()),
@@ -34,7 +37,22 @@ pub(crate) fn column_without_zero(column: &ArrayRef) -> Result<()> {
         DataType::Struct(_) => column.as_struct().columns(),
         _ => return Ok(()),
     };
-    parts.iter().try_for_each(column_without_zero)
+    parts.iter().try_for_each(check_column)
+}
+
+fn times_of_day(column: &ArrayRef) -> Result<()> {
+    /// The last one is `24:00:00`.
+    const DAY_MICROS: i64 = 86_400_000_000;
+    let unread = |error| Error::internal("times cannot be read").with_source(error);
+    let micros = cast(column, &DataType::Time64(TimeUnit::Microsecond)).map_err(unread)?;
+    let mut times = micros.as_primitive::<Time64MicrosecondType>().iter().flatten();
+    match times.find(|time| !(0..=DAY_MICROS).contains(time)) {
+        None => Ok(()),
+        Some(time) => {
+            let message = format!("{time} microseconds since midnight are no time of a day");
+            Err(Error::new(SqlState::DATETIME_OVERFLOW, message))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -43,7 +61,8 @@ mod tests {
 
     use arrow::array::{
         DictionaryArray, FixedSizeListArray, LargeStringArray, ListArray, StringArray,
-        StringViewArray, StructArray,
+        StringViewArray, StructArray, Time32SecondArray, Time64MicrosecondArray,
+        Time64NanosecondArray,
     };
     use arrow::buffer::OffsetBuffer;
     use arrow::datatypes::{Field, Int32Type};
@@ -73,9 +92,24 @@ mod tests {
     #[test]
     fn no_text_holds_a_nul() {
         for column in columns("zero\0within a text of some length") {
-            let error = column_without_zero(&column).unwrap_err();
+            let error = check_column(&column).unwrap_err();
             assert_eq!(error.state().0, "22021", "{}", column.data_type());
         }
-        assert!(columns("\u{1} and é").iter().all(|column| column_without_zero(column).is_ok()));
+        assert!(columns("\u{1} and é").iter().all(|column| check_column(column).is_ok()));
+    }
+
+    #[test]
+    fn no_time_is_outside_a_day() {
+        let day = 86_400;
+        let seconds = |time| Arc::new(Time32SecondArray::from(vec![None, Some(time)])) as ArrayRef;
+        let micros = |time| Arc::new(Time64MicrosecondArray::from(vec![time])) as ArrayRef;
+        let nanos = |time| Arc::new(Time64NanosecondArray::from(vec![time])) as ArrayRef;
+        for column in [seconds(0), seconds(day), micros(0), micros(i64::from(day) * 1_000_000)] {
+            check_column(&column).unwrap();
+        }
+        for column in [seconds(-1), seconds(day + 1), micros(-1), micros(i64::MIN), nanos(i64::MAX)]
+        {
+            assert_eq!(check_column(&column).unwrap_err().state().0, "22008");
+        }
     }
 }
