@@ -1,7 +1,5 @@
 //! More workers than each has a partition for: a few partitions read all of them.
 
-use std::time::Duration;
-
 use super::support::*;
 
 const WORKERS: u64 = 70;
@@ -65,15 +63,5 @@ async fn what_is_left_unread_ends_on_all_workers() {
         done(&mut session, &format!("SET fan_in = {mode}")).await;
         drop(session.execute(pairs).await.unwrap());
     }
-    let mut open = 0;
-    let mut ticks = tokio::time::interval(Duration::from_millis(10));
-    for _ in 0..1_000 {
-        ticks.tick().await;
-        let seen = cluster.status.status().await;
-        open = seen.iter().map(|worker| worker.seen.as_ref().unwrap().streams).sum();
-        if open == 0 {
-            return;
-        }
-    }
-    panic!("{open} streams are still open");
+    cluster.until_nothing_is_open().await;
 }

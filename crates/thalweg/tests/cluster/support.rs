@@ -79,6 +79,21 @@ impl Cluster {
     pub fn session(&self) -> Session {
         self.gateway.session()
     }
+
+    /// Waits until no worker has anything to send any more.
+    pub async fn until_nothing_is_open(&self) {
+        let mut open = 0;
+        let mut ticks = tokio::time::interval(Duration::from_millis(10));
+        for _ in 0..1_000 {
+            ticks.tick().await;
+            let seen = self.status.status().await;
+            open = seen.iter().map(|worker| worker.seen.as_ref().unwrap().streams).sum();
+            if open == 0 {
+                return;
+            }
+        }
+        panic!("{open} streams are still open");
+    }
 }
 
 /// A gateway of four workers with a server before it: what the tests of the record API are about.

@@ -1,8 +1,8 @@
 //! Groupings over as many workers as a large cluster has, beside one process with the same rows.
 //!
-//! Each worker has a socket, a log and rows of its own. Those of one process are asked together; what
-//! a gateway pays for asking each, and workers for being asked about few rows, is seen where it asks
-//! each for itself.
+//! Each worker has a socket, a log and rows of its own. Those of one process are asked together;
+//! what a gateway pays for asking each, and workers for being asked about few rows, is seen where
+//! it asks each for itself.
 
 use thalweg_types::Result;
 
