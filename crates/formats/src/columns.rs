@@ -14,7 +14,7 @@ pub const JSON: &str = "json";
 pub const JSONB: &str = "jsonb";
 
 /// Microseconds since midnight that a `time` holds; the last is `24:00:00`.
-pub(crate) const TIMES_OF_DAY: std::ops::RangeInclusive<i64> = 0..=86_400_000_000;
+pub const TIMES_OF_DAY: std::ops::RangeInclusive<i64> = 0..=86_400_000_000;
 
 pub(crate) fn type_tag(field: &Field) -> Option<&str> {
     field.metadata().get(TYPE_KEY).map(String::as_str)

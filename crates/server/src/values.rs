@@ -3,6 +3,8 @@
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Time64MicrosecondType, TimeUnit};
+use thalweg_formats::columns::TIMES_OF_DAY;
+use thalweg_formats::text::ValueFormatter;
 use thalweg_types::{Error, Result, SqlState};
 
 /// PostgreSQL's texts, and so those of its clients, have no byte 0 inside; messages of other
@@ -41,18 +43,15 @@ pub(crate) fn check_column(column: &ArrayRef) -> Result<()> {
 }
 
 fn times_of_day(column: &ArrayRef) -> Result<()> {
-    /// The last one is `24:00:00`.
-    const DAY_MICROS: i64 = 86_400_000_000;
     let unread = |error| Error::internal("times cannot be read").with_source(error);
     let micros = cast(column, &DataType::Time64(TimeUnit::Microsecond)).map_err(unread)?;
-    let mut times = micros.as_primitive::<Time64MicrosecondType>().iter().flatten();
-    match times.find(|time| !(0..=DAY_MICROS).contains(time)) {
-        None => Ok(()),
-        Some(time) => {
-            let message = format!("{time} microseconds since midnight are no time of a day");
-            Err(Error::new(SqlState::DATETIME_OVERFLOW, message))
-        }
-    }
+    let mut times = micros.as_primitive::<Time64MicrosecondType>().iter();
+    let is_outside = |time: Option<i64>| time.is_some_and(|time| !TIMES_OF_DAY.contains(&time));
+    let Some(row) = times.position(is_outside) else { return Ok(()) };
+    let mut text = String::new();
+    ValueFormatter::new(&micros)?.format(row, &mut text);
+    let message = format!("value \"{text}\" is out of range for type time");
+    Err(Error::new(SqlState::DATETIME_OVERFLOW, message))
 }
 
 #[cfg(test)]

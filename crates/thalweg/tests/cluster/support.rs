@@ -168,6 +168,21 @@ pub async fn done(session: &mut Session, sql: &str) {
     }
 }
 
+/// Asks both the same queries, whose rows come in an order, and expects the same answers; and an
+/// error in a row of `orders` to be told as what it is.
+pub async fn answer_alike(session: &mut Session, alone: &mut Session, queries: &[&str], how: &str) {
+    for sql in queries {
+        let expected = rows(alone, sql).await.unwrap();
+        // At last by a plan that was kept.
+        for _ in 0..3 {
+            assert_eq!(rows(session, sql).await.unwrap(), expected, "{how}: {sql}");
+        }
+    }
+    let fails = "SELECT customer, sum(1 / (id - 500)) FROM orders GROUP BY customer";
+    let error = rows(session, fails).await.unwrap_err();
+    assert_eq!(error.state().0, "22012", "{how}: {error}");
+}
+
 /// The plan of a query as text.
 pub async fn plan(session: &mut Session, sql: &str) -> String {
     rows(session, &format!("EXPLAIN {sql}")).await.unwrap().join("\n")
