@@ -6,6 +6,7 @@ use arrow::array::{
     IntervalMonthDayNanoArray, ListArray, StringViewArray, Time64MicrosecondArray,
     TimestampMicrosecondArray,
 };
+use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use thalweg_types::{Error, Result};
@@ -24,9 +25,12 @@ const JSONB_VERSION: u8 = 1;
 
 /// Writes the values of one column in binary form.
 pub(super) struct BinaryColumn {
-    array: ArrayRef,
+    nulls: Option<NullBuffer>,
     values: Values,
 }
+
+/// The length of a value that is not there.
+pub(super) const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 
 enum Values {
     Boolean(BooleanArray),
@@ -61,11 +65,11 @@ impl BinaryColumn {
         }
         let Some(wanted) = storable_type(array.data_type()) else {
             let values = Values::AsText(ValueFormatter::new(array)?);
-            return Ok(BinaryColumn { array: ArrayRef::clone(array), values });
+            return Ok(BinaryColumn { nulls: array.nulls().cloned(), values });
         };
         let array = cast_to(array, &wanted)?;
         let values = values(field, &array)?;
-        Ok(BinaryColumn { array, values })
+        Ok(BinaryColumn { nulls: array.nulls().cloned(), values })
     }
 
     /// A column of records or of arrays of them, which no table has.
@@ -91,53 +95,67 @@ impl BinaryColumn {
             }
             _ => return Ok(None),
         };
-        Ok(Some(BinaryColumn { array, values }))
+        Ok(Some(BinaryColumn { nulls: array.nulls().cloned(), values }))
     }
 
-    pub(super) fn is_null(&self, row: usize) -> bool {
-        self.array.is_null(row)
+    fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// Appends a value that is not NULL, without its length.
-    pub(super) fn encode(&self, row: usize, out: &mut Vec<u8>) {
+    /// Appends a value with its length before it.
+    pub(super) fn append(&self, row: usize, out: &mut Vec<u8>) {
+        if self.is_null(row) {
+            return out.extend_from_slice(&NULL);
+        }
         match &self.values {
-            Values::Boolean(column) => out.push(u8::from(column.value(row))),
-            Values::Int2(column) => out.extend_from_slice(&column.value(row).to_be_bytes()),
-            Values::Int4(column) => out.extend_from_slice(&column.value(row).to_be_bytes()),
-            Values::Int8(column) => out.extend_from_slice(&column.value(row).to_be_bytes()),
-            Values::Oid(column) => {
-                out.extend_from_slice(&(column.value(row) as u32).to_be_bytes());
+            Values::Boolean(column) => {
+                let [a, b, c, d] = 1_u32.to_be_bytes();
+                out.extend_from_slice(&[a, b, c, d, u8::from(column.value(row))]);
             }
-            Values::Float4(column) => out.extend_from_slice(&column.value(row).to_be_bytes()),
-            Values::Float8(column) => out.extend_from_slice(&column.value(row).to_be_bytes()),
-            Values::Decimal128(column, scale) => {
-                numeric::encode_128(column.value(row), *scale, out);
+            Values::Int2(column) => {
+                let ([a, b, c, d], [e, f]) = (2_u32.to_be_bytes(), column.value(row).to_be_bytes());
+                out.extend_from_slice(&[a, b, c, d, e, f]);
             }
-            Values::Decimal256(column, scale) => {
-                numeric::encode_256(column.value(row), *scale, out);
-            }
-            Values::Text(column) => out.extend_from_slice(column.value(row).as_bytes()),
-            Values::Uuid(column) => encode_uuid(column.value(row), out),
-            Values::Jsonb(column) => {
-                out.push(JSONB_VERSION);
-                out.extend_from_slice(column.value(row).as_bytes());
-            }
-            Values::Bytea(column) => out.extend_from_slice(column.value(row)),
+            Values::Int4(column) => append_four(column.value(row).to_be_bytes(), out),
+            Values::Int8(column) => append_eight(column.value(row).to_be_bytes(), out),
+            Values::Oid(column) => append_four((column.value(row) as u32).to_be_bytes(), out),
+            Values::Float4(column) => append_four(column.value(row).to_be_bytes(), out),
+            Values::Float8(column) => append_eight(column.value(row).to_be_bytes(), out),
             Values::Date(column) => {
                 // The greatest and the least number stand for the infinities at both ends.
                 let days = match column.value(row) {
                     i32::MAX => i32::MAX,
                     days => days.saturating_sub(EPOCH_DAYS),
                 };
-                out.extend_from_slice(&days.to_be_bytes());
+                append_four(days.to_be_bytes(), out);
             }
-            Values::Time(column) => out.extend_from_slice(&column.value(row).to_be_bytes()),
+            Values::Time(column) => append_eight(column.value(row).to_be_bytes(), out),
             Values::Timestamp(column) => {
                 let time = match column.value(row) {
                     i64::MAX => i64::MAX,
                     time => time.saturating_sub(EPOCH_MICROSECONDS),
                 };
-                out.extend_from_slice(&time.to_be_bytes());
+                append_eight(time.to_be_bytes(), out);
+            }
+            Values::Text(column) => append_bytes(column.value(row).as_bytes(), out),
+            Values::Bytea(column) => append_bytes(column.value(row), out),
+            _ => with_length(out, |out| self.encode(row, out)),
+        }
+    }
+
+    /// Appends a value whose length depends on what it is, without this length.
+    fn encode(&self, row: usize, out: &mut Vec<u8>) {
+        match &self.values {
+            Values::Decimal128(column, scale) => {
+                numeric::encode_128(column.value(row), *scale, out);
+            }
+            Values::Decimal256(column, scale) => {
+                numeric::encode_256(column.value(row), *scale, out);
+            }
+            Values::Uuid(column) => encode_uuid(column.value(row), out),
+            Values::Jsonb(column) => {
+                out.push(JSONB_VERSION);
+                out.extend_from_slice(column.value(row).as_bytes());
             }
             Values::Interval(column) => {
                 let interval = column.value(row);
@@ -152,8 +170,29 @@ impl BinaryColumn {
                 column.format(row, &mut text);
                 out.extend_from_slice(text.as_bytes());
             }
+            _ => unreachable!("values of a fixed size are written with it"),
         }
     }
+}
+
+/// Appends a value of four bytes with its length.
+fn append_four(value: [u8; 4], out: &mut Vec<u8>) {
+    let mut sized = [0, 0, 0, 4, 0, 0, 0, 0];
+    sized[4..].copy_from_slice(&value);
+    out.extend_from_slice(&sized);
+}
+
+/// Appends a value of eight bytes with its length.
+fn append_eight(value: [u8; 8], out: &mut Vec<u8>) {
+    let mut sized = [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0];
+    sized[4..].copy_from_slice(&value);
+    out.extend_from_slice(&sized);
+}
+
+/// Appends bytes with their number.
+pub(super) fn append_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+    out.extend_from_slice(bytes);
 }
 
 fn cast_to(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
@@ -247,11 +286,7 @@ fn encode_record(fields: &[(u32, BinaryColumn)], row: usize, out: &mut Vec<u8>) 
     out.extend_from_slice(&(fields.len() as u32).to_be_bytes());
     for (oid, column) in fields {
         out.extend_from_slice(&oid.to_be_bytes());
-        if column.is_null(row) {
-            out.extend_from_slice(&(-1_i32).to_be_bytes());
-        } else {
-            with_length(out, |out| column.encode(row, out));
-        }
+        column.append(row, out);
     }
 }
 
@@ -294,19 +329,19 @@ fn encode_items(
 ) {
     let offsets = column.value_offsets();
     for item in offsets[row] as usize..offsets[row + 1] as usize {
-        if items.is_null(item) {
-            *has_nulls = true;
-            out.extend_from_slice(&(-1_i32).to_be_bytes());
-        } else if let Values::List(inner, inner_items, _) = &items.values {
-            encode_items(inner, inner_items, item, has_nulls, out);
-        } else {
-            with_length(out, |out| items.encode(item, out));
+        let is_null = items.is_null(item);
+        *has_nulls |= is_null;
+        match &items.values {
+            Values::List(inner, inner_items, _) if !is_null => {
+                encode_items(inner, inner_items, item, has_nulls, out);
+            }
+            _ => items.append(item, out),
         }
     }
 }
 
 /// Writes a value with its length in 32 bits before it.
-pub(super) fn with_length(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+fn with_length(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend_from_slice(&[0; 4]);
     write(out);

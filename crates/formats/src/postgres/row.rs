@@ -7,7 +7,7 @@ use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use thalweg_types::{Error, Result, SqlState};
 
-use super::binary::{BinaryColumn, with_length};
+use super::binary::{BinaryColumn, NULL, append_bytes};
 use crate::text::{Scratch, ValueFormatter};
 
 /// The form of a column's values on the wire.
@@ -20,9 +20,6 @@ pub enum ValueFormat {
 
 /// No message is longer: the protocol's lengths are signed and have 32 bits.
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
-
-/// The length of a value that is not there.
-const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 
 /// Writes the rows of batches of one schema.
 pub struct RowEncoder {
@@ -89,14 +86,10 @@ impl EncodedRows {
         for column in &self.columns {
             match column {
                 Column::Text(column) => match column.text(row, &mut self.text) {
-                    Some(text) => {
-                        out.extend_from_slice(&(text.len() as u32).to_be_bytes());
-                        out.extend_from_slice(text.as_bytes());
-                    }
+                    Some(text) => append_bytes(text.as_bytes(), out),
                     None => out.extend_from_slice(&NULL),
                 },
-                Column::Binary(column) if column.is_null(row) => out.extend_from_slice(&NULL),
-                Column::Binary(column) => with_length(out, |out| column.encode(row, out)),
+                Column::Binary(column) => column.append(row, out),
             }
         }
     }
