@@ -25,6 +25,7 @@ use hyper::{HeaderMap, Method, Request, Uri, Version};
 use parking_lot::Mutex;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 use crate::chunks::framed;
 use crate::security::Security;
@@ -115,6 +116,8 @@ struct Peer {
     closed: AtomicBool,
     /// Calls that are not over.
     calls: AtomicUsize,
+    /// Told of a first one.
+    asked: Notify,
     /// Pieces that came, ever: each is a sign of life.
     pieces: AtomicUsize,
 }
@@ -124,7 +127,9 @@ struct Open(Arc<Peer>);
 
 impl Open {
     fn new(peer: &Arc<Peer>) -> Open {
-        peer.calls.fetch_add(1, Ordering::Relaxed);
+        if peer.calls.fetch_add(1, Ordering::Relaxed) == 0 {
+            peer.asked.notify_one();
+        }
         Open(Arc::clone(peer))
     }
 }
@@ -143,6 +148,7 @@ impl Peer {
             silent,
             closed: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
+            asked: Notify::new(),
             pieces: AtomicUsize::new(0),
         }
     }

@@ -92,7 +92,9 @@ fn take_over(map: &SharedMap, reply: &JoinReply) -> Result<Arc<ShardMap>> {
     }
 }
 
-fn gateway(address: SocketAddr, options: &Arc<LinkOptions>) -> KeptLink {
+/// A gateway as workers call it.
+#[must_use]
+pub fn gateway(address: SocketAddr, options: &Arc<LinkOptions>) -> KeptLink {
     // Gateways have no numbers; the address tells which it is.
     KeptLink::new(NodeName { id: 0, address }, Arc::clone(options))
 }
@@ -108,18 +110,16 @@ pub fn maker(address: SocketAddr, options: &Arc<LinkOptions>) -> Making {
 pub async fn keep_joining(
     worker: NodeName,
     process: u64,
-    gateways: Vec<SocketAddr>,
+    gateways: Vec<KeptLink>,
     map: SharedMap,
-    options: Arc<LinkOptions>,
     mut each: impl FnMut(SocketAddr, Result<Arc<ShardMap>>),
 ) {
-    let links: Vec<KeptLink> = gateways.iter().map(|one| gateway(*one, &options)).collect();
     let mut ticks = interval(JOIN_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let mut has_failed = false;
-        for link in &links {
+        for link in &gateways {
             let joined = join(entry(&worker, process), link, &map).await;
             has_failed |= joined.is_err();
             each(link.name().address, joined);

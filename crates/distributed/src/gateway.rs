@@ -6,6 +6,7 @@ mod followers;
 pub(crate) mod following;
 mod keyed;
 mod loading;
+mod looking;
 pub(crate) mod service;
 mod system;
 mod writing;
@@ -14,7 +15,6 @@ use std::collections::HashMap;
 use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
@@ -34,18 +34,15 @@ use thalweg_query::{
 };
 use thalweg_types::{ColumnId, Error, Result, SqlState, TableId, TableSchema};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::followers::Followers;
 use self::following::Following;
+use self::looking::{keep_looking, look};
 use crate::fold::FoldIntoScans;
 use crate::relayed::{self, only_scan};
 use crate::scan::RemoteScan;
 use crate::stages::{Peers, RunAsStages};
-
-/// How often the workers are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// How a gateway speaks with its workers.
 #[derive(Clone, Default)]
@@ -161,16 +158,7 @@ impl Gateway {
             hasher: RandomState::default(),
             runtime: Some(runtime),
         });
-        let seen = Arc::downgrade(&shared);
-        let looking = shared.spawn(async move {
-            let mut ticks = interval(LOOK_EVERY);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            loop {
-                ticks.tick().await;
-                let Some(shared) = seen.upgrade() else { return };
-                look(&shared).await;
-            }
-        });
+        let looking = shared.spawn(keep_looking(Arc::downgrade(&shared)));
         let gateway = Arc::new(Gateway { shared, gathering, _looking: looking });
         database.attach(Arc::clone(&gateway) as Arc<dyn Workers>);
         Ok(gateway)
@@ -188,50 +176,6 @@ impl Gateway {
     pub fn had_tables(&self) -> bool {
         self.shared.had_tables.load(Ordering::Acquire)
     }
-}
-
-/// Looks at all workers.
-async fn look(shared: &Arc<Shared>) -> Vec<WorkerStatus> {
-    let map = shared.map().current();
-    let shares = map.shares();
-    let asked = (0..map.workers().len()).map(|place| async move {
-        let look = Kind::Look(wire::Look {});
-        shared.ask_one::<wire::Sight>(place, look).await.ok()
-    });
-    let seen = join_all(asked).await;
-    let mut counts: HashMap<TableId, usize> = HashMap::new();
-    for table in seen.iter().flatten().flat_map(|sight| &sight.tables) {
-        let rows = usize::try_from(table.rows).unwrap_or(usize::MAX);
-        *counts.entry(TableId(table.table)).or_default() += rows;
-    }
-    *shared.row_counts.write() = counts;
-    *shared.value_counts.write() = value_counts(seen.iter().flatten());
-    let workers = map.workers().iter().cloned().zip(shares).zip(seen);
-    workers
-        .map(|((worker, buckets), seen)| WorkerStatus { worker, buckets: *buckets, seen })
-        .collect()
-}
-
-/// About how many different values columns have on the worker that has most of them, where all
-/// workers with rows of the table know.
-fn value_counts<'a>(
-    seen: impl Iterator<Item = &'a wire::Sight>,
-) -> HashMap<(TableId, ColumnId), usize> {
-    let mut tables: HashMap<u32, usize> = HashMap::new();
-    let mut columns: HashMap<(u32, u32), (usize, u64)> = HashMap::new();
-    for table in seen.flat_map(|sight| &sight.tables).filter(|table| table.rows > 0) {
-        *tables.entry(table.table).or_default() += 1;
-        for column in &table.columns {
-            let (told, most) = columns.entry((table.table, column.column)).or_default();
-            (*told, *most) = (*told + 1, column.values.max(*most));
-        }
-    }
-    let known =
-        columns.into_iter().filter(|((table, _), (told, _))| tables.get(table) == Some(told));
-    let known = known.map(|((table, column), (_, most))| {
-        ((TableId(table), ColumnId(column)), usize::try_from(most).unwrap_or(usize::MAX))
-    });
-    known.collect()
 }
 
 impl Workers for Gateway {

@@ -167,7 +167,7 @@ pub fn start_worker<'a>(
         let silent = SilentNodes::new(map.clone(), &link);
         let peers = Peers::new(map.clone(), &link, silent, Handle::current());
         let service = WorkerService::new(database, id, process, Arc::new(peers)).await?;
-        let (holding, process) = (service.clone(), service.process());
+        let (holding, number) = (service.clone(), service.process());
         let node = WorkerNode::new(id, map.clone(), Arc::new(service), move || holding.holdings());
         let services = Services::new(Arc::new(node.clone()), Routes::new(node.service()));
         let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
@@ -181,7 +181,9 @@ pub fn start_worker<'a>(
             }
         };
         // Gateways that are away are called again.
-        let joining = keep_joining(name, process, gateways, map.clone(), link, each);
+        let gateways =
+            gateways.into_iter().map(|address| process.gateway(address, &link)).collect();
+        let joining = keep_joining(name, number, gateways, map.clone(), each);
         let joining = AbortOnDropHandle::new(tokio::spawn(joining));
         Ok(RunningNode { address, listens_at, map, _tasks: vec![serving, joining] })
     })

@@ -49,7 +49,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::estimates::{group_count, key_after, rows_after, values_after};
 use self::keys::{AmongKeys, place_of_keys};
 use self::reading::{Reading, Run};
-pub(crate) use self::targets::{Asked, Targets};
+pub(crate) use self::targets::{Asked, Targets, by_process};
 use crate::codec::Writer;
 use crate::gateway::Shared;
 use crate::hidden::Hidden;

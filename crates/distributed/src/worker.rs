@@ -22,8 +22,8 @@ use thalweg_dialect::errors::from_datafusion;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_protocol::cluster::write::Stage;
-use thalweg_query::{Database, Definition, RowChanges, ShardSight, Shards};
-use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId};
+use thalweg_query::{Database, Definition, RowChanges, Shards};
+use thalweg_types::{Error, Result, RowId, SqlState, TableId};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::body::Body;
@@ -74,7 +74,8 @@ impl WorkerService {
     ) -> Result<WorkerService> {
         database.keep_journal().await?;
         let shards = database.shards();
-        let member = Arc::new(process.join(id, &shards));
+        let streams = Arc::default();
+        let member = Arc::new(process.join(id, &shards, &streams));
         let kept = Arc::new(KeptWrites::new(&database.env().clock));
         let listened_to = Arc::downgrade(&kept);
         // It ends with the worker.
@@ -94,7 +95,7 @@ impl WorkerService {
             kept,
             database,
             pool: Pool::new(BUFFERS_FREE_MAX),
-            streams: Arc::default(),
+            streams,
             fragments: Arc::default(),
             turns: Arc::default(),
         })
@@ -110,7 +111,7 @@ impl WorkerService {
     pub fn holdings(&self) -> Holdings {
         Holdings {
             rows: self.shards.rows(),
-            bytes: self.database.size().0,
+            bytes: self.shards.bytes(),
             streams: self.streams.load(Ordering::Relaxed),
         }
     }
@@ -151,7 +152,7 @@ impl WorkerService {
                 }
                 Ok(self.one(&wire::Done {}))
             }
-            Kind::Look(_) => Ok(self.one(&self.sight())),
+            Kind::Look(look) => Ok(self.one(&self.member.sights(&look.together))),
             Kind::Recall(wire::Recall { after }) => {
                 let all = self.database.definitions_after(after).await?;
                 Ok(self.one(&definitions(in_one_message(&all))))
@@ -189,16 +190,6 @@ impl WorkerService {
             Kind::BeginTask(_) if definitions == 0 => Ok(()),
             Kind::Write(write) if write.stage() == Stage::Forget => Ok(()),
             _ => Err(Error::new(SqlState::STALE_GATEWAY, message())),
-        }
-    }
-
-    fn sight(&self) -> wire::Sight {
-        let tables = self.shards.sights().into_iter();
-        wire::Sight {
-            definitions: self.shards.last_definition(),
-            tables: tables.map(table_sight).collect(),
-            bytes: self.database.size().0,
-            streams: self.streams.load(Ordering::Relaxed),
         }
     }
 
@@ -313,13 +304,6 @@ fn concerns_others(kind: &Kind) -> bool {
         Kind::BeginTask(_) => true,
         _ => false,
     }
-}
-
-fn table_sight(sight: ShardSight) -> wire::TableSight {
-    let columns = sight.values.into_iter();
-    let column = |(column, values): (ColumnId, u64)| wire::ColumnSight { column: column.0, values };
-    let ShardSight { table, rows, .. } = sight;
-    wire::TableSight { table: table.0, rows, columns: columns.map(column).collect() }
 }
 
 fn malformed(why: &impl std::fmt::Display) -> Error {

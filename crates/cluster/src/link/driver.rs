@@ -32,6 +32,8 @@ async fn until_lost(mut connection: Connection, peer: &Peer, silence: Duration) 
     let mut pieces = 0;
     let mut connection = pin!(connection);
     loop {
+        // Of thousands of connections that nobody uses, none wakes its thread now and then.
+        let is_watched = silent_ticks.is_some() || peer.is_asked();
         tokio::select! {
             // What has come counts before the time that has passed: this side may be late itself.
             biased;
@@ -43,7 +45,8 @@ async fn until_lost(mut connection: Connection, peer: &Peer, silence: Duration) 
                     return;
                 }
             }
-            _ = ticks.tick() => {
+            () = peer.asked.notified(), if !is_watched => ticks.reset(),
+            _ = ticks.tick(), if is_watched => {
                 let pieces_before = std::mem::replace(&mut pieces, peer.pieces());
                 silent_ticks = match silent_ticks {
                     Some(_) if pieces > pieces_before => Some(0),

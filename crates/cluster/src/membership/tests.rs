@@ -34,12 +34,15 @@ fn worker(id: u64) -> NodeName {
     NodeName { id, address: SocketAddr::from(([127, 0, 0, 1], 1_000 + id as u16)) }
 }
 
+fn called(address: SocketAddr) -> KeptLink {
+    super::gateway(address, &Arc::new(impatient()))
+}
+
 /// Lets a worker join until the map is as wanted.
 async fn joining(id: u64, gateways: &[&Gateway], wanted_version: u64) -> SharedMap {
     let map = SharedMap::new(ShardMap::default());
-    let gateways = gateways.iter().map(|gateway| gateway.address).collect();
-    let joins =
-        keep_joining(worker(id), id, gateways, map.clone(), Arc::new(impatient()), |_, _| {});
+    let gateways = gateways.iter().map(|gateway| called(gateway.address)).collect();
+    let joins = keep_joining(worker(id), id, gateways, map.clone(), |_, _| {});
     let mut changes = map.changes();
     let reached = changes.wait_for(|map| map.version() >= wanted_version);
     tokio::select! {
@@ -84,9 +87,8 @@ async fn a_gateway_that_is_gone_keeps_nobody_from_joining_another() {
     let joins = keep_joining(
         worker(0),
         0,
-        vec![address, there.address],
+        vec![called(address), called(there.address)],
         map.clone(),
-        Arc::new(impatient()),
         move |gateway, joined| {
             let _ = tell.send((gateway, joined.is_ok()));
         },

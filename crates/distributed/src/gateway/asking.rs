@@ -197,7 +197,9 @@ impl Shared {
 
     /// Tells a worker of the definitions that it does not know.
     pub(crate) async fn bring_up(&self, place: usize) -> Result<()> {
-        let sight: wire::Sight = self.ask_one(place, Kind::Look(wire::Look {})).await?;
+        let look = Kind::Look(wire::Look::default());
+        let seen: wire::Sights = self.ask_one(place, look).await?;
+        let sight = seen.sights.first().ok_or_else(|| Error::internal("a worker saw nothing"))?;
         let known = usize::try_from(sight.definitions).unwrap_or(usize::MAX);
         let missing = {
             let all = self.definitions.read();

@@ -37,7 +37,7 @@ impl Asked {
     }
 
     /// The others, as they are called by the worker that answers.
-    pub(super) fn others(&self, map: &ShardMap) -> Vec<u64> {
+    pub(crate) fn others(&self, map: &ShardMap) -> Vec<u64> {
         self.0[1..].iter().map(|place| map.workers()[*place].id).collect()
     }
 }
@@ -95,8 +95,8 @@ impl Targets {
     }
 }
 
-/// In the order of the first of each process.
-fn by_process(places: &[usize], map: &ShardMap) -> Arc<[Asked]> {
+/// Places of workers, those of one process together, in the order of the first of each process.
+pub(crate) fn by_process(places: &[usize], map: &ShardMap) -> Arc<[Asked]> {
     let mut found: Vec<Vec<usize>> = Vec::new();
     let mut known = HashMap::new();
     for place in places {

@@ -6,12 +6,18 @@
 //! are, and not on how many workers.
 
 use std::collections::HashMap;
+use std::iter;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use thalweg_cluster::link::{KeptLink, LinkOptions};
 use thalweg_cluster::map::SharedMap;
-use thalweg_query::Shards;
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_cluster::membership::gateway;
+use thalweg_protocol::cluster as wire;
+use thalweg_query::{ShardSight, Shards};
+use thalweg_types::{ColumnId, Error, Result, SqlState};
 
 /// The workers of this process. Clones share them.
 #[derive(Clone)]
@@ -24,7 +30,17 @@ pub struct WorkerProcess {
 struct Members {
     /// What gateways know the process by: the number of the first of its workers.
     number: OnceLock<u64>,
-    workers: RwLock<HashMap<u64, Shards>>,
+    workers: RwLock<HashMap<u64, Worker>>,
+    /// Links to gateways, for all workers.
+    gateways: Mutex<HashMap<SocketAddr, KeptLink>>,
+}
+
+/// What a process knows of one of its workers.
+#[derive(Clone)]
+struct Worker {
+    shards: Shards,
+    /// How many it reads and sends at the moment.
+    streams: Arc<AtomicU64>,
 }
 
 impl WorkerProcess {
@@ -38,10 +54,18 @@ impl WorkerProcess {
         &self.map
     }
 
+    /// The link to a gateway that all workers have in common.
+    pub(crate) fn gateway(&self, address: SocketAddr, options: &Arc<LinkOptions>) -> KeptLink {
+        let mut gateways = self.shared.gateways.lock();
+        let link = gateways.entry(address).or_insert_with(|| gateway(address, options));
+        link.clone()
+    }
+
     /// Takes in a worker.
-    pub(crate) fn join(&self, worker: u64, shards: &Shards) -> Member {
+    pub(crate) fn join(&self, worker: u64, shards: &Shards, streams: &Arc<AtomicU64>) -> Member {
         self.shared.number.get_or_init(|| worker);
-        self.shared.workers.write().insert(worker, shards.clone());
+        let known = Worker { shards: shards.clone(), streams: Arc::clone(streams) };
+        self.shared.workers.write().insert(worker, known);
         Member { worker, shards: shards.clone(), process: Arc::clone(&self.shared) }
     }
 }
@@ -80,10 +104,20 @@ impl Member {
         }
         let workers = self.process.workers.read();
         let others = others.iter().map(|other| {
-            let known = workers.get(other).cloned();
+            let known = workers.get(other).map(|other| other.shards.clone());
             known.ok_or_else(|| elsewhere(*other, self.worker))
         });
         Ok(self.shards.together(others.collect::<Result<Vec<_>>>()?))
+    }
+
+    /// What this worker has, and those of these others that are in its process.
+    pub(crate) fn sights(&self, others: &[u64]) -> wire::Sights {
+        let workers = self.process.workers.read();
+        let asked = iter::once(&self.worker).chain(others);
+        let known =
+            asked.filter_map(|id| Some((*id, workers.get(id)?.clone()))).collect::<Vec<_>>();
+        drop(workers);
+        wire::Sights { sights: known.iter().map(|(id, worker)| sight(*id, worker)).collect() }
     }
 
     /// Has all workers of the process follow the definitions that one of them knows: what is asked
@@ -95,11 +129,12 @@ impl Member {
         let mut behind = Vec::new();
         let newest = {
             let workers = self.process.workers.read();
-            let Some(newest) = workers.values().max_by_key(|one| one.last_definition()) else {
+            let all = || workers.values().map(|worker| &worker.shards);
+            let Some(newest) = all().max_by_key(|one| one.last_definition()) else {
                 return Ok(());
             };
             let is_behind = |one: &&Shards| one.last_definition() < newest.last_definition();
-            behind.extend(workers.values().filter(is_behind).cloned());
+            behind.extend(all().filter(is_behind).cloned());
             newest.clone()
         };
         for one in behind {
@@ -107,6 +142,24 @@ impl Member {
         }
         Ok(())
     }
+}
+
+fn sight(worker: u64, known: &Worker) -> wire::Sight {
+    let Worker { shards, streams } = known;
+    wire::Sight {
+        worker,
+        definitions: shards.last_definition(),
+        tables: shards.sights().into_iter().map(table_sight).collect(),
+        bytes: shards.bytes(),
+        streams: streams.load(Ordering::Relaxed),
+    }
+}
+
+fn table_sight(sight: ShardSight) -> wire::TableSight {
+    let columns = sight.values.into_iter();
+    let column = |(column, values): (ColumnId, u64)| wire::ColumnSight { column: column.0, values };
+    let ShardSight { table, rows, .. } = sight;
+    wire::TableSight { table: table.0, rows, columns: columns.map(column).collect() }
 }
 
 fn elsewhere(other: u64, asked: u64) -> Error {

@@ -31,7 +31,8 @@ pub struct Cluster {
     pub node: Option<RunningNode>,
     /// What the workers are made of.
     pub workers: Vec<Database>,
-    _running: Vec<RunningNode>,
+    /// The workers, in their order. Those that are dropped are gone.
+    pub running: Vec<RunningNode>,
 }
 
 pub fn memory() -> Database {
@@ -73,7 +74,7 @@ impl Cluster {
             let joined = changes.wait_for(|map| map.workers().len() as u64 == id);
             joined.await.unwrap();
         }
-        Cluster { gateway, status, node: Some(node), workers: databases, _running: running }
+        Cluster { gateway, status, node: Some(node), workers: databases, running }
     }
 
     pub fn session(&self) -> Session {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use thalweg::Session;
+use thalweg_distributed::WorkerStatus;
 use thalweg_query::Gathering;
 
 use super::support::*;
@@ -163,4 +165,34 @@ async fn what_is_left_unread_ends_on_all_workers() {
         drop(session.execute(pairs).await.unwrap());
     }
     cluster.until_nothing_is_open().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_tells_what_it_has_also_where_another_one_is_gone() {
+    let (mut cluster, _session) = in_processes().await;
+    let rows_of = |database: &thalweg::Database| database.shards().rows();
+    let wanted: Vec<u64> = cluster.workers.iter().map(rows_of).collect();
+    assert!(wanted.iter().all(|rows| *rows > 0), "{wanted:?}");
+    let seen = |status: Vec<WorkerStatus>| -> Vec<Option<u64>> {
+        let rows = |sight: thalweg_protocol::cluster::Sight| {
+            sight.tables.iter().map(|table| table.rows).sum()
+        };
+        status.into_iter().map(|worker| worker.seen.map(rows)).collect()
+    };
+    let mut told: Vec<Option<u64>> = wanted.iter().copied().map(Some).collect();
+    assert_eq!(seen(cluster.status.status().await), told);
+    // The one that is asked for the others, which are there still; then another one.
+    for gone in [0, 4] {
+        drop(cluster.running.remove(gone - usize::from(gone > 0)));
+        told[gone] = None;
+        // A node ends when its tasks have noticed.
+        let mut ticks = tokio::time::interval(Duration::from_millis(10));
+        for _ in 0..500 {
+            if seen(cluster.status.status().await) == told {
+                break;
+            }
+            ticks.tick().await;
+        }
+        assert_eq!(seen(cluster.status.status().await), told);
+    }
 }

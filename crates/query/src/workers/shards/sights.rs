@@ -26,6 +26,12 @@ impl Shards {
         shown(&snapshot).map(|(_, state)| state.rows() as u64).sum()
     }
 
+    /// How many bytes all tables take here together.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.database.size().0
+    }
+
     /// What is known of each table.
     #[must_use]
     pub fn sights(&self) -> Vec<ShardSight> {
