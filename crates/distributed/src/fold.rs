@@ -41,9 +41,10 @@ use datafusion::physical_plan::{
 };
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
-use thalweg_query::{reduced, with_windows_counted};
+use thalweg_query::{MergedGroups, reduced, with_windows_counted};
 
 use crate::codec::{Writer, is_known_aggregate};
+use crate::groups::merged;
 use crate::lanes::in_lanes;
 use crate::relayed::only_scan;
 use crate::scan::{REMOTE, RemoteScan};
@@ -94,7 +95,8 @@ impl PhysicalOptimizerRule for FoldIntoScans {
             Some(plan) => Ok(plan),
             None => {
                 let reduced = reduced(&self.stages.planned(plan, config)?, REMOTE)?;
-                in_lanes(with_windows_counted(reduced)?, config.execution.target_partitions)
+                let lanes = config.execution.target_partitions;
+                merged(in_lanes(with_windows_counted(reduced)?, lanes)?)
             }
         }
     }
@@ -235,7 +237,9 @@ fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execut
 }
 
 /// A merge of all partitions, below which nobody relies on how rows were dealt out.
-fn without_exchange(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+pub(crate) fn without_exchange(
+    plan: &Arc<dyn ExecutionPlan>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if !plan.is::<CoalescePartitionsExec>() && !plan.is::<SortPreservingMergeExec>() {
         return Ok(None);
     }
@@ -248,9 +252,12 @@ fn without_exchange(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Exec
     Ok(Some(folded.unwrap_or(merged)))
 }
 
-/// The same rows without the exchange of a scan's rows below; `None` where there is none.
-fn undealt(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    if scan_below_exchange(plan).is_some() {
+/// The same rows without the exchange of a scan's rows, or of groups, below; `None` where there is
+/// none.
+pub(crate) fn undealt(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if rows_below_exchange(plan)
+        .is_some_and(|rows| rows.is::<RemoteScan>() || rows.is::<MergedGroups>())
+    {
         return Ok(Some(Arc::clone(plan.children()[0])));
     }
     let passes_on = plan.is::<FilterExec>()
@@ -267,10 +274,15 @@ fn undealt(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan
 
 /// The scan whose rows an operator deals out by a hash.
 fn scan_below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Option<&RemoteScan> {
+    rows_below_exchange(plan)?.downcast_ref::<RemoteScan>()
+}
+
+/// What an operator deals out by a hash, if that is all that it does.
+fn rows_below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     let dealt = plan.downcast_ref::<RepartitionExec>()?;
     let is_plain = matches!(dealt.partitioning(), Partitioning::Hash(..))
         && plan.properties().output_ordering().is_none();
-    dealt.input().downcast_ref::<RemoteScan>().filter(|_| is_plain)
+    is_plain.then(|| dealt.input())
 }
 
 /// An operator as a step over rows of this schema.

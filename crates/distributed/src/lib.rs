@@ -16,6 +16,7 @@ mod encoding;
 mod fold;
 mod fused;
 mod gateway;
+mod groups;
 mod hidden;
 mod keyed;
 mod lanes;

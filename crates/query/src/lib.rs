@@ -72,6 +72,7 @@ pub use database::{Database, DatabaseBuilder};
 pub use datafusion::common::ScalarValue;
 pub use executor::with_windows_counted;
 pub use forms::{Encoded, EncodedStream, RowForm, ValueForms};
+pub use fused::MergedGroups;
 pub use given::Given;
 pub use kept::{PlanFigures, Values as RunValues, bound as with_values, parameter, value_of_run};
 pub use outcome::{BatchStream, Copy, Notice, Outcome, Tag};

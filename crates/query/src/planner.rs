@@ -16,7 +16,7 @@ use thalweg_types::{Result, TableId};
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
 use crate::executor::{Executor, JoinsGiveWay};
 use crate::first_of_groups::KeepFirstOfGroups;
-use crate::fused::{self, QueryScheduler};
+use crate::fused::{self, QueryScheduler, Scheduling};
 use crate::heeding::heed;
 use crate::reduce::ReduceJoins;
 use crate::scan::{FindFirstRows, TellThresholds};
@@ -45,6 +45,7 @@ impl Planner {
         let partitions = if workers.is_some() { (*threads).max(2) } else { *threads };
         let mut config = SessionConfig::new()
             .with_extension(Arc::clone(executor))
+            .with_extension(Arc::new(Scheduling(Arc::clone(scheduler))))
             .with_target_partitions(partitions)
             // Rows dealt out in turns lose the order of a series or a sorted subquery, which people
             // expect to see kept; tables and files are split into parts by their scans.

@@ -247,7 +247,8 @@ pub fn exact_averages(
     let target = decimal_of(data_type).map_or(QUOTIENT_SCALE, |(_, scale)| scale);
     let pairs = sums.iter().zip(counts.values());
     let averages = pairs.map(|(total, rows)| {
-        let Some(total) = total else { return Ok(None) };
+        // Where there are no values, some say that these add up to 0.
+        let Some(total) = total.filter(|_| *rows > 0) else { return Ok(None) };
         let shift = i32::from(target) - i32::from(sums.scale());
         quotient(total, i128::from(*rows), shift).map(Some).ok_or_else(out_of_digits)
     });

@@ -20,7 +20,8 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
     SendableRecordBatchStream,
 };
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thalweg_dialect::stop::Stop;
 use thalweg_scan::{Aggregation, Mode, Partial, ReadStatistics, Shape};
@@ -268,13 +269,7 @@ impl ExecutionPlan for FusedAggregate {
                     chunks.add(statistics.chunks_read);
                     pruned.add(statistics.chunks_pruned);
                     rows.add(statistics.rows_read);
-                    let parts = match answer {
-                        Answer::Whole(batches) => stream::iter(batches.into_iter().map(Ok)).boxed(),
-                        Answer::Parts(parts) => parts,
-                    };
-                    let parts = parts.inspect_ok(move |batch| given.count(batch));
-                    let batches = parts.map_ok(|part| stream::iter(in_pieces(part).map(Ok)));
-                    Ok(batches.try_flatten().boxed())
+                    Ok(rows_of(answer, given))
                 }
                 // Nothing was answered yet: operators that go to disk begin anew.
                 Err(DataFusionError::ResourcesExhausted(_)) => {
@@ -293,9 +288,25 @@ impl ExecutionPlan for FusedAggregate {
     }
 }
 
+/// The rows of an answer, which are counted as they are taken.
+pub(super) fn rows_of(answer: Answer, given: Given) -> BoxStream<'static, Result<RecordBatch>> {
+    let parts = match answer {
+        Answer::Whole(batches) => stream::iter(batches.into_iter().map(Ok)).boxed(),
+        Answer::Parts(parts) => parts,
+    };
+    let parts = parts.inspect_ok(move |batch| given.count(batch));
+    parts.map_ok(|part| stream::iter(in_pieces(part).map(Ok))).try_flatten().boxed()
+}
+
 fn in_pieces(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
     let rows = batch.num_rows();
     (0..rows).step_by(BATCH_ROWS).map(move |start| batch.slice(start, BATCH_ROWS.min(rows - start)))
+}
+
+/// From groups that are complete to the columns of an answer.
+pub(super) fn finishing(outputs: &Arc<[Output]>, schema: &SchemaRef) -> Finish {
+    let (outputs, schema) = (Arc::clone(outputs), Arc::clone(schema));
+    Arc::new(move |groups: Partial| answer(&groups.finish(), &outputs, &schema).map_err(external))
 }
 
 /// Ends work that nobody wants any more, or that takes more memory than it may.
@@ -365,10 +376,7 @@ impl Work {
         watch: Watch,
         spills: &Spills,
     ) -> Result<(Answer, ReadStatistics)> {
-        let (outputs, schema) = (Arc::clone(&self.outputs), Arc::clone(schema));
-        let finish: Finish = Arc::new(move |partial: Partial| {
-            answer(&partial.finish(), &outputs, &schema).map_err(external)
-        });
+        let finish = finishing(&self.outputs, schema);
         if self.mode == Mode::Serial {
             match self.alone(&watch).await {
                 Ok(partial) => {

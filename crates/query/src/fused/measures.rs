@@ -68,6 +68,26 @@ impl Measures {
         }
     }
 
+    /// What becomes of an aggregate function of which others found the states, one column or more
+    /// for each, as a column of a type.
+    pub fn of_states(
+        &mut self,
+        function: &AggregateFunctionExpr,
+        states: &[Value],
+        data_type: &DataType,
+    ) -> Option<Output> {
+        if function.is_distinct() || function.ignore_nulls() || !function.order_bys().is_empty() {
+            return None;
+        }
+        match (function.fun().name(), states) {
+            ("count" | "sum", [state]) => self.sum(state, data_type),
+            ("min", [state]) => self.extreme(state, data_type, false),
+            ("max", [state]) => self.extreme(state, data_type, true),
+            ("avg", [count, sum]) => self.average_of(sum, sum_of(count)?, data_type),
+            _ => None,
+        }
+    }
+
     fn count(&mut self, value: &Value, data_type: &DataType) -> Option<Output> {
         let measure = self.count_of(value)?;
         let place = self.place(measure);
@@ -95,8 +115,18 @@ impl Measures {
     }
 
     fn average(&mut self, value: &Value, data_type: &DataType) -> Option<Output> {
-        let (lane, measure) = (value.lane()?, sum_of(value)?);
         let counted = self.count_of(value)?;
+        self.average_of(value, counted, data_type)
+    }
+
+    /// The average of so many values.
+    fn average_of(
+        &mut self,
+        value: &Value,
+        counted: Measure,
+        data_type: &DataType,
+    ) -> Option<Output> {
+        let (lane, measure) = (value.lane()?, sum_of(value)?);
         let (sum, count) = (self.place(measure), self.place(counted));
         let scale = match &value.data_type {
             DataType::Int16 | DataType::Int32 | DataType::Int64 => 0,

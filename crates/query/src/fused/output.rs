@@ -39,7 +39,8 @@ impl Output {
                 let counts = found.measure(count, &DataType::Int64)?;
                 let counts = counts.as_primitive::<Int64Type>().values();
                 let pairs = sums.as_primitive::<Float64Type>().iter().zip(counts);
-                let averages = pairs.map(|(sum, count)| Some(sum? / *count as f64));
+                let averages = pairs
+                    .map(|(sum, count)| sum.filter(|_| *count > 0).map(|sum| sum / *count as f64));
                 Ok(Arc::new(averages.collect::<Float64Array>()))
             }
         }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,10 +11,11 @@ use datafusion::error::Result;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use thalweg_scan::{Aggregation, LocalScheduler, Mode, Partial, ReadStatistics, Shape};
+use thalweg_scan::{Aggregation, LocalScheduler, Mode, ReadStatistics, Shape};
 use thalweg_store::ChunkView;
 
-use super::gather::{external, is_large, partitions};
+use super::finding::{Finding, Shared};
+use super::gather::{external, partitions};
 use super::spilled::{Spilled, Spills};
 
 /// Where the workers are.
@@ -140,19 +140,16 @@ impl QueryScheduler for LocalQueryScheduler {
 
     fn scatter(&self, question: Scattered) -> BoxFuture<'static, Result<Vec<Found>>> {
         let workers = self.workers().min(question.units.len());
-        let partitions = partitions(self.workers());
+        let Scattered { aggregation, watch, spills, .. } = &question;
+        let shared = Shared::new(aggregation, partitions(self.workers()), watch, spills);
         let found: Arc<Vec<Place>> = Arc::new((0..workers).map(|_| Mutex::new(None)).collect());
         let places = Arc::clone(&found);
-        let queue = Queue {
-            question,
-            next: AtomicUsize::new(0),
-            failed: AtomicBool::new(false),
-            spilled: AtomicBool::new(false),
-        };
+        let queue =
+            Queue { question, next: AtomicUsize::new(0), failed: AtomicBool::new(false), shared };
         let done = self.run(
             workers,
             Box::new(move |worker| {
-                let found = queue.work(worker, partitions);
+                let found = queue.work(worker);
                 if found.is_err() {
                     queue.failed.store(true, Ordering::Relaxed);
                 }
@@ -185,55 +182,21 @@ struct Queue {
     next: AtomicUsize,
     /// Whether some worker has failed, so that the others need not go on.
     failed: AtomicBool,
-    /// Whether some worker has found no memory.
-    spilled: AtomicBool,
+    shared: Shared,
 }
 
 impl Queue {
-    fn work(&self, worker: usize, partitions: usize) -> Result<Vec<Found>> {
-        let Scattered { aggregation, chunks, units, watch, spills } = &self.question;
-        let fresh = || Partial::sharing(aggregation, partitions);
-        let (mut partial, mut found) = (fresh(), Vec::new());
+    fn work(&self, worker: usize) -> Result<Vec<Found>> {
+        let Scattered { chunks, units, .. } = &self.question;
+        let mut finding = Finding::new(&self.shared, worker);
         while let Some(unit) = units.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             for chunk in &chunks[unit.clone()] {
                 if self.failed.load(Ordering::Relaxed) {
                     break;
                 }
-                partial.add_chunk(chunk).map_err(external)?;
-                let bytes = partial.memory_bytes();
-                match watch.look(worker, bytes) {
-                    Err(refused) if aggregation.has_keys() && spills.may_take(bytes, &refused) => {
-                        self.spilled.store(true, Ordering::Relaxed);
-                        let full = mem::replace(&mut partial, fresh());
-                        found.push(on_disk(full, partitions, spills)?);
-                        watch.look(worker, partial.memory_bytes())?;
-                    }
-                    looked => looked?,
-                }
+                finding.add(|partial| partial.add_chunk(chunk))?;
             }
         }
-        // Whoever merges needs the room.
-        if self.spilled.load(Ordering::Relaxed) {
-            found.push(on_disk(partial, partitions, spills)?);
-            watch.look(worker, 0)?;
-            return Ok(found);
-        }
-        let statistics = partial.statistics();
-        let partitions = if is_large(partial.group_count()) { partitions } else { 1 };
-        let none = ReadStatistics::default();
-        let pieces = partial.take_pieces().into_iter();
-        found.extend(pieces.map(|batches| Found::in_memory(batches, none)));
-        let batches = partial.into_batches(partitions).map_err(external)?;
-        found.push(Found::in_memory(batches, statistics));
-        Ok(found)
+        finding.end()
     }
-}
-
-/// Writes what a worker has found to disk.
-fn on_disk(mut partial: Partial, partitions: usize, spills: &Spills) -> Result<Found> {
-    let statistics = partial.statistics();
-    let mut pieces = partial.take_pieces();
-    pieces.push(partial.into_batches(partitions).map_err(external)?);
-    let spilled = Some(spills.write(pieces)?);
-    Ok(Found { batches: Vec::new(), spilled, statistics })
 }

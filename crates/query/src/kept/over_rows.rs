@@ -87,7 +87,7 @@ pub(crate) fn template(
 }
 
 /// Operators that are the same in every run, but for what comes from below.
-const OPERATORS: [&str; 25] = [
+const OPERATORS: [&str; 26] = [
     "AggregateExec",
     "BoundedWindowAggExec",
     "CoalesceBatchesExec",
@@ -101,6 +101,7 @@ const OPERATORS: [&str; 25] = [
     "GlobalLimitExec",
     "HashJoinExec",
     "LocalLimitExec",
+    "MergedGroups",
     "NestedLoopJoinExec",
     "PartialSortExec",
     "PlaceholderRowExec",

@@ -110,6 +110,17 @@ impl Partial {
         }
     }
 
+    /// Adds rows that lie in no chunk, whose columns are those of the aggregation in their order.
+    ///
+    /// # Errors
+    /// Where a number of some wanted row cannot be computed.
+    pub fn add_batch(&mut self, batch: &RecordBatch) -> Result<()> {
+        let aggregation = Arc::clone(&self.aggregation);
+        self.statistics.rows_read += batch.num_rows();
+        self.add_looked_up(&aggregation, &Source::of_batch(batch), None)?;
+        self.divide_early()
+    }
+
     /// Groups rows by codes of the chunk's own, and adds what was found to the groups at the end.
     fn add_directly(
         &mut self,

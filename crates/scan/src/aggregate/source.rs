@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type,
     Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
+    UInt64Type,
 };
 use thalweg_store::{ChunkView, Dictionary};
 use thalweg_types::RowId;
@@ -65,6 +66,12 @@ impl Source {
         });
         let passing = RefCell::default();
         Source { rows: chunk.rows(), columns: columns.collect(), chunk: chunk.number(), passing }
+    }
+
+    /// Opens all columns of a batch.
+    pub fn of_batch(batch: &RecordBatch) -> Source {
+        let columns = batch.columns().iter().map(Column::of_array).collect();
+        Source { rows: batch.num_rows(), columns, chunk: 0, passing: RefCell::default() }
     }
 
     /// The id of a row.
@@ -125,6 +132,8 @@ impl Column {
             DataType::Int32 => Data::Int32(values!(Int32Type)),
             DataType::Date32 => Data::Int32(values!(Date32Type)),
             DataType::Int64 => Data::Int64(values!(Int64Type)),
+            // Counts of rows, of which nobody has as many that the upper bit says something else.
+            DataType::UInt64 => Data::Int64(values!(UInt64Type).into_inner().into()),
             DataType::Time64(_) => Data::Int64(values!(Time64MicrosecondType)),
             DataType::Timestamp(TimeUnit::Nanosecond, _) => {
                 Data::Int64(values!(TimestampNanosecondType))

@@ -1,0 +1,49 @@
+//! The pass that merges the groups of workers without dealing their parts out first.
+//!
+//! It comes after all that may give an aggregate's upper half to workers or to stages: what is left
+//! of them is computed here, over parts that workers send.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use thalweg_query::MergedGroups;
+
+use crate::fold::{undealt, without_exchange};
+use crate::scan::RemoteScan;
+
+/// The plan with groups merged in one place, wherever its scans send parts of them.
+pub(crate) fn merged(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let merged = plan.transform_up(|plan| {
+        let changed = match of_scan(&plan)? {
+            Some(groups) => Some(groups),
+            None => without_exchange(&plan)?,
+        };
+        Ok(match changed {
+            Some(changed) => Transformed::yes(changed),
+            None => Transformed::no(plan),
+        })
+    });
+    let merged = merged.data()?;
+    Ok(undealt(&merged)?.unwrap_or(merged))
+}
+
+/// What takes the place of the upper half of an aggregate over the rows of a scan: the same groups
+/// in as many partitions, for whoever relies on them.
+fn of_scan(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else { return Ok(None) };
+    let input = aggregate.input().children();
+    if !input.first().is_some_and(|input| input.is::<RemoteScan>()) {
+        return Ok(None);
+    }
+    let Some(groups) = MergedGroups::in_place_of(aggregate)? else { return Ok(None) };
+    let groups: Arc<dyn ExecutionPlan> = Arc::new(groups);
+    if aggregate.mode() == &AggregateMode::Final {
+        return Ok(Some(groups));
+    }
+    let dealt = plan.properties().partitioning.clone();
+    Ok(Some(Arc::new(RepartitionExec::try_new(groups, dealt)?)))
+}

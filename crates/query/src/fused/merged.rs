@@ -1,0 +1,331 @@
+//! The upper half of an aggregate whose lower halves are computed elsewhere.
+//!
+//! What workers send of a group is a row: its key, and the states of its aggregates. The upper half
+//! is an aggregate over such rows, of counts and sums the sums, of least values the least. So it is
+//! computed as fused aggregates are: each thread reads its share of what comes into groups of its
+//! own, whatever their keys are, and these are merged, partition by partition where they are many.
+//! No row is dealt out before. Where memory is short, groups go to disk; where even that finds no
+//! room, DataFusion's operators begin anew.
+//!
+//! ```text
+//!   Aggregate(final)                   MergedGroups
+//!     Repartition     ── merged ──►      parts
+//!       parts
+//! ```
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use datafusion::common::plan_err;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, ReplaceChildrenOptions, reset_plan_states,
+};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    SendableRecordBatchStream,
+};
+use futures::stream::{self, BoxStream, select_all};
+use futures::{StreamExt, TryStreamExt};
+use thalweg_scan::{Aggregation, Key, KeyValue};
+
+use super::QueryScheduler;
+use super::execution::{finishing, rows_of, watch};
+use super::expression::Value;
+use super::finding::{Finding, Shared};
+use super::gather::{Answer, merge, partitions};
+use super::measures::Measures;
+use super::output::Output;
+use super::spilled::Spills;
+use crate::executor::stop_of;
+use crate::given::Given;
+
+/// In the configuration of a session: who works on groups.
+pub(crate) struct Scheduling(pub Arc<dyn QueryScheduler>);
+
+/// Groups of which others found parts.
+#[derive(Clone)]
+pub struct MergedGroups {
+    parts: Arc<dyn ExecutionPlan>,
+    /// What it takes the place of, over all parts in one partition.
+    upper: Arc<AggregateExec>,
+    aggregation: Arc<Aggregation>,
+    outputs: Arc<[Output]>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl MergedGroups {
+    /// What takes the place of the upper half of an aggregate, over what its exchange or merge has
+    /// below it; `None` where only DataFusion's operators are sure to be right.
+    ///
+    /// # Errors
+    /// Where the plan is no valid one.
+    pub fn in_place_of(aggregate: &AggregateExec) -> Result<Option<MergedGroups>> {
+        let is_upper =
+            matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned);
+        let keys = aggregate.group_expr();
+        let has_plain_keys = keys.is_single() && !keys.is_true_no_grouping();
+        if !is_upper || !has_plain_keys || aggregate.limit_options().is_some() {
+            return Ok(None);
+        }
+        let Some(parts) = below_exchange(aggregate.input()) else { return Ok(None) };
+        let Some((aggregation, outputs)) = recognize(aggregate, &parts.schema())? else {
+            return Ok(None);
+        };
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(aggregate.schema()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        Ok(Some(MergedGroups {
+            upper: Arc::new(in_one(aggregate, &parts)?),
+            parts,
+            aggregation: Arc::new(aggregation),
+            outputs: outputs.into(),
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }))
+    }
+
+    /// The same of other parts.
+    fn over(&self, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(parts) = children.pop() else { return plan_err!("groups are made of parts") };
+        let metrics = ExecutionPlanMetricsSet::new();
+        Ok(Arc::new(MergedGroups { parts, metrics, ..self.clone() }))
+    }
+}
+
+/// The rows below an exchange by a hash, or a merge of all partitions.
+fn below_exchange(input: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+    if let Some(dealt) = input.downcast_ref::<RepartitionExec>() {
+        return matches!(dealt.partitioning(), Partitioning::Hash(..))
+            .then(|| dealt.input().clone());
+    }
+    let merged = input.downcast_ref::<CoalescePartitionsExec>()?;
+    merged.fetch().is_none().then(|| merged.input().clone())
+}
+
+/// The upper half of an aggregate over all parts at once.
+fn in_one(aggregate: &AggregateExec, parts: &Arc<dyn ExecutionPlan>) -> Result<AggregateExec> {
+    AggregateExec::try_new(
+        AggregateMode::Final,
+        aggregate.group_expr().clone(),
+        aggregate.aggr_expr().to_vec(),
+        aggregate.filter_expr().to_vec(),
+        Arc::new(CoalescePartitionsExec::new(Arc::clone(parts))),
+        aggregate.input_schema(),
+    )
+}
+
+/// What is to be found in the parts, and what becomes of it.
+fn recognize(
+    aggregate: &AggregateExec,
+    parts: &SchemaRef,
+) -> Result<Option<(Aggregation, Vec<Output>)>> {
+    let answered = aggregate.schema();
+    let keys = aggregate.group_expr().expr();
+    let key_fields = answered.fields().iter().zip(parts.fields()).take(keys.len());
+    let are_first = keys.iter().enumerate().all(|(place, (key, _))| is_column(key, place));
+    let are_alike = key_fields.clone().all(|(told, sent)| told.data_type() == sent.data_type());
+    if !are_first || !are_alike {
+        return Ok(None);
+    }
+    let (mut measures, mut outputs) = (Measures::default(), Vec::new());
+    let mut next = keys.len();
+    for (function, field) in aggregate.aggr_expr().iter().zip(&answered.fields()[keys.len()..]) {
+        let places = next..next + function.state_fields()?.len();
+        next = places.end;
+        let states = states(parts, places);
+        match measures.of_states(function, &states, field.data_type()) {
+            Some(output) => outputs.push(output),
+            None => return Ok(None),
+        }
+    }
+    let keys = key_fields.enumerate().map(|(place, (field, _))| whole_key(place, field));
+    let columns = (0..parts.fields().len()).collect();
+    let aggregation = Aggregation::new(columns, None, keys.collect(), measures.into_list());
+    Ok(aggregation.filter(|_| next == parts.fields().len()).map(|found| (found, outputs)))
+}
+
+fn is_column(key: &Arc<dyn PhysicalExpr>, place: usize) -> bool {
+    key.downcast_ref::<Column>().is_some_and(|column| column.index() == place)
+}
+
+fn whole_key(place: usize, field: &FieldRef) -> Key {
+    Key { value: KeyValue::Column(place), data_type: field.data_type().clone() }
+}
+
+/// Columns of the parts. Counts have 64 bits with and without a sign.
+fn states(parts: &SchemaRef, places: Range<usize>) -> Vec<Value> {
+    let fields = parts.fields().iter().enumerate().skip(places.start).take(places.len());
+    let states = fields.map(|(place, field)| match field.data_type() {
+        DataType::UInt64 => Value::column(place, DataType::Int64),
+        known => Value::column(place, known.clone()),
+    });
+    states.collect()
+}
+
+impl fmt::Debug for MergedGroups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as(DisplayFormatType::Default, f)
+    }
+}
+
+impl DisplayAs for MergedGroups {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = self.upper.group_expr().expr().iter().map(|(_, name)| name.as_str());
+        let functions = self.upper.aggr_expr().iter().map(|function| function.name());
+        let (keys, functions): (Vec<&str>, Vec<&str>) = (keys.collect(), functions.collect());
+        write!(f, "MergedGroups: keys=[{}] aggregates=[{}]", keys.join(", "), functions.join(", "))
+    }
+}
+
+impl ExecutionPlan for MergedGroups {
+    fn name(&self) -> &'static str {
+        "MergedGroups"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.parts]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.over(children)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.over(children)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut fresh = self.as_ref().clone();
+        fresh.metrics = ExecutionPlanMetricsSet::new();
+        Ok(Arc::new(fresh))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let (schema, told_schema) = (self.schema(), self.schema());
+        let given = Given::by(&self.metrics, partition);
+        let spilled = MetricBuilder::new(&self.metrics).counter("spilled_bytes", partition);
+        let parts = self.shares(&context)?;
+        let own = self.clone();
+        let answered = async move {
+            let stop = stop_of(&context).unwrap_or_default();
+            let spills = Spills::new(&context.runtime_env().disk_manager, stop);
+            let answered = own.answer(parts, &schema, &context, &spills).await;
+            spilled.add(spills.bytes());
+            match answered {
+                Ok(answer) => Ok(rows_of(answer, given)),
+                // Nothing was answered yet.
+                Err(DataFusionError::ResourcesExhausted(_)) => {
+                    let parts = reset_plan_states(Arc::clone(&own.parts))?;
+                    let batches = in_one(&own.upper, &parts)?.execute(0, context)?;
+                    Ok(batches.inspect_ok(move |batch| given.count(batch)).boxed())
+                }
+                Err(error) => Err(error),
+            }
+        };
+        let batches = stream::once(answered).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(told_schema, batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// Some of the parts, as they come.
+type Share = BoxStream<'static, Result<RecordBatch>>;
+
+impl MergedGroups {
+    /// What each thread reads.
+    fn shares(&self, context: &Arc<TaskContext>) -> Result<Vec<Share>> {
+        let partitions = self.parts.properties().output_partitioning().partition_count();
+        let threads = scheduler(context)?.workers().min(partitions);
+        let share = |thread| {
+            let own = (thread..partitions).step_by(threads);
+            let own = own.map(|partition| self.parts.execute(partition, Arc::clone(context)));
+            Ok(select_all(own.collect::<Result<Vec<_>>>()?).boxed())
+        };
+        (0..threads).map(share).collect()
+    }
+
+    async fn answer(
+        &self,
+        parts: Vec<Share>,
+        schema: &SchemaRef,
+        context: &Arc<TaskContext>,
+        spills: &Spills,
+    ) -> Result<Answer> {
+        let scheduler = scheduler(context)?;
+        let stop = stop_of(context).unwrap_or_default();
+        let watch = watch(stop, context.memory_pool(), scheduler.workers());
+        let divided = partitions(scheduler.workers());
+        let shared = Arc::new(Shared::new(&self.aggregation, divided, &watch, spills));
+        let tasks: Vec<_> = (0..)
+            .zip(parts)
+            .map(|(thread, share)| SpawnedTask::spawn(read(share, thread, Arc::clone(&shared))))
+            .collect();
+        let mut found = Vec::new();
+        for task in tasks {
+            let done = task.join_unwind().await;
+            found.extend(done.map_err(|died| DataFusionError::ExecutionJoin(Box::new(died)))??);
+        }
+        let finish = finishing(&self.outputs, schema);
+        merge(&self.aggregation, found, &scheduler, finish, watch).map(|(answer, _)| answer)
+    }
+}
+
+async fn read(mut parts: Share, thread: usize, shared: Arc<Shared>) -> Result<Vec<super::Found>> {
+    let mut finding = Finding::new(&shared, thread);
+    while let Some(batch) = parts.try_next().await? {
+        finding.add(|groups| groups.add_batch(&batch))?;
+    }
+    finding.end()
+}
+
+fn scheduler(context: &TaskContext) -> Result<Arc<dyn QueryScheduler>> {
+    let known = context.session_config().get_extension::<Scheduling>();
+    let known = known.map(|scheduling| Arc::clone(&scheduling.0));
+    known.ok_or_else(|| DataFusionError::Internal("nobody works on groups here".to_owned()))
+}
+
+#[cfg(test)]
+mod tests;
