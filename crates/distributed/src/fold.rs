@@ -157,7 +157,9 @@ fn relayed(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan
 fn fold(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let children = plan.children();
     let [child] = children.as_slice() else { return Ok(None) };
-    let Some(scan) = child.downcast_ref::<RemoteScan>() else { return Ok(None) };
+    // A lane has the rows of several workers, in any order.
+    let scan = child.downcast_ref::<RemoteScan>().filter(|scan| !scan.has_lanes());
+    let Some(scan) = scan else { return Ok(None) };
     if let Some(merge) = plan.downcast_ref::<CoalescePartitionsExec>() {
         // Nobody needs more rows of one worker than of all.
         let Some(fetch) = merge.fetch().filter(|_| !scan.is_limited()) else { return Ok(None) };
@@ -190,13 +192,14 @@ fn merge_of_one(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Executio
 fn whole_groups(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else { return Ok(None) };
     let is_plain = aggregate.limit_options().is_none();
+    let equal = &plan.properties().eq_properties;
     let is_unordered = plan.properties().output_ordering().is_none();
     match aggregate.mode() {
         AggregateMode::FinalPartitioned
             if is_plain && is_unordered && aggregate.group_expr().is_single() =>
         {
             let Some(scan) = scan_below_exchange(aggregate.input()) else { return Ok(None) };
-            let Some(scan) = scan.of_whole_groups(&plan.schema()) else { return Ok(None) };
+            let Some(scan) = scan.of_whole_groups(equal) else { return Ok(None) };
             let dealt = plan.properties().partitioning.clone();
             Ok(Some(Arc::new(RepartitionExec::try_new(Arc::new(scan), dealt)?)))
         }
@@ -205,7 +208,7 @@ fn whole_groups(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Executio
             let Some(scan) = aggregate.input().downcast_ref::<RemoteScan>() else {
                 return Ok(None);
             };
-            Ok(scan.of_whole_groups(&plan.schema()).map(|scan| Arc::new(scan) as _))
+            Ok(scan.of_whole_groups(equal).map(|scan| Arc::new(scan) as _))
         }
         _ => Ok(None),
     }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use thalweg_query::MergedGroups;
 
 use crate::fold::{undealt, without_exchange};
@@ -41,9 +41,11 @@ fn of_scan(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan
     }
     let Some(groups) = MergedGroups::in_place_of(aggregate)? else { return Ok(None) };
     let groups: Arc<dyn ExecutionPlan> = Arc::new(groups);
-    if aggregate.mode() == &AggregateMode::Final {
-        return Ok(Some(groups));
+    match plan.properties().output_partitioning() {
+        dealt @ Partitioning::Hash(..) => {
+            Ok(Some(Arc::new(RepartitionExec::try_new(groups, dealt.clone())?)))
+        }
+        one if one.partition_count() == 1 => Ok(Some(groups)),
+        _ => Ok(None),
     }
-    let dealt = plan.properties().partitioning.clone();
-    Ok(Some(Arc::new(RepartitionExec::try_new(groups, dealt)?)))
 }

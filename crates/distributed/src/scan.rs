@@ -279,6 +279,10 @@ impl RemoteScan {
         RemoteScan { lanes: Some(lanes), properties, run, ..self.clone() }
     }
 
+    pub(crate) fn has_lanes(&self) -> bool {
+        self.lanes.is_some()
+    }
+
     /// The rows of one stream in the current run.
     fn read(&self, stream: usize) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let run = self.run().map_err(external)?;
@@ -298,7 +302,7 @@ impl RemoteScan {
 
     /// The same with whole groups in place of the parts of which each worker would send its own,
     /// where each of them lies on one worker.
-    pub(crate) fn of_whole_groups(&self, groups: &SchemaRef) -> Option<RemoteScan> {
+    pub(crate) fn of_whole_groups(&self, groups: &EquivalenceProperties) -> Option<RemoteScan> {
         use wire::step::Kind;
         if self.shard_key.is_none() && self.targets.streams.len() > 1 {
             return None;
@@ -313,8 +317,11 @@ impl RemoteScan {
         if let Some(told) = more.told.last_mut() {
             *told = told.replacen("partial ", "", 1);
         }
+        // Whoever is above relies on columns that are constant.
+        let mut equal = groups.clone();
+        equal.clear_orderings();
         more.properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(groups)),
+            equal,
             Partitioning::UnknownPartitioning(self.targets.streams.len()),
             EmissionType::Final,
             Boundedness::Bounded,

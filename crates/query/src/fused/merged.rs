@@ -18,14 +18,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef, TimeUnit};
 use datafusion::common::plan_err;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
@@ -79,15 +79,20 @@ impl MergedGroups {
             matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned);
         let keys = aggregate.group_expr();
         let has_plain_keys = keys.is_single() && !keys.is_true_no_grouping();
-        if !is_upper || !has_plain_keys || aggregate.limit_options().is_some() {
+        let told = aggregate.properties();
+        let is_plain = aggregate.limit_options().is_none() && told.output_ordering().is_none();
+        if !is_upper || !has_plain_keys || !is_plain {
             return Ok(None);
         }
         let Some(parts) = below_exchange(aggregate.input()) else { return Ok(None) };
         let Some((aggregation, outputs)) = recognize(aggregate, &parts.schema())? else {
             return Ok(None);
         };
+        // Whoever is above relies on columns that are constant.
+        let mut equal = told.eq_properties.clone();
+        equal.clear_orderings();
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(aggregate.schema()),
+            equal,
             Partitioning::UnknownPartitioning(1),
             EmissionType::Final,
             Boundedness::Bounded,
@@ -142,7 +147,8 @@ fn recognize(
     let key_fields = answered.fields().iter().zip(parts.fields()).take(keys.len());
     let are_first = keys.iter().enumerate().all(|(place, (key, _))| is_column(key, place));
     let are_alike = key_fields.clone().all(|(told, sent)| told.data_type() == sent.data_type());
-    if !are_first || !are_alike {
+    let are_read = parts.fields().iter().all(|field| is_read(field.data_type()));
+    if !are_first || !are_alike || !are_read {
         return Ok(None);
     }
     let (mut measures, mut outputs) = (Measures::default(), Vec::new());
@@ -160,6 +166,17 @@ fn recognize(
     let columns = (0..parts.fields().len()).collect();
     let aggregation = Aggregation::new(columns, None, keys.collect(), measures.into_list());
     Ok(aggregation.filter(|_| next == parts.fields().len()).map(|found| (found, outputs)))
+}
+
+/// Whether times are in a unit that those of tables may have.
+fn is_read(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Timestamp(unit, _) => {
+            matches!(unit, TimeUnit::Microsecond | TimeUnit::Nanosecond)
+        }
+        DataType::Time64(unit) => *unit == TimeUnit::Microsecond,
+        _ => true,
+    }
 }
 
 fn is_column(key: &Arc<dyn PhysicalExpr>, place: usize) -> bool {

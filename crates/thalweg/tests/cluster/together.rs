@@ -25,11 +25,13 @@ const SETUP: [&str; 6] = [
 ];
 
 /// Each with rows in an order.
-const QUERIES: [&str; 13] = [
+const QUERIES: [&str; 14] = [
     "SELECT count(*), sum(id), min(item), avg(customer) FROM orders",
     "SELECT item, count(*), sum(id) FROM orders GROUP BY item ORDER BY item",
     "SELECT customer, count(DISTINCT item) FROM orders GROUP BY customer ORDER BY customer",
     "SELECT id, count(*) FROM orders GROUP BY id ORDER BY id LIMIT 3",
+    "SELECT to_timestamp_millis(customer), count(*), max(to_timestamp_seconds(id)) FROM orders \
+     GROUP BY 1 ORDER BY 1",
     "SELECT name, count(*) FROM orders JOIN customers ON customer = customers.id \
      GROUP BY name ORDER BY name",
     "SELECT name, count(*) FROM orders JOIN customers USING (id) GROUP BY name ORDER BY name",
@@ -69,6 +71,25 @@ async fn they_answer_as_one_database_does() {
         }
         answer_alike(&mut session, &mut alone, &QUERIES, &settings.join("; ")).await;
     }
+}
+
+/// A sort below a window leaves out what is constant, which whoever takes the place of an aggregate
+/// has to tell.
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_that_are_constant_are_known_above_groups() {
+    let (_cluster, mut session) = in_processes().await;
+    let mut alone = memory().session();
+    for sql in SETUP {
+        done(&mut alone, sql).await;
+    }
+    let queries = [
+        "SELECT customer, item, sum(id), row_number() OVER (PARTITION BY customer ORDER BY item) \
+         FROM orders WHERE customer = 5 GROUP BY customer, item ORDER BY item LIMIT 5",
+        "SELECT id, customer, count(*), row_number() OVER (PARTITION BY customer ORDER BY id) \
+         FROM orders WHERE customer = 5 GROUP BY id, customer ORDER BY id LIMIT 5",
+    ];
+    done(&mut session, "SET stages = off").await;
+    answer_alike(&mut session, &mut alone, &queries, "stages = off").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -142,6 +142,15 @@ async fn what_has_other_states_is_left_as_it_is() {
         let (_, places) = merged(planned(&context, &sql).await);
         assert_eq!(places, 0, "{sql}");
     }
+    for unit in ["Timestamp(Second, None)", "Timestamp(Millisecond, None)", "Time64(Nanosecond)"] {
+        let time = format!("arrow_cast(large, '{unit}')");
+        for sql in [
+            format!("SELECT {time}, count(*) FROM t GROUP BY 1"),
+            format!("SELECT name, max({time}) FROM t GROUP BY name"),
+        ] {
+            assert_eq!(merged(planned(&context, &sql).await).1, 0, "{sql}");
+        }
+    }
     // Without keys there is nothing to look for.
     assert_eq!(merged(planned(&context, "SELECT count(*), sum(large) FROM t").await).1, 0);
 }
