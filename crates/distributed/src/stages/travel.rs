@@ -3,6 +3,8 @@
 //! What `datafusion-distributed` would make of the others is wrong, or cannot be run:
 //!
 //! - An order is lost in a shuffle: what a repartition keeps of it, stages do not.
+//! - What is constant is forgotten in an exchange: a window whose rows count as ordered by its
+//!   partition because that has one value would find them in no order.
 //! - A limit of all rows below a join is one of each worker, where the rows are sent to all of
 //!   them: each would take others.
 //! - Functions go by name, and mean something else where they depend on more than their arguments,
@@ -12,13 +14,17 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, TryCastExpr};
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
-use datafusion::physical_expr::{Partitioning, PhysicalExpr, ScalarFunctionExpr};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_expr::window::WindowExpr;
+use datafusion::physical_expr::{
+    EquivalenceProperties, Partitioning, PhysicalExpr, ScalarFunctionExpr,
+};
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use std::sync::Arc;
 
 use super::Plan;
@@ -31,6 +37,7 @@ pub(super) fn obstacle(plan: &Plan) -> Result<Option<String>> {
     plan.apply(|node| {
         found = match of_operator(node) {
             Some(why) => Some(why.to_owned()),
+            None if counts_on_constants(node)? => Some("a window's partition is constant".into()),
             None => of_expressions(node)?,
         };
         Ok(match found {
@@ -63,6 +70,25 @@ fn of_operator(node: &Plan) -> Option<&'static str> {
         return (!is_known).then_some("an aggregate is not known to workers");
     }
     None
+}
+
+/// Whether a window finds more of its partition in the order of its input than the input's sorts
+/// say.
+fn counts_on_constants(node: &Plan) -> Result<bool> {
+    let Some(first) = windows(node).first() else { return Ok(false) };
+    let known = node.children()[0].equivalence_properties();
+    let orders = known.oeq_class().iter().cloned();
+    let sorted = EquivalenceProperties::new_with_orderings(Arc::clone(known.schema()), orders);
+    let ordered = |by: &EquivalenceProperties| by.find_longest_permutation(first.partition_by());
+    Ok(ordered(known)?.1.len() > ordered(&sorted)?.1.len())
+}
+
+/// Those of one operator, which all have the same partition.
+fn windows(node: &Plan) -> &[Arc<dyn WindowExpr>] {
+    if let Some(bounded) = node.downcast_ref::<BoundedWindowAggExec>() {
+        return bounded.window_expr();
+    }
+    node.downcast_ref::<WindowAggExec>().map_or(&[], WindowAggExec::window_expr)
 }
 
 fn of_expressions(node: &Plan) -> Result<Option<String>> {

@@ -74,7 +74,7 @@ async fn they_answer_as_one_database_does() {
 }
 
 /// A sort below a window leaves out what is constant, which whoever takes the place of an aggregate
-/// has to tell.
+/// has to tell, and stages forget.
 #[tokio::test(flavor = "multi_thread")]
 async fn columns_that_are_constant_are_known_above_groups() {
     let (_cluster, mut session) = in_processes().await;
@@ -88,8 +88,10 @@ async fn columns_that_are_constant_are_known_above_groups() {
         "SELECT id, customer, count(*), row_number() OVER (PARTITION BY customer ORDER BY id) \
          FROM orders WHERE customer = 5 GROUP BY id, customer ORDER BY id LIMIT 5",
     ];
-    done(&mut session, "SET stages = off").await;
-    answer_alike(&mut session, &mut alone, &queries, "stages = off").await;
+    for stages in ["SET stages = off", "SET stages = on"] {
+        done(&mut session, stages).await;
+        answer_alike(&mut session, &mut alone, &queries, stages).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
