@@ -5,26 +5,31 @@
 //! have sent what their windows hold, and rest: they do not compete for the processor, and what is
 //! read lies in its cache. Where those that are read are slow, others are read beside them.
 
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures::{StreamExt as _, stream};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, Stream, StreamExt as _};
 
 use super::first_first::FirstFirst;
-use super::gather::{Asked, Opened, Share, Shared, whole};
+use super::gather::{Opened, Share, Shared, whole};
 use super::{Reader, Stop, Stopwatch};
 
 /// What is read before the connections are let take in what has come since.
-const TURN_BYTES: usize = 256 << 10;
-/// How long a lane waits for the workers that it reads, while others have something.
-const PATIENCE: Duration = Duration::from_millis(3);
+const TURN_BYTES: usize = 1 << 20;
+/// How long a lane waits for the workers that it reads, while others have something. Where cores
+/// are short, workers wait for them for some milliseconds.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 pub(super) async fn run<R: Reader>(share: Share<R>) -> Result<(), Stop> {
     let Share { asked, reader, watch, read_max } = share;
     let (reader, watch) = (&reader, watch.as_ref());
-    let pieces = asked.into_iter().map(|asked| {
-        stream::try_unfold(Worker::Asked(asked), move |worker| next(worker, reader, watch))
+    let workers = asked.into_iter().map(|asked| {
+        let stage = Stage::Asked(asked.open(watch).boxed());
+        Worker { stage, reader, watch }
     });
-    let mut streams = FirstFirst::new(pieces.map(Box::pin), read_max, PATIENCE);
+    let mut streams = FirstFirst::new(workers, read_max, PATIENCE);
     let mut turn = 0;
     while let Some(bytes) = streams.next().await {
         turn += bytes?;
@@ -36,25 +41,53 @@ pub(super) async fn run<R: Reader>(share: Share<R>) -> Result<(), Stop> {
     Ok(())
 }
 
-enum Worker {
-    Asked(Asked),
+/// What comes of a worker, as much at a time as is there. Gives the bytes of that.
+struct Worker<'a, R> {
+    stage: Stage<'a>,
+    reader: &'a Shared<R>,
+    watch: &'a Stopwatch,
+}
+
+enum Stage<'a> {
+    Asked(BoxFuture<'a, thalweg_types::Result<Opened>>),
     Opened(Opened),
 }
 
-/// Opens a worker, or takes in its next piece. Gives the bytes of that.
-async fn next<R: Reader>(
-    worker: Worker,
+impl<R: Reader> Stream for Worker<'_, R> {
+    type Item = Result<usize, Stop>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<usize, Stop>>> {
+        let this = &mut *self;
+        match &mut this.stage {
+            Stage::Asked(opening) => {
+                this.stage = Stage::Opened(ready!(opening.as_mut().poll(context))?);
+                Poll::Ready(Some(Ok(0)))
+            }
+            Stage::Opened(opened) => take_in(opened, this.reader, this.watch, context),
+        }
+    }
+}
+
+fn take_in<R: Reader>(
+    opened: &mut Opened,
     reader: &Shared<R>,
     watch: &Stopwatch,
-) -> Result<Option<(usize, Worker)>, Stop> {
-    let mut opened = match worker {
-        Worker::Asked(asked) => return Ok(Some((0, Worker::Opened(asked.open(watch).await?)))),
-        Worker::Opened(opened) => opened,
-    };
-    let Some(piece) = opened.answer.piece().await? else {
-        whole(&opened)?;
-        return Ok(None);
-    };
-    reader.feed(opened.place, &mut opened.cutter, &piece, watch)?;
-    Ok(Some((piece.len(), Worker::Opened(opened))))
+    context: &mut Context<'_>,
+) -> Poll<Option<Result<usize, Stop>>> {
+    let mut taken_bytes = 0;
+    loop {
+        match opened.answer.poll_piece(context)? {
+            Poll::Ready(Some(piece)) => {
+                reader.feed(opened.place, &mut opened.cutter, &piece, watch)?;
+                taken_bytes += piece.len();
+            }
+            Poll::Ready(None) => return Poll::Ready(whole(opened).err().map(Err)),
+            Poll::Pending if taken_bytes == 0 => return Poll::Pending,
+            // No more than a window: nothing is let in meanwhile.
+            Poll::Pending => return Poll::Ready(Some(Ok(taken_bytes))),
+        }
+    }
 }
