@@ -105,6 +105,11 @@ impl Encoding {
         }
     }
 
+    /// Whether messages are made of values, and not of columns as they lie.
+    pub(crate) fn is_made_of_values(&self) -> bool {
+        matches!(self, Encoding::Rows { .. })
+    }
+
     /// Takes the next rows, once all others are written.
     ///
     /// # Errors

@@ -1,16 +1,18 @@
 //! A worker: what answers gateways out of one database.
 
 mod answers;
+mod encodings;
 mod fragments;
 mod kept;
 mod process;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use datafusion::error::DataFusionError;
+use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hyper::Response;
@@ -22,7 +24,7 @@ use thalweg_dialect::errors::from_datafusion;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_protocol::cluster::write::Stage;
-use thalweg_query::{Database, Definition, RowChanges, Shards};
+use thalweg_query::{Database, Definition, RowChanges, Shards, whole_chunks};
 use thalweg_types::{Error, Result, RowId, SqlState, TableId};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
@@ -30,6 +32,7 @@ use tonic::body::Body;
 
 pub(crate) use self::answers::OneMessage;
 use self::answers::{Rows, RowsSource, begun};
+use self::encodings::{Encodings, WholeChunks};
 use self::fragments::{Fragments, Known};
 use self::kept::KeptWrites;
 pub(crate) use self::process::Member;
@@ -46,6 +49,8 @@ use crate::turns::Turns;
 const BUFFERS_FREE_MAX: usize = 64;
 /// How often it is looked whether gateways still load what is kept for them.
 const LISTEN_EVERY: Duration = Duration::from_secs(10);
+
+type Plan = Arc<dyn ExecutionPlan>;
 
 /// Answers gateways. Clones share it.
 #[derive(Clone)]
@@ -76,6 +81,8 @@ impl WorkerService {
         let shards = database.shards();
         let streams = Arc::default();
         let member = Arc::new(process.join(id, &shards, &streams));
+        let encodings: Weak<Encodings> = Arc::downgrade(member.encodings());
+        database.lets_go_first(encodings);
         let kept = Arc::new(KeptWrites::new(&database.env().clock));
         let listened_to = Arc::downgrade(&kept);
         // It ends with the worker.
@@ -209,13 +216,28 @@ impl WorkerService {
         let fragment = &known.fragment;
         let (plan, lent) = known.plan(place_base, values, shards).map_err(told)?;
         let encoding = Encoding::new(plan.schema(), fragment.form.as_ref())?;
+        let (plan, whole) = match &fragment.form {
+            Some(form) if encoding.is_made_of_values() => self.split(plan, form)?,
+            _ => (plan, None),
+        };
         let memory = fragment.memory_limit.map(limit_of);
         let mut rows: Rows = Box::pin(self.shards.run(plan, memory).map_err(told)?);
         if fragment.begins_with_rows {
             rows = begun(rows).await;
         }
         let source = RowsSource::new(Some(encoding), rows, counted);
-        Ok(chunks(&self.pool, source.of(lent)))
+        Ok(chunks(&self.pool, source.of(lent).behind(whole)))
+    }
+
+    /// Takes out of a plan the chunks whose encodings are kept.
+    fn split(&self, plan: Plan, form: &wire::RowForm) -> Result<(Plan, Option<WholeChunks>)> {
+        let (whole, others) = whole_chunks(plan).map_err(told)?;
+        let (encodings, clock) = (self.member.encodings(), &self.database.env().clock);
+        let whole = match whole.is_empty() {
+            true => None,
+            false => Some(WholeChunks::new(whole, form, encodings, clock, &self.pool)),
+        };
+        Ok((others, whole))
     }
 
     async fn write(&self, write: wire::Write) -> Result<()> {

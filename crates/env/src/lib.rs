@@ -21,7 +21,7 @@ pub use clock::{Clock, RealClock, SimulatedClock};
 pub use environment::Env;
 pub use files::{DirLock, File, FileSystem, OpenMode};
 pub use memory::{Memory, NoSpareMemory, RealMemory, machine_memory_bytes};
-pub use memory_watch::{MemoryWatch, OverLimit, Purpose};
+pub use memory_watch::{MemoryWatch, OverLimit, Purpose, Spare};
 pub use random::{Random, RealRandom, SeededRandom};
 pub use real_files::RealFiles;
 pub use recycling::Recycling;

@@ -2,11 +2,14 @@
 //!
 //! Whoever is about to take much memory says so, and is refused where there is none left. The
 //! system is asked how much the process has once enough was said, so that what nobody accounts for
-//! counts too: buffers of libraries, gaps between allocations, stacks.
+//! counts too: buffers of libraries, gaps between allocations, stacks. What is kept only because
+//! there is memory for it goes before anybody is refused.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::Memory;
 
@@ -20,6 +23,13 @@ pub struct MemoryWatch {
     told: AtomicU64,
     /// What was taken since.
     taken: AtomicU64,
+    spares: Mutex<Vec<Weak<dyn Spare>>>,
+}
+
+/// Something that is kept because there is memory for it.
+pub trait Spare: Send + Sync {
+    /// Frees what it can.
+    fn let_go(&self);
 }
 
 /// For what memory is wanted.
@@ -58,7 +68,12 @@ impl MemoryWatch {
     pub fn new(memory: Arc<dyn Memory>, limit: u64) -> MemoryWatch {
         // The system is asked at the first occasion.
         let taken = AtomicU64::new(ASK_EVERY_BYTES);
-        MemoryWatch { memory, limit, told: AtomicU64::new(0), taken }
+        MemoryWatch { memory, limit, told: AtomicU64::new(0), taken, spares: Mutex::default() }
+    }
+
+    /// From now on, something lets go before anybody is refused.
+    pub fn lets_go_first(&self, spare: Weak<dyn Spare>) {
+        self.spares.lock().push(spare);
     }
 
     /// Says that so many bytes are being taken, which [`check`](Self::check) allowed.
@@ -89,6 +104,7 @@ impl MemoryWatch {
         if self.used() + bytes <= limit {
             return Ok(());
         }
+        self.spares.lock().iter().filter_map(Weak::upgrade).for_each(|spare| spare.let_go());
         // What was freed may still be the process's.
         self.memory.give_back();
         let used = self.used();
@@ -135,6 +151,30 @@ mod tests {
         let watch = MemoryWatch::new(Arc::clone(&says) as _, 80 << 20);
         assert_eq!(watch.check(20 << 20, Purpose::Passing), Ok(()));
         assert!(watch.check(21 << 20, Purpose::Passing).is_err());
+    }
+
+    /// Frees what it has for the system to take back.
+    struct Kept(Arc<Says>, AtomicU64);
+
+    impl Spare for Kept {
+        fn let_go(&self) {
+            self.0.1.fetch_add(self.1.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_is_spare_goes_before_anybody_is_refused() {
+        let says = says(75 << 20);
+        let watch = MemoryWatch::new(Arc::clone(&says) as _, 80 << 20);
+        let kept = Arc::new(Kept(Arc::clone(&says), AtomicU64::new(30 << 20)));
+        let spare: Weak<Kept> = Arc::downgrade(&kept);
+        watch.lets_go_first(spare);
+        assert_eq!(watch.check(5 << 20, Purpose::Passing), Ok(()));
+        assert_eq!(kept.1.load(Ordering::Relaxed), 30 << 20);
+        assert_eq!(watch.check(30 << 20, Purpose::Passing), Ok(()));
+        assert_eq!(kept.1.load(Ordering::Relaxed), 0);
+        drop(kept);
+        assert!(watch.check(40 << 20, Purpose::Passing).is_err());
     }
 
     #[test]

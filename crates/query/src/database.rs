@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use parking_lot::RwLock;
-use thalweg_env::{Env, MemoryWatch};
+use thalweg_env::{Env, MemoryWatch, Spare};
 use thalweg_scan::{LocalScheduler, Shape};
 use thalweg_txn::{
     Durability, Engine, Figures, Options, Progress, Role, RoleId, Silent, Transaction, WriteSet,
@@ -101,6 +101,13 @@ impl Database {
     #[must_use]
     pub fn env(&self) -> &Env {
         self.shared.engine.env()
+    }
+
+    /// From now on, something lets go of its memory before rows or queries are refused.
+    pub fn lets_go_first(&self, spare: Weak<dyn Spare>) {
+        if let Some(memory) = self.shared.engine.memory() {
+            memory.lets_go_first(spare);
+        }
     }
 
     /// Bulk writes into a table: all rows or none.

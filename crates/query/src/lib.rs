@@ -82,7 +82,7 @@ pub use records::{
     Found, RecordBatcher, RecordChange, RecordTable, RecordTarget, RecordWrite, Records,
 };
 pub use reduce::{Among, AsLeaf, KEPT_OF, Keys, Leaf, reduced, share};
-pub use scan::is_about;
+pub use scan::{ChunkIdentity, WholeChunk, is_about, whole_chunks};
 pub use scram::ScramVerifier;
 pub use session::{Session, Statement, TransactionStatus};
 pub use surroundings::{Activity, ActivityState, End, SessionFacts, Surroundings};

@@ -16,6 +16,7 @@ mod states;
 mod statistics;
 mod threshold;
 mod values;
+mod whole;
 
 use std::fmt;
 use std::sync::Arc;
@@ -64,6 +65,7 @@ use statistics::{Asked, scan_statistics};
 pub(crate) use threshold::{TellThresholds, with_thresholds};
 use threshold::{Threshold, Watched};
 pub(crate) use values::value_counts;
+pub use whole::{ChunkIdentity, WholeChunk, whole_chunks};
 
 /// The name of the column that tells a row's place; only statements that change rows see it.
 pub(crate) const ROW_ID: &str = "__thalweg_row";

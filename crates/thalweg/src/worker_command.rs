@@ -7,13 +7,17 @@ use std::sync::Arc;
 use clap::Args;
 use thalweg::{Database, Error};
 use thalweg_distributed::{NodeOptions, RunningNode, Told, WorkerProcess, start_worker};
+use thalweg_env::machine_memory_bytes;
 
 use crate::cli::DatabaseArguments;
-use crate::config::{DatabaseSettings, Flags};
+use crate::config::{Flags, Settings};
 use crate::exit::Exit;
 use crate::node_arguments::{NodeArguments, address, kept_id, kept_map};
 use crate::report;
 use crate::serve_command::Signals;
+
+/// Of so many bytes of a process's memory one may be kept encodings.
+const SHARE_OF_ENCODINGS: u64 = 64;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,10 +59,10 @@ pub struct WorkerArguments {
 
 pub fn run(arguments: &WorkerArguments) -> Exit {
     let settings = match arguments.database.load_config(Flags::default()) {
-        Ok(config) => config.settings.database,
+        Ok(config) => config.settings,
         Err(errors) => return report::usage(&errors),
     };
-    let runtime = match DatabaseArguments::runtime(&settings) {
+    let runtime = match DatabaseArguments::runtime(&settings.database) {
         Ok(runtime) => runtime,
         Err(error) => {
             let message = format!("the threads of the worker could not be started: {error}");
@@ -73,7 +77,7 @@ pub fn run(arguments: &WorkerArguments) -> Exit {
     }
 }
 
-async fn serve(arguments: &WorkerArguments, settings: &DatabaseSettings) -> Result<(), Error> {
+async fn serve(arguments: &WorkerArguments, settings: &Settings) -> Result<(), Error> {
     let mut signals = Signals::new()?;
     let mut running: Vec<(Database, RunningNode)> = Vec::new();
     let mut process = None;
@@ -93,7 +97,7 @@ async fn serve(arguments: &WorkerArguments, settings: &DatabaseSettings) -> Resu
 /// keeps the map of all.
 async fn start(
     arguments: &WorkerArguments,
-    settings: &DatabaseSettings,
+    settings: &Settings,
     first: Option<Database>,
     process: &mut Option<WorkerProcess>,
     number: u16,
@@ -102,7 +106,7 @@ async fn start(
     if arguments.logical.get() > 1 {
         own.data = own.data.map(|data| data.join(format!("worker-{}", number + 1)));
     }
-    let mut builder = own.builder(settings);
+    let mut builder = own.builder(&settings.database);
     if let Some(first) = &first {
         builder = builder.beside(first);
     }
@@ -111,7 +115,10 @@ async fn start(
     let id = kept_id(database.env(), data)?;
     let process = match process {
         Some(process) => process,
-        none => none.insert(WorkerProcess::new(kept_map(database.env(), data)?)),
+        none => {
+            let map = kept_map(database.env(), data)?;
+            none.insert(WorkerProcess::new(map, kept_encodings(settings)))
+        }
     };
     let listen = numbered(arguments.listen, number);
     let advertised = arguments.advertise.map(|address| numbered(address, number));
@@ -124,6 +131,14 @@ async fn start(
     }
     eprintln!("Worker {id} listens on {}", node.listens_at());
     Ok((database, node))
+}
+
+/// How many bytes of encoded chunks may be kept.
+fn kept_encodings(settings: &Settings) -> usize {
+    let all = settings.database.process_memory_limit.map(|size| size.0);
+    let share = || Some(all.or_else(machine_memory_bytes)? / SHARE_OF_ENCODINGS);
+    let kept = settings.cluster.kept_encodings.map(|size| size.0).or_else(share);
+    usize::try_from(kept.unwrap_or(0)).unwrap_or(usize::MAX)
 }
 
 /// The port of one worker among those of a process, which begin at a given one.

@@ -318,6 +318,12 @@ impl Engine {
         Ok(Arc::new(staged))
     }
 
+    /// What keeps the process below its limit of memory, if it has one.
+    #[must_use]
+    pub fn memory(&self) -> Option<&Arc<MemoryWatch>> {
+        self.shared.options.memory.as_ref()
+    }
+
     /// Says that rows of so many bytes are being gathered for a commit.
     ///
     /// # Errors

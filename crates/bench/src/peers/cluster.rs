@@ -50,7 +50,7 @@ pub struct ClusterOptions<'a> {
     pub workers: usize,
     pub logical: usize,
     pub kept: Kept,
-    /// Of the gateway's environment.
+    /// Of the environment of all processes.
     pub settings: &'a [(&'a str, String)],
 }
 
@@ -76,6 +76,7 @@ impl Cluster {
         for number in 0..options.workers {
             let mut command = unlimited();
             command.arg(program).args(["worker", "--listen=127.0.0.1:0"]);
+            command.envs(options.settings.iter().map(|(name, value)| (*name, value)));
             command.arg(format!("--join={}", joins.nodes));
             command.arg(format!("--logical={}", options.logical));
             // Processes that share a machine share its cores.

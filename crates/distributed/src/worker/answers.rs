@@ -9,6 +9,7 @@ use futures::{Stream, StreamExt as _, stream};
 use thalweg_cluster::chunks::{ChunkWriter, Fill, Source};
 use thalweg_types::Result;
 
+use super::encodings::WholeChunks;
 use super::fragments::Lent;
 use super::{Counted, told};
 use crate::encoding::Encoding;
@@ -45,6 +46,8 @@ pub(super) async fn begun(rows: Rows) -> Rows {
 pub(super) struct RowsSource {
     /// `None` until rows come, where nobody knows before what they are.
     encoding: Option<Encoding>,
+    /// Those that come before all others.
+    whole: Option<WholeChunks>,
     rows: Rows,
     /// The plan that the rows are of.
     _lent: Option<Lent>,
@@ -53,7 +56,12 @@ pub(super) struct RowsSource {
 
 impl RowsSource {
     pub(super) fn new(encoding: Option<Encoding>, rows: Rows, counted: Counted) -> RowsSource {
-        RowsSource { encoding, rows, _lent: None, _counted: counted }
+        RowsSource { encoding, whole: None, rows, _lent: None, _counted: counted }
+    }
+
+    /// The same behind the rows of whole chunks.
+    pub(super) fn behind(self, whole: Option<WholeChunks>) -> RowsSource {
+        RowsSource { whole, ..self }
     }
 
     /// The same, of a plan that nobody else runs meanwhile.
@@ -68,6 +76,12 @@ impl Source for RowsSource {
         context: &mut Context<'_>,
         out: &mut ChunkWriter,
     ) -> Poll<Result<Fill>> {
+        if let (Some(encoding), Some(whole)) = (&mut self.encoding, &mut self.whole) {
+            if whole.write(encoding, out)? {
+                return Poll::Ready(Ok(Fill::More));
+            }
+            self.whole = None;
+        }
         if let Some(encoding) = &mut self.encoding
             && encoding.write(out)?
         {

@@ -19,6 +19,8 @@ use thalweg_protocol::cluster as wire;
 use thalweg_query::{ShardSight, Shards};
 use thalweg_types::{ColumnId, Error, Result, SqlState};
 
+use super::encodings::Encodings;
+
 /// The workers of this process. Clones share them.
 #[derive(Clone)]
 pub struct WorkerProcess {
@@ -26,13 +28,13 @@ pub struct WorkerProcess {
     shared: Arc<Members>,
 }
 
-#[derive(Default)]
 struct Members {
     /// What gateways know the process by: the number of the first of its workers.
     number: OnceLock<u64>,
     workers: RwLock<HashMap<u64, Worker>>,
     /// Links to gateways, for all workers.
     gateways: Mutex<HashMap<SocketAddr, KeptLink>>,
+    encodings: Arc<Encodings>,
 }
 
 /// What a process knows of one of its workers.
@@ -44,10 +46,17 @@ struct Worker {
 }
 
 impl WorkerProcess {
-    /// A process without workers, whose workers have this map.
+    /// A process without workers, whose workers have this map and may keep so many bytes of
+    /// encoded chunks, to send them again.
     #[must_use]
-    pub fn new(map: SharedMap) -> WorkerProcess {
-        WorkerProcess { map, shared: Arc::default() }
+    pub fn new(map: SharedMap, encodings_bytes: usize) -> WorkerProcess {
+        let members = Members {
+            number: OnceLock::new(),
+            workers: RwLock::default(),
+            gateways: Mutex::default(),
+            encodings: Arc::new(Encodings::new(encodings_bytes)),
+        };
+        WorkerProcess { map, shared: Arc::new(members) }
     }
 
     pub(crate) fn map(&self) -> &SharedMap {
@@ -87,6 +96,11 @@ impl Member {
     /// What gateways know the process by.
     pub(crate) fn number(&self) -> u64 {
         *self.process.number.get().unwrap_or(&self.worker)
+    }
+
+    /// Encodings that all workers of the process keep.
+    pub(super) fn encodings(&self) -> &Arc<Encodings> {
+        &self.process.encodings
     }
 
     /// Those of this worker alone.

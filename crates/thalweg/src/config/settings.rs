@@ -91,7 +91,8 @@ impl Default for ShellSettings {
     }
 }
 
-/// How the statements of a gateway gather rows from its workers; sessions may say otherwise.
+/// How the statements of a gateway gather rows from its workers, where sessions say nothing else;
+/// and what workers keep for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterSettings {
@@ -100,11 +101,19 @@ pub struct ClusterSettings {
     pub relay: bool,
     /// Whether workers of one process are asked by one stream.
     pub together: bool,
+    /// How much of what was made of chunks for clients a process of workers keeps, to send it
+    /// again; zero for nothing, a 64th of the memory that it may have when not set.
+    pub kept_encodings: Option<Size>,
 }
 
 impl Default for ClusterSettings {
     fn default() -> ClusterSettings {
-        ClusterSettings { fan_in: FanIn::default(), relay: true, together: true }
+        ClusterSettings {
+            fan_in: FanIn::default(),
+            relay: true,
+            together: true,
+            kept_encodings: None,
+        }
     }
 }
 

@@ -74,7 +74,7 @@ impl Worker {
 
     async fn start(&mut self, gateway: SocketAddr) {
         let database = self.open().await;
-        let process = WorkerProcess::new(SharedMap::new(ShardMap::default()));
+        let process = WorkerProcess::new(SharedMap::new(ShardMap::default()), 64 << 20);
         let listen = anywhere();
         // Where it listens is known once it does, and the wire leads there.
         let options = NodeOptions { advertised: Some(self.wire.address), ..options() };

@@ -2,6 +2,7 @@
 //! where the gateway decodes them.
 
 mod copies;
+mod kept;
 mod limits;
 mod long_rows;
 

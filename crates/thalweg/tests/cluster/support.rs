@@ -61,7 +61,7 @@ impl Cluster {
         let options = || NodeOptions { gathering, ..options() };
         let (status, node) = start_gateway(&gateway, anywhere(), map, &options()).await.unwrap();
         let (mut running, mut databases) = (Vec::new(), Vec::new());
-        let new = || WorkerProcess::new(SharedMap::new(ShardMap::default()));
+        let new = || WorkerProcess::new(SharedMap::new(ShardMap::default()), 64 << 20);
         let all = processes.iter().flat_map(|workers| vec![new(); *workers as usize]);
         for (process, id) in all.zip(1..) {
             let gateways = vec![node.address()];

@@ -1,0 +1,158 @@
+use thalweg_env::SimulatedClock;
+use thalweg_protocol::cluster::row_form::Kind;
+use thalweg_query::{Database, Session, ShardRows, Shards, whole_chunks};
+use thalweg_types::{ColumnId, TableId};
+
+use super::*;
+use crate::rows;
+
+/// Two chunks of a worker, and what it keeps of them.
+struct Worker {
+    session: Session,
+    shards: Shards,
+    table: TableId,
+    /// The number of the first column; that of the text follows.
+    first: u32,
+    clock: SimulatedClock,
+    encodings: Arc<Encodings>,
+    pool: Pool,
+}
+
+impl Worker {
+    async fn new(budget_bytes: usize) -> Worker {
+        let database = Database::in_memory().unwrap();
+        let mut session = database.session();
+        for sql in [
+            "CREATE TABLE t (id int PRIMARY KEY, v text)",
+            "INSERT INTO t SELECT n, 'value ' || n FROM generate_series(1, 60000) AS s(n)",
+            "INSERT INTO t SELECT n, 'value ' || n FROM generate_series(60001, 120000) AS s(n)",
+        ] {
+            session.execute(sql).await.unwrap();
+        }
+        let shards = database.shards();
+        let sight = &shards.sights()[0];
+        let (table, first) = (sight.table, sight.values[0].0.0);
+        let encodings = Arc::new(Encodings::new(budget_bytes));
+        let (clock, pool) = (SimulatedClock::new(), Pool::new(4));
+        Worker { session, shards, table, first, clock, encodings, pool }
+    }
+
+    /// The pieces of some columns' rows of whole chunks, and how many chunks these are.
+    fn read(&self, columns: usize, is_binary: bool) -> (Vec<Bytes>, usize) {
+        let schema = self.shards.schema(self.table).unwrap();
+        let wanted = ShardRows {
+            is_kept: false,
+            table: self.table,
+            columns: (self.first..).take(columns).map(|id| Some(ColumnId(id))).collect(),
+            table_columns: Vec::new(),
+            place_base: 0,
+            filter: None,
+            limit: None,
+            hidden: Vec::new(),
+        };
+        let places: Vec<usize> = (0..columns).collect();
+        let told = Arc::new(schema.project(&places).unwrap());
+        let (chunks, _) = whole_chunks(self.shards.scan(&wanted).unwrap()).unwrap();
+        let form = wire::RowForm {
+            kind: Some(Kind::DataRows(wire::DataRows { binary: vec![is_binary; columns] })),
+            columns: rows::encode(&told, &[]).unwrap(),
+        };
+        let mut encoding = Encoding::new(told, Some(&form)).unwrap();
+        let (count, mut out) = (chunks.len(), ChunkWriter::new(self.pool.clone()));
+        let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
+        let mut whole = WholeChunks::new(chunks, &form, &self.encodings, &clock, &self.pool);
+        let mut pieces = Vec::new();
+        while whole.write(&mut encoding, &mut out).unwrap() {
+            pieces.extend(std::iter::from_fn(|| out.take_full()));
+        }
+        pieces.extend(std::iter::from_fn(|| out.take_any()));
+        (pieces, count)
+    }
+
+    fn kept(&self) -> (usize, usize) {
+        let kept = self.encodings.kept.lock();
+        (kept.encodings.len(), kept.bytes)
+    }
+}
+
+fn bytes(pieces: &[Bytes]) -> Vec<u8> {
+    pieces.concat()
+}
+
+/// Where pieces lie of which nobody makes a copy.
+fn places(pieces: &[Bytes]) -> Vec<*const u8> {
+    pieces.iter().filter(|piece| piece.len() >= CHUNK_BYTES).map(|piece| piece.as_ptr()).collect()
+}
+
+#[tokio::test]
+async fn a_chunk_is_encoded_once_for_each_form() {
+    let worker = Worker::new(64 << 20).await;
+    let (made, chunks) = worker.read(2, false);
+    assert_eq!(chunks, 2);
+    assert_eq!(worker.kept(), (2, bytes(&made).len()));
+    let (kept, _) = worker.read(2, false);
+    assert!(bytes(&made) == bytes(&kept));
+    assert!(!places(&made).is_empty());
+    assert_eq!(places(&made), places(&kept));
+    for (columns, is_binary) in [(2, true), (1, false), (1, true)] {
+        let (other, _) = worker.read(columns, is_binary);
+        assert!(bytes(&other) != bytes(&made), "{columns} {is_binary}");
+        assert!(bytes(&other) == bytes(&worker.read(columns, is_binary).0));
+    }
+    assert_eq!(worker.kept().0, 8);
+}
+
+#[tokio::test]
+async fn a_chunk_that_lost_a_row_is_not_whole() {
+    let mut worker = Worker::new(64 << 20).await;
+    let (before, _) = worker.read(2, false);
+    worker.session.execute("DELETE FROM t WHERE id = 5").await.unwrap();
+    let (after, chunks) = worker.read(2, false);
+    assert_eq!(chunks, 1);
+    assert!(bytes(&before).ends_with(&bytes(&after)));
+    // What is kept of a chunk that is gone goes when there is no room.
+    worker.session.execute("TRUNCATE t").await.unwrap();
+    assert_eq!(worker.read(2, false).1, 0);
+    worker.encodings.kept.lock().forget_unasked(worker.clock.monotonic());
+    assert_eq!(worker.kept(), (0, 0));
+}
+
+#[tokio::test]
+async fn what_finds_no_room_is_made_each_time() {
+    let all = Worker::new(64 << 20).await.read(2, false).0;
+    let chunk_bytes = bytes(&all).len() / 2;
+    for budget_bytes in [0, 1, chunk_bytes / 2, chunk_bytes * 3 / 2] {
+        let worker = Worker::new(budget_bytes).await;
+        for _ in 0..3 {
+            assert!(bytes(&worker.read(2, false).0) == bytes(&all));
+            let (chunks, kept_bytes) = worker.kept();
+            assert!(kept_bytes <= budget_bytes);
+            assert_eq!(chunks, usize::from(budget_bytes > chunk_bytes));
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_asks_for_makes_place_for_others() {
+    let all = Worker::new(64 << 20).await.read(2, false).0;
+    let worker = Worker::new(bytes(&all).len()).await;
+    worker.read(2, false);
+    worker.clock.advance(KEPT_FOR / 2);
+    // It has been asked for lately.
+    worker.read(2, true);
+    assert!(places(&worker.read(2, false).0) == places(&worker.read(2, false).0));
+    worker.clock.advance(KEPT_FOR);
+    let (binary, _) = worker.read(2, true);
+    assert_eq!(places(&binary), places(&worker.read(2, true).0));
+    assert!(!places(&binary).is_empty());
+    assert!(worker.kept().1 <= bytes(&all).len());
+}
+
+#[tokio::test]
+async fn all_of_it_goes_where_memory_runs_out() {
+    let worker = Worker::new(64 << 20).await;
+    let (before, _) = worker.read(2, false);
+    worker.encodings.let_go();
+    assert_eq!(worker.kept(), (0, 0));
+    assert!(bytes(&worker.read(2, false).0) == bytes(&before));
+}

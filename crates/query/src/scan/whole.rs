@@ -1,0 +1,137 @@
+//! Chunks that a plan hands on as they lie: closed ones, all their rows, in no order.
+//!
+//! A closed chunk never changes, so that whoever makes something of one may keep it, and find it
+//! again by the chunk's [`ChunkIdentity`].
+
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use datafusion::error::Result;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use thalweg_store::{Chunk, ChunkView, ClosedChunk};
+
+use super::{BATCH_ROWS, Chunks, ShardScan};
+
+/// Some columns of a closed chunk, of which all rows are alive.
+pub struct WholeChunk {
+    chunk: Arc<ClosedChunk>,
+    columns: Arc<[usize]>,
+    schema: SchemaRef,
+}
+
+/// Tells columns of a chunk from those of all others, also of such that come when it is gone.
+#[derive(Clone)]
+pub struct ChunkIdentity {
+    /// As long as it is there, nothing else gets its address.
+    chunk: Weak<ClosedChunk>,
+    columns: Arc<[usize]>,
+}
+
+impl ChunkIdentity {
+    /// Whether nobody can come upon the chunk any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.chunk.strong_count() == 0
+    }
+}
+
+impl PartialEq for ChunkIdentity {
+    fn eq(&self, other: &ChunkIdentity) -> bool {
+        Weak::ptr_eq(&self.chunk, &other.chunk) && self.columns == other.columns
+    }
+}
+
+impl Eq for ChunkIdentity {}
+
+impl Hash for ChunkIdentity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.chunk.as_ptr().hash(state);
+        self.columns.hash(state);
+    }
+}
+
+impl WholeChunk {
+    #[must_use]
+    pub fn identity(&self) -> ChunkIdentity {
+        ChunkIdentity { chunk: Arc::downgrade(&self.chunk), columns: Arc::clone(&self.columns) }
+    }
+
+    /// Its rows, as the plan hands them on.
+    pub fn batches(self) -> impl Iterator<Item = Result<RecordBatch>> + Send {
+        let rows = self.chunk.rows();
+        let starts = (0..rows).step_by(BATCH_ROWS);
+        starts.map(move |start| self.batch(start..rows.min(start + BATCH_ROWS)))
+    }
+
+    fn batch(&self, rows: Range<usize>) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let columns = self.columns.iter();
+        let columns = columns.map(|column| self.chunk.column_rows(*column, rows.clone()));
+        let schema = Arc::clone(&self.schema);
+        Ok(RecordBatch::try_new_with_options(schema, columns.collect(), &options)?)
+    }
+}
+
+/// Takes the chunks that it hands on as they lie out of a plan that is nothing but a scan of all
+/// rows, and gives the plan for the others.
+///
+/// # Errors
+/// Those of planning.
+pub fn whole_chunks(
+    plan: Arc<dyn ExecutionPlan>,
+) -> Result<(Vec<WholeChunk>, Arc<dyn ExecutionPlan>)> {
+    if let Some(scan) = plan.downcast_ref::<ShardScan>() {
+        return Ok(match scan.split() {
+            None => (Vec::new(), plan),
+            Some((whole, others)) => (whole, Arc::new(others)),
+        });
+    }
+    match plan.downcast_ref::<CoalescePartitionsExec>() {
+        Some(gather) if gather.fetch().is_none() => {
+            let (whole, others) = whole_chunks(Arc::clone(gather.input()))?;
+            let recomputed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            Ok((whole, plan.replace_children(vec![others], recomputed)?))
+        }
+        _ => Ok((Vec::new(), plan)),
+    }
+}
+
+impl ShardScan {
+    /// Its chunks that are whole, and a scan of the others; `None` where it does not hand on all
+    /// rows.
+    fn split(&self) -> Option<(Vec<WholeChunk>, ShardScan)> {
+        let is_all = self.filter.is_none()
+            && self.limit.is_none()
+            && self.first.is_none()
+            && self.threshold.is_none()
+            && self.among.is_nothing()
+            && !self.reads_row_ids();
+        if !is_all {
+            return None;
+        }
+        let columns: Arc<[usize]> = self.projection.as_slice().into();
+        let whole = |chunk: &ChunkView| match chunk.chunk() {
+            Chunk::Closed(closed) if closed.rows() == chunk.live_rows() => Some(WholeChunk {
+                chunk: Arc::clone(closed),
+                columns: Arc::clone(&columns),
+                schema: Arc::clone(self.properties.eq_properties.schema()),
+            }),
+            _ => None,
+        };
+        let (mut taken, mut others) = (Vec::new(), Vec::new());
+        for chunk in self.chunks.read.iter() {
+            match whole(chunk) {
+                Some(chunk) => taken.push(chunk),
+                None => others.push(chunk.clone()),
+            }
+        }
+        let read = Arc::new(others);
+        let chunks = Chunks { kept: Arc::clone(&read), read, ..self.chunks.clone() };
+        Some((taken, ShardScan { chunks, next: Arc::default(), ..self.clone() }))
+    }
+}
