@@ -232,10 +232,9 @@ impl WorkerService {
     /// Takes out of a plan the chunks whose encodings are kept.
     fn split(&self, plan: Plan, form: &wire::RowForm) -> Result<(Plan, Option<WholeChunks>)> {
         let (whole, others) = whole_chunks(plan).map_err(told)?;
-        let (encodings, clock) = (self.member.encodings(), &self.database.env().clock);
         let whole = match whole.is_empty() {
             true => None,
-            false => Some(WholeChunks::new(whole, form, encodings, clock, &self.pool)),
+            false => Some(WholeChunks::new(whole, form, self.member.encodings(), &self.pool)),
         };
         Ok((others, whole))
     }

@@ -117,7 +117,8 @@ async fn start(
         Some(process) => process,
         none => {
             let map = kept_map(database.env(), data)?;
-            none.insert(WorkerProcess::new(map, kept_encodings(settings)))
+            let clock = &database.env().clock;
+            none.insert(WorkerProcess::new(map, clock, kept_encodings(settings)))
         }
     };
     let listen = numbered(arguments.listen, number);

@@ -32,6 +32,8 @@ const KEPT_FOR: Duration = Duration::from_secs(10);
 
 /// Those of a process, for all of its workers.
 pub(super) struct Encodings {
+    /// One for all workers: what they have of their own do not agree.
+    clock: Arc<dyn Clock>,
     budget_bytes: usize,
     kept: Mutex<Kept>,
 }
@@ -56,28 +58,29 @@ struct Encoded {
 }
 
 impl Encodings {
-    pub(super) fn new(budget_bytes: usize) -> Encodings {
-        Encodings { budget_bytes, kept: Mutex::default() }
+    pub(super) fn new(clock: &Arc<dyn Clock>, budget_bytes: usize) -> Encodings {
+        Encodings { clock: Arc::clone(clock), budget_bytes, kept: Mutex::default() }
     }
 
-    fn find(&self, key: &Key, now: Duration) -> Option<Arc<[Bytes]>> {
+    fn find(&self, key: &Key) -> Option<Arc<[Bytes]>> {
         let mut kept = self.kept.lock();
         let found = kept.encodings.get_mut(key)?;
-        found.last_asked = now;
+        found.last_asked = self.clock.monotonic();
         Some(Arc::clone(&found.pieces))
     }
 
     /// Whether there is any room, once what has no right to its place any more is gone.
-    fn has_room(&self, now: Duration) -> bool {
+    fn has_room(&self) -> bool {
         let mut kept = self.kept.lock();
         if kept.bytes >= self.budget_bytes {
-            kept.forget_unasked(now);
+            kept.forget_unasked(self.clock.monotonic());
         }
         kept.bytes < self.budget_bytes
     }
 
     /// Keeps an encoding, if there is room for all of it.
-    fn keep(&self, key: Key, pieces: Vec<Bytes>, now: Duration) {
+    fn keep(&self, key: Key, pieces: Vec<Bytes>) {
+        let now = self.clock.monotonic();
         let pieces: Arc<[Bytes]> = pieces.into_iter().map(in_its_size).collect();
         let bytes = pieces.iter().map(Bytes::len).sum();
         let mut kept = self.kept.lock();
@@ -126,7 +129,6 @@ pub(super) struct WholeChunks {
     chunks: vec::IntoIter<WholeChunk>,
     form: Arc<[u8]>,
     encodings: Arc<Encodings>,
-    clock: Arc<dyn Clock>,
     pool: Pool,
     current: Current,
 }
@@ -143,14 +145,12 @@ impl WholeChunks {
         chunks: Vec<WholeChunk>,
         form: &wire::RowForm,
         encodings: &Arc<Encodings>,
-        clock: &Arc<dyn Clock>,
         pool: &Pool,
     ) -> WholeChunks {
         WholeChunks {
             chunks: chunks.into_iter(),
             form: form.encode_to_vec().into(),
             encodings: Arc::clone(encodings),
-            clock: Arc::clone(clock),
             pool: pool.clone(),
             current: Current::None,
         }
@@ -182,7 +182,7 @@ impl WholeChunks {
                     if let Current::Made(made) = std::mem::replace(&mut self.current, Current::None)
                         && let Some(pieces) = made.pieces
                     {
-                        self.encodings.keep(made.key, pieces, self.clock.monotonic());
+                        self.encodings.keep(made.key, pieces);
                     }
                 }
             }
@@ -190,12 +190,11 @@ impl WholeChunks {
     }
 
     fn begin(&self, chunk: WholeChunk) -> Current {
-        let now = self.clock.monotonic();
         let key = Key { chunk: chunk.identity(), form: Arc::clone(&self.form) };
-        if let Some(pieces) = self.encodings.find(&key, now) {
+        if let Some(pieces) = self.encodings.find(&key) {
             return Current::Kept(pieces, 0);
         }
-        let pieces = self.encodings.has_room(now).then(Vec::new);
+        let pieces = self.encodings.has_room().then(Vec::new);
         let (batches, writer) = (Box::new(chunk.batches()), ChunkWriter::new(self.pool.clone()));
         Current::Made(Box::new(Making { key, batches, writer, pieces }))
     }

@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use thalweg_cluster::link::{KeptLink, LinkOptions};
 use thalweg_cluster::map::SharedMap;
 use thalweg_cluster::membership::gateway;
+use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_query::{ShardSight, Shards};
 use thalweg_types::{ColumnId, Error, Result, SqlState};
@@ -49,12 +50,12 @@ impl WorkerProcess {
     /// A process without workers, whose workers have this map and may keep so many bytes of
     /// encoded chunks, to send them again.
     #[must_use]
-    pub fn new(map: SharedMap, encodings_bytes: usize) -> WorkerProcess {
+    pub fn new(map: SharedMap, clock: &Arc<dyn Clock>, encodings_bytes: usize) -> WorkerProcess {
         let members = Members {
             number: OnceLock::new(),
             workers: RwLock::default(),
             gateways: Mutex::default(),
-            encodings: Arc::new(Encodings::new(encodings_bytes)),
+            encodings: Arc::new(Encodings::new(clock, encodings_bytes)),
         };
         WorkerProcess { map, shared: Arc::new(members) }
     }

@@ -19,11 +19,9 @@ use tempfile::TempDir;
 use thalweg::{Database, Session};
 use thalweg_cluster::link::LinkOptions;
 use thalweg_cluster::map::{ShardMap, SharedMap};
-use thalweg_distributed::{
-    Gateway, NodeOptions, RunningNode, WorkerProcess, start_gateway, start_worker,
-};
+use thalweg_distributed::{Gateway, NodeOptions, RunningNode, start_gateway, start_worker};
 
-use super::support::{anywhere, done, memory, rows};
+use super::support::{anywhere, done, in_process, memory, rows};
 use super::wires::{Condition, Wire, wait};
 
 const CASES: u64 = 3;
@@ -74,7 +72,7 @@ impl Worker {
 
     async fn start(&mut self, gateway: SocketAddr) {
         let database = self.open().await;
-        let process = WorkerProcess::new(SharedMap::new(ShardMap::default()), 64 << 20);
+        let process = in_process();
         let listen = anywhere();
         // Where it listens is known once it does, and the wire leads there.
         let options = NodeOptions { advertised: Some(self.wire.address), ..options() };

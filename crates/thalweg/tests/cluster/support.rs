@@ -39,6 +39,12 @@ pub fn memory() -> Database {
     Database::builder().threads(2).open().unwrap()
 }
 
+/// A process that workers are going to run in.
+pub fn in_process() -> WorkerProcess {
+    let map = SharedMap::new(ShardMap::default());
+    WorkerProcess::new(map, &thalweg_env::Env::real().clock, 64 << 20)
+}
+
 pub fn options() -> NodeOptions {
     let link = LinkOptions { silence: Duration::from_secs(2), ..LinkOptions::default() };
     NodeOptions { link, ..NodeOptions::default() }
@@ -61,8 +67,7 @@ impl Cluster {
         let options = || NodeOptions { gathering, ..options() };
         let (status, node) = start_gateway(&gateway, anywhere(), map, &options()).await.unwrap();
         let (mut running, mut databases) = (Vec::new(), Vec::new());
-        let new = || WorkerProcess::new(SharedMap::new(ShardMap::default()), 64 << 20);
-        let all = processes.iter().flat_map(|workers| vec![new(); *workers as usize]);
+        let all = processes.iter().flat_map(|workers| vec![in_process(); *workers as usize]);
         for (process, id) in all.zip(1..) {
             let gateways = vec![node.address()];
             let worker = memory();

@@ -32,8 +32,9 @@ impl Worker {
         let shards = database.shards();
         let sight = &shards.sights()[0];
         let (table, first) = (sight.table, sight.values[0].0.0);
-        let encodings = Arc::new(Encodings::new(budget_bytes));
         let (clock, pool) = (SimulatedClock::new(), Pool::new(4));
+        let told_time: Arc<dyn Clock> = Arc::new(clock.clone());
+        let encodings = Arc::new(Encodings::new(&told_time, budget_bytes));
         Worker { session, shards, table, first, clock, encodings, pool }
     }
 
@@ -59,8 +60,7 @@ impl Worker {
         };
         let mut encoding = Encoding::new(told, Some(&form)).unwrap();
         let (count, mut out) = (chunks.len(), ChunkWriter::new(self.pool.clone()));
-        let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
-        let mut whole = WholeChunks::new(chunks, &form, &self.encodings, &clock, &self.pool);
+        let mut whole = WholeChunks::new(chunks, &form, &self.encodings, &self.pool);
         let mut pieces = Vec::new();
         while whole.write(&mut encoding, &mut out).unwrap() {
             pieces.extend(std::iter::from_fn(|| out.take_full()));
