@@ -13,6 +13,7 @@ mod kept;
 mod silent;
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,7 +31,7 @@ use tokio::sync::Notify;
 use crate::chunks::framed;
 use crate::security::Security;
 
-pub use answer::Answer;
+pub use answer::{Answer, damaged};
 pub use kept::KeptLink;
 pub use silent::SilentNodes;
 
@@ -87,8 +88,12 @@ impl LinkOptions {
     }
 }
 
+/// What a worker says of itself.
+pub(crate) const DESCRIBE: &str = "/thalweg.cluster.v1.Worker/Describe";
 /// Frames that a node sends may be as long as a chunk.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
+/// How many answers that were given up are known for a second.
+const RESETS_REMEMBERED: usize = 4_096;
 
 /// Who is at the other end, as errors name it. Gateways have no numbers: theirs is 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -182,6 +187,23 @@ pub(crate) fn unavailable(name: &NodeName, why: impl fmt::Display) -> Error {
         .with_hint("Its rows are not reachable until it is back.")
 }
 
+/// Why a node is not reached.
+enum NotReached {
+    /// It says nothing, or there is no way to it.
+    Silent(String),
+    /// It refuses, or is somebody else.
+    Failed(Error),
+}
+
+impl NotReached {
+    fn told_of(self, name: &NodeName) -> Error {
+        match self {
+            NotReached::Silent(why) => unavailable(name, why),
+            NotReached::Failed(error) => error,
+        }
+    }
+}
+
 /// A connection to a node. Clones share it.
 #[derive(Clone)]
 pub struct Link {
@@ -195,18 +217,21 @@ impl Link {
     /// # Errors
     /// Where nobody is there in time, or they are not of this cluster.
     pub async fn connect(name: NodeName, options: &LinkOptions) -> Result<Link> {
-        Link::to(Peer::new(name, None), options).await
+        let linked = Link::to(Peer::new(name.clone(), None), options).await;
+        linked.map_err(|why| why.told_of(&name))
     }
 
-    async fn to(peer: Peer, options: &LinkOptions) -> Result<Link> {
-        options.security.allows(peer.name.address)?;
+    async fn to(peer: Peer, options: &LinkOptions) -> Result<Link, NotReached> {
+        options.security.allows(peer.name.address).map_err(NotReached::Failed)?;
         let opening = open(&peer.name, options);
-        let Ok(opened) = tokio::time::timeout(options.connect_timeout, opening).await else {
-            let why = "it takes no connection";
-            peer.give_up(why.to_owned());
-            return Err(unavailable(&peer.name, why));
-        };
-        let (send, connection) = opened?;
+        let opened = tokio::time::timeout(options.connect_timeout, opening).await;
+        let opened =
+            opened.unwrap_or_else(|_| Err(NotReached::Silent("it takes no connection".to_owned())));
+        let (send, connection) = opened.inspect_err(|why| {
+            if let NotReached::Silent(why) = why {
+                peer.give_up(why.clone());
+            }
+        })?;
         let peer = Arc::new(peer);
         tokio::spawn(driver::drive(connection, Arc::clone(&peer), options.silence));
         Ok(Link { send, peer })
@@ -270,20 +295,35 @@ impl Link {
 
 type Connection = h2::client::Connection<Box<dyn crate::security::Connection>, Bytes>;
 
-async fn open(name: &NodeName, options: &LinkOptions) -> Result<(SendRequest<Bytes>, Connection)> {
-    let stream =
-        TcpStream::connect(name.address).await.map_err(|error| unavailable(name, error))?;
+async fn open(
+    name: &NodeName,
+    options: &LinkOptions,
+) -> Result<(SendRequest<Bytes>, Connection), NotReached> {
+    let failed = |error: io::Error| match is_silence(&error) {
+        true => NotReached::Silent(error.to_string()),
+        false => NotReached::Failed(unavailable(name, error)),
+    };
+    let stream = TcpStream::connect(name.address).await.map_err(failed)?;
     // Requests are small, and nothing follows them that they could wait for.
-    stream.set_nodelay(true).map_err(|error| unavailable(name, error))?;
-    let stream = options.security.call(name.address, stream).await?;
+    stream.set_nodelay(true).map_err(failed)?;
+    let stream = options.security.call(name.address, stream).await.map_err(NotReached::Failed)?;
     h2::client::Builder::new()
         .initial_window_size(options.stream_window_bytes)
         .initial_connection_window_size(options.connection_window_bytes)
         .max_frame_size(FRAME_BYTES_MAX)
         .enable_push(false)
+        // What still comes of answers that were given up is no fault of the node.
+        .max_concurrent_reset_streams(RESETS_REMEMBERED)
+        .max_local_error_reset_streams(None)
         .handshake(stream)
         .await
-        .map_err(|error| unavailable(name, error))
+        .map_err(|error| NotReached::Failed(unavailable(name, error)))
+}
+
+/// Whether nobody said anything, where a host that is there would have refused.
+fn is_silence(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    matches!(error.kind(), HostUnreachable | NetworkDown | NetworkUnreachable | TimedOut)
 }
 
 fn request(path: &'static str) -> Request<()> {

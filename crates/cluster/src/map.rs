@@ -108,6 +108,12 @@ impl ShardMap {
         Ok((0..self.shares.len()).filter(|place| self.shares[*place] > 0).collect())
     }
 
+    /// Where the map has a worker of this number.
+    #[must_use]
+    pub fn worker(&self, id: u64) -> Option<&NodeName> {
+        self.workers.iter().find(|known| known.id == id)
+    }
+
     /// The map with a worker in it. One that is known already keeps its buckets, wherever it is
     /// now; the map is the same where nothing changes.
     #[must_use]

@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use thalweg_protocol::cluster::membership_server::{Membership, MembershipServer};
 use thalweg_protocol::cluster::{
-    GetMapRequest, JoinReply, JoinRequest, ShardMap as WireMap, WorkerEntry,
+    DescribeNodeRequest, GetMapRequest, JoinReply, JoinRequest, NodeDescription,
+    ShardMap as WireMap,
 };
 use thalweg_protocol::errors::status;
-use thalweg_types::{Error, Result};
+use thalweg_types::{Error, Result, SqlState};
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::{Request, Response, Status};
 
-use crate::link::{KeptLink, LinkOptions, NodeName};
+use crate::link::{DESCRIBE, KeptLink, Link, LinkOptions, NodeName};
 use crate::map::{Moving, ShardMap, SharedMap, entry, name, process};
 
 /// How often a worker says that it is there, in a cluster of few.
@@ -36,10 +37,58 @@ pub struct Gatekeeper {
 
 /// Who makes the map.
 pub enum Making {
-    /// This gateway; whether buckets may still move is asked each time.
-    Here(Box<dyn Fn() -> Moving + Send + Sync>),
+    /// This gateway.
+    Here {
+        /// Whether buckets may still move is asked each time.
+        moving: Box<dyn Fn() -> Moving + Send + Sync>,
+        /// How workers are called.
+        link: LinkOptions,
+    },
     /// Another one.
     At(KeptLink),
+}
+
+/// A worker that joins.
+#[derive(Clone)]
+pub struct Joining {
+    pub worker: NodeName,
+    /// That it runs in.
+    pub process: u64,
+    /// Drawn when it was started.
+    pub run: u64,
+}
+
+impl Joining {
+    fn of(request: &JoinRequest) -> Result<Joining> {
+        let Some(worker) = &request.worker else {
+            return Err(Error::internal("somebody joins without a name"));
+        };
+        Ok(Joining { process: process(worker), worker: name(worker)?, run: request.run })
+    }
+
+    fn request(&self, map_version: u64) -> JoinRequest {
+        let worker = Some(entry(&self.worker, self.process));
+        JoinRequest { worker, map_version, run: self.run }
+    }
+
+    /// # Errors
+    /// Where another one answers by its number, where the map has it: each would have a part of
+    /// the rows.
+    async fn is_alone(&self, map: &ShardMap, options: &LinkOptions) -> Result<()> {
+        let Some(known) = map.worker(self.worker.id).filter(|known| **known != self.worker) else {
+            return Ok(());
+        };
+        let described = async {
+            let link = Link::connect(known.clone(), options).await?;
+            link.ask::<_, NodeDescription>(DESCRIBE, &DescribeNodeRequest {}).await
+        };
+        let is_another = |it: NodeDescription| it.id == known.id && it.run != self.run;
+        match described.await.is_ok_and(is_another) {
+            false => Ok(()),
+            true => Err(Error::new(SqlState::OBJECT_IN_USE, format!("{known} runs already"))
+                .with_hint("One of the two has a copy of the other's directory: stop one.")),
+        }
+    }
 }
 
 impl Gatekeeper {
@@ -55,17 +104,18 @@ impl Gatekeeper {
     }
 
     async fn take_in(&self, request: JoinRequest) -> Result<JoinReply> {
-        let Some(worker) = &request.worker else {
-            return Err(Error::internal("somebody joins without a name"));
-        };
-        let (process, worker) = (process(worker), name(worker)?);
+        let joining = Joining::of(&request)?;
         let map = match &self.making {
-            Making::Here(moving) => self.map.change(|map| map.with(worker, process, moving()))?,
+            Making::Here { moving, link } => {
+                joining.is_alone(&self.map.current(), link).await?;
+                let Joining { worker, process, .. } = joining;
+                self.map.change(|map| map.with(worker, process, moving())).await?
+            }
             Making::At(maker) => {
                 let own = self.map.current().version();
                 let handed_on = JoinRequest { map_version: own, ..request.clone() };
                 let reply: JoinReply = maker.link().await?.0.ask(JOIN, &handed_on).await?;
-                take_over(&self.map, &reply)?
+                take_over(&self.map, &reply).await?
             }
         };
         let newer = map.version() > request.map_version;
@@ -85,9 +135,9 @@ impl Membership for Gatekeeper {
     }
 }
 
-fn take_over(map: &SharedMap, reply: &JoinReply) -> Result<Arc<ShardMap>> {
+async fn take_over(map: &SharedMap, reply: &JoinReply) -> Result<Arc<ShardMap>> {
     match &reply.map {
-        Some(newer) => map.offer(ShardMap::from_wire(newer)?),
+        Some(newer) => map.offer(ShardMap::from_wire(newer)?).await,
         None => Ok(map.current()),
     }
 }
@@ -108,8 +158,7 @@ pub fn maker(address: SocketAddr, options: &Arc<LinkOptions>) -> Making {
 /// Says of a worker of a process that it is there, to all gateways, for ever. `each` hears how it
 /// went.
 pub async fn keep_joining(
-    worker: NodeName,
-    process: u64,
+    joining: Joining,
     gateways: Vec<KeptLink>,
     map: SharedMap,
     mut each: impl FnMut(SocketAddr, Result<Arc<ShardMap>>),
@@ -120,7 +169,7 @@ pub async fn keep_joining(
         ticks.tick().await;
         let mut has_failed = false;
         for link in &gateways {
-            let joined = join(entry(&worker, process), link, &map).await;
+            let joined = join(&joining, link, &map).await;
             has_failed |= joined.is_err();
             each(link.name().address, joined);
         }
@@ -138,11 +187,10 @@ fn join_again_after(workers: usize) -> Duration {
     (JOIN_EVERY * workers / JOINS_A_SECOND).max(JOIN_EVERY)
 }
 
-async fn join(worker: WorkerEntry, gateway: &KeptLink, map: &SharedMap) -> Result<Arc<ShardMap>> {
-    let map_version = map.current().version();
-    let request = JoinRequest { worker: Some(worker), map_version };
+async fn join(joining: &Joining, gateway: &KeptLink, map: &SharedMap) -> Result<Arc<ShardMap>> {
+    let request = joining.request(map.current().version());
     let reply: JoinReply = gateway.link().await?.0.ask(JOIN, &request).await?;
-    take_over(map, &reply)
+    take_over(map, &reply).await
 }
 
 #[cfg(test)]

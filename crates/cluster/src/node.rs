@@ -29,6 +29,7 @@ pub const FETCH: &str = "/thalweg.cluster.v1.Chunks/Fetch";
 
 /// Questions are plans at most.
 const QUESTION_BYTES_MAX: usize = 64 << 20;
+const ONE_MESSAGE: &str = "a question is one message";
 
 /// What answers calls for chunks.
 pub trait Chunks: Send + Sync + 'static {
@@ -89,7 +90,7 @@ pub async fn question(request: Request<Incoming>) -> Result<Bytes> {
     use hyper::body::Body as _;
     let mut body = request.into_body();
     let mut messages = Messages::new(QUESTION_BYTES_MAX);
-    let mut found = Vec::new();
+    let mut found = None;
     loop {
         let frame =
             std::future::poll_fn(|context| std::pin::Pin::new(&mut body).poll_frame(context));
@@ -102,18 +103,15 @@ pub async fn question(request: Request<Incoming>) -> Result<Bytes> {
             Some(Ok(frame)) => {
                 let Ok(data) = frame.into_data() else { continue };
                 messages
-                    .feed(&data, |message| {
-                        found.push(Bytes::copy_from_slice(message));
-                        Ok::<_, Malformed>(())
+                    .feed(&data, |message| match found.replace(Bytes::copy_from_slice(message)) {
+                        None => Ok(()),
+                        Some(_) => Err(Malformed(ONE_MESSAGE)),
                     })
                     .map_err(|error| malformed(&error.to_string()))?;
             }
         }
     }
-    match (found.pop(), found.is_empty() && messages.begun_bytes() == 0) {
-        (Some(question), true) => Ok(question),
-        _ => Err(malformed("a question is one message")),
-    }
+    found.filter(|_| messages.begun_bytes() == 0).ok_or_else(|| malformed(ONE_MESSAGE))
 }
 
 fn malformed(what: &str) -> Error {

@@ -105,7 +105,7 @@ impl Scatter {
         let mut answers =
             iter(workers.iter().map(|worker| self.give_map(worker))).buffer_unordered(TOLD_AT_ONCE);
         while let Some(answer) = answers.next().await {
-            self.map.offer(answer?)?;
+            self.map.offer(answer?).await?;
         }
         Ok(())
     }

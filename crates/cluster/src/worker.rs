@@ -29,20 +29,22 @@ pub struct Holdings {
 #[derive(Clone)]
 pub struct WorkerNode {
     id: u64,
+    run: u64,
     map: SharedMap,
     chunks: Arc<dyn Chunks>,
     holdings: Arc<dyn Fn() -> Holdings + Send + Sync>,
 }
 
 impl WorkerNode {
+    /// `run` is what it joins with.
     #[must_use]
     pub fn new(
-        id: u64,
+        (id, run): (u64, u64),
         map: SharedMap,
         chunks: Arc<dyn Chunks>,
         holdings: impl Fn() -> Holdings + Send + Sync + 'static,
     ) -> WorkerNode {
-        WorkerNode { id, map, chunks, holdings: Arc::new(holdings) }
+        WorkerNode { id, run, map, chunks, holdings: Arc::new(holdings) }
     }
 
     /// As a service of a node.
@@ -75,8 +77,8 @@ impl Chunks for WorkerNode {
 #[tonic::async_trait]
 impl Worker for WorkerNode {
     async fn put_map(&self, request: Request<WireMap>) -> Result<tonic::Response<WireMap>, Status> {
-        let newest = ShardMap::from_wire(request.get_ref()).and_then(|map| self.map.offer(map));
-        let newest = newest.map_err(|error| status(&error))?;
+        let map = ShardMap::from_wire(request.get_ref()).map_err(|error| status(&error))?;
+        let newest = self.map.offer(map).await.map_err(|error| status(&error))?;
         Ok(tonic::Response::new(newest.to_wire()))
     }
 
@@ -95,6 +97,7 @@ impl Worker for WorkerNode {
             rows,
             bytes,
             streams,
+            run: self.run,
         }))
     }
 }

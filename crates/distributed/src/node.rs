@@ -12,7 +12,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use thalweg_cluster::link::{LinkOptions, NodeName, SilentNodes};
 use thalweg_cluster::map::{Moving, SharedMap};
-use thalweg_cluster::membership::{Gatekeeper, Making, keep_joining, maker};
+use thalweg_cluster::membership::{Gatekeeper, Joining, Making, keep_joining, maker};
 use thalweg_cluster::node::{NodeServer, ServeOptions, Services};
 use thalweg_cluster::security::Security;
 use thalweg_cluster::worker::WorkerNode;
@@ -113,7 +113,7 @@ pub fn start_gateway<'a>(
         let gateway = Gateway::attach(database, map.clone(), gateway_options).await?;
         let mut tasks = Vec::new();
         let making = match following.zip(heard) {
-            None => makes(&gateway),
+            None => makes(&gateway, options.link()),
             Some((following, heard)) => {
                 let (link, told) = (Arc::new(options.link()), options.told.clone());
                 let making = maker(following.first(), &link);
@@ -134,12 +134,13 @@ pub fn start_gateway<'a>(
 }
 
 /// A gateway that makes the map. Buckets that may have rows stay where they are.
-fn makes(gateway: &Arc<Gateway>) -> Making {
+fn makes(gateway: &Arc<Gateway>, link: LinkOptions) -> Making {
     let asked = Arc::clone(gateway);
-    Making::Here(Box::new(move || match asked.had_tables() {
+    let moving = Box::new(move || match asked.had_tables() {
         true => Moving::Forbidden,
         false => Moving::Allowed,
-    }))
+    });
+    Making::Here { moving, link }
 }
 
 /// Starts a worker over a database in a process, and lets it join its gateways.
@@ -166,12 +167,15 @@ pub fn start_worker<'a>(
         let link = options.link();
         let silent = SilentNodes::new(map.clone(), &link);
         let peers = Peers::new(map.clone(), &link, silent, Handle::current());
+        let run = database.env().random.next_u64();
         let service = WorkerService::new(database, id, process, Arc::new(peers)).await?;
         let (holding, number) = (service.clone(), service.process());
-        let node = WorkerNode::new(id, map.clone(), Arc::new(service), move || holding.holdings());
+        let holdings = move || holding.holdings();
+        let node = WorkerNode::new((id, run), map.clone(), Arc::new(service), holdings);
         let services = Services::new(Arc::new(node.clone()), Routes::new(node.service()));
         let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
         let name = NodeName { id, address };
+        let joining = Joining { worker: name, process: number, run };
         let link = Arc::new(link);
         let (told, mut refusals) = (options.told.clone(), Refusals::new(id));
         let each = move |gateway, joined: Result<_>| {
@@ -183,7 +187,7 @@ pub fn start_worker<'a>(
         // Gateways that are away are called again.
         let gateways =
             gateways.into_iter().map(|address| process.gateway(address, &link)).collect();
-        let joining = keep_joining(name, number, gateways, map.clone(), each);
+        let joining = keep_joining(joining, gateways, map.clone(), each);
         let joining = AbortOnDropHandle::new(tokio::spawn(joining));
         Ok(RunningNode { address, listens_at, map, _tasks: vec![serving, joining] })
     })

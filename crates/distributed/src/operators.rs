@@ -95,11 +95,17 @@ fn number(wide: u64) -> usize {
 fn filtered(input: Plan, filter: &wire::Filter, reader: &Reader) -> Result<Plan> {
     let predicate = reader.expression(filter.predicate.as_ref(), &input.schema())?;
     let columns = filter.columns.iter().map(|column| *column as usize).collect();
-    let filter = FilterExecBuilder::new(predicate, input)
+    let filtered = FilterExecBuilder::new(predicate, input)
         .apply_projection(filter.projects.then_some(columns))?
         .with_fetch(filter.fetch.map(number))
         .build()?;
-    Ok(Arc::new(filter))
+    // Each partition keeps its limit for itself.
+    match filter.fetch {
+        Some(fetch) if filtered.properties().partitioning.partition_count() > 1 => {
+            Ok(at_most(Arc::new(filtered), fetch))
+        }
+        _ => Ok(Arc::new(filtered)),
+    }
 }
 
 fn among_values(input: Plan, among: &wire::Among) -> Result<Plan> {

@@ -348,6 +348,7 @@ fn row_changes(write: &wire::TableWrite) -> Result<RowChanges> {
     };
     Ok(RowChanges {
         table: TableId(write.table),
+        fingerprint: write.fingerprint,
         truncate: write.truncate,
         kill: write.kill.iter().copied().map(RowId).collect(),
         append,
@@ -358,7 +359,9 @@ fn row_changes(write: &wire::TableWrite) -> Result<RowChanges> {
 fn merged(parts: Vec<RowChanges>) -> Vec<RowChanges> {
     let mut tables: Vec<RowChanges> = Vec::new();
     for mut part in parts {
-        match tables.iter_mut().find(|table| table.table == part.table) {
+        let of_one =
+            |table: &RowChanges| (table.table, table.fingerprint) == (part.table, part.fingerprint);
+        match tables.iter_mut().find(|table| of_one(table)) {
             None => tables.push(part),
             Some(table) => {
                 table.truncate |= part.truncate;

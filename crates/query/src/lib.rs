@@ -91,9 +91,10 @@ pub use thalweg_txn::RowChanges;
 pub use thalweg_txn::{
     AcknowledgeRows, BOOTSTRAP_ROLE, Durability, Failing, Figures, KeyedChange, KeyedRows, Patch,
     Progress, Put, Role, RowFailure, RowGroup, SYNC_MICROS, Secret, StageFigures, Unit, Written,
+    fingerprint,
 };
 pub use workers::{
     Again, Consent, Definition, FanIn, Gathering, Holders, KeySearch, KeyedWriter, Load,
     NAMESPACE as CLUSTER_NAMESPACE, PackedRows, PhysicalRule, ShardPlan, ShardRows, ShardSight,
-    Shards, Stages, Unity, WorkerScan, Workers, Write, fingerprint,
+    Shards, Stages, Unity, WorkerScan, Workers, Write,
 };

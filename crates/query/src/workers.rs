@@ -36,7 +36,7 @@ use crate::forms::{EncodedStream, RowForm};
 pub(crate) use commit::{commit, commit_load};
 pub(crate) use journal::raise_counters;
 pub use journal::{Definition, NAMESPACE};
-pub use keyed::{KeyedWriter, fingerprint};
+pub use keyed::KeyedWriter;
 pub use shards::{PackedRows, ShardPlan, ShardRows, ShardSight, Shards};
 pub(crate) use table::TableOnWorkers;
 

@@ -8,6 +8,7 @@ use clap::Args;
 use thalweg::{Database, Error};
 use thalweg_distributed::{NodeOptions, RunningNode, Told, WorkerProcess, start_worker};
 use thalweg_env::machine_memory_bytes;
+use tokio::task::spawn_blocking;
 
 use crate::cli::DatabaseArguments;
 use crate::config::{Flags, Settings};
@@ -79,18 +80,48 @@ pub fn run(arguments: &WorkerArguments) -> Exit {
 
 async fn serve(arguments: &WorkerArguments, settings: &Settings) -> Result<(), Error> {
     let mut signals = Signals::new()?;
+    let running = tokio::select! {
+        running = start_all(arguments, settings) => running?,
+        // What has been opened is as if the process had died: nothing was acknowledged yet.
+        () = signals.next() => return Ok(()),
+    };
+    signals.next().await;
+    tokio::select! {
+        closed = close_all(running) => closed,
+        // Whoever asks twice does not want to wait.
+        () = signals.next() => Ok(()),
+    }
+}
+
+async fn start_all(
+    arguments: &WorkerArguments,
+    settings: &Settings,
+) -> Result<Vec<(Database, RunningNode)>, Error> {
     let mut running: Vec<(Database, RunningNode)> = Vec::new();
     let mut process = None;
     for number in 0..arguments.logical.get() {
         let first = running.first().map(|(database, _)| database.clone());
         running.push(start(arguments, settings, first, &mut process, number).await?);
     }
-    signals.next().await;
-    for (database, node) in running {
-        drop(node);
-        database.close()?;
-    }
-    Ok(())
+    Ok(running)
+}
+
+/// Ends what serves, and closes all databases, of which the first that failed is told.
+async fn close_all(running: Vec<(Database, RunningNode)>) -> Result<(), Error> {
+    let (databases, nodes): (Vec<Database>, Vec<RunningNode>) = running.into_iter().unzip();
+    drop(nodes);
+    aside(move || {
+        let closed: Vec<_> = databases.into_iter().map(Database::close).collect();
+        closed.into_iter().collect()
+    })
+    .await
+}
+
+/// Does what takes a while beside whoever listens for signals.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    spawn_blocking(work).await.map_err(|died| Error::internal(died.to_string()))?
 }
 
 /// Starts one of the workers. The first has threads for queries, on which the others compute, and
@@ -110,7 +141,7 @@ async fn start(
     if let Some(first) = &first {
         builder = builder.beside(first);
     }
-    let database = builder.open()?;
+    let database = aside(move || builder.open()).await?;
     let data = own.data.as_deref();
     let id = kept_id(database.env(), data)?;
     let process = match process {

@@ -31,8 +31,8 @@ mod write_set;
 pub use catalog::{
     Access, AccessChange, BOOTSTRAP_ROLE, Catalog, CatalogChange, DEFAULT_NAMESPACE, ExternalTable,
     Grant, Membership, Object, Privilege, Privileges, Role, RoleChange, RoleId, RoleOption, Roles,
-    Secret, Securable, TableEntry, View, access_item, decode_changes, encode_changes, name_taken,
-    no_namespace, no_role, no_table,
+    Secret, Securable, TableEntry, View, access_item, decode_changes, encode_changes, fingerprint,
+    name_taken, no_namespace, no_role, no_table,
 };
 pub use engine::{Durability, Engine, Options};
 pub use figures::{Figures, SYNC_MICROS, StageFigures};

@@ -63,6 +63,8 @@ impl TableChanges {
 /// Changes to the rows of a table that lie on other nodes, in the order: truncate, kill, append.
 pub struct RowChanges {
     pub table: TableId,
+    /// That of the schema for which they were made.
+    pub fingerprint: u64,
     pub truncate: bool,
     /// With the nodes that have the rows.
     pub kill: Vec<RowId>,

@@ -163,7 +163,8 @@ impl ChunkWriter {
     }
 
     fn close(&mut self) {
-        if let Some(open) = self.open.take() {
+        // It is empty where a message failed.
+        if let Some(open) = self.open.take_if(|open| open.len() > 0) {
             self.full.push_back(open.freeze());
             self.chunk_bytes = self.pool.chunk_bytes();
         }

@@ -143,6 +143,11 @@ impl<S: Stream + Unpin> FirstFirst<S> {
         }
     }
 
+    /// Those that are read already are read on where they are more.
+    pub(super) fn read_at_most(&mut self, read_max: usize) {
+        self.read_max = read_max;
+    }
+
     /// Whether one more may be read. The more are slow, the faster it goes until all are read.
     fn has_room(&self) -> bool {
         self.read < self.read_max.max(self.slow)
@@ -300,6 +305,20 @@ mod tests {
         streams.send(0, [10]);
         assert_eq!(streams.at_once(), [10, 11]);
         streams.end(0);
+        assert_eq!(streams.at_once(), [2]);
+    }
+
+    #[tokio::test]
+    async fn fewer_are_read_once_those_that_are_read_have_ended() {
+        let mut streams = Streams::begun(4, 2, LONG).await;
+        (0..4).for_each(|stream| streams.send(stream, [stream as u32]));
+        assert_eq!(streams.at_once(), [0, 1]);
+        streams.all.read_at_most(1);
+        streams.send(1, [11]);
+        assert_eq!(streams.at_once(), [11]);
+        streams.end(0);
+        assert!(streams.at_once().is_empty(), "the second is read");
+        streams.end(1);
         assert_eq!(streams.at_once(), [2]);
     }
 

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::times::Stopwatch;
 use super::{FanIn, Mode, Question, Reader, Stop, Times, hybrid, queued, sequential};
 use crate::chunks::{Cutter, MESSAGE_BYTES_MAX};
-use crate::link::{Answer, KeptLink};
+use crate::link::{Answer, KeptLink, NodeName, damaged};
 use crate::node::FETCH;
 
 /// A worker to be asked.
@@ -65,21 +65,28 @@ impl<R: Reader> Shared<R> {
         self.0.lock().take()
     }
 
-    /// Hands over the messages that are whole with this piece.
+    /// Hands over the messages that are whole with this piece. Gives how many they are.
     pub(super) fn feed(
         &self,
-        place: usize,
+        (place, from): (usize, &NodeName),
         cutter: &mut Cutter,
         piece: &Bytes,
         watch: &Stopwatch,
-    ) -> Result<(), Stop> {
+    ) -> Result<usize, Stop> {
         let mut reader = self.0.lock();
         // It is gone where another task of the query has ended it.
         let reader = reader.as_mut().ok_or(Stop::Enough)?;
-        cutter.feed(piece, |message| {
+        let mut messages = 0;
+        let fed = cutter.feed(piece, |message| {
             watch.message();
+            messages += 1;
             reader.message(place, message)
-        })
+        });
+        match fed {
+            Ok(()) => Ok(messages),
+            Err(Stop::Failed(error)) => Err(damaged(error, from).into()),
+            Err(Stop::Enough) => Err(Stop::Enough),
+        }
     }
 }
 
@@ -90,7 +97,8 @@ pub(super) async fn read<R: Reader>(
     watch: &Stopwatch,
 ) -> Result<(), Stop> {
     while let Some(piece) = opened.answer.piece().await? {
-        reader.feed(opened.place, &mut opened.cutter, &piece, watch)?;
+        let from = (opened.place, opened.answer.from());
+        reader.feed(from, &mut opened.cutter, &piece, watch)?;
     }
     whole(&opened)
 }

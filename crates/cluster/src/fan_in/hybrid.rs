@@ -3,8 +3,10 @@
 //!
 //! Of the workers that have begun to answer a lane reads few at a time, to their end. The others
 //! have sent what their windows hold, and rest: they do not compete for the processor, and what is
-//! read lies in its cache. Where those that are read are slow, others are read beside them.
+//! read lies in its cache. Where those that are read are slow, others are read beside them. Of
+//! those that send small messages, half as many keep a lane busy.
 
+use std::ops::AddAssign;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -21,6 +23,8 @@ const TURN_BYTES: usize = 1 << 20;
 /// How long a lane waits for the workers that it reads, while others have something. Where cores
 /// are short, workers wait for them for some milliseconds.
 const PATIENCE: Duration = Duration::from_millis(20);
+/// Below this a message is small: telling it from the next one takes a lane longer than its bytes.
+const SMALL_BYTES: usize = 4 << 10;
 
 pub(super) async fn run<R: Reader>(share: Share<R>) -> Result<(), Stop> {
     let Share { asked, reader, watch, read_max } = share;
@@ -29,19 +33,44 @@ pub(super) async fn run<R: Reader>(share: Share<R>) -> Result<(), Stop> {
         let stage = Stage::Asked(asked.open(watch).boxed());
         Worker { stage, reader, watch }
     });
-    let mut streams = FirstFirst::new(workers, read_max, PATIENCE);
-    let mut turn = 0;
-    while let Some(bytes) = streams.next().await {
-        turn += bytes?;
-        if turn >= TURN_BYTES {
-            turn = 0;
+    let few = read_max.div_ceil(2);
+    let mut streams = FirstFirst::new(workers, few, PATIENCE);
+    let (mut all, mut turn_bytes) = (Taken::default(), 0);
+    while let Some(taken) = streams.next().await {
+        let taken = taken?;
+        all += taken;
+        streams.read_at_most(if all.is_of_large() { read_max } else { few });
+        turn_bytes += taken.bytes;
+        if turn_bytes >= TURN_BYTES {
+            turn_bytes = 0;
             tokio::task::yield_now().await;
         }
     }
     Ok(())
 }
 
-/// What comes of a worker, as much at a time as is there. Gives the bytes of that.
+/// What was taken in.
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    bytes: usize,
+    /// Those that are whole.
+    messages: usize,
+}
+
+impl Taken {
+    fn is_of_large(self) -> bool {
+        self.bytes > self.messages.saturating_mul(SMALL_BYTES)
+    }
+}
+
+impl AddAssign for Taken {
+    fn add_assign(&mut self, more: Taken) {
+        self.bytes += more.bytes;
+        self.messages += more.messages;
+    }
+}
+
+/// What comes of a worker, as much at a time as is there.
 struct Worker<'a, R> {
     stage: Stage<'a>,
     reader: &'a Shared<R>,
@@ -54,17 +83,17 @@ enum Stage<'a> {
 }
 
 impl<R: Reader> Stream for Worker<'_, R> {
-    type Item = Result<usize, Stop>;
+    type Item = Result<Taken, Stop>;
 
     fn poll_next(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<usize, Stop>>> {
+    ) -> Poll<Option<Result<Taken, Stop>>> {
         let this = &mut *self;
         match &mut this.stage {
             Stage::Asked(opening) => {
                 this.stage = Stage::Opened(ready!(opening.as_mut().poll(context))?);
-                Poll::Ready(Some(Ok(0)))
+                Poll::Ready(Some(Ok(Taken::default())))
             }
             Stage::Opened(opened) => take_in(opened, this.reader, this.watch, context),
         }
@@ -76,18 +105,19 @@ fn take_in<R: Reader>(
     reader: &Shared<R>,
     watch: &Stopwatch,
     context: &mut Context<'_>,
-) -> Poll<Option<Result<usize, Stop>>> {
-    let mut taken_bytes = 0;
+) -> Poll<Option<Result<Taken, Stop>>> {
+    let mut taken = Taken::default();
     loop {
         match opened.answer.poll_piece(context)? {
             Poll::Ready(Some(piece)) => {
-                reader.feed(opened.place, &mut opened.cutter, &piece, watch)?;
-                taken_bytes += piece.len();
+                let from = (opened.place, opened.answer.from());
+                let messages = reader.feed(from, &mut opened.cutter, &piece, watch)?;
+                taken += Taken { bytes: piece.len(), messages };
             }
             Poll::Ready(None) => return Poll::Ready(whole(opened).err().map(Err)),
-            Poll::Pending if taken_bytes == 0 => return Poll::Pending,
+            Poll::Pending if taken.bytes == 0 => return Poll::Pending,
             // No more than a window: nothing is let in meanwhile.
-            Poll::Pending => return Poll::Ready(Some(Ok(taken_bytes))),
+            Poll::Pending => return Poll::Ready(Some(Ok(taken))),
         }
     }
 }

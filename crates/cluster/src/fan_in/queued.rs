@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use super::gather::{Opened, Share, whole};
 use super::{Reader, Stop};
 use crate::chunks::Cutter;
+use crate::link::NodeName;
 
 pub(super) struct Queue {
     events: Mutex<VecDeque<Event>>,
@@ -32,6 +33,7 @@ struct Event {
 /// What an event needs to be taken in on whatever lane.
 struct Stream {
     place: usize,
+    from: NodeName,
     cutter: Mutex<Cutter>,
     taken: Notify,
 }
@@ -81,7 +83,8 @@ pub(super) async fn run<R: Reader>(share: Share<R>, queue: Arc<Queue>) -> Result
     let take = async {
         while let Some(Event { stream, piece }) = queue.next().await {
             let mut cutter = stream.cutter.lock();
-            share.reader.feed(stream.place, &mut cutter, &piece, &share.watch)?;
+            let from = (stream.place, &stream.from);
+            share.reader.feed(from, &mut cutter, &piece, &share.watch)?;
             drop(cutter);
             stream.taken.notify_one();
         }
@@ -100,8 +103,12 @@ async fn finish(mut streams: JoinSet<Result<(), Stop>>) -> Result<(), Stop> {
 
 async fn watched(mut opened: Opened, queue: &Queue) -> Result<(), Stop> {
     let cutter = std::mem::replace(&mut opened.cutter, Cutter::new(0));
-    let stream =
-        Arc::new(Stream { place: opened.place, cutter: Mutex::new(cutter), taken: Notify::new() });
+    let stream = Arc::new(Stream {
+        place: opened.place,
+        from: opened.answer.from().clone(),
+        cutter: Mutex::new(cutter),
+        taken: Notify::new(),
+    });
     while let Some(piece) = opened.answer.piece().await? {
         queue.push(Event { stream: Arc::clone(&stream), piece });
         stream.taken.notified().await;

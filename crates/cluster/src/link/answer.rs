@@ -74,20 +74,32 @@ impl Answer {
     /// Where the answer ends with one, or is another number of messages.
     pub async fn message(mut self) -> Result<Bytes> {
         let mut cutter = Cutter::new(MESSAGE_BYTES_MAX);
-        let mut found = Vec::new();
+        let mut found = None;
         while let Some(piece) = self.piece().await? {
-            cutter.feed(&piece, |message| {
-                found.push(message.to_bytes());
-                Ok::<_, Error>(())
-            })?;
+            cutter
+                .feed(&piece, |message| match found.replace(message.to_bytes()) {
+                    None => Ok(()),
+                    Some(_) => Err(no_one_message()),
+                })
+                .map_err(|error| damaged(error, self.from()))?;
         }
-        match (found.pop(), found.is_empty()) {
-            (Some(message), true) => Ok(message),
-            _ => Err(Error::new(
-                SqlState::PROTOCOL_VIOLATION,
-                format!("{} did not answer with one message", self.open.0.name),
-            )),
+        found.ok_or_else(no_one_message).map_err(|error| damaged(error, self.from()))
+    }
+}
+
+fn no_one_message() -> Error {
+    Error::new(SqlState::PROTOCOL_VIOLATION, "it is not one message")
+}
+
+/// Of what is wrong with an answer tells whose it is. What the node said itself is told as it is.
+#[must_use]
+pub fn damaged(error: Error, from: &NodeName) -> Error {
+    match error.state() {
+        SqlState::PROTOCOL_VIOLATION => {
+            let message = format!("the answer of {from} is damaged: {}", error.message());
+            Error::new(SqlState::PROTOCOL_VIOLATION, message)
         }
+        _ => error,
     }
 }
 
@@ -98,8 +110,12 @@ pub(super) fn status(headers: &HeaderMap, peer: &Peer) -> Option<Result<()>> {
         return Some(Ok(()));
     }
     let error = errors::error(&status);
-    Some(Err(match error.kind() {
-        ErrorKind::Unavailable | ErrorKind::OutOfResources | ErrorKind::Corrupt => {
+    let is_of_the_node = matches!(
+        error.kind(),
+        ErrorKind::Unavailable | ErrorKind::OutOfResources | ErrorKind::Corrupt
+    ) || error.state() == SqlState::INTERNAL_ERROR;
+    Some(Err(match is_of_the_node {
+        true => {
             let place = format!("This happened on {}.", peer.name);
             let detail = match error.detail() {
                 Some(detail) => format!("{detail} {place}"),
@@ -107,6 +123,6 @@ pub(super) fn status(headers: &HeaderMap, peer: &Peer) -> Option<Result<()>> {
             };
             error.with_detail(detail)
         }
-        _ => error,
+        false => error,
     }))
 }

@@ -81,7 +81,7 @@ impl KeptLink {
         // Whoever had the lock may have found out.
         may_ask()?;
         let peer = Peer::new(self.name.clone(), self.silent.clone());
-        let link = Link::to(peer, &self.options).await?;
+        let link = Link::to(peer, &self.options).await.map_err(|why| why.told_of(&self.name))?;
         *kept = Some(link.clone());
         Ok((link, false))
     }

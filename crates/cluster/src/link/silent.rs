@@ -4,11 +4,12 @@
 //! at once what that one was told, while one task asks the node for a few bytes, again and again.
 //! As soon as it says anything, be it an error, everybody asks it as before.
 //!
-//! Promises: only a node that takes no connection or answers no ping in time counts as silent, and
-//! never one that is long about an answer. Each silent node is asked by one task, which ends with
-//! the node's place in the map.
+//! Promises: only a node that takes no connection, answers no ping in time or has no way to it counts
+//! as silent, and never one that is long about an answer. Each silent node is asked by one task,
+//! which ends with the node's place in the map.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -18,10 +19,10 @@ use thalweg_types::Result;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::{Link, LinkOptions, NodeName, unavailable};
+use super::{DESCRIBE, Link, LinkOptions, NodeName, NotReached, Peer, unavailable};
 use crate::map::SharedMap;
 
-const DESCRIBE: &str = "/thalweg.cluster.v1.Worker/Describe";
+const QUESTION: DescribeNodeRequest = DescribeNodeRequest {};
 
 /// Which workers of a map are silent. Clones share it.
 #[derive(Clone)]
@@ -90,8 +91,13 @@ impl Known {
     /// Whether a node says nothing in time, over a connection of its own.
     async fn is_silent(&self, name: &NodeName) -> bool {
         let asked = async {
-            let link = Link::connect(name.clone(), &self.options).await?;
-            link.ask::<_, NodeDescription>(DESCRIBE, &DescribeNodeRequest {}).await
+            match Link::to(Peer::new(name.clone(), None), &self.options).await {
+                // Whatever it answers.
+                Ok(link) => drop(link.ask::<_, NodeDescription>(DESCRIBE, &QUESTION).await),
+                Err(NotReached::Failed(_)) => {}
+                // There is no way to it, and may be one again later.
+                Err(NotReached::Silent(_)) => pending().await,
+            }
         };
         timeout(self.patience, asked).await.is_err()
     }

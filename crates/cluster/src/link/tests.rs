@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use futures::FutureExt as _;
 use thalweg_types::{ErrorKind, SqlState};
 
 use super::*;
@@ -67,13 +68,62 @@ async fn an_answer_that_is_dropped_ends_the_work() {
     until("the worker stops", || worker.counters.open.load(Ordering::Relaxed) == 0).await;
 }
 
+const ENDLESS: Wanted = Wanted { messages: u64::MAX, bytes: 10_000, end: End::Never };
+
+async fn is_read_on(held: &mut Answer) {
+    for _ in 0..100 {
+        assert!(held.piece().await.unwrap().is_some());
+    }
+}
+
+/// HTTP/2 takes many calls that are given up at once for an attack, unless it is told otherwise.
+#[tokio::test]
+async fn calls_that_are_given_up_before_they_are_seen_end_no_other() {
+    let worker = TestWorker::start(1);
+    let link = connect(&worker.name).await;
+    let mut held = link.call(FETCH, &ENDLESS.question()).await.unwrap();
+    for _ in 0..1_000 {
+        assert!(link.call(FETCH, &FEW.question()).now_or_never().is_none());
+    }
+    is_read_on(&mut held).await;
+}
+
+/// Nor is a node at fault whose answers are given up faster than it hears of it.
+#[tokio::test]
+async fn answers_that_are_given_up_end_no_other() {
+    let worker = TestWorker::start(1);
+    let options = impatient().for_nodes(64, 4 << 20).for_each_answer();
+    let link = Link::connect(worker.name.clone(), &options).await.unwrap();
+    let mut held = link.call(FETCH, &ENDLESS.question()).await.unwrap();
+    for _ in 0..40 {
+        let mut given_up = Vec::new();
+        for _ in 0..80 {
+            given_up.push(link.call(FETCH, &ENDLESS.question()).await.unwrap());
+        }
+        for answer in &mut given_up {
+            answer.piece().await.unwrap();
+        }
+        drop(given_up);
+        is_read_on(&mut held).await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_two_messages_is_not_gathered() {
+    let worker = TestWorker::start(1);
+    let link = connect(&worker.name).await;
+    let answer = link.call(FETCH, &ENDLESS.question()).await.unwrap();
+    let error = answer.message().await.unwrap_err();
+    assert_eq!(error.state(), SqlState::PROTOCOL_VIOLATION);
+    assert!(error.message().contains(&worker.name.to_string()), "{error}");
+}
+
 #[tokio::test]
 async fn what_is_not_read_is_not_made() {
     let worker = TestWorker::start(1);
     let options = LinkOptions { stream_window_bytes: 100_000, ..impatient() };
     let link = Link::connect(worker.name.clone(), &options).await.unwrap();
-    let endless = Wanted { messages: u64::MAX, bytes: 10_000, end: End::Never };
-    let mut answer = link.call(FETCH, &endless.question()).await.unwrap();
+    let mut answer = link.call(FETCH, &ENDLESS.question()).await.unwrap();
     let mut read_bytes = 0;
     while read_bytes < 10 << 20 {
         read_bytes += answer.piece().await.unwrap().unwrap().len() as u64;

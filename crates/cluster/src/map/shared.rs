@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use thalweg_types::{Error, Result, SqlState};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
+use tokio::task::spawn_blocking;
 
 use super::{MapFile, ShardMap};
 
@@ -29,8 +29,7 @@ impl SharedMap {
     /// Where what was stored is damaged.
     pub fn stored(file: MapFile) -> Result<SharedMap> {
         let map = SharedMap::new(file.load()?.unwrap_or_default());
-        *map.file.lock() = Some(file);
-        Ok(map)
+        Ok(SharedMap { file: Arc::new(Mutex::new(Some(file))), ..map })
     }
 
     #[must_use]
@@ -48,8 +47,12 @@ impl SharedMap {
     ///
     /// # Errors
     /// Where it cannot be stored; the old one stays then.
-    pub fn offer(&self, map: ShardMap) -> Result<Arc<ShardMap>> {
-        self.change(|_| map)
+    pub async fn offer(&self, map: ShardMap) -> Result<Arc<ShardMap>> {
+        let current = self.current();
+        match map.version() > current.version() {
+            true => self.change(|_| map).await,
+            false => Ok(current),
+        }
     }
 
     /// Makes another map of the current one; nobody else does meanwhile. Only a higher version
@@ -57,19 +60,26 @@ impl SharedMap {
     ///
     /// # Errors
     /// Where it cannot be stored; the old one stays then.
-    pub fn change(&self, change: impl FnOnce(&ShardMap) -> ShardMap) -> Result<Arc<ShardMap>> {
-        let file = self.file.lock();
-        let current = self.current();
-        let map = change(&current);
-        if map.version() <= current.version() {
-            return Ok(current);
+    pub async fn change(
+        &self,
+        change: impl FnOnce(&ShardMap) -> ShardMap + Send,
+    ) -> Result<Arc<ShardMap>> {
+        let file = Arc::clone(&self.file).lock_owned().await;
+        let before = self.current();
+        let map = Arc::new(change(&before));
+        if map.version() <= before.version() {
+            return Ok(before);
         }
-        if let Some(file) = &*file {
-            file.store(&map)?;
-        }
-        let map = Arc::new(map);
-        self.current.send_replace(Arc::clone(&map));
-        Ok(map)
+        let current = Arc::clone(&self.current);
+        let put = move || {
+            if let Some(file) = &*file {
+                file.store(&map)?;
+            }
+            current.send_replace(Arc::clone(&map));
+            Ok(map)
+        };
+        // Once begun it comes to its end, whoever waits for it.
+        spawn_blocking(put).await.map_err(|died| Error::internal(died.to_string()))?
     }
 
     /// Whether something that was decided by a map of this version may be done here.

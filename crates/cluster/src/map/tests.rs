@@ -136,14 +136,14 @@ fn a_damaged_map_is_not_used() {
     assert!(file.load().unwrap().is_some());
 }
 
-#[test]
-fn versions_never_go_back() {
+#[tokio::test]
+async fn versions_never_go_back() {
     let (env, _, _) = Env::simulated(1);
     let open = || SharedMap::stored(MapFile::new(&env, Path::new("/data")).unwrap()).unwrap();
     let (two, three) = (ShardMap::even(workers(2)), ShardMap::even(workers(3)));
     let shared = open();
-    shared.offer(three.clone()).unwrap();
-    assert_eq!(*shared.offer(two).unwrap(), three);
+    shared.offer(three.clone()).await.unwrap();
+    assert_eq!(*shared.offer(two).await.unwrap(), three);
     assert_eq!(*open().current(), three);
     assert!(shared.agrees(3).is_ok());
     for other in [2, 4] {
@@ -151,20 +151,19 @@ fn versions_never_go_back() {
     }
 }
 
-#[test]
-fn changes_from_many_sides_all_count() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn changes_from_many_sides_all_count() {
     let shared = SharedMap::new(ShardMap::default());
-    let threads: Vec<_> = (0..4)
-        .map(|id| {
-            let shared = shared.clone();
-            let join = move || {
-                let joined = |map: &ShardMap| map.with(worker(id, 7473), id, Moving::Allowed);
-                shared.change(joined).unwrap();
-            };
-            Env::real().threads.spawn("joins", Box::new(join)).unwrap()
+    let joins = (0..4).map(|id| {
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            let joined = |map: &ShardMap| map.with(worker(id, 7473), id, Moving::Allowed);
+            shared.change(joined).await.unwrap();
         })
-        .collect();
-    assert!(threads.into_iter().all(|thread| thread.join()));
+    });
+    for join in joins.collect::<Vec<_>>() {
+        join.await.unwrap();
+    }
     let map: Arc<ShardMap> = shared.current();
     assert_eq!((map.version(), map.workers().len()), (4, 4));
 }

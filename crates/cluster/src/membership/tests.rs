@@ -4,6 +4,7 @@ use tonic::service::Routes;
 use super::*;
 use crate::node::{NodeServer, ServeOptions, Services};
 use crate::tests::*;
+use crate::worker::{Holdings, WorkerNode};
 
 struct Gateway {
     address: SocketAddr,
@@ -27,11 +28,15 @@ fn gateway(making: Making) -> Gateway {
 }
 
 fn here() -> Making {
-    Making::Here(Box::new(|| Moving::Allowed))
+    Making::Here { moving: Box::new(|| Moving::Allowed), link: impatient() }
 }
 
 fn worker(id: u64) -> NodeName {
     NodeName { id, address: SocketAddr::from(([127, 0, 0, 1], 1_000 + id as u16)) }
+}
+
+fn starting(worker: NodeName, run: u64) -> Joining {
+    Joining { process: worker.id, worker, run }
 }
 
 fn called(address: SocketAddr) -> KeptLink {
@@ -42,7 +47,7 @@ fn called(address: SocketAddr) -> KeptLink {
 async fn joining(id: u64, gateways: &[&Gateway], wanted_version: u64) -> SharedMap {
     let map = SharedMap::new(ShardMap::default());
     let gateways = gateways.iter().map(|gateway| called(gateway.address)).collect();
-    let joins = keep_joining(worker(id), id, gateways, map.clone(), |_, _| {});
+    let joins = keep_joining(starting(worker(id), 1), gateways, map.clone(), |_, _| {});
     let mut changes = map.changes();
     let reached = changes.wait_for(|map| map.version() >= wanted_version);
     tokio::select! {
@@ -85,8 +90,7 @@ async fn a_gateway_that_is_gone_keeps_nobody_from_joining_another() {
     let map = SharedMap::new(ShardMap::default());
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let joins = keep_joining(
-        worker(0),
-        0,
+        starting(worker(0), 1),
         vec![called(address), called(there.address)],
         map.clone(),
         move |gateway, joined| {
@@ -98,6 +102,38 @@ async fn a_gateway_that_is_gone_keeps_nobody_from_joining_another() {
     assert_eq!(told.recv().await, Some((there.address, true)));
     assert_eq!(map.current().workers(), [worker(0)]);
     joins.abort();
+}
+
+/// A worker that says who it is.
+fn running(id: u64, run: u64) -> (NodeName, JoinHandle<()>) {
+    let map = SharedMap::new(ShardMap::default());
+    let node = WorkerNode::new((id, run), map, nothing_to_fetch(), Holdings::default);
+    let server = NodeServer::bind(anywhere(), ServeOptions::default()).unwrap();
+    let name = NodeName { id, address: server.address().unwrap() };
+    let services = Services::new(nothing_to_fetch(), Routes::new(node.service()));
+    (name, tokio::spawn(server.serve(services)))
+}
+
+#[tokio::test]
+async fn of_two_workers_with_one_number_the_second_is_refused() {
+    let gateway = gateway(here());
+    let (link, map) = (called(gateway.address), SharedMap::new(ShardMap::default()));
+    let joins = |name: &NodeName, run| starting(name.clone(), run);
+    let (first, served) = running(7, 1);
+    let (second, _served) = running(7, 2);
+    join(&joins(&first, 1), &link, &map).await.unwrap();
+    let refused = join(&joins(&second, 2), &link, &map).await.unwrap_err();
+    assert_eq!(refused.state(), SqlState::OBJECT_IN_USE, "{refused}");
+    assert!(refused.message().contains(&first.to_string()), "{refused}");
+    assert_eq!(gateway.map.current().workers(), [first.clone()]);
+    // One that gives itself another address is the same still.
+    let advertised = NodeName { id: 7, ..worker(7) };
+    join(&joins(&advertised, 1), &link, &map).await.unwrap();
+    join(&joins(&first, 1), &link, &map).await.unwrap();
+    served.abort();
+    assert!(served.await.unwrap_err().is_cancelled());
+    join(&joins(&second, 2), &link, &map).await.unwrap();
+    assert_eq!(gateway.map.current().workers(), [second]);
 }
 
 #[test]

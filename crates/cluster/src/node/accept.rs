@@ -45,8 +45,10 @@ impl Default for ServeOptions {
 const BACKLOG: u32 = 1_024;
 /// How much of each answer lies ready for the socket.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
-/// How many calls a caller may have under way.
-const CALLS_MAX: u32 = 4_096;
+/// How many calls a caller may have under way. The next one waits for one of them to end, which
+/// those of a join do not before their rows are read: callers are of the cluster, and limit
+/// themselves.
+const CALLS_MAX: u32 = 1 << 20;
 
 /// A listening node. Dropping it, or what [`NodeServer::spawn`] gave, closes its connections.
 pub struct NodeServer {
@@ -113,6 +115,9 @@ async fn serve_http(stream: impl Connection + 'static, options: &ServeOptions, s
         .timer(TokioTimer::new())
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_concurrent_streams(CALLS_MAX)
+        // Calls that were given up at once, or faster than they are looked at here, are no attack.
+        .max_pending_accept_reset_streams(CALLS_MAX as usize)
+        .max_local_error_reset_streams(None)
         .keep_alive_interval(options.silence / 2)
         .keep_alive_timeout(options.silence / 2)
         .serve_connection(TokioIo::new(stream), service);

@@ -12,7 +12,7 @@ use thalweg_protocol::PREFIX_BYTES;
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::chunks::MESSAGE_BYTES_MAX;
-use crate::link::{Answer, NodeName};
+use crate::link::{Answer, damaged};
 
 /// How many bytes tell the number of rows.
 pub const COUNT_BYTES: usize = 4;
@@ -52,20 +52,9 @@ impl Parts {
                 None => Err(malformed("it ends within a message")),
             };
             if let Err(error) = fed {
-                return Poll::Ready(Some(Err(named(error, self.answer.from()))));
+                return Poll::Ready(Some(Err(damaged(error, self.answer.from()))));
             }
         }
-    }
-}
-
-/// What the worker said itself is told as it is.
-fn named(error: Error, from: &NodeName) -> Error {
-    match error.state() {
-        SqlState::PROTOCOL_VIOLATION => {
-            let message = format!("the answer of {from} is damaged: {}", error.message());
-            Error::new(SqlState::PROTOCOL_VIOLATION, message)
-        }
-        _ => error,
     }
 }
 

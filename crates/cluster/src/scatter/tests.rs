@@ -28,7 +28,7 @@ impl Drop for Member {
 fn member(id: u64) -> Member {
     let (chunks, counters) = making();
     let map = SharedMap::new(ShardMap::default());
-    let node = WorkerNode::new(id, map.clone(), chunks, Holdings::default);
+    let node = WorkerNode::new((id, 0), map.clone(), chunks, Holdings::default);
     let server = NodeServer::bind(anywhere(), ServeOptions::default()).unwrap();
     let name = NodeName { id, address: server.address().unwrap() };
     let services = Services::new(Arc::new(node.clone()), Routes::new(node.service()));
@@ -76,7 +76,7 @@ async fn a_stale_gateway_is_told_and_corrects_itself() {
     let members: Vec<Member> = (0..3).map(member).collect();
     let stale = gateway(even(&members[..2]));
     let newer = even(&members);
-    members[1].map.offer(newer.clone()).unwrap();
+    members[1].map.offer(newer.clone()).await.unwrap();
     // By the old map two workers, by the new one three.
     assert_eq!(count(&stale, &Targets::All).await.unwrap(), 9);
     assert_eq!(*stale.map().current(), newer);
@@ -112,7 +112,7 @@ async fn an_address_that_belongs_to_another_worker_by_now_is_not_believed() {
     let members: Vec<Member> = (0..2).map(member).collect();
     // Whoever listens where worker 5 did is worker 0.
     let map = ShardMap::even(vec![NodeName { id: 5, address: members[0].name.address }]);
-    members[0].map.offer(map.clone()).unwrap();
+    members[0].map.offer(map.clone()).await.unwrap();
     let error: Error = count(&gateway(map), &Targets::All).await.unwrap_err();
     assert_eq!(error.state(), SqlState::STALE_SHARD_MAP);
 }

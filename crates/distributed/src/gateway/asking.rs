@@ -166,7 +166,7 @@ impl Shared {
                 let own = self.map.current().to_wire();
                 let link = self.link(worker).link().await?.0;
                 let newest: wire::ShardMap = link.ask(PUT_MAP, &own).await?;
-                self.map.offer(ShardMap::from_wire(&newest)?)?;
+                self.map.offer(ShardMap::from_wire(&newest)?).await?;
                 Ok(true)
             }
             SqlState::STALE_DEFINITIONS => {

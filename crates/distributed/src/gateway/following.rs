@@ -232,7 +232,7 @@ impl Follower {
 
     async fn take_in(&self, news: wire::News) -> Result<()> {
         if let Some(map) = &news.map {
-            self.shared.map.offer(ShardMap::from_wire(map)?)?;
+            self.shared.map.offer(ShardMap::from_wire(map)?).await?;
         }
         self.follow(news.definitions).await?;
         self.following.told(news.gateways);

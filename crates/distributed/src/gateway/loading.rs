@@ -15,7 +15,7 @@ use futures::future::{BoxFuture, join_all};
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_protocol::cluster::write::Stage;
-use thalweg_query::{Durability, Load, RowChanges, Write};
+use thalweg_query::{Durability, Load, RowChanges, Write, fingerprint};
 use thalweg_types::{Error, Result, SqlState, TableSchema};
 use tokio::sync::Mutex;
 use tokio::time::{MissedTickBehavior, interval};
@@ -35,6 +35,7 @@ type Sent = Arc<Mutex<u32>>;
 pub(super) struct Loading {
     shared: Arc<Shared>,
     table: Arc<TableSchema>,
+    fingerprint: u64,
     /// Dropped before the workers are told to forget.
     places: BTreeMap<usize, Place>,
     unfinished: Unfinished,
@@ -61,6 +62,7 @@ impl Loading {
         Loading {
             unfinished: Unfinished::new(shared),
             shared: Arc::clone(shared),
+            fingerprint: fingerprint(&table),
             table,
             places: BTreeMap::new(),
             is_whole: true,
@@ -79,7 +81,13 @@ impl Loading {
     /// Deals rows out here, where a thread may take its time, and sends them from where links live.
     fn send_all(&mut self, append: Vec<RecordBatch>) -> Result<()> {
         let table = Arc::clone(&self.table);
-        let changes = RowChanges { table: table.id, truncate: false, kill: Vec::new(), append };
+        let changes = RowChanges {
+            table: table.id,
+            fingerprint: self.fingerprint,
+            truncate: false,
+            kill: Vec::new(),
+            append,
+        };
         let mut to: BTreeMap<usize, Parts> = BTreeMap::new();
         writing::route(&self.shared, Write { table, changes }, &mut to)?;
         let to: Vec<(usize, Sent, Parts)> =

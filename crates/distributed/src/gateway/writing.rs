@@ -179,10 +179,10 @@ pub(super) fn in_messages(parts: Parts) -> Vec<Parts> {
 /// lies here either as rows or as parts.
 pub(super) fn route(shared: &Shared, write: Write, to: &mut BTreeMap<usize, Parts>) -> Result<()> {
     let Write { table: schema, changes } = write;
-    let RowChanges { table, truncate, kill, append } = changes;
+    let RowChanges { table, fingerprint, truncate, kill, append } = changes;
     let map = shared.map().current();
     let mut first: BTreeMap<usize, wire::TableWrite> = BTreeMap::new();
-    let empty = || wire::TableWrite { table: table.0, ..wire::TableWrite::default() };
+    let empty = || wire::TableWrite { table: table.0, fingerprint, ..wire::TableWrite::default() };
     if truncate {
         for (place, buckets) in map.shares().iter().enumerate() {
             if *buckets > 0 {

@@ -17,7 +17,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder,
 use parking_lot::Mutex;
 use thalweg_cluster::chunks::{Cutter, MESSAGE_BYTES_MAX};
 use thalweg_cluster::fan_in::Stopwatch;
-use thalweg_cluster::link::Answer;
+use thalweg_cluster::link::{Answer, damaged};
 use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_query::{FanIn, Given};
@@ -210,7 +210,10 @@ impl Own {
         }
         let Some(answer) = &mut self.answer else { return Ok(false) };
         match answer.piece().await? {
-            Some(piece) => self.decoder.feed(&piece, ready).map(|()| true),
+            Some(piece) => {
+                let fed = self.decoder.feed(&piece, ready);
+                fed.map(|()| true).map_err(|error| damaged(error, answer.from()))
+            }
             None => {
                 self.decoder.check_end(answer)?;
                 (self.answer, self.turn) = (None, None);
@@ -260,7 +263,8 @@ impl Decoder {
 struct Queue {
     events: tokio::sync::Mutex<mpsc::Receiver<Event>>,
     decoders: Vec<Mutex<Decoder>>,
-    _pumps: Vec<AbortOnDropHandle<()>>,
+    /// What puts pieces into it, until it has ended well.
+    pumps: tokio::sync::Mutex<Vec<AbortOnDropHandle<()>>>,
 }
 
 /// A piece of one worker, which sends the next one when this is taken in.
@@ -291,23 +295,35 @@ impl Queue {
                 pump(worker, answer, &sender).await;
             }));
         }
-        Ok(Queue { events: tokio::sync::Mutex::new(events), decoders, _pumps: pumps })
+        let (events, pumps) = (tokio::sync::Mutex::new(events), tokio::sync::Mutex::new(pumps));
+        Ok(Queue { events, decoders, pumps })
     }
 
     /// Takes in what comes next; false at the end.
     async fn fill(&self, ready: &mut VecDeque<RecordBatch>) -> Result<bool> {
         let next = self.events.lock().await.recv().await;
         let Some(Event { worker, piece, taken }) = next else {
-            let is_whole = |decoder: &Mutex<Decoder>| decoder.lock().cutter.is_between_messages();
-            return match self.decoders.iter().all(is_whole) {
-                true => Ok(false),
-                false => Err(Error::internal("an answer is cut off")),
-            };
+            return self.end().await.map(|()| false);
         };
         self.decoders[worker].lock().feed(&piece?, ready)?;
         // A worker that has ended does not listen any more.
         let _ = taken.send(());
         Ok(true)
+    }
+
+    /// # Errors
+    /// Where something of a worker is missing.
+    async fn end(&self) -> Result<()> {
+        // What a pump that broke down did not bring is no end of the rows.
+        let mut pumps = self.pumps.lock().await;
+        while let Some(pump) = pumps.pop() {
+            pump.await.map_err(|died| Error::internal(died.to_string()))?;
+        }
+        let is_whole = |decoder: &Mutex<Decoder>| decoder.lock().cutter.is_between_messages();
+        match self.decoders.iter().all(is_whole) {
+            true => Ok(()),
+            false => Err(Error::internal("an answer is cut off")),
+        }
     }
 }
 

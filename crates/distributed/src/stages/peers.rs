@@ -63,7 +63,7 @@ impl Peers {
                     tries -= 1;
                     let own = self.map.current().to_wire();
                     let newest: wire::ShardMap = link.link().await?.0.ask(PUT_MAP, &own).await?;
-                    self.map.offer(ShardMap::from_wire(&newest)?)?;
+                    self.map.offer(ShardMap::from_wire(&newest)?).await?;
                 }
                 answer => return answer,
             }

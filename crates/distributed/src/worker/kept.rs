@@ -114,6 +114,7 @@ mod tests {
     fn changes(tables: u32) -> Vec<RowChanges> {
         let of = |table| RowChanges {
             table: TableId(table),
+            fingerprint: 5,
             truncate: true,
             kill: Vec::new(),
             append: Vec::new(),

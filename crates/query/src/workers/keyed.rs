@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use thalweg_txn::{AcknowledgeRows, CatalogChange, Durability, RowGroup, encode_changes};
+use thalweg_txn::{AcknowledgeRows, Durability, RowGroup};
 use thalweg_types::TableSchema;
 
 /// Writes rows by their keys, for one client.
@@ -17,15 +17,4 @@ pub trait KeyedWriter: Send + Sync {
         durability: Durability,
         acknowledge: AcknowledgeRows,
     );
-}
-
-/// A number that tells schemas of one table apart: rows that were made for one are not written to
-/// another.
-#[must_use]
-pub fn fingerprint(table: &TableSchema) -> u64 {
-    let bytes = encode_changes(&[CatalogChange::CreateTable { schema: table.clone() }]);
-    // FNV-1a.
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }

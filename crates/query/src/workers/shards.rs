@@ -35,7 +35,7 @@ use thalweg_dialect::stop::Stop;
 use thalweg_store::{ClosedChunk, TableState, arrow_schema};
 use thalweg_txn::{
     CatalogChange, Durability, NewRows, RowChanges, Snapshot, TableChanges, Transaction, WriteSet,
-    no_table,
+    fingerprint, no_table,
 };
 use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId, TableSchema};
 use tokio::task::spawn_blocking;
@@ -498,18 +498,11 @@ fn with_node(scan: Arc<dyn ExecutionPlan>, base: u64) -> PlanResult<Arc<dyn Exec
 /// Changes of rows as the engine takes them.
 fn of_rows(snapshot: &Snapshot, changes: RowChanges) -> Result<TableChanges> {
     let entry = snapshot.catalog().table(changes.table).ok_or_else(dropped)?;
+    is_current(&entry.schema, &changes)?;
     let schema = arrow_schema(&entry.schema);
     let mut made = TableChanges::new(changes.table, Some(entry.version));
     made.truncate = changes.truncate;
     made.kill = changes.kill;
-    for rows in &changes.append {
-        let fits = rows.columns().iter().map(|column| column.data_type());
-        if !fits.eq(schema.fields().iter().map(|field| field.data_type())) {
-            let message = format!("table \"{}\" was altered meanwhile", entry.schema.name);
-            return Err(Error::new(SqlState::SERIALIZATION_FAILURE, message)
-                .with_hint("Run the statement again."));
-        }
-    }
     for rows in in_chunks(&schema, changes.append)? {
         made.append.push(match rows.num_rows() < CHUNK_ROWS_MIN {
             true => NewRows::batch(rows),
@@ -517,6 +510,15 @@ fn of_rows(snapshot: &Snapshot, changes: RowChanges) -> Result<TableChanges> {
         });
     }
     Ok(made)
+}
+
+/// # Errors
+/// Where rows were made for another schema than the table's.
+fn is_current(table: &TableSchema, changes: &RowChanges) -> Result<()> {
+    match fingerprint(table) == changes.fingerprint {
+        true => Ok(()),
+        false => Err(altered_meanwhile()),
+    }
 }
 
 /// Joins batches that came in parts, and splits large ones, so that each result fits one chunk.

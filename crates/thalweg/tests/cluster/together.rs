@@ -25,7 +25,7 @@ const SETUP: [&str; 6] = [
 ];
 
 /// Each with rows in an order.
-const QUERIES: [&str; 14] = [
+const QUERIES: [&str; 22] = [
     "SELECT count(*), sum(id), min(item), avg(customer) FROM orders",
     "SELECT item, count(*), sum(id) FROM orders GROUP BY item ORDER BY item",
     "SELECT customer, count(DISTINCT item) FROM orders GROUP BY customer ORDER BY customer",
@@ -39,13 +39,28 @@ const QUERIES: [&str; 14] = [
     "SELECT id, mail FROM orders ORDER BY mail LIMIT 5",
     "SELECT DISTINCT customer FROM orders WHERE id > 19000 ORDER BY customer",
     "SELECT count(*) FROM (SELECT id FROM orders LIMIT 50) AS some",
+    "SELECT count(*) FROM (SELECT id FROM orders WHERE id % 2 = 0 LIMIT 50) AS some",
+    "SELECT count(*) FROM (SELECT id FROM orders WHERE customer < 5 LIMIT 20 OFFSET 7) AS some",
+    "SELECT count(*) FROM (SELECT id + 1 FROM orders WHERE item <> 'item7' LIMIT 10) AS some",
+    "SELECT count(*) FROM (SELECT DISTINCT item FROM orders WHERE id > 9 LIMIT 20) AS some",
+    "SELECT count(*) FROM (SELECT item, sum(id) FROM orders GROUP BY item LIMIT 20) AS some",
+    "SELECT count(*) FROM (SELECT id FROM orders WHERE customer IN (SELECT id FROM customers) \
+     LIMIT 20) AS some",
+    "SELECT count(*) FROM (SELECT orders.id FROM orders JOIN customers ON customer = customers.id \
+     WHERE orders.id > 9 LIMIT 20) AS some",
+    "SELECT count(*) FROM ((SELECT id FROM orders WHERE id > 9 LIMIT 20) UNION ALL \
+     (SELECT id FROM orders WHERE id < 9000 LIMIT 5)) AS some",
     "SELECT item FROM orders WHERE id = 777",
     "SELECT id FROM orders WHERE id IN (1, 2, 3, 50, 51, 52, 59999) ORDER BY id",
     "SELECT id FROM orders WHERE mail IN ('5@example.com', '41@example.com') ORDER BY id",
 ];
 
 async fn in_processes() -> (Cluster, Session) {
-    let cluster = Cluster::start_in(&PROCESSES, Gathering::default()).await;
+    in_these(&PROCESSES).await
+}
+
+async fn in_these(processes: &[u64]) -> (Cluster, Session) {
+    let cluster = Cluster::start_in(processes, Gathering::default()).await;
     let mut session = cluster.session();
     for sql in SETUP {
         done(&mut session, sql).await;
@@ -55,7 +70,14 @@ async fn in_processes() -> (Cluster, Session) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn they_answer_as_one_database_does() {
-    let (_cluster, mut session) = in_processes().await;
+    // One stream has nothing behind it that would keep a limit, or an order.
+    for processes in [&PROCESSES[..], &[4], &[1]] {
+        answer_as_one(processes).await;
+    }
+}
+
+async fn answer_as_one(processes: &[u64]) {
+    let (_cluster, mut session) = in_these(processes).await;
     let mut alone = memory().session();
     for sql in SETUP {
         done(&mut alone, sql).await;
@@ -69,7 +91,8 @@ async fn they_answer_as_one_database_does() {
         for setting in settings {
             done(&mut session, setting).await;
         }
-        answer_alike(&mut session, &mut alone, &QUERIES, &settings.join("; ")).await;
+        let context = format!("{processes:?} {}", settings.join("; "));
+        answer_alike(&mut session, &mut alone, &QUERIES, &context).await;
     }
 }
 
@@ -124,11 +147,7 @@ async fn a_value_of_another_column_is_looked_for_in_all_processes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_of_all_workers_leaves_nothing_to_be_done() {
-    let cluster = Cluster::start_in(&[4], Gathering::default()).await;
-    let mut session = cluster.session();
-    for sql in SETUP {
-        done(&mut session, sql).await;
-    }
+    let (_cluster, mut session) = in_these(&[4]).await;
     let groups = plan(&mut session, QUERIES[1]).await;
     assert!(groups.contains("workers=all 4/4 streams=1"), "{groups}");
     assert!(!groups.contains("AggregateExec"), "{groups}");

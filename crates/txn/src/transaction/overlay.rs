@@ -12,6 +12,7 @@ use thalweg_types::{ColumnId, Error, Lsn, Result, RowId, SqlState, TableId, Tabl
 
 use super::RowLock;
 use super::segments::Segments;
+use crate::catalog::fingerprint;
 use crate::staging::Staged;
 use crate::write_set::{NewRows, RowChanges, TableChanges};
 
@@ -204,7 +205,9 @@ impl Overlay {
         }
         append.extend(self.unseen.take());
         append.retain(|rows| rows.num_rows() > 0);
-        Ok(RowChanges { table, truncate: self.truncated, kill: self.kill.take(), append })
+        let fingerprint = fingerprint(self.state.schema());
+        let (truncate, kill) = (self.truncated, self.kill.take());
+        Ok(RowChanges { table, fingerprint, truncate, kill, append })
     }
 
     /// A row that is locked against everybody is replaced by one with the same values: that is

@@ -1,3 +1,5 @@
+use std::net::SocketAddr;
+
 use futures::FutureExt as _;
 use thalweg_types::SqlState;
 
@@ -5,6 +7,7 @@ use super::*;
 use crate::link::KeptLink;
 use crate::map::{Moving, ShardMap};
 use crate::node::FETCH;
+use crate::security::{Secret, Security};
 use crate::tests::*;
 
 const FEW: Wanted = Wanted { messages: 3, bytes: 10, end: End::Well };
@@ -92,6 +95,24 @@ async fn a_worker_that_refuses_is_not_silent() {
     assert!(!error.message().contains("silent"), "{error}");
 }
 
+/// As where a host has no power, and its neighbours say so.
+#[tokio::test]
+async fn a_worker_to_which_there_is_no_way_is_silent() {
+    // No connection leads to a group of hosts.
+    let address = SocketAddr::from(([224, 0, 0, 1], 7_473));
+    let name = NodeName { id: 7, address };
+    let map = SharedMap::new(ShardMap::even(vec![name.clone()]));
+    let secret = Secret::new(b"sixteen bytes or more").unwrap();
+    let options = LinkOptions { security: Security::Secret(secret), ..impatient() };
+    let silent = SilentNodes::new(map, &options);
+    let link = KeptLink::new(name, Arc::new(options)).remembered_by(silent);
+    let first = call(&link).await.unwrap_err();
+    let waited = timeout(3 * impatient().silence, pending::<()>()).await;
+    assert!(waited.is_err());
+    let told = call(&link).now_or_never().expect("nothing is waited for").unwrap_err();
+    assert_eq!(told.message(), first.message());
+}
+
 #[tokio::test]
 async fn a_worker_that_is_slow_is_asked_by_everybody() {
     let asked = Asked::new().await;
@@ -108,6 +129,6 @@ async fn a_worker_that_is_slow_is_asked_by_everybody() {
 async fn a_worker_that_is_elsewhere_now_is_left_alone() {
     let asked = Asked::silent().await;
     let elsewhere = NodeName { id: 7, address: anywhere() };
-    asked.map.change(|map| map.with(elsewhere, 7, Moving::Allowed)).unwrap();
+    asked.map.change(|map| map.with(elsewhere, 7, Moving::Allowed)).await.unwrap();
     asked.until_it_may_be_asked().await;
 }

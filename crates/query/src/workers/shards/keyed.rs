@@ -12,14 +12,13 @@ use thalweg_formats::plain;
 use thalweg_store::arrow_schema;
 use thalweg_txn::{
     AcknowledgeRows, Durability, Failing, KeyedChange, KeyedRows, Patch, RowFailure, RowGroup,
-    Snapshot, TableEntry,
+    Snapshot, TableEntry, fingerprint,
 };
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
 
 use super::Shards;
 use crate::database::Database;
 use crate::records::{patch_of, with_failures};
-use crate::workers::fingerprint;
 
 /// So many sets of columns are kept for one table.
 const PATCHES_MAX: usize = 64;

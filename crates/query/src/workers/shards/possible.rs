@@ -10,7 +10,7 @@ use thalweg_store::TableState;
 use thalweg_txn::RowChanges;
 use thalweg_types::{Error, Key, Result, TableSchema};
 
-use super::{Shards, dropped, table, without};
+use super::{Shards, dropped, is_current, table, without};
 use crate::statement::key_is_taken;
 
 impl Shards {
@@ -23,6 +23,7 @@ impl Shards {
         for changes in changes {
             let schema = table(&snapshot, changes.table)?;
             let state = snapshot.table(changes.table).ok_or_else(dropped)?;
+            is_current(&schema, changes)?;
             let left = without(state, &changes.kill)?;
             for key in schema.keys() {
                 reject_repeated(&schema, key, &changes.append)?;

@@ -14,7 +14,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use futures::TryStreamExt as _;
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_store::arrow_schema;
-use thalweg_txn::{Durability, RowChanges};
+use thalweg_txn::{Durability, RowChanges, fingerprint};
 use thalweg_types::{Result, RowId, SqlState, TableId, TableSchema};
 
 use super::{ShardRows, Shards};
@@ -99,8 +99,9 @@ impl Worker {
     fn replaced(&self, kill: &[RowId], id: i32) -> Vec<RowChanges> {
         let values = || Arc::new(Int32Array::from(vec![id])) as ArrayRef;
         let rows = RecordBatch::try_new(arrow_schema(&self.schema()), vec![values(), values()]);
-        let (table, kill, append) = (self.table, kill.to_vec(), vec![rows.unwrap()]);
-        vec![RowChanges { table, truncate: false, kill, append }]
+        let (kill, append) = (kill.to_vec(), vec![rows.unwrap()]);
+        let fingerprint = fingerprint(&self.schema());
+        vec![RowChanges { table: self.table, fingerprint, truncate: false, kill, append }]
     }
 }
 
@@ -183,6 +184,22 @@ async fn hidden_rows_stay_hidden_when_they_move() {
     assert_eq!(refused.state(), SqlState::SERIALIZATION_FAILURE);
     let refused = worker.find(3, &known).unwrap_err();
     assert_eq!(refused.state(), SqlState::SERIALIZATION_FAILURE);
+}
+
+/// Other columns may have the same types.
+#[tokio::test]
+async fn rows_for_an_altered_table_are_refused() {
+    let mut worker = Worker::new().await;
+    let mut made = [worker.replaced(&[], 1_000_000), worker.replaced(&[], 1_000_001)].into_iter();
+    for sql in ["ALTER TABLE t DROP COLUMN v", "ALTER TABLE t ADD COLUMN w int"] {
+        worker.session.execute(sql).await.unwrap();
+    }
+    let refused = worker.shards.check(made.next().unwrap()).await.err().unwrap();
+    assert_eq!(refused.state(), SqlState::SERIALIZATION_FAILURE);
+    let refused = worker.shards.write(made.next().unwrap(), Durability::None).await.unwrap_err();
+    assert_eq!(refused.state(), SqlState::SERIALIZATION_FAILURE);
+    let current = worker.replaced(&[], 1_000_002);
+    worker.shards.write(current, Durability::None).await.unwrap();
 }
 
 #[tokio::test]
