@@ -4,6 +4,7 @@
 
 mod alternatives;
 mod array;
+mod array_remove;
 mod average;
 mod cast_marker;
 mod catalog;
@@ -25,6 +26,8 @@ mod overlaps;
 mod pattern;
 mod percentile_cont;
 mod regexp;
+mod regression;
+mod replaced;
 mod rounding;
 mod series;
 mod session;
@@ -48,13 +51,10 @@ use crate::rewrite::{CaseResults, IntegerLiterals};
 pub use average::exact_averages;
 pub(crate) use define::{Compute, Function};
 pub(crate) use joined::{concatenation, is_concatenation};
+pub(crate) use replaced::replace;
 pub use truncate::even_unit;
 
-/// DataFusion's functions under whose names others of its own go here. A name that two functions
-/// have is either one's where a planner is made of another one's functions.
-pub(crate) const RENAMED: [&str; 2] = ["array_remove", "array_replace"];
-
-/// All scalar functions; registered after DataFusion's, so that they replace those of their name.
+/// All scalar functions, in the place of those of DataFusion's that share a name with them.
 pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     [
         array::functions(),
@@ -94,6 +94,7 @@ pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
     functions.extend(extreme::functions());
     functions.push(gathering::function());
     functions.push(percentile_cont::function());
+    functions.extend(regression::functions());
     functions
 }
 

@@ -28,6 +28,8 @@ pub use analyze::with_operand_types;
 pub use cast::to_text;
 pub use functions::{even_unit, exact_averages};
 
+use functions::replace;
+
 use std::sync::Arc;
 
 use datafusion::config::Dialect;
@@ -44,13 +46,12 @@ pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder.with_default_features();
     let config = builder.config().take().unwrap_or_default();
     let scalar = builder.scalar_functions().get_or_insert_default();
-    scalar.retain(|function| !functions::RENAMED.contains(&function.name()));
-    scalar.extend(arithmetic::functions());
-    scalar.extend(functions::scalar());
+    replace(scalar, arithmetic::functions());
+    replace(scalar, functions::scalar());
     // The first planner that knows an operator decides.
     let planners = builder.expr_planners().get_or_insert_default();
     planners.splice(0..0, functions::expr_planners());
-    builder.aggregate_functions().get_or_insert_default().extend(functions::aggregate());
+    replace(builder.aggregate_functions().get_or_insert_default(), functions::aggregate());
     // What has no type yet gets one before DataFusion's coercion gives it another.
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(analyze::UnionTypes),

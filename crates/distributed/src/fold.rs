@@ -36,12 +36,10 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, ExecutionPlan, Partitioning, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
-use thalweg_query::{MergedGroups, reduced, with_windows_counted};
+use thalweg_query::{MergedGroups, RECOMPUTED, reduced, with_windows_counted};
 
 use crate::codec::{Writer, is_known_aggregate};
 use crate::groups::merged;
@@ -49,10 +47,6 @@ use crate::lanes::in_lanes;
 use crate::relayed::only_scan;
 use crate::scan::{REMOTE, RemoteScan};
 use crate::stages::RunAsStages;
-
-/// With what children of a plan are replaced.
-pub(crate) const RECOMPUTED: ReplaceChildrenOptions =
-    ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
 
 #[derive(Debug)]
 pub(crate) struct FoldIntoScans {

@@ -11,8 +11,8 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use thalweg_query::RECOMPUTED;
 
-use crate::fold::RECOMPUTED;
 use crate::scan::RemoteScan;
 
 /// Of so many each has a partition of its own.

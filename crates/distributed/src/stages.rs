@@ -35,12 +35,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use thalweg_cluster::link::NodeName;
 use thalweg_protocol::cluster::work::Kind;
-use thalweg_query::Stages;
+use thalweg_query::{RECOMPUTED, Stages};
 
 use self::choice::Choice;
 use self::colocated::colocated;
 use self::planning::OnDistributed;
-use crate::fold::RECOMPUTED;
 use crate::gateway::Shared;
 use crate::scan::{Opening, RemoteScan};
 

@@ -54,6 +54,7 @@ mod sorted_unions;
 mod stack;
 mod statement;
 mod surroundings;
+mod veils;
 mod workers;
 
 /// The seam between fused aggregates and whoever works on them.
@@ -76,7 +77,7 @@ pub use fused::MergedGroups;
 pub use given::Given;
 pub use kept::{PlanFigures, Values as RunValues, bound as with_values, parameter, value_of_run};
 pub use outcome::{BatchStream, Copy, Notice, Outcome, Tag};
-pub use plan::shown;
+pub use plan::{RECOMPUTED, shown};
 pub use prepared::Prepared;
 pub use records::{
     Found, RecordBatcher, RecordChange, RecordTable, RecordTarget, RecordWrite, Records,
@@ -93,6 +94,7 @@ pub use thalweg_txn::{
     Progress, Put, Role, RowFailure, RowGroup, SYNC_MICROS, Secret, StageFigures, Unit, Written,
     fingerprint,
 };
+pub use veils::{Hides, Veil};
 pub use workers::{
     Again, Consent, Definition, FanIn, Gathering, Holders, KeySearch, KeyedWriter, Load,
     NAMESPACE as CLUSTER_NAMESPACE, PackedRows, PhysicalRule, ShardPlan, ShardRows, ShardSight,

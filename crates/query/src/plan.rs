@@ -11,6 +11,7 @@ use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
@@ -28,6 +29,10 @@ use crate::executor::Executor;
 use crate::heeding::go_on;
 use crate::outcome::BatchStream;
 use crate::statement::folded;
+
+/// With what children of a plan are replaced.
+pub const RECOMPUTED: ReplaceChildrenOptions =
+    ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
 
 /// A query's plan, and the names that its columns have for those who look at them.
 pub(crate) struct Planned {

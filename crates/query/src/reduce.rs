@@ -37,7 +37,6 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -47,6 +46,8 @@ pub use self::among::Among;
 use self::collect::CollectKeys;
 pub use self::keys::Keys;
 pub(crate) use self::local::{LOCAL, PASS, ReduceJoins, WaitingFor, reduced_here};
+use crate::plan::RECOMPUTED;
+use crate::veils::is_veil;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -57,9 +58,6 @@ const ROWS_OF_KEY: usize = 4;
 
 /// Of a condition nobody knows how many rows it leaves: one in so many, as DataFusion has it.
 pub const KEPT_OF: usize = 5;
-
-const RECOMPUTED: ReplaceChildrenOptions =
-    ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
 
 /// A scan that can wait for keys, and leave out rows that have none of them.
 pub trait Leaf {
@@ -239,6 +237,7 @@ pub(crate) fn column_below(node: &Plan, column: usize) -> Option<(usize, usize)>
     let passes_on = node.is::<RepartitionExec>()
         || node.is::<CooperativeExec>()
         || node.is::<CollectKeys>()
+        || is_veil(node)
         || node.downcast_ref::<CoalescePartitionsExec>().is_some_and(|all| all.fetch().is_none());
     passes_on.then_some((0, column))
 }

@@ -70,7 +70,8 @@ pub fn kept_map(env: &Env, data: Option<&Path>) -> Result<SharedMap, Error> {
 /// The number that a worker goes by, for as long as its data lives.
 pub fn kept_id(env: &Env, data: Option<&Path>) -> Result<u64, Error> {
     match data {
-        None => Ok(env.random.next_u64()),
+        // SQL tells of it as a `bigint`. 0 is no worker's.
+        None => Ok((env.random.next_u64() >> 1).max(1)),
         Some(data) => thalweg_distributed::node_id(env, &data.join(DIRECTORY)),
     }
 }

@@ -4,9 +4,9 @@
 //! at once what that one was told, while one task asks the node for a few bytes, again and again.
 //! As soon as it says anything, be it an error, everybody asks it as before.
 //!
-//! Promises: only a node that takes no connection, answers no ping in time or has no way to it counts
-//! as silent, and never one that is long about an answer. Each silent node is asked by one task,
-//! which ends with the node's place in the map.
+//! Promises: only a node that takes no connection, answers no ping in time or has no way to it
+//! counts as silent, and never one that is long about an answer. Each silent node is asked by one
+//! task, which ends with the node's place in the map.
 
 use std::collections::HashMap;
 use std::future::pending;

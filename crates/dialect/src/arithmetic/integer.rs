@@ -7,6 +7,7 @@ use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType as ArrowType, Int16Type, Int32Type, Int64Type};
 use datafusion::common::{Result as PlanResult, ScalarValue, exec_err};
 use datafusion::error::DataFusionError;
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
@@ -93,10 +94,22 @@ impl ScalarUDFImpl for IntegerArithmetic {
         true
     }
 
+    /// Any value of their type: bounds of no type cannot be compared, and DataFusion does not see
+    /// then that rows are in the order of a comparison.
+    fn evaluate_bounds(&self, operands: &[&Interval]) -> PlanResult<Interval> {
+        let mut types = operands.iter().map(|operand| operand.data_type());
+        let known = types.find(|operand| !operand.is_null());
+        Interval::make_unbounded(&known.unwrap_or(ArrowType::Null))
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
         let [left, right] = args.args.as_slice() else {
             return exec_err!("{} takes two operands", self.name());
         };
+        // Columns of nulls alone have a type of their own: the planner asks what becomes of them.
+        if left.data_type().is_null() || right.data_type().is_null() {
+            return ScalarValue::try_from(args.return_type()).map(ColumnarValue::Scalar);
+        }
         let computed = match left.data_type() {
             ArrowType::Int16 => compute::<Int16Type>(self.operator, left, right),
             ArrowType::Int32 => compute::<Int32Type>(self.operator, left, right),

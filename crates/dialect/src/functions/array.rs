@@ -10,28 +10,25 @@ use arrow::datatypes::{DataType as ArrowType, Field, Int64Type};
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::error::DataFusionError;
 use datafusion::functions_nested::array_has::array_has_any_udf;
-use datafusion::functions_nested::remove::array_remove_all_udf;
 use datafusion::functions_nested::replace::array_replace_all_udf;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use thalweg_types::{Error, Result, SqlState};
 
+use super::array_remove;
 use super::define::{Compute, Function};
 use crate::common_type;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    let named = |udf: Arc<ScalarUDF>, name: &'static str| {
-        Arc::new(udf.as_ref().clone().with_aliases([name]))
-    };
     let int = || ArrowType::Int32;
     let of_any = |name, arguments, returns, compute: Compute| {
         Function::signed(name, TypeSignature::Any(arguments), returns, compute).into_udf()
     };
     vec![
-        // DataFusion's own stop at the first item.
-        named(array_remove_all_udf(), "array_remove"),
-        named(array_replace_all_udf(), "array_replace"),
+        array_remove::function(),
+        // DataFusion's own of this name stops at the first item.
+        Arc::new(array_replace_all_udf().as_ref().clone().with_aliases(["array_replace"])),
         of_any("array_length", 2, int(), |columns| along(columns, |length| length)),
         of_any("array_upper", 2, int(), |columns| along(columns, |length| length)),
         of_any("array_lower", 2, int(), |columns| along(columns, |_| 1)),

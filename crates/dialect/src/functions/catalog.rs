@@ -12,6 +12,7 @@ use arrow::datatypes::DataType::Utf8View;
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Fields, Int32Type};
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::error::DataFusionError;
+use datafusion::functions_nested::extract::array_element;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
@@ -216,7 +217,8 @@ fn used_items(list: &ListArray) -> ArrayRef {
         .expect("offsets of a list lie within its items")
 }
 
-/// `vector[0]` is the first item of a vector; the planner counts from 1.
+/// `vector[0]` is the first item of a vector; the planner counts from 1. An item of what an
+/// aggregate gathered is one of its array.
 ///
 /// And a literal beside an array, a truth value or JSON is one of those, written as text.
 #[derive(Debug)]
@@ -235,6 +237,11 @@ impl ExprPlanner for CatalogOperators {
                 **key = key.as_ref().clone() + lit(1_i64);
             } else if let ArrowType::List(_) = field.data_type() {
                 **key = never_negative(key)?;
+                // DataFusion makes `nth_value` of this, which takes some literals only.
+                if let Expr::AggregateFunction(_) = access.expr {
+                    let item = array_element(access.expr, (**key).clone());
+                    return Ok(PlannerResult::Planned(item));
+                }
             }
         }
         Ok(PlannerResult::Original(access))

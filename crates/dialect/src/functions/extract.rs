@@ -25,6 +25,8 @@ use crate::types;
 const MICROS_PER_HOUR: i64 = 3_600 * MICROS_PER_SECOND;
 /// The day 0 of Julian day numbers is so long before 1970.
 const JULIAN_OF_1970: i64 = 2_440_588;
+/// As many digits of a day as PostgreSQL gives for almost all of its microseconds.
+const JULIAN_SCALE: i8 = 20;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let date_part =
@@ -112,6 +114,7 @@ impl Unit {
             Unit::Second => 6,
             Unit::Epoch if !of_date => 6,
             Unit::Milliseconds => 3,
+            Unit::Julian if !of_date => JULIAN_SCALE,
             _ => 0,
         }
     }
@@ -158,7 +161,7 @@ impl Source {
 }
 
 /// The unit as a whole number of its least digits.
-fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<i64>>> {
+fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<i128>>> {
     let field = Field::new("", column.data_type().clone(), true);
     let values = convert(column, &field, &source.data_type(), Manner::Explicit)?
         .ok_or_else(|| Error::internal(format!("{} has no parts", column.data_type())))?;
@@ -171,10 +174,9 @@ fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<
         values: impl Iterator<Item = Option<N>>,
         part: impl Fn(N) -> Option<i64>,
         unsupported: impl Fn() -> Error,
-    ) -> Result<Vec<Option<i64>>> {
-        values
-            .map(|value| value.map(|value| part(value).ok_or_else(&unsupported)).transpose())
-            .collect()
+    ) -> Result<Vec<Option<i128>>> {
+        let part = |value| part(value).map(i128::from).ok_or_else(&unsupported);
+        values.map(|value| value.map(part).transpose()).collect()
     }
     match source {
         Source::Date => {
@@ -187,6 +189,9 @@ fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<
         }
         Source::Moment => {
             let moments = values.as_primitive::<TimestampMicrosecondType>().iter();
+            if unit == Unit::Julian {
+                return Ok(moments.map(|micros| micros.map(julian)).collect());
+            }
             each(moments, |micros| of_moment(unit, micros), unsupported)
         }
         Source::Interval => {
@@ -248,6 +253,14 @@ fn of_moment(unit: Unit, micros: i64) -> Option<i64> {
     })
 }
 
+/// The Julian day, and how much of it is over, in digits of its scale.
+fn julian(micros: i64) -> i128 {
+    let unit = 10_i128.pow(JULIAN_SCALE as u32);
+    let days = i128::from(micros.div_euclid(MICROS_PER_DAY) + JULIAN_OF_1970);
+    let (over, all) = (i128::from(micros.rem_euclid(MICROS_PER_DAY)), i128::from(MICROS_PER_DAY));
+    days * unit + (over * unit + all / 2) / all
+}
+
 fn of_interval(unit: Unit, interval: IntervalMonthDayNano) -> Option<i64> {
     let (months, days) = (i64::from(interval.months), i64::from(interval.days));
     let micros = interval.nanoseconds / 1_000;
@@ -301,7 +314,11 @@ impl ScalarUDFImpl for Extract {
 
     fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
         match Source::of(&arg_types[0]) {
-            Some(source) => Ok(ArrowType::Decimal128(20, self.unit.scale(source == Source::Date))),
+            Some(source) => {
+                let scale = self.unit.scale(source == Source::Date);
+                let digits = if scale == JULIAN_SCALE { 38 } else { 20 };
+                Ok(ArrowType::Decimal128(digits, scale))
+            }
             None => {
                 let name = types::display_name(&Field::new("", arg_types[0].clone(), true));
                 let told = format!("function extract(unknown, {name}) does not exist");
@@ -332,8 +349,7 @@ impl ScalarUDFImpl for Extract {
         };
         let parts = value_of(self.unit, source, &column)
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let parts = parts.into_iter().map(|part| part.map(i128::from));
-        let parts = parts.collect::<Decimal128Array>().with_data_type(target);
+        let parts = Decimal128Array::from(parts).with_data_type(target);
         Ok(match is_scalar {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&parts, 0)?),
             false => ColumnarValue::Array(Arc::new(parts)),
@@ -360,13 +376,23 @@ fn date_part(columns: &[ArrayRef]) -> Result<ArrayRef> {
         let end = (row + 1..units.len()).find(|other| !same(other)).unwrap_or(units.len());
         if units.is_valid(row) {
             let unit = Unit::of(units.value(row))?;
-            let scale = 10_f64.powi(i32::from(unit.scale(source == Source::Date)));
+            let scale = unit.scale(source == Source::Date);
             let values = value_of(unit, source, &columns[1].slice(row, end - row))?;
             for (place, value) in values.into_iter().enumerate() {
-                parts[row + place] = value.map(|value| value as f64 / scale);
+                parts[row + place] = value.map(|value| as_float(value, scale));
             }
         }
         row = end;
     }
     Ok(Arc::new(Float64Array::from(parts)))
+}
+
+/// A number of so many digits behind the point. Where all of them are more than a float has, those
+/// before the point are as exact as they can be.
+fn as_float(value: i128, scale: i8) -> f64 {
+    let unit = 10_i128.pow(scale as u32);
+    match scale {
+        JULIAN_SCALE => (value / unit) as f64 + (value % unit) as f64 / unit as f64,
+        _ => value as f64 / unit as f64,
+    }
 }

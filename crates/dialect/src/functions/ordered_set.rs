@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, new_empty_array};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{SortOptions, concat, filter, is_not_null, sort_to_indices, take};
-use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Float64Type};
+use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::error::DataFusionError;
@@ -13,6 +13,9 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
 };
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::utils::collect_columns;
 use thalweg_types::{Error, SqlState};
 
 use crate::analyze::interval_order::lengths;
@@ -40,37 +43,48 @@ impl OrderedSet {
         let arguments = if kind == Kind::Mode { 1 } else { 2 };
         OrderedSet { kind, signature: Signature::any(arguments, Volatility::Immutable) }
     }
+}
 
-    /// The fraction is a constant: it is evaluated on no columns and one row.
-    fn fraction(&self, args: &AccumulatorArgs) -> PlanResult<f64> {
-        let [_, fraction, ..] = args.exprs else { return Ok(0.0) };
-        let options = RecordBatchOptions::new().with_row_count(Some(1));
-        let schema = Arc::new(args.schema.clone());
-        let columns =
-            schema.fields().iter().map(|field| arrow::array::new_null_array(field.data_type(), 1));
-        let batch = RecordBatch::try_new_with_options(
-            Arc::new(nullable(&schema)),
-            columns.collect(),
-            &options,
-        )?;
-        let value = fraction.evaluate(&batch)?.into_array(1)?;
-        let value = arrow::compute::cast(&value, &ArrowType::Float64)?;
-        let value = value.as_primitive::<Float64Type>();
-        let fraction = value.value(0);
-        if value.is_null(0) || !(0.0..=1.0).contains(&fraction) {
-            let error = Error::new(
-                SqlState::NUMERIC_OUT_OF_RANGE,
-                format!("percentile value {fraction} is not between 0 and 1"),
-            );
-            return Err(DataFusionError::External(Box::new(error)));
+/// The fraction, of which NULL is none.
+pub(super) fn fraction_of(args: &AccumulatorArgs) -> PlanResult<Option<f64>> {
+    if args.is_distinct {
+        return Err(refused(SqlState::SYNTAX_ERROR, "cannot use DISTINCT with WITHIN GROUP"));
+    }
+    let [_, fraction, ..] = args.exprs else { return Ok(Some(0.0)) };
+    let value = match constant(fraction)? {
+        ScalarValue::Float64(value) => value,
+        other => match other.cast_to(&ArrowType::Float64)? {
+            ScalarValue::Float64(value) => value,
+            _ => None,
+        },
+    };
+    match value {
+        Some(fraction) if !(0.0..=1.0).contains(&fraction) => {
+            let told = format!("percentile value {fraction} is not between 0 and 1");
+            Err(refused(SqlState::NUMERIC_OUT_OF_RANGE, told))
         }
-        Ok(fraction)
+        value => Ok(value),
     }
 }
 
-fn nullable(schema: &arrow::datatypes::Schema) -> arrow::datatypes::Schema {
-    let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-    arrow::datatypes::Schema::new(fields.collect::<Vec<_>>())
+/// What is evaluated on no columns and one row, where it is not there already: each group asks.
+fn constant(expr: &Arc<dyn PhysicalExpr>) -> PlanResult<ScalarValue> {
+    if let Some(literal) = expr.downcast_ref::<Literal>() {
+        return Ok(literal.value().clone());
+    }
+    if !collect_columns(expr).is_empty() {
+        let told = "a percentile value that is not a constant is not supported";
+        return Err(refused(SqlState::FEATURE_NOT_SUPPORTED, told));
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    let schema = Arc::new(Schema::empty());
+    let batch = RecordBatch::try_new_with_options(schema, Vec::new(), &options)?;
+    let value = expr.evaluate(&batch)?.into_array(1)?;
+    ScalarValue::try_from_array(&value, 0)
+}
+
+fn refused(state: SqlState, told: impl Into<String>) -> DataFusionError {
+    DataFusionError::External(Box::new(Error::new(state, told)))
 }
 
 impl AggregateUDFImpl for OrderedSet {
@@ -102,7 +116,7 @@ impl AggregateUDFImpl for OrderedSet {
         let descending = args.order_bys.first().is_some_and(|order| order.options.descending);
         Ok(Box::new(Values {
             kind: self.kind,
-            fraction: self.fraction(&args)?,
+            fraction: fraction_of(&args)?,
             descending,
             data_type: args.expr_fields[0].data_type().clone(),
             batches: Vec::new(),
@@ -110,7 +124,7 @@ impl AggregateUDFImpl for OrderedSet {
     }
 }
 
-fn item_field(data_type: &ArrowType) -> FieldRef {
+pub(super) fn item_field(data_type: &ArrowType) -> FieldRef {
     Arc::new(Field::new("item", data_type.clone(), true))
 }
 
@@ -118,7 +132,7 @@ fn item_field(data_type: &ArrowType) -> FieldRef {
 #[derive(Debug)]
 struct Values {
     kind: Kind,
-    fraction: f64,
+    fraction: Option<f64>,
     descending: bool,
     data_type: ArrowType,
     batches: Vec<ArrayRef>,
@@ -150,9 +164,9 @@ impl Accumulator for Values {
     fn evaluate(&mut self) -> PlanResult<ScalarValue> {
         let options = SortOptions { descending: self.descending, nulls_first: false };
         let values = self.all()?;
-        if values.is_empty() {
+        let (Some(fraction), false) = (self.fraction, values.is_empty()) else {
             return ScalarValue::try_from(&self.data_type);
-        }
+        };
         let keys = match self.data_type {
             ArrowType::Interval(_) => lengths(&values),
             _ => Arc::clone(&values),
@@ -162,7 +176,7 @@ impl Accumulator for Values {
         let place = match self.kind {
             // The first value whose share of the rows reaches the fraction.
             Kind::PercentileDisc => {
-                let place = (self.fraction * sorted.len() as f64).ceil() as usize;
+                let place = (fraction * sorted.len() as f64).ceil() as usize;
                 place.clamp(1, sorted.len()) - 1
             }
             Kind::Mode => start_of_longest_run(&keys)?,

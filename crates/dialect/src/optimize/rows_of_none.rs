@@ -13,21 +13,13 @@ use datafusion::logical_expr::{Aggregate, Expr, Filter, GroupingSet, LogicalPlan
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-type Pass = Arc<dyn OptimizerRule + Send + Sync>;
+use super::Pass;
 
 /// What DataFusion calls its pass.
-const GUARDED: &str = "push_down_filter";
-
-/// The same passes, of which that one is guarded.
-pub(crate) fn guarded(passes: Vec<Pass>) -> Vec<Pass> {
-    let guard = |pass: Pass| -> Pass {
-        if pass.name() == GUARDED { Arc::new(RowsOfNone(pass)) } else { pass }
-    };
-    passes.into_iter().map(guard).collect()
-}
+pub(super) const GUARDED: &str = "push_down_filter";
 
 #[derive(Debug)]
-struct RowsOfNone(Pass);
+pub(super) struct RowsOfNone(pub(super) Pass);
 
 impl OptimizerRule for RowsOfNone {
     fn name(&self) -> &str {

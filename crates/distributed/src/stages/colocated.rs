@@ -22,9 +22,9 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use thalweg_query::RECOMPUTED;
 
 use super::Plan;
-use crate::fold::RECOMPUTED;
 use crate::scan::RemoteScan;
 
 /// The same plan, in which nothing is dealt out that lies in its place.

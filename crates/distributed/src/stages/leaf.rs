@@ -1,7 +1,8 @@
 //! The leaves of stages: what each task reads of the rows that its own worker has.
 //!
 //! At the gateway a leaf is a fragment and nothing to run. It travels within its task, in the form
-//! that fragments have, and becomes the fragment's operators where it arrives.
+//! that fragments have, and becomes the fragment's operators where it arrives. Veils travel beside
+//! leaves: of our operators, they alone are the same on both sides.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use datafusion::physical_plan::{
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use prost::Message as _;
 use thalweg_protocol::cluster as wire;
+use thalweg_query::{Hides, Veil};
 
 use super::Plan;
 use crate::codec::{self, Reader};
@@ -109,12 +111,16 @@ impl PhysicalExtensionCodec for LeafCodec {
     fn try_decode(
         &self,
         message: &[u8],
-        _: &[Plan],
+        inputs: &[Plan],
         _: &TaskContext,
         _: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Plan> {
         let leaf = wire::Leaf::decode(message)
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        if let Some(hides) = hidden_by(leaf.veil()) {
+            let [input] = inputs else { return plan_err!("a veil is over one input") };
+            return Ok(Arc::new(Veil::new(Arc::clone(input), hides)?));
+        }
         let (columns, _) = rows::decode(&leaf.columns).map_err(external)?;
         let Some(member) = &self.member else { return plan_err!("there are no rows here") };
         let Some(fragment) = &leaf.fragment else { return Ok(Arc::new(EmptyExec::new(columns))) };
@@ -144,11 +150,32 @@ impl PhysicalExtensionCodec for LeafCodec {
         message: &mut Vec<u8>,
         _: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
-        let Some(leaf) = node.downcast_ref::<Leaf>() else {
+        let leaf = if let Some(leaf) = node.downcast_ref::<Leaf>() {
+            let columns = rows::encode(&leaf.schema(), &[]).map_err(external)?;
+            wire::Leaf { fragment: leaf.fragment.clone(), columns, ..wire::Leaf::default() }
+        } else if let Some(veil) = node.downcast_ref::<Veil>() {
+            wire::Leaf { veil: form_of(veil.hides()).into(), ..wire::Leaf::default() }
+        } else {
             return plan_err!("{} has no form to travel in", node.name());
         };
-        let columns = rows::encode(&leaf.schema(), &[]).map_err(external)?;
-        let leaf = wire::Leaf { fragment: leaf.fragment.clone(), columns };
         leaf.encode(message).map_err(|error| DataFusionError::External(Box::new(error)))
+    }
+}
+
+fn form_of(hides: Hides) -> wire::Veil {
+    match hides {
+        Hides::Orders => wire::Veil::Orders,
+        Hides::Constants => wire::Veil::Constants,
+        Hides::All => wire::Veil::All,
+    }
+}
+
+/// What a veil hides; nothing where there is none.
+fn hidden_by(veil: wire::Veil) -> Option<Hides> {
+    match veil {
+        wire::Veil::None => None,
+        wire::Veil::Orders => Some(Hides::Orders),
+        wire::Veil::Constants => Some(Hides::Constants),
+        wire::Veil::All => Some(Hides::All),
     }
 }

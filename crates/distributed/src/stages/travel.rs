@@ -5,6 +5,7 @@
 //! - An order is lost in a shuffle: what a repartition keeps of it, stages do not.
 //! - What is constant is forgotten in an exchange: a window whose rows count as ordered by its
 //!   partition because that has one value would find them in no order.
+//! - Of windows neither `FILTER` travels, nor that a function ignores NULLs or goes backwards.
 //! - A limit of all rows below a join is one of each worker, where the rows are sent to all of
 //!   them: each would take others.
 //! - Functions go by name, and mean something else where they depend on more than their arguments,
@@ -69,7 +70,16 @@ fn of_operator(node: &Plan) -> Option<&'static str> {
         let is_known = aggregate.aggr_expr().iter().all(|call| is_known_aggregate(call.fun()));
         return (!is_known).then_some("an aggregate is not known to workers");
     }
-    None
+    let mut windows = windows(node).iter();
+    windows.any(says_more_than_travels).then_some("a window has what does not travel")
+}
+
+/// DataFusion tells of these by nothing but how a window prints. One that only looks like it stays
+/// at the gateway, where its answer is the same.
+fn says_more_than_travels(window: &Arc<dyn WindowExpr>) -> bool {
+    let printed = format!("{window:?}");
+    let kept_back = ["filter: Some(", "ignore_nulls: true", "is_reversed: true"];
+    kept_back.iter().any(|said| printed.contains(said))
 }
 
 /// Whether a window finds more of its partition in the order of its input than the input's sorts
@@ -133,15 +143,19 @@ fn travels(expression: &Arc<dyn PhysicalExpr>) -> bool {
 mod tests {
     use arrow::datatypes::{DataType, Field, Schema};
     use datafusion::common::{JoinType, NullEquality};
-    use datafusion::physical_expr::expressions::Column;
+    use datafusion::functions_aggregate::count::count_udaf;
+    use datafusion::logical_expr::{WindowFrame, WindowFunctionDefinition};
+    use datafusion::physical_expr::expressions::{Column, IsNotNullExpr};
     use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
     use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
     use datafusion::physical_plan::joins::PartitionMode;
     use datafusion::physical_plan::sorts::sort::SortExec;
+    use datafusion::physical_plan::windows::create_window_expr;
 
     use super::*;
 
     const ORDER: Option<&str> = Some("a shuffle would lose an order");
+    const WINDOW: Option<&str> = Some("a window has what does not travel");
     const LIMIT: Option<&str> = Some("a limit lies below a join");
 
     fn why(plan: impl ExecutionPlan + 'static) -> Option<String> {
@@ -202,6 +216,32 @@ mod tests {
         assert_eq!(why(nested.unwrap()).as_deref(), LIMIT);
         let below = joined(merged(None), Arc::new(joined(merged(Some(3)), rows(2))));
         assert_eq!(why(below).as_deref(), LIMIT);
+    }
+
+    fn counted(filter: Option<Arc<dyn PhysicalExpr>>) -> WindowAggExec {
+        let (counts, rows) = (WindowFunctionDefinition::AggregateUDF(count_udaf()), rows(1));
+        let all = Arc::new(WindowFrame::new(None));
+        let (name, schema) = ("n".to_owned(), rows.schema());
+        let window = create_window_expr(
+            &counts,
+            name,
+            &[column()],
+            &[],
+            &[],
+            all,
+            schema,
+            false,
+            false,
+            filter,
+        );
+        WindowAggExec::try_new(vec![window.unwrap()], rows, false).unwrap()
+    }
+
+    #[test]
+    fn a_window_over_some_of_its_rows_stays() {
+        assert_eq!(why(counted(None)), None);
+        let filter: Arc<dyn PhysicalExpr> = Arc::new(IsNotNullExpr::new(column()));
+        assert_eq!(why(counted(Some(filter))).as_deref(), WINDOW);
     }
 
     #[test]

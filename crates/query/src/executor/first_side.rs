@@ -17,8 +17,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{ReplaceChildrenOptions, reset_plan_states};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-use super::giving_way::RECOMPUTED;
 use crate::memory;
+use crate::plan::RECOMPUTED;
 
 /// The rows of its input.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
 };
@@ -38,12 +38,10 @@ use futures::{Stream, StreamExt};
 use super::first_side::FirstSide;
 use super::held::of_window;
 use crate::own_texts::with_own_texts;
+use crate::plan::RECOMPUTED;
 
 /// How many rows a nested-loop join compares with all those of its other side before it gives way.
 const ROWS_AT_ONCE: usize = 256;
-
-pub(super) const RECOMPUTED: ReplaceChildrenOptions =
-    ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
 
 /// To be applied after DataFusion's own `EnsureCooperative`, which leaves alone what lies below an
 /// operator that gives way.

@@ -20,7 +20,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::TryStreamExt;
 use thalweg_scan::{own_bytes, text_bytes};
 
-use super::giving_way::RECOMPUTED;
+use crate::plan::RECOMPUTED;
 
 type Plan = Arc<dyn ExecutionPlan>;
 

@@ -47,7 +47,8 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, PlanProperties};
 
 use super::first_side::FirstSide;
-use super::giving_way::{RECOMPUTED, SmallBatches};
+use super::giving_way::SmallBatches;
+use crate::plan::RECOMPUTED;
 use crate::reduce::unreduced;
 
 type Plan = Arc<dyn ExecutionPlan>;

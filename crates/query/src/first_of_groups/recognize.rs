@@ -11,12 +11,12 @@ use datafusion::physical_expr::window::{StandardWindowExpr, WindowExpr};
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 
 use super::operator::{FirstOfGroups, Question};
+use crate::plan::RECOMPUTED;
 
 /// How many rows of a group are kept at most; where more are asked for, all are sorted.
 const ROWS_MAX: usize = 1000;
@@ -127,6 +127,5 @@ pub(super) fn over(
     operator: Arc<dyn ExecutionPlan>,
     input: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let recomputed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-    operator.replace_children(vec![input], recomputed)
+    operator.replace_children(vec![input], RECOMPUTED)
 }

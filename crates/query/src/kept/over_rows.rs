@@ -87,7 +87,7 @@ pub(crate) fn template(
 }
 
 /// Operators that are the same in every run, but for what comes from below.
-const OPERATORS: [&str; 26] = [
+const OPERATORS: [&str; 27] = [
     "AggregateExec",
     "BoundedWindowAggExec",
     "CoalesceBatchesExec",
@@ -113,5 +113,6 @@ const OPERATORS: [&str; 26] = [
     "SortMergeJoinExec",
     "SortPreservingMergeExec",
     "UnionExec",
+    "Veil",
     "WindowAggExec",
 ];

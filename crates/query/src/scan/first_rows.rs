@@ -19,7 +19,6 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -28,6 +27,7 @@ use thalweg_types::ValueOrder;
 use super::ShardScan;
 use super::index::FirstRows;
 use super::sort_key::column_of_key;
+use crate::plan::RECOMPUTED;
 
 #[derive(Debug)]
 pub(crate) struct FindFirstRows;
@@ -104,8 +104,7 @@ fn over(
     operator: Arc<dyn ExecutionPlan>,
     input: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let recomputed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-    operator.replace_children(vec![input], recomputed)
+    operator.replace_children(vec![input], RECOMPUTED)
 }
 
 /// The operator over another input, if there is one.

@@ -27,19 +27,16 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::pruning::PruningPredicate;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use thalweg_store::ChunkView;
 
 use super::sort_key::column_of_key;
 use super::{Chunks, ShardScan, pruning};
+use crate::plan::RECOMPUTED;
 use crate::reduce::column_below;
 
 type Plan = Arc<dyn ExecutionPlan>;
-
-const RECOMPUTED: ReplaceChildrenOptions =
-    ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
 
 /// The pass, to be applied after those that move sorts.
 #[derive(Debug)]

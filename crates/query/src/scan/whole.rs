@@ -12,10 +12,10 @@ use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use thalweg_store::{Chunk, ChunkView, ClosedChunk};
 
 use super::{BATCH_ROWS, Chunks, ShardScan};
+use crate::plan::RECOMPUTED;
 
 /// Some columns of a closed chunk, of which all rows are alive.
 pub struct WholeChunk {
@@ -94,8 +94,7 @@ pub fn whole_chunks(
     match plan.downcast_ref::<CoalescePartitionsExec>() {
         Some(gather) if gather.fetch().is_none() => {
             let (whole, others) = whole_chunks(Arc::clone(gather.input()))?;
-            let recomputed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-            Ok((whole, plan.replace_children(vec![others], recomputed)?))
+            Ok((whole, plan.replace_children(vec![others], RECOMPUTED)?))
         }
         _ => Ok((Vec::new(), plan)),
     }

@@ -49,6 +49,14 @@ const STAGED: &[&str] = &[
      FROM orders o JOIN customers c ON o.customer = c.code",
     "SELECT c.region, o.customer, count(*) FROM orders o JOIN customers c ON o.customer = c.code \
      GROUP BY GROUPING SETS ((c.region), (o.customer))",
+    // Functions that DataFusion has others of the same names of.
+    "SELECT o.id FROM orders o JOIN customers c ON o.customer = c.code \
+     WHERE to_char(o.id, '00000') <> to_char(c.id, '00000')",
+    "SELECT to_char(o.id % 7, '09'), count(*), max(to_char(c.id, '9999')) \
+     FROM orders o JOIN customers c ON o.customer = c.code GROUP BY 1",
+    "SELECT customer, string_agg(left(note, 5), ',') FROM orders GROUP BY customer",
+    "SELECT array_length(ARRAY[o.id, c.id], 1), array_to_string(ARRAY[o.id, c.id], '-'), \
+     array_dims(ARRAY[o.id, c.id]) FROM orders o JOIN customers c ON o.customer = c.code",
     // By shard keys.
     "SELECT o.id, c.name FROM orders o JOIN customers c ON o.id = c.id",
     "SELECT o.id, c.name FROM orders o LEFT JOIN customers c ON o.id = c.id AND c.region > 2",
@@ -75,6 +83,12 @@ const ANY: &[&str] = &[
     "SELECT o.id, (SELECT max(c.name) FROM customers c WHERE c.code = o.customer) FROM orders o \
      WHERE o.id < 500",
     "SELECT * FROM orders o JOIN (VALUES (1, 'one'), (2, 'two')) v (k, t) ON o.customer = v.k",
+    "SELECT id, count(*) FILTER (WHERE price > 500) OVER (PARTITION BY customer), \
+     sum(price) FILTER (WHERE note IS NOT NULL) \
+     OVER (PARTITION BY customer ORDER BY id ROWS 2 PRECEDING) FROM orders",
+    "SELECT id, first_value(id) OVER (PARTITION BY customer ORDER BY id DESC), \
+     last_value(id) OVER (PARTITION BY customer ORDER BY id), \
+     lag(id) OVER (PARTITION BY customer ORDER BY id DESC) FROM orders",
     "SELECT c.name, now() > o.id * interval '1 second' + '2000-01-01'::timestamptz \
      FROM orders o JOIN customers c ON o.customer = c.code",
 ];

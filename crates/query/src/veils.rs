@@ -1,0 +1,267 @@
+//! A pass of the planner: what holds of an operator's rows, and not of what comes of them above, is
+//! hidden.
+//!
+//! DataFusion takes what it knows of the rows of a join's sides for known of the join's rows, and
+//! leaves keys out of sorts, windows and groupings by it. It is mistaken in these:
+//!
+//! - A side of an outer join has nulls in rows of the other side that met nothing, so that none of
+//!   its columns is constant any more. Two columns are still equal, as both are null; a column and
+//!   an expression need not be.
+//! - A hash join has the rows of its first side in their order for one row of the second, and not
+//!   for all rows of the second with one value; a merge join likewise.
+//! - Grouping sets have nulls in the keys that a set is not of: keys that were constant, equal or
+//!   ordered are so no more.
+//!
+//! A [`Veil`] hands rows on, and of what is known of them only what may be relied upon above.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinSide, JoinType, Statistics, plan_err};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::equivalence::{EquivalenceClass, EquivalenceGroup};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+use crate::plan::RECOMPUTED;
+
+type Plan = Arc<dyn ExecutionPlan>;
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// What DataFusion calls its pass that sorts rows and deals them out, by what it knows of them.
+/// Joins have their sides in their places by then.
+const BEFORE: &str = "EnsureRequirements";
+
+/// The same passes, with this one before that.
+pub(crate) fn with_veils(mut rules: Vec<Rule>) -> Vec<Rule> {
+    let place = rules.iter().position(|rule| rule.name() == BEFORE);
+    let place = place.expect("DataFusion has a pass of this name");
+    rules.insert(place, Arc::new(HideWhatEnds));
+    rules
+}
+
+#[derive(Debug)]
+struct HideWhatEnds;
+
+impl PhysicalOptimizerRule for HideWhatEnds {
+    fn name(&self) -> &'static str {
+        "veils"
+    }
+
+    fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
+        // Of each plan that was seen, and not yet what is above it: whether it may come to be in an
+        // order.
+        let mut ordered: Vec<bool> = Vec::new();
+        let veiled = plan.transform_up(|plan| {
+            let inputs = ordered.split_off(ordered.len() - plan.children().len());
+            ordered.push(inputs.contains(&true) || has_order(&plan));
+            veiled(plan, &inputs)
+        });
+        veiled.map(|veiled| veiled.data)
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Whether an operator's rows are in an order, or those that it wants will be sorted.
+fn has_order(plan: &Plan) -> bool {
+    let is_ordered = !plan.properties().equivalence_properties().oeq_class().is_empty();
+    is_ordered || plan.required_input_ordering().iter().any(Option::is_some)
+}
+
+/// An operator with veils where it needs them; `ordered` tells which inputs may be in an order.
+fn veiled(plan: Plan, ordered: &[bool]) -> Result<Transformed<Plan>> {
+    let aggregate = plan.downcast_ref::<AggregateExec>();
+    if aggregate.is_some_and(|aggregate| !aggregate.group_expr().is_single()) {
+        // Keys may be literals, which are constant whatever is below.
+        return Ok(Transformed::yes(Arc::new(Veil::new(plan, Hides::All)?) as _));
+    }
+    let Some((joins, within)) = join(&plan) else { return Ok(Transformed::no(plan)) };
+    let sides = [JoinSide::Left, JoinSide::Right].into_iter().zip(plan.children()).zip(ordered);
+    let mut is_changed = false;
+    let inputs = sides.map(|((side, input), is_ordered)| -> Result<Plan> {
+        let known = input.properties().equivalence_properties();
+        let hides = if gets_nulls(joins, side) && !holds_of_nulls(known) {
+            Hides::Constants
+        } else if within == Some(side) && *is_ordered {
+            Hides::Orders
+        } else {
+            return Ok(Arc::clone(input));
+        };
+        is_changed = true;
+        Ok(Arc::new(Veil::new(Arc::clone(input), hides)?))
+    });
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    match is_changed {
+        true => Ok(Transformed::yes(plan.replace_children(inputs, RECOMPUTED)?)),
+        false => Ok(Transformed::no(plan)),
+    }
+}
+
+/// What a join does, and the side whose order DataFusion has go on within the order of the other.
+fn join(plan: &Plan) -> Option<(JoinType, Option<JoinSide>)> {
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        let joins = *join.join_type();
+        let goes_on = matches!(joins, JoinType::Inner | JoinType::Right);
+        return Some((joins, goes_on.then_some(JoinSide::Left)));
+    }
+    if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>() {
+        let joins = join.join_type();
+        let within = match joins {
+            JoinType::Inner | JoinType::Left => Some(JoinSide::Right),
+            JoinType::Right => Some(JoinSide::Left),
+            _ => None,
+        };
+        return Some((joins, within));
+    }
+    plan.downcast_ref::<NestedLoopJoinExec>().map(|join| (*join.join_type(), None))
+}
+
+/// Whether rows that met nothing have nulls in the columns of a side.
+fn gets_nulls(joins: JoinType, side: JoinSide) -> bool {
+    match joins {
+        JoinType::Left => side == JoinSide::Right,
+        JoinType::Right => side == JoinSide::Left,
+        JoinType::Full => true,
+        _ => false,
+    }
+}
+
+/// Whether what is known of rows, apart from their order, is true of one with nulls alone as well.
+fn holds_of_nulls(known: &EquivalenceProperties) -> bool {
+    let mut parts = known.eq_group().iter().flat_map(|class| class.iter());
+    parts.all(|part| part.is::<Column>()) && known.constants().is_empty()
+}
+
+/// What of its rows is known no more above a veil.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hides {
+    /// What order they are in.
+    Orders,
+    /// This, and what is not true of nulls.
+    Constants,
+    /// All that is known of their values.
+    All,
+}
+
+/// The rows of its input, of which less is known.
+pub struct Veil {
+    input: Plan,
+    hides: Hides,
+    properties: Arc<PlanProperties>,
+}
+
+impl Veil {
+    /// # Errors
+    /// Where what is known of the input is not of its columns.
+    pub fn new(input: Plan, hides: Hides) -> Result<Veil> {
+        let known = input.properties().equivalence_properties();
+        let mut left = EquivalenceProperties::new(input.schema());
+        match hides {
+            Hides::Orders => left.add_equivalence_group(known.eq_group().clone())?,
+            Hides::Constants => left.add_equivalence_group(of_columns(known.eq_group()))?,
+            Hides::All => {}
+        }
+        let properties = PlanProperties::clone(input.properties()).with_eq_properties(left);
+        Ok(Veil { input, hides, properties: Arc::new(properties) })
+    }
+
+    #[must_use]
+    pub fn hides(&self) -> Hides {
+        self.hides
+    }
+}
+
+/// Which columns are equal.
+fn of_columns(known: &EquivalenceGroup) -> EquivalenceGroup {
+    let columns = known.iter().map(|class| {
+        EquivalenceClass::new(class.iter().filter(|part| part.is::<Column>()).cloned())
+    });
+    EquivalenceGroup::new(columns)
+}
+
+impl fmt::Debug for Veil {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as(DisplayFormatType::Default, f)
+    }
+}
+
+impl DisplayAs for Veil {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.hides {
+            Hides::Orders => "Veil: orders",
+            Hides::Constants => "Veil: constants",
+            Hides::All => "Veil: all",
+        })
+    }
+}
+
+/// Whether an operator hands on all rows of its input as they are, and hides what is known of them.
+pub(crate) fn is_veil(plan: &Plan) -> bool {
+    plan.is::<Veil>()
+}
+
+impl ExecutionPlan for Veil {
+    fn name(&self) -> &'static str {
+        "Veil"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Plan> {
+        vec![&self.input]
+    }
+
+    // Sorts stay above it.
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Plan>) -> Result<Plan> {
+        let Some(input) = children.pop() else { return plan_err!("a veil is over one input") };
+        Ok(Arc::new(Veil::new(input, self.hides)?))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        input_stats: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(Arc::clone(&input_stats[0]))
+    }
+}
