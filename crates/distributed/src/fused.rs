@@ -10,9 +10,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::common::Result;
 use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
-use datafusion::physical_expr::expressions::{Column, cast};
+use datafusion::physical_expr::expressions::{Column, binary, case, cast, lit};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -30,6 +31,7 @@ pub(crate) fn fused(aggregate: &AggregateExec, shards: &Shards) -> Result<Option
         return shards.fused(Arc::new(aggregate.clone()));
     }
     let Some(calls) = of_states(aggregate)? else { return Ok(None) };
+    let (calls, forms): (Vec<Call>, Vec<Form>) = calls.into_iter().unzip();
     let filters = vec![None; calls.len()];
     let whole = AggregateExec::try_new(
         AggregateMode::Single,
@@ -40,14 +42,23 @@ pub(crate) fn fused(aggregate: &AggregateExec, shards: &Shards) -> Result<Option
         aggregate.input_schema(),
     )?;
     match shards.fused(Arc::new(whole))? {
-        Some(fused) => as_states(fused, &aggregate.schema()).map(Some),
+        Some(fused) => as_states(fused, &forms, &aggregate.schema()).map(Some),
         None => Ok(None),
     }
 }
 
+/// How a value is a state.
+#[derive(Clone, Copy)]
+enum Form {
+    Itself,
+    /// A count that is NULL where there is nothing to count: whoever adds such counts up takes a
+    /// group for one with values where any has one.
+    OfSome,
+}
+
 /// Functions whose values are the states of an aggregate's, one for each; `None` where there are
 /// states that nobody else has.
-fn of_states(aggregate: &AggregateExec) -> Result<Option<Vec<Call>>> {
+fn of_states(aggregate: &AggregateExec) -> Result<Option<Vec<(Call, Form)>>> {
     let mut calls = Vec::new();
     if aggregate.filter_expr().iter().any(Option::is_some) {
         return Ok(None);
@@ -66,9 +77,9 @@ fn of_states(aggregate: &AggregateExec) -> Result<Option<Vec<Call>>> {
 }
 
 /// A function whose state is its value.
-fn value(call: &Call, state: &FieldRef) -> Option<Vec<Call>> {
+fn value(call: &Call, state: &FieldRef) -> Option<Vec<(Call, Form)>> {
     let is_alike = call.field().data_type() == state.data_type() && !call.is_distinct();
-    is_alike.then(|| vec![Arc::clone(call)])
+    is_alike.then(|| vec![(Arc::clone(call), Form::Itself)])
 }
 
 fn average(
@@ -76,7 +87,7 @@ fn average(
     count: &FieldRef,
     sum: &FieldRef,
     over: &SchemaRef,
-) -> Result<Option<Vec<Call>>> {
+) -> Result<Option<Vec<(Call, Form)>>> {
     if call.is_distinct() || count.data_type() != &DataType::UInt64 {
         return Ok(None);
     }
@@ -96,7 +107,12 @@ fn average(
         (DataType::Decimal128(_, scale), DataType::Decimal128(_, wanted)) => scale == wanted,
         (found, wanted) => found == wanted,
     };
-    Ok(is_alike.then(|| vec![of_count, of_sum]))
+    // Averages of floats are DataFusion's own.
+    let count_form = match sum.data_type() {
+        DataType::Float64 => Form::OfSome,
+        _ => Form::Itself,
+    };
+    Ok(is_alike.then(|| vec![(of_count, count_form), (of_sum, Form::Itself)]))
 }
 
 /// What an average adds up: of whole numbers whose sum is a numeric, numerics.
@@ -113,12 +129,17 @@ fn values_of_sum(call: &Call, sum: &FieldRef, over: &SchemaRef) -> Result<Vec<Kn
     values.into_iter().map(|value| cast(value, over, numeric.clone())).collect()
 }
 
-/// The columns in the types of the states.
-fn as_states(fused: Plan, states: &SchemaRef) -> Result<Plan> {
+/// The columns in the forms and types of the states, of which the last have forms: keys come first.
+fn as_states(fused: Plan, forms: &[Form], states: &SchemaRef) -> Result<Plan> {
     let schema = fused.schema();
+    let keys = schema.fields().len() - forms.len();
     let columns = schema.fields().iter().zip(states.fields()).enumerate();
     let columns = columns.map(|(place, (field, state))| {
-        let column: Known = Arc::new(Column::new(field.name(), place));
+        let mut column: Known = Arc::new(Column::new(field.name(), place));
+        if let Some(Form::OfSome) = place.checked_sub(keys).map(|place| forms[place]) {
+            let is_some = binary(Arc::clone(&column), Operator::Gt, lit(0_i64), &schema)?;
+            column = case(None, vec![(is_some, column)], None)?;
+        }
         Ok((cast(column, &schema, state.data_type().clone())?, state.name().clone()))
     });
     Ok(Arc::new(ProjectionExec::try_new(columns.collect::<Result<Vec<_>>>()?, fused)?))

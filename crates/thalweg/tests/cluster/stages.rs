@@ -57,6 +57,9 @@ const STAGED: &[&str] = &[
     "SELECT customer, string_agg(left(note, 5), ',') FROM orders GROUP BY customer",
     "SELECT array_length(ARRAY[o.id, c.id], 1), array_to_string(ARRAY[o.id, c.id], '-'), \
      array_dims(ARRAY[o.id, c.id]) FROM orders o JOIN customers c ON o.customer = c.code",
+    // Groups without a value.
+    "SELECT customer, avg(CASE WHEN customer % 5 > 0 THEN id END::float8), count(*) FROM orders \
+     GROUP BY customer",
     // By shard keys.
     "SELECT o.id, c.name FROM orders o JOIN customers c ON o.id = c.id",
     "SELECT o.id, c.name FROM orders o LEFT JOIN customers c ON o.id = c.id AND c.region > 2",
