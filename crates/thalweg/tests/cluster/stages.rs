@@ -417,9 +417,7 @@ async fn nothing_is_left_of_a_query_that_nobody_reads() {
     assert!(streams().await > 0);
     drop(batches);
     drop(outcome);
-    while streams().await > 0 {
-        tokio::task::yield_now().await;
-    }
+    cluster.until_nothing_is_open().await;
     assert_eq!(answer(&mut staged, "SELECT count(*) FROM customers").await, ["3000"]);
 }
 
