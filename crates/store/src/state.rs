@@ -7,7 +7,7 @@ mod rows;
 mod view;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::SchemaRef;
@@ -40,6 +40,8 @@ pub struct TableState {
     /// All live rows of this version were in the indexes when the counter stood here.
     removals_seen: u64,
     removals: Arc<AtomicU64>,
+    /// Shared by all versions: the number that the next new chunk takes.
+    next_chunk: Arc<AtomicU32>,
     /// Shared by all versions: the ways from older ones to newer ones.
     forwards: Arc<RwLock<Forwards>>,
     identities: Arc<Identities>,
@@ -149,6 +151,7 @@ impl TableState {
             live: 0,
             removals_seen: 0,
             removals: Arc::new(AtomicU64::new(0)),
+            next_chunk: Arc::new(AtomicU32::new(1)),
             forwards: Arc::default(),
             identities,
         };
@@ -170,6 +173,13 @@ impl TableState {
     #[must_use]
     pub fn identities(&self) -> &Arc<Identities> {
         &self.identities
+    }
+
+    /// The number that the table's next new chunk takes, which none has had, also of those that are
+    /// gone: whoever knows a row by its id must not take another one for it.
+    #[must_use]
+    pub fn next_chunk(&self) -> u32 {
+        self.next_chunk.load(Ordering::Acquire)
     }
 
     /// How many rows are alive.
@@ -238,6 +248,10 @@ impl TableState {
 
     pub(crate) fn removals(&self) -> &Arc<AtomicU64> {
         &self.removals
+    }
+
+    pub(crate) fn chunk_numbers(&self) -> &AtomicU32 {
+        &self.next_chunk
     }
 
     pub(crate) fn forwards(&self) -> &RwLock<Forwards> {

@@ -36,7 +36,6 @@ pub struct Table {
     opened: Vec<Opened>,
     /// The open chunk that takes the next rows.
     open: Option<u32>,
-    next_number: u32,
 }
 
 /// An open chunk's writer, and the chunk's number.
@@ -53,7 +52,7 @@ impl Table {
     pub fn new(schema: Arc<TableSchema>) -> (Table, Arc<TableState>) {
         let applied = TableState::new(schema);
         let published = Arc::new(applied.clone());
-        let table = Table { applied, opened: Vec::new(), open: None, next_number: 1 };
+        let table = Table { applied, opened: Vec::new(), open: None };
         (table, published)
     }
 
@@ -77,18 +76,17 @@ impl Table {
     /// The number that the next new chunk takes.
     #[must_use]
     pub fn next_chunk(&self) -> u32 {
-        self.next_number
+        self.applied.next_chunk()
     }
 
     /// Makes sure that no new chunk takes a number below `next`.
     pub fn raise_next_chunk(&mut self, next: u32) {
-        self.next_number = self.next_number.max(next);
+        self.applied.chunk_numbers().fetch_max(next, Ordering::AcqRel);
     }
 
     fn take_number(&mut self) -> u32 {
-        let number = self.next_number;
+        let number = self.applied.chunk_numbers().fetch_add(1, Ordering::AcqRel);
         assert!(number < PRIVATE_CHUNKS, "a table has less than 2^31 chunks in its life");
-        self.next_number += 1;
         number
     }
 

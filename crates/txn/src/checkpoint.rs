@@ -126,7 +126,7 @@ fn table_header(id: TableId, state: &TableState) -> TableHeader {
     let columns = state.schema().columns.iter().filter(|column| column.identity.is_some());
     TableHeader {
         id,
-        next_chunk: state.chunks().last().map_or(0, |view| view.number() + 1),
+        next_chunk: state.next_chunk(),
         identities: columns.filter_map(|c| Some((c.id, state.identities().next(c.id)?))).collect(),
     }
 }

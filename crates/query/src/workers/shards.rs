@@ -2,6 +2,7 @@
 
 mod again;
 mod keyed;
+mod places;
 mod possible;
 mod sights;
 #[cfg(test)]
@@ -40,6 +41,7 @@ use thalweg_txn::{
 use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId, TableSchema};
 use tokio::task::spawn_blocking;
 
+use self::places::Places;
 use super::{Definition, Holders, journal};
 use crate::catalog::external;
 use crate::database::Database;
@@ -62,6 +64,8 @@ pub struct Shards {
     others: Arc<[Database]>,
     /// Tables that rows were written to by their keys.
     written: Arc<keyed::WrittenTables>,
+    /// What gateways know rows by.
+    places: Places,
 }
 
 /// Which rows of a shard are asked for, and what of them.
@@ -71,7 +75,7 @@ pub struct ShardRows {
     pub columns: Vec<Option<ColumnId>>,
     /// The columns that the gateway thinks the table has, which the filter is over.
     pub table_columns: Vec<ColumnId>,
-    /// What is added to places, so that they tell of the node.
+    /// What makes places tell of the node.
     pub place_base: u64,
     /// What is going to be asked of the rows, over the table's columns and the row's place behind
     /// them: chunks may be left out for it.
@@ -85,10 +89,16 @@ pub struct ShardRows {
 }
 
 impl Database {
-    /// What the database does as a worker.
+    /// What the database does as a worker, which begins to run: places that were told before name
+    /// no rows to it.
     #[must_use]
     pub fn shards(&self) -> Shards {
-        Shards { database: self.clone(), others: Arc::new([]), written: Arc::default() }
+        Shards {
+            database: self.clone(),
+            others: Arc::new([]),
+            written: Arc::default(),
+            places: Places::of_run(self.env().random.next_u64()),
+        }
     }
 }
 
@@ -117,7 +127,8 @@ impl Shards {
     /// Where there is no such table, a hidden row was changed meanwhile, or not all have followed
     /// the same definitions.
     fn states(&self, snapshot: &Snapshot, id: TableId, hidden: &[RowId]) -> Result<States> {
-        let first = without(snapshot.table(id).ok_or_else(dropped)?, hidden)?;
+        let hidden = self.places.rows(hidden);
+        let first = without(snapshot.table(id).ok_or_else(dropped)?, &hidden)?;
         let others = self.others.iter().map(|other| {
             let other = other.shared.engine.snapshot().table(id).cloned();
             other.filter(|other| other.schema() == first.schema()).ok_or_else(altered_meanwhile)
@@ -228,7 +239,7 @@ impl Shards {
         )?;
         let scan: Arc<dyn ExecutionPlan> = Arc::new(scan);
         match rows.columns.contains(&None) {
-            true => with_node(scan, rows.place_base),
+            true => as_places(scan, self.places.mask(rows.place_base)),
             false => Ok(scan),
         }
     }
@@ -338,7 +349,7 @@ impl Shards {
             let snapshot = shards.database.shared.engine.snapshot();
             let mut write_set = WriteSet { snapshot: snapshot.lsn(), ..WriteSet::default() };
             for changes in changes {
-                write_set.tables.push(of_rows(&snapshot, changes)?);
+                write_set.tables.push(of_rows(&snapshot, shards.places, changes)?);
             }
             Ok(write_set)
         });
@@ -369,7 +380,8 @@ impl Shards {
     ) -> Result<Holders> {
         let snapshot = self.database.shared.engine.snapshot();
         let schema = table(&snapshot, id)?;
-        let state = without(snapshot.table(id).ok_or_else(dropped)?, hidden)?;
+        let hidden = self.places.rows(hidden);
+        let state = without(snapshot.table(id).ok_or_else(dropped)?, &hidden)?;
         let key = schema.keys().find(|known| known.name == key);
         let key = key.ok_or_else(|| no_table("with this key"))?;
         let rows = state.probe(key, values);
@@ -381,7 +393,8 @@ impl Shards {
         if let Some(columns) = columns {
             values = values.project(columns).map_err(|_| altered(&schema))?;
         }
-        let rows = rows.into_iter().map(|row| row.map(|row| RowId(row.0 + base))).collect();
+        let mask = self.places.mask(base);
+        let rows = rows.into_iter().map(|row| row.map(|row| RowId(row.0 ^ mask))).collect();
         Ok(Holders { rows, values, failures: Vec::new() })
     }
 }
@@ -477,16 +490,16 @@ fn altered(table: &TableSchema) -> Error {
         .with_hint("In a cluster, what looks at a new column goes into a statement of its own.")
 }
 
-/// Makes the places of rows tell of their node.
-fn with_node(scan: Arc<dyn ExecutionPlan>, base: u64) -> PlanResult<Arc<dyn ExecutionPlan>> {
+/// Makes places of the ids of rows.
+fn as_places(scan: Arc<dyn ExecutionPlan>, mask: u64) -> PlanResult<Arc<dyn ExecutionPlan>> {
     let schema = scan.schema();
     let columns = schema.fields().iter().enumerate().map(|(place, field)| {
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), place));
-        let is_place = field.name() == ROW_ID && field.data_type() == &DataType::UInt64;
-        let column = match is_place {
+        let is_id = field.name() == ROW_ID && field.data_type() == &DataType::UInt64;
+        let column = match is_id {
             true => {
-                let base = lit(ScalarValue::UInt64(Some(base)));
-                Arc::new(BinaryExpr::new(column, Operator::Plus, base))
+                let mask = lit(ScalarValue::UInt64(Some(mask)));
+                Arc::new(BinaryExpr::new(column, Operator::BitwiseXor, mask))
             }
             false => column,
         };
@@ -496,13 +509,13 @@ fn with_node(scan: Arc<dyn ExecutionPlan>, base: u64) -> PlanResult<Arc<dyn Exec
 }
 
 /// Changes of rows as the engine takes them.
-fn of_rows(snapshot: &Snapshot, changes: RowChanges) -> Result<TableChanges> {
+fn of_rows(snapshot: &Snapshot, places: Places, changes: RowChanges) -> Result<TableChanges> {
     let entry = snapshot.catalog().table(changes.table).ok_or_else(dropped)?;
     is_current(&entry.schema, &changes)?;
     let schema = arrow_schema(&entry.schema);
     let mut made = TableChanges::new(changes.table, Some(entry.version));
     made.truncate = changes.truncate;
-    made.kill = changes.kill;
+    made.kill = places.rows(&changes.kill);
     for rows in in_chunks(&schema, changes.append)? {
         made.append.push(match rows.num_rows() < CHUNK_ROWS_MIN {
             true => NewRows::batch(rows),

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
+use thalweg::Database;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_postgres::SimpleQueryMessage;
@@ -198,6 +199,43 @@ async fn a_worker_that_was_killed_has_its_rows_when_it_is_back() {
     assert_eq!(cluster.ask(sum).await.unwrap(), ["4501500"]);
     cluster.ask("INSERT INTO other SELECT n FROM generate_series(1, 100) AS s(n)").await.unwrap();
     assert_eq!(cluster.ask("SELECT count(*) FROM other").await.unwrap(), ["100"]);
+}
+
+/// Empties a table of the only worker, which is started again with nothing but a checkpoint, and
+/// gives the table as many rows as it had before.
+async fn begin_anew(cluster: &mut Processes, table: &str) {
+    cluster.ask(&format!("TRUNCATE {table}")).await.unwrap();
+    cluster.kill(0);
+    let worker = Database::open(cluster.directory_of(0)).unwrap();
+    worker.checkpoint().unwrap();
+    worker.close().unwrap();
+    cluster.restart(0);
+    cluster.until_joined(1).await;
+    let others = "SELECT n, 0 FROM generate_series(101, 200) AS s(n)";
+    cluster.ask(&format!("INSERT INTO {table} {others}")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_changes_no_rows_that_came_after_its_worker_was_started_again() {
+    let mut cluster = Processes::start(1).await;
+    for (table, look) in [("a", "COMMIT"), ("b", "SELECT count(*) FROM b")] {
+        let create = format!("CREATE TABLE {table} (id int PRIMARY KEY, v int)");
+        cluster.ask(&create).await.unwrap();
+        let insert = "SELECT n, 0 FROM generate_series(1, 100) AS s(n)";
+        cluster.ask(&format!("INSERT INTO {table} {insert}")).await.unwrap();
+        let block = connect(&cluster.postgres).await;
+        ask(&block, "BEGIN").await.unwrap();
+        ask(&block, &format!("UPDATE {table} SET v = 1 WHERE id = 5")).await.unwrap();
+        begin_anew(&mut cluster, table).await;
+        let refused = ask(&block, look).await.expect_err(look);
+        assert_eq!(refused.code().unwrap().code(), "40001", "{look}: {}", told(&refused));
+        for rows in [table, &format!("{table} WHERE id > 100 AND v = 0")] {
+            let count = cluster.ask(&format!("SELECT count(*) FROM {rows}")).await.unwrap();
+            assert_eq!(count, ["100"], "{look}: {rows}");
+        }
+        // Whoever runs it again finds the rows of now.
+        cluster.ask(&format!("UPDATE {table} SET v = 1 WHERE id = 105")).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! Clusters of real processes.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
@@ -170,9 +170,14 @@ impl Processes {
         }
     }
 
+    /// Where a worker keeps its rows.
+    pub fn directory_of(&self, number: usize) -> PathBuf {
+        self.directory.path().join(format!("worker-{number}"))
+    }
+
     pub fn restart(&mut self, number: usize) {
         self.kill(number);
-        let directory = self.directory.path().join(format!("worker-{number}"));
+        let directory = self.directory_of(number);
         let mut worker = self.setting.worker(number, &directory, &self.join);
         let (worker, [address]) = Node::start(&mut worker, ["listens on"]);
         if let Some(ways) = self.setting.ways.get(number) {

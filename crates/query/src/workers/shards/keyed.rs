@@ -133,7 +133,7 @@ impl Shards {
                 },
                 places: places.unwrap_or_else(|| (0..rows.num_rows() as u32).collect()),
                 rows,
-                expected: packed.expected,
+                expected: packed.expected.map(|versions| self.places.expected(versions)),
             }),
         }
     }

@@ -24,7 +24,7 @@ impl Shards {
             let schema = table(&snapshot, changes.table)?;
             let state = snapshot.table(changes.table).ok_or_else(dropped)?;
             is_current(&schema, changes)?;
-            let left = without(state, &changes.kill)?;
+            let left = without(state, &self.places.rows(&changes.kill))?;
             for key in schema.keys() {
                 reject_repeated(&schema, key, &changes.append)?;
                 if !changes.truncate {

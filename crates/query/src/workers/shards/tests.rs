@@ -1,5 +1,6 @@
 //! What a worker reads, by itself and together with others, and what it reads and writes for a
-//! transaction of a gateway that took rows away, once compaction has moved these.
+//! transaction of a gateway that took rows away, once compaction has moved these or the worker was
+//! started again.
 
 use std::sync::Arc;
 
@@ -184,6 +185,28 @@ async fn hidden_rows_stay_hidden_when_they_move() {
     assert_eq!(refused.state(), SqlState::SERIALIZATION_FAILURE);
     let refused = worker.find(3, &known).unwrap_err();
     assert_eq!(refused.state(), SqlState::SERIALIZATION_FAILURE);
+}
+
+#[tokio::test]
+async fn places_of_another_run_name_no_rows() {
+    let mut worker = Worker::new().await;
+    let known = [worker.find(1, &[]).unwrap().unwrap()];
+    worker.shards.can_write(&worker.replaced(&known, 1)).unwrap();
+    while worker.find(1, &[]).unwrap().unwrap() == known[0] {
+        worker.shards = worker.database.shards();
+    }
+    let refused = [
+        worker.find(3, &known).unwrap_err(),
+        worker.count(&known).await.unwrap_err(),
+        worker.shards.can_write(&worker.replaced(&known, 1)).unwrap_err(),
+        worker.shards.write(worker.replaced(&known, 1), Durability::None).await.unwrap_err(),
+    ];
+    for error in refused {
+        assert_eq!(error.state(), SqlState::SERIALIZATION_FAILURE, "{error}");
+    }
+    let now = [worker.find(1, &[]).unwrap().unwrap()];
+    worker.shards.write(worker.replaced(&now, 1), Durability::None).await.unwrap();
+    assert_eq!(worker.count(&[]).await.unwrap(), 20_000);
 }
 
 /// Other columns may have the same types.

@@ -86,6 +86,29 @@ fn a_table_that_was_compacted_away_goes_on_after_a_checkpoint() {
     }
 }
 
+/// Whoever knows a row by its id must not take another one for it.
+#[test]
+fn no_chunk_has_the_number_of_one_that_is_gone() {
+    let (mut world, id) = world(12);
+    let mut numbers = Vec::new();
+    for first in [0, 40, 80] {
+        add_bulk(&mut world, id, first, 40).unwrap();
+        let snapshot = world.engine().snapshot();
+        numbers.extend(snapshot.table(id).unwrap().chunks().map(|chunk| chunk.number()));
+        drop(snapshot);
+        let mut session = world.begin();
+        session.truncate(id);
+        world.commit(session, Durability::Fsync).unwrap();
+        // The second checkpoint knows of numbers from the first one alone.
+        for end in [End::Kill, End::Close] {
+            world.checkpoint().unwrap();
+            world.restart(end).unwrap();
+        }
+    }
+    assert_eq!(numbers.len(), 3);
+    assert!(numbers.is_sorted_by(|before, after| before < after), "{numbers:?}");
+}
+
 /// Adds rows with keys from `first` on until the log has grown by so much; returns the next key.
 fn grow_log(world: &mut World, id: TableId, mut first: i64, bytes: u64) -> i64 {
     let enough = world.engine().log_bytes() + bytes;
