@@ -1,5 +1,5 @@
-//! The world outside: time, randomness, threads, files and spare memory, as traits; and what keeps
-//! large blocks of memory for whoever asks next.
+//! The world outside: time, randomness, threads, files and spare memory, as traits; what keeps
+//! large blocks of memory for whoever asks next; and the cores of the machine.
 //!
 //! Whatever a test must control is reached through an [`Env`]. [`Env::real`] is the machine.
 //! [`Env::simulated`] is a machine in memory whose clock moves only when told to, whose randomness
@@ -7,6 +7,7 @@
 //! that a disk may lose. The same code runs on both.
 
 mod clock;
+mod cores;
 mod environment;
 mod files;
 mod memory;
@@ -18,6 +19,7 @@ mod simulated;
 mod threads;
 
 pub use clock::{Clock, RealClock, SimulatedClock};
+pub use cores::{allowed_cores, keep_to_cores, share_of_cores};
 pub use environment::Env;
 pub use files::{DirLock, File, FileSystem, OpenMode};
 pub use memory::{Memory, NoSpareMemory, RealMemory, machine_memory_bytes};

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use clap::{Args, Parser, Subcommand};
 use thalweg::{Database, DatabaseBuilder, Error, Progress};
@@ -158,10 +159,9 @@ impl DatabaseArguments {
     pub fn runtime(settings: &DatabaseSettings) -> std::io::Result<Runtime> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.thread_stack_size(STACK_BYTES);
-        if let Some(threads) = settings.threads {
-            // One that works on something long must not keep all others from being answered.
-            builder.worker_threads(threads.get().max(2));
-        }
-        builder.enable_all().build()
+        let all = || available_parallelism().map_or(1, NonZeroUsize::get);
+        let threads = settings.threads.map_or_else(all, NonZeroUsize::get);
+        // One that works on something long must not keep all others from being answered.
+        builder.worker_threads(threads.max(2)).enable_all().build()
     }
 }

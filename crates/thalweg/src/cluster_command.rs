@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use thalweg::Error;
 use thalweg_cluster::link::LinkOptions;
+use thalweg_env::{allowed_cores, share_of_cores};
 use tokio::time::interval;
 
 use crate::exit::Exit;
@@ -148,8 +149,9 @@ fn start(
     }
     given.extend(["--durability".to_owned(), arguments.durability.clone()]);
     processes.start("the gateway".to_owned(), &given)?;
-    let threads = threads_each(arguments.workers).to_string();
-    for number in 1..=arguments.workers.get() {
+    let workers = usize::from(arguments.workers.get());
+    for number in 1..=workers {
+        let [flag, share] = share_of_machine(workers, number - 1);
         let given = [
             "worker".to_owned(),
             "--data".to_owned(),
@@ -158,8 +160,8 @@ fn start(
             "127.0.0.1:0".to_owned(),
             "--join".to_owned(),
             gateway.clone(),
-            "--threads".to_owned(),
-            threads.clone(),
+            flag,
+            share,
             "--durability".to_owned(),
             arguments.durability.clone(),
         ];
@@ -168,10 +170,14 @@ fn start(
     Ok(())
 }
 
-/// Workers that share a machine share its cores.
-fn threads_each(workers: NonZeroU16) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (cores / usize::from(workers.get())).max(1)
+/// Workers that share a machine share its cores: each has some to itself, where that is even.
+fn share_of_machine(workers: usize, number: usize) -> [String; 2] {
+    let cores = allowed_cores();
+    if let Some(share) = share_of_cores(&cores, workers, number) {
+        return ["--cores".to_owned(), share];
+    }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) / workers;
+    ["--threads".to_owned(), threads.max(1).to_string()]
 }
 
 fn announce(arguments: &ClusterArguments, data: &Path, processes: &Processes) {

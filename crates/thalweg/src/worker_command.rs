@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use clap::Args;
 use thalweg::{Database, Error};
 use thalweg_distributed::{NodeOptions, RunningNode, Told, WorkerProcess, start_worker};
-use thalweg_env::machine_memory_bytes;
+use thalweg_env::{keep_to_cores, machine_memory_bytes};
+use thalweg_types::SqlState;
 use tokio::task::spawn_blocking;
 
 use crate::cli::DatabaseArguments;
@@ -17,6 +19,8 @@ use crate::node_arguments::{NodeArguments, address, kept_id, kept_map};
 use crate::report;
 use crate::serve_command::Signals;
 
+/// The highest number of a core that systems have.
+const CORE_MAX: usize = 1 << 16;
 /// Of so many bytes of a process's memory one may be kept encodings.
 const SHARE_OF_ENCODINGS: u64 = 64;
 
@@ -24,6 +28,7 @@ const EXAMPLES: &str = "\
 Examples:
   thalweg worker --data ./worker-1 --listen 127.0.0.1:7480 --join 127.0.0.1:7473
   thalweg worker --listen 127.0.0.1:0 --join 127.0.0.1:7473 --logical 16
+  thalweg worker --data ./worker-2 --listen 127.0.0.1:0 --join 127.0.0.1:7473 --cores 4-7
   thalweg worker --data ./worker-1 --listen 0.0.0.0:7473 --advertise worker-1.internal:7473 \
       --join gateway.internal:7473 --cluster-secret ./secret
 
@@ -52,6 +57,10 @@ pub struct WorkerArguments {
     /// read the rows of all of them by one stream
     #[arg(long, value_name = "N", default_value = "1")]
     logical: NonZeroU16,
+    /// The cores that it runs on, such as 0-3,8, where several processes share a machine [default:
+    /// all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core_range)]
+    cores: Vec<RangeInclusive<usize>>,
     #[command(flatten)]
     database: DatabaseArguments,
     #[command(flatten)]
@@ -63,6 +72,10 @@ pub fn run(arguments: &WorkerArguments) -> Exit {
         Ok(config) => config.settings,
         Err(errors) => return report::usage(&errors),
     };
+    // Before there are threads: those of later stay where the first one is.
+    if let Err(error) = keep_to(&arguments.cores) {
+        return report::usage(&[error]);
+    }
     let runtime = match DatabaseArguments::runtime(&settings.database) {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -76,6 +89,26 @@ pub fn run(arguments: &WorkerArguments) -> Exit {
         Ok(()) => Exit::Success,
         Err(error) => report::not_opened(&error),
     }
+}
+
+/// A core, or several in a row.
+fn core_range(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let number = |text: &str| text.trim().parse().map_err(|_| format!("{text:?} is no core"));
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (number(first)?, number(last)?);
+    match first <= last && last <= CORE_MAX {
+        true => Ok(first..=last),
+        false => Err("these are no cores in a row".to_owned()),
+    }
+}
+
+fn keep_to(cores: &[RangeInclusive<usize>]) -> Result<(), Error> {
+    if cores.is_empty() {
+        return Ok(());
+    }
+    let cores: Vec<usize> = cores.iter().cloned().flatten().collect();
+    keep_to_cores(&cores)
+        .map_err(|error| Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("--cores: {error}")))
 }
 
 async fn serve(arguments: &WorkerArguments, settings: &Settings) -> Result<(), Error> {
@@ -179,4 +212,20 @@ fn numbered(mut first: SocketAddr, number: u16) -> SocketAddr {
         first.set_port(first.port().saturating_add(number));
     }
     first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_one_or_several_in_a_row() {
+        assert_eq!(core_range("3").unwrap(), 3..=3);
+        assert_eq!(core_range("0-7").unwrap(), 0..=7);
+        for wrong in ["", "-", "1-", "7-0", "-1", "a", "0-1-2", "0-99999999"] {
+            assert!(core_range(wrong).is_err(), "{wrong:?}");
+        }
+        let refused = keep_to(&[0..=0, CORE_MAX..=CORE_MAX]).unwrap_err();
+        assert!(refused.message().starts_with("--cores: core "), "{refused:?}");
+    }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use thalweg_env::{Clock, RealClock};
+use thalweg_env::{Clock, RealClock, allowed_cores, share_of_cores};
 use thalweg_types::{Error, Result};
 
 use super::daemon::{Daemon, free_port};
@@ -72,6 +72,7 @@ impl Cluster {
             is_kept: options.kept != Kept::Nothing,
         };
         let gateway = joins.gateway().await?;
+        let cores = allowed_cores();
         let mut workers = Vec::new();
         for number in 0..options.workers {
             let mut command = unlimited();
@@ -80,8 +81,13 @@ impl Cluster {
             command.arg(format!("--join={}", joins.nodes));
             command.arg(format!("--logical={}", options.logical));
             // Processes that share a machine share its cores.
-            let threads = (machine::cores() / options.workers).max(1);
-            command.arg(format!("--threads={threads}"));
+            match share_of_cores(&cores, options.workers, number) {
+                Some(share) => command.arg(format!("--cores={share}")),
+                None => {
+                    let threads = (machine::cores() / options.workers).max(1);
+                    command.arg(format!("--threads={threads}"))
+                }
+            };
             if options.kept == Kept::Everything {
                 command.arg("--data").arg(directory.join(format!("worker-{number}")));
             }

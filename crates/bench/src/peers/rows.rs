@@ -43,8 +43,8 @@ pub fn same(ours: &Rows, theirs: &Rows) -> Result<(), String> {
         return Err(format!("{} rows, the peer has {}", ours.len(), theirs.len()));
     }
     let (mut ours, mut theirs) = (ours.clone(), theirs.clone());
-    ours.sort_by_key(|row| exact_cells(row));
-    theirs.sort_by_key(|row| exact_cells(row));
+    ours.sort_by_cached_key(|row| exact_cells(row));
+    theirs.sort_by_cached_key(|row| exact_cells(row));
     for (place, (our, their)) in ours.iter().zip(&theirs).enumerate() {
         let alike = our.len() == their.len()
             && our.iter().zip(their).all(|(our, their)| alike(our.as_ref(), their.as_ref()));
