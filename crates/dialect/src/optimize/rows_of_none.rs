@@ -10,45 +10,31 @@ use datafusion::common::Result as PlanResult;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Aggregate, Expr, Filter, GroupingSet, LogicalPlan};
-use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::OptimizerConfig;
 
 use super::Pass;
 
 /// What DataFusion calls its pass.
 pub(super) const GUARDED: &str = "push_down_filter";
 
-#[derive(Debug)]
-pub(super) struct RowsOfNone(pub(super) Pass);
-
-impl OptimizerRule for RowsOfNone {
-    fn name(&self) -> &str {
-        self.0.name()
+pub(super) fn rewrite(
+    pass: &Pass,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> PlanResult<Transformed<LogicalPlan>> {
+    let Some((aggregate, conditions)) = conditions_over_rows_of_none(&plan) else {
+        return pass.rewrite(plan, config);
+    };
+    let (staying, others): (Vec<Expr>, Vec<Expr>) =
+        conditions.into_iter().cloned().partition(names_no_column);
+    let Some(staying) = conjunction(staying) else { return pass.rewrite(plan, config) };
+    let Some(others) = conjunction(others) else { return Ok(Transformed::no(plan)) };
+    let others = Filter::try_new(others, Arc::clone(aggregate))?;
+    let moved = pass.rewrite(LogicalPlan::Filter(others), config)?;
+    if !moved.transformed {
+        return Ok(Transformed::no(plan));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> PlanResult<Transformed<LogicalPlan>> {
-        let Some((aggregate, conditions)) = conditions_over_rows_of_none(&plan) else {
-            return self.0.rewrite(plan, config);
-        };
-        let (staying, others): (Vec<Expr>, Vec<Expr>) =
-            conditions.into_iter().cloned().partition(names_no_column);
-        let Some(staying) = conjunction(staying) else { return self.0.rewrite(plan, config) };
-        let Some(others) = conjunction(others) else { return Ok(Transformed::no(plan)) };
-        let others = Filter::try_new(others, Arc::clone(aggregate))?;
-        let moved = self.0.rewrite(LogicalPlan::Filter(others), config)?;
-        if !moved.transformed {
-            return Ok(Transformed::no(plan));
-        }
-        moved.map_data(|below| Ok(LogicalPlan::Filter(Filter::try_new(staying, Arc::new(below))?)))
-    }
+    moved.map_data(|below| Ok(LogicalPlan::Filter(Filter::try_new(staying, Arc::new(below))?)))
 }
 
 /// What filters say, one over the other, of an aggregate that gives a row for no rows. The lowest

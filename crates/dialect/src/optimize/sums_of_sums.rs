@@ -8,39 +8,25 @@
 use datafusion::common::Result as PlanResult;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::OptimizerConfig;
 
 use super::Pass;
 
 /// What DataFusion calls its pass.
 pub(super) const GUARDED: &str = "single_distinct_aggregation_to_group_by";
 
-#[derive(Debug)]
-pub(super) struct SumsOfSums(pub(super) Pass);
-
-impl OptimizerRule for SumsOfSums {
-    fn name(&self) -> &str {
-        self.0.name()
+pub(super) fn rewrite(
+    pass: &Pass,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> PlanResult<Transformed<LogicalPlan>> {
+    if !matches!(plan, LogicalPlan::Aggregate(_)) {
+        return Ok(Transformed::no(plan));
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        config: &dyn OptimizerConfig,
-    ) -> PlanResult<Transformed<LogicalPlan>> {
-        if !matches!(plan, LogicalPlan::Aggregate(_)) {
-            return Ok(Transformed::no(plan));
-        }
-        let rewritten = self.0.rewrite(plan.clone(), config)?;
-        match have_same_types(&plan, &rewritten.data) {
-            true => Ok(rewritten),
-            false => Ok(Transformed::no(plan)),
-        }
+    let rewritten = pass.rewrite(plan.clone(), config)?;
+    match have_same_types(&plan, &rewritten.data) {
+        true => Ok(rewritten),
+        false => Ok(Transformed::no(plan)),
     }
 }
 
