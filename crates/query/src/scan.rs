@@ -8,6 +8,7 @@
 //! itself stays above the scan.
 
 mod conditions;
+mod filter;
 mod first_rows;
 mod index;
 mod pruning;
@@ -56,6 +57,7 @@ use crate::kept;
 use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
 
 use conditions::Conditions;
+pub(crate) use filter::executable;
 pub(crate) use first_rows::FindFirstRows;
 pub(crate) use index::direction;
 use index::{FirstRows, Reads};

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{DFSchema, Statistics};
+use datafusion::common::Statistics;
 use datafusion::error::Result;
-use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use thalweg_store::{TableState, arrow_schema};
 use thalweg_types::TableSchema;
 
 use crate::kept::Reusable;
-use crate::scan::{Purpose, ShardScan, States, scan_schema, table_statistics};
+use crate::scan::{Purpose, ShardScan, States, executable, scan_schema, table_statistics};
 
 pub(crate) struct ShardTable {
     name: String,
@@ -60,13 +59,7 @@ impl TableProvider for ShardTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all = || (0..self.schema.fields().len()).collect();
-        let filter = match conjunction(filters.iter().cloned()) {
-            Some(filter) => {
-                let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
-                Some(session.create_physical_expr(filter, &schema)?)
-            }
-            None => None,
-        };
+        let filter = executable(filters, &self.schema, session)?;
         let purpose = match session.config().get_extension::<Reusable>() {
             Some(_) => Purpose::Runs,
             None => Purpose::Run,

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
-use datafusion::common::{DFSchema, Statistics};
 use datafusion::error::Result;
-use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
@@ -23,7 +22,7 @@ use thalweg_types::{RowId, TableSchema};
 
 use super::{Gathering, WorkerScan, Workers};
 use crate::kept::Reusable;
-use crate::scan::{Purpose, ShardScan, States, scan_schema};
+use crate::scan::{Purpose, ShardScan, States, executable, scan_schema};
 
 pub(crate) struct TableOnWorkers {
     workers: Arc<dyn Workers>,
@@ -94,13 +93,7 @@ impl TableProvider for TableOnWorkers {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all = || (0..self.schema.fields().len()).collect();
         let projection = projection.cloned().unwrap_or_else(all);
-        let filter = match conjunction(filters.iter().cloned()) {
-            Some(filter) => {
-                let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
-                Some(session.create_physical_expr(filter, &schema)?)
-            }
-            None => None,
-        };
+        let filter = executable(filters, &self.schema, session)?;
         let mut parts = Vec::with_capacity(2);
         if self.own.rows() > 0 || self.truncated {
             let own = ShardScan::new(

@@ -1,0 +1,22 @@
+//! The filters that DataFusion hands to a table, as one that scans look at.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::Session;
+use datafusion::common::DFSchema;
+use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::physical_expr::PhysicalExpr;
+
+/// What rows with the columns of `schema` have to pass; `None` where there are no filters.
+pub(crate) fn executable(
+    filters: &[Expr],
+    schema: &SchemaRef,
+    session: &dyn Session,
+) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+    let Some(filter) = conjunction(filters.iter().cloned()) else { return Ok(None) };
+    let schema = DFSchema::try_from(Arc::clone(schema))?;
+    session.create_physical_expr(filter, &schema).map(Some)
+}
