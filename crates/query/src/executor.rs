@@ -22,6 +22,7 @@ use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::prelude::SessionConfig;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use thalweg_dialect::stop::Stop;
@@ -48,6 +49,12 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
+    /// The one that runs what was planned with this configuration.
+    pub(crate) fn of(config: &SessionConfig) -> Arc<Executor> {
+        let executor = config.get_extension::<Executor>();
+        executor.expect("every planner is given the database's executor")
+    }
+
     /// # Errors
     /// Where the system refuses threads.
     pub(crate) fn start(threads: usize) -> Result<Executor> {

@@ -54,6 +54,7 @@ mod sorted_unions;
 mod stack;
 mod statement;
 mod surroundings;
+mod task;
 mod veils;
 mod workers;
 
@@ -87,6 +88,7 @@ pub use scan::{ChunkIdentity, WholeChunk, is_about, whole_chunks};
 pub use scram::ScramVerifier;
 pub use session::{Session, Statement, TransactionStatus};
 pub use surroundings::{Activity, ActivityState, End, SessionFacts, Surroundings};
+pub use task::reconfigured;
 pub use thalweg_dialect::parse::without_passwords;
 pub use thalweg_txn::RowChanges;
 pub use thalweg_txn::{

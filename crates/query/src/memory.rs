@@ -17,6 +17,7 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use thalweg_env::{MemoryWatch, Purpose};
 
 use self::sorts::SortRoom;
+use crate::task::reconfigured;
 
 /// How many sorted runs are merged at once: what a merge reserves for them, no sort beside it has.
 pub(crate) const MERGED_AT_ONCE: usize = 16;
@@ -78,16 +79,7 @@ pub(crate) fn sparing(context: &TaskContext, sorts: usize) -> PlanResult<TaskCon
     let runtime = RuntimeEnvBuilder::from_runtime_env(&context.runtime_env())
         .with_memory_pool(Arc::new(room))
         .build()?;
-    Ok(TaskContext::new(
-        context.task_id(),
-        context.session_id(),
-        config,
-        context.scalar_functions().clone(),
-        context.higher_order_functions().clone(),
-        context.aggregate_functions().clone(),
-        context.window_functions().clone(),
-        Arc::new(runtime),
-    ))
+    Ok(reconfigured(context, config).with_runtime(Arc::new(runtime)))
 }
 
 /// What an operator is told that would need more than there is, in the words of who refuses it.

@@ -153,9 +153,7 @@ pub(crate) fn start(
     schema: &SchemaRef,
     sql: &str,
 ) -> BatchStream {
-    let executor = state.config().get_extension::<Executor>();
-    let executor = executor.expect("every planner is given the database's executor");
-    let rows = executor.run(physical, state);
+    let rows = Executor::of(state.config()).run(physical, state);
     let sql = sql.to_owned();
     let output = Arc::clone(schema);
     Box::pin(rows.map(move |batch| {

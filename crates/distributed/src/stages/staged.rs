@@ -13,6 +13,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt as _, stream};
+use thalweg_query::reconfigured;
 use thalweg_types::Error;
 use tokio::sync::mpsc;
 
@@ -99,17 +100,8 @@ impl ExecutionPlan for Staged {
         let (failures, failed) = mpsc::unbounded_channel();
         let mut config = context.session_config().clone();
         planning::configure(&mut config, &self.shared, Some(failures))?;
-        let context = TaskContext::new(
-            context.task_id(),
-            context.session_id(),
-            config,
-            context.scalar_functions().clone(),
-            context.higher_order_functions().clone(),
-            context.aggregate_functions().clone(),
-            context.window_functions().clone(),
-            context.runtime_env(),
-        );
-        let rows = self.fresh()?.execute(partition, Arc::new(context))?;
+        let context = Arc::new(reconfigured(&context, config));
+        let rows = self.fresh()?.execute(partition, context)?;
         let rows = stream::try_unfold((rows, failed), |(mut rows, mut failed)| async move {
             Ok(next(&mut rows, &mut failed).await?.map(|batch| (batch, (rows, failed))))
         });

@@ -1,6 +1,5 @@
 //! A plan without rows and values.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -8,9 +7,9 @@ use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result as PlanResult;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
@@ -29,6 +28,7 @@ use crate::parameters::bind;
 use crate::reduce::{self, reduced_here};
 use crate::scan::{States, with_thresholds};
 use crate::statement::{self, Execution};
+use crate::task::without_functions;
 use crate::workers::{Again, Gathering, Workers};
 use crate::{plan, privileges};
 
@@ -156,19 +156,9 @@ impl GenericPlan {
 
     /// Starts a run.
     pub(crate) fn start(&self, run: Run) -> Rows {
-        let executor = self.config.get_extension::<Executor>();
-        let executor = executor.expect("every planner is given the database's executor");
-        // The functions that a plan calls are in it: nothing looks for one by its name any more.
-        let context = TaskContext::new(
-            None,
-            String::new(),
-            self.config.clone(),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            Arc::clone(&self.runtime),
-        );
+        let executor = Executor::of(&self.config);
+        let runtime = Arc::clone(&self.runtime);
+        let context = without_functions(String::new(), &self.config, runtime);
         match run.is_short {
             true => executor.begin_here(run.plan, context),
             false => executor.run_in(run.plan, context),

@@ -12,7 +12,6 @@ pub use again::ShardPlan;
 pub use keyed::PackedRows;
 pub use sights::ShardSight;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -22,9 +21,8 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result as PlanResult;
-use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, lit};
@@ -51,6 +49,7 @@ use crate::kept::is_short;
 use crate::memory;
 use crate::planner::Planner;
 use crate::scan::{Purpose, ROW_ID, ShardScan, States, scan_schema, with_thresholds};
+use crate::task::without_functions;
 
 /// Batches of at least so many rows become chunks of their own, with dictionaries: what one of
 /// thousands of workers gets of a load is hardly more.
@@ -276,7 +275,9 @@ impl Shards {
             let state = state.read();
             let room = memory::room(state.runtime_env(), memory);
             room.and_then(|room| {
-                let (executor, context) = (executor_of(&state), without_functions(&state, room));
+                let executor = Executor::of(state.config());
+                let session = state.session_id().to_owned();
+                let context = without_functions(session, state.config(), room);
                 Ok(match is_short(&plan)? {
                     true => executor.begin_here(plan, context),
                     false => executor.run_in(plan, context),
@@ -297,7 +298,7 @@ impl Shards {
     where
         M: Future<Output = PlanResult<SendableRecordBatchStream>> + Send + 'static,
     {
-        self.with_state(|state| executor_of(state).take(work, making))
+        self.with_state(|state| Executor::of(state.config()).take(work, making))
     }
 
     /// What work of others runs in that may take so many bytes, if it has a limit, and looks
@@ -414,25 +415,6 @@ async fn aside<T: Send + 'static>(
     let shards = shards.clone();
     let done = spawn_blocking(move || work(&shards, changes)).await;
     done.unwrap_or_else(|_| Err(Error::internal("a thread that writes rows died")))
-}
-
-fn executor_of(state: &SessionState) -> Arc<Executor> {
-    let executor = state.config().get_extension::<Executor>();
-    executor.expect("every planner is given the database's executor")
-}
-
-/// What operators run in. They have the functions that they call in them.
-fn without_functions(state: &SessionState, room: Arc<RuntimeEnv>) -> TaskContext {
-    TaskContext::new(
-        None,
-        state.session_id().to_owned(),
-        state.config().clone(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        room,
-    )
 }
 
 fn table(snapshot: &Snapshot, id: TableId) -> Result<Arc<TableSchema>> {

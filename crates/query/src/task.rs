@@ -1,0 +1,42 @@
+//! What plans run in.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::execution::TaskContext;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::prelude::SessionConfig;
+
+/// The same task with another configuration.
+#[must_use]
+pub fn reconfigured(task: &TaskContext, config: SessionConfig) -> TaskContext {
+    TaskContext::new(
+        task.task_id(),
+        task.session_id(),
+        config,
+        task.scalar_functions().clone(),
+        task.higher_order_functions().clone(),
+        task.aggregate_functions().clone(),
+        task.window_functions().clone(),
+        task.runtime_env(),
+    )
+}
+
+/// For a plan that has the functions that it calls in it: nothing looks for one by its name any
+/// more.
+pub(crate) fn without_functions(
+    session_id: String,
+    config: &SessionConfig,
+    runtime: Arc<RuntimeEnv>,
+) -> TaskContext {
+    TaskContext::new(
+        None,
+        session_id,
+        config.clone(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        runtime,
+    )
+}
