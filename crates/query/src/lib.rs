@@ -34,6 +34,8 @@ mod heeding;
 mod kept;
 mod loader;
 mod memory;
+#[doc(hidden)]
+pub mod operator;
 mod outcome;
 mod own_texts;
 mod panics;

@@ -17,14 +17,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinSide, JoinType, Statistics, plan_err};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{JoinSide, JoinType, Statistics};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_expr::equivalence::{EquivalenceClass, EquivalenceGroup};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
@@ -180,6 +180,10 @@ impl Veil {
     pub fn hides(&self) -> Hides {
         self.hides
     }
+
+    fn over(&self, input: Plan) -> Result<Plan> {
+        Ok(Arc::new(Veil::new(input, self.hides)?))
+    }
 }
 
 /// Which columns are equal.
@@ -212,16 +216,14 @@ pub(crate) fn is_veil(plan: &Plan) -> bool {
 }
 
 impl ExecutionPlan for Veil {
+    crate::over_one_input!(input);
+
     fn name(&self) -> &'static str {
         "Veil"
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
-    }
-
-    fn children(&self) -> Vec<&Plan> {
-        vec![&self.input]
     }
 
     // Sorts stay above it.
@@ -231,18 +233,6 @@ impl ExecutionPlan for Veil {
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Plan>) -> Result<Plan> {
-        let Some(input) = children.pop() else { return plan_err!("a veil is over one input") };
-        Ok(Arc::new(Veil::new(input, self.hides)?))
     }
 
     fn execute(

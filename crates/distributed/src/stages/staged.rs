@@ -5,11 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::record_batch::RecordBatch;
-use datafusion::common::plan_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt as _, stream};
@@ -45,6 +42,11 @@ impl Staged {
         Staged { shared, plan, stages, partitions, why, is_used }
     }
 
+    fn over(&self, stages: Plan) -> Result<Plan> {
+        let Staged { shared, plan, partitions, why, .. } = self;
+        Ok(Arc::new(Staged::new(shared, plan, stages, *partitions, why)))
+    }
+
     /// Stages that were never run: their tasks go by a number that the stages have.
     fn fresh(&self) -> Result<Plan> {
         match self.is_used.swap(true, Ordering::Relaxed) {
@@ -67,29 +69,14 @@ impl DisplayAs for Staged {
 }
 
 impl ExecutionPlan for Staged {
+    thalweg_query::over_one_input!(stages);
+
     fn name(&self) -> &'static str {
         "Stages"
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
         self.stages.properties()
-    }
-
-    fn children(&self) -> Vec<&Plan> {
-        vec![&self.stages]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Plan>) -> Result<Plan> {
-        let Some(stages) = children.pop() else { return plan_err!("stages have one child") };
-        let Staged { shared, plan, partitions, why, .. } = self.as_ref();
-        Ok(Arc::new(Staged::new(shared, plan, stages, *partitions, why)))
     }
 
     fn execute(

@@ -10,15 +10,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::{ReplaceChildrenOptions, reset_plan_states};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 
 use crate::memory;
-use crate::plan::RECOMPUTED;
 
 /// The rows of its input.
 #[derive(Debug)]
@@ -41,6 +38,10 @@ impl FirstSide {
     pub(super) fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
     }
+
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(FirstSide { input, again: self.again, has_begun: AtomicBool::new(false) }))
+    }
 }
 
 impl DisplayAs for FirstSide {
@@ -50,47 +51,10 @@ impl DisplayAs for FirstSide {
 }
 
 impl ExecutionPlan for FirstSide {
+    crate::hands_on!(input);
+
     fn name(&self) -> &'static str {
         "FirstSide"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (input, has_begun) = (children.remove(0), AtomicBool::new(false));
-        Ok(Arc::new(FirstSide { input, again: self.again, has_begun }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, RECOMPUTED)
     }
 
     fn execute(

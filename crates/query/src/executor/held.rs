@@ -8,15 +8,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::plan_err;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::WindowAggExec;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::TryStreamExt;
 use thalweg_scan::{own_bytes, text_bytes};
 
@@ -61,6 +59,12 @@ struct Held {
     by: String,
 }
 
+impl Held {
+    fn over(&self, input: Plan) -> Result<Plan> {
+        Ok(Arc::new(Held { input, by: self.by.clone() }))
+    }
+}
+
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fmt_as(DisplayFormatType::Default, f)
@@ -74,36 +78,10 @@ impl DisplayAs for Held {
 }
 
 impl ExecutionPlan for Held {
+    crate::hands_on!(input);
+
     fn name(&self) -> &'static str {
         "Held"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Plan> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Plan>) -> Result<Plan> {
-        let Some(input) = children.pop() else { return plan_err!("rows are of one input") };
-        Ok(Arc::new(Held { input, by: self.by.clone() }))
     }
 
     fn execute(

@@ -5,11 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::record_batch::RecordBatch;
-use datafusion::common::plan_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt as _, stream};
@@ -38,6 +35,11 @@ impl CollectKeys {
         self.wanted.iter().for_each(|(_, keys)| keys.give_up());
         Arc::clone(&self.input)
     }
+
+    fn over(&self, input: Plan) -> Result<Plan> {
+        let (wanted, begun) = (Arc::clone(&self.wanted), AtomicUsize::new(0));
+        Ok(Arc::new(CollectKeys { input, wanted, begun }))
+    }
 }
 
 impl fmt::Debug for CollectKeys {
@@ -55,6 +57,8 @@ impl DisplayAs for CollectKeys {
 }
 
 impl ExecutionPlan for CollectKeys {
+    crate::over_one_input!(input);
+
     fn name(&self) -> &'static str {
         "CollectKeys"
     }
@@ -63,25 +67,8 @@ impl ExecutionPlan for CollectKeys {
         self.input.properties()
     }
 
-    fn children(&self) -> Vec<&Plan> {
-        vec![&self.input]
-    }
-
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![true]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Plan>) -> Result<Plan> {
-        let Some(input) = children.pop() else { return plan_err!("keys are of one input") };
-        let (wanted, begun) = (Arc::clone(&self.wanted), AtomicUsize::new(0));
-        Ok(Arc::new(CollectKeys { input, wanted, begun }))
     }
 
     fn execute(
