@@ -86,10 +86,25 @@ impl Records {
         Ok(false)
     }
 
-    /// Takes back to where it was the fields of a record that turned out to be incomplete.
-    pub fn forget(&mut self, spans: usize, scratch: usize) {
-        self.spans.truncate(spans);
-        self.scratch.truncate(scratch);
+    /// Takes the next record. `fields` appends its fields and tells where the record behind it
+    /// begins; where it is stopped, what it has appended is forgotten again.
+    pub fn take_record(
+        &mut self,
+        fields: impl FnOnce(&mut Records) -> Result<usize, Stop>,
+    ) -> Result<(), Stop> {
+        let (spans, scratch) = (self.spans.len(), self.scratch.len());
+        match fields(self) {
+            Ok(end) => {
+                self.rows += 1;
+                self.consumed = end;
+                Ok(())
+            }
+            Err(stop) => {
+                self.spans.truncate(spans);
+                self.scratch.truncate(scratch);
+                Err(stop)
+            }
+        }
     }
 }
 

@@ -37,19 +37,7 @@ impl CsvSplitter {
         if text.get(records.consumed) == Some(&b'\\') && records.take_end(text, is_last)? {
             return Ok(());
         }
-        let (spans, scratch) = (records.spans.len(), records.scratch.len());
-        let result = self.fields(text, is_last, fields_max, records);
-        match result {
-            Ok(end) => {
-                records.rows += 1;
-                records.consumed = end;
-                Ok(())
-            }
-            Err(stop) => {
-                records.forget(spans, scratch);
-                Err(stop)
-            }
-        }
+        records.take_record(|records| self.fields(text, is_last, fields_max, records))
     }
 
     /// Reads fields up to the end of the record; returns where the next one begins.

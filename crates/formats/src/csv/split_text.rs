@@ -29,18 +29,7 @@ impl TextSplitter {
         if records.take_end(text, is_last)? {
             return Ok(());
         }
-        let (spans, scratch) = (records.spans.len(), records.scratch.len());
-        match self.fields(text, is_last, fields_max, records) {
-            Ok(end) => {
-                records.rows += 1;
-                records.consumed = end;
-                Ok(())
-            }
-            Err(stop) => {
-                records.forget(spans, scratch);
-                Err(stop)
-            }
-        }
+        records.take_record(|records| self.fields(text, is_last, fields_max, records))
     }
 
     fn fields(
