@@ -6,13 +6,13 @@ use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::{Result as PlanResult, ScalarValue, exec_err};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use thalweg_types::{DataType, Error, SqlState};
 
 use crate::cast::{Manner, convert};
+use crate::errors::external;
 use crate::types::{self, arrow_field};
 
 /// One conversion: the function holds the type that it converts to.
@@ -78,7 +78,7 @@ impl ScalarUDFImpl for CastFunction {
         let converted = convert(&values, from, &self.to, Manner::Explicit)
             .transpose()
             .unwrap_or_else(|| Err(self.impossible(from)))
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+            .map_err(external)?;
         let target = self.target.data_type();
         let converted = match converted.data_type() == target {
             true => converted,

@@ -17,6 +17,12 @@ use thalweg_types::{Error, SqlState};
 pub(crate) use syntax::{from_tokenizer, trailing_junk, unexpected};
 pub(crate) use values::{from_arrow as from_arrow_error, invalid_text};
 
+/// Carries an error of ours through DataFusion; [`from_datafusion`] gives it back.
+#[must_use]
+pub fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
 /// What a person is told about an error that DataFusion met while it planned or ran `sql`.
 ///
 /// `sql` must be the text that was parsed: places are found in it. An [`Error`] of Thalweg's own

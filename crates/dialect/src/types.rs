@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::common::Result as PlanResult;
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType as SqlType, ExactNumberInfo, ObjectName,
@@ -20,6 +19,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use thalweg_types::{Column, DataType, Error, Result, SqlState};
 
+use crate::errors::external;
 use crate::system_types::{self, SystemType};
 
 /// The key of a field's metadata under which the SQL type is named where Arrow's type says less.
@@ -445,8 +445,7 @@ impl TypePlanner for PostgresTypePlanner {
         if let Some(field) = system_types::planned_field(sql) {
             return Ok(Some(Arc::new(field)));
         }
-        let data_type =
-            column_type(sql).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let data_type = column_type(sql).map_err(external)?;
         Ok(Some(Arc::new(arrow_field("", &data_type, true))))
     }
 }

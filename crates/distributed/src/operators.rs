@@ -15,6 +15,7 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use thalweg_dialect::errors::external;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
 use thalweg_query::{Among, ShardRows, Shards};
@@ -24,7 +25,6 @@ use crate::codec::Reader;
 use crate::fused;
 use crate::hidden;
 use crate::rows;
-use crate::scan::external;
 
 type Plan = Arc<dyn ExecutionPlan>;
 

@@ -20,7 +20,7 @@ use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
@@ -36,6 +36,7 @@ use futures::stream::{self, BoxStream, select_all};
 use parking_lot::Mutex;
 use prost::Message as _;
 use thalweg_cluster::link::Answer;
+use thalweg_dialect::errors::external;
 use thalweg_protocol::cluster as wire;
 use thalweg_query::{
     AsLeaf, FanIn, Gathering, Given, KEPT_OF, Keys, Leaf, Stages, WorkerScan, is_about, with_values,
@@ -484,10 +485,6 @@ impl Leaf for RemoteScan {
         more.run = Arc::default();
         Arc::new(more)
     }
-}
-
-pub(crate) fn external(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 impl fmt::Debug for RemoteScan {

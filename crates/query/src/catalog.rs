@@ -22,11 +22,12 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::optimizer::AnalyzerRule;
 use parking_lot::{Mutex, RwLock};
+use thalweg_dialect::errors::external;
 use thalweg_txn::{Catalog, Object, Privilege, RoleId, Securable, Transaction};
 use thalweg_types::Error;
 
@@ -420,9 +421,4 @@ impl SchemaProvider for InformationSchema {
     fn table_exist(&self, name: &str) -> bool {
         information_schema::ALL.contains_key(name)
     }
-}
-
-/// Carries an error of ours through DataFusion.
-pub(crate) fn external(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }

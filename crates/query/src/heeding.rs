@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
+use thalweg_dialect::errors::external;
 
 use crate::cancel;
 
@@ -33,7 +34,7 @@ pub(crate) fn heed(builder: &mut SessionStateBuilder) {
 /// # Errors
 /// What to say of the cancel, where what is planned was canceled.
 pub(crate) fn go_on() -> Result<()> {
-    cancel::check().map_err(|error| DataFusionError::External(Box::new(error)))
+    cancel::check().map_err(external)
 }
 
 #[derive(Debug)]

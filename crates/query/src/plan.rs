@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use futures::StreamExt;
-use thalweg_dialect::errors::from_datafusion;
+use thalweg_dialect::errors::{external, from_datafusion};
 use thalweg_dialect::parse::parse_single;
 use thalweg_dialect::rewrite::{Tables, check_columns, output_name, rewrite_statement, tables_of};
 use thalweg_dialect::told_types::told_columns;
@@ -51,14 +51,14 @@ pub(crate) async fn query(state: &SessionState, query: ast::Query) -> PlanResult
 pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanResult<Planned> {
     let mut statement = statement;
     let tables = tables(state, &statement).await;
-    rewrite(&mut statement, &tables).map_err(|error| DataFusionError::External(Box::new(error)))?;
+    rewrite(&mut statement, &tables).map_err(external)?;
     go_on()?;
     let plan = state.statement_to_plan(statement).await?;
     go_on()?;
     let plan = written(plan, state)?;
     let told = told_columns(&plan)?;
     let fields = plan.schema().fields();
-    check_columns(fields.len()).map_err(|error| DataFusionError::External(Box::new(error)))?;
+    check_columns(fields.len()).map_err(external)?;
     let names = fields.iter().map(|field| output_name(field.name()).to_owned()).collect();
     Ok(Planned { plan, names, told })
 }
@@ -101,7 +101,7 @@ async fn tables(state: &SessionState, statement: &Parsed) -> Tables {
 
 /// Plans a query from its text.
 pub(crate) async fn query_text(state: &SessionState, text: &str) -> PlanResult<Planned> {
-    let parsed = parse_single(text).map_err(|error| DataFusionError::External(Box::new(error)))?;
+    let parsed = parse_single(text).map_err(external)?;
     statement(state, parsed.statement).await
 }
 
@@ -220,7 +220,6 @@ fn forgets(field: &Field, told: &Field) -> bool {
 
 /// The Arrow schema of columns that were declared as `name type`.
 pub(crate) fn schema_of_columns(columns: &[(String, String)]) -> PlanResult<Schema> {
-    let external = |error| DataFusionError::External(Box::new(error));
     let mut fields = Vec::with_capacity(columns.len());
     for (name, type_text) in columns {
         let dialect = PostgreSqlDialect {};

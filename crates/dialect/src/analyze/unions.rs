@@ -17,6 +17,7 @@ use thalweg_types::{Error, SqlState};
 
 use super::unknown::{self, Family};
 use crate::common_type;
+use crate::errors::external;
 use crate::types::display_name;
 
 #[derive(Debug, Default)]
@@ -151,7 +152,7 @@ fn common(
 fn mismatch(operation: &str, first: &Field, second: &Field) -> DataFusionError {
     let (first, second) = (display_name(first), display_name(second));
     let told = format!("{operation} types {first} and {second} cannot be matched");
-    DataFusionError::External(Box::new(Error::new(SqlState::DATATYPE_MISMATCH, told)))
+    external(Error::new(SqlState::DATATYPE_MISMATCH, told))
 }
 
 /// Whether the column is a literal in quotes.

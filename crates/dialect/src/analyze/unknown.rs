@@ -26,6 +26,7 @@ use thalweg_types::{Error, SqlState};
 use super::{rewrite_expressions, visible_columns};
 use crate::cast::{Manner, convert, is_text};
 use crate::common_type;
+use crate::errors::external;
 use crate::types::{display_name, from_arrow};
 
 #[derive(Debug, Default)]
@@ -243,9 +244,8 @@ fn is_unknown(expr: &Expr) -> bool {
 pub(super) fn typed(literal: Expr, target: &ArrowType) -> PlanResult<Expr> {
     let Expr::Literal(value, None) = &literal else { return Ok(cast(literal, target.clone())) };
     let from = Field::new("", value.data_type(), true);
-    let told = |error| DataFusionError::External(Box::new(error));
-    let to = from_arrow(target).map_err(told)?;
-    match convert(&value.to_array()?, &from, &to, Manner::Explicit).map_err(told)? {
+    let to = from_arrow(target).map_err(external)?;
+    match convert(&value.to_array()?, &from, &to, Manner::Explicit).map_err(external)? {
         Some(converted) if converted.data_type() == target => {
             Ok(Expr::Literal(ScalarValue::try_from_array(&converted, 0)?, None))
         }
@@ -324,7 +324,7 @@ fn no_operator(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Da
         "No operator matches the given name and argument types. You might need to add explicit \
          type casts.",
     );
-    DataFusionError::External(Box::new(error))
+    external(error)
 }
 
 /// `CASE`: its literals get the type of its other results.

@@ -6,13 +6,13 @@ use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow::compute::kernels::numeric::div;
 use arrow::datatypes::{ArrowNativeTypeOp, DataType as ArrowType, Float32Type, Float64Type};
 use datafusion::common::{Result as PlanResult, ScalarValue, exec_err};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::physical_expr_common::datum::apply;
 
 use super::integer::division_by_zero;
+use crate::errors::external;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FloatDivision {
@@ -69,7 +69,7 @@ impl ScalarUDFImpl for FloatDivision {
                 ColumnarValue::Scalar(_) => dividend.null_count() < dividend.len(),
             };
             if divides {
-                return Err(DataFusionError::External(Box::new(division_by_zero())));
+                return Err(external(division_by_zero()));
             }
         }
         apply(left, right, div)

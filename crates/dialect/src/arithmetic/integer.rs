@@ -6,12 +6,13 @@ use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray}
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType as ArrowType, Int16Type, Int32Type, Int64Type};
 use datafusion::common::{Result as PlanResult, ScalarValue, exec_err};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use thalweg_types::{Error, SqlState};
+
+use crate::errors::external;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum IntegerOperator {
@@ -116,7 +117,7 @@ impl ScalarUDFImpl for IntegerArithmetic {
             ArrowType::Int64 => compute::<Int64Type>(self.operator, left, right),
             other => return exec_err!("{} does not take {other}", self.name()),
         }?;
-        computed.map_err(|error| DataFusionError::External(Box::new(error)))
+        computed.map_err(external)
     }
 }
 

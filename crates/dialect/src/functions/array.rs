@@ -8,7 +8,6 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType as ArrowType, Field, Int64Type};
 use datafusion::common::{DFSchema, Result as PlanResult};
-use datafusion::error::DataFusionError;
 use datafusion::functions_nested::array_has::array_has_any_udf;
 use datafusion::functions_nested::replace::array_replace_all_udf;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
@@ -19,6 +18,7 @@ use thalweg_types::{Error, Result, SqlState};
 use super::array_remove;
 use super::define::{Compute, Function};
 use crate::common_type;
+use crate::errors::external;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let int = || ArrowType::Int32;
@@ -137,7 +137,7 @@ fn list_of(types: &[ArrowType]) -> PlanResult<ArrowType> {
             let other = crate::types::display_name(&Field::new("", other.clone(), true));
             let told =
                 format!("cannot subscript type {other} because it does not support subscripting");
-            Err(DataFusionError::External(Box::new(Error::new(SqlState::DATATYPE_MISMATCH, told))))
+            Err(external(Error::new(SqlState::DATATYPE_MISMATCH, told)))
         }
     }
 }

@@ -26,6 +26,7 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 use crate::arithmetic::numeric::{QUOTIENT_SCALE, decimal_of, quotient};
 use crate::arithmetic::scale_interval;
 use crate::arithmetic::sum::Total;
+use crate::errors::external;
 use crate::types::{arrow_type, display_name};
 
 const SUM_PRECISION: u8 = 38;
@@ -181,7 +182,7 @@ fn no_such_function(arg_types: &[ArrowType]) -> DataFusionError {
     let told = format!("function avg({}) does not exist", names.collect::<Vec<_>>().join(", "));
     let error = Error::new(SqlState::UNDEFINED_FUNCTION, told)
         .with_hint("You might need to add explicit type casts.");
-    DataFusionError::External(Box::new(error))
+    external(error)
 }
 
 fn out_of_digits() -> Error {
@@ -189,7 +190,7 @@ fn out_of_digits() -> Error {
 }
 
 fn overflow() -> DataFusionError {
-    DataFusionError::External(Box::new(out_of_digits()))
+    external(out_of_digits())
 }
 
 fn item_field(scale: i8) -> FieldRef {
@@ -489,8 +490,7 @@ impl Accumulator for IntervalAverage {
             return Ok(ScalarValue::IntervalMonthDayNano(None));
         };
         let rows = self.sum.rows() as f64;
-        let average = scale_interval(sum, |part| part / rows)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let average = scale_interval(sum, |part| part / rows).map_err(external)?;
         Ok(ScalarValue::IntervalMonthDayNano(Some(average)))
     }
 

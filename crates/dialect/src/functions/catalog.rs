@@ -11,7 +11,6 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::DataType::Utf8View;
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Fields, Int32Type};
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
-use datafusion::error::DataFusionError;
 use datafusion::functions_nested::extract::array_element;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{
@@ -27,6 +26,7 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 use super::array::along;
 use super::define::Function;
 use crate::cast::is_text;
+use crate::errors::external;
 use crate::system_types::SystemType;
 use crate::types::{arrow_field, from_field};
 
@@ -130,8 +130,7 @@ impl ScalarUDFImpl for OfLists {
         let columns = arguments.args.into_iter().map(|value| value.into_array(rows));
         let columns = columns.collect::<PlanResult<Vec<ArrayRef>>>()?;
         if self.job == Job::Subscripts {
-            let lengths = along(&columns, |length| length)
-                .map_err(|error| DataFusionError::External(Box::new(error)))?;
+            let lengths = along(&columns, |length| length).map_err(external)?;
             let lower = if first.is_some_and(SystemType::is_vector) { 0 } else { 1 };
             return Ok(ColumnarValue::Array(Arc::new(subscripts(&lengths, lower))));
         }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::{Result as PlanResult, ScalarValue};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
 use thalweg_types::Result;
+
+use crate::errors::external;
 
 /// What a function does: columns of equal length in, one column of that length out.
 pub(crate) type Compute = fn(&[ArrayRef]) -> Result<ArrayRef>;
@@ -157,8 +158,7 @@ impl ScalarUDFImpl for Function {
             .into_iter()
             .map(|arg| arg.into_array(rows))
             .collect::<PlanResult<Vec<ArrayRef>>>()?;
-        let result =
-            (self.compute)(&columns).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let result = (self.compute)(&columns).map_err(external)?;
         if one_value && !result.is_empty() {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
         }

@@ -8,7 +8,6 @@ use arrow::datatypes::{
     IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
 };
 use datafusion::common::{Result as PlanResult, ScalarValue, exec_err};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -20,6 +19,7 @@ use super::define::Function;
 use super::pattern::Clock;
 use crate::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND};
 use crate::cast::{Manner, convert, is_text, to_text};
+use crate::errors::external;
 use crate::types;
 
 const MICROS_PER_HOUR: i64 = 3_600 * MICROS_PER_SECOND;
@@ -45,7 +45,7 @@ impl ExprPlanner for ExtractPlanner {
             _ => None,
         };
         let Some(unit) = unit else { return Ok(PlannerResult::Original(args)) };
-        let unit = Unit::of(&unit).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let unit = Unit::of(&unit).map_err(external)?;
         let value = args.into_iter().skip(1).collect();
         Ok(PlannerResult::Planned(ScalarUDF::from(Extract::new(unit)).call(value)))
     }
@@ -323,7 +323,7 @@ impl ScalarUDFImpl for Extract {
                 let name = types::display_name(&Field::new("", arg_types[0].clone(), true));
                 let told = format!("function extract(unknown, {name}) does not exist");
                 let error = Error::new(SqlState::UNDEFINED_FUNCTION, told);
-                Err(DataFusionError::External(Box::new(error)))
+                Err(external(error))
             }
         }
     }
@@ -347,8 +347,7 @@ impl ScalarUDFImpl for Extract {
         let Some(source) = Source::of(column.data_type()) else {
             return exec_err!("extract does not take {}", column.data_type());
         };
-        let parts = value_of(self.unit, source, &column)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let parts = value_of(self.unit, source, &column).map_err(external)?;
         let parts = Decimal128Array::from(parts).with_data_type(target);
         Ok(match is_scalar {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&parts, 0)?),

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, FieldRef};
 use datafusion::common::Result as PlanResult;
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
 use super::made::allow_all;
+use crate::errors::external;
 
 /// The functions, and how much longer than what they are given their results may be.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -62,8 +62,7 @@ impl ScalarUDFImpl for Guarded {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
         for argument in &args.args {
             if let ColumnarValue::Array(column) = argument {
-                allow_all(column, self.times)
-                    .map_err(|error| DataFusionError::External(Box::new(error)))?;
+                allow_all(column, self.times).map_err(external)?;
             }
         }
         self.inner.invoke_with_args(args)

@@ -12,7 +12,6 @@ use arrow::datatypes::{
     DataType as ArrowType, Decimal128Type, Field, Float64Type, Int32Type, Int64Type,
 };
 use datafusion::common::{DFSchema, Result as PlanResult, exec_err};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType as SqlType, ExactNumberInfo};
@@ -21,6 +20,7 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 use super::define::Function;
 use crate::arithmetic::numeric::decimal_of;
 use crate::cast::{Manner, convert};
+use crate::errors::external;
 use crate::types::{arrow_type, column_type, from_arrow};
 
 const PRECISION_MAX: u8 = 38;
@@ -162,10 +162,6 @@ fn numeric_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
         let name = crate::types::display_name(&field);
         Error::new(SqlState("42846"), format!("cannot cast type {name} to numeric"))
     })
-}
-
-fn external(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 /// Whole numbers among themselves give a whole number, as anything else does a numeric.

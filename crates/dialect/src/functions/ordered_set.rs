@@ -19,6 +19,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use thalweg_types::{Error, SqlState};
 
 use crate::analyze::interval_order::lengths;
+use crate::errors::external;
 
 pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
     [Kind::Mode, Kind::PercentileDisc]
@@ -84,7 +85,7 @@ fn constant(expr: &Arc<dyn PhysicalExpr>) -> PlanResult<ScalarValue> {
 }
 
 fn refused(state: SqlState, told: impl Into<String>) -> DataFusionError {
-    DataFusionError::External(Box::new(Error::new(state, told)))
+    external(Error::new(state, told))
 }
 
 impl AggregateUDFImpl for OrderedSet {

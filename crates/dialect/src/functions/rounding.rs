@@ -8,7 +8,6 @@ use arrow::datatypes::{
     DataType as ArrowType, Decimal128Type, Field, FieldRef, Float64Type, Int64Type,
 };
 use datafusion::common::{Result as PlanResult, ScalarValue};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
@@ -16,6 +15,7 @@ use datafusion::logical_expr::{
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::arithmetic::numeric::{decimal_of, scaled_down};
+use crate::errors::external;
 use crate::types::display_name;
 
 const PRECISION_MAX: i16 = 38;
@@ -174,7 +174,7 @@ impl ScalarUDFImpl for Rounding {
 
     fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
         let arguments: Vec<&ArrowType> = arg_types.iter().collect();
-        self.returned(&arguments, None).map_err(|error| DataFusionError::External(Box::new(error)))
+        self.returned(&arguments, None).map_err(external)
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
@@ -185,9 +185,7 @@ impl ScalarUDFImpl for Rounding {
             Ok(ScalarValue::Int64(places)) => places,
             _ => None,
         });
-        let data_type = self
-            .returned(&arguments, places)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let data_type = self.returned(&arguments, places).map_err(external)?;
         Ok(Arc::new(Field::new(self.name(), data_type, true)))
     }
 
@@ -201,9 +199,7 @@ impl ScalarUDFImpl for Rounding {
         let rows = if one_value { 1 } else { args.number_rows };
         let columns: Vec<ArrayRef> =
             args.args.into_iter().map(|arg| arg.into_array(rows)).collect::<PlanResult<_>>()?;
-        let rounded = self
-            .compute(&columns, &target)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let rounded = self.compute(&columns, &target).map_err(external)?;
         Ok(match one_value {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&rounded, 0)?),
             false => ColumnarValue::Array(rounded),

@@ -11,7 +11,6 @@ use arrow::datatypes::{
     DataType as ArrowType, Decimal128Type, Field, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType, TimestampMicrosecondType,
 };
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
@@ -19,6 +18,7 @@ use super::define::Function;
 use crate::arithmetic::numeric::decimal_of;
 use crate::calendar::{Civil, MICROS_PER_DAY, days_in_month};
 use crate::cast::{Manner, convert, is_text};
+use crate::errors::external;
 use crate::types::{arrow_type, display_name};
 
 /// How many items all series of one batch may have together: they lie in memory.
@@ -29,7 +29,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let series = Function::signed("generate_series", lengths, ArrowType::Null, generate).returning(
         |arguments| match item_type(arguments) {
             Ok(item) => Ok(list_of(item)),
-            Err(error) => Err(DataFusionError::External(Box::new(error))),
+            Err(error) => Err(external(error)),
         },
     );
     vec![series.into_udf()]

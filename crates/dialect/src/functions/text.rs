@@ -5,13 +5,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType as ArrowType, Field, Int64Type};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::define::{Compute, Function};
 use super::made::{Made, Text};
 use crate::cast::{is_text, to_text};
+use crate::errors::external;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let text = || ArrowType::Utf8View;
@@ -39,7 +39,7 @@ fn of_text_or_bytes(name: &'static str, compute: Compute) -> Function {
                 let told = format!("function length({name}) does not exist");
                 let error = Error::new(SqlState::UNDEFINED_FUNCTION, told)
                     .with_hint("You might need to add explicit type casts.");
-                Err(DataFusionError::External(Box::new(error)))
+                Err(external(error))
             }
             _ => Ok(ArrowType::Int32),
         }

@@ -21,6 +21,7 @@ use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use http::HeaderMap;
 use thalweg_cluster::link::{Answer, NodeName};
+use thalweg_dialect::errors::external;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::task_rows::Head;
 use thalweg_protocol::cluster::work::Kind;
@@ -29,8 +30,8 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::{Exchange, peers};
+use crate::scan::Opening;
 use crate::scan::reading::Decoder;
-use crate::scan::{Opening, external};
 
 /// Ways to all workers, for one query.
 pub(super) struct Channels {

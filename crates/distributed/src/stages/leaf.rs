@@ -16,12 +16,13 @@ use datafusion::physical_plan::{
 };
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use prost::Message as _;
+use thalweg_dialect::errors::external;
 use thalweg_protocol::cluster as wire;
 use thalweg_query::{Hides, Veil};
 
 use super::Plan;
 use crate::codec::{self, Reader};
-use crate::scan::{RemoteScan, external};
+use crate::scan::RemoteScan;
 use crate::worker::Member;
 use crate::{operators, rows};
 

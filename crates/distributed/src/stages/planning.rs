@@ -25,6 +25,7 @@ use datafusion_distributed::{
     SessionStateBuilderExt as _, WorkerResolver,
 };
 use futures::FutureExt as _;
+use thalweg_dialect::errors::external;
 use thalweg_query::Gathering;
 use thalweg_types::Error;
 use tokio::sync::mpsc;
@@ -35,7 +36,7 @@ use super::leaf::{LeafCodec, leaves};
 use super::staged::Staged;
 use super::{Distributor, Plan, choice, peers, travel};
 use crate::gateway::Shared;
-use crate::scan::{RemoteScan, external};
+use crate::scan::RemoteScan;
 
 /// The only [`Distributor`].
 pub(super) struct OnDistributed {

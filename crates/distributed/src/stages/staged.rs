@@ -10,13 +10,13 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt as _, stream};
+use thalweg_dialect::errors::external;
 use thalweg_query::reconfigured;
 use thalweg_types::Error;
 use tokio::sync::mpsc;
 
 use super::{Plan, planning};
 use crate::gateway::Shared;
-use crate::scan::external;
 
 pub(super) struct Staged {
     shared: Arc<Shared>,

@@ -11,12 +11,12 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
+use thalweg_dialect::errors::external;
 use thalweg_protocol::cluster as wire;
 use thalweg_query::{RunValues, ShardPlan, Shards, parameter};
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::codec::{self, Reader};
-use crate::scan::external;
 use crate::{operators, rows};
 
 /// How many are kept. Whoever asks for one that had to go sends it again.

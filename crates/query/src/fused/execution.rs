@@ -21,11 +21,12 @@ use datafusion::physical_plan::{
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
+use thalweg_dialect::errors::external;
 use thalweg_dialect::stop::Stop;
 use thalweg_scan::{Aggregation, Mode, Partial, ReadStatistics, Shape};
 use thalweg_store::ChunkView;
 
-use super::gather::{Answer, Finish, external, merge};
+use super::gather::{Answer, Finish, merge};
 use super::output::{Output, answer};
 use super::recognize::{Question, recognize, spilling};
 use super::scheduler::{QueryScheduler, Scattered, Watch};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::error::Result;
+use thalweg_dialect::errors::external;
 use thalweg_scan::{Aggregation, Partial, ReadStatistics};
 
-use super::gather::{external, is_large};
+use super::gather::is_large;
 use super::scheduler::{Found, Watch};
 use super::spilled::Spills;
 

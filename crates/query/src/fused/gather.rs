@@ -10,8 +10,8 @@ use datafusion::error::{DataFusionError, Result};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
+use thalweg_dialect::errors::external;
 use thalweg_scan::{Aggregation, Partial, ReadStatistics, own_bytes, text_bytes};
-use thalweg_types::Error;
 
 use super::scheduler::{Found, QueryScheduler, Watch};
 use super::spilled::Spilled;
@@ -33,10 +33,6 @@ const LARGE_GROUPS: usize = 16_384;
 
 pub(super) fn is_large(groups: usize) -> bool {
     groups > LARGE_GROUPS
-}
-
-pub(super) fn external(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 /// Into how many partitions so many workers divide their groups.

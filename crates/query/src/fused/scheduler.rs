@@ -11,11 +11,12 @@ use datafusion::error::Result;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use thalweg_dialect::errors::external;
 use thalweg_scan::{Aggregation, LocalScheduler, Mode, ReadStatistics, Shape};
 use thalweg_store::ChunkView;
 
 use super::finding::{Finding, Shared};
-use super::gather::{external, partitions};
+use super::gather::partitions;
 use super::spilled::{Spilled, Spills};
 
 /// Where the workers are.

@@ -16,10 +16,10 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{DiskManager, SpillFile};
+use thalweg_dialect::errors::external;
 use thalweg_dialect::stop::Stop;
 use thalweg_scan::{own_bytes, text_bytes};
 
-use super::gather::external;
 use crate::own_texts::with_own_texts;
 
 /// Less is not worth a file: whoever has so little and finds no memory is refused.

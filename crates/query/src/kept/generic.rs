@@ -16,12 +16,12 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{Expr, Value, visit_expressions};
 use parking_lot::Mutex;
+use thalweg_dialect::errors::external;
 use thalweg_txn::{Catalog, Transaction};
 
 use super::over_rows::{OverRows, template};
 use super::parameter::{self, Values};
 use super::plain::{FEW_ROWS, is_plain};
-use crate::catalog::external;
 use crate::executor::{Executor, Rows};
 use crate::fused::Direct;
 use crate::parameters::bind;

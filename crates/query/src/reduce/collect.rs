@@ -10,9 +10,9 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt as _, stream};
+use thalweg_dialect::errors::external;
 
 use super::{Keys, Plan};
-use crate::catalog::external;
 
 /// Columns, and what their keys become.
 type Wanted = Arc<[(usize, Arc<Keys>)]>;

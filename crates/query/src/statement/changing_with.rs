@@ -22,12 +22,13 @@ use datafusion::sql::sqlparser::ast::{
     With,
 };
 use futures::TryStreamExt;
+use thalweg_dialect::errors::external;
 use thalweg_types::{Error, Result};
 
 use super::delete::target_table;
 use super::describe::returned;
 use super::{Execution, ast_tools, folded, query};
-use crate::catalog::{TEMPORARY, external};
+use crate::catalog::TEMPORARY;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 

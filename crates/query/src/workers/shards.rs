@@ -30,6 +30,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::prelude::SessionConfig;
 use futures::Stream;
+use thalweg_dialect::errors::external;
 use thalweg_dialect::stop::Stop;
 use thalweg_store::{ClosedChunk, TableState, arrow_schema};
 use thalweg_txn::{
@@ -41,7 +42,6 @@ use tokio::task::spawn_blocking;
 
 use self::places::Places;
 use super::{Definition, Holders, journal};
-use crate::catalog::external;
 use crate::database::Database;
 use crate::executor::Executor;
 use crate::fused::{self, FusedAggregate};

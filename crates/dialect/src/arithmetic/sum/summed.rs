@@ -11,6 +11,8 @@ use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::error::DataFusionError;
 use thalweg_types::{Error, SqlState};
 
+use crate::errors::external;
+
 pub(crate) trait Summed: ArrowPrimitiveType + Debug + Send + Sync + Sized {
     /// What a total is computed in. Where it is wider than a value, a total fails only if it does
     /// not fit itself, whatever was added and taken away before.
@@ -36,7 +38,7 @@ pub(crate) trait Summed: ArrowPrimitiveType + Debug + Send + Sync + Sized {
 }
 
 pub(super) fn out_of_range<T: Summed>() -> DataFusionError {
-    DataFusionError::External(Box::new(T::out_of_range()))
+    external(T::out_of_range())
 }
 
 impl Summed for Int64Type {

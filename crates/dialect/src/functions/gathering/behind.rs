@@ -4,8 +4,8 @@ use arrow::array::{Array, ArrayRef, MutableArrayData, make_array};
 use arrow::compute::concat;
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::Result as PlanResult;
-use datafusion::error::DataFusionError;
 
+use crate::errors::external;
 use crate::stop::go_on;
 
 /// So many rows are copied between two looks.
@@ -27,7 +27,7 @@ pub(super) fn as_one(pieces: &[ArrayRef]) -> PlanResult<ArrayRef> {
     for (at, piece) in pieces.iter().enumerate() {
         unlooked += piece.len();
         if unlooked >= LOOKED_AT {
-            go_on().map_err(|error| DataFusionError::External(Box::new(error)))?;
+            go_on().map_err(external)?;
             unlooked = 0;
         }
         all.try_extend(at, 0, piece.len())?;

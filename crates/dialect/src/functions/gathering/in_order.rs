@@ -14,6 +14,7 @@ use datafusion::physical_expr::PhysicalSortExpr;
 
 use super::measured::Measured;
 use super::runs::Runs;
+use crate::errors::external;
 use crate::stop::go_on;
 
 /// DataFusion holds each value for itself, in a hundred bytes and more, and sorts all of them at
@@ -125,7 +126,7 @@ fn add_states(runs: &mut Runs, states: &[ArrayRef]) -> PlanResult<Fields> {
 impl Accumulator for InOrder {
     fn update_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
         // Rows that were sorted before come without a pause in between.
-        go_on().map_err(|error| DataFusionError::External(Box::new(error)))?;
+        go_on().map_err(external)?;
         match &mut self.held {
             Held::Few(few) => few.update_batch(values)?,
             Held::Many(runs, _) => runs.add(values)?,

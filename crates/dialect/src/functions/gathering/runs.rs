@@ -13,9 +13,9 @@ use arrow::compute::{filter, interleave, is_not_null, take};
 use arrow::datatypes::DataType as ArrowType;
 use arrow::row::{Row, RowConverter, Rows, SortField};
 use datafusion::common::Result as PlanResult;
-use datafusion::error::DataFusionError;
 
 use super::behind::as_one;
+use crate::errors::external;
 use crate::stop::go_on;
 
 /// A run has so many rows, and a batch more at most.
@@ -82,7 +82,7 @@ impl Runs {
             return self.add(columns);
         }
         for from in (0..rows).step_by(RUN_ROWS) {
-            go_on().map_err(told)?;
+            go_on().map_err(external)?;
             let length = RUN_ROWS.min(rows - from);
             self.push(columns.iter().map(|column| column.slice(from, length)).collect())?;
         }
@@ -100,7 +100,7 @@ impl Runs {
         let mut pieces = vec![Vec::new(); columns];
         let mut merge = Merge::of(&self.runs);
         loop {
-            go_on().map_err(told)?;
+            go_on().map_err(external)?;
             let places = merge.next_places();
             if places.is_empty() {
                 break;
@@ -195,10 +195,6 @@ pub(super) fn slice_bytes(column: &ArrayRef) -> usize {
         _ => 0,
     };
     column.to_data().get_slice_memory_size().unwrap_or_default() + texts
-}
-
-fn told(error: thalweg_types::Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 #[cfg(test)]

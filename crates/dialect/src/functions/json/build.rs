@@ -6,7 +6,6 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, new_null_array};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::{Result as PlanResult, ScalarValue};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
@@ -16,6 +15,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::super::made::{Made, Text};
 use crate::cast::{is_text, to_text};
+use crate::errors::external;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     [
@@ -287,7 +287,7 @@ impl ScalarUDFImpl for Build {
         let built = self
             .build(&columns, &args.arg_fields, rows)
             .and_then(|built| if self.is_binary() { in_one_text(&built) } else { Ok(built) })
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+            .map_err(external)?;
         if one_value {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&built, 0)?));
         }

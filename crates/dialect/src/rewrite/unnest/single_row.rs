@@ -4,13 +4,15 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::compute::max;
 use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::Result;
 use datafusion::common::cast::as_int64_array;
-use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
 use thalweg_types::{Error, SqlState};
+
+use crate::errors::external;
 
 /// `value`, or error 21000 on the first row whose `rows` is greater than 1.
 ///
@@ -58,10 +60,10 @@ impl ScalarUDFImpl for SingleRow {
         let rows = rows.into_array(arguments.number_rows)?;
         let most: Option<i64> = max(as_int64_array(&rows)?);
         if most.is_some_and(|rows| rows > 1) {
-            return Err(DataFusionError::External(Box::new(Error::new(
+            return Err(external(Error::new(
                 SqlState::CARDINALITY_VIOLATION,
                 "more than one row returned by a subquery used as an expression",
-            ))));
+            )));
         }
         Ok(value)
     }

@@ -14,12 +14,13 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
+use thalweg_dialect::errors::external;
 use thalweg_dialect::system_types::{Registered, SystemType};
 use thalweg_types::Result;
 
 use super::names;
 use crate::catalog::pg_catalog::rows::{Value, array};
-use crate::catalog::{Lookup, SessionCatalog, external};
+use crate::catalog::{Lookup, SessionCatalog};
 
 /// The type of a function's result.
 #[derive(Clone, Copy, Debug)]

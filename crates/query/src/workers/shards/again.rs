@@ -5,9 +5,9 @@ use std::sync::Arc;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
+use thalweg_dialect::errors::external;
 
 use super::Shards;
-use crate::catalog::external;
 use crate::kept::{OverRows, Values, template};
 use crate::workers::Again;
 
