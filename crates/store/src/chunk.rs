@@ -20,9 +20,7 @@ impl Chunk {
     pub fn columns(&self, projection: &[usize], rows: Range<usize>) -> Vec<ArrayRef> {
         match self {
             Chunk::Open(chunk) => chunk.columns(projection, rows),
-            Chunk::Closed(chunk) => {
-                projection.iter().map(|&index| chunk.column_rows(index, rows.clone())).collect()
-            }
+            Chunk::Closed(chunk) => chunk.columns(projection, rows),
         }
     }
 

@@ -107,9 +107,13 @@ impl ClosedChunk {
         self.column_rows(index, 0..self.rows)
     }
 
-    /// Some rows of a column, in its declared Arrow type.
+    /// Some rows of some columns, in their declared Arrow types.
     #[must_use]
-    pub fn column_rows(&self, index: usize, rows: Range<usize>) -> ArrayRef {
+    pub fn columns(&self, projection: &[usize], rows: Range<usize>) -> Vec<ArrayRef> {
+        projection.iter().map(|&index| self.column_rows(index, rows.clone())).collect()
+    }
+
+    fn column_rows(&self, index: usize, rows: Range<usize>) -> ArrayRef {
         match &self.columns[index].values {
             Values::Plain(array) if rows.len() == array.len() => Arc::clone(array),
             Values::Plain(array) => array.slice(rows.start, rows.len()),

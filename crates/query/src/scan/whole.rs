@@ -70,10 +70,8 @@ impl WholeChunk {
 
     fn batch(&self, rows: Range<usize>) -> Result<RecordBatch> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        let columns = self.columns.iter();
-        let columns = columns.map(|column| self.chunk.column_rows(*column, rows.clone()));
-        let schema = Arc::clone(&self.schema);
-        Ok(RecordBatch::try_new_with_options(schema, columns.collect(), &options)?)
+        let columns = self.chunk.columns(&self.columns, rows);
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 }
 
