@@ -7,11 +7,13 @@
 //! otherwise batches are slices of the chunk's own buffers wherever no row is dead. The filter
 //! itself stays above the scan.
 
+mod chunks;
 mod conditions;
 mod filter;
 mod first_rows;
 mod index;
 mod pruning;
+mod reading;
 mod sort_key;
 mod states;
 mod statistics;
@@ -21,20 +23,15 @@ mod whole;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::{FilterBuilder, FilterPredicate};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::error::ArrowError;
 use datafusion::common::Statistics;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
-use datafusion::physical_plan::metrics::{
-    Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
-};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -42,27 +39,25 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use futures::{StreamExt, stream};
-use thalweg_dialect::stop::Stop;
-use thalweg_scan::Sieve;
 use thalweg_store::ChunkView;
 use thalweg_types::{TableId, TableSchema};
 
 use crate::executor::stop_of;
-use crate::fused::sieve_of;
-use crate::given::Given;
 use crate::kept;
 use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
 
+use chunks::Chunks;
 use conditions::Conditions;
 pub(crate) use filter::executable;
 pub(crate) use first_rows::FindFirstRows;
 pub(crate) use index::direction;
 use index::{FirstRows, Reads};
+use reading::{Figures, Reading};
 pub(crate) use states::States;
 pub(crate) use statistics::table_statistics;
 use statistics::{Asked, scan_statistics};
+use threshold::Threshold;
 pub(crate) use threshold::{TellThresholds, with_thresholds};
-use threshold::{Threshold, Watched};
 pub(crate) use values::value_counts;
 pub use whole::{ChunkIdentity, WholeChunk, whole_chunks};
 
@@ -71,11 +66,6 @@ pub(crate) const ROW_ID: &str = "__thalweg_row";
 
 /// How many rows a batch holds at most.
 const BATCH_ROWS: usize = 8192;
-
-/// Where more than one in so many rows of a chunk pass the filter, all of them are handed on.
-const SIEVED_ROWS: usize = 3;
-/// So many chunks behind such a one are not looked at.
-const UNSIEVED_CHUNKS: usize = 3;
 
 /// By how much a table may grow or shrink before a plan that was made for it is made anew.
 const GROWTH_MAX: usize = 4;
@@ -204,87 +194,6 @@ impl ShardScan {
             among: WaitingFor::default(),
             threshold: None,
         })
-    }
-}
-
-/// The chunks that a scan reads.
-#[derive(Clone, Default)]
-struct Chunks {
-    /// Those that zones do not rule out.
-    kept: Arc<Vec<ChunkView>>,
-    /// The same with those rows alone that an index does not rule out, if one does.
-    read: Arc<Vec<ChunkView>>,
-    index: Option<Arc<str>>,
-    /// Whether it is a key of the table whose values the filter names: other values of as many keys
-    /// have as few rows.
-    are_of_keys: bool,
-    /// What rows must pass to be read, as far as the filter was understood.
-    sieve: Option<Arc<Sieve>>,
-    in_table: usize,
-}
-
-impl Chunks {
-    /// Those of a table that a filter, and the order of which the first rows are wanted, leave to
-    /// be read.
-    fn of(
-        states: &States,
-        columns: &SchemaRef,
-        filter: Option<&Arc<dyn PhysicalExpr>>,
-        reads: &Reads<'_>,
-        first: Option<&FirstRows>,
-    ) -> Result<Chunks> {
-        let all = states.chunks();
-        let filter = filter.map(kept::bound).transpose()?;
-        let conditions = Conditions::of_table(filter.as_ref(), columns, reads.table);
-        if let Some((found, key)) = index::by_key(states, &conditions) {
-            let kept = Arc::new(found);
-            return Ok(Chunks {
-                read: Arc::clone(&kept),
-                kept,
-                index: Some(key),
-                are_of_keys: true,
-                sieve: None,
-                in_table: all.len(),
-            });
-        }
-        Chunks::chosen(all, columns, filter.as_ref(), &conditions, reads, first)
-    }
-
-    /// The same of some chunks, with a filter that has no parameters any more.
-    fn chosen(
-        all: Vec<ChunkView>,
-        columns: &SchemaRef,
-        filter: Option<&Arc<dyn PhysicalExpr>>,
-        conditions: &Conditions,
-        reads: &Reads<'_>,
-        first: Option<&FirstRows>,
-    ) -> Result<Chunks> {
-        let in_table = all.len();
-        let kept = match filter {
-            Some(filter) if in_table > 1 => pruning::keep(all, filter, columns)?,
-            _ => all,
-        };
-        let kept = Arc::new(kept);
-        let (read, index) = match index::choose(&kept, reads, conditions, first)? {
-            Some((read, index)) => (Arc::new(read), Some(index)),
-            None => (Arc::clone(&kept), None),
-        };
-        let table_columns = reads.table.columns.len();
-        let sieve =
-            filter.and_then(|filter| sieve_of(filter, columns, table_columns)).map(Arc::new);
-        Ok(Chunks { kept, read, index, are_of_keys: false, sieve, in_table })
-    }
-
-    fn rows(&self) -> usize {
-        self.read.iter().map(ChunkView::live_rows).sum()
-    }
-
-    /// How many threads may share them: a few rows are not worth a second one.
-    fn partitions(&self) -> usize {
-        match self.index {
-            Some(_) => self.rows().div_ceil(BATCH_ROWS),
-            None => self.read.len(),
-        }
     }
 }
 
@@ -495,196 +404,5 @@ impl ExecutionPlan for ShardScan {
 
     fn fetch(&self) -> Option<usize> {
         self.limit
-    }
-}
-
-/// What is told of one partition.
-struct Figures {
-    given: Given,
-    chunks_read: Count,
-    /// Chunks that were to be read, and in which the sieve found nothing, or which are beyond the
-    /// threshold.
-    chunks_pruned: Count,
-    /// Rows of which all columns were read: those that the sieve left, where it left few.
-    rows_read: Count,
-}
-
-impl Figures {
-    fn of(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Figures {
-        let counter = |name| MetricBuilder::new(metrics).counter(name, partition);
-        Figures {
-            given: Given::by(metrics, partition),
-            chunks_read: counter("chunks_read"),
-            chunks_pruned: counter("chunks_pruned"),
-            rows_read: counter("rows_read"),
-        }
-    }
-}
-
-/// One partition's rows, as they are asked for.
-struct Reading {
-    scan: ShardScan,
-    stop: Option<Arc<Stop>>,
-    figures: Figures,
-    cursor: Cursor,
-    /// Chunks that are not looked at ahead of reading them.
-    unsieved: usize,
-    threshold: Option<Watched>,
-    /// How many rows are still wanted.
-    left: usize,
-}
-
-impl Reading {
-    fn of(scan: ShardScan, stop: Option<Arc<Stop>>, figures: Figures) -> Reading {
-        let left = scan.limit.unwrap_or(usize::MAX);
-        let (threshold, cursor) = (scan.threshold.as_ref().map(Watched::of), Cursor::default());
-        Reading { scan, stop, figures, cursor, unsieved: 0, threshold, left }
-    }
-}
-
-impl Iterator for Reading {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Result<RecordBatch>> {
-        let time = self.figures.given.time().clone();
-        let timer = time.timer();
-        if self.stop.as_ref().is_some_and(|stop| stop.is_wanted()) {
-            return None;
-        }
-        while self.left > 0 {
-            if self.cursor.chunk.is_none() {
-                let index = self.scan.next.fetch_add(1, Ordering::Relaxed);
-                let chunk = self.scan.chunks.read.get(index)?.clone();
-                let columns = &self.scan.columns;
-                let is_beyond = |threshold: &mut Watched| threshold.is_beyond(&chunk, columns);
-                if self.threshold.as_mut().is_some_and(is_beyond) {
-                    self.figures.chunks_pruned.add(1);
-                    continue;
-                }
-                match self.scan.sieved(chunk, &mut self.unsieved) {
-                    Some(chunk) => {
-                        self.cursor = self.scan.open(chunk);
-                        self.figures.chunks_read.add(1);
-                        self.figures.rows_read.add(self.cursor.length);
-                    }
-                    None => self.figures.chunks_pruned.add(1),
-                }
-                continue;
-            }
-            if self.cursor.row == self.cursor.length {
-                self.cursor.chunk = None;
-                continue;
-            }
-            let batch = self.cursor.next_batch(&self.scan.properties, self.left);
-            let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
-            if batch.is_ok() && rows == 0 {
-                continue;
-            }
-            self.left -= rows.min(self.left);
-            timer.done();
-            return Some(batch.inspect(|batch| self.figures.given.count(batch)));
-        }
-        None
-    }
-}
-
-impl ShardScan {
-    /// The same, once it is known which keys rows have to have.
-    async fn with_keys(mut self) -> ShardScan {
-        let mut sieve = self.chunks.sieve.take();
-        for (column, keys) in self.among.all().await {
-            let place = self.projection[column];
-            sieve = Some(Arc::new(Sieve::among(sieve.as_deref(), place, &keys)));
-        }
-        self.chunks.sieve = sieve;
-        self
-    }
-
-    /// A chunk with the rows that pass the filter, where they are few; `None` where there is none.
-    /// After one in which they are not few, some are not looked at.
-    fn sieved(&self, chunk: ChunkView, unsieved: &mut usize) -> Option<ChunkView> {
-        let Some(sieve) = &self.chunks.sieve else { return Some(chunk) };
-        if !self.among.is_nothing() && !sieve.may_concern(&chunk) {
-            return None;
-        }
-        if chunk.chosen().is_some() {
-            return Some(chunk);
-        }
-        if let Some(fewer) = unsieved.checked_sub(1) {
-            *unsieved = fewer;
-            return Some(chunk);
-        }
-        match sieve.passing(&chunk, chunk.live_rows() / SIEVED_ROWS) {
-            Ok(Some(passing)) => (!passing.is_empty()).then(|| chunk.narrowed(passing)),
-            Ok(None) => {
-                *unsieved = UNSIEVED_CHUNKS;
-                Some(chunk)
-            }
-            // Whether there is an error in it, the filter above says.
-            Err(_) => Some(chunk),
-        }
-    }
-
-    fn open(&self, chunk: ChunkView) -> Cursor {
-        let stored: Vec<usize> =
-            self.projection.iter().copied().filter(|i| *i < self.table_columns).collect();
-        let chosen = chunk.chosen();
-        let read = match chosen {
-            Some(places) => chunk.take(&stored, places),
-            None => chunk.columns(&stored),
-        };
-        let ids = || match chosen {
-            Some(places) => chunk.row_ids(places.values().iter().map(|place| (*place).into())),
-            None => chunk.row_ids(0..chunk.rows()),
-        };
-        let mut read = read.into_iter();
-        let columns = self
-            .projection
-            .iter()
-            .map(|index| {
-                if *index < self.table_columns {
-                    read.next().expect("as many columns came as were asked for")
-                } else {
-                    Arc::new(ids()) as ArrayRef
-                }
-            })
-            .collect();
-        let (length, live) = match chosen {
-            Some(places) => (places.len(), None),
-            None => (chunk.rows(), chunk.live_mask().map(|mask| BooleanArray::new(mask, None))),
-        };
-        Cursor { chunk: Some(chunk), columns, live, length, row: 0 }
-    }
-}
-
-/// Where a partition is in its current chunk.
-#[derive(Default)]
-struct Cursor {
-    chunk: Option<ChunkView>,
-    columns: Vec<ArrayRef>,
-    live: Option<BooleanArray>,
-    /// How many rows the columns have.
-    length: usize,
-    row: usize,
-}
-
-impl Cursor {
-    fn next_batch(&mut self, properties: &PlanProperties, most: usize) -> Result<RecordBatch> {
-        let length = BATCH_ROWS.min(self.length - self.row);
-        let start = self.row;
-        self.row += length;
-        let live = self.live.as_ref().map(|live| live.slice(start, length));
-        // Before there is a batch: dead rows may have NULLs that a column may not have any more.
-        let filter = live.as_ref().map(|live| FilterBuilder::new(live).optimize().build());
-        let column = |column: &ArrayRef| match &filter {
-            None => Ok(column.slice(start, length)),
-            Some(filter) => filter.filter(&column.slice(start, length)),
-        };
-        let columns = self.columns.iter().map(column).collect::<Result<_, ArrowError>>()?;
-        let count = filter.as_ref().map_or(length, FilterPredicate::count);
-        let options = RecordBatchOptions::new().with_row_count(Some(count));
-        let schema = Arc::clone(properties.eq_properties.schema());
-        let live = RecordBatch::try_new_with_options(schema, columns, &options)?;
-        Ok(if live.num_rows() > most { live.slice(0, most) } else { live })
     }
 }

@@ -1,0 +1,97 @@
+//! Which chunks of its table a scan reads, and which of their rows.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use thalweg_scan::Sieve;
+use thalweg_store::ChunkView;
+
+use super::conditions::Conditions;
+use super::index::{FirstRows, Reads};
+use super::states::States;
+use super::{BATCH_ROWS, index, pruning};
+use crate::fused::sieve_of;
+use crate::kept;
+
+/// The chunks that a scan reads.
+#[derive(Clone, Default)]
+pub(super) struct Chunks {
+    /// Those that zones do not rule out.
+    pub(super) kept: Arc<Vec<ChunkView>>,
+    /// The same with those rows alone that an index does not rule out, if one does.
+    pub(super) read: Arc<Vec<ChunkView>>,
+    pub(super) index: Option<Arc<str>>,
+    /// Whether it is a key of the table whose values the filter names: other values of as many keys
+    /// have as few rows.
+    pub(super) are_of_keys: bool,
+    /// What rows must pass to be read, as far as the filter was understood.
+    pub(super) sieve: Option<Arc<Sieve>>,
+    pub(super) in_table: usize,
+}
+
+impl Chunks {
+    /// Those of a table that a filter, and the order of which the first rows are wanted, leave to
+    /// be read.
+    pub(super) fn of(
+        states: &States,
+        columns: &SchemaRef,
+        filter: Option<&Arc<dyn PhysicalExpr>>,
+        reads: &Reads<'_>,
+        first: Option<&FirstRows>,
+    ) -> Result<Chunks> {
+        let all = states.chunks();
+        let filter = filter.map(kept::bound).transpose()?;
+        let conditions = Conditions::of_table(filter.as_ref(), columns, reads.table);
+        if let Some((found, key)) = index::by_key(states, &conditions) {
+            let kept = Arc::new(found);
+            return Ok(Chunks {
+                read: Arc::clone(&kept),
+                kept,
+                index: Some(key),
+                are_of_keys: true,
+                sieve: None,
+                in_table: all.len(),
+            });
+        }
+        Chunks::chosen(all, columns, filter.as_ref(), &conditions, reads, first)
+    }
+
+    /// The same of some chunks, with a filter that has no parameters any more.
+    pub(super) fn chosen(
+        all: Vec<ChunkView>,
+        columns: &SchemaRef,
+        filter: Option<&Arc<dyn PhysicalExpr>>,
+        conditions: &Conditions,
+        reads: &Reads<'_>,
+        first: Option<&FirstRows>,
+    ) -> Result<Chunks> {
+        let in_table = all.len();
+        let kept = match filter {
+            Some(filter) if in_table > 1 => pruning::keep(all, filter, columns)?,
+            _ => all,
+        };
+        let kept = Arc::new(kept);
+        let (read, index) = match index::choose(&kept, reads, conditions, first)? {
+            Some((read, index)) => (Arc::new(read), Some(index)),
+            None => (Arc::clone(&kept), None),
+        };
+        let table_columns = reads.table.columns.len();
+        let sieve =
+            filter.and_then(|filter| sieve_of(filter, columns, table_columns)).map(Arc::new);
+        Ok(Chunks { kept, read, index, are_of_keys: false, sieve, in_table })
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.read.iter().map(ChunkView::live_rows).sum()
+    }
+
+    /// How many threads may share them: a few rows are not worth a second one.
+    pub(super) fn partitions(&self) -> usize {
+        match self.index {
+            Some(_) => self.rows().div_ceil(BATCH_ROWS),
+            None => self.read.len(),
+        }
+    }
+}

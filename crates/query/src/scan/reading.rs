@@ -1,0 +1,214 @@
+//! How a scan's rows are read: chunk by chunk, and of each chunk a batch at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::{FilterBuilder, FilterPredicate};
+use arrow::error::ArrowError;
+use datafusion::error::Result;
+use datafusion::physical_plan::PlanProperties;
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
+use thalweg_dialect::stop::Stop;
+use thalweg_scan::Sieve;
+use thalweg_store::ChunkView;
+
+use super::threshold::Watched;
+use super::{BATCH_ROWS, ShardScan};
+use crate::given::Given;
+
+/// Where more than one in so many rows of a chunk pass the filter, all of them are handed on.
+const SIEVED_ROWS: usize = 3;
+/// So many chunks behind such a one are not looked at.
+const UNSIEVED_CHUNKS: usize = 3;
+
+/// What is told of one partition.
+pub(super) struct Figures {
+    given: Given,
+    chunks_read: Count,
+    /// Chunks that were to be read, and in which the sieve found nothing, or which are beyond the
+    /// threshold.
+    chunks_pruned: Count,
+    /// Rows of which all columns were read: those that the sieve left, where it left few.
+    rows_read: Count,
+}
+
+impl Figures {
+    pub(super) fn of(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Figures {
+        let counter = |name| MetricBuilder::new(metrics).counter(name, partition);
+        Figures {
+            given: Given::by(metrics, partition),
+            chunks_read: counter("chunks_read"),
+            chunks_pruned: counter("chunks_pruned"),
+            rows_read: counter("rows_read"),
+        }
+    }
+}
+
+/// One partition's rows, as they are asked for.
+pub(super) struct Reading {
+    scan: ShardScan,
+    stop: Option<Arc<Stop>>,
+    figures: Figures,
+    cursor: Cursor,
+    /// Chunks that are not looked at ahead of reading them.
+    unsieved: usize,
+    threshold: Option<Watched>,
+    /// How many rows are still wanted.
+    left: usize,
+}
+
+impl Reading {
+    pub(super) fn of(scan: ShardScan, stop: Option<Arc<Stop>>, figures: Figures) -> Reading {
+        let left = scan.limit.unwrap_or(usize::MAX);
+        let (threshold, cursor) = (scan.threshold.as_ref().map(Watched::of), Cursor::default());
+        Reading { scan, stop, figures, cursor, unsieved: 0, threshold, left }
+    }
+}
+
+impl Iterator for Reading {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        let time = self.figures.given.time().clone();
+        let timer = time.timer();
+        if self.stop.as_ref().is_some_and(|stop| stop.is_wanted()) {
+            return None;
+        }
+        while self.left > 0 {
+            if self.cursor.chunk.is_none() {
+                let index = self.scan.next.fetch_add(1, Ordering::Relaxed);
+                let chunk = self.scan.chunks.read.get(index)?.clone();
+                let columns = &self.scan.columns;
+                let is_beyond = |threshold: &mut Watched| threshold.is_beyond(&chunk, columns);
+                if self.threshold.as_mut().is_some_and(is_beyond) {
+                    self.figures.chunks_pruned.add(1);
+                    continue;
+                }
+                match self.scan.sieved(chunk, &mut self.unsieved) {
+                    Some(chunk) => {
+                        self.cursor = self.scan.open(chunk);
+                        self.figures.chunks_read.add(1);
+                        self.figures.rows_read.add(self.cursor.length);
+                    }
+                    None => self.figures.chunks_pruned.add(1),
+                }
+                continue;
+            }
+            if self.cursor.row == self.cursor.length {
+                self.cursor.chunk = None;
+                continue;
+            }
+            let batch = self.cursor.next_batch(&self.scan.properties, self.left);
+            let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
+            if batch.is_ok() && rows == 0 {
+                continue;
+            }
+            self.left -= rows.min(self.left);
+            timer.done();
+            return Some(batch.inspect(|batch| self.figures.given.count(batch)));
+        }
+        None
+    }
+}
+
+impl ShardScan {
+    /// The same, once it is known which keys rows have to have.
+    pub(super) async fn with_keys(mut self) -> ShardScan {
+        let mut sieve = self.chunks.sieve.take();
+        for (column, keys) in self.among.all().await {
+            let place = self.projection[column];
+            sieve = Some(Arc::new(Sieve::among(sieve.as_deref(), place, &keys)));
+        }
+        self.chunks.sieve = sieve;
+        self
+    }
+
+    /// A chunk with the rows that pass the filter, where they are few; `None` where there is none.
+    /// After one in which they are not few, some are not looked at.
+    fn sieved(&self, chunk: ChunkView, unsieved: &mut usize) -> Option<ChunkView> {
+        let Some(sieve) = &self.chunks.sieve else { return Some(chunk) };
+        if !self.among.is_nothing() && !sieve.may_concern(&chunk) {
+            return None;
+        }
+        if chunk.chosen().is_some() {
+            return Some(chunk);
+        }
+        if let Some(fewer) = unsieved.checked_sub(1) {
+            *unsieved = fewer;
+            return Some(chunk);
+        }
+        match sieve.passing(&chunk, chunk.live_rows() / SIEVED_ROWS) {
+            Ok(Some(passing)) => (!passing.is_empty()).then(|| chunk.narrowed(passing)),
+            Ok(None) => {
+                *unsieved = UNSIEVED_CHUNKS;
+                Some(chunk)
+            }
+            // Whether there is an error in it, the filter above says.
+            Err(_) => Some(chunk),
+        }
+    }
+
+    fn open(&self, chunk: ChunkView) -> Cursor {
+        let stored: Vec<usize> =
+            self.projection.iter().copied().filter(|i| *i < self.table_columns).collect();
+        let chosen = chunk.chosen();
+        let read = match chosen {
+            Some(places) => chunk.take(&stored, places),
+            None => chunk.columns(&stored),
+        };
+        let ids = || match chosen {
+            Some(places) => chunk.row_ids(places.values().iter().map(|place| (*place).into())),
+            None => chunk.row_ids(0..chunk.rows()),
+        };
+        let mut read = read.into_iter();
+        let columns = self
+            .projection
+            .iter()
+            .map(|index| {
+                if *index < self.table_columns {
+                    read.next().expect("as many columns came as were asked for")
+                } else {
+                    Arc::new(ids()) as ArrayRef
+                }
+            })
+            .collect();
+        let (length, live) = match chosen {
+            Some(places) => (places.len(), None),
+            None => (chunk.rows(), chunk.live_mask().map(|mask| BooleanArray::new(mask, None))),
+        };
+        Cursor { chunk: Some(chunk), columns, live, length, row: 0 }
+    }
+}
+
+/// Where a partition is in its current chunk.
+#[derive(Default)]
+struct Cursor {
+    chunk: Option<ChunkView>,
+    columns: Vec<ArrayRef>,
+    live: Option<BooleanArray>,
+    /// How many rows the columns have.
+    length: usize,
+    row: usize,
+}
+
+impl Cursor {
+    fn next_batch(&mut self, properties: &PlanProperties, most: usize) -> Result<RecordBatch> {
+        let length = BATCH_ROWS.min(self.length - self.row);
+        let start = self.row;
+        self.row += length;
+        let live = self.live.as_ref().map(|live| live.slice(start, length));
+        // Before there is a batch: dead rows may have NULLs that a column may not have any more.
+        let filter = live.as_ref().map(|live| FilterBuilder::new(live).optimize().build());
+        let column = |column: &ArrayRef| match &filter {
+            None => Ok(column.slice(start, length)),
+            Some(filter) => filter.filter(&column.slice(start, length)),
+        };
+        let columns = self.columns.iter().map(column).collect::<Result<_, ArrowError>>()?;
+        let count = filter.as_ref().map_or(length, FilterPredicate::count);
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        let schema = Arc::clone(properties.eq_properties.schema());
+        let live = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        Ok(if live.num_rows() > most { live.slice(0, most) } else { live })
+    }
+}
