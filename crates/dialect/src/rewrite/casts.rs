@@ -9,10 +9,11 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, OrderBy, OrderByKind, Query, SelectItem, SetExpr, Value, ValueWithSpan,
-    Visit, VisitMut, Visitor, VisitorMut,
+    Visit, VisitMut, VisitorMut,
 };
 
 use super::build::{call, text};
+use super::own;
 
 /// What stands around a cast.
 const MARKER: &str = "cast_as_told";
@@ -41,26 +42,25 @@ fn tell_operand_apart(body: &mut SetExpr, order_by: Option<&mut OrderBy>) {
         _ => None,
     };
     let mut pairs = Pairs::default();
-    let _ = Visit::visit(&select.projection, &mut pairs);
-    let _ = Visit::visit(&select.having, &mut pairs);
+    pairs.note_calls(&select.projection);
+    pairs.note_calls(&select.having);
     if let Some(orders) = &orders {
-        let _ = Visit::visit(&**orders, &mut pairs);
+        pairs.note_calls(&**orders);
     }
     if let GroupByExpr::Expressions(keys, _) = &select.group_by {
         keys.iter().for_each(|key| pairs.note(meant(key, &select.projection)));
-        let _ = Visit::visit(keys, &mut pairs);
+        pairs.note_calls(keys);
     }
     if !pairs.found {
         return;
     }
-    let mut marks = Marks { depth: 0 };
-    let _ = VisitMut::visit(&mut select.projection, &mut marks);
-    let _ = VisitMut::visit(&mut select.having, &mut marks);
+    own::change_inner_first(&mut select.projection, mark);
+    own::change_inner_first(&mut select.having, mark);
     if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
-        let _ = VisitMut::visit(keys, &mut marks);
+        own::change_inner_first(keys, mark);
     }
     if let Some(orders) = orders.as_mut() {
-        let _ = VisitMut::visit(&mut **orders, &mut marks);
+        own::change_inner_first(&mut **orders, mark);
     }
 }
 
@@ -86,7 +86,6 @@ fn meant<'a>(key: &'a Expr, results: &'a [SelectItem]) -> &'a Expr {
 /// Finds calls, and keys of groups, that are alike but for casts.
 #[derive(Default)]
 struct Pairs {
-    depth: usize,
     /// What there is, by its text without casts.
     known: HashMap<String, String>,
     found: bool,
@@ -100,26 +99,15 @@ impl Pairs {
         let known = self.known.entry(plain.to_string()).or_insert_with(|| written.clone());
         self.found |= *known != written;
     }
-}
 
-impl Visitor for Pairs {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if self.depth == 0 && matches!(expr, Expr::Function(_)) {
-            self.note(expr);
-        }
-        ControlFlow::Continue(())
+    /// Notes the calls in a part of the query.
+    fn note_calls(&mut self, part: &impl Visit) {
+        let _ = own::look_at(part, |expr| {
+            if matches!(expr, Expr::Function(_)) {
+                self.note(expr);
+            }
+            ControlFlow::Continue(())
+        });
     }
 }
 
@@ -136,29 +124,10 @@ impl VisitorMut for WithoutCasts {
     }
 }
 
-/// Puts calls around casts, those of queries inside aside.
-struct Marks {
-    depth: usize,
-}
-
-impl VisitorMut for Marks {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let (0, Expr::Cast { data_type, .. }) = (self.depth, &*expr) {
-            let told = text(data_type.to_string());
-            *expr = call(MARKER, vec![expr.clone(), told]);
-        }
-        ControlFlow::Continue(())
+/// Puts a call around a cast.
+fn mark(expr: &mut Expr) {
+    if let Expr::Cast { data_type, .. } = &*expr {
+        let told = text(data_type.to_string());
+        *expr = call(MARKER, vec![expr.clone(), told]);
     }
 }

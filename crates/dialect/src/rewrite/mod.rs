@@ -20,6 +20,7 @@ mod limits;
 mod multiset;
 mod names;
 mod operators;
+mod own;
 mod quantified;
 mod records;
 mod relations;

@@ -3,15 +3,13 @@
 //! There are no values that are rows of tables. Where such a function is given one, it is given an
 //! object of the row's columns.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select,
-    VisitMut, VisitorMut,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Select,
 };
 
 use super::build::{arguments_of, call, column_of, text};
 use super::names::normalized;
+use super::own;
 use super::relations::Relations;
 use super::using::Scope;
 
@@ -35,14 +33,13 @@ fn named(function: &Function) -> Option<&'static str> {
 /// Spells out the rows of one SELECT, and those that it makes with `ROW`.
 pub(super) fn spell_out(select: &mut Select, relations: &Relations) {
     let scopes = select.from.iter().map(|from| Scope::of(from, relations)).collect();
-    let mut rows = Rows { scopes: Option::unwrap_or_default(scopes), depth: 0 };
-    let _ = VisitMut::visit(&mut select.projection, &mut rows);
-    let _ = VisitMut::visit(&mut select.having, &mut rows);
+    let rows = Rows { scopes: Option::unwrap_or_default(scopes) };
+    own::change(&mut select.projection, |expr| rows.spell_out(expr));
+    own::change(&mut select.having, |expr| rows.spell_out(expr));
 }
 
 struct Rows {
     scopes: Vec<Scope>,
-    depth: usize,
 }
 
 impl Rows {
@@ -76,35 +73,14 @@ impl Rows {
         let columns = found.columns.iter().flatten();
         Some(columns.map(|column| (column.clone(), column_of(&found.name, column))).collect())
     }
-}
 
-fn numbered<'e>(values: impl Iterator<Item = &'e Expr>) -> Vec<(String, Expr)> {
-    values.enumerate().map(|(place, value)| (format!("f{}", place + 1), value.clone())).collect()
-}
-
-impl VisitorMut for Rows {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        let Some(name) = named(function).filter(|_| self.depth == 0) else {
-            return ControlFlow::Continue(());
-        };
+    /// Gives an object of a row's columns to a function that is given the row.
+    fn spell_out(&self, expr: &mut Expr) {
+        let Expr::Function(function) = expr else { return };
+        let Some(name) = named(function) else { return };
         let value =
             arguments_of(function).and_then(|arguments| arguments.first().copied().cloned());
-        let Some(members) = value.and_then(|value| self.members(&value)) else {
-            return ControlFlow::Continue(());
-        };
+        let Some(members) = value.and_then(|value| self.members(&value)) else { return };
         let members = members.into_iter().flat_map(|(name, value)| [text(name), value]).collect();
         let object =
             call(if name.contains("jsonb") { "jsonb_build_object" } else { "json_row" }, members);
@@ -116,6 +92,9 @@ impl VisitorMut for Rows {
                 }
             }
         }
-        ControlFlow::Continue(())
     }
+}
+
+fn numbered<'e>(values: impl Iterator<Item = &'e Expr>) -> Vec<(String, Expr)> {
+    values.enumerate().map(|(place, value)| (format!("f{}", place + 1), value.clone())).collect()
 }

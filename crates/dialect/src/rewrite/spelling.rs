@@ -4,13 +4,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, Expr, GroupByExpr, LimitClause, OrderBy, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Value, Visit, Visitor,
+    SelectItem, SetExpr, Value,
 };
 use thalweg_types::{Error, Result, SqlState};
 
 use super::build::call;
 use super::figure::quoted;
 use super::operators::{binary, literal_text};
+use super::own;
 use super::rows::parse_query;
 
 /// Rewrites the clauses of one query, not of those inside it.
@@ -36,31 +37,13 @@ fn check_orders(query: &Query) -> Result<()> {
 
 /// Windows look at the rows that WHERE has let through, and can't decide about them.
 pub(super) fn check_windows(select: &Select) -> Result<()> {
-    struct Windows {
-        depth: usize,
-    }
-    impl Visitor for Windows {
-        type Break = ();
-        fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-            self.depth += 1;
-            ControlFlow::Continue(())
-        }
-        fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-            self.depth -= 1;
-            ControlFlow::Continue(())
-        }
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match expr {
-                Expr::Function(function) if self.depth == 0 && function.over.is_some() => {
-                    ControlFlow::Break(())
-                }
-                _ => ControlFlow::Continue(()),
-            }
-        }
-    }
+    let end_at_window = |expr: &Expr| match expr {
+        Expr::Function(function) if function.over.is_some() => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
     let clauses = [("WHERE", &select.selection), ("HAVING", &select.having)];
     for (name, clause) in clauses {
-        if clause.visit(&mut Windows { depth: 0 }).is_break() {
+        if own::look_at(clause, end_at_window).is_break() {
             let told = format!("window functions are not allowed in {name}");
             return Err(Error::new(SqlState("42P20"), told));
         }

@@ -2,15 +2,14 @@
 //!
 //! Where the statement says what table is meant, the number is that of its name.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
-    DataType as SqlType, Expr, Ident, ObjectName, Query, Select, TableFactor, VisitMut, VisitorMut,
+    DataType as SqlType, Expr, Ident, ObjectName, Select, TableFactor,
 };
 
 use super::build::{cast, text};
 use super::figure::quoted;
 use super::names::normalized;
+use super::own;
 
 const TABLE_OID: &str = "tableoid";
 
@@ -21,9 +20,15 @@ pub(super) fn number_tables(select: &mut Select) {
         let joined = from.joins.iter().map(|join| &join.relation);
         tables.extend(std::iter::once(&from.relation).chain(joined).filter_map(named));
     }
-    if !tables.is_empty() {
-        let _ = VisitMut::visit(select, &mut Numbers { tables, depth: 0 });
+    if tables.is_empty() {
+        return;
     }
+    let numbers = Numbers { tables };
+    own::change(select, |expr| {
+        if let Some(number) = numbers.number_of(expr) {
+            *expr = number;
+        }
+    });
 }
 
 /// A table in FROM: what it is called there, and its name.
@@ -38,8 +43,6 @@ fn named(factor: &TableFactor) -> Option<(Ident, ObjectName)> {
 
 struct Numbers {
     tables: Vec<(Ident, ObjectName)>,
-    /// How many queries are around the expression that is being visited.
-    depth: usize,
 }
 
 impl Numbers {
@@ -61,28 +64,5 @@ impl Numbers {
         let class = cast(text(table.to_string()), SqlType::Regclass);
         let oid = SqlType::Custom(ObjectName::from(vec![quoted("oid")]), vec![]);
         Some(cast(class, oid))
-    }
-}
-
-impl VisitorMut for Numbers {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.depth == 0
-            && let Some(number) = self.number_of(expr)
-        {
-            *expr = number;
-        }
-        ControlFlow::Continue(())
     }
 }

@@ -11,16 +11,15 @@
 
 mod scope;
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ExcludeSelectItem, Expr, GroupByExpr, Join, JoinConstraint, JoinOperator,
-    ObjectName, OrderByExpr, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    TableFactor, TableWithJoins, Value, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    ObjectName, OrderByExpr, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor,
+    TableWithJoins, Value, VisitMut, WildcardAdditionalOptions,
 };
 
 use super::figure::quoted;
 use super::names::normalized;
+use super::own;
 use super::relations::Relations;
 use scope::{Merged, Shown, Side};
 pub(super) use scope::{Scope, constraint_of};
@@ -205,34 +204,11 @@ fn show_all(scope: &Scope, options: &WildcardAdditionalOptions, items: &mut Vec<
 
 /// Puts the shared keys in place of their bare names; queries inside have names of their own.
 fn replace(node: &mut impl VisitMut, merged: &[Merged]) {
-    let _ = node.visit(&mut Replace { merged, depth: 0 });
-}
-
-struct Replace<'a> {
-    merged: &'a [Merged],
-    depth: usize,
-}
-
-impl VisitorMut for Replace<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let (0, Expr::Identifier(name)) = (self.depth, &*expr) {
-            let name = normalized(name);
-            if let Some(found) = self.merged.iter().find(|merged| merged.name == name) {
-                *expr = found.value.clone();
-            }
+    own::change(node, |expr| {
+        let Expr::Identifier(name) = &*expr else { return };
+        let name = normalized(name);
+        if let Some(found) = merged.iter().find(|merged| merged.name == name) {
+            *expr = found.value.clone();
         }
-        ControlFlow::Continue(())
-    }
+    });
 }
