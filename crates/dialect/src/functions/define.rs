@@ -151,17 +151,33 @@ impl ScalarUDFImpl for Function {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
-        let one_value = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if one_value { 1 } else { args.number_rows };
-        let columns = args
-            .args
-            .into_iter()
-            .map(|arg| arg.into_array(rows))
-            .collect::<PlanResult<Vec<ArrayRef>>>()?;
-        let result = (self.compute)(&columns).map_err(external)?;
-        if one_value && !result.is_empty() {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+        let arguments = Arguments::of(args.args, args.number_rows)?;
+        arguments.result((self.compute)(&arguments.columns).map_err(external)?)
+    }
+}
+
+/// What a function is called with, as columns of equal length: of one row where no argument
+/// differs from row to row.
+pub(super) struct Arguments {
+    pub(super) columns: Vec<ArrayRef>,
+    pub(super) rows: usize,
+    are_constant: bool,
+}
+
+impl Arguments {
+    pub(super) fn of(args: Vec<ColumnarValue>, rows: usize) -> PlanResult<Arguments> {
+        let are_constant = args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if are_constant { 1 } else { rows };
+        let columns = args.into_iter().map(|arg| arg.into_array(rows));
+        let columns = columns.collect::<PlanResult<Vec<ArrayRef>>>()?;
+        Ok(Arguments { columns, rows, are_constant })
+    }
+
+    /// The result that a column of results is: one value where the arguments are.
+    pub(super) fn result(&self, column: ArrayRef) -> PlanResult<ColumnarValue> {
+        match self.are_constant && !column.is_empty() {
+            true => ScalarValue::try_from_array(&column, 0).map(ColumnarValue::Scalar),
+            false => Ok(ColumnarValue::Array(column)),
         }
-        Ok(ColumnarValue::Array(result))
     }
 }

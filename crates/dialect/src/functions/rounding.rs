@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 };
 use thalweg_types::{Error, Result, SqlState};
 
+use super::define::Arguments;
 use crate::arithmetic::numeric::{decimal_of, scaled_down};
 use crate::errors::external;
 use crate::types::display_name;
@@ -195,14 +196,7 @@ impl ScalarUDFImpl for Rounding {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
         let target = args.return_field.data_type().clone();
-        let one_value = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if one_value { 1 } else { args.number_rows };
-        let columns: Vec<ArrayRef> =
-            args.args.into_iter().map(|arg| arg.into_array(rows)).collect::<PlanResult<_>>()?;
-        let rounded = self.compute(&columns, &target).map_err(external)?;
-        Ok(match one_value {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&rounded, 0)?),
-            false => ColumnarValue::Array(rounded),
-        })
+        let arguments = Arguments::of(args.args, args.number_rows)?;
+        arguments.result(self.compute(&arguments.columns, &target).map_err(external)?)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, new_null_array};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
-use datafusion::common::{Result as PlanResult, ScalarValue};
+use datafusion::common::Result as PlanResult;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
@@ -13,6 +13,7 @@ use datafusion::logical_expr::{
 use thalweg_formats::text::jsonb;
 use thalweg_types::{Error, Result, SqlState};
 
+use super::super::define::Arguments;
 use super::super::made::{Made, Text};
 use crate::cast::{is_text, to_text};
 use crate::errors::external;
@@ -277,20 +278,11 @@ impl ScalarUDFImpl for Build {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
-        let one_value = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if one_value { 1 } else { args.number_rows };
-        let columns = args
-            .args
-            .into_iter()
-            .map(|arg| arg.into_array(rows))
-            .collect::<PlanResult<Vec<ArrayRef>>>()?;
+        let arguments = Arguments::of(args.args, args.number_rows)?;
         let built = self
-            .build(&columns, &args.arg_fields, rows)
+            .build(&arguments.columns, &args.arg_fields, arguments.rows)
             .and_then(|built| if self.is_binary() { in_one_text(&built) } else { Ok(built) })
             .map_err(external)?;
-        if one_value {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&built, 0)?));
-        }
-        Ok(ColumnarValue::Array(built))
+        arguments.result(built)
     }
 }
