@@ -22,6 +22,7 @@ pub mod system_types;
 mod testing;
 pub mod told_types;
 pub mod types;
+mod wrapping;
 mod zone;
 
 pub use analyze::with_operand_types;

@@ -12,16 +12,16 @@ mod totals;
 use std::sync::Arc;
 
 use arrow::datatypes::{
-    DataType as ArrowType, Decimal128Type, Decimal256Type, FieldRef, Int64Type,
-    IntervalMonthDayNanoType, IntervalUnit,
+    DataType as ArrowType, Decimal128Type, Decimal256Type, Int64Type, IntervalMonthDayNanoType,
+    IntervalUnit,
 };
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::functions_aggregate::sum::sum_udaf;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
-    Signature, StatisticsArgs,
+    StatisticsArgs,
 };
 
 use self::totals::DistinctTotal;
@@ -74,31 +74,13 @@ fn checked_total(args: &AccumulatorArgs) -> Option<Box<dyn Accumulator>> {
 }
 
 impl AggregateUDFImpl for CheckedSum {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
-        self.inner.return_type(arg_types)
-    }
+    crate::wrapping::hands_on_to_inner!();
 
     fn accumulator(&self, args: AccumulatorArgs) -> PlanResult<Box<dyn Accumulator>> {
         match checked_total(&args) {
             Some(total) => Ok(total),
             None => self.inner.accumulator(args),
         }
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs) -> PlanResult<Vec<FieldRef>> {
-        self.inner.state_fields(args)
-    }
-
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        self.inner.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(

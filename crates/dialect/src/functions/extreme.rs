@@ -7,14 +7,14 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
-use arrow::datatypes::{DataType as ArrowType, FieldRef, Float32Type, Float64Type};
+use arrow::datatypes::{DataType as ArrowType, Float32Type, Float64Type};
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
-    SetMonotonicity, Signature, StatisticsArgs,
+    SetMonotonicity, StatisticsArgs,
 };
 
 pub(super) fn functions() -> [Arc<AggregateUDF>; 2] {
@@ -29,24 +29,10 @@ struct Extreme {
 }
 
 impl AggregateUDFImpl for Extreme {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
+    crate::wrapping::hands_on_to_inner!();
 
     fn coerce_types(&self, arg_types: &[ArrowType]) -> PlanResult<Vec<ArrowType>> {
         self.inner.coerce_types(arg_types)
-    }
-
-    fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
-        self.inner.return_type(arg_types)
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs) -> PlanResult<Vec<FieldRef>> {
-        self.inner.state_fields(args)
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> PlanResult<Box<dyn Accumulator>> {
@@ -58,10 +44,6 @@ impl AggregateUDFImpl for Extreme {
         args: AccumulatorArgs,
     ) -> PlanResult<Box<dyn Accumulator>> {
         self.inner.create_sliding_accumulator(args)
-    }
-
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        self.inner.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(

@@ -9,14 +9,12 @@ mod unordered;
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType as ArrowType, FieldRef};
 use datafusion::common::Result as PlanResult;
 use datafusion::functions_aggregate::array_agg::array_agg_udaf;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
-    Signature,
 };
 
 use self::in_order::{InOrder, Order};
@@ -32,21 +30,7 @@ struct Gathering {
 }
 
 impl AggregateUDFImpl for Gathering {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
-        self.inner.return_type(arg_types)
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs) -> PlanResult<Vec<FieldRef>> {
-        self.inner.state_fields(args)
-    }
+    crate::wrapping::hands_on_to_inner!();
 
     fn accumulator(&self, args: AccumulatorArgs) -> PlanResult<Box<dyn Accumulator>> {
         if args.is_distinct {
@@ -57,10 +41,6 @@ impl AggregateUDFImpl for Gathering {
         }
         let order = Order::of(&args)?;
         Ok(Box::new(InOrder::new(self.inner.accumulator(args)?, order)))
-    }
-
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        self.inner.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
