@@ -1,5 +1,6 @@
 //! A session: one user's statements, one after the other, and their transaction.
 
+mod blocks;
 mod cursors;
 mod forms;
 mod kept;
@@ -9,11 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::TransactionMode;
 use futures::future::BoxFuture;
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
-use thalweg_txn::{Savepoint, Transaction};
+use thalweg_txn::Transaction;
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use crate::appender::Appender;
@@ -31,9 +31,12 @@ use crate::point;
 use crate::prepared::{Prepared, PreparedStatements};
 use crate::privileges::Identity;
 use crate::stack::with_room;
-use crate::statement::{self, Description, Execution, Modes, OfSession, Scope, Settings};
+use crate::statement::{self, Description, Execution, OfSession, Scope, Settings};
 use crate::surroundings::SessionFacts;
 use crate::workers::{Load, Unity};
+
+pub(crate) use self::blocks::in_failed_block;
+use self::blocks::{Block, outside};
 
 /// How often a statement that lost against another one is tried again before its user is told.
 const RETRIES_MAX: usize = 100;
@@ -58,27 +61,6 @@ pub struct Session {
     cursors: Cursors,
     /// The form in which the rows of what runs are wanted.
     form: RowForm,
-}
-
-/// What lies between `BEGIN` and `COMMIT`.
-struct Block {
-    /// `None` after a statement failed: then nothing but the end of the block is taken.
-    transaction: Option<Transaction>,
-    savepoints: Vec<Saved>,
-    /// The snapshot that rolling back to a savepoint returns to.
-    beginning: Transaction,
-    /// What rolling back makes of the settings.
-    settings: Settings,
-    /// Whether a statement has looked at the snapshot.
-    has_looked: bool,
-    unity: Unity,
-}
-
-/// What rolling back to a savepoint returns to.
-struct Saved {
-    name: String,
-    savepoint: Savepoint,
-    settings: Settings,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -625,138 +607,6 @@ impl Session {
             }
         }
     }
-
-    async fn control(&mut self, control: statement::Control) -> Result<Outcome> {
-        use statement::Control;
-        match control {
-            Control::Begin(modes) => self.begin(&modes),
-            Control::Commit { chain } => self.end_and_chain(true, chain).await,
-            Control::Rollback { chain } => self.end_and_chain(false, chain).await,
-            Control::Savepoint(name) => {
-                let block = self.block.as_mut().ok_or_else(|| outside("SAVEPOINT"))?;
-                let transaction = block.transaction.as_mut().ok_or_else(in_failed_block)?;
-                let (savepoint, settings) = (transaction.savepoint(), self.settings.clone());
-                block.savepoints.push(Saved { name, savepoint, settings });
-                Ok(Outcome::command("SAVEPOINT"))
-            }
-            Control::RollbackTo(name) => {
-                let block = self.block.as_mut().ok_or_else(|| outside("ROLLBACK TO SAVEPOINT"))?;
-                let index = block.find(&name)?;
-                block.savepoints.truncate(index + 1);
-                let mut transaction = block.beginning.clone();
-                let saved = &block.savepoints[index];
-                transaction.roll_back_to(&saved.savepoint);
-                self.settings = saved.settings.clone();
-                block.transaction = Some(transaction);
-                Ok(Outcome::command("ROLLBACK"))
-            }
-            Control::Release(name) => {
-                let block = self.block.as_mut().ok_or_else(|| outside("RELEASE SAVEPOINT"))?;
-                if block.transaction.is_none() {
-                    return Err(in_failed_block());
-                }
-                let index = block.find(&name)?;
-                block.savepoints.truncate(index);
-                Ok(Outcome::command("RELEASE"))
-            }
-        }
-    }
-
-    fn begin(&mut self, modes: &[TransactionMode]) -> Result<Outcome> {
-        let notice = statement::less_isolated(modes);
-        let outcome = notice.into_iter().fold(Outcome::command("BEGIN"), Outcome::with_notice);
-        if std::mem::take(&mut self.implicit) {
-            // What came before in the text belongs to the block, as in PostgreSQL.
-            self.settings.set_modes(self.settings.modes().with(modes)?);
-            return Ok(outcome);
-        }
-        if self.block.is_some() {
-            let warning = "there is already a transaction in progress";
-            return Ok(outcome.with_warning(SqlState::ACTIVE_TRANSACTION, warning));
-        }
-        self.open_block(self.settings.modes().with(modes)?, Unity::Whole);
-        Ok(outcome)
-    }
-
-    fn open_block(&mut self, modes: Modes, unity: Unity) {
-        let transaction = Transaction::new(self.database.shared.engine.snapshot());
-        self.block = Some(Block {
-            beginning: transaction.clone(),
-            transaction: Some(transaction),
-            savepoints: Vec::new(),
-            settings: self.settings.clone(),
-            has_looked: false,
-            unity,
-        });
-        self.settings.set_modes(modes);
-    }
-
-    /// Ends the block, and begins another one in the same modes where that is asked for.
-    async fn end_and_chain(&mut self, commit: bool, chain: bool) -> Result<Outcome> {
-        let modes = self.settings.modes();
-        if chain && self.block.is_none() {
-            return Err(outside(if commit { "COMMIT AND CHAIN" } else { "ROLLBACK AND CHAIN" }));
-        }
-        let ended = self.end(commit).await?;
-        if chain {
-            self.open_block(modes, Unity::Whole);
-        }
-        Ok(ended)
-    }
-
-    async fn end(&mut self, commit: bool) -> Result<Outcome> {
-        self.implicit = false;
-        let ended = self.end_block(commit).await;
-        self.cursors.end_transaction(matches!(ended, Ok((_, true))));
-        ended.map(|(outcome, _)| outcome)
-    }
-
-    /// Says whether the transaction was committed, too.
-    async fn end_block(&mut self, commit: bool) -> Result<(Outcome, bool)> {
-        let Some(block) = self.block.take() else {
-            let warning = "there is no transaction in progress";
-            let outcome = ended_as(commit).with_warning(SqlState::NO_ACTIVE_TRANSACTION, warning);
-            return Ok((outcome, commit));
-        };
-        let ended = match block.transaction {
-            Some(transaction) if commit => {
-                self.commit(transaction, None, block.unity).await.map(|()| true)
-            }
-            // Committing a failed block rolls it back, as in PostgreSQL.
-            _ => Ok(false),
-        };
-        match ended {
-            Ok(true) => self.settings.end_transaction(),
-            _ => self.settings = block.settings,
-        }
-        ended.map(|committed| (ended_as(committed), committed))
-    }
-}
-
-impl Block {
-    fn find(&self, name: &str) -> Result<usize> {
-        self.savepoints.iter().rposition(|saved| saved.name == name).ok_or_else(|| {
-            let message = format!("savepoint \"{name}\" does not exist");
-            Error::new(SqlState::INVALID_SAVEPOINT, message)
-        })
-    }
-}
-
-fn ended_as(committed: bool) -> Outcome {
-    Outcome::command(if committed { "COMMIT" } else { "ROLLBACK" })
-}
-
-pub(crate) fn in_failed_block() -> Error {
-    Error::new(
-        SqlState::IN_FAILED_TRANSACTION,
-        "current transaction is aborted, commands ignored until end of transaction block",
-    )
-    .with_hint("Use ROLLBACK to end it.")
-}
-
-fn outside(what: &str) -> Error {
-    let message = format!("{what} can only be used in transaction blocks");
-    Error::new(SqlState::NO_ACTIVE_TRANSACTION, message)
 }
 
 #[cfg(test)]
