@@ -6,10 +6,13 @@ mod alternatives;
 mod array;
 mod array_remove;
 mod average;
+mod bytes;
 mod cast_marker;
 mod catalog;
 mod datetime;
 mod define;
+mod degrees;
+mod escapes;
 mod extract;
 mod extreme;
 mod gathering;
@@ -58,6 +61,7 @@ pub use truncate::even_unit;
 pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     [
         array::functions(),
+        bytes::functions(),
         vec![cast_marker::function()],
         catalog::functions(),
         alternatives::functions(),
@@ -65,6 +69,8 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
         math::functions(),
         text::functions(),
         datetime::functions(),
+        degrees::functions(),
+        escapes::functions(),
         extract::functions(),
         guarded::functions(),
         identifiers::functions(),
@@ -107,7 +113,8 @@ pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
         Arc::new(extract::ExtractPlanner),
         Arc::new(json::JsonOperators),
         Arc::new(math::Power),
-        Arc::new(array::Overlap),
+        Arc::new(array::ArrayOperators),
+        Arc::new(bytes::SubstringPlanner),
         Arc::new(array::NumberItems),
         Arc::new(catalog::CatalogOperators),
     ]

@@ -49,6 +49,7 @@ pub fn share_of_cores(cores: &[usize], processes: usize, number: usize) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{RealThreads, Threads as _};
 
     #[test]
     fn each_process_has_its_share_of_the_cores() {
@@ -69,15 +70,14 @@ mod tests {
     #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
     fn a_thread_is_kept_on_its_cores() {
-        std::thread::spawn(|| {
+        let body = || {
             let last = allowed_cores().pop().unwrap();
             keep_to_cores(&[last]).unwrap();
             assert_eq!(allowed_cores(), [last]);
             assert_eq!(std::thread::available_parallelism().unwrap().get(), 1);
             let refused = keep_to_cores(&[last, last + 1]).unwrap_err();
             assert_eq!(refused.to_string(), format!("core {} is none of [{last}]", last + 1));
-        })
-        .join()
-        .unwrap();
+        };
+        assert!(RealThreads.spawn("kept", Box::new(body)).unwrap().join());
     }
 }

@@ -2,21 +2,26 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, ListArray, UInt32Array};
-use arrow::array::{StringViewArray, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, ListArray, StringViewArray,
+    UInt32Array, new_null_array,
+};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType as ArrowType, Field, Int64Type};
-use datafusion::common::{DFSchema, Result as PlanResult};
+use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::functions_nested::array_has::array_has_any_udf;
 use datafusion::functions_nested::replace::array_replace_all_udf;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::array_remove;
+use super::catalog::typed_literal;
 use super::define::{Compute, Function};
+use super::series::ITEMS_MAX;
+use crate::cast::{Manner, convert, is_text};
 use crate::common_type;
 use crate::errors::external;
 
@@ -44,6 +49,12 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         of_any("array_has_unknown", 1, ArrowType::Boolean, has_unknown),
         Function::signed("array_part", TypeSignature::Any(3), ArrowType::Null, part)
             .returning(list_of)
+            .into_udf(),
+        Function::signed("trim_array", TypeSignature::Any(2), ArrowType::Null, trim)
+            .returning(list_of)
+            .into_udf(),
+        Function::signed("array_fill", TypeSignature::Any(2), ArrowType::Null, fill)
+            .returning(|arguments| Ok(filled(&arguments[0])))
             .into_udf(),
     ]
 }
@@ -176,6 +187,77 @@ fn part(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(ListArray::new(Arc::clone(item), offsets, items, Some(nulls))))
 }
 
+/// `trim_array(array, n)`: without the last `n` items.
+fn trim(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let counts = cast(&columns[1], &ArrowType::Int64)
+        .map_err(|error| crate::errors::from_arrow_error(&error))?;
+    let counts = counts.as_primitive::<Int64Type>();
+    let ends = all_lengths(&columns[0])?.into_iter().zip(counts).map(|(lengths, count)| {
+        let (Some(lengths), Some(count)) = (lengths, count) else { return Ok(None) };
+        let length = lengths.first().map_or(0, |length| i64::from(*length));
+        if (0..=length).contains(&count) {
+            return Ok(Some(length - count));
+        }
+        let told = format!("number of elements to trim must be between 0 and {length}");
+        Err(Error::new(SqlState("2202E"), told))
+    });
+    let ends: ArrayRef = Arc::new(ends.collect::<Result<Int64Array>>()?);
+    let starts: ArrayRef = Arc::new(Int64Array::from(vec![1; ends.len()]));
+    part(&[Arc::clone(&columns[0]), starts, ends])
+}
+
+/// The type of an array of values of a type.
+fn filled(item: &ArrowType) -> ArrowType {
+    let item = if is_text(item) { ArrowType::Utf8View } else { item.clone() };
+    ArrowType::List(Arc::new(Field::new("item", item, true)))
+}
+
+/// `array_fill(value, ARRAY[n])`: the value `n` times. Arrays of more dimensions have other types,
+/// and nothing but the values would tell which.
+fn fill(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let told = |error| crate::errors::from_arrow_error(&error);
+    let ArrowType::List(item) = filled(columns[0].data_type()) else {
+        return Err(Error::internal("a filled array is a list"));
+    };
+    let values = cast(&columns[0], item.data_type()).map_err(told)?;
+    let given = Field::new("", columns[1].data_type().clone(), true);
+    let numbers = DataType::Array(Box::new(DataType::Int8));
+    let dimensions = convert(&columns[1], &given, &numbers, Manner::Explicit)?
+        .ok_or_else(|| Error::new(SqlState::UNDEFINED_FUNCTION, "dimensions are an array"))?;
+    let dimensions = dimensions.as_list::<i32>();
+    let mut taken: Vec<u32> = Vec::new();
+    let mut lengths = Vec::with_capacity(values.len());
+    for row in 0..values.len() {
+        let count = times(dimensions, row)?;
+        if taken.len().saturating_add(count) > ITEMS_MAX {
+            let told = "array_fill makes arrays that are too long";
+            return Err(Error::new(SqlState::OUT_OF_MEMORY, told));
+        }
+        taken.extend(std::iter::repeat_n(row as u32, count));
+        lengths.push(count);
+    }
+    let items = take(&values, &UInt32Array::from(taken), None).map_err(told)?;
+    Ok(Arc::new(ListArray::new(item, OffsetBuffer::from_lengths(lengths), items, None)))
+}
+
+/// How many items an array of one dimension, or of none, is to have.
+fn times(dimensions: &ListArray, row: usize) -> Result<usize> {
+    let unknown = |told: &str| Err(Error::new(SqlState("22004"), told));
+    if dimensions.is_null(row) {
+        return unknown("dimension array or low bound array cannot be null");
+    }
+    let counts = dimensions.value(row);
+    let counts = counts.as_primitive::<Int64Type>();
+    match counts.len() {
+        0 => Ok(0),
+        1 if counts.is_null(0) => unknown("dimension values cannot be null"),
+        1 => usize::try_from(counts.value(0)).map_err(|_| {
+            Error::new(SqlState::LIMIT_EXCEEDED, "array size exceeds the maximum allowed")
+        }),
+        _ => Err(Error::unsupported("array_fill of several dimensions")),
+    }
+}
+
 /// `ARRAY[…]` of numbers of several types.
 #[derive(Debug)]
 pub(crate) struct NumberItems;
@@ -195,18 +277,36 @@ impl ExprPlanner for NumberItems {
     }
 }
 
-/// `a && b`: whether two arrays share an item.
+/// `a && b`: whether two arrays share an item. A literal beside an array is an array, too.
 #[derive(Debug)]
-pub(super) struct Overlap;
+pub(super) struct ArrayOperators;
 
-impl ExprPlanner for Overlap {
+impl ExprPlanner for ArrayOperators {
     fn plan_binary_op(
         &self,
-        expr: RawBinaryExpr,
-        _schema: &DFSchema,
+        mut expr: RawBinaryExpr,
+        schema: &DFSchema,
     ) -> PlanResult<PlannerResult<RawBinaryExpr>> {
+        use BinaryOperator::{ArrowAt, AtArrow, PGOverlap, StringConcat};
+        // Beside `||` a value that is known to be text is one more item.
+        let is_unknown = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Utf8(_), _));
+        let takes_arrays = match expr.op {
+            ArrowAt | AtArrow | PGOverlap => true,
+            StringConcat => is_unknown(&expr.left) || is_unknown(&expr.right),
+            _ => false,
+        };
+        if takes_arrays {
+            let is_array = |expr: &Expr| {
+                expr.get_type(schema).is_ok_and(|given| matches!(given, ArrowType::List(_)))
+            };
+            if is_array(&expr.left) {
+                expr.right = typed_literal(&expr.right, &expr.left, schema).unwrap_or(expr.right);
+            } else if is_array(&expr.right) {
+                expr.left = typed_literal(&expr.left, &expr.right, schema).unwrap_or(expr.left);
+            }
+        }
         match expr.op {
-            BinaryOperator::PGOverlap => {
+            PGOverlap => {
                 Ok(PlannerResult::Planned(array_has_any_udf().call(vec![expr.left, expr.right])))
             }
             _ => Ok(PlannerResult::Original(expr)),

@@ -275,7 +275,7 @@ fn never_negative(key: &Expr) -> PlanResult<Expr> {
 }
 
 /// The literal in the type of what it is compared to.
-fn typed_literal(literal: &Expr, beside: &Expr, schema: &DFSchema) -> Option<Expr> {
+pub(super) fn typed_literal(literal: &Expr, beside: &Expr, schema: &DFSchema) -> Option<Expr> {
     let Expr::Literal(value, _) = literal else { return None };
     if !is_text(&value.data_type()) {
         return None;

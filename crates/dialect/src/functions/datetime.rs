@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, StringViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, PrimitiveArray, StringViewArray};
+use arrow::compute::cast;
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType as ArrowType, Date32Type, Field, Float64Type,
+    ArrowPrimitiveType, DataType as ArrowType, Date32Type, Field, Float64Type, Int64Type,
     IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
     TimestampMicrosecondType,
 };
@@ -46,6 +47,9 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
             age,
         )
         .into_udf(),
+        Function::signed("round_moment", TypeSignature::Any(2), timestamptz(), round_moment)
+            .returning_argument(0)
+            .into_udf(),
         justify("justify_days", justify_days).into_udf(),
         justify("justify_hours", justify_hours).into_udf(),
         justify("justify_interval", justify_interval).into_udf(),
@@ -157,6 +161,29 @@ fn to_timestamp(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn out_of_range() -> Error {
     Error::new(SqlState::DATETIME_OVERFLOW, "timestamp out of range")
+}
+
+/// Moments with so many digits of their seconds, the nearest to those that they were.
+fn round_moment(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let told = |error| crate::errors::from_arrow_error(&error);
+    let given = columns[0].data_type();
+    let known = match given {
+        ArrowType::Timestamp(TimeUnit::Second, _) => 0,
+        ArrowType::Timestamp(TimeUnit::Millisecond, _) => 3,
+        ArrowType::Timestamp(TimeUnit::Microsecond, _) => 6,
+        ArrowType::Timestamp(TimeUnit::Nanosecond, _) => 9,
+        _ => return Err(wrong_type(given)),
+    };
+    let moments = cast(&columns[0], &ArrowType::Int64).map_err(told)?;
+    let digits = cast(&columns[1], &ArrowType::Int64).map_err(told)?;
+    let moments = moments.as_primitive::<Int64Type>().iter();
+    let rounded = moments.zip(digits.as_primitive::<Int64Type>()).map(|pair| {
+        let (moment, digits) = (pair.0?, u32::try_from(pair.1?).unwrap_or(0));
+        let step = 10_i64.pow(u32::saturating_sub(known, digits));
+        let size = moment.saturating_abs().saturating_add(step / 2) / step * step;
+        Some(if moment < 0 { -size } else { size })
+    });
+    cast(&rounded.collect::<Int64Array>(), given).map_err(told)
 }
 
 /// The time between two moments in years, months and days, as a person would count them.

@@ -151,8 +151,7 @@ impl ScalarUDFImpl for Function {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
-        let arguments = Arguments::of(args.args, args.number_rows)?;
-        arguments.result((self.compute)(&arguments.columns).map_err(external)?)
+        computed(args, self.compute)
     }
 }
 
@@ -180,4 +179,10 @@ impl Arguments {
             false => Ok(ColumnarValue::Array(column)),
         }
     }
+}
+
+/// What becomes of columns, or of one row where all arguments are values.
+pub(super) fn computed(args: ScalarFunctionArgs, compute: Compute) -> PlanResult<ColumnarValue> {
+    let arguments = Arguments::of(args.args, args.number_rows)?;
+    arguments.result(compute(&arguments.columns).map_err(external)?)
 }

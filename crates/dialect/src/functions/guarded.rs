@@ -13,7 +13,7 @@ use crate::errors::external;
 
 /// The functions, and how much longer than what they are given their results may be.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    use datafusion::functions::{core, encoding, string, unicode};
+    use datafusion::functions::{core, string, unicode};
     [
         (string::upper(), 3),
         (string::lower(), 3),
@@ -21,7 +21,6 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         (unicode::reverse(), 1),
         (unicode::translate(), 4),
         (core::overlay(), 2),
-        (encoding::encode(), 2),
     ]
     .into_iter()
     .map(|(inner, times)| Arc::new(ScalarUDF::from(Guarded { inner, times })))

@@ -7,14 +7,19 @@ mod build;
 mod change;
 mod items;
 mod merge;
+mod object;
+mod part;
+mod path;
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int32Array, StringViewArray};
 use arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, TypeSignature};
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
+};
+use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use datafusion_functions_json::udfs;
 use serde_json::Value;
@@ -26,13 +31,11 @@ use crate::types::{self, arrow_field};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let text = || ArrowType::Utf8View;
-    let aliased = |udf: Arc<ScalarUDF>, names: [&'static str; 2]| {
-        Arc::new(udf.as_ref().clone().with_aliases(names))
-    };
+    let as_text = udfs::json_as_text_udf().as_ref().clone();
+    let contains_key = udfs::json_contains_udf().as_ref().clone();
     let mut functions = vec![
-        aliased(udfs::json_get_json_udf(), ["json_extract_path", "jsonb_extract_path"]),
-        aliased(udfs::json_as_text_udf(), ["json_extract_path_text", "jsonb_extract_path_text"]),
-        aliased(udfs::json_contains_udf(), ["json_exists", "jsonb_exists"]),
+        Arc::new(as_text.with_aliases(["json_extract_path_text", "jsonb_extract_path_text"])),
+        Arc::new(contains_key.with_aliases(["json_exists"])),
         udfs::json_get_str_udf(),
         udfs::json_get_int_udf(),
         udfs::json_get_float_udf(),
@@ -62,6 +65,9 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     functions.extend(change::functions());
     functions.extend(items::functions());
     functions.extend(merge::functions());
+    functions.extend(object::functions());
+    functions.extend(part::functions());
+    functions.extend(path::functions());
     functions
 }
 
@@ -172,11 +178,28 @@ fn holds(whole: &Value, part: &Value) -> bool {
     }
 }
 
-/// `->`, `->>`, `#>`, `#>>`, `?`, `@>` and `<@`.
+/// `->`, `->>`, `#>`, `#>>`, `?`, `@>`, `<@`, `@?` and `@@`, and subscripts of `jsonb`.
 #[derive(Debug)]
 pub(super) struct JsonOperators;
 
 impl ExprPlanner for JsonOperators {
+    fn plan_field_access(
+        &self,
+        access: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> PlanResult<PlannerResult<RawFieldAccessExpr>> {
+        if !is_jsonb(&access.expr, schema) {
+            return Ok(PlannerResult::Original(access));
+        }
+        let step = match &access.field_access {
+            GetFieldAccess::NamedStructField { name } => Expr::Literal(name.clone(), None),
+            GetFieldAccess::ListIndex { key } => step(key.as_ref().clone(), schema),
+            GetFieldAccess::ListRange { .. } => return Ok(PlannerResult::Original(access)),
+        };
+        let part = part::of_document(true).call(vec![access.expr, step]);
+        Ok(PlannerResult::Planned(part))
+    }
+
     fn plan_binary_op(
         &self,
         RawBinaryExpr { op, left, right }: RawBinaryExpr,
@@ -184,14 +207,16 @@ impl ExprPlanner for JsonOperators {
     ) -> PlanResult<PlannerResult<RawBinaryExpr>> {
         let is_json = |expr: &Expr| expr.to_field(schema).is_ok_and(|(_, field)| is_json(&field));
         if let Some(name) = of_jsonb(&op, &left, &right, schema) {
-            let functions = merge::functions();
-            let function = functions.iter().find(|function| function.name() == name);
+            let mut functions = merge::functions().into_iter().chain(path::functions());
+            let function = functions.find(|function| function.name() == name);
             if let Some(function) = function {
                 return Ok(PlannerResult::Planned(function.call(vec![left, right])));
             }
         }
         let function = match op {
-            BinaryOperator::Arrow | BinaryOperator::HashArrow => udfs::json_get_json_udf(),
+            BinaryOperator::Arrow | BinaryOperator::HashArrow => {
+                part::of_document(is_jsonb(&left, schema))
+            }
             BinaryOperator::LongArrow | BinaryOperator::HashLongArrow => udfs::json_as_text_udf(),
             BinaryOperator::Question => udfs::json_contains_udf(),
             BinaryOperator::AtArrow if is_json(&left) || is_json(&right) => contains_udf(),
@@ -206,12 +231,22 @@ impl ExprPlanner for JsonOperators {
             BinaryOperator::HashArrow | BinaryOperator::HashLongArrow => {
                 arguments.extend(path_of(right));
             }
-            _ if right.get_type(schema).is_ok_and(|given| given.is_integer()) => {
-                arguments.push(datafusion::logical_expr::cast(right, ArrowType::Int64));
-            }
-            _ => arguments.push(right),
+            _ => arguments.push(step(right, schema)),
         }
         Ok(PlannerResult::Planned(function.call(arguments)))
+    }
+}
+
+fn is_jsonb(expr: &Expr, schema: &DFSchema) -> bool {
+    let field = expr.to_field(schema);
+    field.is_ok_and(|(_, field)| matches!(types::from_field(&field), Ok(DataType::Jsonb)))
+}
+
+/// One step of a path: the place in an array, or a key.
+fn step(step: Expr, schema: &DFSchema) -> Expr {
+    match step.get_type(schema) {
+        Ok(given) if given.is_integer() => datafusion::logical_expr::cast(step, ArrowType::Int64),
+        _ => step,
     }
 }
 
@@ -222,12 +257,8 @@ fn of_jsonb(
     right: &Expr,
     schema: &DFSchema,
 ) -> Option<&'static str> {
-    let is_jsonb = |expr: &Expr| {
-        let field = expr.to_field(schema);
-        field.is_ok_and(|(_, field)| matches!(types::from_field(&field), Ok(DataType::Jsonb)))
-    };
     let is_literal = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Utf8(_), _));
-    let (first, second) = (is_jsonb(left), is_jsonb(right));
+    let (first, second) = (is_jsonb(left, schema), is_jsonb(right, schema));
     if let BinaryOperator::StringConcat = op {
         let fits = (first || is_literal(left)) && (second || is_literal(right));
         return ((first || second) && fits).then_some("jsonb_concat");
@@ -240,6 +271,9 @@ fn of_jsonb(
         (BinaryOperator::Minus, given) if given.is_integer() => "jsonb_delete_item",
         (BinaryOperator::Minus, _) => "jsonb_delete",
         (BinaryOperator::HashMinus, _) => "jsonb_delete_path",
+        (BinaryOperator::AtQuestion, _) => "jsonb_path_exists_opr",
+        (BinaryOperator::AtAt, _) => "jsonb_path_match_opr",
+        (BinaryOperator::Question, _) => "jsonb_exists",
         (BinaryOperator::QuestionPipe, _) => "jsonb_exists_any",
         (BinaryOperator::QuestionAnd, _) => "jsonb_exists_all",
         _ => return None,

@@ -1,12 +1,12 @@
-//! Times, moments and intervals from their parts, and whether they are finite.
+//! Dates, times, moments and intervals from their parts, and whether they are finite.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType as ArrowType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
-    Time64MicrosecondType, TimestampMicrosecondType,
+    DataType as ArrowType, Date32Type, Float64Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
 };
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{DataType, Error, Result, SqlState};
@@ -28,6 +28,13 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let intervals: Vec<&[ArrowType]> = intervals.iter().map(Vec::as_slice).collect();
     let finite: Compute = is_finite;
     vec![
+        Function::new(
+            "make_date",
+            &[&[int.clone(), int.clone(), int.clone()]],
+            arrow_type(&DataType::Date),
+            make_date,
+        )
+        .into_udf(),
         Function::new(
             "make_time",
             &[&[int.clone(), int.clone(), float.clone()]],
@@ -81,10 +88,19 @@ impl Parts<'_> {
         (valid && clock <= MICROS_PER_DAY).then_some(clock)
     }
 
-    fn local_moment(&self, row: usize) -> Result<i64> {
+    /// The day of a year, a month and a day. There is no year 0: before 1 is the year 1 BC.
+    fn civil(&self, row: usize) -> Option<Civil> {
         let part = |place: usize| u32::try_from(self.whole(place, row)).unwrap_or(0);
-        let civil = Civil::checked(self.whole(0, row), part(1), part(2));
-        let moment = civil.zip(self.clock(3, row));
+        let year = match self.whole(0, row) {
+            0 => return None,
+            year @ ..0 => year + 1,
+            year => year,
+        };
+        Civil::checked(year, part(1), part(2))
+    }
+
+    fn local_moment(&self, row: usize) -> Result<i64> {
+        let moment = self.civil(row).zip(self.clock(3, row));
         let (civil, clock) = moment.ok_or_else(|| out_of_range("date/time"))?;
         Ok(civil.to_days() * MICROS_PER_DAY + clock)
     }
@@ -95,6 +111,15 @@ impl Parts<'_> {
         let whole = |row: usize| self.columns.iter().all(|column| column.is_valid(row));
         (0..rows).map(|row| whole(row).then(|| make(row)).transpose()).collect()
     }
+}
+
+fn make_date(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let parts = Parts { columns };
+    let made = parts.make(|row| {
+        let days = parts.civil(row).and_then(|civil| i32::try_from(civil.to_days()).ok());
+        days.ok_or_else(|| out_of_range("date"))
+    })?;
+    Ok(Arc::new(made.into_iter().collect::<PrimitiveArray<Date32Type>>()))
 }
 
 fn make_time(columns: &[ArrayRef]) -> Result<ArrayRef> {

@@ -1,5 +1,7 @@
 //! The patterns of `to_char` for numbers: `FM999,990.00` and its like.
 
+mod written;
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, StringViewArray};
@@ -25,6 +27,10 @@ enum Part {
     },
     Group,
     Point,
+    /// `th`: what makes an ordinal of a whole number.
+    Ordinal {
+        upper: bool,
+    },
     Literal(char),
 }
 
@@ -36,51 +42,138 @@ enum Sign {
     Anchored,
     /// `S` behind.
     Trailing,
+    /// `MI` in front.
+    MinusAhead,
     /// `MI` behind.
     MinusBehind,
     /// `PR`.
     Brackets,
 }
 
+/// What a number is written in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Digits {
+    Plain,
+    /// `EEEE`
+    Scientific,
+    /// `RN`
+    Roman {
+        upper: bool,
+    },
+}
+
 struct NumberPattern {
+    /// What stands in front of all digits, and of their sign.
+    ahead: String,
     parts: Vec<Part>,
     sign: Sign,
+    digits: Digits,
     bare: bool,
+}
+
+/// The text behind a word, in whatever case that is.
+fn behind<'t>(text: &'t str, word: &str) -> Option<&'t str> {
+    let (first, rest) = text.split_at_checked(word.len())?;
+    first.eq_ignore_ascii_case(word).then_some(rest)
 }
 
 impl NumberPattern {
     fn new(pattern: &str) -> NumberPattern {
-        let upper = pattern.to_ascii_uppercase();
-        let mut rest = upper.as_str();
-        let mut made = NumberPattern { parts: Vec::new(), sign: Sign::Leading, bare: false };
+        let (parts, ahead) = (Vec::new(), String::new());
+        let (sign, digits) = (Sign::Leading, Digits::Plain);
+        let mut made = NumberPattern { ahead, parts, sign, digits, bare: false };
+        let mut rest = pattern;
         while let Some(first) = rest.chars().next() {
-            if let Some(behind) = rest.strip_prefix("FM") {
-                (made.bare, rest) = (true, behind);
-                continue;
-            }
-            if let Some(behind) = rest.strip_prefix("MI") {
-                (made.sign, rest) = (Sign::MinusBehind, behind);
-                continue;
-            }
-            if let Some(behind) = rest.strip_prefix("PR") {
-                (made.sign, rest) = (Sign::Brackets, behind);
-                continue;
-            }
-            match first {
-                '9' => made.parts.push(Part::Digit { zero: false }),
-                '0' => made.parts.push(Part::Digit { zero: true }),
-                ',' | 'G' => made.parts.push(Part::Group),
-                '.' | 'D' => made.parts.push(Part::Point),
-                'S' if made.parts.is_empty() => made.sign = Sign::Anchored,
-                'S' => made.sign = Sign::Trailing,
-                other => made.parts.push(Part::Literal(other)),
-            }
-            rest = &rest[first.len_utf8()..];
+            rest = match made.word(rest) {
+                Some(behind) => behind,
+                None if first == '"' => made.quoted(&rest[1..]),
+                None => {
+                    made.character(first);
+                    &rest[first.len_utf8()..]
+                }
+            };
         }
         made
     }
 
+    /// Takes a pattern of several letters, and gives what is behind it.
+    fn word<'p>(&mut self, rest: &'p str) -> Option<&'p str> {
+        let upper = rest.starts_with(|c: char| c.is_ascii_uppercase());
+        if let Some(behind) = behind(rest, "FM") {
+            self.bare = true;
+            Some(behind)
+        } else if let Some(behind) = behind(rest, "MI") {
+            let is_ahead = self.parts.is_empty();
+            self.sign = if is_ahead { Sign::MinusAhead } else { Sign::MinusBehind };
+            Some(behind)
+        } else if let Some(behind) = behind(rest, "PR") {
+            self.sign = Sign::Brackets;
+            Some(behind)
+        } else if let Some(behind) = behind(rest, "TH") {
+            self.parts.push(Part::Ordinal { upper });
+            Some(behind)
+        } else if let Some(behind) = behind(rest, "RN") {
+            self.digits = Digits::Roman { upper };
+            Some(behind)
+        } else {
+            let behind = behind(rest, "EEEE")?;
+            self.digits = Digits::Scientific;
+            Some(behind)
+        }
+    }
+
+    /// Takes text up to the quote that ends it, and gives what is behind that.
+    fn quoted<'p>(&mut self, text: &'p str) -> &'p str {
+        let mut characters = text.char_indices();
+        while let Some((place, c)) = characters.next() {
+            match c {
+                '"' => return &text[place + 1..],
+                '\\' => characters.next().into_iter().for_each(|(_, c)| self.literal(c)),
+                c => self.literal(c),
+            }
+        }
+        ""
+    }
+
+    fn character(&mut self, character: char) {
+        match character.to_ascii_uppercase() {
+            '9' => self.parts.push(Part::Digit { zero: false }),
+            '0' => self.parts.push(Part::Digit { zero: true }),
+            ',' | 'G' => self.parts.push(Part::Group),
+            '.' | 'D' => self.parts.push(Part::Point),
+            'S' if self.parts.is_empty() => self.sign = Sign::Anchored,
+            'S' => self.sign = Sign::Trailing,
+            // There is no currency.
+            'L' => self.literal(' '),
+            _ => self.literal(character),
+        }
+    }
+
+    fn literal(&mut self, character: char) {
+        match self.parts.is_empty() {
+            true => self.ahead.push(character),
+            false => self.parts.push(Part::Literal(character)),
+        }
+    }
+
     fn write(&self, number: &str) -> String {
+        let written = match self.digits {
+            Digits::Plain => self.write_plain(number),
+            Digits::Scientific => self.write_scientific(number),
+            Digits::Roman { upper } => return written::roman(number, upper, self.bare),
+        };
+        format!("{}{written}", self.ahead)
+    }
+
+    fn write_scientific(&self, number: &str) -> String {
+        let point = self.parts.iter().position(|part| *part == Part::Point);
+        let behind = &self.parts[point.unwrap_or(self.parts.len())..];
+        let places = behind.iter().filter(|part| matches!(part, Part::Digit { .. })).count();
+        let (negative, text) = written::scientific(number, places);
+        self.with_sign(text, negative)
+    }
+
+    fn write_plain(&self, number: &str) -> String {
         let point = self.parts.iter().position(|part| *part == Part::Point);
         let (before, behind) = self.parts.split_at(point.unwrap_or(self.parts.len()));
         let count =
@@ -90,13 +183,15 @@ impl NumberPattern {
         if whole.len() > places {
             return self.overflow();
         }
-        let mut text = self.write_whole(before, &whole, places);
+        let ordinal = if negative || self.has_point() { "" } else { written::ordinal(&whole) };
+        let mut text = self.write_whole(before, &whole, places, ordinal);
         let mut digits = fraction.chars();
         for part in behind {
             match part {
                 Part::Digit { .. } => text.extend(digits.next()),
                 Part::Point => text.push('.'),
                 Part::Group => text.push(','),
+                Part::Ordinal { .. } => {}
                 Part::Literal(c) => text.push(*c),
             }
         }
@@ -117,7 +212,7 @@ impl NumberPattern {
         }
     }
 
-    fn write_whole(&self, parts: &[Part], digits: &str, places: usize) -> String {
+    fn write_whole(&self, parts: &[Part], digits: &str, places: usize, ordinal: &str) -> String {
         let mut text = String::new();
         let mut missing = places - digits.len();
         let mut digits = digits.chars();
@@ -137,6 +232,8 @@ impl NumberPattern {
                 }
                 Part::Group => text.push(if begun { ',' } else { ' ' }),
                 Part::Point => text.push('.'),
+                Part::Ordinal { upper: true } => text.push_str(&ordinal.to_ascii_uppercase()),
+                Part::Ordinal { upper: false } => text.push_str(ordinal),
                 Part::Literal(c) => text.push(*c),
             }
         }
@@ -157,6 +254,9 @@ impl NumberPattern {
             (Sign::Leading, false) => format!(" {padding}{digits}"),
             (Sign::Anchored, true) => format!("{padding}-{digits}"),
             (Sign::Anchored, false) => format!("{padding}+{digits}"),
+            (Sign::MinusAhead, true) => format!("-{padding}{digits}"),
+            (Sign::MinusAhead, false) if self.bare => digits.to_string(),
+            (Sign::MinusAhead, false) => format!(" {padding}{digits}"),
             (Sign::Trailing, true) | (Sign::MinusBehind, true) => format!("{padding}{digits}-"),
             (Sign::Trailing, false) => format!("{padding}{digits}+"),
             (Sign::MinusBehind, false) if self.bare => digits.to_string(),
@@ -169,11 +269,12 @@ impl NumberPattern {
 
     /// A number that has more digits than places.
     fn overflow(&self) -> String {
-        let marks = self.parts.iter().map(|part| match part {
-            Part::Digit { .. } => '#',
-            Part::Group => ',',
-            Part::Point => '.',
-            Part::Literal(c) => *c,
+        let marks = self.parts.iter().filter_map(|part| match part {
+            Part::Digit { .. } => Some('#'),
+            Part::Group => Some(','),
+            Part::Point => Some('.'),
+            Part::Ordinal { .. } => None,
+            Part::Literal(c) => Some(*c),
         });
         let marks: String = marks.collect();
         if self.bare { marks } else { format!(" {marks}") }

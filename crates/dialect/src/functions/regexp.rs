@@ -1,5 +1,6 @@
 //! Regular expressions: taking text apart by them, and `SIMILAR TO`.
 
+mod instr;
 mod replace;
 
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         of_texts("substring_pattern", &[2], text.clone(), substring),
         of_texts("similar_to", &[2, 3], ArrowType::Boolean, similar_to),
         Function::new("regexp_substr", &substr, text.clone(), regexp_substr).into_udf(),
+        instr::function(),
         replace::function(),
     ]
 }
@@ -60,7 +62,7 @@ impl Patterns {
     }
 }
 
-fn compile(pattern: &str, flags: &str) -> Result<Regex> {
+pub(super) fn compile(pattern: &str, flags: &str) -> Result<Regex> {
     let mut builder = RegexBuilder::new(&in_our_words(pattern));
     builder.dot_matches_new_line(true);
     for flag in flags.chars() {

@@ -22,7 +22,7 @@ use crate::errors::external;
 use crate::types::{arrow_type, display_name};
 
 /// How many items all series of one batch may have together: they lie in memory.
-const ITEMS_MAX: usize = 100_000_000;
+pub(super) const ITEMS_MAX: usize = 100_000_000;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let lengths = TypeSignature::OneOf(vec![TypeSignature::Any(2), TypeSignature::Any(3)]);

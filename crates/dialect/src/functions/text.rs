@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array, StringViewArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType as ArrowType, Field, Int64Type};
+use arrow::datatypes::{DataType as ArrowType, Field, Int32Type, Int64Type};
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{Error, Result, SqlState};
 
@@ -26,6 +26,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
             .alias("character_length")
             .into_udf(),
         of_text_or_bytes("octet_length", octet_length).into_udf(),
+        of_text_or_bytes("bit_length", bit_length).into_udf(),
         Function::new("chr", &[&[ArrowType::Int64]], text(), character).into_udf(),
     ]
 }
@@ -55,6 +56,12 @@ fn length(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn octet_length(columns: &[ArrayRef]) -> Result<ArrayRef> {
     measure("octet_length", columns, str::len)
+}
+
+fn bit_length(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let bytes = octet_length(columns)?;
+    let bits: Int32Array = bytes.as_primitive::<Int32Type>().unary(|bytes| bytes.wrapping_mul(8));
+    Ok(Arc::new(bits))
 }
 
 /// Texts as `of_text` measures them, bytes by their number.

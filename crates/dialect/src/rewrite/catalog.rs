@@ -16,6 +16,7 @@ use super::figure::quoted;
 use super::names::normalized;
 use super::operators::literal_text;
 use super::rows::parse_query;
+use super::sources::gives_rows;
 use crate::system_types::SystemType;
 
 /// Rewrites `expr` itself; what is inside it is rewritten separately.
@@ -227,6 +228,10 @@ fn gathered_directly(query: &Query) -> Option<Query> {
     else {
         return None;
     };
+    // Nothing gathers rows that are made beside it: they are made first.
+    if gives_rows(item) {
+        return None;
+    }
     let item = item.clone();
     let keys = match order {
         None => Vec::new(),

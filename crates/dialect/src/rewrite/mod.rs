@@ -16,6 +16,7 @@ mod casts;
 mod catalog;
 mod figure;
 mod integers;
+mod items;
 mod limits;
 mod multiset;
 mod names;
@@ -34,6 +35,7 @@ mod tests;
 mod unnest;
 mod using;
 mod values;
+mod windows;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -95,7 +97,9 @@ impl VisitorMut for Rewrite<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        let respelled = limits::check_values(query).and_then(|()| spelling::respell(query));
+        let respelled = limits::check_values(query)
+            .and_then(|()| spelling::respell(query))
+            .and_then(|()| windows::write_out(query));
         if let SetExpr::Values(rows) = query.body.as_mut() {
             values::agree(rows);
         }

@@ -2,13 +2,13 @@
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, Ident, Interval, ObjectName, Subscript, UnaryOperator,
-    Value,
+    FunctionArgExpr, FunctionArguments, Ident, Interval, ObjectName, Subscript, TimezoneInfo,
+    TypedString, UnaryOperator, Value,
 };
 use thalweg_formats::text::parse;
 use thalweg_types::{Error, Result, SqlState};
 
-use super::build::{call, cast, negate_if, text};
+use super::build::{arguments_of, call, cast, negate_if, text};
 use super::names::normalized;
 use super::records::ROW_OF_LIST;
 
@@ -29,9 +29,13 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
             Some(negate_if(*negated, call("similar_to", arguments)))
         }
         Expr::Cast { expr, data_type, .. } if is_bare_numeric(data_type) => Some(numeric(expr)),
+        Expr::Cast { expr, data_type: DataType::Timestamp(Some(digits), zone), .. } => {
+            Some(rounded(cast(*expr.clone(), DataType::Timestamp(None, *zone)), *digits))
+        }
         Expr::TypedString(typed) if is_bare_numeric(&typed.data_type) => {
             Some(numeric(&Expr::Value(typed.value.clone())))
         }
+        Expr::TypedString(typed) => rounded_literal(typed),
         // `substring(text FROM 'pattern')`
         Expr::Substring { expr, substring_from: Some(from), substring_for: None, .. }
             if literal_text(from).is_some() =>
@@ -45,7 +49,9 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
         Expr::Function(function) => list_aggregate(function)
             .or_else(|| text_aggregate(function))
             .or_else(|| object_aggregate(function))
-            .or_else(|| interval_parts(function)),
+            .or_else(|| interval_parts(function))
+            .or_else(|| age_of_today(function))
+            .or_else(|| now_rounded(function)),
         Expr::Interval(interval) => interval_with_fields(interval),
         Expr::CompoundFieldAccess { root, access_chain } => slice(root, access_chain),
         _ => None,
@@ -66,6 +72,9 @@ pub(super) fn is_call_without_parentheses(expr: &Expr) -> bool {
 fn keyword(name: &str) -> Option<Expr> {
     match name {
         "localtimestamp" => Some(call("timezone", vec![text("UTC"), call("now", vec![])])),
+        "localtime" => {
+            Some(cast(keyword("localtimestamp")?, DataType::Time(None, TimezoneInfo::None)))
+        }
         "current_role" | "current_schema" => Some(call(name, vec![])),
         _ => None,
     }
@@ -257,6 +266,49 @@ fn interval_parts(function: &Function) -> Option<Expr> {
         *parts.get_mut(place)? = value.clone();
     }
     Some(call("make_interval", parts))
+}
+
+/// `age(moment)` counts from the beginning of today.
+fn age_of_today(function: &Function) -> Option<Expr> {
+    if normalized(function.name.0.last()?.as_ident()?) != "age" {
+        return None;
+    }
+    let arguments = arguments_of(function)?;
+    let [moment] = arguments.as_slice() else { return None };
+    let today = cast(call("current_date", vec![]), DataType::Timestamp(None, TimezoneInfo::None));
+    Some(call("age", vec![today, (*moment).clone()]))
+}
+
+/// `current_timestamp(3)`
+fn now_rounded(function: &Function) -> Option<Expr> {
+    let now = match normalized(function.name.0.last()?.as_ident()?).as_str() {
+        "current_timestamp" => call("now", vec![]),
+        "localtimestamp" => keyword("localtimestamp")?,
+        _ => return None,
+    };
+    let arguments = arguments_of(function)?;
+    let [digits] = arguments.as_slice() else { return None };
+    let Expr::Value(digits) = digits else { return None };
+    match &digits.value {
+        Value::Number(digits, _) => Some(rounded(now, digits.to_string().parse().ok()?)),
+        _ => None,
+    }
+}
+
+/// A moment with so many digits of its seconds; it has no more than six.
+fn rounded(moment: Expr, digits: u64) -> Expr {
+    if digits >= 6 {
+        return moment;
+    }
+    let digits = Expr::value(Value::Number(digits.to_string(), false));
+    call("round_moment", vec![moment, digits])
+}
+
+/// `timestamp(0) '2024-01-01 00:00:00.6'`
+fn rounded_literal(typed: &TypedString) -> Option<Expr> {
+    let DataType::Timestamp(Some(digits), zone) = &typed.data_type else { return None };
+    let moment = Expr::Value(typed.value.clone());
+    Some(rounded(cast(moment, DataType::Timestamp(None, *zone)), *digits))
 }
 
 /// `INTERVAL '1:30' HOUR TO MINUTE`: the text says it all.

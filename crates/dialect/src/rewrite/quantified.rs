@@ -1,7 +1,7 @@
 //! Comparisons with all items of an array, and patterns with escapes of their own.
 //!
 //! `x = ANY (ARRAY[…])` is `x IN (…)`, which knows NULL and which scans can make use of. `LIKE ANY`
-//! and `LIKE ALL` are chains of comparisons.
+//! and `LIKE ALL` are chains of comparisons, and so are others with an array that is written out.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, ValueWithSpan};
 use thalweg_types::{Error, Result, SqlState};
@@ -11,12 +11,21 @@ use super::names::normalized;
 use super::operators::{binary, literal_text};
 use crate::cast::split_array;
 
+/// Longer arrays are not written out as comparisons with each item.
+const COMPARED_MAX: usize = 100;
+
 /// Rewrites `expr` itself; what is inside it is rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let respelled = match expr {
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => equals_any(left, right),
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
             items_of(right).map(|list| in_list(left, list, true))
+        }
+        Expr::AnyOp { left, compare_op, right, .. } => {
+            compared(left, compare_op, right, BinaryOperator::Or)
+        }
+        Expr::AllOp { left, compare_op, right } => {
+            compared(left, compare_op, right, BinaryOperator::And)
         }
         Expr::Like { any, pattern, escape_char, .. }
         | Expr::ILike { any, pattern, escape_char, .. } => {
@@ -59,6 +68,20 @@ fn equals_any(left: &Expr, right: &Expr) -> Option<Expr> {
     let has = call("array_has", vec![right.clone(), left.clone()]);
     let unknown = call("array_has_unknown", vec![right.clone()]);
     Some(Expr::Nested(Box::new(binary(has, BinaryOperator::Or, unknown))))
+}
+
+/// The comparison with each item of an array that is written out.
+fn compared(
+    left: &Expr,
+    operator: &BinaryOperator,
+    right: &Expr,
+    between: BinaryOperator,
+) -> Option<Expr> {
+    let items = items_of(right).filter(|items| items.len() <= COMPARED_MAX)?;
+    let nested = |expr: &Expr| Expr::Nested(Box::new(expr.clone()));
+    let each = items.iter().map(|item| binary(nested(left), operator.clone(), nested(item)));
+    let all = each.reduce(|first, second| binary(first, between.clone(), second))?;
+    Some(Expr::Nested(Box::new(all)))
 }
 
 fn in_list(tested: &Expr, list: Vec<Expr>, negated: bool) -> Expr {

@@ -15,8 +15,8 @@ use datafusion::sql::sqlparser::ast::{
 use super::build::column_of;
 use super::figure::column_name;
 use super::names::normalized;
-use super::records;
 use super::using::{Scope, constraint_of};
+use super::{items, records};
 
 /// What a column without a name is called.
 const UNNAMED: &str = "?column?";
@@ -83,6 +83,7 @@ fn needs_columns(select: &Select) -> bool {
     // What stands beside `*` must not be called as a column that it shows.
     let stands_beside = items.len() > 1 && items.iter().any(shows_all);
     stands_beside
+        || items::may_be_named(select)
         || select.from.iter().any(|from| {
             // Joins in parentheses are not looked into: they are rare.
             from.joins.iter().any(merges) || matches!(from.relation, TableFactor::NestedJoin { .. })

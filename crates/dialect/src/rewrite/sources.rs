@@ -4,8 +4,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr, Ident, ObjectName, Select,
-    SelectItem, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, Visit, Visitor,
+    DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query,
+    Select, SelectItem, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, Visit,
+    VisitMut, Visitor, VisitorMut,
 };
 use thalweg_types::{Error, Result, SqlState};
 
@@ -15,7 +16,7 @@ use super::names::normalized;
 use super::rows::parse_query;
 
 /// Functions that give rows, and those that give the same as an array.
-const SET_FUNCTIONS: [(&str, &str); 12] = [
+const SET_FUNCTIONS: [(&str, &str); 13] = [
     ("generate_series", "generate_series"),
     ("generate_subscripts", "array_subscripts"),
     ("json_array_elements", "json_elements"),
@@ -24,6 +25,7 @@ const SET_FUNCTIONS: [(&str, &str); 12] = [
     ("jsonb_array_elements", "jsonb_elements"),
     ("jsonb_array_elements_text", "json_elements_text"),
     ("jsonb_object_keys", "jsonb_keys"),
+    ("jsonb_path_query", "jsonb_path_items"),
     ("regexp_matches", "regexp_all_matches"),
     ("regexp_split_to_table", "regexp_split_to_array"),
     ("string_to_table", "string_to_array"),
@@ -39,15 +41,19 @@ const MEMBER_FUNCTIONS: [(&str, [&str; 2]); 4] = [
 ];
 
 /// Arrays whose items are JSON, which items in rows of their own forget.
-const ARRAYS_OF_JSON: [(&str, SqlType); 4] = [
+const ARRAYS_OF_JSON: [(&str, SqlType); 5] = [
     ("json_elements", SqlType::JSON),
     ("json_members", SqlType::JSON),
     ("jsonb_elements", SqlType::JSONB),
     ("jsonb_members", SqlType::JSONB),
+    ("jsonb_path_items", SqlType::JSONB),
 ];
 
 /// Functions that give rows to the planner itself.
 const OF_PLANNER: [&str; 2] = ["generate_series", "range"];
+
+/// What the column of the items of a JSON array is called.
+pub(super) const ITEM: &str = "value";
 
 /// Names a series that has been seen already.
 const COUNTED: &str = "__counted";
@@ -113,11 +119,11 @@ impl Source {
             Some(array) => vec![format!("{array}({arguments})")],
         }
     }
+}
 
-    /// What PostgreSQL calls the column of the rows.
-    fn column(&self) -> &str {
-        if self.function.contains("array_elements") { "value" } else { &self.function }
-    }
+/// What PostgreSQL calls the column of a function's rows.
+fn column_of(function: &str) -> &str {
+    if function.contains("array_elements") { ITEM } else { function }
 }
 
 fn expressions(arguments: &[FunctionArg]) -> Option<Vec<&Expr>> {
@@ -132,6 +138,28 @@ fn expressions(arguments: &[FunctionArg]) -> Option<Vec<&Expr>> {
 
 fn array_function(name: &str) -> Option<&'static str> {
     SET_FUNCTIONS.iter().find(|(function, _)| *function == name).map(|(_, array)| *array)
+}
+
+/// What a function in FROM is called, where that stands for the values of its one column and the
+/// column has another name.
+pub(super) fn name_of_items(factor: &TableFactor) -> Option<&Ident> {
+    let (name, alias) = match factor {
+        TableFactor::Table {
+            name,
+            alias: Some(alias),
+            args: Some(_),
+            with_ordinality: false,
+            ..
+        }
+        | TableFactor::Function { name, alias: Some(alias), with_ordinality: false, .. } => {
+            (name, alias)
+        }
+        _ => return None,
+    };
+    let function = normalized(name.0.last()?.as_ident()?);
+    let is_bare = alias.columns.is_empty() && normalized(&alias.name) != ITEM;
+    let gives_items = array_function(&function).is_some() && column_of(&function) == ITEM;
+    (is_bare && gives_items).then_some(&alias.name)
 }
 
 fn member_functions(name: &str) -> Option<[&'static str; 2]> {
@@ -160,18 +188,10 @@ pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
     let arrays = source.arrays();
     let mut named = named_columns(source.alias.clone(), &source, arrays.len());
     if source.with_ordinality {
-        let [array] = arrays.as_slice() else {
-            return Err(Error::unsupported("WITH ORDINALITY for several arrays"));
-        };
-        if named.columns.len() == 1 {
+        if named.columns.len() == arrays.len() {
             named.columns.push(column(quoted("ordinality")));
         }
-        let numbers = format!("generate_series(CAST(1 AS bigint), cardinality({array}))");
-        *factor = derived(
-            &format!("SELECT {}, unnest({numbers})", rows_of(array)),
-            named,
-            source.depends,
-        )?;
+        *factor = derived(&numbered_rows(&arrays), named, source.depends)?;
     } else if let Some((numbers, data_type)) = &source.counts {
         if numbers.get(2).is_some_and(|step| step.parse() == Ok(0_i64)) {
             let told = "step size cannot equal zero";
@@ -251,25 +271,113 @@ fn named(name: Ident) -> TableAlias {
     TableAlias { explicit: true, name, columns: vec![], at: None }
 }
 
-/// `SELECT generate_series(1, 3)` gives three rows, not one array.
+/// `SELECT generate_series(1, 3)` gives three rows, not one array, and so does an expression of it.
 pub(super) fn expand_series(select: &mut Select) {
     for item in &mut select.projection {
-        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
-            continue;
-        };
-        if let Expr::Function(function) = expr
-            && function.over.is_none()
-            && let Some(array) = set_function(&function.name).filter(|array| !array.is_empty())
-        {
-            let renamed = ObjectName::from(vec![Ident::new(array)]);
-            let items = Expr::Function(Function { name: renamed, ..function.clone() });
-            let rows = call("unnest", vec![items]);
-            *expr = match type_of_items(array) {
-                Some(data_type) => cast(rows, data_type.clone()),
-                None => rows,
-            };
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            let _ = VisitMut::visit(expr, &mut Expand::default());
         }
     }
+}
+
+/// Whether an expression gives rows, and not one value.
+pub(super) fn gives_rows(expr: &Expr) -> bool {
+    #[derive(Default)]
+    struct Calls {
+        queries: usize,
+    }
+    impl Visitor for Calls {
+        type Break = ();
+        fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+            self.queries += 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+            self.queries -= 1;
+            ControlFlow::Continue(())
+        }
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Function(function)
+                    if self.queries == 0 && set_function(&function.name).is_some() =>
+                {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    Visit::visit(expr, &mut Calls::default()).is_break()
+}
+
+/// Puts the rows of arrays in the place of the functions that give them.
+#[derive(Default)]
+struct Expand {
+    /// How many queries are around: they expand their own.
+    queries: usize,
+    /// How many calls of `unnest` are around: what is in them is an array already.
+    arrays: usize,
+}
+
+impl VisitorMut for Expand {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.arrays += usize::from(is_unnest(expr));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.arrays -= usize::from(is_unnest(expr));
+        if self.queries == 0
+            && self.arrays == 0
+            && let Some(rows) = rows_in_place(expr)
+        {
+            *expr = rows;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_unnest(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(function) if set_function(&function.name) == Some(""))
+}
+
+/// The rows of a call, if there is an array of them.
+fn rows_in_place(expr: &Expr) -> Option<Expr> {
+    let Expr::Function(function) = expr else { return None };
+    let array = set_function(&function.name).filter(|array| !array.is_empty())?;
+    if function.over.is_some() {
+        return None;
+    }
+    let renamed = ObjectName::from(vec![Ident::new(array)]);
+    let rows = call("unnest", vec![Expr::Function(Function { name: renamed, ..function.clone() })]);
+    Some(match type_of_items(array) {
+        Some(data_type) => cast(rows, data_type.clone()),
+        None => rows,
+    })
+}
+
+/// The rows of arrays side by side, and the number of each.
+fn numbered_rows(arrays: &[String]) -> String {
+    let lengths: Vec<String> = arrays.iter().map(|array| format!("cardinality({array})")).collect();
+    let most = match lengths.as_slice() {
+        [length] => length.clone(),
+        lengths => format!("greatest({})", lengths.join(", ")),
+    };
+    let rows: Vec<String> = arrays.iter().map(|array| rows_of(array)).collect();
+    let numbers = format!("unnest(generate_series(CAST(1 AS bigint), {most}))");
+    format!("SELECT {}, {numbers} AS \"ordinality\"", rows.join(", "))
 }
 
 /// The items of an array, a call of a function, as rows.
@@ -304,9 +412,9 @@ fn named_columns(alias: Option<TableAlias>, source: &Source, width: usize) -> Ta
         alias.columns.extend(["key", "value"].map(|name| column(quoted(name))));
     }
     if alias.columns.is_empty() && width == 1 {
-        let name = match is_named && source.column() == source.function {
+        let name = match is_named && column_of(&source.function) == source.function {
             true => alias.name.clone(),
-            false => quoted(source.column()),
+            false => quoted(column_of(&source.function)),
         };
         alias.columns.push(column(name));
     }
@@ -329,7 +437,7 @@ fn has_column(expr: &Expr) -> bool {
             }
         }
     }
-    expr.visit(&mut Columns).is_break()
+    Visit::visit(expr, &mut Columns).is_break()
 }
 
 /// Whether `expr` is a whole number as it is written.

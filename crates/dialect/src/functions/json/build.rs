@@ -24,6 +24,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         ("jsonb_build_object", Shape::Object, ": "),
         ("json_build_array", Shape::Array, ""),
         ("jsonb_build_array", Shape::Array, ""),
+        ("array_to_json", Shape::Value, ""),
         ("to_json", Shape::Value, ""),
         ("to_jsonb", Shape::Value, ""),
         ("json_row", Shape::Row, ":"),
@@ -236,12 +237,23 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         match text {
             Some(text @ ("NaN" | "Infinity" | "-Infinity")) => made.value(&quoted(text)),
             Some(text) if is_number => made.value(text),
-            Some(text) if is_moment => made.value(&quoted(&text.replacen(' ', "T", 1))),
+            Some(text) if is_moment => made.value(&quoted(&iso(text))),
             Some(text) => made.write(|made| made.push(&quoted(text)))?,
             None => made.null(),
         }
     }
     Ok(made.finish())
+}
+
+/// A moment as ISO 8601 writes it: the offset of a zone has its minutes, too.
+fn iso(text: &str) -> String {
+    let (moment, era) = match text.strip_suffix(" BC") {
+        Some(moment) => (moment, " BC"),
+        None => (text, ""),
+    };
+    let sign = moment.len().checked_sub("+00".len()).map(|at| moment.as_bytes()[at]);
+    let minutes = if matches!(sign, Some(b'+' | b'-')) { ":00" } else { "" };
+    format!("{}{minutes}{era}", moment.replacen(' ', "T", 1))
 }
 
 /// The lists of a column, of whose items the JSON is given.

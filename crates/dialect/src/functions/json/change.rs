@@ -66,7 +66,7 @@ fn texts(column: &ArrayRef) -> Result<ArrayRef> {
     converted(column, &DataType::Text { max_chars: None })
 }
 
-fn converted(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+pub(super) fn converted(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let from = Field::new("", column.data_type().clone(), true);
     convert(column, &from, to, Manner::Explicit)?.ok_or_else(|| {
         let told = format!("cannot cast type {} to {to}", column.data_type());

@@ -1,5 +1,5 @@
 //! Operators of `jsonb` that make other documents: `||`, `-` and `#-`; and those that look for
-//! several keys, `?|` and `?&`.
+//! keys, `?`, `?|` and `?&`.
 
 use std::sync::Arc;
 
@@ -60,6 +60,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         )
         .returning_field(json_field("jsonb_delete_path"))
         .into_udf(),
+        Function::new("jsonb_exists", &[&[TEXT, TEXT]], ArrowType::Boolean, exists).into_udf(),
         asks("jsonb_exists_any", |columns| keys(columns, |found, _| found > 0)),
         asks("jsonb_exists_all", |columns| keys(columns, |found, wanted| found == wanted)),
     ]
@@ -199,18 +200,32 @@ fn deeper(document: &str, path: &[String]) -> Result<String> {
     }
 }
 
-/// Asks each document for keys, which are members, texts of an array, or the text that it is.
+/// The keys that a document has: its members, the texts of an array, or the text that it is.
+fn keys_of(document: &str) -> Result<Vec<String>> {
+    Ok(match json_parts(document)? {
+        JsonParts::Object(members) => members.into_iter().map(|(key, _)| key).collect(),
+        JsonParts::Array(items) => items.into_iter().filter_map(text_of).collect(),
+        JsonParts::Scalar => text_of(document).into_iter().collect(),
+    })
+}
+
+fn exists(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let (documents, keys) = (columns[0].as_string_view(), columns[1].as_string_view());
+    let found = documents.iter().zip(keys).map(|pair| match pair {
+        (Some(document), Some(key)) => Ok(Some(keys_of(document)?.iter().any(|held| held == key))),
+        _ => Ok(None),
+    });
+    Ok(Arc::new(found.collect::<Result<BooleanArray>>()?))
+}
+
+/// Asks each document for several keys.
 fn keys(columns: &[ArrayRef], enough: fn(usize, usize) -> bool) -> Result<ArrayRef> {
     let (documents, lists) = (columns[0].as_string_view(), columns[1].as_list::<i32>());
     let found = (0..documents.len()).map(|row| {
         if documents.is_null(row) || lists.is_null(row) {
             return Ok(None);
         }
-        let held: Vec<String> = match json_parts(documents.value(row))? {
-            JsonParts::Object(members) => members.into_iter().map(|(key, _)| key).collect(),
-            JsonParts::Array(items) => items.into_iter().filter_map(text_of).collect(),
-            JsonParts::Scalar => text_of(documents.value(row)).into_iter().collect(),
-        };
+        let held = keys_of(documents.value(row))?;
         let wanted = lists.value(row);
         let wanted: Vec<&str> = wanted.as_string_view().iter().flatten().collect();
         let found = wanted.iter().filter(|key| held.iter().any(|held| held == *key)).count();

@@ -1,0 +1,348 @@
+//! Functions of bytes: single ones, their bits, parts of them, and the text that they are.
+
+mod coding;
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewBuilder, Int32Array, Int64Array, StringViewArray,
+};
+use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Int64Type};
+use datafusion::common::Result as PlanResult;
+use datafusion::functions::unicode::substr::SubstrFunc;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
+};
+use thalweg_types::{DataType, Error, Result, SqlState};
+
+use super::define::{Compute, Function, computed};
+use crate::cast::{Manner, convert};
+use crate::types::display_name;
+
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    let define = |name, arguments, returns: ArrowType, compute: Compute| {
+        Function::signed(name, TypeSignature::Any(arguments), returns, compute).into_udf()
+    };
+    let bytes = || ArrowType::BinaryView;
+    let text = || ArrowType::Utf8View;
+    vec![
+        define("encode", 2, text(), coding::encode),
+        define("decode", 2, bytes(), coding::decode),
+        define("convert_from", 2, text(), convert_from),
+        define("convert_to", 2, bytes(), convert_to),
+        define("get_byte", 2, ArrowType::Int32, get_byte),
+        define("get_bit", 2, ArrowType::Int32, get_bit),
+        define("set_byte", 3, bytes(), set_byte),
+        define("set_bit", 3, bytes(), set_bit),
+        define("bit_count", 1, ArrowType::Int64, bit_count),
+        substring(),
+    ]
+}
+
+/// The values in a type; literals of bytes are written as PostgreSQL writes them.
+fn converted(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let given = Field::new("", column.data_type().clone(), true);
+    convert(column, &given, to, Manner::Explicit)?.ok_or_else(|| {
+        let told = format!("the function does not take {}", display_name(&given));
+        Error::new(SqlState::UNDEFINED_FUNCTION, told)
+            .with_hint("You might need to add explicit type casts.")
+    })
+}
+
+/// Bytes, and a whole number beside each.
+struct Numbered {
+    bytes: ArrayRef,
+    numbers: ArrayRef,
+}
+
+impl Numbered {
+    fn of(columns: &[ArrayRef]) -> Result<Numbered> {
+        let bytes = converted(&columns[0], &DataType::Bytea)?;
+        Ok(Numbered { bytes, numbers: converted(&columns[1], &DataType::Int8)? })
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Option<(&[u8], i64)>> {
+        let numbers = self.numbers.as_primitive::<Int64Type>();
+        let pairs = self.bytes.as_binary_view().iter().zip(numbers);
+        pairs.map(|(bytes, number)| Some((bytes?, number?)))
+    }
+}
+
+/// The place that a number means among so many.
+fn place(number: i64, length: usize) -> Result<usize> {
+    usize::try_from(number).ok().filter(|place| *place < length).ok_or_else(|| {
+        let last = length as i64 - 1;
+        let told = format!("index {number} out of valid range, 0..{last}");
+        Error::new(SqlState("2202E"), told)
+    })
+}
+
+fn get_byte(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let numbered = Numbered::of(columns)?;
+    let found = numbered.rows().map(|row| {
+        let Some((bytes, number)) = row else { return Ok(None) };
+        Ok(Some(i32::from(bytes[place(number, bytes.len())?])))
+    });
+    Ok(Arc::new(found.collect::<Result<Int32Array>>()?))
+}
+
+fn get_bit(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let numbered = Numbered::of(columns)?;
+    let found = numbered.rows().map(|row| {
+        let Some((bytes, number)) = row else { return Ok(None) };
+        let place = place(number, bytes.len().saturating_mul(8))?;
+        Ok(Some(i32::from((bytes[place / 8] >> (place % 8)) & 1)))
+    });
+    Ok(Arc::new(found.collect::<Result<Int32Array>>()?))
+}
+
+fn set_byte(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    changed(columns, |bytes, number, value| {
+        let place = place(number, bytes.len())?;
+        // Of a number its last byte is taken.
+        bytes[place] = value as u8;
+        Ok(())
+    })
+}
+
+fn set_bit(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    changed(columns, |bytes, number, value| {
+        let place = place(number, bytes.len().saturating_mul(8))?;
+        let bit = 1_u8 << (place % 8);
+        match value {
+            0 => bytes[place / 8] &= !bit,
+            1 => bytes[place / 8] |= bit,
+            _ => {
+                let told = "new bit must be 0 or 1";
+                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told));
+            }
+        }
+        Ok(())
+    })
+}
+
+fn changed(
+    columns: &[ArrayRef],
+    change: impl Fn(&mut [u8], i64, i64) -> Result<()>,
+) -> Result<ArrayRef> {
+    let numbered = Numbered::of(columns)?;
+    let values = converted(&columns[2], &DataType::Int8)?;
+    let mut made = BinaryViewBuilder::new();
+    for (row, value) in numbered.rows().zip(values.as_primitive::<Int64Type>()) {
+        let (Some((bytes, number)), Some(value)) = (row, value) else {
+            made.append_null();
+            continue;
+        };
+        let mut bytes = bytes.to_vec();
+        change(&mut bytes, number, value)?;
+        made.append_value(bytes);
+    }
+    Ok(Arc::new(made.finish()))
+}
+
+fn bit_count(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let values = converted(&columns[0], &DataType::Bytea)?;
+    let ones = |bytes: &[u8]| bytes.iter().map(|byte| i64::from(byte.count_ones())).sum::<i64>();
+    let counts = values.as_binary_view().iter().map(|bytes| bytes.map(ones));
+    Ok(Arc::new(counts.collect::<Int64Array>()))
+}
+
+/// The encodings of text that are converted.
+enum Encoding {
+    Utf8,
+    Latin1,
+}
+
+impl Encoding {
+    /// `end` is what of a conversion the name is given for.
+    fn named(name: &str, end: &str) -> Result<Encoding> {
+        let letters = name.chars().filter(char::is_ascii_alphanumeric);
+        match letters.collect::<String>().to_ascii_lowercase().as_str() {
+            "utf8" | "unicode" => Ok(Encoding::Utf8),
+            "latin1" | "iso88591" => Ok(Encoding::Latin1),
+            _ => {
+                let told = format!("invalid {end} encoding name \"{name}\"");
+                Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told)
+                    .with_hint("The encodings that are converted are UTF8 and LATIN1."))
+            }
+        }
+    }
+}
+
+fn convert_from(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let values = converted(&columns[0], &DataType::Bytea)?;
+    let names = converted(&columns[1], &DataType::Text { max_chars: None })?;
+    let texts = values.as_binary_view().iter().zip(names.as_string_view()).map(|pair| {
+        let (Some(bytes), Some(name)) = pair else { return Ok(None) };
+        let text = match Encoding::named(name, "source")? {
+            Encoding::Utf8 => of_utf8(bytes)?.to_owned(),
+            Encoding::Latin1 => bytes.iter().map(|byte| char::from(*byte)).collect(),
+        };
+        match text.find('\0') {
+            Some(_) => Err(invalid_utf8(&[0])),
+            None => Ok(Some(text)),
+        }
+    });
+    Ok(Arc::new(texts.collect::<Result<StringViewArray>>()?))
+}
+
+fn of_utf8(bytes: &[u8]) -> Result<&str> {
+    str::from_utf8(bytes).map_err(|error| {
+        let wrong = &bytes[error.valid_up_to()..];
+        // As many bytes as the first one says that there are.
+        let length = match wrong.first() {
+            Some(0xc0..=0xdf) => 2,
+            Some(0xe0..=0xef) => 3,
+            Some(0xf0..=0xf7) => 4,
+            _ => 1,
+        };
+        invalid_utf8(&wrong[..length.min(wrong.len())])
+    })
+}
+
+fn invalid_utf8(bytes: &[u8]) -> Error {
+    let told = format!("invalid byte sequence for encoding \"UTF8\": {}", in_hex(bytes));
+    Error::new(SqlState("22021"), told)
+}
+
+fn in_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:#04x}")).collect::<Vec<_>>().join(" ")
+}
+
+fn convert_to(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let text = DataType::Text { max_chars: None };
+    let (texts, names) = (converted(&columns[0], &text)?, converted(&columns[1], &text)?);
+    let mut made = BinaryViewBuilder::new();
+    for pair in texts.as_string_view().iter().zip(names.as_string_view()) {
+        let (Some(text), Some(name)) = pair else {
+            made.append_null();
+            continue;
+        };
+        match Encoding::named(name, "destination")? {
+            Encoding::Utf8 => made.append_value(text.as_bytes()),
+            Encoding::Latin1 => made.append_value(latin1(text)?),
+        }
+    }
+    Ok(Arc::new(made.finish()))
+}
+
+fn latin1(text: &str) -> Result<Vec<u8>> {
+    let byte = |c: char| {
+        u8::try_from(u32::from(c)).map_err(|_| {
+            let bytes = in_hex(c.to_string().as_bytes());
+            let told = format!(
+                "character with byte sequence {bytes} in encoding \"UTF8\" has no equivalent in \
+                 encoding \"LATIN1\""
+            );
+            Error::new(SqlState("22P05"), told)
+        })
+    };
+    text.chars().map(byte).collect()
+}
+
+fn substring() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(Substring::default()))
+}
+
+/// `substr` of text is DataFusion's; this is that of bytes as well.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Substring {
+    of_text: SubstrFunc,
+    signature: Signature,
+}
+
+impl Default for Substring {
+    fn default() -> Substring {
+        let of_text = SubstrFunc::new();
+        let number = || ArrowType::Int64;
+        let mut lists = match &of_text.signature().type_signature {
+            TypeSignature::OneOf(lists) => lists.clone(),
+            list => vec![list.clone()],
+        };
+        for bytes in [ArrowType::BinaryView, ArrowType::Binary] {
+            lists.push(TypeSignature::Exact(vec![bytes.clone(), number()]));
+            lists.push(TypeSignature::Exact(vec![bytes, number(), number()]));
+        }
+        let signature = Signature::one_of(lists, Volatility::Immutable);
+        Substring { of_text, signature }
+    }
+}
+
+fn is_bytes(given: Option<&ArrowType>) -> bool {
+    matches!(given, Some(ArrowType::Binary | ArrowType::BinaryView))
+}
+
+impl ScalarUDFImpl for Substring {
+    fn name(&self) -> &str {
+        self.of_text.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.of_text.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
+        match is_bytes(arg_types.first()) {
+            true => Ok(ArrowType::BinaryView),
+            false => self.of_text.return_type(arg_types),
+        }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
+        if !is_bytes(args.arg_fields.first().map(|field| field.data_type())) {
+            return self.of_text.return_field_from_args(args);
+        }
+        Ok(Arc::new(Field::new(self.name(), ArrowType::BinaryView, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        let given = args.args.first().map(ColumnarValue::data_type);
+        match is_bytes(given.as_ref()) {
+            true => computed(args, part),
+            false => self.of_text.invoke_with_args(args),
+        }
+    }
+}
+
+/// From a place that counts from 1, and to the end or so many bytes.
+fn part(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let numbered = Numbered::of(columns)?;
+    let counts = columns.get(2).map(|counts| converted(counts, &DataType::Int8)).transpose()?;
+    let mut made = BinaryViewBuilder::new();
+    for (row, numbers) in numbered.rows().enumerate() {
+        let count = match &counts {
+            Some(counts) if counts.is_null(row) => None,
+            Some(counts) => Some(counts.as_primitive::<Int64Type>().value(row)),
+            None => Some(i64::MAX),
+        };
+        let (Some((bytes, from)), Some(count)) = (numbers, count) else {
+            made.append_null();
+            continue;
+        };
+        if count < 0 {
+            let told = "negative substring length not allowed";
+            return Err(Error::new(SqlState("22011"), told));
+        }
+        let place = |number: i64| usize::try_from(number).unwrap_or(0).min(bytes.len());
+        let first = from.saturating_sub(1);
+        let (start, end) = (place(first), place(first.saturating_add(count)));
+        made.append_value(&bytes[start..end.max(start)]);
+    }
+    Ok(Arc::new(made.finish()))
+}
+
+/// `substring(bytes FROM 2 FOR 3)`, of which the planner makes DataFusion's own function.
+#[derive(Debug)]
+pub(super) struct SubstringPlanner;
+
+impl ExprPlanner for SubstringPlanner {
+    fn plan_substring(&self, args: Vec<Expr>) -> PlanResult<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(substring().call(args)))
+    }
+}

@@ -1,0 +1,436 @@
+//! The values that a path finds in a document.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use serde_json::Value;
+use thalweg_formats::text::{JsonParts, json_parts};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::parse::{Comparison, Expression, Path, Place, Predicate, Start, Step};
+
+/// What a path finds may be more than the document has, as `$[0, 0][0, 0]` does.
+const ITEMS_MAX: usize = 1_000_000;
+
+/// Why there are no values.
+pub(super) enum Fault {
+    /// The document has another shape than the path wants; a predicate is unknown then.
+    Shape(Error),
+    /// Nothing hides this one.
+    Error(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        Fault::Error(error)
+    }
+}
+
+fn shape(state: &'static str, told: impl Into<String>) -> Fault {
+    Fault::Shape(Error::new(SqlState(state), told))
+}
+
+/// One value, as the text of its JSON.
+pub(super) type Item<'d> = Cow<'d, str>;
+
+type Found<'d> = std::result::Result<Vec<Item<'d>>, Fault>;
+
+/// A path, and what it is asked of.
+pub(super) struct Search<'d> {
+    pub(super) path: &'d Path,
+    pub(super) document: &'d str,
+    /// An object of the variables.
+    pub(super) variables: Option<&'d str>,
+}
+
+impl<'d> Search<'d> {
+    pub(super) fn run(&self) -> Found<'d> {
+        self.values(&self.path.expression, self.document)
+    }
+
+    fn values(&self, expression: &'d Expression, current: &str) -> Found<'d> {
+        let (start, steps) = match expression {
+            Expression::Steps { start, steps } => (start, steps),
+            Expression::Predicate(predicate) => {
+                return Ok(vec![truth(self.holds(predicate, current)?)]);
+            }
+        };
+        let mut values: Vec<Item<'d>> = match start {
+            Start::Document => vec![self.document.into()],
+            Start::Current => vec![current.to_owned().into()],
+            Start::Variable(name) => vec![self.variable(name)?],
+            Start::Literal(literal) => vec![literal.as_str().into()],
+            Start::Nested(inner) => self.values(inner, current)?,
+        };
+        for step in steps {
+            let mut next = Vec::new();
+            for value in &values {
+                self.step(step, value, &mut next)?;
+                if next.len() > ITEMS_MAX {
+                    let told = "a path of JSON finds too many values";
+                    return Err(Error::new(SqlState::OUT_OF_MEMORY, told).into());
+                }
+            }
+            values = next;
+        }
+        Ok(values)
+    }
+
+    fn variable(&self, name: &str) -> std::result::Result<Item<'d>, Fault> {
+        let members = match self.variables.map(json_parts).transpose()? {
+            None => Vec::new(),
+            Some(JsonParts::Object(members)) => members,
+            Some(_) => {
+                let told = "\"vars\" argument is not an object";
+                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told).into());
+            }
+        };
+        let found = members.into_iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.into()).ok_or_else(|| {
+            let told = format!("could not find jsonpath variable \"{name}\"");
+            Error::new(SqlState::UNDEFINED_OBJECT, told).into()
+        })
+    }
+
+    /// Adds what one step leads to from a value.
+    fn step(
+        &self,
+        step: &'d Step,
+        value: &str,
+        found: &mut Vec<Item<'d>>,
+    ) -> std::result::Result<(), Fault> {
+        let strict = self.path.strict;
+        match step {
+            Step::Type => found.push(Value::from(kind(value).name()).to_string().into()),
+            Step::Size => match json_parts(value)? {
+                JsonParts::Array(items) => found.push(items.len().to_string().into()),
+                _ if strict => {
+                    let told = "jsonpath item method .size() can only be applied to an array";
+                    return Err(shape("22039", told));
+                }
+                _ => found.push("1".into()),
+            },
+            Step::Items | Step::Places(_) => items_of(step, value, strict, found)?,
+            Step::Anywhere(first, last) => anywhere(value, 0, *first, *last, found)?,
+            Step::Member(_) | Step::Members | Step::Filter(_) | Step::Double => {
+                // Where shapes need not hold, an array stands for its items.
+                match json_parts(value)? {
+                    JsonParts::Array(items) if !strict => {
+                        items.into_iter().try_for_each(|item| self.of_one(step, item, found))?;
+                    }
+                    _ => self.of_one(step, value, found)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn of_one(
+        &self,
+        step: &'d Step,
+        value: &str,
+        found: &mut Vec<Item<'d>>,
+    ) -> std::result::Result<(), Fault> {
+        let strict = self.path.strict;
+        match step {
+            Step::Member(name) => match json_parts(value)? {
+                JsonParts::Object(members) => {
+                    match members.into_iter().find(|(key, _)| key == name) {
+                        Some((_, member)) => found.push(member.to_owned().into()),
+                        None if strict => {
+                            let told = format!("JSON object does not contain key \"{name}\"");
+                            return Err(shape("2203A", told));
+                        }
+                        None => {}
+                    }
+                }
+                _ if strict => {
+                    let told = "jsonpath member accessor can only be applied to an object";
+                    return Err(shape("2203A", told));
+                }
+                _ => {}
+            },
+            Step::Members => match json_parts(value)? {
+                JsonParts::Object(members) => {
+                    let members = members.into_iter();
+                    found.extend(members.map(|(_, member)| Item::from(member.to_owned())));
+                }
+                _ if strict => {
+                    let told = "jsonpath wildcard member accessor can only be applied to an object";
+                    return Err(shape("2203C", told));
+                }
+                _ => {}
+            },
+            Step::Filter(predicate) => {
+                if self.holds(predicate, value)? == Some(true) {
+                    found.push(value.to_owned().into());
+                }
+            }
+            _ => found.push(double(value)?.into()),
+        }
+        Ok(())
+    }
+
+    /// True, false, or unknown.
+    fn holds(
+        &self,
+        predicate: &'d Predicate,
+        current: &str,
+    ) -> std::result::Result<Option<bool>, Fault> {
+        Ok(match predicate {
+            Predicate::Both(first, second) => match self.holds(first, current)? {
+                Some(false) => Some(false),
+                first => match self.holds(second, current)? {
+                    Some(true) => first,
+                    Some(false) => Some(false),
+                    None => None,
+                },
+            },
+            Predicate::Either(first, second) => match self.holds(first, current)? {
+                Some(true) => Some(true),
+                first => match self.holds(second, current)? {
+                    Some(false) => first,
+                    Some(true) => Some(true),
+                    None => None,
+                },
+            },
+            Predicate::Not(inner) => self.holds(inner, current)?.map(|holds| !holds),
+            Predicate::IsUnknown(inner) => Some(self.holds(inner, current)?.is_none()),
+            Predicate::Exists(values) => {
+                known(self.values(values, current))?.map(|values| !values.is_empty())
+            }
+            Predicate::Compare(left, comparison, right) => {
+                let right = self.operands(right, current)?;
+                self.any(left, current, right.as_deref(), |left, right| {
+                    compared(left, *comparison, right)
+                })?
+            }
+            Predicate::StartsWith(left, right) => {
+                let right = self.operands(right, current)?;
+                self.any(left, current, right.as_deref(), |left, right| {
+                    Some(text(left)?.starts_with(&text(right)?))
+                })?
+            }
+            Predicate::Matches(left, pattern) => {
+                let one = [Item::from("null")];
+                let matches = |left: &str, _: &str| Some(pattern.is_match(&text(left)?));
+                self.any(left, current, Some(one.as_slice()), matches)?
+            }
+        })
+    }
+
+    /// The values of a side of a predicate; nothing where they are not known.
+    fn operands(
+        &self,
+        side: &'d Expression,
+        current: &str,
+    ) -> std::result::Result<Option<Vec<Item<'d>>>, Fault> {
+        let Some(values) = known(self.values(side, current))? else { return Ok(None) };
+        if self.path.strict {
+            return Ok(Some(values));
+        }
+        let mut items: Vec<Item<'d>> = Vec::with_capacity(values.len());
+        for value in values {
+            if kind(&value) != Kind::Array {
+                items.push(value);
+            } else if let JsonParts::Array(inner) = json_parts(&value)? {
+                items.extend(inner.into_iter().map(|item| Item::from(item.to_owned())));
+            }
+        }
+        Ok(Some(items))
+    }
+
+    /// Whether a predicate holds for one pair of values.
+    fn any(
+        &self,
+        left: &'d Expression,
+        current: &str,
+        right: Option<&[Item<'_>]>,
+        holds: impl Fn(&str, &str) -> Option<bool>,
+    ) -> std::result::Result<Option<bool>, Fault> {
+        let (Some(left), Some(right)) = (self.operands(left, current)?, right) else {
+            return Ok(None);
+        };
+        let (mut found, mut unknown) = (false, false);
+        for (left, right) in left.iter().flat_map(|left| right.iter().map(move |r| (left, r))) {
+            match holds(left, right) {
+                Some(true) if !self.path.strict => return Ok(Some(true)),
+                Some(true) => found = true,
+                Some(false) => {}
+                None if self.path.strict => return Ok(None),
+                None => unknown = true,
+            }
+        }
+        Ok(if !found && unknown { None } else { Some(found) })
+    }
+}
+
+/// The values, unless a document's shape kept them away.
+fn known(found: Found<'_>) -> std::result::Result<Option<Vec<Item<'_>>>, Fault> {
+    match found {
+        Ok(values) => Ok(Some(values)),
+        Err(Fault::Shape(_)) => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn truth<'d>(holds: Option<bool>) -> Item<'d> {
+    match holds {
+        Some(true) => "true".into(),
+        Some(false) => "false".into(),
+        None => "null".into(),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Null,
+    Boolean,
+    Number,
+    Text,
+    Array,
+    Object,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Null => "null",
+            Kind::Boolean => "boolean",
+            Kind::Number => "number",
+            Kind::Text => "string",
+            Kind::Array => "array",
+            Kind::Object => "object",
+        }
+    }
+}
+
+/// The first letter of a text of JSON tells what it is.
+fn kind(value: &str) -> Kind {
+    match value.as_bytes().first() {
+        Some(b'n') => Kind::Null,
+        Some(b't' | b'f') => Kind::Boolean,
+        Some(b'"') => Kind::Text,
+        Some(b'[') => Kind::Array,
+        Some(b'{') => Kind::Object,
+        _ => Kind::Number,
+    }
+}
+
+/// The text that a value is, if it is one.
+fn text(value: &str) -> Option<String> {
+    serde_json::from_str(value).ok()
+}
+
+fn compared(left: &str, comparison: Comparison, right: &str) -> Option<bool> {
+    let (first, second) = (kind(left), kind(right));
+    if first != second {
+        let with_null = first == Kind::Null || second == Kind::Null;
+        return with_null.then_some(comparison == Comparison::NotEqual);
+    }
+    let order = match first {
+        Kind::Null => Ordering::Equal,
+        // `false` comes before `true`, as it does by letters.
+        Kind::Boolean => left.cmp(right),
+        Kind::Number => numbers(left, right)?,
+        Kind::Text => text(left)?.cmp(&text(right)?),
+        Kind::Array | Kind::Object => return None,
+    };
+    Some(match comparison {
+        Comparison::Equal => order.is_eq(),
+        Comparison::NotEqual => order.is_ne(),
+        Comparison::Less => order.is_lt(),
+        Comparison::LessOrEqual => order.is_le(),
+        Comparison::Greater => order.is_gt(),
+        Comparison::GreaterOrEqual => order.is_ge(),
+    })
+}
+
+/// Whole numbers are compared as they are, others as floating point numbers.
+fn numbers(left: &str, right: &str) -> Option<Ordering> {
+    if let (Ok(left), Ok(right)) = (left.parse::<i128>(), right.parse::<i128>()) {
+        return Some(left.cmp(&right));
+    }
+    left.parse::<f64>().ok()?.partial_cmp(&right.parse::<f64>().ok()?)
+}
+
+/// A number, or a text that is one.
+fn double(value: &str) -> std::result::Result<String, Fault> {
+    let written = match kind(value) {
+        Kind::Number => return Ok(value.to_owned()),
+        Kind::Text => text(value),
+        _ => {
+            let told = "jsonpath item method .double() can only be applied to a string or numeric \
+                        value";
+            return Err(shape("22036", told));
+        }
+    };
+    let number = written.and_then(|written| written.trim().parse::<f64>().ok());
+    match number.filter(|number| number.is_finite()) {
+        Some(number) => Ok(number.to_string()),
+        None => {
+            let told = "string argument of jsonpath item method .double() is not a valid \
+                        representation of a double precision number";
+            Err(shape("22036", told))
+        }
+    }
+}
+
+fn items_of<'d>(
+    step: &Step,
+    value: &str,
+    strict: bool,
+    found: &mut Vec<Item<'d>>,
+) -> std::result::Result<(), Fault> {
+    let items = match json_parts(value)? {
+        JsonParts::Array(items) => items,
+        _ if strict => {
+            let all = if matches!(step, Step::Items) { "wildcard " } else { "" };
+            let told = format!("jsonpath {all}array accessor can only be applied to an array");
+            return Err(shape("22039", told));
+        }
+        _ => vec![value],
+    };
+    let Step::Places(places) = step else {
+        found.extend(items.into_iter().map(|item| Item::from(item.to_owned())));
+        return Ok(());
+    };
+    let length = items.len() as i64;
+    let place = |place: Place| match place {
+        Place::First(place) => place,
+        Place::Last(back) => length - 1 - back,
+    };
+    for (first, last) in places {
+        let (first, last) = (place(*first), place(*last));
+        if strict && (first < 0 || first > last || last >= length) {
+            return Err(shape("22033", "jsonpath array subscript is out of bounds"));
+        }
+        let places = first.max(0)..=last.min(length - 1);
+        found.extend(places.map(|place| Item::from(items[place as usize].to_owned())));
+    }
+    Ok(())
+}
+
+/// A value and all that is in it, in some levels.
+fn anywhere<'d>(
+    value: &str,
+    level: u32,
+    first: u32,
+    last: u32,
+    found: &mut Vec<Item<'d>>,
+) -> Result<()> {
+    // Those in the last level alone have nothing in them.
+    let is_in_last = |is_leaf: bool| first == u32::MAX && is_leaf;
+    let inner: Vec<&str> = match json_parts(value)? {
+        JsonParts::Array(items) => items,
+        JsonParts::Object(members) => members.into_iter().map(|(_, member)| member).collect(),
+        JsonParts::Scalar => Vec::new(),
+    };
+    if (first..=last).contains(&level) || is_in_last(inner.is_empty()) {
+        found.push(value.to_owned().into());
+    }
+    if level < last {
+        inner.into_iter().try_for_each(|item| anywhere(item, level + 1, first, last, found))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Windows that are named: `OVER w`, and `OVER (w ORDER BY …)`, which begins as `w` does.
+//!
+//! DataFusion knows the former in the columns of a query alone, and takes no notice of the name in
+//! the latter. Here windows are written out.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, OrderByKind, Query, Select,
+    SetExpr, VisitMut, VisitorMut, WindowSpec, WindowType,
+};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::names::normalized;
+
+/// Writes out the windows of one query, not of those inside it.
+pub(super) fn write_out(query: &mut Query) -> Result<()> {
+    let known = write_out_operands(&mut query.body)?;
+    match &mut query.order_by {
+        Some(OrderBy { kind: OrderByKind::Expressions(orders), .. }) => {
+            flow_of(orders, &mut Windows { known, queries: 0 })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives the windows that a SELECT names, which its order may name, too.
+fn write_out_operands(body: &mut SetExpr) -> Result<Vec<(String, WindowSpec)>> {
+    match body {
+        SetExpr::Select(select) => write_out_select(select),
+        SetExpr::SetOperation { left, right, .. } => {
+            write_out_operands(left)?;
+            write_out_operands(right)?;
+            Ok(Vec::new())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn write_out_select(select: &mut Select) -> Result<Vec<(String, WindowSpec)>> {
+    let mut known: Vec<(String, WindowSpec)> = Vec::new();
+    for NamedWindowDefinition(name, window) in &mut select.named_window {
+        let written = match &*window {
+            NamedWindowExpr::NamedWindow(other) => found(&known, other)?.clone(),
+            NamedWindowExpr::WindowSpec(window) => extended(window, &known)?,
+        };
+        *window = NamedWindowExpr::WindowSpec(written.clone());
+        known.push((normalized(name), written));
+    }
+    let mut windows = Windows { known, queries: 0 };
+    flow_of(&mut select.projection, &mut windows)?;
+    flow_of(&mut select.qualify, &mut windows)?;
+    Ok(windows.known)
+}
+
+fn flow_of(node: &mut impl VisitMut, windows: &mut Windows) -> Result<()> {
+    match node.visit(windows) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Windows {
+    known: Vec<(String, WindowSpec)>,
+    /// How many queries are around: they have windows of their own.
+    queries: usize,
+}
+
+impl VisitorMut for Windows {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        let Some(window) = function.over.as_mut().filter(|_| self.queries == 0) else {
+            return ControlFlow::Continue(());
+        };
+        let written = match &*window {
+            WindowType::NamedWindow(name) => found(&self.known, name).cloned(),
+            WindowType::WindowSpec(window) => extended(window, &self.known),
+        };
+        match written {
+            Ok(written) => *window = WindowType::WindowSpec(written),
+            Err(error) => return ControlFlow::Break(error),
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn found<'k>(known: &'k [(String, WindowSpec)], name: &Ident) -> Result<&'k WindowSpec> {
+    let name = normalized(name);
+    let window = known.iter().find(|(known, _)| *known == name).map(|(_, window)| window);
+    window.ok_or_else(|| {
+        Error::new(SqlState::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist"))
+    })
+}
+
+/// A window with what it takes from the one that it names.
+fn extended(window: &WindowSpec, known: &[(String, WindowSpec)]) -> Result<WindowSpec> {
+    let Some(name) = &window.window_name else { return Ok(window.clone()) };
+    let base = found(known, name)?;
+    let refused = |told: String| Err(Error::new(SqlState("42P20"), told));
+    let name = normalized(name);
+    if !window.partition_by.is_empty() {
+        return refused(format!("cannot override PARTITION BY clause of window \"{name}\""));
+    }
+    if !window.order_by.is_empty() && !base.order_by.is_empty() {
+        return refused(format!("cannot override ORDER BY clause of window \"{name}\""));
+    }
+    if base.window_frame.is_some() {
+        return refused(format!("cannot copy window \"{name}\" because it has a frame clause"));
+    }
+    let order = if window.order_by.is_empty() { base } else { window };
+    Ok(WindowSpec {
+        window_name: None,
+        partition_by: base.partition_by.clone(),
+        order_by: order.order_by.clone(),
+        window_frame: window.window_frame.clone(),
+    })
+}
