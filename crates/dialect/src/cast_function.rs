@@ -102,7 +102,7 @@ fn scalar(array: &ArrayRef) -> PlanResult<ScalarValue> {
 impl CastFunction {
     fn impossible(&self, from: &Field) -> Error {
         Error::new(
-            SqlState("42846"),
+            SqlState::CANNOT_COERCE,
             format!("cannot cast type {} to {}", types::display_name(from), self.to),
         )
     }

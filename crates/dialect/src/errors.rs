@@ -146,7 +146,7 @@ fn from_schema(error: &SchemaError, sql: &str) -> Error {
         ),
         // Columns of one name in one relation: two relations have its name.
         SchemaError::DuplicateQualifiedField { qualifier, .. } => Error::new(
-            SqlState("42712"),
+            SqlState::DUPLICATE_ALIAS,
             format!("table name \"{}\" specified more than once", qualifier.table()),
         ),
         SchemaError::DuplicateUnqualifiedField { name } => Error::new(

@@ -222,9 +222,9 @@ fn bad_position(message: &str, _sql: &str) -> Option<Error> {
         } else if message.contains("Order by index starts at 1") {
             ("ORDER BY", "0")
         } else if message.contains("LIMIT must be >= 0") {
-            return Some(Error::new(SqlState("2201W"), "LIMIT must not be negative"));
+            return Some(Error::new(SqlState::INVALID_LIMIT, "LIMIT must not be negative"));
         } else if message.contains("OFFSET must be >=") {
-            return Some(Error::new(SqlState("2201X"), "OFFSET must not be negative"));
+            return Some(Error::new(SqlState::INVALID_OFFSET, "OFFSET must not be negative"));
         } else if message.contains("Inconsistent data length across values list") {
             return Some(Error::new(
                 SqlState::SYNTAX_ERROR,
@@ -305,7 +305,7 @@ fn bad_type(message: &str, _sql: &str) -> Option<Error> {
         .or_else(|| message.split_once("Unsupported CAST from ").map(|(_, rest)| rest))?;
     let (from, to) = told.split_once(" to ")?;
     Some(Error::new(
-        SqlState("42846"),
+        SqlState::CANNOT_COERCE,
         format!("cannot cast type {} to {}", postgres_types(from), postgres_types(to)),
     ))
 }

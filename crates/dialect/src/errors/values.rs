@@ -52,7 +52,8 @@ fn bad_argument(message: &str) -> Option<Error> {
         return Some(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
     }
     let is_length = message.starts_with("negative count not allowed");
-    is_length.then(|| Error::new(SqlState("22011"), "negative substring length not allowed"))
+    is_length
+        .then(|| Error::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"))
 }
 
 /// "Date part 'x' not supported" and "Unsupported date_trunc granularity: 'x'. …"

@@ -199,7 +199,7 @@ fn trim(columns: &[ArrayRef]) -> Result<ArrayRef> {
             return Ok(Some(length - count));
         }
         let told = format!("number of elements to trim must be between 0 and {length}");
-        Err(Error::new(SqlState("2202E"), told))
+        Err(Error::new(SqlState::ARRAY_SUBSCRIPT_ERROR, told))
     });
     let ends: ArrayRef = Arc::new(ends.collect::<Result<Int64Array>>()?);
     let starts: ArrayRef = Arc::new(Int64Array::from(vec![1; ends.len()]));
@@ -242,7 +242,7 @@ fn fill(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 /// How many items an array of one dimension, or of none, is to have.
 fn times(dimensions: &ListArray, row: usize) -> Result<usize> {
-    let unknown = |told: &str| Err(Error::new(SqlState("22004"), told));
+    let unknown = |told: &str| Err(Error::new(SqlState::NULL_VALUE_NOT_ALLOWED, told));
     if dimensions.is_null(row) {
         return unknown("dimension array or low bound array cannot be null");
     }

@@ -75,7 +75,7 @@ fn place(number: i64, length: usize) -> Result<usize> {
     usize::try_from(number).ok().filter(|place| *place < length).ok_or_else(|| {
         let last = length as i64 - 1;
         let told = format!("index {number} out of valid range, 0..{last}");
-        Error::new(SqlState("2202E"), told)
+        Error::new(SqlState::ARRAY_SUBSCRIPT_ERROR, told)
     })
 }
 
@@ -204,7 +204,7 @@ fn of_utf8(bytes: &[u8]) -> Result<&str> {
 
 fn invalid_utf8(bytes: &[u8]) -> Error {
     let told = format!("invalid byte sequence for encoding \"UTF8\": {}", in_hex(bytes));
-    Error::new(SqlState("22021"), told)
+    Error::new(SqlState::INVALID_BYTE_SEQUENCE, told)
 }
 
 fn in_hex(bytes: &[u8]) -> String {
@@ -236,7 +236,7 @@ fn latin1(text: &str) -> Result<Vec<u8>> {
                 "character with byte sequence {bytes} in encoding \"UTF8\" has no equivalent in \
                  encoding \"LATIN1\""
             );
-            Error::new(SqlState("22P05"), told)
+            Error::new(SqlState::UNTRANSLATABLE_CHARACTER, told)
         })
     };
     text.chars().map(byte).collect()
@@ -327,7 +327,7 @@ fn part(columns: &[ArrayRef]) -> Result<ArrayRef> {
         };
         if count < 0 {
             let told = "negative substring length not allowed";
-            return Err(Error::new(SqlState("22011"), told));
+            return Err(Error::new(SqlState::SUBSTRING_ERROR, told));
         }
         let place = |number: i64| usize::try_from(number).unwrap_or(0).min(bytes.len());
         let first = from.saturating_sub(1);

@@ -60,7 +60,7 @@ fn with_backslashes(pattern: &str, escape: &str) -> Result<String> {
     let escape = characters.next();
     if characters.next().is_some() {
         let message = "invalid escape string";
-        return Err(Error::new(SqlState("22019"), message)
+        return Err(Error::new(SqlState::INVALID_ESCAPE_CHARACTER, message)
             .with_hint("Escape string must be empty or one character."));
     }
     let mut written = String::with_capacity(pattern.len());
@@ -70,7 +70,7 @@ fn with_backslashes(pattern: &str, escape: &str) -> Result<String> {
         let meant = if escaped { rest.next() } else { Some(character) };
         let meant = meant.ok_or_else(|| {
             let message = "LIKE pattern must not end with escape character";
-            Error::new(SqlState("22025"), message)
+            Error::new(SqlState::INVALID_ESCAPE_SEQUENCE, message)
         })?;
         if escaped || meant == '\\' {
             written.push('\\');

@@ -160,7 +160,7 @@ fn numeric_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let field = Field::new("", given.clone(), true);
     convert(&columns[0], &field, &from_arrow(&target)?, Manner::Explicit)?.ok_or_else(|| {
         let name = crate::types::display_name(&field);
-        Error::new(SqlState("42846"), format!("cannot cast type {name} to numeric"))
+        Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {name} to numeric"))
     })
 }
 
@@ -223,7 +223,7 @@ fn logarithm_argument(value: f64) -> Result<f64> {
         value if value < 0.0 => "cannot take logarithm of a negative number",
         value => return Ok(value),
     };
-    Err(Error::new(SqlState("2201E"), told))
+    Err(Error::new(SqlState::INVALID_ARGUMENT_FOR_LOGARITHM, told))
 }
 
 /// To the base 10, or to the base that comes first.
@@ -261,7 +261,7 @@ fn square_root(columns: &[ArrayRef]) -> Result<ArrayRef> {
         columns[0].as_primitive::<Float64Type>().try_unary(|value| match value {
             value if value < 0.0 => {
                 let told = "cannot take square root of a negative number";
-                Err(Error::new(SqlState("2201F"), told))
+                Err(Error::new(SqlState::INVALID_ARGUMENT_FOR_POWER, told))
             }
             value => Ok(value.sqrt()),
         })?;
@@ -270,7 +270,7 @@ fn square_root(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn powers(columns: &[ArrayRef]) -> Result<ArrayRef> {
     each_pair(&columns[0], &columns[1], |base, exponent| {
-        let refused = |told: &str| Err(Error::new(SqlState("2201F"), told));
+        let refused = |told: &str| Err(Error::new(SqlState::INVALID_ARGUMENT_FOR_POWER, told));
         if base == 0.0 && exponent < 0.0 {
             return refused("zero raised to a negative power is undefined");
         }
@@ -352,7 +352,7 @@ fn width_bucket(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let float = |place: usize| -> &Float64Array { columns[place].as_primitive::<Float64Type>() };
     let (values, lows, highs) = (float(0), float(1), float(2));
     let counts = float(3);
-    let invalid = |message: &str| Error::new(SqlState("2201G"), message);
+    let invalid = |message: &str| Error::new(SqlState::INVALID_ARGUMENT_FOR_WIDTH_BUCKET, message);
     let buckets = (0..values.len()).map(|row| {
         if columns.iter().any(|column| column.is_null(row)) {
             return Ok(None);

@@ -98,7 +98,10 @@ pub(super) fn compile(pattern: &str, flags: &str) -> Result<Regex> {
     builder.build().map_err(|error| {
         let told = error.to_string();
         let reason = told.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        Error::new(SqlState("2201B"), format!("invalid regular expression: {reason}"))
+        Error::new(
+            SqlState::INVALID_REGULAR_EXPRESSION,
+            format!("invalid regular expression: {reason}"),
+        )
     })
 }
 

@@ -115,12 +115,12 @@ fn character(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let characters = codes.map(|code| {
         let Some(code) = code else { return Ok(None) };
         if code == 0 {
-            return Err(Error::new(SqlState("54000"), "null character not permitted"));
+            return Err(Error::new(SqlState::LIMIT_EXCEEDED, "null character not permitted"));
         }
         let character = u32::try_from(code).ok().and_then(char::from_u32);
         character.map(|character| Some(character.to_string())).ok_or_else(|| {
             let told = "requested character not valid for encoding";
-            Error::new(SqlState("54000"), told)
+            Error::new(SqlState::LIMIT_EXCEEDED, told)
         })
     });
     Ok(Arc::new(characters.collect::<Result<StringViewArray>>()?))

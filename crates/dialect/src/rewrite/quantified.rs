@@ -143,7 +143,7 @@ fn escaped(pattern: &Expr, escape: &ValueWithSpan) -> Result<Expr> {
     let mut escapes = escape.chars();
     let escape = escapes.next();
     if escapes.next().is_some() {
-        return Err(Error::new(SqlState("22025"), "invalid escape string")
+        return Err(Error::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
             .with_hint("Escape string must be empty or one character."));
     }
     let mut plain = String::with_capacity(pattern.len() + 4);
@@ -151,7 +151,10 @@ fn escaped(pattern: &Expr, escape: &ValueWithSpan) -> Result<Expr> {
     while let Some(c) = characters.next() {
         let literal = match Some(c) == escape {
             true => Some(characters.next().ok_or_else(|| {
-                Error::new(SqlState("22025"), "LIKE pattern must not end with escape character")
+                Error::new(
+                    SqlState::INVALID_ESCAPE_SEQUENCE,
+                    "LIKE pattern must not end with escape character",
+                )
             })?),
             false if c == '\\' => Some(c),
             false => None,

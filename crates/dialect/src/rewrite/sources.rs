@@ -13,6 +13,7 @@ use thalweg_types::{Error, Result, SqlState};
 use super::build::{call, cast, text};
 use super::figure::quoted;
 use super::names::normalized;
+use super::own;
 use super::rows::parse_query;
 
 /// Functions that give rows, and those that give the same as an array.
@@ -282,32 +283,13 @@ pub(super) fn expand_series(select: &mut Select) {
 
 /// Whether an expression gives rows, and not one value.
 pub(super) fn gives_rows(expr: &Expr) -> bool {
-    #[derive(Default)]
-    struct Calls {
-        queries: usize,
-    }
-    impl Visitor for Calls {
-        type Break = ();
-        fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-            self.queries += 1;
-            ControlFlow::Continue(())
+    own::look_at(expr, |expr| match expr {
+        Expr::Function(function) if set_function(&function.name).is_some() => {
+            ControlFlow::Break(())
         }
-        fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-            self.queries -= 1;
-            ControlFlow::Continue(())
-        }
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match expr {
-                Expr::Function(function)
-                    if self.queries == 0 && set_function(&function.name).is_some() =>
-                {
-                    ControlFlow::Break(())
-                }
-                _ => ControlFlow::Continue(()),
-            }
-        }
-    }
-    Visit::visit(expr, &mut Calls::default()).is_break()
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 /// Puts the rows of arrays in the place of the functions that give them.

@@ -45,7 +45,7 @@ pub(super) fn check_windows(select: &Select) -> Result<()> {
     for (name, clause) in clauses {
         if own::look_at(clause, end_at_window).is_break() {
             let told = format!("window functions are not allowed in {name}");
-            return Err(Error::new(SqlState("42P20"), told));
+            return Err(Error::new(SqlState::WINDOWING_ERROR, told));
         }
     }
     Ok(())

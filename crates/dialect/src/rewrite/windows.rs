@@ -3,22 +3,21 @@
 //! DataFusion knows the former in the columns of a query alone, and takes no notice of the name in
 //! the latter. Here windows are written out.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, OrderByKind, Query, Select,
-    SetExpr, VisitMut, VisitorMut, WindowSpec, WindowType,
+    SetExpr, VisitMut, WindowSpec, WindowType,
 };
 use thalweg_types::{Error, Result, SqlState};
 
 use super::names::normalized;
+use super::own;
 
 /// Writes out the windows of one query, not of those inside it.
 pub(super) fn write_out(query: &mut Query) -> Result<()> {
     let known = write_out_operands(&mut query.body)?;
     match &mut query.order_by {
         Some(OrderBy { kind: OrderByKind::Expressions(orders), .. }) => {
-            flow_of(orders, &mut Windows { known, queries: 0 })
+            write_out_calls(orders, &known)
         }
         _ => Ok(()),
     }
@@ -47,53 +46,27 @@ fn write_out_select(select: &mut Select) -> Result<Vec<(String, WindowSpec)>> {
         *window = NamedWindowExpr::WindowSpec(written.clone());
         known.push((normalized(name), written));
     }
-    let mut windows = Windows { known, queries: 0 };
-    flow_of(&mut select.projection, &mut windows)?;
-    flow_of(&mut select.qualify, &mut windows)?;
-    Ok(windows.known)
+    write_out_calls(&mut select.projection, &known)?;
+    write_out_calls(&mut select.qualify, &known)?;
+    Ok(known)
 }
 
-fn flow_of(node: &mut impl VisitMut, windows: &mut Windows) -> Result<()> {
-    match node.visit(windows) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
-}
-
-struct Windows {
-    known: Vec<(String, WindowSpec)>,
-    /// How many queries are around: they have windows of their own.
-    queries: usize,
-}
-
-impl VisitorMut for Windows {
-    type Break = Error;
-
-    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        let Some(window) = function.over.as_mut().filter(|_| self.queries == 0) else {
-            return ControlFlow::Continue(());
-        };
+/// Writes out the windows of calls, each as it is known.
+fn write_out_calls(node: &mut impl VisitMut, known: &[(String, WindowSpec)]) -> Result<()> {
+    let mut outcome = Ok(());
+    own::change(node, |expr| {
+        let Expr::Function(function) = expr else { return };
+        let Some(window) = function.over.as_mut().filter(|_| outcome.is_ok()) else { return };
         let written = match &*window {
-            WindowType::NamedWindow(name) => found(&self.known, name).cloned(),
-            WindowType::WindowSpec(window) => extended(window, &self.known),
+            WindowType::NamedWindow(name) => found(known, name).cloned(),
+            WindowType::WindowSpec(window) => extended(window, known),
         };
         match written {
             Ok(written) => *window = WindowType::WindowSpec(written),
-            Err(error) => return ControlFlow::Break(error),
+            Err(error) => outcome = Err(error),
         }
-        ControlFlow::Continue(())
-    }
+    });
+    outcome
 }
 
 fn found<'k>(known: &'k [(String, WindowSpec)], name: &Ident) -> Result<&'k WindowSpec> {
@@ -108,7 +81,7 @@ fn found<'k>(known: &'k [(String, WindowSpec)], name: &Ident) -> Result<&'k Wind
 fn extended(window: &WindowSpec, known: &[(String, WindowSpec)]) -> Result<WindowSpec> {
     let Some(name) = &window.window_name else { return Ok(window.clone()) };
     let base = found(known, name)?;
-    let refused = |told: String| Err(Error::new(SqlState("42P20"), told));
+    let refused = |told: String| Err(Error::new(SqlState::WINDOWING_ERROR, told));
     let name = normalized(name);
     if !window.partition_by.is_empty() {
         return refused(format!("cannot override PARTITION BY clause of window \"{name}\""));

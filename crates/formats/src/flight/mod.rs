@@ -100,7 +100,7 @@ impl Encoder {
         }
         if bytes > ROW_BYTES_MAX {
             let message = format!("a row of {bytes} bytes is larger than {ROW_BYTES_MAX} bytes");
-            return Err(Error::new(SqlState("54000"), message));
+            return Err(Error::new(SqlState::LIMIT_EXCEEDED, message));
         }
         let batch = laid_out(columns, rows)?;
         let message = self.ipc.encode(&batch).map_err(unfit)?;

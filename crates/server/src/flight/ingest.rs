@@ -125,7 +125,7 @@ fn table_name(command: &CommandStatementIngest) -> Result<String> {
     }
     if let Some(catalog) = command.catalog.as_deref().filter(|catalog| *catalog != DATABASE) {
         let message = format!("database \"{catalog}\" does not exist");
-        return Err(Error::new(SqlState("3D000"), message));
+        return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message));
     }
     let table = quoted(&command.table);
     Ok(match &command.schema {

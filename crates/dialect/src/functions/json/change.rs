@@ -70,7 +70,7 @@ pub(super) fn converted(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let from = Field::new("", column.data_type().clone(), true);
     convert(column, &from, to, Manner::Explicit)?.ok_or_else(|| {
         let told = format!("cannot cast type {} to {to}", column.data_type());
-        Error::new(SqlState("42846"), told)
+        Error::new(SqlState::CANNOT_COERCE, told)
     })
 }
 
@@ -87,7 +87,7 @@ pub(super) fn paths(column: &ArrayRef) -> Result<Vec<Option<Vec<String>>>> {
         let steps = items.as_string_view().iter().enumerate().map(|(place, step)| {
             step.map(str::to_owned).ok_or_else(|| {
                 let told = format!("path element at position {} is null", place + 1);
-                Error::new(SqlState("22004"), told)
+                Error::new(SqlState::NULL_VALUE_NOT_ALLOWED, told)
             })
         });
         steps.collect::<Result<Vec<_>>>().map(Some)

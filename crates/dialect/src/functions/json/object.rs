@@ -57,13 +57,13 @@ fn objects(columns: &[ArrayRef], as_shown: impl Fn(&str) -> Result<String>) -> R
 }
 
 fn refused(told: &str) -> Error {
-    Error::new(SqlState("2202E"), told)
+    Error::new(SqlState::ARRAY_SUBSCRIPT_ERROR, told)
 }
 
 fn object<'a>(members: impl Iterator<Item = (Option<&'a str>, Option<&'a str>)>) -> Result<String> {
     let members = members.map(|(key, value)| {
         let key = key.ok_or_else(|| {
-            Error::new(SqlState("22004"), "null value not allowed for object key")
+            Error::new(SqlState::NULL_VALUE_NOT_ALLOWED, "null value not allowed for object key")
         })?;
         Ok(format!("{} : {}", Value::from(key), Value::from(value)))
     });

@@ -140,6 +140,9 @@ fn matched(found: Vec<String>, silent: bool) -> Result<Option<bool>> {
         [one] if one == "false" => Ok(Some(false)),
         [one] if one == "null" => Ok(None),
         _ if silent => Ok(None),
-        _ => Err(Error::new(SqlState("22038"), "single boolean result is expected")),
+        _ => Err(Error::new(
+            SqlState::SINGLETON_JSON_ITEM_REQUIRED,
+            "single boolean result is expected",
+        )),
     }
 }

@@ -26,8 +26,8 @@ impl From<Error> for Fault {
     }
 }
 
-fn shape(state: &'static str, told: impl Into<String>) -> Fault {
-    Fault::Shape(Error::new(SqlState(state), told))
+fn shape(state: SqlState, told: impl Into<String>) -> Fault {
+    Fault::Shape(Error::new(state, told))
 }
 
 /// One value, as the text of its JSON.
@@ -106,7 +106,7 @@ impl<'d> Search<'d> {
                 JsonParts::Array(items) => found.push(items.len().to_string().into()),
                 _ if strict => {
                     let told = "jsonpath item method .size() can only be applied to an array";
-                    return Err(shape("22039", told));
+                    return Err(shape(SqlState::SQL_JSON_ARRAY_NOT_FOUND, told));
                 }
                 _ => found.push("1".into()),
             },
@@ -139,14 +139,14 @@ impl<'d> Search<'d> {
                         Some((_, member)) => found.push(member.to_owned().into()),
                         None if strict => {
                             let told = format!("JSON object does not contain key \"{name}\"");
-                            return Err(shape("2203A", told));
+                            return Err(shape(SqlState::SQL_JSON_MEMBER_NOT_FOUND, told));
                         }
                         None => {}
                     }
                 }
                 _ if strict => {
                     let told = "jsonpath member accessor can only be applied to an object";
-                    return Err(shape("2203A", told));
+                    return Err(shape(SqlState::SQL_JSON_MEMBER_NOT_FOUND, told));
                 }
                 _ => {}
             },
@@ -157,7 +157,7 @@ impl<'d> Search<'d> {
                 }
                 _ if strict => {
                     let told = "jsonpath wildcard member accessor can only be applied to an object";
-                    return Err(shape("2203C", told));
+                    return Err(shape(SqlState::SQL_JSON_OBJECT_NOT_FOUND, told));
                 }
                 _ => {}
             },
@@ -362,7 +362,7 @@ fn double(value: &str) -> std::result::Result<String, Fault> {
         _ => {
             let told = "jsonpath item method .double() can only be applied to a string or numeric \
                         value";
-            return Err(shape("22036", told));
+            return Err(shape(SqlState::NON_NUMERIC_SQL_JSON_ITEM, told));
         }
     };
     let number = written.and_then(|written| written.trim().parse::<f64>().ok());
@@ -371,7 +371,7 @@ fn double(value: &str) -> std::result::Result<String, Fault> {
         None => {
             let told = "string argument of jsonpath item method .double() is not a valid \
                         representation of a double precision number";
-            Err(shape("22036", told))
+            Err(shape(SqlState::NON_NUMERIC_SQL_JSON_ITEM, told))
         }
     }
 }
@@ -387,7 +387,7 @@ fn items_of<'d>(
         _ if strict => {
             let all = if matches!(step, Step::Items) { "wildcard " } else { "" };
             let told = format!("jsonpath {all}array accessor can only be applied to an array");
-            return Err(shape("22039", told));
+            return Err(shape(SqlState::SQL_JSON_ARRAY_NOT_FOUND, told));
         }
         _ => vec![value],
     };
@@ -403,7 +403,10 @@ fn items_of<'d>(
     for (first, last) in places {
         let (first, last) = (place(*first), place(*last));
         if strict && (first < 0 || first > last || last >= length) {
-            return Err(shape("22033", "jsonpath array subscript is out of bounds"));
+            return Err(shape(
+                SqlState::INVALID_SQL_JSON_SUBSCRIPT,
+                "jsonpath array subscript is out of bounds",
+            ));
         }
         let places = first.max(0)..=last.min(length - 1);
         found.extend(places.map(|place| Item::from(items[place as usize].to_owned())));
