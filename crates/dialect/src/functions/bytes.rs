@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::define::{Compute, Function, computed};
+use super::made::allow_all;
 use crate::cast::{Manner, convert};
 use crate::types::display_name;
 
@@ -129,6 +130,7 @@ fn changed(
 ) -> Result<ArrayRef> {
     let numbered = Numbered::of(columns)?;
     let values = converted(&columns[2], &DataType::Int8)?;
+    allow_all(&numbered.bytes, 1)?;
     let mut made = BinaryViewBuilder::new();
     for (row, value) in numbered.rows().zip(values.as_primitive::<Int64Type>()) {
         let (Some((bytes, number)), Some(value)) = (row, value) else {
@@ -174,6 +176,8 @@ impl Encoding {
 fn convert_from(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let values = converted(&columns[0], &DataType::Bytea)?;
     let names = converted(&columns[1], &DataType::Text { max_chars: None })?;
+    // A byte is two of UTF-8 at most.
+    allow_all(&values, 2)?;
     let texts = values.as_binary_view().iter().zip(names.as_string_view()).map(|pair| {
         let (Some(bytes), Some(name)) = pair else { return Ok(None) };
         let text = match Encoding::named(name, "source")? {
@@ -214,6 +218,7 @@ fn in_hex(bytes: &[u8]) -> String {
 fn convert_to(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let text = DataType::Text { max_chars: None };
     let (texts, names) = (converted(&columns[0], &text)?, converted(&columns[1], &text)?);
+    allow_all(&texts, 1)?;
     let mut made = BinaryViewBuilder::new();
     for pair in texts.as_string_view().iter().zip(names.as_string_view()) {
         let (Some(text), Some(name)) = pair else {
@@ -314,6 +319,7 @@ impl ScalarUDFImpl for Substring {
 fn part(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let numbered = Numbered::of(columns)?;
     let counts = columns.get(2).map(|counts| converted(counts, &DataType::Int8)).transpose()?;
+    allow_all(&numbered.bytes, 1)?;
     let mut made = BinaryViewBuilder::new();
     for (row, numbers) in numbered.rows().enumerate() {
         let count = match &counts {

@@ -73,7 +73,7 @@ impl Text<'_> {
 
 /// # Errors
 /// Where so many bytes are too many for the values of one column.
-fn allow_together(bytes: usize) -> Result<()> {
+pub(super) fn allow_together(bytes: usize) -> Result<()> {
     if bytes <= COLUMN_BYTES_MAX {
         return Ok(());
     }

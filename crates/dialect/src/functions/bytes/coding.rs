@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BinaryViewBuilder};
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::{DecodeError, Engine as _, alphabet};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::super::made::{Made, allow_all};
@@ -110,63 +112,43 @@ fn of_hex(text: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const BASE64_LINE_MAX: usize = 76;
+/// So many bytes are a line of 76 characters.
+const BASE64_LINE_BYTES: usize = 57;
+/// Bits that are left over do not matter.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 /// In lines, as MIME has them.
 fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
-    let mut in_line = 0;
-    for group in bytes.chunks(3) {
-        let missing = 3 - group.len();
-        let bits =
-            group.iter().fold(0_u32, |bits, byte| (bits << 8) | u32::from(*byte)) << (8 * missing);
-        for place in 0..4 {
-            let digit = (bits >> (18 - 6 * place)) as usize & 63;
-            let is_given = place <= group.len();
-            text.push(if is_given { char::from(BASE64[digit]) } else { '=' });
-        }
-        in_line += 4;
-        if in_line == BASE64_LINE_MAX && missing == 0 {
+    for line in bytes.chunks(BASE64_LINE_BYTES) {
+        BASE64.encode_string(line, &mut text);
+        if line.len() == BASE64_LINE_BYTES {
             text.push('\n');
-            in_line = 0;
         }
     }
     text
 }
 
 fn of_base64(text: &str) -> Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut bits, mut digits) = (0_u32, 0_usize);
-    // How many bytes the last group has, once its end has been seen.
-    let mut last = None;
-    for c in text.chars() {
-        let digit = match c {
-            ' ' | '\n' | '\t' | '\r' => continue,
-            '=' if last.is_none() && !matches!(digits, 2 | 3) => {
-                return Err(refused("unexpected \"=\" while decoding base64 sequence"));
-            }
-            '=' => {
-                last = last.or(Some(digits - 1));
-                0
-            }
-            c => BASE64.iter().position(|known| char::from(*known) == c).ok_or_else(|| {
-                refused(format!("invalid symbol \"{c}\" found while decoding base64 sequence"))
-            })?,
-        };
-        bits = (bits << 6) | digit as u32;
-        digits += 1;
-        if digits == 4 {
-            let group = bits.to_be_bytes();
-            bytes.extend(&group[1..=last.unwrap_or(3)]);
-            (bits, digits) = (0, 0);
+    const BLANKS: [char; 4] = [' ', '\n', '\t', '\r'];
+    let digits: String = text.split(BLANKS).collect();
+    BASE64.decode(&digits).map_err(|error| match error {
+        DecodeError::InvalidByte(_, b'=') => {
+            refused("unexpected \"=\" while decoding base64 sequence")
         }
-    }
-    if digits != 0 {
-        let told = "Input data is missing padding, is truncated, or is otherwise corrupted.";
-        return Err(refused("invalid base64 end sequence").with_hint(told));
-    }
-    Ok(bytes)
+        DecodeError::InvalidByte(place, _) => {
+            let symbol = digits.get(place..).and_then(|behind| behind.chars().next());
+            let symbol = symbol.unwrap_or_default();
+            refused(format!("invalid symbol \"{symbol}\" found while decoding base64 sequence"))
+        }
+        _ => {
+            let told = "Input data is missing padding, is truncated, or is otherwise corrupted.";
+            refused("invalid base64 end sequence").with_hint(told)
+        }
+    })
 }
 
 /// Bytes that are no ASCII in octal digits, and zeros.

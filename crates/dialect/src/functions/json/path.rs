@@ -12,9 +12,9 @@ use thalweg_formats::text::jsonb;
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use self::parse::Path;
-use self::values::{Fault, Search};
+use self::values::{Fault, Item, Search};
 use super::super::define::{Compute, Function};
-use super::super::made::Made;
+use super::super::made::{Made, allow_together};
 use super::change::converted;
 use super::json_field;
 use crate::types::arrow_field;
@@ -30,8 +30,8 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let boolean = |name, compute: Compute| define(name, ArrowType::Boolean, compute).into_udf();
     vec![
         define("jsonb_path_items", ArrowType::List(item()), items).into_udf(),
-        json("jsonb_path_query_array", |columns| documents(columns, array)),
-        json("jsonb_path_query_first", |columns| documents(columns, first)),
+        json("jsonb_path_query_array", arrays),
+        json("jsonb_path_query_first", firsts),
         boolean("jsonb_path_exists", |columns| truths(columns, false, exists)),
         boolean("jsonb_path_match", |columns| truths(columns, false, matched)),
         boolean("jsonb_path_exists_opr", |columns| truths(columns, true, exists)),
@@ -48,7 +48,7 @@ fn item() -> FieldRef {
 fn each(
     columns: &[ArrayRef],
     silent: bool,
-    mut take: impl FnMut(Option<Vec<String>>, bool) -> Result<()>,
+    mut take: impl FnMut(Option<&[Item<'_>]>, bool) -> Result<()>,
 ) -> Result<()> {
     let text = DataType::Text { max_chars: None };
     let texts = columns
@@ -74,7 +74,7 @@ fn each(
         let document = jsonb(value(0).unwrap_or_default())?;
         let search = Search { path, document: &document, variables: value(2) };
         match search.run() {
-            Ok(found) => take(Some(found.into_iter().map(String::from).collect()), silent)?,
+            Ok(found) => take(Some(&found), silent)?,
             Err(Fault::Shape(_)) if silent => take(None, silent)?,
             Err(Fault::Shape(error) | Fault::Error(error)) => return Err(error),
         }
@@ -84,39 +84,54 @@ fn each(
 
 fn items(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut lists = ListBuilder::new(StringViewBuilder::new()).with_field(item());
+    let mut bytes = 0_usize;
     each(columns, false, |found, _| {
-        let is_valid = found.is_some();
-        found.into_iter().flatten().for_each(|item| lists.values().append_value(item));
-        lists.append(is_valid);
+        for item in found.into_iter().flatten() {
+            bytes = bytes.saturating_add(item.len());
+            allow_together(bytes)?;
+            lists.values().append_value(item);
+        }
+        lists.append(found.is_some());
         Ok(())
     })?;
     Ok(Arc::new(lists.finish()))
 }
 
-fn documents(columns: &[ArrayRef], of: fn(Vec<String>) -> Option<String>) -> Result<ArrayRef> {
+fn arrays(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut made = Made::default();
     each(columns, false, |found, _| {
-        match found.and_then(of) {
-            Some(document) => made.write(|text| text.push(&document))?,
-            None => made.null(),
-        }
-        Ok(())
+        let Some(found) = found else {
+            made.null();
+            return Ok(());
+        };
+        made.write(|text| {
+            text.push("[")?;
+            for (place, item) in found.iter().enumerate() {
+                text.push(if place > 0 { ", " } else { "" })?;
+                text.push(item)?;
+            }
+            text.push("]")
+        })
     })?;
     Ok(made.finish())
 }
 
-fn array(found: Vec<String>) -> Option<String> {
-    Some(format!("[{}]", found.join(", ")))
-}
-
-fn first(found: Vec<String>) -> Option<String> {
-    found.into_iter().next()
+fn firsts(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let mut made = Made::default();
+    each(columns, false, |found, _| match found.and_then(|found| found.first()) {
+        Some(first) => made.write(|text| text.push(first)),
+        None => {
+            made.null();
+            Ok(())
+        }
+    })?;
+    Ok(made.finish())
 }
 
 fn truths(
     columns: &[ArrayRef],
     silent: bool,
-    of: fn(Vec<String>, bool) -> Result<Option<bool>>,
+    of: fn(&[Item<'_>], bool) -> Result<Option<bool>>,
 ) -> Result<ArrayRef> {
     let mut made = BooleanBuilder::new();
     each(columns, silent, |found, silent| {
@@ -129,13 +144,13 @@ fn truths(
     Ok(Arc::new(made.finish()))
 }
 
-fn exists(found: Vec<String>, _silent: bool) -> Result<Option<bool>> {
+fn exists(found: &[Item<'_>], _silent: bool) -> Result<Option<bool>> {
     Ok(Some(!found.is_empty()))
 }
 
 /// The truth value that a predicate gives, alone.
-fn matched(found: Vec<String>, silent: bool) -> Result<Option<bool>> {
-    match found.as_slice() {
+fn matched(found: &[Item<'_>], silent: bool) -> Result<Option<bool>> {
+    match found {
         [one] if one == "true" => Ok(Some(true)),
         [one] if one == "false" => Ok(Some(false)),
         [one] if one == "null" => Ok(None),

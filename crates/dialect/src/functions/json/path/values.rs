@@ -8,6 +8,7 @@ use thalweg_formats::text::{JsonParts, json_parts};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::parse::{Comparison, Expression, Path, Place, Predicate, Start, Step};
+use crate::stop::go_on;
 
 /// What a path finds may be more than the document has, as `$[0, 0][0, 0]` does.
 const ITEMS_MAX: usize = 1_000_000;
@@ -30,7 +31,8 @@ fn shape(state: SqlState, told: impl Into<String>) -> Fault {
     Fault::Shape(Error::new(state, told))
 }
 
-/// One value, as the text of its JSON.
+/// One value, as the text of its JSON: a part of the document, however often it is found. What is
+/// made here is a number, a text or a truth value.
 pub(super) type Item<'d> = Cow<'d, str>;
 
 type Found<'d> = std::result::Result<Vec<Item<'d>>, Fault>;
@@ -45,10 +47,10 @@ pub(super) struct Search<'d> {
 
 impl<'d> Search<'d> {
     pub(super) fn run(&self) -> Found<'d> {
-        self.values(&self.path.expression, self.document)
+        self.values(&self.path.expression, &self.document.into())
     }
 
-    fn values(&self, expression: &'d Expression, current: &str) -> Found<'d> {
+    fn values(&self, expression: &'d Expression, current: &Item<'d>) -> Found<'d> {
         let (start, steps) = match expression {
             Expression::Steps { start, steps } => (start, steps),
             Expression::Predicate(predicate) => {
@@ -57,7 +59,7 @@ impl<'d> Search<'d> {
         };
         let mut values: Vec<Item<'d>> = match start {
             Start::Document => vec![self.document.into()],
-            Start::Current => vec![current.to_owned().into()],
+            Start::Current => vec![current.clone()],
             Start::Variable(name) => vec![self.variable(name)?],
             Start::Literal(literal) => vec![literal.as_str().into()],
             Start::Nested(inner) => self.values(inner, current)?,
@@ -66,10 +68,8 @@ impl<'d> Search<'d> {
             let mut next = Vec::new();
             for value in &values {
                 self.step(step, value, &mut next)?;
-                if next.len() > ITEMS_MAX {
-                    let told = "a path of JSON finds too many values";
-                    return Err(Error::new(SqlState::OUT_OF_MEMORY, told).into());
-                }
+                allow(&next)?;
+                go_on()?;
             }
             values = next;
         }
@@ -96,13 +96,13 @@ impl<'d> Search<'d> {
     fn step(
         &self,
         step: &'d Step,
-        value: &str,
+        value: &Item<'d>,
         found: &mut Vec<Item<'d>>,
     ) -> std::result::Result<(), Fault> {
         let strict = self.path.strict;
         match step {
             Step::Type => found.push(Value::from(kind(value).name()).to_string().into()),
-            Step::Size => match json_parts(value)? {
+            Step::Size => match parts(value)? {
                 JsonParts::Array(items) => found.push(items.len().to_string().into()),
                 _ if strict => {
                     let told = "jsonpath item method .size() can only be applied to an array";
@@ -114,9 +114,10 @@ impl<'d> Search<'d> {
             Step::Anywhere(first, last) => anywhere(value, 0, *first, *last, found)?,
             Step::Member(_) | Step::Members | Step::Filter(_) | Step::Double => {
                 // Where shapes need not hold, an array stands for its items.
-                match json_parts(value)? {
+                match parts(value)? {
                     JsonParts::Array(items) if !strict => {
-                        items.into_iter().try_for_each(|item| self.of_one(step, item, found))?;
+                        let mut items = items.into_iter().map(Item::from);
+                        items.try_for_each(|item| self.of_one(step, &item, found))?;
                     }
                     _ => self.of_one(step, value, found)?,
                 }
@@ -128,15 +129,15 @@ impl<'d> Search<'d> {
     fn of_one(
         &self,
         step: &'d Step,
-        value: &str,
+        value: &Item<'d>,
         found: &mut Vec<Item<'d>>,
     ) -> std::result::Result<(), Fault> {
         let strict = self.path.strict;
         match step {
-            Step::Member(name) => match json_parts(value)? {
+            Step::Member(name) => match parts(value)? {
                 JsonParts::Object(members) => {
                     match members.into_iter().find(|(key, _)| key == name) {
-                        Some((_, member)) => found.push(member.to_owned().into()),
+                        Some((_, member)) => found.push(member.into()),
                         None if strict => {
                             let told = format!("JSON object does not contain key \"{name}\"");
                             return Err(shape(SqlState::SQL_JSON_MEMBER_NOT_FOUND, told));
@@ -150,10 +151,9 @@ impl<'d> Search<'d> {
                 }
                 _ => {}
             },
-            Step::Members => match json_parts(value)? {
+            Step::Members => match parts(value)? {
                 JsonParts::Object(members) => {
-                    let members = members.into_iter();
-                    found.extend(members.map(|(_, member)| Item::from(member.to_owned())));
+                    found.extend(members.into_iter().map(|(_, member)| Item::from(member)));
                 }
                 _ if strict => {
                     let told = "jsonpath wildcard member accessor can only be applied to an object";
@@ -163,10 +163,10 @@ impl<'d> Search<'d> {
             },
             Step::Filter(predicate) => {
                 if self.holds(predicate, value)? == Some(true) {
-                    found.push(value.to_owned().into());
+                    found.push(value.clone());
                 }
             }
-            _ => found.push(double(value)?.into()),
+            _ => found.push(double(value)?),
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl<'d> Search<'d> {
     fn holds(
         &self,
         predicate: &'d Predicate,
-        current: &str,
+        current: &Item<'d>,
     ) -> std::result::Result<Option<bool>, Fault> {
         Ok(match predicate {
             Predicate::Both(first, second) => match self.holds(first, current)? {
@@ -223,7 +223,7 @@ impl<'d> Search<'d> {
     fn operands(
         &self,
         side: &'d Expression,
-        current: &str,
+        current: &Item<'d>,
     ) -> std::result::Result<Option<Vec<Item<'d>>>, Fault> {
         let Some(values) = known(self.values(side, current))? else { return Ok(None) };
         if self.path.strict {
@@ -233,8 +233,8 @@ impl<'d> Search<'d> {
         for value in values {
             if kind(&value) != Kind::Array {
                 items.push(value);
-            } else if let JsonParts::Array(inner) = json_parts(&value)? {
-                items.extend(inner.into_iter().map(|item| Item::from(item.to_owned())));
+            } else if let JsonParts::Array(inner) = parts(&value)? {
+                items.extend(inner.into_iter().map(Item::from));
             }
         }
         Ok(Some(items))
@@ -244,7 +244,7 @@ impl<'d> Search<'d> {
     fn any(
         &self,
         left: &'d Expression,
-        current: &str,
+        current: &Item<'d>,
         right: Option<&[Item<'_>]>,
         holds: impl Fn(&str, &str) -> Option<bool>,
     ) -> std::result::Result<Option<bool>, Fault> {
@@ -252,16 +252,37 @@ impl<'d> Search<'d> {
             return Ok(None);
         };
         let (mut found, mut unknown) = (false, false);
-        for (left, right) in left.iter().flat_map(|left| right.iter().map(move |r| (left, r))) {
-            match holds(left, right) {
-                Some(true) if !self.path.strict => return Ok(Some(true)),
-                Some(true) => found = true,
-                Some(false) => {}
-                None if self.path.strict => return Ok(None),
-                None => unknown = true,
+        for left in &left {
+            go_on()?;
+            for right in right {
+                match holds(left, right) {
+                    Some(true) if !self.path.strict => return Ok(Some(true)),
+                    Some(true) => found = true,
+                    Some(false) => {}
+                    None if self.path.strict => return Ok(None),
+                    None => unknown = true,
+                }
             }
         }
         Ok(if !found && unknown { None } else { Some(found) })
+    }
+}
+
+/// What a value has in it. What is made here has nothing in it.
+fn parts<'d>(value: &Item<'d>) -> Result<JsonParts<'d>> {
+    match value {
+        Cow::Borrowed(text) => json_parts(text),
+        Cow::Owned(_) => Ok(JsonParts::Scalar),
+    }
+}
+
+fn allow(found: &[Item<'_>]) -> Result<()> {
+    match found.len() > ITEMS_MAX {
+        true => {
+            let told = "a path of JSON finds too many values";
+            Err(Error::new(SqlState::OUT_OF_MEMORY, told))
+        }
+        false => Ok(()),
     }
 }
 
@@ -355,9 +376,9 @@ fn numbers(left: &str, right: &str) -> Option<Ordering> {
 }
 
 /// A number, or a text that is one.
-fn double(value: &str) -> std::result::Result<String, Fault> {
+fn double<'d>(value: &Item<'d>) -> std::result::Result<Item<'d>, Fault> {
     let written = match kind(value) {
-        Kind::Number => return Ok(value.to_owned()),
+        Kind::Number => return Ok(value.clone()),
         Kind::Text => text(value),
         _ => {
             let told = "jsonpath item method .double() can only be applied to a string or numeric \
@@ -367,7 +388,7 @@ fn double(value: &str) -> std::result::Result<String, Fault> {
     };
     let number = written.and_then(|written| written.trim().parse::<f64>().ok());
     match number.filter(|number| number.is_finite()) {
-        Some(number) => Ok(number.to_string()),
+        Some(number) => Ok(number.to_string().into()),
         None => {
             let told = "string argument of jsonpath item method .double() is not a valid \
                         representation of a double precision number";
@@ -378,21 +399,21 @@ fn double(value: &str) -> std::result::Result<String, Fault> {
 
 fn items_of<'d>(
     step: &Step,
-    value: &str,
+    value: &Item<'d>,
     strict: bool,
     found: &mut Vec<Item<'d>>,
 ) -> std::result::Result<(), Fault> {
-    let items = match json_parts(value)? {
-        JsonParts::Array(items) => items,
+    let items: Vec<Item<'d>> = match parts(value)? {
+        JsonParts::Array(items) => items.into_iter().map(Item::from).collect(),
         _ if strict => {
             let all = if matches!(step, Step::Items) { "wildcard " } else { "" };
             let told = format!("jsonpath {all}array accessor can only be applied to an array");
             return Err(shape(SqlState::SQL_JSON_ARRAY_NOT_FOUND, told));
         }
-        _ => vec![value],
+        _ => vec![value.clone()],
     };
     let Step::Places(places) = step else {
-        found.extend(items.into_iter().map(|item| Item::from(item.to_owned())));
+        found.extend(items);
         return Ok(());
     };
     let length = items.len() as i64;
@@ -409,14 +430,15 @@ fn items_of<'d>(
             ));
         }
         let places = first.max(0)..=last.min(length - 1);
-        found.extend(places.map(|place| Item::from(items[place as usize].to_owned())));
+        found.extend(places.map(|place| items[place as usize].clone()));
+        allow(found)?;
     }
     Ok(())
 }
 
 /// A value and all that is in it, in some levels.
 fn anywhere<'d>(
-    value: &str,
+    value: &Item<'d>,
     level: u32,
     first: u32,
     last: u32,
@@ -424,16 +446,17 @@ fn anywhere<'d>(
 ) -> Result<()> {
     // Those in the last level alone have nothing in them.
     let is_in_last = |is_leaf: bool| first == u32::MAX && is_leaf;
-    let inner: Vec<&str> = match json_parts(value)? {
+    let inner: Vec<&'d str> = match parts(value)? {
         JsonParts::Array(items) => items,
         JsonParts::Object(members) => members.into_iter().map(|(_, member)| member).collect(),
         JsonParts::Scalar => Vec::new(),
     };
     if (first..=last).contains(&level) || is_in_last(inner.is_empty()) {
-        found.push(value.to_owned().into());
+        found.push(value.clone());
     }
     if level < last {
-        inner.into_iter().try_for_each(|item| anywhere(item, level + 1, first, last, found))?;
+        let mut inner = inner.into_iter().map(Item::from);
+        inner.try_for_each(|item| anywhere(&item, level + 1, first, last, found))?;
     }
     Ok(())
 }
