@@ -121,6 +121,32 @@ pub const UNREAD_BYTES: usize = 4 << 20;
 /// two lanes take up to a fifth longer for large messages with one each, and for small ones with
 /// four each, than with two.
 const READ_WINDOWS_BYTES: usize = 1 << 20;
+/// Below this a message is small: telling it from the next one takes a lane longer than its bytes.
+const SMALL_BYTES: usize = 4 << 10;
+/// The same where other lanes keep the cores busy beside it: then one worker at a time, whose bytes
+/// stay in the cache, is best for messages up to here.
+const SMALL_BYTES_BESIDE_OTHERS: usize = 64 << 10;
+
+/// How many workers a lane reads at a time: half as many where their messages are small.
+#[derive(Clone, Copy)]
+struct AtATime {
+    max: usize,
+    small_bytes: usize,
+}
+
+impl AtATime {
+    fn of_small(self) -> usize {
+        self.max.div_ceil(2)
+    }
+
+    /// Where so many messages have so many bytes.
+    fn of(self, messages: usize, bytes: usize) -> usize {
+        match bytes > messages.saturating_mul(self.small_bytes) {
+            true => self.max,
+            false => self.of_small(),
+        }
+    }
+}
 
 impl FanInOptions {
     #[must_use]
@@ -133,14 +159,19 @@ impl FanInOptions {
         }
     }
 
-    /// How many workers a lane reads at a time. Windows of thousands are so small that each waits
-    /// for the next one most of the time: then all are read.
-    fn read_max(&self, stream_window_bytes: u32) -> usize {
+    /// Windows of thousands are so small that each waits for the next one most of the time: then
+    /// all are read at a time.
+    fn at_a_time(&self, stream_window_bytes: u32) -> AtATime {
         let window_bytes = stream_window_bytes as usize;
-        match self.workers_max.saturating_mul(window_bytes) <= self.unread_bytes {
+        let max = match self.workers_max.saturating_mul(window_bytes) <= self.unread_bytes {
             true => (READ_WINDOWS_BYTES / window_bytes / self.threads).max(1),
             false => usize::MAX,
-        }
+        };
+        let small_bytes = match self.threads {
+            1 => SMALL_BYTES,
+            _ => SMALL_BYTES_BESIDE_OTHERS,
+        };
+        AtATime { max, small_bytes }
     }
 }
 
@@ -148,7 +179,7 @@ impl FanInOptions {
 #[derive(Clone)]
 pub struct FanIn {
     lanes: Arc<[Lane]>,
-    read_max: usize,
+    at_a_time: AtATime,
     env: Env,
 }
 
@@ -159,12 +190,12 @@ impl FanIn {
     /// Where the system refuses threads.
     pub fn new(options: &FanInOptions, env: &Env) -> Result<FanIn> {
         let link = options.link.clone().for_nodes(options.workers_max, options.unread_bytes);
-        let read_max = options.read_max(link.stream_window_bytes);
+        let at_a_time = options.at_a_time(link.stream_window_bytes);
         let link = Arc::new(link);
         let lanes = (0..options.threads)
             .map(|number| Lane::start(number, Arc::clone(&link), env))
             .collect::<Result<Vec<_>>>()?;
-        Ok(FanIn { lanes: lanes.into(), read_max, env: env.clone() })
+        Ok(FanIn { lanes: lanes.into(), at_a_time, env: env.clone() })
     }
 
     /// Asks all workers, and hands what they answer to readers of which each lane has one. The

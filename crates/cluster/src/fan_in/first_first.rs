@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::task::AtomicWaker;
 use futures::{Stream, StreamExt as _};
 use parking_lot::Mutex;
-use tokio::time::{Interval, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// Gives what its streams give until all have ended. Only those that were woken are looked at.
 ///
@@ -84,34 +84,41 @@ impl Wake for Place {
     }
 }
 
-/// How long nothing may come.
+/// How long nothing may come: from one tick to the next, so that no timer is set for each wait.
 struct Patience {
     ticks: Interval,
-    waits: bool,
+    /// Whether something came since the last tick.
+    came: bool,
     is_over: bool,
 }
 
 impl Patience {
+    fn new(patience: Duration) -> Patience {
+        let mut ticks = interval(patience);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first tick is no end of anything.
+        Patience { ticks, came: true, is_over: false }
+    }
+
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if !self.waits {
-            self.waits = true;
-            self.is_over = false;
-            self.ticks.reset();
-        }
-        if !self.is_over {
+        while !self.is_over {
             ready!(self.ticks.poll_tick(context));
+            if std::mem::take(&mut self.came) {
+                continue;
+            }
             // Whoever looks may be late itself: what has come meanwhile is looked at first.
             self.is_over = true;
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        self.waits = false;
+        self.renew();
         Poll::Ready(())
     }
 
-    /// Something came.
+    /// Something came, or is given time to.
     fn renew(&mut self) {
-        self.waits = false;
+        self.came = true;
+        self.is_over = false;
     }
 }
 
@@ -139,7 +146,7 @@ impl<S: Stream + Unpin> FirstFirst<S> {
             read: 0,
             read_max,
             slow: 0,
-            patience: Patience { ticks: interval(patience), waits: false, is_over: false },
+            patience: Patience::new(patience),
         }
     }
 

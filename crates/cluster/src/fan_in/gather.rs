@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::times::Stopwatch;
-use super::{FanIn, Mode, Question, Reader, Stop, Times, hybrid, queued, sequential};
+use super::{AtATime, FanIn, Mode, Question, Reader, Stop, Times, hybrid, queued, sequential};
 use crate::chunks::{Cutter, MESSAGE_BYTES_MAX};
 use crate::link::{Answer, KeptLink, NodeName, damaged};
 use crate::node::FETCH;
@@ -43,8 +43,7 @@ pub(super) struct Share<R> {
     pub(super) asked: Vec<Asked>,
     pub(super) reader: Shared<R>,
     pub(super) watch: Arc<Stopwatch>,
-    /// How many workers a lane reads at a time, where it reads few.
-    pub(super) read_max: usize,
+    pub(super) at_a_time: AtATime,
 }
 
 /// A lane's reader, which all of the lane's tasks use and no other thread does meanwhile.
@@ -145,7 +144,7 @@ pub(super) async fn gather<R: Reader>(
     let tasks: Vec<_> = tasks
         .map(|((asked, reader), lane)| {
             let (reader, watch) = (reader.clone(), Arc::clone(&watch));
-            let share = Share { asked, reader, watch, read_max: fan_in.read_max };
+            let share = Share { asked, reader, watch, at_a_time: fan_in.at_a_time };
             let (queue, mut ended) = (Arc::clone(&queue), enough.subscribe());
             let work = async move {
                 tokio::select! {

@@ -23,23 +23,20 @@ const TURN_BYTES: usize = 1 << 20;
 /// How long a lane waits for the workers that it reads, while others have something. Where cores
 /// are short, workers wait for them for some milliseconds.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Below this a message is small: telling it from the next one takes a lane longer than its bytes.
-const SMALL_BYTES: usize = 4 << 10;
 
 pub(super) async fn run<R: Reader>(share: Share<R>) -> Result<(), Stop> {
-    let Share { asked, reader, watch, read_max } = share;
+    let Share { asked, reader, watch, at_a_time } = share;
     let (reader, watch) = (&reader, watch.as_ref());
     let workers = asked.into_iter().map(|asked| {
         let stage = Stage::Asked(asked.open(watch).boxed());
         Worker { stage, reader, watch }
     });
-    let few = read_max.div_ceil(2);
-    let mut streams = FirstFirst::new(workers, few, PATIENCE);
+    let mut streams = FirstFirst::new(workers, at_a_time.of_small(), PATIENCE);
     let (mut all, mut turn_bytes) = (Taken::default(), 0);
     while let Some(taken) = streams.next().await {
         let taken = taken?;
         all += taken;
-        streams.read_at_most(if all.is_of_large() { read_max } else { few });
+        streams.read_at_most(at_a_time.of(all.messages, all.bytes));
         turn_bytes += taken.bytes;
         if turn_bytes >= TURN_BYTES {
             turn_bytes = 0;
@@ -55,12 +52,6 @@ struct Taken {
     bytes: usize,
     /// Those that are whole.
     messages: usize,
-}
-
-impl Taken {
-    fn is_of_large(self) -> bool {
-        self.bytes > self.messages.saturating_mul(SMALL_BYTES)
-    }
 }
 
 impl AddAssign for Taken {
