@@ -31,6 +31,7 @@ pub(crate) use self::unknown::UnknownLiterals;
 pub use self::unknown::with_operand_types;
 use crate::cast::is_text;
 use crate::cast_function::CastFunction;
+use crate::clock_literal;
 use crate::functions::{concatenation, is_concatenation};
 use crate::types::TYPE_KEY;
 use crate::{arithmetic, types};
@@ -170,6 +171,9 @@ fn chain_in(expr: &Expr) -> Option<&Expr> {
 
 /// A cast that Arrow would make in another way than PostgreSQL, as a function.
 fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
+    if let Some(value) = clock_literal::of_cast(cast) {
+        return Some(value);
+    }
     let (_, from) = cast.expr.to_field(schema).ok()?;
     let to = types::from_field(&cast.field).ok()?;
     let (given, target) = (from.data_type(), cast.field.data_type());

@@ -113,19 +113,67 @@ pub(crate) fn parse_moment(text: &str) -> Result<Moment, Refusal> {
     let text = worded.as_deref().unwrap_or(text);
     let date_length = text.find([' ', 'T', 't']).unwrap_or(text.len());
     let (first, rest) = text.split_at(date_length);
-    if first.contains(':') {
+    if first.contains(':') || is_midnight(text) {
         let (micros, zone) = parse_time(text)?;
         let offset = zone.map(|zone| zone.offset_at_local(micros));
         return Ok(Moment { days: None, micros, offset });
     }
     let days = parse_date(first)?.to_days();
-    let rest = rest.trim_start_matches(['T', 't']).trim();
+    on_day(days, rest.trim_start_matches(['T', 't']))
+}
+
+/// A day, and the time that the rest of a text says, if it says one.
+fn on_day(days: i64, rest: &str) -> Result<Moment, Refusal> {
+    let rest = rest.trim();
     if rest.is_empty() {
         return Ok(Moment { days: Some(days), micros: 0, offset: None });
     }
     let (micros, zone) = parse_time(rest)?;
     let offset = zone.map(|zone| zone.offset_at_local(days * MICROS_PER_DAY + micros));
     Ok(Moment { days: Some(days), micros, offset })
+}
+
+/// A word that says a day or a moment by the clock, and what follows it in its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClockWord<'a> {
+    /// `now`, behind which nothing comes.
+    Now,
+    /// So many days from today, and perhaps a time: `tomorrow 10:00`.
+    Day(i64, &'a str),
+}
+
+impl ClockWord<'_> {
+    /// `None` for a text that says the same whenever it is read.
+    pub(crate) fn of(text: &str) -> Option<ClockWord<'_>> {
+        let text = text.trim();
+        let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+        let (word, rest) = text.split_at(end);
+        match word.to_ascii_lowercase().as_str() {
+            "now" if rest.is_empty() => Some(ClockWord::Now),
+            "yesterday" => Some(ClockWord::Day(-1, rest)),
+            "today" => Some(ClockWord::Day(0, rest)),
+            "tomorrow" => Some(ClockWord::Day(1, rest)),
+            _ => None,
+        }
+    }
+
+    /// What it means at a moment in microseconds since 1970.
+    pub(crate) fn at(self, now: i64) -> Result<Moment, Refusal> {
+        let today = now.div_euclid(MICROS_PER_DAY);
+        match self {
+            ClockWord::Now => Ok(Moment {
+                days: Some(today),
+                micros: now.rem_euclid(MICROS_PER_DAY),
+                offset: Some(0),
+            }),
+            ClockWord::Day(shift, rest) => on_day(today + shift, rest),
+        }
+    }
+}
+
+/// The word for midnight in UTC.
+fn is_midnight(text: &str) -> bool {
+    text.eq_ignore_ascii_case("allballs")
 }
 
 /// `Jan 15, 2024`, `15 January 2024` and `15-Jan-2024` with numbers in place of the month's name.
@@ -179,6 +227,9 @@ fn parse_date(text: &str) -> Result<Civil, Refusal> {
 
 /// `13:30`, `13:30:15.25`, `1:30 PM`, each with an optional offset or zone.
 fn parse_time(text: &str) -> Result<(i64, Option<Zone>), Refusal> {
+    if is_midnight(text) {
+        return Ok((0, Some(Zone::Fixed(0))));
+    }
     let clock_length =
         text.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(text.len());
     let (clock, rest) = text.split_at(clock_length);
@@ -304,8 +355,29 @@ mod tests {
         assert_eq!(utc("02-Jan-1970"), Ok(Some(MICROS_PER_DAY)));
         assert_eq!(utc("1970-07-01 02:00 Europe/Berlin"), utc("1970-07-01 01:00"));
         assert_eq!(utc("1970-01-01 02:00 CEST"), Ok(Some(0)));
+        assert_eq!(utc("1970-01-02 allballs"), Ok(Some(MICROS_PER_DAY)));
+        assert_eq!(utc("allballs"), Ok(None));
         assert_eq!(utc("today"), Err(Refusal::Syntax));
         assert_eq!(utc(""), Err(Refusal::Syntax));
         assert_eq!(parse_moment("13:30").unwrap().micros, 48_600 * MICROS_PER_SECOND);
+    }
+
+    #[test]
+    fn words_are_told_by_the_clock() {
+        let at = |text: &'static str| {
+            let word = ClockWord::of(text)?;
+            Some(word.at(5 * MICROS_PER_DAY + 7).map(|moment| moment.utc_micros()))
+        };
+        let days = |days: i64| Some(Ok::<_, Refusal>(Some(days * MICROS_PER_DAY)));
+        assert_eq!(at("now"), Some(Ok(Some(5 * MICROS_PER_DAY + 7))));
+        assert_eq!(at(" TODAY "), days(5));
+        assert_eq!(at("yesterday"), days(4));
+        assert_eq!(at("tomorrow 24:00"), days(7));
+        assert_eq!(at("today allballs"), days(5));
+        assert_eq!(at("today 25:00"), Some(Err(Refusal::Field)));
+        assert_eq!(at("today 5"), Some(Err(Refusal::Syntax)));
+        assert_eq!(at("now 05:00"), None);
+        assert_eq!(at("todays"), None);
+        assert_eq!(at("epoch"), None);
     }
 }

@@ -10,6 +10,7 @@ pub mod assign;
 mod calendar;
 mod cast;
 mod cast_function;
+mod clock_literal;
 mod common_type;
 pub mod errors;
 mod functions;
@@ -27,6 +28,7 @@ mod zone;
 
 pub use analyze::with_operand_types;
 pub use cast::to_text;
+pub use clock_literal::is_told_by_clock;
 pub use functions::{even_unit, exact_averages};
 
 use functions::replace;

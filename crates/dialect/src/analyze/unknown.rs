@@ -25,6 +25,7 @@ use thalweg_types::{Error, SqlState};
 
 use super::{rewrite_expressions, visible_columns};
 use crate::cast::{Manner, convert, is_text};
+use crate::clock_literal;
 use crate::common_type;
 use crate::errors::external;
 use crate::types::{display_name, from_arrow};
@@ -45,9 +46,15 @@ impl AnalyzerRule for UnknownLiterals {
 /// What the pass makes of an expression that is no plan's.
 ///
 /// # Errors
-/// Where it compares what cannot be compared.
+/// Where it compares what cannot be compared, or with what is told by the clock: a table keeps its
+/// expressions, and PostgreSQL would keep what the clock said first.
 pub fn with_operand_types(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
-    expr.transform_up(|expr| rewrite(expr, schema)).map(|transformed| transformed.data)
+    let expr = expr.transform_up(|expr| rewrite(expr, schema))?.data;
+    if expr.exists(|expr| Ok(clock_literal::is_one(expr)))? {
+        let refused = Error::unsupported("a word for a time in an expression that a table keeps");
+        return Err(external(refused.with_hint("Write the time out, or use now().")));
+    }
+    Ok(expr)
 }
 
 fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
@@ -242,6 +249,9 @@ fn is_unknown(expr: &Expr) -> bool {
 
 /// The literal as a value of the type; what is no such value is told at once.
 pub(super) fn typed(literal: Expr, target: &ArrowType) -> PlanResult<Expr> {
+    if let Some(value) = clock_literal::of_literal(&literal, target) {
+        return Ok(value);
+    }
     let Expr::Literal(value, None) = &literal else { return Ok(cast(literal, target.clone())) };
     let from = Field::new("", value.data_type(), true);
     let to = from_arrow(target).map_err(external)?;

@@ -1,4 +1,5 @@
-//! `statement_timestamp()` and its sisters: all of them the time at which the statement began.
+//! `now()` and its sisters: all of them the time at which the statement began, in microseconds as
+//! columns have it.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-/// Becomes a literal when the statement is planned, as `now()` does.
+/// Becomes a literal when the statement is planned.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct StatementTime {
     signature: Signature,
@@ -20,10 +21,12 @@ impl Default for StatementTime {
     fn default() -> StatementTime {
         StatementTime {
             signature: Signature::nullary(Volatility::Stable),
-            aliases: vec!["transaction_timestamp".to_string(), "clock_timestamp".to_string()],
+            aliases: ALIASES.map(str::to_string).to_vec(),
         }
     }
 }
+
+const ALIASES: [&str; 4] = ["now", "current_timestamp", "transaction_timestamp", "clock_timestamp"];
 
 fn timestamptz() -> ArrowType {
     ArrowType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))

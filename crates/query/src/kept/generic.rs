@@ -17,6 +17,7 @@ use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{Expr, Value, visit_expressions};
 use parking_lot::Mutex;
 use thalweg_dialect::errors::external;
+use thalweg_dialect::is_told_by_clock;
 use thalweg_txn::{Catalog, Transaction};
 
 use super::over_rows::{OverRows, template};
@@ -237,8 +238,15 @@ fn is_the_same_whenever_asked(plan: &LogicalPlan) -> PlanResult<bool> {
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                if let PlanExpr::ScalarFunction(call) = expr {
-                    same &= call.func.signature().volatility == Volatility::Immutable;
+                match expr {
+                    PlanExpr::ScalarFunction(call) => {
+                        same &= call.func.signature().volatility == Volatility::Immutable;
+                    }
+                    // In views, too, whose texts are not looked at.
+                    PlanExpr::Literal(value, _) => {
+                        same &= !value.try_as_str().flatten().is_some_and(is_told_by_clock);
+                    }
+                    _ => {}
                 }
                 Ok(if same { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
             })

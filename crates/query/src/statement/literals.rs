@@ -1,13 +1,15 @@
 //! Rows of VALUES whose literals are of different kinds: `'5'` in one row and `5` in the next.
 //!
 //! DataFusion types the columns of VALUES by themselves, before the target is looked at. Where the
-//! literals of a column differ, those that depend on the target get its type here.
+//! literals of a column differ, or say what the clock says, as `'today'` does, those that depend on
+//! the target get its type here.
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType as SqlType, Expr, UnaryOperator, Value, Values,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use thalweg_dialect::is_told_by_clock;
 use thalweg_types::{DataType, Error, Result, TableSchema};
 
 /// What a literal looks like.
@@ -40,12 +42,14 @@ fn kind_of(expr: &Expr) -> Option<Kind> {
 /// Makes the literals of each column agree; `columns` are the targets, in the order of the values.
 pub(super) fn agree(values: &mut Values, columns: &[usize], table: &TableSchema) -> Result<()> {
     for (place, column) in columns.iter().enumerate() {
-        let mut kinds = values.rows.iter().filter_map(|row| kind_of(row.content.get(place)?));
+        let given = || values.rows.iter().filter_map(move |row| row.content.get(place));
+        let mut kinds = given().filter_map(kind_of);
         let Some(first) = kinds.next() else { continue };
-        if kinds.all(|kind| kind == first) {
+        let target = &table.columns[*column].data_type;
+        let by_clock = is_temporal(target) && given().any(is_by_clock);
+        if !by_clock && kinds.all(|kind| kind == first) {
             continue;
         }
-        let target = &table.columns[*column].data_type;
         for row in &mut values.rows {
             if let Some(value) = row.content.get_mut(place)
                 && let Some(data_type) = kind_of(value).and_then(|kind| wanted(kind, target))
@@ -55,6 +59,32 @@ pub(super) fn agree(values: &mut Values, columns: &[usize], table: &TableSchema)
         }
     }
     Ok(())
+}
+
+/// The value that a column is set to, in the column's type where it says what the clock says.
+pub(super) fn told(value: Expr, target: &DataType) -> Result<Expr> {
+    match is_temporal(target) && is_by_clock(&value) {
+        true => Ok(cast(value, sql_type(target)?)),
+        false => Ok(value),
+    }
+}
+
+fn is_temporal(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Date | DataType::Time | DataType::Timestamp | DataType::Timestamptz
+    )
+}
+
+fn is_by_clock(value: &Expr) -> bool {
+    let Expr::Value(value) = value else { return false };
+    match &value.value {
+        Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => {
+            is_told_by_clock(text)
+        }
+        Value::DollarQuotedString(quoted) => is_told_by_clock(&quoted.value),
+        _ => false,
+    }
 }
 
 /// The type that a literal must get. How long a text may be is for the assignment to check.

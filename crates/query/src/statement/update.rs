@@ -9,7 +9,7 @@ use thalweg_types::{Error, Identity, Result, SqlState};
 
 use super::found::{concat, replace};
 use super::returning::returning;
-use super::{Execution, Target, ast_tools, folded};
+use super::{Execution, Target, ast_tools, folded, literals};
 use crate::catalog::WITH_ROW_IDS;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
@@ -222,7 +222,7 @@ fn value_for(target: &Target, position: usize, value: Expr) -> Result<Expr> {
         return Err(Error::new(SqlState::GENERATED_ALWAYS, message));
     }
     match (&column.default, default) {
-        (_, false) => Ok(value),
+        (_, false) => literals::told(value, &column.data_type),
         (Some(text), true) => ast_tools::expression(text),
         (None, true) => ast_tools::expression("NULL"),
     }
