@@ -4,7 +4,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::Field;
 use thalweg_types::{Column, Error, Result, SqlState};
 
-use crate::cast::{Manner, convert};
+use crate::cast::{Manner, convert, rounded};
 use crate::types;
 
 /// The values as the column keeps them, or the error of the first value that it can't take.
@@ -13,7 +13,10 @@ use crate::types;
 /// hold them is not decided here.
 pub fn assign(array: &ArrayRef, from: &Field, to: &Column) -> Result<ArrayRef> {
     match convert(array, from, &to.data_type, Manner::Assignment)? {
-        Some(converted) => Ok(converted),
+        Some(converted) => Ok(match to.second_digits {
+            Some(digits) => rounded(&converted, digits),
+            None => converted,
+        }),
         None => Err(Error::new(
             SqlState::DATATYPE_MISMATCH,
             format!(

@@ -19,6 +19,7 @@ use crate::types::{self, arrow_type};
 
 pub(crate) use list::split as split_array;
 pub use output::to_text;
+pub(crate) use time::rounded;
 
 /// Why a value is converted, which decides what is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

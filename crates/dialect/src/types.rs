@@ -28,6 +28,9 @@ pub const TYPE_KEY: &str = "thalweg.type";
 /// The precision and scale of `numeric` where none is given: the most digits that fit 128 bits.
 pub const NUMERIC_DEFAULT: (u8, i8) = (38, 10);
 
+/// What more digits of a second are taken for: values have microseconds.
+const SECOND_DIGITS_MAX: u64 = 6;
+
 /// PostgreSQL's greatest length of `varchar(n)`.
 const VARCHAR_CHARS_MAX: u64 = 10_485_760;
 
@@ -66,6 +69,21 @@ pub fn column_type(sql: &SqlType) -> Result<DataType> {
         ) => Ok(DataType::Array(Box::new(column_type(item)?))),
         SqlType::Custom(name, _) => Err(unknown_type(&shown(name))),
         other => Err(unknown_type(&other.to_string().to_ascii_lowercase())),
+    }
+}
+
+/// The digits of their seconds that values of the type keep, where its name says how many.
+#[must_use]
+pub fn second_digits(sql: &SqlType) -> Option<u8> {
+    if let Some(plain) = respelled(sql) {
+        return second_digits(&plain);
+    }
+    match sql {
+        SqlType::Time(digits, _)
+        | SqlType::Timestamp(digits, _)
+        | SqlType::Datetime(digits)
+        | SqlType::TimestampNtz(digits) => digits.map(|digits| digits.min(SECOND_DIGITS_MAX) as u8),
+        _ => None,
     }
 }
 
@@ -515,6 +533,22 @@ mod tests {
             ("\"_uuid\"", "uuid[]"),
         ] {
             assert_eq!(named(name).unwrap().to_string(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_say_how_many_digits_seconds_keep() {
+        for (name, digits) in [
+            ("timestamp", None),
+            ("timestamp(0)", Some(0)),
+            ("timestamp(3) with time zone", Some(3)),
+            ("timestamptz(9)", Some(6)),
+            ("time(2)", Some(2)),
+            ("pg_catalog.timestamp(1)", Some(1)),
+            ("varchar(3)", None),
+        ] {
+            let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(name).unwrap();
+            assert_eq!(second_digits(&parser.parse_data_type().unwrap()), digits, "{name}");
         }
     }
 

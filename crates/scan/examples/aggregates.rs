@@ -41,6 +41,7 @@ fn schema() -> TableSchema {
         nullable: false,
         default: None,
         identity: None,
+        second_digits: None,
     });
     TableSchema {
         id: TableId(1),

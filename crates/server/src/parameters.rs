@@ -81,6 +81,7 @@ fn fitted(column: &ArrayRef, field: &FieldRef, parameter: &FieldRef) -> Result<A
         nullable: true,
         default: None,
         identity: None,
+        second_digits: None,
     };
     assign(&column, &field, &target)
 }

@@ -23,6 +23,7 @@ pub fn schema(table: TableId) -> TableSchema {
         nullable: false,
         default: None,
         identity: None,
+        second_digits: None,
     };
     let name = format!("t{}", table.0);
     let key = |suffix: &str, column| Key {

@@ -30,6 +30,7 @@ fn schema() -> TableSchema {
         nullable: false,
         default: None,
         identity: None,
+        second_digits: None,
     };
     TableSchema {
         id: TableId(1),

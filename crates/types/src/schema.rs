@@ -86,6 +86,10 @@ pub struct Column {
     /// The default's SQL expression, evaluated for each row that gives no value.
     pub default: Option<String>,
     pub identity: Option<Identity>,
+    /// The digits of its seconds that a time or moment keeps: the `3` of `timestamp(3)`. All six
+    /// where none are given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_digits: Option<u8>,
 }
 
 /// A `CHECK` constraint: an SQL expression that must not be false.

@@ -13,13 +13,15 @@ use crate::cast::to_text;
 
 fn column(type_name: &str) -> Column {
     let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(type_name).unwrap();
+    let declared = parser.parse_data_type().unwrap();
     Column {
         id: ColumnId(1),
         name: "c".to_string(),
-        data_type: types::column_type(&parser.parse_data_type().unwrap()).unwrap(),
+        data_type: types::column_type(&declared).unwrap(),
         nullable: true,
         default: None,
         identity: None,
+        second_digits: types::second_digits(&declared),
     }
 }
 
@@ -176,6 +178,20 @@ fn moments_of_every_unit_become_microseconds() {
         assert_eq!(outcome(moment.clone(), "timestamptz"), "2024-01-15 10:00:00+00");
         assert_eq!(outcome(moment.clone(), "time"), "10:00:00");
         assert_eq!(outcome(moment, "text"), "2024-01-15 10:00:00");
+    }
+}
+
+#[test]
+fn seconds_keep_as_many_digits_as_their_column() {
+    for (value, type_name, expected) in [
+        ("2024-01-15 10:00:00.123456", "timestamp(3)", "2024-01-15 10:00:00.123"),
+        ("2024-01-15 10:00:00.123456", "timestamp(6)", "2024-01-15 10:00:00.123456"),
+        ("2024-01-15 10:00:00.5", "timestamptz(0)", "2024-01-15 10:00:01+00"),
+        ("1990-01-01 00:00:00.5", "timestamp(0)", "1990-01-01 00:00:00"),
+        ("1969-12-31 23:59:58.75", "timestamp(1)", "1969-12-31 23:59:58.7"),
+        ("01:02:03.456", "time(2)", "01:02:03.46"),
+    ] {
+        assert_eq!(outcome(text(value), type_name), expected, "{value} as {type_name}");
     }
 }
 

@@ -67,6 +67,37 @@ fn out_of_range() -> Error {
     Error::new(SqlState::DATETIME_OVERFLOW, "timestamp out of range")
 }
 
+/// PostgreSQL counts from the beginning of 2000, and so rounds halves away from it.
+const EPOCH_MICROS: i64 = 10_957 * MICROS_PER_DAY;
+
+/// Times and moments with so many digits of their seconds, the nearest to what they were.
+pub(crate) fn rounded(array: &ArrayRef, digits: u8) -> ArrayRef {
+    let step = 10_i64.pow(6_u32.saturating_sub(u32::from(digits)));
+    if step == 1 {
+        return Arc::clone(array);
+    }
+    match array.data_type() {
+        ArrowType::Timestamp(TimeUnit::Microsecond, _) => {
+            let moments = array.as_primitive::<TimestampMicrosecondType>();
+            let rounded = moments.unary::<_, TimestampMicrosecondType>(|at| {
+                nearest(at.saturating_sub(EPOCH_MICROS), step).saturating_add(EPOCH_MICROS)
+            });
+            Arc::new(rounded.with_data_type(array.data_type().clone()))
+        }
+        ArrowType::Time64(TimeUnit::Microsecond) => {
+            let times = array.as_primitive::<Time64MicrosecondType>();
+            Arc::new(times.unary::<_, Time64MicrosecondType>(|at| nearest(at, step)))
+        }
+        _ => Arc::clone(array),
+    }
+}
+
+/// The multiple of a step that is nearest to a number.
+fn nearest(number: i64, step: i64) -> i64 {
+    let size = number.saturating_abs().saturating_add(step / 2) / step * step;
+    if number < 0 { -size } else { size }
+}
+
 pub(super) fn to_interval(array: &ArrayRef, target: &ArrowType) -> Result<Option<ArrayRef>> {
     match array.data_type() {
         ArrowType::Interval(_) | ArrowType::Duration(_) => plain_cast(array, target).map(Some),

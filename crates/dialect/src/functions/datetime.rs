@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, PrimitiveArray, StringViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType as ArrowType, Date32Type, Field, Float64Type, Int64Type,
@@ -17,7 +17,7 @@ use super::number_pattern;
 use super::pattern::Pattern;
 use super::statement_time::StatementTime;
 use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, days_in_month};
-use crate::cast::{Manner, convert, is_text};
+use crate::cast::{Manner, convert, is_text, rounded};
 
 fn timestamptz() -> ArrowType {
     ArrowType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
@@ -163,27 +163,21 @@ fn out_of_range() -> Error {
     Error::new(SqlState::DATETIME_OVERFLOW, "timestamp out of range")
 }
 
-/// Moments with so many digits of their seconds, the nearest to those that they were.
+/// Times and moments with so many digits of their seconds. The digits are part of a type's name, and
+/// so the same for all rows.
 fn round_moment(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let told = |error| crate::errors::from_arrow_error(&error);
     let given = columns[0].data_type();
-    let known = match given {
-        ArrowType::Timestamp(TimeUnit::Second, _) => 0,
-        ArrowType::Timestamp(TimeUnit::Millisecond, _) => 3,
-        ArrowType::Timestamp(TimeUnit::Microsecond, _) => 6,
-        ArrowType::Timestamp(TimeUnit::Nanosecond, _) => 9,
-        _ => return Err(wrong_type(given)),
-    };
-    let moments = cast(&columns[0], &ArrowType::Int64).map_err(told)?;
-    let digits = cast(&columns[1], &ArrowType::Int64).map_err(told)?;
-    let moments = moments.as_primitive::<Int64Type>().iter();
-    let rounded = moments.zip(digits.as_primitive::<Int64Type>()).map(|pair| {
-        let (moment, digits) = (pair.0?, u32::try_from(pair.1?).unwrap_or(0));
-        let step = 10_i64.pow(u32::saturating_sub(known, digits));
-        let size = moment.saturating_abs().saturating_add(step / 2) / step * step;
-        Some(if moment < 0 { -size } else { size })
-    });
-    cast(&rounded.collect::<Int64Array>(), given).map_err(told)
+    if !matches!(
+        given,
+        ArrowType::Timestamp(TimeUnit::Microsecond, _) | ArrowType::Time64(TimeUnit::Microsecond)
+    ) {
+        return Err(wrong_type(given));
+    }
+    let digits = cast(&columns[1], &ArrowType::Int64)
+        .map_err(|error| crate::errors::from_arrow_error(&error))?;
+    let digits = digits.as_primitive::<Int64Type>().iter().flatten().next();
+    let digits = digits.and_then(|digits| u8::try_from(digits).ok()).unwrap_or(u8::MAX);
+    Ok(rounded(&columns[0], digits))
 }
 
 /// The time between two moments in years, months and days, as a person would count them.

@@ -32,6 +32,9 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
         Expr::Cast { expr, data_type: DataType::Timestamp(Some(digits), zone), .. } => {
             Some(rounded(cast(*expr.clone(), DataType::Timestamp(None, *zone)), *digits))
         }
+        Expr::Cast { expr, data_type: DataType::Time(Some(digits), zone), .. } => {
+            Some(rounded(cast(*expr.clone(), DataType::Time(None, *zone)), *digits))
+        }
         Expr::TypedString(typed) if is_bare_numeric(&typed.data_type) => {
             Some(numeric(&Expr::Value(typed.value.clone())))
         }
@@ -279,11 +282,11 @@ fn age_of_today(function: &Function) -> Option<Expr> {
     Some(call("age", vec![today, (*moment).clone()]))
 }
 
-/// `current_timestamp(3)`
+/// `current_timestamp(3)` and its like.
 fn now_rounded(function: &Function) -> Option<Expr> {
     let now = match normalized(function.name.0.last()?.as_ident()?).as_str() {
         "current_timestamp" => call("now", vec![]),
-        "localtimestamp" => keyword("localtimestamp")?,
+        name @ ("localtimestamp" | "localtime") => keyword(name)?,
         _ => return None,
     };
     let arguments = arguments_of(function)?;
@@ -295,7 +298,7 @@ fn now_rounded(function: &Function) -> Option<Expr> {
     }
 }
 
-/// A moment with so many digits of its seconds; it has no more than six.
+/// A time or moment with so many digits of its seconds; it has no more than six.
 fn rounded(moment: Expr, digits: u64) -> Expr {
     if digits >= 6 {
         return moment;
@@ -306,9 +309,12 @@ fn rounded(moment: Expr, digits: u64) -> Expr {
 
 /// `timestamp(0) '2024-01-01 00:00:00.6'`
 fn rounded_literal(typed: &TypedString) -> Option<Expr> {
-    let DataType::Timestamp(Some(digits), zone) = &typed.data_type else { return None };
-    let moment = Expr::Value(typed.value.clone());
-    Some(rounded(cast(moment, DataType::Timestamp(None, *zone)), *digits))
+    let (digits, plain) = match &typed.data_type {
+        DataType::Timestamp(Some(digits), zone) => (*digits, DataType::Timestamp(None, *zone)),
+        DataType::Time(Some(digits), zone) => (*digits, DataType::Time(None, *zone)),
+        _ => return None,
+    };
+    Some(rounded(cast(Expr::Value(typed.value.clone()), plain), digits))
 }
 
 /// `INTERVAL '1:30' HOUR TO MINUTE`: the text says it all.

@@ -284,7 +284,10 @@ fn limited(data_type: &DataType) -> bool {
 fn is_whole(schema: &TableSchema, columns: &[usize]) -> bool {
     columns.iter().copied().eq(0..schema.columns.len())
         && schema.checks.is_empty()
-        && !schema.columns.iter().any(|column| limited(&column.data_type))
+        && !schema
+            .columns
+            .iter()
+            .any(|column| limited(&column.data_type) || column.second_digits.is_some())
 }
 
 fn shaper(

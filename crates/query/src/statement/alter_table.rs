@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, Ident, RenameTableNameKind, TableConstraint, visit_expressions,
     visit_expressions_mut,
 };
-use thalweg_dialect::types::{column_field, column_type};
+use thalweg_dialect::types::{column_field, column_type, second_digits};
 use thalweg_store::codec;
 use thalweg_txn::{CatalogChange, Object, Privilege, Securable};
 use thalweg_types::{Column, ColumnId, DataType, Error, Result, SqlState, TableId, TableSchema};
@@ -350,6 +350,7 @@ async fn set_type(
     schema.next_column_id += 1;
     schema.columns[position].id = id;
     schema.columns[position].data_type = new;
+    schema.columns[position].second_digits = second_digits(data_type);
     let renumber = |columns: &mut Vec<ColumnId>| {
         columns.iter_mut().filter(|column| **column == old).for_each(|column| *column = id);
     };

@@ -98,6 +98,7 @@ async fn table_as(
                 nullable: true,
                 default: None,
                 identity: None,
+                second_digits: None,
             })
         })
         .collect::<Result<_>>()?;

@@ -17,6 +17,7 @@ pub fn schema(columns: &[(&str, DataType)], key: &[u32]) -> Arc<TableSchema> {
         nullable: false,
         default: None,
         identity: None,
+        second_digits: None,
     };
     let columns: Vec<Column> = columns.iter().enumerate().map(column).collect();
     Arc::new(TableSchema {

@@ -38,6 +38,7 @@ fn schema() -> TableSchema {
         nullable: true,
         default: None,
         identity: None,
+        second_digits: None,
     });
     TableSchema {
         id: TableId(1),

@@ -77,6 +77,7 @@ pub(crate) fn all_types() -> TableSchema {
         nullable: true,
         default: None,
         identity: None,
+        second_digits: None,
     };
     TableSchema {
         id: TableId(1),

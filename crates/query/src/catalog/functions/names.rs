@@ -254,6 +254,12 @@ pub(in crate::catalog) fn base_type_name(name: &str, modifier: Option<i64>) -> S
         "any" => "\"any\"",
         other => other,
     };
+    let second_digits = modifier.filter(|digits| *digits >= 0);
+    if let ("timestamp" | "timestamptz" | "time" | "timetz", Some(digits)) = (name, second_digits)
+        && let Some((short, zone)) = plain.split_once(' ')
+    {
+        return format!("{short}({digits}) {zone}");
+    }
     let modifier = modifier.filter(|modifier| *modifier >= HEADER).map(|given| given - HEADER);
     match (name, modifier) {
         ("varchar" | "bpchar", Some(chars)) => format!("{plain}({chars})"),

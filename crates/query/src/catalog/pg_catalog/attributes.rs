@@ -7,7 +7,7 @@ use arrow::datatypes::Field;
 use arrow::error::ArrowError;
 use thalweg_dialect::system_types::{type_modifier, type_oid};
 use thalweg_dialect::types::column_field;
-use thalweg_types::{Identity, TableSchema};
+use thalweg_types::{Column, Identity, TableSchema};
 
 use super::rows::Rows;
 use super::{Inputs, relations, types};
@@ -28,8 +28,11 @@ pub(super) fn own(inputs: &Inputs<'_>, rows: &mut Rows) {
             }
             Source::Index { table, index, .. } => {
                 for (position, number) in table.key_positions(&index.key).into_iter().zip(1..) {
-                    let field = column_field(&table.columns[position]);
-                    Attribute::new(relation.oid, number, &field).push(rows);
+                    let column = &table.columns[position];
+                    let field = column_field(column);
+                    let mut attribute = Attribute::new(relation.oid, number, &field);
+                    attribute.modifier = modifier(column, &field);
+                    attribute.push(rows);
                 }
             }
             Source::Sequence { .. } | Source::System { .. } => {}
@@ -41,6 +44,7 @@ fn of_table(oid: i64, table: &TableSchema, rows: &mut Rows) {
     for column in &table.columns {
         let field = column_field(column);
         let mut attribute = Attribute::new(oid, attribute_number(column.id), &field);
+        attribute.modifier = modifier(column, &field);
         attribute.not_null = !column.nullable;
         attribute.has_default = column.default.is_some();
         attribute.identity = match column.identity {
@@ -50,6 +54,11 @@ fn of_table(oid: i64, table: &TableSchema, rows: &mut Rows) {
         };
         attribute.push(rows);
     }
+}
+
+/// What is noted beside a column's type: of a time or moment, the digits of its seconds.
+fn modifier(column: &Column, field: &Field) -> i32 {
+    column.second_digits.map_or_else(|| type_modifier(field), i32::from)
 }
 
 /// The columns of `pg_catalog` and `information_schema` themselves.
@@ -73,6 +82,7 @@ struct Attribute<'a> {
     relation: i64,
     number: i64,
     field: &'a Field,
+    modifier: i32,
     not_null: bool,
     has_default: bool,
     identity: &'static str,
@@ -80,7 +90,15 @@ struct Attribute<'a> {
 
 impl<'a> Attribute<'a> {
     fn new(relation: i64, number: i64, field: &'a Field) -> Attribute<'a> {
-        Attribute { relation, number, field, not_null: false, has_default: false, identity: "" }
+        Attribute {
+            relation,
+            number,
+            field,
+            modifier: type_modifier(field),
+            not_null: false,
+            has_default: false,
+            identity: "",
+        }
     }
 
     fn push(self, rows: &mut Rows) {
@@ -95,7 +113,7 @@ impl<'a> Attribute<'a> {
             ("attnum", self.number.into()),
             ("attndims", dimensions(self.field).into()),
             ("attcacheoff", (-1).into()),
-            ("atttypmod", type_modifier(self.field).into()),
+            ("atttypmod", self.modifier.into()),
             ("attbyval", layout.by_value.into()),
             ("attalign", layout.alignment.into()),
             ("attstorage", layout.storage.into()),

@@ -134,6 +134,7 @@ fn time_of(expr: &Expr) -> Result<Option<i64>> {
         nullable: true,
         default: None,
         identity: None,
+        second_digits: None,
     };
     let given: ArrayRef = Arc::new(StringViewArray::from(vec![text]));
     let time = assign(&given, &Field::new("given", ArrowType::Utf8View, true), &column)?;

@@ -75,6 +75,7 @@ pub fn schema() -> TableSchema {
             nullable: true,
             default: None,
             identity: None,
+            second_digits: None,
         })
         .collect();
     TableSchema {

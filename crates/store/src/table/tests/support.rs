@@ -16,6 +16,7 @@ pub fn column(id: u32, name: &str, data_type: DataType, nullable: bool) -> Colum
         nullable,
         default: None,
         identity: None,
+        second_digits: None,
     }
 }
 

@@ -28,6 +28,7 @@ fn column(id: u32, name: &str) -> Column {
         nullable: false,
         default: None,
         identity: None,
+        second_digits: None,
     }
 }
 

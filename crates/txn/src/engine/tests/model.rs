@@ -104,6 +104,7 @@ fn add_column(schema: &mut TableSchema, name: &str, data_type: DataType) {
         nullable: true,
         default: None,
         identity: None,
+        second_digits: None,
     });
     schema.next_column_id += 1;
 }
