@@ -5,6 +5,7 @@
 
 mod float_equality;
 pub(crate) mod interval_order;
+mod limits;
 mod moments;
 mod two_lists;
 mod unions;
@@ -26,6 +27,7 @@ use datafusion::optimizer::AnalyzerRule;
 use thalweg_types::DataType;
 
 pub(crate) use self::interval_order::IntervalWindows;
+pub(crate) use self::limits::ComputedLimits;
 pub(crate) use self::unions::UnionTypes;
 pub(crate) use self::unknown::UnknownLiterals;
 pub use self::unknown::with_operand_types;

@@ -20,6 +20,7 @@ mod guarded;
 mod identifiers;
 mod joined;
 mod json;
+mod limited;
 mod made;
 mod make;
 mod math;
@@ -54,6 +55,7 @@ use crate::rewrite::{CaseResults, IntegerLiterals};
 pub use average::exact_averages;
 pub(crate) use define::{Compute, Function};
 pub(crate) use joined::{concatenation, is_concatenation};
+pub(crate) use limited::{WITH_TIES, WITHIN_LIMIT};
 pub(crate) use replaced::replace;
 pub use truncate::even_unit;
 
@@ -76,6 +78,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
         identifiers::functions(),
         joined::functions(),
         json::functions(),
+        limited::functions(),
         make::functions(),
         overlaps::functions(),
         regexp::functions(),

@@ -57,6 +57,7 @@ pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     replace(builder.aggregate_functions().get_or_insert_default(), functions::aggregate());
     // What has no type yet gets one before DataFusion's coercion gives it another.
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(analyze::ComputedLimits),
         Arc::new(analyze::UnionTypes),
         Arc::new(analyze::UnknownLiterals),
         Arc::new(analyze::IntervalWindows),

@@ -9,6 +9,7 @@ mod cursors;
 mod depth;
 mod dialect;
 mod explain;
+mod fetch;
 mod literal;
 mod place;
 mod redact;
@@ -120,6 +121,7 @@ fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Resul
     tokens.push(end_of_statement(last));
     let tokens = literal::expand_table(literal::readable(tokens));
     let tokens = explain::known_formats(transactions::without_waiting(tokens));
+    let tokens = fetch::as_limits(tokens);
     if let Some(parsed) = cursors::parse(&tokens).or_else(|| roles::parse(&tokens)) {
         return parsed.map_err(|error| errors::from_datafusion(error, sql));
     }

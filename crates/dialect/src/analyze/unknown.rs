@@ -243,7 +243,7 @@ fn compared(
     }
 }
 
-fn is_unknown(expr: &Expr) -> bool {
+pub(super) fn is_unknown(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::Utf8(Some(_)), None))
 }
 

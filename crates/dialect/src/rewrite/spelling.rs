@@ -13,6 +13,7 @@ use super::figure::quoted;
 use super::operators::{binary, literal_text};
 use super::own;
 use super::rows::parse_query;
+use crate::functions::WITH_TIES;
 
 /// Rewrites the clauses of one query, not of those inside it.
 pub(super) fn respell(query: &mut Query) -> Result<()> {
@@ -92,14 +93,17 @@ fn resolve_positions(select: &mut Select) {
     }
 }
 
-/// `FETCH FIRST n ROWS ONLY` is `LIMIT n`.
+/// `FETCH FIRST n ROWS ONLY` is `LIMIT n`; what is asked for with ties, the plan tells.
 fn fetch_as_limit(query: &mut Query) -> Result<()> {
     let Some(fetch) = query.fetch.take() else { return Ok(()) };
-    if fetch.with_ties || fetch.percent {
-        return Err(Error::unsupported("FETCH FIRST with PERCENT or WITH TIES"));
+    if fetch.percent {
+        return Err(Error::unsupported("FETCH FIRST with PERCENT"));
     }
     let one = || Expr::value(Value::Number("1".to_owned(), false));
-    let quantity = fetch.quantity.unwrap_or_else(one);
+    let mut quantity = fetch.quantity.unwrap_or_else(one);
+    if fetch.with_ties {
+        quantity = call(WITH_TIES, vec![quantity]);
+    }
     let offset = match query.limit_clause.take() {
         Some(LimitClause::LimitOffset { offset, .. }) => offset,
         _ => None,
