@@ -18,6 +18,7 @@ mod extreme;
 mod gathering;
 mod guarded;
 mod identifiers;
+mod interval_fields;
 mod joined;
 mod json;
 mod limited;
@@ -54,6 +55,7 @@ use crate::rewrite::{CaseResults, IntegerLiterals};
 
 pub use average::exact_averages;
 pub(crate) use define::{Compute, Function};
+pub(crate) use interval_fields::part_name;
 pub(crate) use joined::{concatenation, is_concatenation};
 pub(crate) use limited::{WITH_TIES, WITHIN_LIMIT};
 pub(crate) use replaced::replace;
@@ -76,6 +78,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
         extract::functions(),
         guarded::functions(),
         identifiers::functions(),
+        interval_fields::functions(),
         joined::functions(),
         json::functions(),
         limited::functions(),

@@ -10,10 +10,12 @@ mod depth;
 mod dialect;
 mod explain;
 mod fetch;
+mod intervals;
 mod literal;
 mod place;
 mod redact;
 mod roles;
+mod steps;
 mod transactions;
 
 use datafusion::error::DataFusionError;
@@ -26,6 +28,7 @@ use thalweg_types::{Error, Result, SqlState};
 use self::dialect::ThalwegDialect;
 use crate::errors;
 pub use cursors::is_move;
+pub(crate) use intervals::interval_parts;
 pub(crate) use place::{Places, character_at};
 pub(crate) use redact::may_hold_password;
 pub use redact::without_passwords;
@@ -121,7 +124,7 @@ fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Resul
     tokens.push(end_of_statement(last));
     let tokens = literal::expand_table(literal::readable(tokens));
     let tokens = explain::known_formats(transactions::without_waiting(tokens));
-    let tokens = fetch::as_limits(tokens);
+    let tokens = intervals::spelled_out(fetch::as_limits(tokens));
     if let Some(parsed) = cursors::parse(&tokens).or_else(|| roles::parse(&tokens)) {
         return parsed.map_err(|error| errors::from_datafusion(error, sql));
     }

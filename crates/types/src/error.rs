@@ -70,6 +70,7 @@ sql_states! {
     INVALID_DATETIME_FORMAT = "22007" => InvalidRequest,
     DATETIME_OVERFLOW = "22008" => InvalidRequest,
     DIVISION_BY_ZERO = "22012" => InvalidRequest,
+    INTERVAL_OVERFLOW = "22015" => InvalidRequest,
     INVALID_PARAMETER_VALUE = "22023" => InvalidRequest,
     NULL_VALUE_NOT_ALLOWED = "22004" => InvalidRequest,
     SUBSTRING_ERROR = "22011" => InvalidRequest,

@@ -163,8 +163,8 @@ fn out_of_range() -> Error {
     Error::new(SqlState::DATETIME_OVERFLOW, "timestamp out of range")
 }
 
-/// Times and moments with so many digits of their seconds. The digits are part of a type's name, and
-/// so the same for all rows.
+/// Times and moments with so many digits of their seconds. The digits are part of a type's name,
+/// and so the same for all rows.
 fn round_moment(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let given = columns[0].data_type();
     if !matches!(

@@ -3,6 +3,7 @@
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
+use super::steps::{behind_blanks, is_one_of, one_of};
 use crate::functions::WITH_TIES;
 
 /// The tokens with `LIMIT (count)` in its place; those of the count stay where they were.
@@ -48,33 +49,16 @@ fn fetch(tokens: &[TokenWithSpan]) -> Option<Fetch<'_>> {
     if !is_one_of(first, &[Keyword::FETCH]) {
         return None;
     }
-    let rest = behind_one_of(behind, &[Keyword::FIRST, Keyword::NEXT])?;
+    let rest = one_of(behind, &[Keyword::FIRST, Keyword::NEXT])?.1;
     let (count, rest) = parenthesized(rest)?;
-    let rest = behind_one_of(rest, &[Keyword::ROW, Keyword::ROWS])?;
-    if let Some(behind) = behind_one_of(rest, &[Keyword::ONLY]) {
-        return Some(Fetch { count, with_ties: false, behind });
+    let rest = one_of(rest, &[Keyword::ROW, Keyword::ROWS])?.1;
+    match one_of(rest, &[Keyword::ONLY, Keyword::WITH])? {
+        (Keyword::ONLY, behind) => Some(Fetch { count, with_ties: false, behind }),
+        (_, rest) => {
+            let (_, behind) = one_of(rest, &[Keyword::TIES])?;
+            Some(Fetch { count, with_ties: true, behind })
+        }
     }
-    let rest = behind_one_of(rest, &[Keyword::WITH])?;
-    let behind = behind_one_of(rest, &[Keyword::TIES])?;
-    Some(Fetch { count, with_ties: true, behind })
-}
-
-fn is_one_of(token: &TokenWithSpan, keywords: &[Keyword]) -> bool {
-    matches!(&token.token, Token::Word(word) if keywords.contains(&word.keyword))
-}
-
-fn behind_blanks(tokens: &[TokenWithSpan]) -> &[TokenWithSpan] {
-    let blanks = tokens.iter().take_while(|token| matches!(token.token, Token::Whitespace(_)));
-    &tokens[blanks.count()..]
-}
-
-/// What follows one of the words, if it comes next.
-fn behind_one_of<'t>(
-    tokens: &'t [TokenWithSpan],
-    keywords: &[Keyword],
-) -> Option<&'t [TokenWithSpan]> {
-    let (first, behind) = behind_blanks(tokens).split_first()?;
-    is_one_of(first, keywords).then_some(behind)
 }
 
 /// What is in parentheses, if they come next, and what follows them.

@@ -2,7 +2,6 @@
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
-use thalweg_formats::text::parse;
 
 /// The greatest exponent of a number that is taken as `numeric`.
 const NUMERIC_EXPONENT_MAX: i32 = 30;
@@ -10,10 +9,7 @@ const NUMERIC_EXPONENT_MAX: i32 = 30;
 /// The tokens with such literals replaced; places stay those of the text.
 pub(super) fn readable(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut readable: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    let mut after_interval = false;
     for TokenWithSpan { token, span } in tokens {
-        let interval_follows =
-            matches!(&token, Token::Word(word) if word.keyword == Keyword::INTERVAL);
         match token {
             Token::Number(digits, _) if is_beyond_numeric(&digits) => {
                 let parts = [
@@ -34,19 +30,8 @@ pub(super) fn readable(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             Token::UnicodeStringLiteral(text) => {
                 readable.push(TokenWithSpan { token: Token::SingleQuotedString(text), span });
             }
-            Token::SingleQuotedString(text) if after_interval => {
-                let token = Token::SingleQuotedString(plain_interval(text));
-                readable.push(TokenWithSpan { token, span });
-            }
-            token => {
-                let is_blank = matches!(token, Token::Whitespace(_));
-                readable.push(TokenWithSpan { token, span });
-                if is_blank {
-                    continue;
-                }
-            }
+            token => readable.push(TokenWithSpan { token, span }),
         }
-        after_interval = interval_follows;
     }
     readable
 }
@@ -122,23 +107,6 @@ fn written_out(digits: &str) -> Option<String> {
         // The point says that it is no whole number.
         _ => format!("{digits:0<width$}.", width = point as usize),
     })
-}
-
-/// The parts of an interval with a unit each. A bare number stays: its unit may follow the literal.
-fn plain_interval(text: String) -> String {
-    if text.trim().parse::<f64>().is_ok() {
-        return text;
-    }
-    match parse::interval(&text) {
-        Ok(interval) => format!(
-            "{} months {} days {} microseconds",
-            interval.months,
-            interval.days,
-            interval.nanoseconds / 1_000
-        ),
-        // What is wrong with it is told where the literal is cast.
-        Err(_) => text,
-    }
 }
 
 #[cfg(test)]

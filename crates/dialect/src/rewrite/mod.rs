@@ -16,6 +16,7 @@ mod casts;
 mod catalog;
 mod figure;
 mod integers;
+mod intervals;
 mod items;
 mod limits;
 mod multiset;

@@ -2,13 +2,13 @@
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, Ident, Interval, ObjectName, Subscript, TimezoneInfo,
-    TypedString, UnaryOperator, Value,
+    FunctionArgExpr, FunctionArguments, Ident, ObjectName, Subscript, TimezoneInfo, TypedString,
+    UnaryOperator, Value,
 };
-use thalweg_formats::text::parse;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::build::{arguments_of, call, cast, negate_if, text};
+use super::intervals;
 use super::names::normalized;
 use super::records::ROW_OF_LIST;
 
@@ -55,7 +55,13 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
             .or_else(|| interval_parts(function))
             .or_else(|| age_of_today(function))
             .or_else(|| now_rounded(function)),
-        Expr::Interval(interval) => interval_with_fields(interval),
+        Expr::Interval(interval) => {
+            intervals::check_fields(interval)?;
+            None
+        }
+        Expr::Cast { expr, data_type: DataType::Interval { fields, precision }, .. } => {
+            intervals::in_fields(expr, fields.as_ref(), *precision)?
+        }
         Expr::CompoundFieldAccess { root, access_chain } => slice(root, access_chain),
         _ => None,
     };
@@ -315,25 +321,6 @@ fn rounded_literal(typed: &TypedString) -> Option<Expr> {
         _ => return None,
     };
     Some(rounded(cast(Expr::Value(typed.value.clone()), plain), digits))
-}
-
-/// `INTERVAL '1:30' HOUR TO MINUTE`: the text says it all.
-fn interval_with_fields(interval: &Interval) -> Option<Expr> {
-    interval.last_field.as_ref()?;
-    let parsed = parse::interval(literal_text(&interval.value)?).ok()?;
-    let plain = format!(
-        "{} months {} days {} microseconds",
-        parsed.months,
-        parsed.days,
-        parsed.nanoseconds / 1_000
-    );
-    Some(Expr::Interval(Interval {
-        value: Box::new(text(plain)),
-        leading_field: None,
-        leading_precision: None,
-        last_field: None,
-        fractional_seconds_precision: None,
-    }))
 }
 
 /// `a op b`

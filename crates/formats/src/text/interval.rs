@@ -1,14 +1,21 @@
 //! Intervals: months, days and a time, each with a sign of its own.
 //!
 //! Written in PostgreSQL's style (`1 year 2 mons 3 days 04:05:06`); read in that style, with units
-//! spelled out or shortened, in ISO 8601 (`P1Y2M3DT4H5M6S`) and as SQL's `1-2` and `3 04:05`.
+//! spelled out or shortened, as SQL's `1-2` and `3 04:05` ([`words`]), and in ISO 8601
+//! (`P1Y2M3DT4H5M6S`, [`iso`]). What a type such as `interval day to second(3)` says of a text and
+//! of the value stands in [`fields`].
+
+mod fields;
+mod iso;
+mod words;
 
 use arrow::datatypes::IntervalMonthDayNano;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::datetime::{push_clock, push_fraction};
 use super::parse::{invalid_datetime, quoted};
-use super::scanner::{Fraction, Scanner, number};
+use super::scanner::Fraction;
+pub use fields::{IntervalFields, IntervalPart};
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND as i128;
@@ -59,20 +66,35 @@ fn push_time(nanos: i64, after_negative: bool, out: &mut String) {
     push_fraction(nanos % NANOS_PER_SECOND as u64, 9, out);
 }
 
-pub(super) fn parse(text: &str) -> Result<IntervalMonthDayNano> {
+/// Reads a text as values of a type with such fields have it.
+pub(super) fn parse(text: &str, fields: IntervalFields) -> Result<IntervalMonthDayNano> {
     let mut sum = Sum::default();
     let trimmed = text.trim_ascii();
-    let understood = match trimmed.as_bytes() {
-        [b'P' | b'p', ..] => parse_iso(trimmed, &mut sum),
-        _ => parse_words(trimmed, &mut sum),
+    let read = match trimmed.as_bytes() {
+        [b'P', ..] => iso::read(trimmed, &mut sum),
+        _ => words::read(trimmed, fields, &mut sum),
     };
-    understood.ok_or_else(|| invalid_datetime("interval", text))?;
-    sum.finish().ok_or_else(|| {
-        Error::new(
-            SqlState::DATETIME_OVERFLOW,
-            format!("interval field value out of range: {}", quoted(text)),
-        )
-    })
+    let value = read.and_then(|()| sum.finish().ok_or(Fault::Range));
+    value.map(|value| fields.kept(value)).map_err(|fault| fault.told(text))
+}
+
+/// Why a text is no interval.
+enum Fault {
+    Syntax,
+    /// A minute 61, or more than there is room for.
+    Range,
+}
+
+impl Fault {
+    fn told(self, text: &str) -> Error {
+        match self {
+            Fault::Syntax => invalid_datetime("interval", text),
+            Fault::Range => Error::new(
+                SqlState::INTERVAL_OVERFLOW,
+                format!("interval field value out of range: {}", quoted(text)),
+            ),
+        }
+    }
 }
 
 /// What has been read so far. Wide enough that adding the parts of one text can't overflow.
@@ -87,8 +109,8 @@ impl Sum {
     /// Adds a count of units; what is behind the point goes to the smaller units.
     fn add(&mut self, count: Count, unit: Unit) {
         let (whole, billionths) = (i128::from(count.whole), i128::from(count.billionths));
-        match unit {
-            Unit::Months(months) => {
+        match unit.length() {
+            Length::Months(months) => {
                 self.months += whole * months;
                 let billionths = billionths * months;
                 // A fraction of a year is rounded to months; one of a month becomes days.
@@ -98,11 +120,11 @@ impl Sum {
                     self.add_days_fraction(billionths * DAYS_PER_MONTH);
                 }
             }
-            Unit::Days(days) => {
+            Length::Days(days) => {
                 self.days += whole * days;
                 self.add_days_fraction(billionths * days);
             }
-            Unit::Nanos(nanos) => {
+            Length::Nanos(nanos) => {
                 self.nanos += whole * nanos + round_div(billionths * nanos, BILLION);
             }
         }
@@ -143,143 +165,52 @@ impl Count {
         let sign = if negative { -1 } else { 1 };
         Count { whole: sign * whole, billionths: sign * fraction.billionths }
     }
+
+    fn whole(negative: bool, whole: i64) -> Count {
+        Count::new(negative, whole, Fraction::default())
+    }
 }
 
-#[derive(Clone, Copy)]
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {
+    Nanosecond,
+    Microsecond,
+    Millisecond,
+    Second,
+    Minute,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Year,
+    Decade,
+    Century,
+    Millennium,
+}
+
+enum Length {
     Months(i128),
     Days(i128),
     Nanos(i128),
 }
 
-const SECOND: Unit = Unit::Nanos(NANOS_PER_SECOND as i128);
-const MINUTE: Unit = Unit::Nanos(60 * NANOS_PER_SECOND as i128);
-const HOUR: Unit = Unit::Nanos(3_600 * NANOS_PER_SECOND as i128);
-const DAY: Unit = Unit::Days(1);
-const MONTH: Unit = Unit::Months(1);
-const YEAR: Unit = Unit::Months(12);
-
-fn unit_named(word: &[u8]) -> Option<Unit> {
-    let lower = word.to_ascii_lowercase();
-    Some(match lower.as_slice() {
-        b"nanosecond" | b"nanoseconds" | b"ns" => Unit::Nanos(1),
-        b"microsecond" | b"microseconds" | b"us" | b"usec" | b"usecs" => Unit::Nanos(1_000),
-        b"millisecond" | b"milliseconds" | b"ms" | b"msec" | b"msecs" => Unit::Nanos(1_000_000),
-        b"second" | b"seconds" | b"sec" | b"secs" | b"s" => SECOND,
-        b"minute" | b"minutes" | b"min" | b"mins" | b"m" => MINUTE,
-        b"hour" | b"hours" | b"hr" | b"hrs" | b"h" => HOUR,
-        b"day" | b"days" | b"d" => DAY,
-        b"week" | b"weeks" | b"w" => Unit::Days(7),
-        b"month" | b"months" | b"mon" | b"mons" => MONTH,
-        b"year" | b"years" | b"yr" | b"yrs" | b"y" => YEAR,
-        b"decade" | b"decades" | b"dec" | b"decs" => Unit::Months(120),
-        b"century" | b"centuries" | b"cent" | b"c" => Unit::Months(1_200),
-        b"millennium" | b"millennia" | b"mil" | b"mils" => Unit::Months(12_000),
-        _ => return None,
-    })
-}
-
-/// The sign and the digits before a point, at most 18.
-fn signed(scanner: &mut Scanner) -> Option<(bool, i64)> {
-    let sign = scanner.take_any(b"+-");
-    let negative = sign == Some(b'-');
-    if sign.is_some() {
-        scanner.take_spaces();
-    }
-    let digits = scanner.digits();
-    if digits.len() > 18 || (digits.is_empty() && scanner.peek() != Some(b'.')) {
-        return None;
-    }
-    Some((negative, number(digits)))
-}
-
-/// `3 days 04:05:06`, `1-2`, `@ 1 hour ago`.
-fn parse_words(text: &str, sum: &mut Sum) -> Option<()> {
-    let mut scanner = Scanner::new(text);
-    scanner.take(b'@');
-    scanner.take_spaces();
-    if scanner.is_at_end() {
-        return None;
-    }
-    let mut ago = false;
-    let mut parts = 0;
-    while !scanner.is_at_end() {
-        if scanner.peek().is_some_and(|byte| byte.is_ascii_alphabetic()) {
-            ago = scanner.word().eq_ignore_ascii_case(b"ago");
-            if !ago || !scanner.is_at_end() || parts == 0 {
-                return None;
-            }
-            break;
+impl Unit {
+    fn length(self) -> Length {
+        match self {
+            Unit::Nanosecond => Length::Nanos(1),
+            Unit::Microsecond => Length::Nanos(1_000),
+            Unit::Millisecond => Length::Nanos(1_000_000),
+            Unit::Second => Length::Nanos(BILLION),
+            Unit::Minute => Length::Nanos(60 * BILLION),
+            Unit::Hour => Length::Nanos(3_600 * BILLION),
+            Unit::Day => Length::Days(1),
+            Unit::Week => Length::Days(7),
+            Unit::Month => Length::Months(1),
+            Unit::Year => Length::Months(12),
+            Unit::Decade => Length::Months(120),
+            Unit::Century => Length::Months(1_200),
+            Unit::Millennium => Length::Months(12_000),
         }
-        let (negative, whole) = signed(&mut scanner)?;
-        if scanner.take(b':') {
-            parse_clock(&mut scanner, negative, whole, sum)?;
-        } else if scanner.take(b'-') {
-            let months = scanner.number(1, 2).filter(|months| *months < 12)?;
-            sum.add(Count::new(negative, whole, Fraction::default()), YEAR);
-            sum.add(Count::new(negative, months, Fraction::default()), MONTH);
-        } else {
-            let count = Count::new(negative, whole, scanner.fraction()?);
-            sum.add(count, unit_behind(&mut scanner)?);
-        }
-        scanner.take_spaces();
-        parts += 1;
     }
-    if ago {
-        sum.negate();
-    }
-    Some(())
-}
-
-/// The unit behind a number. Without one, it counts days before a time, and seconds at the end.
-fn unit_behind(scanner: &mut Scanner) -> Option<Unit> {
-    scanner.take_spaces();
-    match scanner.word() {
-        [] if scanner.is_at_end() => Some(SECOND),
-        [] => Some(DAY),
-        word => unit_named(word),
-    }
-}
-
-/// `MM[:SS[.fraction]]` behind the hours.
-fn parse_clock(scanner: &mut Scanner, negative: bool, hours: i64, sum: &mut Sum) -> Option<()> {
-    let minutes = scanner.number(1, 2).filter(|minutes| *minutes < 60)?;
-    let mut seconds = Count { whole: 0, billionths: 0 };
-    if scanner.take(b':') {
-        let whole = scanner.number(1, 2).filter(|seconds| *seconds < 60)?;
-        seconds = Count::new(negative, whole, scanner.fraction()?);
-    }
-    sum.add(Count::new(negative, hours, Fraction::default()), HOUR);
-    sum.add(Count::new(negative, minutes, Fraction::default()), MINUTE);
-    sum.add(seconds, SECOND);
-    Some(())
-}
-
-/// `P1Y2M3W4DT5H6M7.8S`.
-fn parse_iso(text: &str, sum: &mut Sum) -> Option<()> {
-    let mut scanner = Scanner::new(text);
-    scanner.take_any(b"Pp")?;
-    let mut in_time = false;
-    let mut parts = 0;
-    while !scanner.is_at_end() {
-        if !in_time && scanner.take_any(b"Tt").is_some() {
-            in_time = true;
-            continue;
-        }
-        let (negative, whole) = signed(&mut scanner)?;
-        let count = Count::new(negative, whole, scanner.fraction()?);
-        let unit = match (in_time, scanner.take_any(b"YyMmWwDdHhSs")?.to_ascii_uppercase()) {
-            (false, b'Y') => YEAR,
-            (false, b'M') => MONTH,
-            (false, b'W') => Unit::Days(7),
-            (false, b'D') => DAY,
-            (true, b'H') => HOUR,
-            (true, b'M') => MINUTE,
-            (true, b'S') => SECOND,
-            _ => return None,
-        };
-        sum.add(count, unit);
-        parts += 1;
-    }
-    (parts > 0).then_some(())
 }

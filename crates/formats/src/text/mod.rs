@@ -19,6 +19,7 @@ mod uuid;
 pub(crate) use builder::null_refused;
 pub use builder::{ColumnBuilder, Refused};
 pub use format::{DateStyle, Scratch, ValueFormatter, format_value};
+pub use interval::{IntervalFields, IntervalPart};
 pub use jsonb::{JsonParts, json_parts, jsonb};
 pub(crate) use uuid::format_bytes as format_uuid;
 

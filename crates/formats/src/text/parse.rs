@@ -6,7 +6,8 @@ use arrow::datatypes::{IntervalMonthDayNano, i256};
 use serde::de::IgnoredAny;
 use thalweg_types::{Error, Result, SqlState};
 
-use super::{bytea as bytea_form, datetime, decimal, float, interval as interval_form};
+use super::interval::{self as interval_form, IntervalFields};
+use super::{bytea as bytea_form, datetime, decimal, float};
 
 /// Values longer than this are cut short in messages.
 const QUOTED_CHARACTERS_MAX: usize = 100;
@@ -89,7 +90,12 @@ pub fn timestamptz(text: &str) -> Result<i64> {
 }
 
 pub fn interval(text: &str) -> Result<IntervalMonthDayNano> {
-    interval_form::parse(text)
+    interval_in(text, IntervalFields::default())
+}
+
+/// A value of a type with fields, which say what its numbers count and what of them is kept.
+pub fn interval_in(text: &str, fields: IntervalFields) -> Result<IntervalMonthDayNano> {
+    interval_form::parse(text, fields)
 }
 
 /// The canonical form of a UUID.

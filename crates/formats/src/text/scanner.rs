@@ -48,6 +48,13 @@ impl<'a> Scanner<'a> {
         self.at > start
     }
 
+    /// Takes white space and marks that begin no number.
+    pub fn take_separators(&mut self) {
+        self.run(|byte| {
+            byte.is_ascii_whitespace() || (byte.is_ascii_punctuation() && !b"+-.".contains(byte))
+        });
+    }
+
     /// Takes as many digits as there are.
     pub fn digits(&mut self) -> &'a [u8] {
         self.run(u8::is_ascii_digit)

@@ -242,11 +242,38 @@ fn intervals_are_read_and_written() {
         ("1.5 hours", "01:30:00"),
         ("2weeks", "14 days"),
         ("100 ms", "00:00:00.1"),
+        ("1 mseconds 2 useconds", "00:00:00.001002"),
+        ("1 day, 2 hours", "1 day 02:00:00"),
+        ("1 day @ 2 hours", "1 day 02:00:00"),
+        ("1 2 hours", "1 day 02:00:00"),
+        ("1 +02:03", "1 day 02:03:00"),
+        ("+1 -02:03", "1 day -02:03:00"),
+        ("1:2.5", "00:01:02.5"),
+        ("1:2:60", "01:03:00"),
+        ("1-2 3", "1 year 2 mons 00:00:03"),
+        ("1 s 1 ms", "00:00:01.001"),
+        ("1 week 1 day", "8 days"),
+        ("5000000000 seconds", "1388888:53:20"),
+        ("PT", "00:00:00"),
+        ("P1Y1Y", "2 years"),
+        ("P20T5", "20 years 05:00:00"),
+        ("P00010203T040506", "1 year 2 mons 3 days 04:05:06"),
+        ("P0001-02-03T04:05:06.7", "1 year 2 mons 3 days 04:05:06.7"),
+        ("P0001-02", "1 year 2 mons"),
+        ("PT04:05", "04:05:00"),
     ] {
         let interval = DataType::Interval(arrow::datatypes::IntervalUnit::MonthDayNano);
         assert_eq!(again(interval.clone(), text), written, "{text}");
         assert_eq!(again(interval, written), written, "{written}");
     }
+    let extreme = IntervalMonthDayNano::new(i32::MIN, i32::MIN, i64::MIN);
+    let array = IntervalMonthDayNanoArray::from(vec![extreme]);
+    let text = formatted(Arc::new(array) as ArrayRef).remove(0);
+    assert_eq!(parse::interval(&text).unwrap(), extreme);
+}
+
+#[test]
+fn what_is_no_interval_is_refused() {
     let interval = DataType::Interval(arrow::datatypes::IntervalUnit::MonthDayNano);
     for bad in [
         "",
@@ -254,20 +281,48 @@ fn intervals_are_read_and_written() {
         "1 parsec",
         "ago",
         "1 day ago 2",
-        "04:61:00",
+        "1 ago",
+        "1 2",
+        "1 d 1 days",
+        "1 minute 1:02",
+        "1 month 1-2",
+        "1..5",
+        "1/2",
         "1:2:3:4",
+        "p1y",
+        "P1Y2",
+        "PT1H1",
         "P1H",
         "P1é",
         "1 é",
-        "1-12",
     ] {
         assert_eq!(state(interval.clone(), bad), "22007", "{bad}");
     }
-    assert_eq!(state(interval, "999999999999 years"), "22008");
-    let extreme = IntervalMonthDayNano::new(i32::MIN, i32::MIN, i64::MIN);
-    let array = IntervalMonthDayNanoArray::from(vec![extreme]);
-    let text = formatted(Arc::new(array) as ArrayRef).remove(0);
-    assert_eq!(parse::interval(&text).unwrap(), extreme);
+    for large in ["1-12", "04:61:00", "999999999999 years", "9999999999999999999 seconds"] {
+        assert_eq!(state(interval.clone(), large), "22015", "{large}");
+    }
+}
+
+#[test]
+fn intervals_are_read_as_their_fields_say() {
+    use IntervalPart::{Day, Hour, Minute, Month, Second, Year};
+    for (text, parts, second_digits, expected) in [
+        ("1", Some((Year, Year)), None, "1 year"),
+        ("2", Some((Year, Month)), None, "2 mons"),
+        ("1 2", Some((Day, Hour)), None, "1 day 02:00:00"),
+        ("1:2", Some((Minute, Second)), None, "00:01:02"),
+        ("1 2:03:04", Some((Day, Hour)), None, "1 day 02:00:00"),
+        ("1 2:03:04", Some((Minute, Minute)), None, "1 day 02:03:00"),
+        ("1.5", Some((Hour, Hour)), None, "01:00:00"),
+        ("1 2:03:04.5555", Some((Day, Second)), Some(1), "1 day 02:03:04.6"),
+        ("-14 months -3 days -2:03:04.567", Some((Year, Year)), None, "-1 years"),
+        ("-14 months -3 days -2:03:04.567", Some((Day, Day)), None, "-1 years -2 mons -3 days"),
+        ("-1.555", None, Some(2), "-00:00:01.56"),
+    ] {
+        let read = parse::interval_in(text, IntervalFields { parts, second_digits }).unwrap();
+        let array = IntervalMonthDayNanoArray::from(vec![read]);
+        assert_eq!(formatted(Arc::new(array) as ArrayRef), [expected], "{text} {parts:?}");
+    }
 }
 
 #[test]
