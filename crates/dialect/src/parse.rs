@@ -17,6 +17,7 @@ mod redact;
 mod roles;
 mod steps;
 mod transactions;
+mod windows;
 
 use datafusion::error::DataFusionError;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
@@ -124,7 +125,7 @@ fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Resul
     tokens.push(end_of_statement(last));
     let tokens = literal::expand_table(literal::readable(tokens));
     let tokens = explain::known_formats(transactions::without_waiting(tokens));
-    let tokens = intervals::spelled_out(fetch::as_limits(tokens));
+    let tokens = windows::named(intervals::spelled_out(fetch::as_limits(tokens)));
     if let Some(parsed) = cursors::parse(&tokens).or_else(|| roles::parse(&tokens)) {
         return parsed.map_err(|error| errors::from_datafusion(error, sql));
     }

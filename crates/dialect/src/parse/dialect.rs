@@ -1,4 +1,4 @@
-//! The dialect that statements are parsed in: the parser's PostgreSQL, but for six things.
+//! The dialect that statements are parsed in: the parser's PostgreSQL, but for eight things.
 //!
 //! - The parser lets a function's named argument have an expression for a name, which is nothing
 //!   that PostgreSQL knows. To find out, it parses every argument twice, and a call nested in
@@ -9,12 +9,16 @@
 //! - `IS DISTINCT FROM` binds as `IS` does: the parser would read all that follows as its right
 //!   side.
 //! - Behind `TO PUBLIC` the parser takes every other role for everybody, too.
+//! - `ISNULL` is unknown to it, and so it takes it for an alias.
+//! - `trim(FROM x)` is unknown to it, and it forgets the `LEADING` of `trim(LEADING x, y)`.
 //!
 //! Everything else is passed on.
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, GranteesType, UnaryOperator};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, GranteesType, TrimWhereField, UnaryOperator,
+};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -55,6 +59,9 @@ impl Dialect for ThalwegDialect {
 
     /// `-x`: what follows the sign is read as far as `::` and `[…]` bind, and no further.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if is_trim(parser) {
+            return Some(trim(parser));
+        }
         let op = match parser.peek_token_ref().token {
             Token::Minus => UnaryOperator::Minus,
             Token::Plus => UnaryOperator::Plus,
@@ -81,6 +88,10 @@ impl Dialect for ThalwegDialect {
                 true => Expr::IsNotDistinctFrom(left, Box::new(right)),
                 false => Expr::IsDistinctFrom(left, Box::new(right)),
             }));
+        }
+        if is_isnull(&parser.peek_token_ref().token) {
+            parser.advance_token();
+            return Some(Ok(Expr::IsNull(Box::new(expr.clone()))));
         }
         POSTGRES.parse_infix(parser, expr, precedence)
     }
@@ -110,6 +121,9 @@ impl Dialect for ThalwegDialect {
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        if is_isnull(&parser.peek_token_ref().token) {
+            return Some(Ok(POSTGRES.prec_value(Precedence::Is)));
+        }
         POSTGRES.get_next_precedence(parser)
     }
 
@@ -187,4 +201,49 @@ fn between(parser: &mut Parser, expr: &Expr, negated: bool) -> Result<Expr, Pars
     let op = if negated { BinaryOperator::And } else { BinaryOperator::Or };
     let (left, right) = (ordered(&one, &other), ordered(&other, &one));
     Ok(Expr::Nested(Box::new(Expr::BinaryOp { left, op, right })))
+}
+
+/// `ISNULL`, which the parser knows as no keyword.
+fn is_isnull(token: &Token) -> bool {
+    matches!(token, Token::Word(word)
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("isnull"))
+}
+
+fn is_trim(parser: &Parser) -> bool {
+    matches!(&parser.peek_token_ref().token, Token::Word(word) if word.keyword == Keyword::TRIM)
+        && parser.peek_nth_token_ref(1).token == Token::LParen
+}
+
+/// `trim([BOTH | LEADING | TRAILING] [[what] FROM] text [, what])`
+fn trim(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.advance_token();
+    parser.expect_token(&Token::LParen)?;
+    let ends = [Keyword::BOTH, Keyword::LEADING, Keyword::TRAILING];
+    let trim_where = parser.parse_one_of_keywords(&ends).map(|end| match end {
+        Keyword::LEADING => TrimWhereField::Leading,
+        Keyword::TRAILING => TrimWhereField::Trailing,
+        _ => TrimWhereField::Both,
+    });
+    let mut what = None;
+    let mut values = Vec::new();
+    if !parser.parse_keyword(Keyword::FROM) {
+        let first = parser.parse_expr()?;
+        if parser.parse_keyword(Keyword::FROM) {
+            what = Some(first);
+        } else {
+            values.push(first);
+        }
+    }
+    if values.is_empty() || parser.consume_token(&Token::Comma) {
+        values.extend(parser.parse_comma_separated(Parser::parse_expr)?);
+    }
+    parser.expect_token(&Token::RParen)?;
+    values.extend(what);
+    let mut values = values.into_iter();
+    let (Some(text), what, None) = (values.next(), values.next(), values.next()) else {
+        let told = "function btrim takes a text and what is to be trimmed".to_owned();
+        return Err(ParserError::ParserError(told));
+    };
+    let (expr, trim_what) = (Box::new(text), what.map(Box::new));
+    Ok(Expr::Trim { expr, trim_where, trim_what, trim_characters: None })
 }
