@@ -25,6 +25,7 @@ mod limited;
 mod made;
 mod make;
 mod math;
+mod normal_forms;
 mod number_pattern;
 mod ordered_set;
 mod overlaps;
@@ -83,6 +84,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
         json::functions(),
         limited::functions(),
         make::functions(),
+        normal_forms::functions(),
         overlaps::functions(),
         regexp::functions(),
         rounding::functions(),

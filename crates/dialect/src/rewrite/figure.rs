@@ -46,6 +46,7 @@ fn figure(expr: &Expr) -> Option<Figured> {
         Expr::Array(_) => strong("array"),
         Expr::Tuple(_) => strong("row"),
         Expr::Extract { .. } => strong("extract"),
+        Expr::IsNormalized { negated: false, .. } => strong("is_normalized"),
         Expr::Ceil { .. } => strong("ceil"),
         Expr::Floor { .. } => strong("floor"),
         Expr::Position { .. } => strong("position"),

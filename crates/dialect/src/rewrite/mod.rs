@@ -21,6 +21,7 @@ mod items;
 mod limits;
 mod multiset;
 mod names;
+mod normal_forms;
 mod operators;
 mod own;
 mod quantified;

@@ -8,9 +8,9 @@ use datafusion::sql::sqlparser::ast::{
 use thalweg_types::{Error, Result, SqlState};
 
 use super::build::{arguments_of, call, cast, negate_if, text};
-use super::intervals;
 use super::names::normalized;
 use super::records::ROW_OF_LIST;
+use super::{intervals, normal_forms};
 
 /// Rewrites `expr` itself; what is inside it is rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
@@ -49,12 +49,16 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
         Expr::Function(function) if function.args == FunctionArguments::None => {
             keyword(&function.name.to_string().to_lowercase())
         }
+        Expr::IsNormalized { expr, form, negated } => {
+            Some(normal_forms::tested(expr, form.as_ref(), *negated))
+        }
         Expr::Function(function) => list_aggregate(function)
             .or_else(|| text_aggregate(function))
             .or_else(|| object_aggregate(function))
             .or_else(|| interval_parts(function))
             .or_else(|| age_of_today(function))
-            .or_else(|| now_rounded(function)),
+            .or_else(|| now_rounded(function))
+            .map_or_else(|| normal_forms::made(function), |respelled| Ok(Some(respelled)))?,
         Expr::Interval(interval) => {
             intervals::check_fields(interval)?;
             None

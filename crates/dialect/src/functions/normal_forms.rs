@@ -1,0 +1,93 @@
+//! Unicode's normal forms: `normalize(text, NFC)` and `text IS NFC NORMALIZED`.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray};
+use arrow::datatypes::DataType as ArrowType;
+use datafusion::logical_expr::ScalarUDF;
+use thalweg_types::{Error, Result, SqlState};
+use unicode_normalization::{UnicodeNormalization, is_nfc, is_nfd, is_nfkc, is_nfkd};
+
+use super::define::Function;
+use super::made::Made;
+
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    const TEXT: ArrowType = ArrowType::Utf8View;
+    let arguments: &[&[ArrowType]] = &[&[TEXT, TEXT]];
+    vec![
+        Function::new("normalize", arguments, TEXT, normalize).into_udf(),
+        Function::new("is_normalized", arguments, ArrowType::Boolean, is_normalized).into_udf(),
+    ]
+}
+
+/// How letters with marks are written, as one character or as several, and whether those that only
+/// look otherwise are kept.
+#[derive(Clone, Copy)]
+enum Form {
+    Nfc,
+    Nfd,
+    Nfkc,
+    Nfkd,
+}
+
+impl Form {
+    fn named(name: &str) -> Result<Form> {
+        match name.to_ascii_lowercase().as_str() {
+            "nfc" => Ok(Form::Nfc),
+            "nfd" => Ok(Form::Nfd),
+            "nfkc" => Ok(Form::Nfkc),
+            "nfkd" => Ok(Form::Nfkd),
+            _ => Err(Error::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("invalid normalization form: {name}"),
+            )),
+        }
+    }
+
+    fn of(self, text: &str) -> String {
+        match self {
+            Form::Nfc => text.nfc().collect(),
+            Form::Nfd => text.nfd().collect(),
+            Form::Nfkc => text.nfkc().collect(),
+            Form::Nfkd => text.nfkd().collect(),
+        }
+    }
+
+    fn is_of(self, text: &str) -> bool {
+        match self {
+            Form::Nfc => is_nfc(text),
+            Form::Nfd => is_nfd(text),
+            Form::Nfkc => is_nfkc(text),
+            Form::Nfkd => is_nfkd(text),
+        }
+    }
+}
+
+fn normalize(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let mut made = Made::default();
+    for (text, form) in columns[0].as_string_view().iter().zip(columns[1].as_string_view()) {
+        let (Some(text), Some(form)) = (text, form) else {
+            made.null();
+            continue;
+        };
+        let form = Form::named(form)?;
+        if text.is_ascii() {
+            made.allow(text.len())?;
+            made.value(text);
+            continue;
+        }
+        let normal = form.of(text);
+        made.allow(normal.len())?;
+        made.value(&normal);
+    }
+    Ok(made.finish())
+}
+
+fn is_normalized(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let forms = columns[1].as_string_view();
+    let values = columns[0].as_string_view().iter().zip(forms).map(|pair| {
+        let (Some(text), Some(form)) = pair else { return Ok(None) };
+        Ok(Some(Form::named(form)?.is_of(text)))
+    });
+    Ok(Arc::new(values.collect::<Result<BooleanArray>>()?))
+}
