@@ -119,10 +119,11 @@ pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
         Arc::new(CaseResults),
         Arc::new(TypedOperators),
         Arc::new(extract::ExtractPlanner),
+        Arc::new(array::Subscripts),
         Arc::new(json::JsonOperators),
         Arc::new(math::Power),
         Arc::new(array::ArrayOperators),
-        Arc::new(bytes::SubstringPlanner),
+        Arc::new(bytes::PlannerOfBoth),
         Arc::new(array::NumberItems),
         Arc::new(catalog::CatalogOperators),
     ]

@@ -92,8 +92,7 @@ async fn tables(state: &SessionState, statement: &Parsed) -> Tables {
         };
         let Ok(schema) = state.schema_for_ref(reference.clone()) else { continue };
         if let Ok(Some(table)) = schema.table(reference.table()).await {
-            let schema = table.schema();
-            tables.add(&name, schema.fields().iter().map(|field| field.name().clone()).collect());
+            tables.add(&name, &table.schema());
         }
     }
     tables

@@ -76,6 +76,8 @@ sql_states! {
     SUBSTRING_ERROR = "22011" => InvalidRequest,
     INVALID_ESCAPE_CHARACTER = "22019" => InvalidRequest,
     INVALID_REGULAR_EXPRESSION = "2201B" => InvalidRequest,
+    INVALID_ARGUMENT_FOR_NTILE = "22014" => InvalidRequest,
+    INVALID_ARGUMENT_FOR_NTH_VALUE = "22016" => InvalidRequest,
     INVALID_ARGUMENT_FOR_LOGARITHM = "2201E" => InvalidRequest,
     INVALID_ARGUMENT_FOR_POWER = "2201F" => InvalidRequest,
     INVALID_ARGUMENT_FOR_WIDTH_BUCKET = "2201G" => InvalidRequest,

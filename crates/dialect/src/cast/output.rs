@@ -59,6 +59,7 @@ pub fn to_text(array: &ArrayRef) -> Result<ArrayRef> {
         ArrowType::List(_) | ArrowType::LargeList(_) | ArrowType::FixedSizeList(_, _) => {
             write_lists(array)?
         }
+        ArrowType::Struct(_) => write_rows(array)?,
         _ => return plain_cast(array, &ArrowType::Utf8View),
     };
     Ok(Arc::new(text))
@@ -256,6 +257,48 @@ fn write_lists(array: &ArrayRef) -> Result<StringViewArray> {
         }
         text.push('}');
     }))
+}
+
+/// `(1,"a b",)`: a NULL is nothing, an empty text is quoted.
+fn write_rows(array: &ArrayRef) -> Result<StringViewArray> {
+    let columns = array.as_struct().columns().iter().map(|column| match column.data_type() {
+        ArrowType::Boolean => {
+            let values = column.as_boolean();
+            let letters = write_each(column, |index, text| {
+                text.push(if values.value(index) { 't' } else { 'f' });
+            });
+            Ok(Arc::new(letters) as ArrayRef)
+        }
+        _ => to_text(column),
+    });
+    let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+    Ok(write_each(array, |index, text| {
+        text.push('(');
+        for (place, column) in columns.iter().enumerate() {
+            if place > 0 {
+                text.push(',');
+            }
+            if column.is_valid(index) {
+                write_member(column.as_string_view().value(index), text);
+            }
+        }
+        text.push(')');
+    }))
+}
+
+fn write_member(member: &str, text: &mut String) {
+    let special = |c: char| matches!(c, '"' | '\\' | '(' | ')' | ',') || c.is_ascii_whitespace();
+    if !member.is_empty() && !member.contains(special) {
+        return text.push_str(member);
+    }
+    text.push('"');
+    for c in member.chars() {
+        if matches!(c, '"' | '\\') {
+            text.push(c);
+        }
+        text.push(c);
+    }
+    text.push('"');
 }
 
 /// An item is quoted where it would be misread without.

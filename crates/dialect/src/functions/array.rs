@@ -1,5 +1,7 @@
 //! Functions of arrays.
 
+mod dimensions;
+
 use std::sync::Arc;
 
 use arrow::array::{
@@ -15,22 +17,22 @@ use datafusion::functions_nested::replace::array_replace_all_udf;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use thalweg_types::{DataType, Error, Result, SqlState};
+use thalweg_types::{Error, Result, SqlState};
 
 use super::array_remove;
 use super::catalog::typed_literal;
 use super::define::{Compute, Function};
-use super::series::ITEMS_MAX;
-use crate::cast::{Manner, convert, is_text};
 use crate::common_type;
 use crate::errors::external;
+
+pub(super) use dimensions::Subscripts;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let int = || ArrowType::Int32;
     let of_any = |name, arguments, returns, compute: Compute| {
         Function::signed(name, TypeSignature::Any(arguments), returns, compute).into_udf()
     };
-    vec![
+    let mut functions = vec![
         array_remove::function(),
         // DataFusion's own of this name stops at the first item.
         Arc::new(array_replace_all_udf().as_ref().clone().with_aliases(["array_replace"])),
@@ -53,10 +55,9 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         Function::signed("trim_array", TypeSignature::Any(2), ArrowType::Null, trim)
             .returning(list_of)
             .into_udf(),
-        Function::signed("array_fill", TypeSignature::Any(2), ArrowType::Null, fill)
-            .returning(|arguments| Ok(filled(&arguments[0])))
-            .into_udf(),
-    ]
+    ];
+    functions.extend(dimensions::functions());
+    functions
 }
 
 /// The lengths of a list's dimensions; none if it is empty.
@@ -204,58 +205,6 @@ fn trim(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let ends: ArrayRef = Arc::new(ends.collect::<Result<Int64Array>>()?);
     let starts: ArrayRef = Arc::new(Int64Array::from(vec![1; ends.len()]));
     part(&[Arc::clone(&columns[0]), starts, ends])
-}
-
-/// The type of an array of values of a type.
-fn filled(item: &ArrowType) -> ArrowType {
-    let item = if is_text(item) { ArrowType::Utf8View } else { item.clone() };
-    ArrowType::List(Arc::new(Field::new("item", item, true)))
-}
-
-/// `array_fill(value, ARRAY[n])`: the value `n` times. Arrays of more dimensions have other types,
-/// and nothing but the values would tell which.
-fn fill(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let told = |error| crate::errors::from_arrow_error(&error);
-    let ArrowType::List(item) = filled(columns[0].data_type()) else {
-        return Err(Error::internal("a filled array is a list"));
-    };
-    let values = cast(&columns[0], item.data_type()).map_err(told)?;
-    let given = Field::new("", columns[1].data_type().clone(), true);
-    let numbers = DataType::Array(Box::new(DataType::Int8));
-    let dimensions = convert(&columns[1], &given, &numbers, Manner::Explicit)?
-        .ok_or_else(|| Error::new(SqlState::UNDEFINED_FUNCTION, "dimensions are an array"))?;
-    let dimensions = dimensions.as_list::<i32>();
-    let mut taken: Vec<u32> = Vec::new();
-    let mut lengths = Vec::with_capacity(values.len());
-    for row in 0..values.len() {
-        let count = times(dimensions, row)?;
-        if taken.len().saturating_add(count) > ITEMS_MAX {
-            let told = "array_fill makes arrays that are too long";
-            return Err(Error::new(SqlState::OUT_OF_MEMORY, told));
-        }
-        taken.extend(std::iter::repeat_n(row as u32, count));
-        lengths.push(count);
-    }
-    let items = take(&values, &UInt32Array::from(taken), None).map_err(told)?;
-    Ok(Arc::new(ListArray::new(item, OffsetBuffer::from_lengths(lengths), items, None)))
-}
-
-/// How many items an array of one dimension, or of none, is to have.
-fn times(dimensions: &ListArray, row: usize) -> Result<usize> {
-    let unknown = |told: &str| Err(Error::new(SqlState::NULL_VALUE_NOT_ALLOWED, told));
-    if dimensions.is_null(row) {
-        return unknown("dimension array or low bound array cannot be null");
-    }
-    let counts = dimensions.value(row);
-    let counts = counts.as_primitive::<Int64Type>();
-    match counts.len() {
-        0 => Ok(0),
-        1 if counts.is_null(0) => unknown("dimension values cannot be null"),
-        1 => usize::try_from(counts.value(0)).map_err(|_| {
-            Error::new(SqlState::LIMIT_EXCEEDED, "array size exceeds the maximum allowed")
-        }),
-        _ => Err(Error::unsupported("array_fill of several dimensions")),
-    }
 }
 
 /// `ARRAY[…]` of numbers of several types.

@@ -1,5 +1,6 @@
 //! Functions of bytes: single ones, their bits, parts of them, and the text that they are.
 
+mod as_text;
 mod coding;
 
 use std::sync::Arc;
@@ -7,20 +8,16 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewBuilder, Int32Array, Int64Array, StringViewArray,
 };
-use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Int64Type};
-use datafusion::common::Result as PlanResult;
-use datafusion::functions::unicode::substr::SubstrFunc;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult};
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    TypeSignature, Volatility,
-};
+use arrow::datatypes::{DataType as ArrowType, Field, Int64Type};
+use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
-use super::define::{Compute, Function, computed};
+use super::define::{Compute, Function};
 use super::made::allow_all;
 use crate::cast::{Manner, convert};
 use crate::types::display_name;
+
+pub(super) use as_text::PlannerOfBoth;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let define = |name, arguments, returns: ArrowType, compute: Compute| {
@@ -28,7 +25,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     };
     let bytes = || ArrowType::BinaryView;
     let text = || ArrowType::Utf8View;
-    vec![
+    let mut functions = vec![
         define("encode", 2, text(), coding::encode),
         define("decode", 2, bytes(), coding::decode),
         define("convert_from", 2, text(), convert_from),
@@ -38,8 +35,9 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         define("set_byte", 3, bytes(), set_byte),
         define("set_bit", 3, bytes(), set_bit),
         define("bit_count", 1, ArrowType::Int64, bit_count),
-        substring(),
-    ]
+    ];
+    functions.extend(as_text::functions());
+    functions
 }
 
 /// The values in a type; literals of bytes are written as PostgreSQL writes them.
@@ -245,110 +243,4 @@ fn latin1(text: &str) -> Result<Vec<u8>> {
         })
     };
     text.chars().map(byte).collect()
-}
-
-fn substring() -> Arc<ScalarUDF> {
-    Arc::new(ScalarUDF::from(Substring::default()))
-}
-
-/// `substr` of text is DataFusion's; this is that of bytes as well.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Substring {
-    of_text: SubstrFunc,
-    signature: Signature,
-}
-
-impl Default for Substring {
-    fn default() -> Substring {
-        let of_text = SubstrFunc::new();
-        let number = || ArrowType::Int64;
-        let mut lists = match &of_text.signature().type_signature {
-            TypeSignature::OneOf(lists) => lists.clone(),
-            list => vec![list.clone()],
-        };
-        for bytes in [ArrowType::BinaryView, ArrowType::Binary] {
-            lists.push(TypeSignature::Exact(vec![bytes.clone(), number()]));
-            lists.push(TypeSignature::Exact(vec![bytes, number(), number()]));
-        }
-        let signature = Signature::one_of(lists, Volatility::Immutable);
-        Substring { of_text, signature }
-    }
-}
-
-fn is_bytes(given: Option<&ArrowType>) -> bool {
-    matches!(given, Some(ArrowType::Binary | ArrowType::BinaryView))
-}
-
-impl ScalarUDFImpl for Substring {
-    fn name(&self) -> &str {
-        self.of_text.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.of_text.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
-        match is_bytes(arg_types.first()) {
-            true => Ok(ArrowType::BinaryView),
-            false => self.of_text.return_type(arg_types),
-        }
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
-        if !is_bytes(args.arg_fields.first().map(|field| field.data_type())) {
-            return self.of_text.return_field_from_args(args);
-        }
-        Ok(Arc::new(Field::new(self.name(), ArrowType::BinaryView, true)))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
-        let given = args.args.first().map(ColumnarValue::data_type);
-        match is_bytes(given.as_ref()) {
-            true => computed(args, part),
-            false => self.of_text.invoke_with_args(args),
-        }
-    }
-}
-
-/// From a place that counts from 1, and to the end or so many bytes.
-fn part(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let numbered = Numbered::of(columns)?;
-    let counts = columns.get(2).map(|counts| converted(counts, &DataType::Int8)).transpose()?;
-    allow_all(&numbered.bytes, 1)?;
-    let mut made = BinaryViewBuilder::new();
-    for (row, numbers) in numbered.rows().enumerate() {
-        let count = match &counts {
-            Some(counts) if counts.is_null(row) => None,
-            Some(counts) => Some(counts.as_primitive::<Int64Type>().value(row)),
-            None => Some(i64::MAX),
-        };
-        let (Some((bytes, from)), Some(count)) = (numbers, count) else {
-            made.append_null();
-            continue;
-        };
-        if count < 0 {
-            let told = "negative substring length not allowed";
-            return Err(Error::new(SqlState::SUBSTRING_ERROR, told));
-        }
-        let place = |number: i64| usize::try_from(number).unwrap_or(0).min(bytes.len());
-        let first = from.saturating_sub(1);
-        let (start, end) = (place(first), place(first.saturating_add(count)));
-        made.append_value(&bytes[start..end.max(start)]);
-    }
-    Ok(Arc::new(made.finish()))
-}
-
-/// `substring(bytes FROM 2 FOR 3)`, of which the planner makes DataFusion's own function.
-#[derive(Debug)]
-pub(super) struct SubstringPlanner;
-
-impl ExprPlanner for SubstringPlanner {
-    fn plan_substring(&self, args: Vec<Expr>) -> PlanResult<PlannerResult<Vec<Expr>>> {
-        Ok(PlannerResult::Planned(substring().call(args)))
-    }
 }

@@ -13,18 +13,26 @@ use crate::errors::external;
 
 /// The functions, and how much longer than what they are given their results may be.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    use datafusion::functions::{core, string, unicode};
+    use datafusion::functions::{string, unicode};
     [
         (string::upper(), 3),
         (string::lower(), 3),
         (unicode::initcap(), 3),
         (unicode::reverse(), 1),
         (unicode::translate(), 4),
-        (core::overlay(), 2),
     ]
     .into_iter()
-    .map(|(inner, times)| Arc::new(ScalarUDF::from(Guarded { inner, times })))
+    .map(|(inner, times)| guarded(inner, times))
     .collect()
+}
+
+/// `overlay` of text.
+pub(super) fn overlay() -> Arc<ScalarUDF> {
+    guarded(datafusion::functions::core::overlay(), 2)
+}
+
+fn guarded(inner: Arc<ScalarUDF>, times: usize) -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(Guarded { inner, times }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -1,5 +1,7 @@
 //! Texts put together from others: `||`, `concat`, `replace`, `array_to_string`.
 
+mod gathered;
+
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
@@ -25,13 +27,15 @@ static CONCATENATION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let lists = TypeSignature::OneOf(vec![TypeSignature::Any(2), TypeSignature::Any(3)]);
-    vec![
+    let mut functions = vec![
         Function::signed("concat", TypeSignature::VariadicAny, TEXT, concat).into_udf(),
         Function::signed("concat_ws", TypeSignature::VariadicAny, TEXT, concat_with).into_udf(),
         Function::new("replace", &[&[TEXT, TEXT, TEXT]], TEXT, replace).into_udf(),
         Function::signed("array_to_string", lists, TEXT, array_to_string).into_udf(),
         Arc::clone(&CONCATENATION),
-    ]
+    ];
+    functions.extend(gathered::functions());
+    functions
 }
 
 /// `left || right`; a chain becomes one call, however long it is.
@@ -140,7 +144,10 @@ fn replace(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 /// `array_to_string(array, separator, what NULL is called)`; NULLs without a name are left out.
 fn array_to_string(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let lists = as_list(&columns[0])?;
+    let lists = as_list(&columns[0], || {
+        let told = "function array_to_string does not exist for the given argument types";
+        Error::new(SqlState::UNDEFINED_FUNCTION, told)
+    })?;
     let Some(lists) = lists else {
         return Ok(arrow::array::new_null_array(&TEXT, columns[0].len()));
     };
@@ -167,22 +174,26 @@ fn array_to_string(columns: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 /// The column as lists of one kind; nothing for a column of NULLs.
-fn as_list(column: &ArrayRef) -> Result<Option<ArrayRef>> {
+fn as_list(column: &ArrayRef, refused: impl FnOnce() -> Error) -> Result<Option<ArrayRef>> {
     let item = match column.data_type() {
         ArrowType::Null => return Ok(None),
         ArrowType::List(_) => return Ok(Some(Arc::clone(column))),
         ArrowType::LargeList(item) | ArrowType::FixedSizeList(item, _) => Arc::clone(item),
-        _ => {
-            let told = "function array_to_string does not exist for the given argument types";
-            return Err(Error::new(SqlState::UNDEFINED_FUNCTION, told));
-        }
+        _ => return Err(refused()),
     };
     let lists = cast(column, &ArrowType::List(item));
     lists.map(Some).map_err(|error| crate::errors::from_arrow_error(&error))
 }
 
+/// The lists of what `VARIADIC` stands in front of.
+pub(super) fn variadic_lists(column: &ArrayRef) -> Result<Option<ArrayRef>> {
+    as_list(column, || {
+        Error::new(SqlState::DATATYPE_MISMATCH, "VARIADIC argument must be an array")
+    })
+}
+
 /// The items of all lists, of lists in them too, and where those of each row begin.
-fn items_of(lists: &ArrayRef) -> (ArrayRef, Vec<usize>) {
+pub(super) fn items_of(lists: &ArrayRef) -> (ArrayRef, Vec<usize>) {
     let lists = lists.as_list::<i32>();
     let mut bounds: Vec<usize> = lists.value_offsets().iter().map(|at| *at as usize).collect();
     let mut items = Arc::clone(lists.values());

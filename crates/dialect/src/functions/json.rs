@@ -8,6 +8,7 @@ mod change;
 mod items;
 mod merge;
 mod object;
+mod pairs;
 mod part;
 mod path;
 
@@ -66,6 +67,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     functions.extend(items::functions());
     functions.extend(merge::functions());
     functions.extend(object::functions());
+    functions.extend(pairs::functions());
     functions.extend(part::functions());
     functions.extend(path::functions());
     functions

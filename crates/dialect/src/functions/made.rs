@@ -1,9 +1,10 @@
-//! Texts that functions make, and the limits that they have: a few characters of SQL must not take
-//! all of a machine's memory. How long a text gets is known, and checked, before it is there.
+//! Texts and bytes that functions make, and the limits that they have: a few characters of SQL must
+//! not take all of a machine's memory. How long a value gets is known, and checked, before it is
+//! there.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
 use arrow::datatypes::DataType as ArrowType;
 use thalweg_types::{Error, Result, SqlState};
 
@@ -23,10 +24,7 @@ impl Made {
     /// # Errors
     /// Where a text of so many bytes is too long, or one too many.
     pub(super) fn allow(&self, bytes: usize) -> Result<()> {
-        if bytes > VALUE_BYTES_MAX {
-            return Err(Error::new(SqlState::LIMIT_EXCEEDED, "requested length too large"));
-        }
-        allow_together(self.bytes.saturating_add(bytes))
+        allow_next(self.bytes, bytes)
     }
 
     pub(super) fn value(&mut self, text: &str) {
@@ -69,6 +67,43 @@ impl Text<'_> {
         self.text.push_str(piece);
         Ok(())
     }
+}
+
+/// The bytes of one column, and what they take.
+#[derive(Default)]
+pub(super) struct MadeBytes {
+    values: BinaryViewBuilder,
+    bytes: usize,
+}
+
+impl MadeBytes {
+    /// One more value, of these pieces.
+    ///
+    /// # Errors
+    /// Where it is too long, or one too many.
+    pub(super) fn value(&mut self, pieces: &[&[u8]]) -> Result<()> {
+        let length = pieces.iter().map(|piece| piece.len()).fold(0, usize::saturating_add);
+        allow_next(self.bytes, length)?;
+        self.bytes += length;
+        self.values.append_value(pieces.concat());
+        Ok(())
+    }
+
+    pub(super) fn null(&mut self) {
+        self.values.append_null();
+    }
+
+    pub(super) fn finish(mut self) -> ArrayRef {
+        Arc::new(self.values.finish())
+    }
+}
+
+/// Whether a value of so many bytes may be made behind others of a column.
+fn allow_next(before: usize, bytes: usize) -> Result<()> {
+    if bytes > VALUE_BYTES_MAX {
+        return Err(Error::new(SqlState::LIMIT_EXCEEDED, "requested length too large"));
+    }
+    allow_together(before.saturating_add(bytes))
 }
 
 /// # Errors

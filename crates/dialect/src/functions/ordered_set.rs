@@ -1,11 +1,12 @@
-//! `mode()` and `percentile_disc(fraction)`, both `WITHIN GROUP (ORDER BY …)`.
+//! `mode()` and `percentile_disc(fraction)`, both `WITHIN GROUP (ORDER BY …)`, and the fractions
+//! that percentiles are asked for: one of them, or an array.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, new_empty_array};
 use arrow::buffer::OffsetBuffer;
-use arrow::compute::{SortOptions, concat, filter, is_not_null, sort_to_indices, take};
-use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Schema};
+use arrow::compute::{SortOptions, cast, concat, filter, is_not_null, sort_to_indices, take};
+use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Float64Type, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::error::DataFusionError;
@@ -46,26 +47,84 @@ impl OrderedSet {
     }
 }
 
-/// The fraction, of which NULL is none.
-pub(super) fn fraction_of(args: &AccumulatorArgs) -> PlanResult<Option<f64>> {
-    if args.is_distinct {
-        return Err(refused(SqlState::SYNTAX_ERROR, "cannot use DISTINCT with WITHIN GROUP"));
+/// The fractions that are asked for, of which NULL is none.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Fractions {
+    One(Option<f64>),
+    /// Those of an array, and nothing for an array that is NULL.
+    Many(Option<Vec<Option<f64>>>),
+}
+
+impl Fractions {
+    pub(super) fn of(args: &AccumulatorArgs) -> PlanResult<Fractions> {
+        if args.is_distinct {
+            return Err(refused(SqlState::SYNTAX_ERROR, "cannot use DISTINCT with WITHIN GROUP"));
+        }
+        let [_, fraction, ..] = args.exprs else { return Ok(Fractions::One(Some(0.0))) };
+        Ok(match constant(fraction)? {
+            ScalarValue::List(list) => {
+                let fractions = list.is_valid(0).then(|| in_range(&list.value(0)));
+                Fractions::Many(fractions.transpose()?)
+            }
+            value => Fractions::One(in_range(&value.to_array()?)?.first().copied().flatten()),
+        })
     }
-    let [_, fraction, ..] = args.exprs else { return Ok(Some(0.0)) };
-    let value = match constant(fraction)? {
-        ScalarValue::Float64(value) => value,
-        other => match other.cast_to(&ArrowType::Float64)? {
-            ScalarValue::Float64(value) => value,
-            _ => None,
-        },
-    };
-    match value {
+
+    /// The result where there are no values.
+    pub(super) fn of_nothing(&self, data_type: &ArrowType) -> PlanResult<ScalarValue> {
+        match self {
+            Fractions::One(_) => ScalarValue::try_from(data_type),
+            Fractions::Many(_) => Ok(ScalarValue::new_null_list(data_type.clone(), true, 1)),
+        }
+    }
+
+    /// The value of the fraction, or an array of those of all.
+    pub(super) fn each(
+        &self,
+        data_type: &ArrowType,
+        mut value: impl FnMut(f64) -> PlanResult<ScalarValue>,
+    ) -> PlanResult<ScalarValue> {
+        let mut value = |fraction: Option<f64>| match fraction {
+            Some(fraction) => value(fraction),
+            None => ScalarValue::try_from(data_type),
+        };
+        match self {
+            Fractions::One(fraction) => value(*fraction),
+            Fractions::Many(Some(fractions)) => {
+                let values =
+                    fractions.iter().copied().map(value).collect::<PlanResult<Vec<_>>>()?;
+                Ok(ScalarValue::List(ScalarValue::new_list(&values, data_type, true)))
+            }
+            Fractions::Many(None) => self.of_nothing(data_type),
+        }
+    }
+}
+
+/// The type of a result: that of a value, or an array of such where the fractions are one.
+pub(super) fn percentile_type(value: &ArrowType, fractions: &ArrowType) -> PlanResult<ArrowType> {
+    let is_fraction = |given: &ArrowType| given.is_numeric() || given.is_null();
+    match fractions {
+        ArrowType::List(item) if is_fraction(item.data_type()) => {
+            Ok(ArrowType::List(item_field(value)))
+        }
+        ArrowType::List(_) => {
+            let told = "percentiles are of fractions that are numbers";
+            Err(refused(SqlState::UNDEFINED_FUNCTION, told))
+        }
+        _ => Ok(value.clone()),
+    }
+}
+
+fn in_range(fractions: &ArrayRef) -> PlanResult<Vec<Option<f64>>> {
+    let fractions = cast(fractions, &ArrowType::Float64)?;
+    let checked = fractions.as_primitive::<Float64Type>().iter().map(|fraction| match fraction {
         Some(fraction) if !(0.0..=1.0).contains(&fraction) => {
             let told = format!("percentile value {fraction} is not between 0 and 1");
             Err(refused(SqlState::NUMERIC_OUT_OF_RANGE, told))
         }
-        value => Ok(value),
-    }
+        fraction => Ok(fraction),
+    });
+    checked.collect()
 }
 
 /// What is evaluated on no columns and one row, where it is not there already: each group asks.
@@ -101,7 +160,10 @@ impl AggregateUDFImpl for OrderedSet {
     }
 
     fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
-        Ok(arg_types[0].clone())
+        match arg_types {
+            [value, fractions, ..] => percentile_type(value, fractions),
+            _ => Ok(arg_types[0].clone()),
+        }
     }
 
     fn supports_within_group_clause(&self) -> bool {
@@ -117,7 +179,7 @@ impl AggregateUDFImpl for OrderedSet {
         let descending = args.order_bys.first().is_some_and(|order| order.options.descending);
         Ok(Box::new(Values {
             kind: self.kind,
-            fraction: fraction_of(&args)?,
+            fractions: Fractions::of(&args)?,
             descending,
             data_type: args.expr_fields[0].data_type().clone(),
             batches: Vec::new(),
@@ -133,7 +195,7 @@ pub(super) fn item_field(data_type: &ArrowType) -> FieldRef {
 #[derive(Debug)]
 struct Values {
     kind: Kind,
-    fraction: Option<f64>,
+    fractions: Fractions,
     descending: bool,
     data_type: ArrowType,
     batches: Vec<ArrayRef>,
@@ -165,24 +227,26 @@ impl Accumulator for Values {
     fn evaluate(&mut self) -> PlanResult<ScalarValue> {
         let options = SortOptions { descending: self.descending, nulls_first: false };
         let values = self.all()?;
-        let (Some(fraction), false) = (self.fraction, values.is_empty()) else {
-            return ScalarValue::try_from(&self.data_type);
-        };
+        if values.is_empty() {
+            return self.fractions.of_nothing(&self.data_type);
+        }
         let keys = match self.data_type {
             ArrowType::Interval(_) => lengths(&values),
             _ => Arc::clone(&values),
         };
         let order = sort_to_indices(&keys, Some(options), None)?;
         let (sorted, keys) = (take(&values, &order, None)?, take(&keys, &order, None)?);
-        let place = match self.kind {
-            // The first value whose share of the rows reaches the fraction.
-            Kind::PercentileDisc => {
-                let place = (fraction * sorted.len() as f64).ceil() as usize;
-                place.clamp(1, sorted.len()) - 1
-            }
-            Kind::Mode => start_of_longest_run(&keys)?,
-        };
-        ScalarValue::try_from_array(&sorted, place)
+        self.fractions.each(&self.data_type, |fraction| {
+            let place = match self.kind {
+                // The first value whose share of the rows reaches the fraction.
+                Kind::PercentileDisc => {
+                    let place = (fraction * sorted.len() as f64).ceil() as usize;
+                    place.clamp(1, sorted.len()) - 1
+                }
+                Kind::Mode => start_of_longest_run(&keys)?,
+            };
+            ScalarValue::try_from_array(&sorted, place)
+        })
     }
 
     fn size(&self) -> usize {

@@ -1,4 +1,4 @@
-//! `percentile_cont(fraction) WITHIN GROUP (ORDER BY …)`.
+//! `percentile_cont(fraction) WITHIN GROUP (ORDER BY …)`, and of arrays of fractions.
 //!
 //! DataFusion's own keeps the first only of several states of a group that are merged at once, and
 //! cuts off, after six digits, how far between two values the result lies.
@@ -14,11 +14,13 @@ use datafusion::common::types::{NativeType, logical_float64};
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Coercion, Signature, TypeSignatureClass,
-    Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Coercion, Signature, TypeSignature,
+    TypeSignatureClass, Volatility,
 };
+use thalweg_types::{Error, SqlState};
 
-use super::ordered_set::{fraction_of, item_field};
+use super::ordered_set::{Fractions, item_field, percentile_type};
+use crate::errors::external;
 
 pub(super) fn function() -> Arc<AggregateUDF> {
     Arc::new(AggregateUDF::from(PercentileCont::default()))
@@ -37,8 +39,11 @@ impl Default for PercentileCont {
             vec![TypeSignatureClass::Numeric],
             NativeType::Float64,
         );
+        let array = Coercion::new_exact(TypeSignatureClass::Any);
+        let lists = [vec![float.clone(), float.clone()], vec![float, array]];
+        let lists = lists.map(TypeSignature::Coercible).into();
         PercentileCont {
-            signature: Signature::coercible(vec![float.clone(), float], Volatility::Immutable),
+            signature: Signature::one_of(lists, Volatility::Immutable),
             aliases: vec!["quantile_cont".to_owned()],
         }
     }
@@ -47,8 +52,8 @@ impl Default for PercentileCont {
 impl PercentileCont {
     fn values(args: &AccumulatorArgs, slides: bool) -> PlanResult<Box<dyn Accumulator>> {
         let descending = args.order_bys.first().is_some_and(|order| order.options.descending);
-        let fraction = fraction_of(args)?;
-        Ok(Box::new(Values { fraction, descending, slides, values: Vec::new() }))
+        let fractions = Fractions::of(args)?;
+        Ok(Box::new(Values { fractions, descending, slides, values: Vec::new() }))
     }
 }
 
@@ -65,8 +70,15 @@ impl AggregateUDFImpl for PercentileCont {
         &self.signature
     }
 
-    fn return_type(&self, _arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
-        Ok(ArrowType::Float64)
+    fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
+        match arg_types {
+            [_, given] if !given.is_numeric() && !matches!(given, ArrowType::List(_)) => {
+                let told = "function percentile_cont does not exist for the given argument types";
+                Err(external(Error::new(SqlState::UNDEFINED_FUNCTION, told)))
+            }
+            [_, fractions] => percentile_type(&ArrowType::Float64, fractions),
+            _ => Ok(ArrowType::Float64),
+        }
     }
 
     fn supports_within_group_clause(&self) -> bool {
@@ -93,7 +105,7 @@ impl AggregateUDFImpl for PercentileCont {
 /// All values of a group but NULLs.
 #[derive(Debug)]
 struct Values {
-    fraction: Option<f64>,
+    fractions: Fractions,
     descending: bool,
     /// Whether values go again, and in the order in which they came.
     slides: bool,
@@ -122,12 +134,20 @@ impl Accumulator for Values {
     }
 
     fn evaluate(&mut self) -> PlanResult<ScalarValue> {
-        let Some(fraction) = self.fraction else { return Ok(ScalarValue::Float64(None)) };
-        let percentile = match self.slides {
-            true => percentile(&mut self.values.clone(), fraction, self.descending),
-            false => percentile(&mut self.values, fraction, self.descending),
+        if self.values.is_empty() {
+            return self.fractions.of_nothing(&ArrowType::Float64);
+        }
+        let mut copied = Vec::new();
+        let values = match self.slides {
+            true => {
+                copied.clone_from(&self.values);
+                &mut copied
+            }
+            false => &mut self.values,
         };
-        Ok(ScalarValue::Float64(percentile))
+        self.fractions.each(&ArrowType::Float64, |fraction| {
+            Ok(ScalarValue::Float64(percentile(values, fraction, self.descending)))
+        })
     }
 
     fn size(&self) -> usize {
@@ -202,7 +222,7 @@ mod tests {
     fn all_states_of_a_group_are_merged() {
         let values = |slides| {
             let values = Vec::new();
-            Values { fraction: Some(0.5), descending: false, slides, values }
+            Values { fractions: Fractions::One(Some(0.5)), descending: false, slides, values }
         };
         let column = |rows: &[Option<f64>]| Arc::new(Float64Array::from(rows.to_vec())) as ArrayRef;
         let mut merged = values(false);

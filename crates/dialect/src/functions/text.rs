@@ -9,6 +9,7 @@ use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::define::{Compute, Function};
+use super::joined::{items_of, variadic_lists};
 use super::made::{Made, Text};
 use crate::cast::{is_text, to_text};
 use crate::errors::external;
@@ -21,6 +22,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         of_any("quote_literal", quote_literal).into_udf(),
         of_any("quote_nullable", quote_nullable).into_udf(),
         Function::signed("format", TypeSignature::VariadicAny, text(), format).into_udf(),
+        Function::signed("format_items", TypeSignature::Any(2), text(), format_items).into_udf(),
         of_text_or_bytes("length", length)
             .alias("char_length")
             .alias("character_length")
@@ -197,6 +199,34 @@ fn format(columns: &[ArrayRef]) -> Result<ArrayRef> {
         let value = |place: usize| -> Option<Option<&str>> {
             let column = values.get(place)?;
             Some(column.is_valid(row).then(|| column.value(row)))
+        };
+        match pattern {
+            Some(pattern) => made.write(|text| format_row(pattern, value, text))?,
+            None => made.null(),
+        }
+    }
+    Ok(made.finish())
+}
+
+/// `format(pattern, VARIADIC array)`; an array that is NULL has no items.
+fn format_items(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let patterns = to_text(&columns[0])?;
+    let lists = variadic_lists(&columns[1])?;
+    let (items, bounds) = match &lists {
+        Some(lists) => items_of(lists),
+        None => (Arc::clone(&columns[1]), Vec::new()),
+    };
+    let items = shown(&items)?;
+    let items = items.as_string_view();
+    let mut made = Made::default();
+    for (row, pattern) in patterns.as_string_view().iter().enumerate() {
+        let places = match &lists {
+            Some(lists) if lists.is_valid(row) => bounds[row]..bounds[row + 1],
+            _ => 0..0,
+        };
+        let value = |place: usize| -> Option<Option<&str>> {
+            let item = places.start.checked_add(place).filter(|item| *item < places.end)?;
+            Some(items.is_valid(item).then(|| items.value(item)))
         };
         match pattern {
             Some(pattern) => made.write(|text| format_row(pattern, value, text))?,

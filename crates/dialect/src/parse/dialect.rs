@@ -1,4 +1,4 @@
-//! The dialect that statements are parsed in: the parser's PostgreSQL, but for eight things.
+//! The dialect that statements are parsed in: the parser's PostgreSQL, but for nine things.
 //!
 //! - The parser lets a function's named argument have an expression for a name, which is nothing
 //!   that PostgreSQL knows. To find out, it parses every argument twice, and a call nested in
@@ -8,6 +8,7 @@
 //! - `BETWEEN SYMMETRIC` is unknown to it.
 //! - `IS DISTINCT FROM` binds as `IS` does: the parser would read all that follows as its right
 //!   side.
+//! - `VARIADIC` in front of an argument is unknown to it.
 //! - Behind `TO PUBLIC` the parser takes every other role for everybody, too.
 //! - `ISNULL` is unknown to it, and so it takes it for an alias.
 //! - `trim(FROM x)` is unknown to it, and it forgets the `LEADING` of `trim(LEADING x, y)`.
@@ -23,6 +24,8 @@ use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+
+use crate::rewrite::variadic_argument;
 
 const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
 
@@ -57,10 +60,14 @@ impl Dialect for ThalwegDialect {
         true
     }
 
-    /// `-x`: what follows the sign is read as far as `::` and `[…]` bind, and no further.
+    /// `-x`: what follows the sign is read as far as `::` and `[…]` bind, and no further. What
+    /// follows `VARIADIC` is an argument.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         if is_trim(parser) {
             return Some(trim(parser));
+        }
+        if parser.parse_keyword(Keyword::VARIADIC) {
+            return Some(parser.parse_expr().map(variadic_argument));
         }
         let op = match parser.peek_token_ref().token {
             Token::Minus => UnaryOperator::Minus,

@@ -65,22 +65,57 @@ pub(super) fn hexadecimal(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
     })
 }
 
-/// `TABLE t` as a whole statement is `SELECT * FROM t`.
+/// `TABLE t` where a query begins is `SELECT * FROM t`: at the beginning, in parentheses and beside
+/// `UNION` and its like.
 pub(super) fn expand_table(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is_table = |token: &TokenWithSpan| match &token.token {
-        Token::Word(word) => word.keyword == Keyword::TABLE,
-        _ => false,
-    };
-    let first = tokens.iter().position(|token| !matches!(token.token, Token::Whitespace(_)));
-    let Some(first) = first.filter(|first| is_table(&tokens[*first])) else { return tokens };
+    let mut expanded = Vec::with_capacity(tokens.len());
+    // The last two of the tokens that are more than blanks.
+    let mut before = [Before::Nothing; 2];
+    for token in tokens {
+        let kind = match &token.token {
+            Token::Whitespace(_) => None,
+            Token::LParen => Some(Before::Parenthesis),
+            Token::Word(word) if word.quote_style.is_none() => Some(Before::Word(word.keyword)),
+            _ => Some(Before::Other),
+        };
+        if kind == Some(Before::Word(Keyword::TABLE)) && begins_query(before) {
+            expanded.extend(select_all(token.span));
+        } else {
+            expanded.push(token);
+        }
+        before = kind.map_or(before, |kind| [before[1], kind]);
+    }
+    expanded
+}
+
+/// What stands in front of a token.
+#[derive(Clone, Copy, PartialEq)]
+enum Before {
+    Nothing,
+    Parenthesis,
+    Word(Keyword),
+    Other,
+}
+
+/// Whether a query may stand behind these two.
+fn begins_query(before: [Before; 2]) -> bool {
+    const OPERATORS: [Keyword; 3] = [Keyword::UNION, Keyword::EXCEPT, Keyword::INTERSECT];
+    let is_operator =
+        |before: Before| matches!(before, Before::Word(word) if OPERATORS.contains(&word));
+    match before {
+        [_, Before::Nothing | Before::Parenthesis] => true,
+        [first, Before::Word(Keyword::ALL | Keyword::DISTINCT)] => is_operator(first),
+        [_, last] => is_operator(last),
+    }
+}
+
+/// `SELECT * FROM`, in one place of the statement.
+fn select_all(span: Span) -> [TokenWithSpan; 3] {
     let word = |text: &str, keyword| {
         Token::Word(Word { value: text.to_string(), quote_style: None, keyword })
     };
     let select = [word("SELECT", Keyword::SELECT), Token::Mul, word("FROM", Keyword::FROM)];
-    let span = tokens[first].span;
-    let mut expanded: Vec<TokenWithSpan> = select.map(|token| TokenWithSpan { token, span }).into();
-    expanded.extend(tokens.into_iter().skip(first + 1));
-    expanded
+    select.map(|token| TokenWithSpan { token, span })
 }
 
 /// Whether a number has an exponent that no `numeric` of ours has digits for.

@@ -10,11 +10,13 @@
 //!
 //! Whoever shows the columns of a result to people calls [`output_name`] for each.
 
+mod arrays;
 mod build;
 mod case_results;
 mod casts;
 mod catalog;
 mod figure;
+mod hypothetical;
 mod integers;
 mod intervals;
 mod items;
@@ -24,6 +26,8 @@ mod names;
 mod normal_forms;
 mod operators;
 mod own;
+mod places;
+mod populate;
 mod quantified;
 mod records;
 mod relations;
@@ -37,6 +41,7 @@ mod tests;
 mod unnest;
 mod using;
 mod values;
+mod variadic;
 mod windows;
 
 use std::ops::ControlFlow;
@@ -55,6 +60,7 @@ pub use limits::check_columns;
 pub use names::{output_name, without_marks};
 use relations::Relations;
 pub use relations::{Tables, tables_of};
+pub(crate) use variadic::marked as variadic_argument;
 
 /// The rules over plans, in the order in which they belong behind all other analyzer rules: they
 /// rely on the coercions of those before, and leave behind plans that need none.
@@ -126,7 +132,6 @@ impl VisitorMut for Rewrite<'_> {
         }
         spelling::group_once(select);
         system_columns::number_tables(select);
-        records::spell_out(select, &self.relations);
         using::expand(select, &self.relations);
         sources::expand_series(select);
         catalog::expand_sets(select);
@@ -141,8 +146,12 @@ impl VisitorMut for Rewrite<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         flow(
-            catalog::respell(expr)
+            variadic::respell(expr)
+                .and_then(|()| catalog::respell(expr))
+                .and_then(|()| arrays::respell(expr))
                 .and_then(|()| rows::compare_rows(expr))
+                .and_then(|()| hypothetical::respell(expr))
+                .and_then(|()| places::respell(expr))
                 .and_then(|()| operators::respell(expr))
                 .and_then(|()| quantified::respell(expr)),
         )
@@ -160,7 +169,10 @@ impl VisitorMut for Rewrite<'_> {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         catalog::respell_source(factor);
-        flow(sources::name_function(factor))
+        flow(
+            populate::list_columns(factor, &self.relations)
+                .and_then(|()| sources::name_function(factor)),
+        )
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {

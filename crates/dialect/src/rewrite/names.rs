@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::figure::column_name;
 use super::operators::is_call_without_parentheses;
 use super::relations::{Relations, repeats};
-use super::{items, using};
+use super::{items, records, using};
 
 /// Stands between a name and the number that makes it unique. No identifier holds it in practice.
 const MARK: char = '\u{1f}';
@@ -65,6 +65,7 @@ impl Marks {
             SetExpr::Select(select) => {
                 let orders = order_by_expressions(order_by);
                 items::name_columns(select, orders, relations);
+                records::name_rows(select, orders, relations);
                 using::resolve_names(select, orders, relations);
                 self.spell_repeated(select, relations);
                 if is_nested {
@@ -118,6 +119,7 @@ impl Marks {
         match operation {
             SetExpr::Select(select) => {
                 items::name_columns(select, &mut [], relations);
+                records::name_rows(select, &mut [], relations);
                 using::resolve_names(select, &mut [], relations);
                 self.spell_repeated(select, relations);
                 let shown = shown_by_wildcards(select, relations);

@@ -1,15 +1,16 @@
 //! Operators and casts that DataFusion has no plan for, or another meaning, spelled as functions.
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, Ident, ObjectName, Subscript, TimezoneInfo, TypedString,
-    UnaryOperator, Value,
+    AccessExpr, BinaryOperator, DataType, DuplicateTreatment, ExactNumberInfo, Expr, Function,
+    FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Subscript, TimezoneInfo,
+    TypedString, UnaryOperator, Value,
 };
 use thalweg_types::{Error, Result, SqlState};
 
 use super::build::{arguments_of, call, cast, negate_if, text};
 use super::names::normalized;
 use super::records::ROW_OF_LIST;
+use super::sources::has_column;
 use super::{intervals, normal_forms};
 
 /// Rewrites `expr` itself; what is inside it is rewritten separately.
@@ -111,7 +112,8 @@ fn list_aggregate(function: &Function) -> Option<Expr> {
 }
 
 /// `string_agg(text, separator)`: the items of an array, which may be in an order of its own. As an
-/// aggregate it would be in one order with all others of its query, and have no limit.
+/// aggregate it would be in one order with all others of its query, and have no limit. Separators
+/// that differ from row to row lie in an array of their own.
 fn text_aggregate(function: &Function) -> Option<Expr> {
     if normalized(function.name.0.last()?.as_ident()?) != "string_agg" {
         return None;
@@ -124,7 +126,11 @@ fn text_aggregate(function: &Function) -> Option<Expr> {
     else {
         return None;
     };
-    literal_text(separator)?;
+    let is_distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+    let differs = has_column(separator);
+    if differs && is_distinct {
+        return None;
+    }
     let mut known = function.clone();
     let is_known = Expr::IsNotNull(Box::new(Expr::Nested(Box::new(value.clone()))));
     known.filter = Some(Box::new(match known.filter.take() {
@@ -134,7 +140,10 @@ fn text_aggregate(function: &Function) -> Option<Expr> {
         None => is_known,
     }));
     let items = gathered(&known, value.clone())?;
-    Some(call("array_to_string", vec![items, separator.clone()]))
+    Some(match differs {
+        true => call("string_agg_pairs", vec![items, gathered(&known, separator.clone())?]),
+        false => call("string_agg_items", vec![items, separator.clone()]),
+    })
 }
 
 /// `json_object_agg(key, value)`: an object of two lists.

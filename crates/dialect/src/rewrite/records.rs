@@ -1,17 +1,22 @@
-//! Rows as JSON: `row_to_json(t)`, `json_agg(t)` and `to_jsonb(t)` of a relation of the query.
+//! Whole rows: `t` where a value stands and `t` is a relation of the query, and rows as JSON.
 //!
-//! There are no values that are rows of tables. Where such a function is given one, it is given an
-//! object of the row's columns.
+//! A row is spelled as `ROW` of its columns. Where a function that makes JSON is given one, it is
+//! given an object of the row's columns. Rows of a relation compare as values do, two NULLs in one
+//! place being equal; what `ROW` makes is compared in `rewrite/rows`.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Select,
+    AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, ObjectName, OrderByExpr, Select, SelectItem, TableFactor, TableWithJoins,
 };
 
 use super::build::{arguments_of, call, column_of, text};
+use super::figure::{column_name, quoted};
+use super::hypothetical;
 use super::names::normalized;
+use super::operators::binary;
 use super::own;
-use super::relations::Relations;
-use super::using::Scope;
+use super::relations::{Relations, label};
+use super::using::{Scope, may_lack_rows};
 
 const FUNCTIONS: [&str; 5] = ["row_to_json", "to_json", "to_jsonb", "json_agg", "jsonb_agg"];
 
@@ -21,8 +26,29 @@ pub(super) const ROW_OF_LIST: &str = "json_row_of_list";
 /// Whether a call may be one that takes a row.
 pub(super) fn takes_record(expr: &Expr) -> bool {
     let Expr::Function(function) = expr else { return false };
-    named(function).is_some()
-        && matches!(arguments_of(function).as_deref(), Some([Expr::Identifier(_), ..]))
+    let takes_json = named(function).is_some()
+        && matches!(arguments_of(function).as_deref(), Some([Expr::Identifier(_), ..]));
+    takes_json || arguments(function).iter().any(|argument| all_columns(argument).is_some())
+}
+
+fn arguments(function: &Function) -> &[FunctionArg] {
+    match &function.args {
+        FunctionArguments::List(list) => &list.args,
+        _ => &[],
+    }
+}
+
+/// The relation of an argument `t.*`.
+fn all_columns(argument: &FunctionArg) -> Option<&Ident> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(ObjectName(parts))) => {
+            match parts.as_slice() {
+                [part] => part.as_ident(),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 fn named(function: &Function) -> Option<&'static str> {
@@ -30,25 +56,105 @@ fn named(function: &Function) -> Option<&'static str> {
     FUNCTIONS.into_iter().find(|known| *known == name)
 }
 
-/// Spells out the rows of one SELECT, and those that it makes with `ROW`.
-pub(super) fn spell_out(select: &mut Select, relations: &Relations) {
-    let scopes = select.from.iter().map(|from| Scope::of(from, relations)).collect();
-    let rows = Rows { scopes: Option::unwrap_or_default(scopes) };
-    own::change(&mut select.projection, |expr| rows.spell_out(expr));
-    own::change(&mut select.having, |expr| rows.spell_out(expr));
+fn is_row(function: &Function) -> bool {
+    function.name.to_string().eq_ignore_ascii_case("row")
+}
+
+/// What a relation is called whose rows may stand as values.
+pub(super) fn label_of_rows(factor: &TableFactor) -> Option<Ident> {
+    match factor {
+        TableFactor::Table { args: None, .. }
+        | TableFactor::Derived { .. }
+        | TableFactor::NestedJoin { .. } => label(factor),
+        _ => None,
+    }
+}
+
+/// Spells out the rows of one SELECT, those in what it is ordered by, and those that it makes with
+/// `ROW` for JSON.
+pub(super) fn name_rows(
+    select: &mut Select,
+    orders: &mut [OrderByExpr],
+    relations: &Relations<'_>,
+) {
+    let rows = Rows::of(select, relations);
+    let output = rows.name_output(select);
+    let keys = std::mem::replace(&mut select.group_by, GroupByExpr::Expressions(vec![], vec![]));
+    own::change(select, |expr| {
+        rows.spell_out(expr);
+    });
+    select.group_by = rows.name_keys(keys, &output);
+    for order in orders {
+        // A name alone means the output column, where there is one.
+        if !is_output(&order.expr, &output) {
+            own::change(&mut order.expr, |expr| {
+                rows.spell_out(expr);
+            });
+        }
+    }
+}
+
+fn is_output(expr: &Expr, output: &[String]) -> bool {
+    matches!(expr, Expr::Identifier(name) if output.contains(&normalized(name)))
 }
 
 struct Rows {
     scopes: Vec<Scope>,
+    /// The relations that have a row wherever there is one of the query.
+    present: Vec<String>,
 }
 
 impl Rows {
+    fn of(select: &Select, relations: &Relations<'_>) -> Rows {
+        let scopes = select.from.iter().map(|from| Scope::of(from, relations)).collect();
+        // What a query around this one calls a column comes first.
+        let present = select.from.iter().flat_map(present_in);
+        let present = present.filter(|name| !relations.have_column(name)).collect();
+        Rows { scopes: Option::unwrap_or_default(scopes), present }
+    }
+
+    /// Gives the output columns the names that they have as written, and tells them.
+    fn name_output(&self, select: &mut Select) -> Vec<String> {
+        let mut output = Vec::new();
+        for item in &mut select.projection {
+            match item {
+                SelectItem::UnnamedExpr(expr) => {
+                    let name = column_name(expr);
+                    output.extend(name.clone());
+                    let mut changed = false;
+                    own::change(expr, |expr| changed |= self.spell_out(expr));
+                    if let Some(name) = name.filter(|_| changed) {
+                        let (expr, alias) = (expr.clone(), quoted(name));
+                        *item = SelectItem::ExprWithAlias { expr, alias };
+                    }
+                }
+                SelectItem::ExprWithAlias { alias, .. } => output.push(normalized(alias)),
+                _ => {}
+            }
+        }
+        output
+    }
+
+    /// The keys of groups: what an output column is called, that column is.
+    fn name_keys(&self, keys: GroupByExpr, output: &[String]) -> GroupByExpr {
+        let (mut keys, modifiers) = match keys {
+            GroupByExpr::Expressions(keys, modifiers) => (keys, modifiers),
+            all => return all,
+        };
+        for key in keys.iter_mut().filter(|key| !is_output(key, output)) {
+            own::change(key, |expr| {
+                self.spell_out(expr);
+            });
+        }
+        GroupByExpr::Expressions(keys, modifiers)
+    }
+
     /// The names and values of a row.
     fn members(&self, value: &Expr) -> Option<Vec<(String, Expr)>> {
         match value {
             Expr::Nested(inner) => self.members(inner),
             Expr::Tuple(values) => Some(numbered(values.iter())),
-            Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
+            Expr::Function(function) if is_row(function) => {
                 Some(numbered(arguments_of(function)?.into_iter()))
             }
             Expr::Identifier(name) => self.columns_of(name),
@@ -74,25 +180,143 @@ impl Rows {
         Some(columns.map(|column| (column.clone(), column_of(&found.name, column))).collect())
     }
 
-    /// Gives an object of a row's columns to a function that is given the row.
-    fn spell_out(&self, expr: &mut Expr) {
-        let Expr::Function(function) = expr else { return };
-        let Some(name) = named(function) else { return };
-        let value =
-            arguments_of(function).and_then(|arguments| arguments.first().copied().cloned());
-        let Some(members) = value.and_then(|value| self.members(&value)) else { return };
-        let members = members.into_iter().flat_map(|(name, value)| [text(name), value]).collect();
-        let object =
-            call(if name.contains("jsonb") { "jsonb_build_object" } else { "json_row" }, members);
-        match name {
-            "row_to_json" => *expr = object,
-            _ => {
-                if let FunctionArguments::List(list) = &mut function.args {
-                    list.args[0] = FunctionArg::Unnamed(FunctionArgExpr::Expr(object));
+    /// The columns of a relation whose row is a value.
+    fn row_of(&self, name: &Ident) -> Option<Vec<(String, Expr)>> {
+        if !self.present.contains(&normalized(name)) {
+            return None;
+        }
+        self.columns_of(name).filter(|columns| !columns.is_empty())
+    }
+
+    /// The same where the name may stand in parentheses.
+    fn row_in(&self, expr: &Expr) -> Option<Vec<(String, Expr)>> {
+        match expr {
+            Expr::Nested(inner) => self.row_in(inner),
+            Expr::Identifier(name) => self.row_of(name),
+            _ => None,
+        }
+    }
+
+    /// Spells `expr` itself, and tells whether it changed; what is inside is spelled afterwards.
+    fn spell_out(&self, expr: &mut Expr) -> bool {
+        if let Expr::Function(function) = expr {
+            self.spell_all_columns(function);
+        }
+        let spelled = match &*expr {
+            Expr::Function(function) => self.as_json(function),
+            Expr::Identifier(name) => self.row_of(name).map(|columns| call("row", values(columns))),
+            Expr::CompoundFieldAccess { root, access_chain } => self.field(root, access_chain),
+            Expr::BinaryOp { left, op, right } => self.compared(left, op, right),
+            _ => None,
+        };
+        let changed = spelled.is_some();
+        if let Some(spelled) = spelled {
+            *expr = spelled;
+        }
+        changed
+    }
+
+    /// `f(t.*)` is `f(t)`, and `ROW(t.*)` has the columns of `t` each.
+    fn spell_all_columns(&self, function: &mut Function) {
+        let is_row = is_row(function);
+        let FunctionArguments::List(list) = &mut function.args else { return };
+        if !list.args.iter().any(|argument| all_columns(argument).is_some()) {
+            return;
+        }
+        let unnamed = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+        for argument in std::mem::take(&mut list.args) {
+            let columns = all_columns(&argument).and_then(|name| Some((name, self.row_of(name)?)));
+            match columns {
+                Some((_, columns)) if is_row => {
+                    list.args.extend(values(columns).into_iter().map(unnamed));
                 }
+                Some((name, _)) => list.args.push(unnamed(Expr::Identifier(name.clone()))),
+                None => list.args.push(argument),
             }
         }
     }
+
+    /// Gives an object of a row's columns to a function that is given the row.
+    fn as_json(&self, function: &Function) -> Option<Expr> {
+        let name = named(function)?;
+        let members = self.members(arguments_of(function)?.first()?)?;
+        let members = members.into_iter().flat_map(|(name, value)| [text(name), value]).collect();
+        let object = match name {
+            "to_jsonb" | "jsonb_agg" => "jsonb_build_object",
+            "json_agg" => ROW_OF_LIST,
+            _ => "json_row",
+        };
+        let object = call(object, members);
+        if name == "row_to_json" {
+            return Some(object);
+        }
+        let mut function = function.clone();
+        if let FunctionArguments::List(list) = &mut function.args {
+            list.args[0] = FunctionArg::Unnamed(FunctionArgExpr::Expr(object));
+        }
+        Some(Expr::Function(function))
+    }
+
+    /// `(t).a`, and what is asked of that.
+    fn field(&self, root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
+        let [AccessExpr::Dot(Expr::Identifier(field)), others @ ..] = chain else { return None };
+        let field = normalized(field);
+        let mut columns = self.row_in(root)?.into_iter();
+        let (_, column) = columns.find(|(name, _)| *name == field)?;
+        Some(match others {
+            [] => column,
+            others => {
+                Expr::CompoundFieldAccess { root: Box::new(column), access_chain: others.to_vec() }
+            }
+        })
+    }
+
+    /// A comparison of two rows of which one is a relation's.
+    fn compared(&self, left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
+        use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+        if self.row_in(left).is_none() && self.row_in(right).is_none() {
+            return None;
+        }
+        let (left, right) = (values(self.members(left)?), values(self.members(right)?));
+        if left.len() != right.len() {
+            return None;
+        }
+        let pairs = || left.iter().cloned().map(Box::new).zip(right.iter().cloned().map(Box::new));
+        let is = |test: Expr, holds: bool| match holds {
+            true => Expr::IsTrue(Box::new(test)),
+            false => Expr::IsNotTrue(Box::new(test)),
+        };
+        let compared = match op {
+            Eq => pairs()
+                .map(|(left, right)| Expr::IsNotDistinctFrom(left, right))
+                .reduce(|first, next| binary(first, And, next))?,
+            NotEq => pairs()
+                .map(|(left, right)| Expr::IsDistinctFrom(left, right))
+                .reduce(|first, next| binary(first, Or, next))?,
+            Lt => is(hypothetical::row_before(&left, &right), true),
+            Gt => is(hypothetical::row_before(&right, &left), true),
+            LtEq => is(hypothetical::row_before(&right, &left), false),
+            GtEq => is(hypothetical::row_before(&left, &right), false),
+            _ => return None,
+        };
+        Some(Expr::Nested(Box::new(compared)))
+    }
+}
+
+/// The relations of an item of FROM that no outer join leaves without a row.
+fn present_in(from: &TableWithJoins) -> Vec<String> {
+    let joined = from.joins.iter().map(|join| &join.relation);
+    std::iter::once(&from.relation)
+        .chain(joined)
+        .enumerate()
+        .filter(|(place, _)| !may_lack_rows(from, *place))
+        .filter_map(|(_, factor)| label_of_rows(factor))
+        .map(|name| normalized(&name))
+        .collect()
+}
+
+fn values(columns: Vec<(String, Expr)>) -> Vec<Expr> {
+    columns.into_iter().map(|(_, value)| value).collect()
 }
 
 fn numbered<'e>(values: impl Iterator<Item = &'e Expr>) -> Vec<(String, Expr)> {

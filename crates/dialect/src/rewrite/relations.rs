@@ -4,32 +4,51 @@
 //! [`tables_of`] finds one of them are the columns of tables looked up before planning. Derived
 //! tables and `WITH` are read off the statement. Where columns are not known, nobody guesses.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use arrow::datatypes::{FieldRef, Schema};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Join, JoinConstraint, ObjectName, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, Visit, Visitor,
+    DataType as SqlType, Expr, Ident, Join, JoinConstraint, ObjectName, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableAliasColumnDef,
+    TableFactor, Visit, Visitor,
 };
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use thalweg_types::{Error, Result};
 
 use super::build::column_of;
 use super::figure::column_name;
 use super::names::normalized;
 use super::using::{Scope, constraint_of};
-use super::{items, records};
+use super::{items, populate, records};
+use crate::types::from_field;
 
 /// What a column without a name is called.
 const UNNAMED: &str = "?column?";
 
 /// The columns of tables and views, by the names that a statement calls them.
 #[derive(Default)]
-pub struct Tables(HashMap<String, Vec<String>>);
+pub struct Tables(HashMap<String, Columns>);
+
+/// The names and types of a table's columns; nothing for a type that SQL has no name for.
+type Columns = Vec<(String, Option<String>)>;
 
 impl Tables {
     /// `name` is what the statement says, as [`tables_of`] gives it.
-    pub fn add(&mut self, name: &ObjectName, columns: Vec<String>) {
+    pub fn add(&mut self, name: &ObjectName, schema: &Schema) {
+        let column = |field: &FieldRef| {
+            let data_type = from_field(field).ok().map(|data_type| data_type.to_string());
+            (field.name().clone(), data_type)
+        };
+        let columns = schema.fields().iter().map(column).collect();
         self.0.extend(key_of(name).map(|key| (key, columns)));
     }
+}
+
+fn parsed_type(text: &str) -> Option<SqlType> {
+    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text).ok()?;
+    parser.parse_data_type().ok()
 }
 
 fn key_of(name: &ObjectName) -> Option<String> {
@@ -40,17 +59,33 @@ fn key_of(name: &ObjectName) -> Option<String> {
 /// The tables whose columns have to be known to understand a statement; mostly none.
 #[must_use]
 pub fn tables_of(statement: &Statement) -> Vec<ObjectName> {
-    struct Needs;
+    /// What relations are called, and the names that stand alone.
+    #[derive(Default)]
+    struct Needs {
+        found: bool,
+        labels: HashSet<String>,
+        names: HashSet<String>,
+        /// The tables whose columns a function gives.
+        row_types: Vec<ObjectName>,
+    }
     impl Visitor for Needs {
         type Break = ();
+        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+            let label = records::label_of_rows(factor);
+            self.labels.extend(label.map(|label| normalized(&label)));
+            self.row_types.extend(populate::table_of(factor).cloned());
+            ControlFlow::Continue(())
+        }
         fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
-            if needs_columns(select) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            self.found |= needs_columns(select);
+            ControlFlow::Continue(())
         }
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match records::takes_record(expr) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if let Expr::Identifier(name) = expr {
+                self.names.insert(normalized(name));
             }
+            self.found |= records::takes_record(expr);
+            ControlFlow::Continue(())
         }
     }
     #[derive(Default)]
@@ -64,10 +99,12 @@ pub fn tables_of(statement: &Statement) -> Vec<ObjectName> {
             ControlFlow::Continue(())
         }
     }
-    let mut named = Named::default();
-    if statement.visit(&mut Needs).is_break() {
+    let (mut named, mut needs) = (Named::default(), Needs::default());
+    let _ = statement.visit(&mut needs);
+    if needs.found || !needs.labels.is_disjoint(&needs.names) {
         let _ = statement.visit(&mut named);
     }
+    named.0.extend(needs.row_types);
     named.0
 }
 
@@ -128,7 +165,29 @@ impl<'t> Relations<'t> {
                 return columns.clone();
             }
         }
-        self.tables?.0.get(&key_of(name)?).cloned()
+        let columns = self.tables?.0.get(&key_of(name)?)?;
+        Some(columns.iter().map(|(name, _)| name.clone()).collect())
+    }
+
+    /// Whether some relation of the statement that is known has a column of the name.
+    pub(super) fn have_column(&self, name: &str) -> bool {
+        let of_tables = self.tables.iter().flat_map(|tables| tables.0.values().flatten());
+        let of_queries = self.named.iter().flat_map(|(_, columns)| columns.iter().flatten());
+        of_tables.map(|(column, _)| column).chain(of_queries).any(|column| column == name)
+    }
+
+    /// The columns of a table's rows, with their types.
+    pub(super) fn row_of(&self, name: &ObjectName) -> Result<Option<Vec<TableAliasColumnDef>>> {
+        let tables = self.tables.zip(key_of(name));
+        let Some(columns) = tables.and_then(|(tables, key)| tables.0.get(&key)) else {
+            return Ok(None);
+        };
+        let column = |(name, data_type): &(String, Option<String>)| {
+            let told = || Error::unsupported(format!("a row with the type of column \"{name}\""));
+            let data_type = data_type.as_deref().and_then(parsed_type).ok_or_else(told)?;
+            Ok(populate::column(name, data_type))
+        };
+        columns.iter().map(column).collect::<Result<Vec<_>>>().map(Some)
     }
 
     /// The columns of one item of FROM, in order.

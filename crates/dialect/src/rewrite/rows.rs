@@ -23,6 +23,10 @@ pub(super) fn compare_rows(expr: &mut Expr) -> Result<()> {
         }
         Expr::BinaryOp { left, op, right } => match (row(left), row(right)) {
             (Some(left), Some(right)) => comparison(&left, op, &right)?,
+            (Some(left), None) => match subquery_of(right) {
+                Some(subquery) => with_row_of(&left, op, subquery)?,
+                None => None,
+            },
             _ => None,
         },
         Expr::IsDistinctFrom(left, right) => match (row(left), row(right)) {
@@ -45,21 +49,26 @@ pub(super) fn compare_rows(expr: &mut Expr) -> Result<()> {
             None => None,
         },
         Expr::InSubquery { expr: tested, subquery, negated } => match row(tested) {
-            Some(tested) => Some(in_subquery(&tested, subquery, *negated)?),
+            Some(tested) => {
+                let found = with_any_row_of(&tested, &BinaryOperator::Eq, subquery, false)?;
+                found.map(|found| negate_if(*negated, found))
+            }
             None => None,
         },
-        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
-            match (row(left), right.as_ref()) {
-                (Some(tested), Expr::Subquery(query)) => Some(in_subquery(&tested, query, false)?),
-                _ => None,
+        Expr::AnyOp { left, compare_op, right, .. } => match (row(left), right.as_ref()) {
+            (Some(tested), Expr::Subquery(query)) => {
+                with_any_row_of(&tested, compare_op, query, false)?
             }
-        }
-        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
-            match (row(left), right.as_ref()) {
-                (Some(tested), Expr::Subquery(query)) => Some(in_subquery(&tested, query, true)?),
-                _ => None,
+            _ => None,
+        },
+        // It holds for all where it is false of none.
+        Expr::AllOp { left, compare_op, right } => match (row(left), right.as_ref()) {
+            (Some(tested), Expr::Subquery(query)) => {
+                let failing = with_any_row_of(&tested, compare_op, query, true)?;
+                failing.map(|failing| negate_if(true, failing))
             }
-        }
+            _ => None,
+        },
         _ => None,
     };
     if let Some(rewritten) = rewritten {
@@ -172,31 +181,55 @@ pub(super) fn find_rows(condition: &mut Expr) -> Result<()> {
 }
 
 fn has_row(tested: &[Expr], subquery: &Query) -> Result<Expr> {
-    let (names, equal) = equal_row(tested)?;
+    let (names, columns) = columns_beside(tested);
+    let equal =
+        all_of(pairs(tested, &columns)?, |left, right| binary(left, BinaryOperator::Eq, right));
     let sql = format!("SELECT 1 FROM (SELECT 1) AS \"__rows\"({names}) WHERE {equal}");
     let subquery = Box::new(over_rows(&sql, subquery)?);
     Ok(Expr::Exists { subquery, negated: false })
 }
 
-/// Three answers out of one scalar subquery: true where a row equals, NULL where one might.
-fn in_subquery(tested: &[Expr], subquery: &Query, negated: bool) -> Result<Expr> {
-    let (names, equal) = equal_row(tested)?;
-    let sql = format!(
-        "SELECT CASE WHEN count(CASE WHEN {equal} THEN 1 END) > 0 THEN true \
-         WHEN count(CASE WHEN ({equal}) IS NULL THEN 1 END) > 0 THEN NULL ELSE false END \
-         FROM (SELECT 1) AS \"__rows\"({names})"
-    );
-    Ok(negate_if(negated, Expr::Subquery(Box::new(over_rows(&sql, subquery)?))))
+/// `(a, b) < (SELECT …)`: NULL where there is no row, and an error where there are several.
+fn with_row_of(tested: &[Expr], op: &BinaryOperator, subquery: &Query) -> Result<Option<Expr>> {
+    let (names, columns) = columns_beside(tested);
+    let Some(compared) = comparison(tested, op, &columns)? else { return Ok(None) };
+    let sql = format!("SELECT {compared} FROM (SELECT 1) AS \"__rows\"({names})");
+    Ok(Some(Expr::Subquery(Box::new(over_rows(&sql, subquery)?))))
 }
 
-/// Names for a subquery's columns, and that a row equals these.
-fn equal_row(tested: &[Expr]) -> Result<(String, Expr)> {
+/// Three answers out of one scalar subquery: true where a row compares so, or does not if it is
+/// `negated`; NULL where one might.
+fn with_any_row_of(
+    tested: &[Expr],
+    op: &BinaryOperator,
+    subquery: &Query,
+    negated: bool,
+) -> Result<Option<Expr>> {
+    let (names, columns) = columns_beside(tested);
+    let Some(compared) = comparison(tested, op, &columns)? else { return Ok(None) };
+    let compared = negate_if(negated, nested(compared));
+    let sql = format!(
+        "SELECT CASE WHEN count(CASE WHEN {compared} THEN 1 END) > 0 THEN true \
+         WHEN count(CASE WHEN ({compared}) IS NULL THEN 1 END) > 0 THEN NULL ELSE false END \
+         FROM (SELECT 1) AS \"__rows\"({names})"
+    );
+    Ok(Some(Expr::Subquery(Box::new(over_rows(&sql, subquery)?))))
+}
+
+/// Names for the columns of a subquery that a row is compared with, and these columns.
+fn columns_beside(tested: &[Expr]) -> (String, Vec<Expr>) {
     let names: Vec<Ident> =
         (1..=tested.len()).map(|place| Ident::with_quote('"', format!("__row_{place}"))).collect();
-    let columns: Vec<Expr> = names.iter().cloned().map(Expr::Identifier).collect();
-    let equal =
-        all_of(pairs(tested, &columns)?, |left, right| binary(left, BinaryOperator::Eq, right));
-    Ok((names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "), equal))
+    let listed = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    (listed, names.into_iter().map(Expr::Identifier).collect())
+}
+
+fn subquery_of(expr: &Expr) -> Option<&Query> {
+    match expr {
+        Expr::Subquery(query) => Some(query),
+        Expr::Nested(inner) => subquery_of(inner),
+        _ => None,
+    }
 }
 
 /// A query that this module wrote, over the rows of another one in the place of its own.

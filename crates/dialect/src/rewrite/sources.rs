@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thalweg_types::{Error, Result, SqlState};
 
+use super::arrays;
 use super::build::{call, cast, text};
 use super::figure::quoted;
 use super::names::normalized;
@@ -39,6 +40,14 @@ const MEMBER_FUNCTIONS: [(&str, [&str; 2]); 4] = [
     ("json_each_text", ["json_names", "json_members_text"]),
     ("jsonb_each", ["jsonb_names", "jsonb_members"]),
     ("jsonb_each_text", ["jsonb_text_names", "jsonb_members_text"]),
+];
+
+/// The same where they stand in a list of columns, and those that give an array of rows.
+const PAIR_FUNCTIONS: [(&str, &str); 4] = [
+    ("json_each", "json_pairs"),
+    ("json_each_text", "json_pairs_text"),
+    ("jsonb_each", "jsonb_pairs"),
+    ("jsonb_each_text", "jsonb_pairs_text"),
 ];
 
 /// Arrays whose items are JSON, which items in rows of their own forget.
@@ -163,6 +172,14 @@ pub(super) fn name_of_items(factor: &TableFactor) -> Option<&Ident> {
     (is_bare && gives_items).then_some(&alias.name)
 }
 
+/// Whether a function gives arrays of one dimension, which rows are made of here.
+pub(super) fn gives_one_dimension(name: &str) -> bool {
+    let of_rows = SET_FUNCTIONS.iter().map(|(_, array)| *array);
+    let of_members = MEMBER_FUNCTIONS.iter().flat_map(|(_, arrays)| *arrays);
+    let of_pairs = PAIR_FUNCTIONS.iter().map(|(_, array)| *array);
+    of_rows.chain(of_members).chain(of_pairs).any(|array| array == name)
+}
+
 fn member_functions(name: &str) -> Option<[&'static str; 2]> {
     MEMBER_FUNCTIONS.iter().find(|(function, _)| *function == name).map(|(_, arrays)| *arrays)
 }
@@ -203,8 +220,9 @@ pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
         let rows = format!("SELECT CAST(n AS {data_type}) FROM {series} AS {COUNTED}(n)");
         *factor = derived(&rows, named, false)?;
     } else if source.function == "unnest" && !source.depends && arrays.len() == 1 {
-        if let TableFactor::UNNEST { alias, .. } = factor {
+        if let TableFactor::UNNEST { alias, array_exprs, .. } = factor {
             *alias = Some(named);
+            array_exprs.iter_mut().for_each(arrays::flatten);
         }
     } else {
         let calls: Vec<String> = arrays.iter().map(|array| rows_of(array)).collect();
@@ -251,11 +269,12 @@ fn single_row(factor: &mut TableFactor) -> Result<()> {
     let member = |column: &TableAliasColumnDef| {
         let data_type = column.data_type.as_ref()?;
         let key = text(normalized(&column.name));
-        let arrow = match data_type {
-            SqlType::JSON | SqlType::JSONB => "->",
-            _ => "->>",
+        let value = match data_type {
+            SqlType::JSON | SqlType::JSONB => format!("nullif((\"__row\" -> {key}), 'null')"),
+            SqlType::Array(_) => format!("json_array_text(\"__row\" -> {key})"),
+            _ => format!("(\"__row\" ->> {key})"),
         };
-        Some(format!("CAST((\"__row\" {arrow} {key}) AS {data_type})"))
+        Some(format!("CAST({value} AS {data_type})"))
     };
     let Some(members) = listed.iter().map(member).collect::<Option<Vec<_>>>() else {
         let told = "a column definition list is required for functions returning \"record\"";
@@ -284,7 +303,9 @@ pub(super) fn expand_series(select: &mut Select) {
 /// Whether an expression gives rows, and not one value.
 pub(super) fn gives_rows(expr: &Expr) -> bool {
     own::look_at(expr, |expr| match expr {
-        Expr::Function(function) if set_function(&function.name).is_some() => {
+        Expr::Function(function)
+            if set_function(&function.name).or_else(|| pairs_of(&function.name)).is_some() =>
+        {
             ControlFlow::Break(())
         }
         _ => ControlFlow::Continue(()),
@@ -338,7 +359,8 @@ fn is_unnest(expr: &Expr) -> bool {
 /// The rows of a call, if there is an array of them.
 fn rows_in_place(expr: &Expr) -> Option<Expr> {
     let Expr::Function(function) = expr else { return None };
-    let array = set_function(&function.name).filter(|array| !array.is_empty())?;
+    let array = set_function(&function.name).or_else(|| pairs_of(&function.name));
+    let array = array.filter(|array| !array.is_empty())?;
     if function.over.is_some() {
         return None;
     }
@@ -375,6 +397,12 @@ fn type_of_items(function: &str) -> Option<&'static SqlType> {
     ARRAYS_OF_JSON.iter().find(|(known, _)| *known == function).map(|(_, data_type)| data_type)
 }
 
+/// The function that gives pairs of keys and values as an array.
+fn pairs_of(name: &ObjectName) -> Option<&'static str> {
+    let name = normalized(name.0.last()?.as_ident()?);
+    PAIR_FUNCTIONS.iter().find(|(function, _)| *function == name).map(|(_, array)| *array)
+}
+
 /// The function that gives the same rows as an array.
 fn set_function(name: &ObjectName) -> Option<&'static str> {
     array_function(&normalized(name.0.last()?.as_ident()?))
@@ -408,7 +436,7 @@ fn column(name: Ident) -> TableAliasColumnDef {
 }
 
 /// Whether `expr` names a column of some other table.
-fn has_column(expr: &Expr) -> bool {
+pub(super) fn has_column(expr: &Expr) -> bool {
     struct Columns;
     impl Visitor for Columns {
         type Break = ();

@@ -22,7 +22,7 @@ use super::names::normalized;
 use super::own;
 use super::relations::Relations;
 use scope::{Merged, Shown, Side};
-pub(super) use scope::{Scope, constraint_of};
+pub(super) use scope::{Scope, constraint_of, may_lack_rows};
 
 /// The scopes of a FROM in which keys are merged.
 fn scopes_of(select: &Select, relations: &Relations) -> Option<Vec<Scope>> {

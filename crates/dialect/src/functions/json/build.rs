@@ -14,6 +14,7 @@ use thalweg_formats::text::jsonb;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::super::define::Arguments;
+use super::super::joined::{items_of, variadic_lists};
 use super::super::made::{Made, Text};
 use crate::cast::{is_text, to_text};
 use crate::errors::external;
@@ -24,6 +25,10 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         ("jsonb_build_object", Shape::Object, ": "),
         ("json_build_array", Shape::Array, ""),
         ("jsonb_build_array", Shape::Array, ""),
+        ("json_object_of", Shape::ObjectOf, " : "),
+        ("jsonb_object_of", Shape::ObjectOf, ": "),
+        ("json_array_of", Shape::ArrayOf, ""),
+        ("jsonb_array_of", Shape::ArrayOf, ""),
         ("array_to_json", Shape::Value, ""),
         ("to_json", Shape::Value, ""),
         ("to_jsonb", Shape::Value, ""),
@@ -46,6 +51,9 @@ enum Shape {
     /// An object without a blank in it.
     Row,
     Array,
+    /// An object or an array of the items of one array, whatever its dimensions.
+    ObjectOf,
+    ArrayOf,
     Value,
     /// The items of one array, each of them JSON, as `json_agg` writes them.
     Items,
@@ -65,7 +73,7 @@ struct Build {
 impl Build {
     fn new(name: &'static str, shape: Shape, mark: &'static str) -> Build {
         let signature = match shape {
-            Shape::Value | Shape::Items => TypeSignature::Any(1),
+            Shape::Value | Shape::Items | Shape::ObjectOf | Shape::ArrayOf => TypeSignature::Any(1),
             Shape::Pairs => TypeSignature::Any(2),
             _ => TypeSignature::OneOf(vec![TypeSignature::Nullary, TypeSignature::VariadicAny]),
         };
@@ -79,10 +87,10 @@ impl Build {
 
     fn build(&self, columns: &[ArrayRef], fields: &[FieldRef], rows: usize) -> Result<ArrayRef> {
         if self.shape == Shape::Object && columns.len() % 2 == 1 {
-            return Err(Error::new(
-                SqlState::INVALID_PARAMETER_VALUE,
-                "argument list must have even number of elements",
-            ));
+            return Err(self.odd_arguments());
+        }
+        if let (Shape::ObjectOf | Shape::ArrayOf, [column]) = (self.shape, columns) {
+            return self.of_items(column);
         }
         if let (Shape::Items, [column]) = (self.shape, columns)
             && let ArrowType::List(_) = column.data_type()
@@ -111,6 +119,53 @@ impl Build {
                 _ => {
                     let items = values.iter().map(|value| shown(value, row));
                     write_array(items, ", ", text)
+                }
+            })?;
+        }
+        Ok(made.finish())
+    }
+
+    fn odd_arguments(&self) -> Error {
+        let name = self.name.replace("_object_of", "_build_object");
+        let told = "argument list must have even number of elements";
+        Error::new(SqlState::INVALID_PARAMETER_VALUE, told).with_hint(format!(
+            "The arguments of {name}() must consist of alternating keys and values."
+        ))
+    }
+
+    /// What would be made of the items of each list as arguments.
+    fn of_items(&self, column: &ArrayRef) -> Result<ArrayRef> {
+        let Some(lists) = variadic_lists(column)? else {
+            return Ok(new_null_array(&ArrowType::Utf8View, column.len()));
+        };
+        let (items, bounds) = items_of(&lists);
+        let values = match innermost(lists.data_type()) {
+            Some(field) => json_of(&items, field)?,
+            None => json_of(&items, &Field::new("", items.data_type().clone(), true))?,
+        };
+        let (keys, values) = (to_text(&items)?, values.as_string_view());
+        let mut made = Made::default();
+        for row in 0..lists.len() {
+            if lists.is_null(row) {
+                made.null();
+                continue;
+            }
+            let mut places = bounds[row]..bounds[row + 1];
+            if self.shape == Shape::ObjectOf && places.len() % 2 == 1 {
+                return Err(self.odd_arguments());
+            }
+            made.write(|text| match self.shape {
+                Shape::ArrayOf => write_array(places.map(|at| shown(values, at)), ", ", text),
+                _ => {
+                    text.push("{")?;
+                    let mut comma = "";
+                    while let (Some(key), Some(value)) = (places.next(), places.next()) {
+                        let key = key_of(&keys, key)
+                            .ok_or_else(|| null_key("null value not allowed for object key"))?;
+                        self.member(comma, key, shown(values, value), text)?;
+                        comma = ", ";
+                    }
+                    text.push("}")
                 }
             })?;
         }
@@ -172,6 +227,12 @@ impl Build {
         let key = quoted(key);
         [comma, &key, self.mark, value].into_iter().try_for_each(|piece| text.push(piece))
     }
+}
+
+/// What the lists in lists are of in the end.
+fn innermost(lists: &ArrowType) -> Option<&FieldRef> {
+    let ArrowType::List(item) = lists else { return None };
+    innermost(item.data_type()).or(Some(item))
 }
 
 fn write_array<'t>(

@@ -67,11 +67,11 @@ fn jsonb_item() -> FieldRef {
     Arc::new(arrow_field("item", &DataType::Jsonb, true))
 }
 
-fn text_item() -> FieldRef {
+pub(super) fn text_item() -> FieldRef {
     Arc::new(Field::new("item", ArrowType::Utf8View, true))
 }
 
-fn lists(
+pub(super) fn lists(
     column: &ArrayRef,
     item: FieldRef,
     members: impl Fn(&str) -> Result<Vec<Option<String>>>,
@@ -100,11 +100,11 @@ fn elements(text: &str) -> Result<Vec<&str>> {
     }
 }
 
-fn values(text: &str) -> Result<Vec<&str>> {
+pub(super) fn values(text: &str) -> Result<Vec<&str>> {
     Ok(members(text)?.into_iter().map(|(_, value)| value).collect())
 }
 
-fn members(text: &str) -> Result<Vec<(String, &str)>> {
+pub(super) fn members(text: &str) -> Result<Vec<(String, &str)>> {
     match json_parts(text)? {
         JsonParts::Object(members) => Ok(members),
         JsonParts::Array(_) => Err(refused("cannot deconstruct an array as an object".to_owned())),
@@ -113,7 +113,7 @@ fn members(text: &str) -> Result<Vec<(String, &str)>> {
 }
 
 /// The keys of an object, for a function that gives its members.
-fn names(function: &str, text: &str) -> Result<Vec<Option<String>>> {
+pub(super) fn names(function: &str, text: &str) -> Result<Vec<Option<String>>> {
     match json_parts(text)? {
         JsonParts::Object(members) => Ok(members.into_iter().map(|(key, _)| Some(key)).collect()),
         _ => Err(refused(format!("cannot call {function} on a non-object"))),
@@ -128,12 +128,12 @@ fn keys(function: &str, text: &str) -> Result<Vec<Option<String>>> {
     }
 }
 
-fn as_written(parts: Vec<&str>) -> Vec<Option<String>> {
+pub(super) fn as_written(parts: Vec<&str>) -> Vec<Option<String>> {
     parts.into_iter().map(|part| Some(part.to_owned())).collect()
 }
 
 /// Strings without their quotes, and null as NULL.
-fn as_text(parts: Vec<&str>) -> Vec<Option<String>> {
+pub(super) fn as_text(parts: Vec<&str>) -> Vec<Option<String>> {
     let text = |part: &str| match part {
         "null" => None,
         quoted if quoted.starts_with('"') => serde_json::from_str(quoted).ok(),

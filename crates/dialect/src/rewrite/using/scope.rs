@@ -76,6 +76,20 @@ pub(in super::super) fn constraint_of(operator: &JoinOperator) -> Option<&JoinCo
     }
 }
 
+/// Whether rows may have NULLs in the place of a relation's, by an outer join.
+pub(in super::super) fn may_lack_rows(from: &TableWithJoins, place: usize) -> bool {
+    from.joins.iter().enumerate().any(|(before, join)| {
+        let is_right = place == before + 1;
+        let is_left = place <= before;
+        match &join.join_operator {
+            JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_) => false,
+            JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => is_right,
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => is_left,
+            _ => is_left || is_right,
+        }
+    })
+}
+
 impl Scope {
     /// `None` where the statement and what is known of its tables don't tell.
     pub(in super::super) fn of(from: &TableWithJoins, relations: &Relations) -> Option<Scope> {

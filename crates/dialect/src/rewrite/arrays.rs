@@ -1,0 +1,142 @@
+//! Arrays of several dimensions, as far as the text of a statement tells of them: rows of all their
+//! items, subscripts, and `array_fill`.
+
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, Array, Expr, Function, Subscript, UnaryOperator, Value,
+};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::build::{arguments_of, call};
+use super::names::normalized;
+use super::operators::literal_text;
+use super::sources::gives_one_dimension;
+
+/// PostgreSQL's limit.
+const DIMENSIONS_MAX: usize = 6;
+
+/// Rewrites `expr` itself; what is inside it is rewritten separately.
+pub(super) fn respell(expr: &mut Expr) -> Result<()> {
+    match expr {
+        Expr::Function(function) => {
+            let respelled = match name_of(function).as_deref() {
+                Some("unnest") => rows_of_items(function),
+                Some("array_fill") => filled(function)?,
+                _ => None,
+            };
+            if let Some(respelled) = respelled {
+                *expr = respelled;
+            }
+        }
+        Expr::CompoundFieldAccess { access_chain, .. } => tell_last_subscript(access_chain),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn name_of(function: &Function) -> Option<String> {
+    function.name.0.last()?.as_ident().map(normalized)
+}
+
+/// `unnest(array)` gives the items of all dimensions.
+fn rows_of_items(function: &Function) -> Option<Expr> {
+    let arguments = arguments_of(function)?;
+    let [array] = arguments.as_slice() else { return None };
+    let mut items = (*array).clone();
+    flatten(&mut items);
+    (items != **array).then(|| call("unnest", vec![items]))
+}
+
+/// The items of an array that may have several dimensions.
+pub(super) fn flatten(array: &mut Expr) {
+    if !has_one_dimension(array) {
+        *array = call("array_items", vec![array.clone()]);
+    }
+}
+
+fn has_one_dimension(array: &Expr) -> bool {
+    match array {
+        Expr::Nested(inner) => has_one_dimension(inner),
+        Expr::Array(Array { elem, .. }) => elem.iter().all(is_plain),
+        Expr::Function(function) => name_of(function).is_some_and(|name| {
+            name == "array_items" || name == "unnest" || gives_one_dimension(&name)
+        }),
+        _ => false,
+    }
+}
+
+/// Whether an item is a literal.
+fn is_plain(item: &Expr) -> bool {
+    match item {
+        Expr::Value(_) => true,
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => is_plain(expr),
+        _ => false,
+    }
+}
+
+/// Of `array[1][2]`, only the last subscript may find that there are more dimensions.
+fn tell_last_subscript(chain: &mut [AccessExpr]) {
+    let is_index =
+        |access: &AccessExpr| matches!(access, AccessExpr::Subscript(Subscript::Index { .. }));
+    if !chain.iter().all(is_index) {
+        return;
+    }
+    let Some((_, followed)) = chain.split_last_mut() else { return };
+    for access in followed {
+        if let AccessExpr::Subscript(Subscript::Index { index }) = access
+            && literal_text(index).is_none()
+        {
+            *index = call("subscript_followed", vec![index.clone()]);
+        }
+    }
+}
+
+/// `array_fill(value, ARRAY[2, 3])`: the function of so many dimensions.
+fn filled(function: &Function) -> Result<Option<Expr>> {
+    let arguments = arguments_of(function).unwrap_or_default();
+    let (value, dimensions) = match arguments.as_slice() {
+        [value, dimensions] => (value, dimensions),
+        [value, dimensions, bounds] if begin_at_one(dimensions, bounds) => (value, dimensions),
+        [_, _, _] => return Err(Error::unsupported("array_fill with lower bounds other than 1")),
+        _ => return Ok(None),
+    };
+    let count = match lengths(dimensions) {
+        Some(lengths) => lengths.len(),
+        None => 1,
+    };
+    if count > DIMENSIONS_MAX {
+        let told = format!(
+            "number of array dimensions ({count}) exceeds the maximum allowed ({DIMENSIONS_MAX})"
+        );
+        return Err(Error::new(SqlState::LIMIT_EXCEEDED, told));
+    }
+    let name = match count {
+        0 | 1 => "array_fill".to_owned(),
+        count => format!("array_fill_{count}"),
+    };
+    Ok(Some(call(&name, vec![(*value).clone(), (*dimensions).clone()])))
+}
+
+/// The lengths that are written out, if they are those of an array with one dimension.
+fn lengths(dimensions: &Expr) -> Option<&[Expr]> {
+    match dimensions {
+        Expr::Nested(inner) => lengths(inner),
+        Expr::Cast { expr, .. } => lengths(expr),
+        Expr::Array(Array { elem, .. }) => {
+            let is_flat = !elem.iter().any(|item| matches!(item, Expr::Array(_)));
+            is_flat.then_some(elem.as_slice())
+        }
+        _ => None,
+    }
+}
+
+/// Whether there is a 1 for each dimension.
+fn begin_at_one(dimensions: &Expr, bounds: &Expr) -> bool {
+    let is_one = |bound: &Expr| {
+        matches!(bound, Expr::Value(value)
+            if matches!(&value.value, Value::Number(digits, _) if digits.to_string() == "1"))
+    };
+    match (lengths(dimensions), lengths(bounds)) {
+        (Some(lengths), Some(bounds)) => lengths.len() == bounds.len() && bounds.iter().all(is_one),
+        _ => false,
+    }
+}

@@ -1,0 +1,77 @@
+//! `VARIADIC array`: the items of an array as the last arguments of a function.
+//!
+//! The parser has no place for the word: our dialect reads it as a call of a function that there is
+//! not ([`marked`]). Functions that take it are spelled as others that take an array.
+
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+use thalweg_types::{Error, Result, SqlState};
+
+use super::build::{arguments_of, call, text};
+use super::names::normalized;
+use super::operators::binary;
+
+const MARK: &str = "__variadic";
+
+/// The array behind the word.
+pub(crate) fn marked(array: Expr) -> Expr {
+    call(MARK, vec![array])
+}
+
+fn array_of(expr: &Expr) -> Option<&Expr> {
+    let Expr::Function(function) = expr else { return None };
+    let name = function.name.0.last()?.as_ident()?;
+    match arguments_of(function)?.as_slice() {
+        [array] if name.value == MARK => Some(*array),
+        _ => None,
+    }
+}
+
+/// Rewrites `expr` itself; what is inside it is rewritten separately.
+///
+/// # Errors
+/// Where the word stands behind nothing that takes it.
+pub(super) fn respell(expr: &mut Expr) -> Result<()> {
+    let Expr::Function(function) = &*expr else { return Ok(()) };
+    if array_of(expr).is_some() {
+        let told = "syntax error at or near \"variadic\"";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, told));
+    }
+    let arguments = arguments_of(function).unwrap_or_default();
+    let Some((last, before)) = arguments.split_last() else { return Ok(()) };
+    let Some(array) = array_of(last) else { return Ok(()) };
+    let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
+    let name = name.unwrap_or_default();
+    let Some(respelled) = over_array(&name, before, array) else {
+        let told = format!("function {name} does not exist for the given argument types");
+        return Err(Error::new(SqlState::UNDEFINED_FUNCTION, told)
+            .with_hint("You might need to add explicit type casts."));
+    };
+    *expr = respelled;
+    Ok(())
+}
+
+/// The function of what stands before the array, and its items.
+fn over_array(name: &str, before: &[&Expr], array: &Expr) -> Option<Expr> {
+    let array = array.clone();
+    Some(match (name, before) {
+        ("concat", []) => call("array_to_string", vec![array, text("")]),
+        ("concat_ws", [separator]) => call("array_to_string", vec![array, (*separator).clone()]),
+        ("format", [pattern]) => call("format_items", vec![(*pattern).clone(), array]),
+        ("json_build_array", []) => call("json_array_of", vec![array]),
+        ("jsonb_build_array", []) => call("jsonb_array_of", vec![array]),
+        ("json_build_object", []) => call("json_object_of", vec![array]),
+        ("jsonb_build_object", []) => call("jsonb_object_of", vec![array]),
+        ("json_extract_path" | "jsonb_extract_path", [document]) => {
+            part(document, BinaryOperator::HashArrow, array)
+        }
+        ("json_extract_path_text" | "jsonb_extract_path_text", [document]) => {
+            part(document, BinaryOperator::HashLongArrow, array)
+        }
+        _ => return None,
+    })
+}
+
+fn part(document: &Expr, op: BinaryOperator, path: Expr) -> Expr {
+    let nested = |expr: Expr| Expr::Nested(Box::new(expr));
+    nested(binary(nested(document.clone()), op, nested(path)))
+}
