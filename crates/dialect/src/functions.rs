@@ -17,6 +17,7 @@ mod extract;
 mod extreme;
 mod gathering;
 mod guarded;
+mod hashing;
 mod identifiers;
 mod interval_fields;
 mod joined;
@@ -78,6 +79,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
         escapes::functions(),
         extract::functions(),
         guarded::functions(),
+        hashing::functions(),
         identifiers::functions(),
         interval_fields::functions(),
         joined::functions(),

@@ -228,6 +228,11 @@ impl Workers for Gateway {
         following.map_or(Ok(()), |following| Err(following.numbers_elsewhere()))
     }
 
+    fn may_lock(&self) -> Result<()> {
+        let following = self.shared.following.as_ref();
+        following.map_or(Ok(()), |following| Err(following.locks_elsewhere()))
+    }
+
     fn system_table<'a>(
         &'a self,
         name: &'a str,

@@ -18,6 +18,7 @@ use crate::aside::Aside;
 use crate::cancel::{Cancels, on_own_thread};
 use crate::fused::{LocalQueryScheduler, QueryScheduler};
 use crate::kept::{PlanFigures, Plans};
+use crate::locks::AdvisoryLocks;
 use crate::memory;
 use crate::planner::Planners;
 use crate::privileges::{self, Identity};
@@ -37,6 +38,7 @@ pub(crate) struct DatabaseShared {
     pub(crate) engine: Engine,
     pub(crate) planners: Planners,
     pub(crate) plans: Plans,
+    pub(crate) locks: Arc<AdvisoryLocks>,
     pub(crate) threads: usize,
     pub(crate) durability: Durability,
     /// Whether planning a long statement holds up the other tasks of its thread.
@@ -398,6 +400,7 @@ impl DatabaseBuilder {
             engine,
             planners,
             plans: Plans::default(),
+            locks: Arc::default(),
             threads,
             durability: self.durability,
             aside: self.aside,

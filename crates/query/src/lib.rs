@@ -33,6 +33,7 @@ mod given;
 mod heeding;
 mod kept;
 mod loader;
+mod locks;
 mod memory;
 #[doc(hidden)]
 pub mod operator;
@@ -89,7 +90,9 @@ pub use reduce::{Among, AsLeaf, KEPT_OF, Keys, Leaf, reduced, share};
 pub use scan::{ChunkIdentity, WholeChunk, is_about, whole_chunks};
 pub use scram::ScramVerifier;
 pub use session::{Session, Statement, TransactionStatus};
-pub use surroundings::{Activity, ActivityState, End, SessionFacts, Surroundings};
+pub use surroundings::{
+    Activity, ActivityState, End, PlaceHandle, SessionFacts, StatementPlace, Surroundings,
+};
 pub use task::reconfigured;
 pub use thalweg_dialect::parse::without_passwords;
 pub use thalweg_txn::RowChanges;

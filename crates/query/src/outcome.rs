@@ -57,6 +57,9 @@ impl From<String> for Notice {
 
 const REMARK: SqlState = SqlState("00000");
 
+/// A warning that is of no other kind.
+pub(crate) const WARNING: SqlState = SqlState("01000");
+
 /// A `COPY` whose other end is the client.
 pub enum Copy {
     /// The rows of the outcome go to the client in this form.

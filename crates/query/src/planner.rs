@@ -18,6 +18,7 @@ use crate::executor::{Executor, JoinsGiveWay};
 use crate::first_of_groups::KeepFirstOfGroups;
 use crate::fused::{self, QueryScheduler, Scheduling};
 use crate::heeding::heed;
+use crate::locks;
 use crate::reduce::ReduceJoins;
 use crate::scan::{FindFirstRows, TellThresholds};
 use crate::sorted_unions::with_sorted_unions;
@@ -82,6 +83,7 @@ impl Planner {
         heed(&mut builder);
         let functions = builder.scalar_functions().get_or_insert_default();
         functions.extend(names.functions());
+        functions.extend(locks::functions(&names));
         functions.push(sleep::function());
         let context = SessionContext::new_with_state(builder.build());
         names.bind(Arc::downgrade(&context.state_ref()));

@@ -23,8 +23,9 @@ use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
 use crate::forms::RowForm;
+use crate::locks::SessionLocks;
 use crate::memory;
-use crate::outcome::{Copy, Outcome, Tag};
+use crate::outcome::{Copy, Notice, Outcome, Tag};
 use crate::panics::caught;
 use crate::planner::Planner;
 use crate::point;
@@ -32,7 +33,7 @@ use crate::prepared::{Prepared, PreparedStatements};
 use crate::privileges::Identity;
 use crate::stack::with_room;
 use crate::statement::{self, Description, Execution, OfSession, Scope, Settings};
-use crate::surroundings::SessionFacts;
+use crate::surroundings::{PlaceHandle, SessionFacts};
 use crate::workers::{Load, Unity};
 
 pub(crate) use self::blocks::in_failed_block;
@@ -52,6 +53,7 @@ pub struct Session {
     /// A planner whose own settings were changed; others are borrowed for each statement.
     planner: Option<Planner>,
     cancels: SessionCancels,
+    locks: SessionLocks,
     block: Option<Block>,
     /// Whether the block is one that nobody asked for, around the statements of one text.
     implicit: bool,
@@ -83,10 +85,12 @@ pub struct Statement {
 impl Session {
     pub(crate) fn new(database: Database, identity: Identity) -> Session {
         let settings = Settings::new(database.shared.defaults(), identity);
+        let locks = SessionLocks::new(Arc::clone(&database.shared.locks));
         Session {
             database,
             planner: None,
             cancels: SessionCancels::new(),
+            locks,
             block: None,
             implicit: false,
             settings,
@@ -114,6 +118,18 @@ impl Session {
         self.cancels.handle()
     }
 
+    /// Where whoever counts the statements that run tells of the place that this session's has.
+    #[must_use]
+    pub fn place_handle(&self) -> PlaceHandle {
+        self.locks.place().clone()
+    }
+
+    /// What was remarked since this was asked last, while rows were computed.
+    #[must_use]
+    pub fn take_notices(&self) -> Vec<Notice> {
+        self.locks.take_notices()
+    }
+
     #[must_use]
     pub fn transaction(&self) -> TransactionStatus {
         match &self.block {
@@ -125,6 +141,7 @@ impl Session {
 
     /// Tells where the session's client is.
     pub fn introduce(&mut self, facts: SessionFacts) {
+        self.locks.introduce(facts.process_id);
         self.facts = Arc::new(facts);
     }
 
@@ -164,6 +181,7 @@ impl Session {
 
     async fn run_text(&mut self, sql: &str) -> Result<Outcome> {
         self.cancels.begin();
+        self.catch_up();
         let work = async {
             match self.run_again(sql).await? {
                 Some(outcome) => Ok(outcome),
@@ -270,6 +288,7 @@ impl Session {
     pub fn fail(&mut self) {
         if let Some(block) = &mut self.block {
             block.transaction = None;
+            self.locks.roll_back_to(block.locks_at_savepoint());
         }
     }
 
@@ -314,10 +333,8 @@ impl Session {
 
     /// An error within a block leaves nothing but to end it.
     fn note_failure<T>(&mut self, result: Result<T>) -> Result<T> {
-        if result.is_err()
-            && let Some(block) = &mut self.block
-        {
-            block.transaction = None;
+        if result.is_err() {
+            self.fail();
         }
         result
     }
@@ -344,17 +361,24 @@ impl Session {
         Ok(Outcome::done(Tag::Copy(rows)))
     }
 
-    /// Runs a statement under the session's time-out, which also ends the stream of its rows.
+    /// Runs a statement under the session's time-out, which also ends the stream of its rows. So
+    /// does the end of that stream end the locks of a statement that is a transaction of its own.
     async fn run_timed(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
         let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
+        let locks = self.block.is_none().then(|| self.locks.begin());
+        // What nobody asked for belonged to another statement.
+        drop(self.locks.take_notices());
         let mut outcome = self.run(parsed, sql).await?;
+        outcome.notices.extend(self.locks.take_notices());
         if let Some(Copy::In(copy)) = &mut outcome.copy {
             copy.keep(timer);
             return Ok(outcome);
         }
         match outcome.encoded.take() {
-            Some(rows) => outcome.encoded = Some(self.cancels.guard(rows, timer)),
-            None => outcome.rows = outcome.rows.map(|rows| self.cancels.guard(rows, timer)),
+            Some(rows) => outcome.encoded = Some(self.cancels.guard(rows, (timer, locks))),
+            None => {
+                outcome.rows = outcome.rows.map(|rows| self.cancels.guard(rows, (timer, locks)));
+            }
         }
         Ok(outcome)
     }
@@ -412,6 +436,7 @@ impl Session {
             database: Arc::clone(&self.database.shared),
             settings: self.settings.clone(),
             facts: Arc::clone(&self.facts),
+            locks: self.locks.asker(self.settings.time("lock_timeout")),
         };
         planner.names.show(transaction, standing);
         let mut state = self.gathering_in(&planner);
@@ -467,7 +492,7 @@ impl Session {
                 let (outcome, transaction) = self.run_in(transaction, &parsed, sql).await?;
                 if let Some(block) = &mut self.block {
                     block.transaction = Some(transaction);
-                    block.has_looked |= !statement::is_about_settings(&parsed.statement);
+                    block.note(&parsed.statement);
                 }
                 Ok(outcome)
             }
@@ -578,6 +603,7 @@ impl Session {
             OfSession::DiscardAll => {
                 self.prepared.clear();
                 self.cursors.close_all();
+                self.locks.unlock_all();
                 self.planner = None;
                 let identity = Identity::of(self.settings.identity.authenticated);
                 self.settings = Settings::new(self.database.shared.defaults(), identity);

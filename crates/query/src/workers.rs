@@ -278,6 +278,12 @@ pub trait Workers: Send + Sync {
     /// Where another gateway does that.
     fn may_number(&self) -> Result<()>;
 
+    /// Whether advisory locks are taken here: they are one gateway's, or would exclude nobody.
+    ///
+    /// # Errors
+    /// Where another gateway has them.
+    fn may_lock(&self) -> Result<()>;
+
     /// The pass that gives work to the workers, after all others.
     fn physical_rule(&self) -> PhysicalRule;
 

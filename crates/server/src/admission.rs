@@ -1,13 +1,15 @@
 //! How many statements run at once. Others wait in line, for so long and no longer.
 //!
 //! A statement holds its place while it computes. Whoever waits for a client gives the place up
-//! meanwhile, and takes another one to go on. Superusers have places of their own besides, so that
+//! meanwhile, and takes another one to go on; so does whoever waits for a lock of another session,
+//! and takes another one for its next rows. Superusers have places of their own besides, so that
 //! a server that is full can still be put in order.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_query::Session;
+use parking_lot::Mutex;
+use thalweg_query::{PlaceHandle, Session, StatementPlace};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -20,9 +22,34 @@ pub(crate) struct Admission {
     timeout: Duration,
 }
 
-/// The right to run one statement, until it is dropped.
+/// The right to run one statement, until it is dropped or given up.
 pub(crate) struct Permit {
-    _place: OwnedSemaphorePermit,
+    place: Arc<Taken>,
+}
+
+/// A place; `None` once it was given up.
+struct Taken(Mutex<Option<OwnedSemaphorePermit>>);
+
+impl StatementPlace for Taken {
+    fn give_up(&self) {
+        *self.0.lock() = None;
+    }
+}
+
+impl Permit {
+    fn of(place: OwnedSemaphorePermit) -> Permit {
+        Permit { place: Arc::new(Taken(Mutex::new(Some(place)))) }
+    }
+
+    /// Lets a session give the place up where its statement waits for another session.
+    pub(crate) fn lend(&self, to: &PlaceHandle) {
+        let place = Arc::downgrade(&self.place);
+        to.tell(place);
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.place.0.lock().is_none()
+    }
 }
 
 /// Who asks for a place.
@@ -72,7 +99,7 @@ impl Admission {
 
     fn try_admit(&self) -> Option<Permit> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        Some(Permit { _place: place })
+        Some(Permit::of(place))
     }
 
     async fn place(&self, asker: Asker) -> Permit {
@@ -83,7 +110,7 @@ impl Admission {
             place = places => place,
             place = reserve, if asker == Asker::Superuser => place,
         };
-        Permit { _place: place.expect("places are never closed") }
+        Permit::of(place.expect("places are never closed"))
     }
 }
 
@@ -127,6 +154,17 @@ mod tests {
         reserve.pop();
         assert!(admission.admit(Asker::Anybody).await.is_err());
         assert!(admission.admit(Asker::Superuser).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_place_that_was_given_up_is_free() {
+        let (admission, permit) = full();
+        permit.place.give_up();
+        assert!(permit.is_given_up());
+        let other = admission.admit(Asker::Anybody).await.unwrap();
+        drop(permit);
+        assert!(admission.admit(Asker::Anybody).await.is_err());
+        assert!(!other.is_given_up());
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! Literals that DataFusion's planner does not read, put into words that it does.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Whitespace, Word};
 
 /// The greatest exponent of a number that is taken as `numeric`.
 const NUMERIC_EXPONENT_MAX: i32 = 30;

@@ -133,7 +133,7 @@ fn lengths(dimensions: &Expr) -> Option<&[Expr]> {
 fn begin_at_one(dimensions: &Expr, bounds: &Expr) -> bool {
     let is_one = |bound: &Expr| {
         matches!(bound, Expr::Value(value)
-            if matches!(&value.value, Value::Number(digits, _) if digits.to_string() == "1"))
+            if matches!(&value.value, Value::Number(digits, _) if digits == "1"))
     };
     match (lengths(dimensions), lengths(bounds)) {
         (Some(lengths), Some(bounds)) => lengths.len() == bounds.len() && bounds.iter().all(is_one),

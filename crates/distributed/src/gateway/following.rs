@@ -117,6 +117,13 @@ impl Following {
         )
     }
 
+    pub(super) fn locks_elsewhere(&self) -> Error {
+        let message = format!("advisory locks are those of the gateway at {} alone", self.first);
+        Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
+            "Take the lock in a session there: what is locked here would exclude nobody there.",
+        )
+    }
+
     pub(super) fn is_no_first(&self) -> Error {
         let message = format!("this gateway follows the one at {}", self.first);
         Error::new(SqlState::OBJECT_NOT_IN_STATE, message)

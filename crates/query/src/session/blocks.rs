@@ -1,10 +1,12 @@
 //! Transaction blocks: how they begin, go back to savepoints, and end.
 
+use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::TransactionMode;
 use thalweg_txn::{Savepoint, Transaction};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::Session;
+use crate::locks::{self, Ending};
 use crate::outcome::Outcome;
 use crate::statement::{self, Control, Modes, Settings};
 use crate::workers::Unity;
@@ -20,7 +22,13 @@ pub(super) struct Block {
     settings: Settings,
     /// Whether a statement has looked at the snapshot.
     pub(super) has_looked: bool,
+    /// Whether one has looked at it that did more than take locks.
+    has_read: bool,
+    /// Whether locks may have been waited for since the snapshot was taken.
+    is_behind: bool,
     unity: Unity,
+    /// Ends the locks that are held for the block.
+    _locks: Ending,
 }
 
 /// What rolling back to a savepoint returns to.
@@ -28,6 +36,8 @@ struct Saved {
     name: String,
     savepoint: Savepoint,
     settings: Settings,
+    /// How many locks the block had.
+    locks: usize,
 }
 
 impl Session {
@@ -40,7 +50,8 @@ impl Session {
                 let block = self.block.as_mut().ok_or_else(|| outside("SAVEPOINT"))?;
                 let transaction = block.transaction.as_mut().ok_or_else(in_failed_block)?;
                 let (savepoint, settings) = (transaction.savepoint(), self.settings.clone());
-                block.savepoints.push(Saved { name, savepoint, settings });
+                let locks = self.locks.mark();
+                block.savepoints.push(Saved { name, savepoint, settings, locks });
                 Ok(Outcome::command("SAVEPOINT"))
             }
             Control::RollbackTo(name) => {
@@ -51,6 +62,7 @@ impl Session {
                 let saved = &block.savepoints[index];
                 transaction.roll_back_to(&saved.savepoint);
                 self.settings = saved.settings.clone();
+                self.locks.roll_back_to(saved.locks);
                 block.transaction = Some(transaction);
                 Ok(Outcome::command("ROLLBACK"))
             }
@@ -90,9 +102,28 @@ impl Session {
             savepoints: Vec::new(),
             settings: self.settings.clone(),
             has_looked: false,
+            has_read: false,
+            is_behind: false,
             unity,
+            _locks: self.locks.begin(),
         });
         self.settings.set_modes(modes);
+    }
+
+    /// A block that has done nothing but take locks sees what their last holders have committed:
+    /// its snapshot is taken once it has them.
+    pub(super) fn catch_up(&mut self) {
+        let Some(block) = &mut self.block else { return };
+        let is_new = !block.has_read && block.savepoints.is_empty();
+        let Some(transaction) = block.transaction.as_mut().filter(|_| block.is_behind && is_new)
+        else {
+            return;
+        };
+        if transaction.is_empty() {
+            *transaction = Transaction::new(self.database.shared.engine.snapshot());
+            block.beginning = transaction.clone();
+            block.is_behind = false;
+        }
     }
 
     /// Ends the block, and begins another one in the same modes where that is asked for.
@@ -138,6 +169,28 @@ impl Session {
 }
 
 impl Block {
+    /// A statement looks at the snapshot.
+    pub(super) fn look(&mut self) {
+        (self.has_looked, self.has_read) = (true, true);
+    }
+
+    /// A statement has run.
+    pub(super) fn note(&mut self, tree: &Tree) {
+        if statement::is_about_settings(tree) {
+            return;
+        }
+        self.has_looked = true;
+        match locks::are_all_of(tree) {
+            true => self.is_behind = true,
+            false => self.has_read = true,
+        }
+    }
+
+    /// How many locks it had at its last savepoint.
+    pub(super) fn locks_at_savepoint(&self) -> usize {
+        self.savepoints.last().map_or(0, |saved| saved.locks)
+    }
+
     fn find(&self, name: &str) -> Result<usize> {
         self.savepoints.iter().rposition(|saved| saved.name == name).ok_or_else(|| {
             let message = format!("savepoint \"{name}\" does not exist");

@@ -96,7 +96,7 @@ impl Session {
             return Ok(None);
         };
         if let Some(block) = &mut self.block {
-            block.has_looked = true;
+            block.look();
         }
         let schema = Arc::clone(plan.schema());
         if let Some(direct) = &run.direct {

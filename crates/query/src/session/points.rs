@@ -52,7 +52,7 @@ impl Session {
         }
         let Some(search) = point.search(prepared.parameters(), values)? else { return Ok(None) };
         if let Some(block) = &mut self.block {
-            block.has_looked = true;
+            block.look();
         }
         let _timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
         let found = self.cancels.run(workers.find(search)).await?.all()?;
@@ -100,11 +100,11 @@ impl Session {
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
         let Some(block) = &mut self.block else { return Ok(None) };
+        block.look();
         let Some(transaction) = &mut block.transaction else { return Ok(None) };
         if !point.is_permitted(transaction.catalog(), self.settings.identity.current) {
             return Ok(None);
         }
-        block.has_looked = true;
         point.run(transaction, prepared.parameters(), values)
     }
 

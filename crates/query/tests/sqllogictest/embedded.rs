@@ -180,11 +180,11 @@ fn makes_setting(sql: &str) -> bool {
     }
 }
 
-/// Whether a statement may be run twice with the same answer.
+/// Whether a statement may be run twice with the same answer. Locks are counted.
 fn only_reads(sql: &str) -> bool {
     let sql = sql.trim_start_matches('(').to_lowercase();
     let reads = ["select", "values", "table"].iter().any(|word| sql.starts_with(word));
-    reads && !sql.split_whitespace().any(|word| word == "into")
+    reads && !sql.split_whitespace().any(|word| word == "into") && !sql.contains("_advisory_")
 }
 
 /// Prepares a query and runs it twice.

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use thalweg_query::{Outcome, Prepared, RowForm, ScalarValue, Session, TransactionStatus};
+use thalweg_query::{
+    Outcome, PlaceHandle, Prepared, RowForm, ScalarValue, Session, TransactionStatus,
+};
 use thalweg_types::Result;
 use tokio::sync::MutexGuard;
 
@@ -30,6 +32,8 @@ pub(crate) struct Seat {
     savepoints: Mutex<HashSet<String>>,
     /// As whom the session asked for its last place. Its rows are sent after the statement.
     asker: Mutex<Asker>,
+    /// Where the session's statement finds its place among those that run.
+    pub(super) place: PlaceHandle,
     /// A client left in the midst of changes that were to be made all or none.
     abandoned: AtomicBool,
     /// No statement runs here any more.
@@ -55,6 +59,7 @@ impl Seat {
         let session = shared.database.session_as(user)?;
         let listed = shared.list(place, peer, user, &session)?;
         let asker = Mutex::new(Asker::of(&session));
+        let running = session.place_handle();
         Ok(Arc::new(Seat {
             user: Arc::clone(user),
             lasts,
@@ -62,6 +67,7 @@ impl Seat {
             session: tokio::sync::Mutex::new(session),
             savepoints: Mutex::default(),
             asker,
+            place: running,
             abandoned: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             opener,
@@ -171,6 +177,7 @@ impl Seat {
         let mut session = self.session().await;
         self.check()?;
         let permit = shared.admission.admit(self.ask(&session)).await?;
+        permit.lend(&self.place);
         let connection = &self.listed.connection;
         connection.begin(&sql.into());
         let outcome = run(&mut session).await;
@@ -197,7 +204,8 @@ impl Seat {
     ) -> Result<T> {
         let mut session = self.session().await;
         self.check()?;
-        let _permit = shared.admission.admit(self.ask(&session)).await?;
+        let permit = shared.admission.admit(self.ask(&session)).await?;
+        permit.lend(&self.place);
         if session.transaction() != TransactionStatus::Idle {
             return work(&mut session).await;
         }

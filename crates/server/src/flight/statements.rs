@@ -249,7 +249,10 @@ impl Flight {
             let Answer { rows, watch, seat, .. } = answer;
             let asker = seat.as_ref().map_or(Asker::Anybody, |seat| seat.asker());
             let sending = async {
-                let _permit = flight.shared.admission.admit(asker).await?;
+                let permit = flight.shared.admission.admit(asker).await?;
+                if let Some(seat) = &seat {
+                    permit.lend(&seat.place);
+                }
                 // Gone before the place is free for another one.
                 let _listed = listed;
                 pieces.push(schema).await.map_err(left)?;

@@ -159,6 +159,7 @@ impl Statement {
             return Err(Error::new(SqlState::NO_ACTIVE_TRANSACTION, message));
         }
         let permit = self.shared.admission.admit(Asker::of(&self.session)).await?;
+        permit.lend(&self.session.place_handle());
         let outcome = if request.parameters.is_empty() {
             self.session.execute(&request.sql).await?
         } else {

@@ -23,9 +23,8 @@ pub(super) enum Place {
     NotNeeded,
     /// The statement has not begun.
     Wanted,
-    Held {
-        _permit: Permit,
-    },
+    /// Unless the statement had to wait for a lock.
+    Held { permit: Permit },
     /// The statement waits for its client.
     GivenUp,
 }

@@ -6,6 +6,7 @@ mod copies;
 mod large;
 #[path = "../shared/large_inputs.rs"]
 mod large_inputs;
+mod locks;
 mod opening;
 mod portals;
 mod support;

@@ -24,22 +24,22 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         substring(),
         overlay(),
         position(),
-        OfBoth::new(string::btrim(), Kind::TrimBoth),
-        OfBoth::new(string::ltrim(), Kind::TrimStart),
-        OfBoth::new(string::rtrim(), Kind::TrimEnd),
+        OfBoth::made(string::btrim(), Kind::TrimBoth),
+        OfBoth::made(string::ltrim(), Kind::TrimStart),
+        OfBoth::made(string::rtrim(), Kind::TrimEnd),
     ]
 }
 
 fn substring() -> Arc<ScalarUDF> {
-    OfBoth::new(unicode::substr(), Kind::Part)
+    OfBoth::made(unicode::substr(), Kind::Part)
 }
 
 fn overlay() -> Arc<ScalarUDF> {
-    OfBoth::new(guarded::overlay(), Kind::Overlay)
+    OfBoth::made(guarded::overlay(), Kind::Overlay)
 }
 
 fn position() -> Arc<ScalarUDF> {
-    OfBoth::new(unicode::strpos(), Kind::Position)
+    OfBoth::made(unicode::strpos(), Kind::Position)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,7 +102,7 @@ struct OfBoth {
 }
 
 impl OfBoth {
-    fn new(of_text: Arc<ScalarUDF>, kind: Kind) -> Arc<ScalarUDF> {
+    fn made(of_text: Arc<ScalarUDF>, kind: Kind) -> Arc<ScalarUDF> {
         let of_bytes = kind.lists();
         let texts = match &of_text.signature().type_signature {
             TypeSignature::OneOf(lists) => lists.clone(),

@@ -64,8 +64,6 @@ pub(super) fn functions() -> Vec<Definition> {
         }),
         define("txid_current", 0..=0, Returns::Integer, |call| Ok(call.lookup.position().into()))
             .alias("pg_current_xact_id"),
-        // No statement takes such a lock, so there are none to let go of.
-        define("pg_advisory_unlock_all", 0..=0, Returns::Text, |_| Ok("".into())),
     ]
 }
 

@@ -91,6 +91,7 @@ fn fill(name: &str, inputs: &Inputs<'_>, rows: &mut Rows) {
         "pg_index" => keys::indexes(objects, rows),
         "pg_indexes" => listings::indexes(objects, rows),
         "pg_language" => fixed::languages(rows),
+        "pg_locks" => server::locks(lookup, rows),
         "pg_namespace" => namespaces::namespaces(objects, rows),
         "pg_opclass" => fixed::operator_classes(rows),
         "pg_sequence" => sequences::sequence(objects, rows),

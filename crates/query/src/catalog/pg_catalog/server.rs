@@ -64,6 +64,24 @@ fn doing(activity: &Activity) -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// Advisory locks: there are no others.
+pub(super) fn locks(lookup: &Lookup, rows: &mut Rows) {
+    for lock in lookup.locks() {
+        let (class, object, kind) = lock.key.parts();
+        rows.push([
+            ("locktype", "advisory".into()),
+            ("database", DATABASE_OID.into()),
+            ("classid", class.into()),
+            ("objid", object.into()),
+            ("objsubid", kind.into()),
+            ("pid", lock.process_id.into()),
+            ("mode", lock.mode.name().into()),
+            ("granted", lock.is_held.into()),
+            ("fastpath", false.into()),
+        ]);
+    }
+}
+
 pub(super) fn database_usage(rows: &mut Rows) {
     rows.push([("datid", DATABASE_OID.into()), ("datname", DATABASE.into())]);
 }

@@ -12,6 +12,7 @@ use thalweg_dialect::types::{NUMERIC_DEFAULT, parameter_field};
 use thalweg_types::DataType;
 
 use super::{field_of, note};
+use crate::locks;
 use crate::statement::folded;
 
 /// What an argument is.
@@ -19,11 +20,12 @@ use crate::statement::folded;
 enum Takes {
     Text,
     Integer,
+    Bigint,
     Double,
     Numeric,
 }
 
-use Takes::{Double, Integer, Numeric, Text};
+use Takes::{Bigint, Double, Integer, Numeric, Text};
 
 /// Functions by name and number of arguments, as PostgreSQL chooses among those of the name when
 /// it knows no argument's type.
@@ -54,6 +56,18 @@ const ARGUMENTS: [(&str, &[Takes]); 24] = [
     ("trunc", &[Numeric, Integer]),
 ];
 
+/// What a function takes, where it has so many arguments and there is only one of the kind.
+fn arguments_of(name: &str, count: usize) -> &'static [Takes] {
+    if locks::takes_keys(name) {
+        return if count == 1 { &[Bigint] } else { &[Integer, Integer] };
+    }
+    let mut known = ARGUMENTS.into_iter();
+    match known.find(|(known, takes)| *known == name && takes.len() == count) {
+        Some((_, takes)) => takes,
+        None => &[],
+    }
+}
+
 /// Notes such types.
 pub(super) struct Spelled<'a> {
     pub(super) types: &'a mut [Option<Field>],
@@ -76,9 +90,7 @@ impl Spelled<'_> {
         if name == "generate_series" && values.iter().any(|value| is_integer(value)) {
             values.iter().for_each(|value| self.is(value, &DataType::Int4));
         }
-        let known =
-            ARGUMENTS.iter().find(|(known, takes)| *known == name && takes.len() == values.len());
-        for (value, takes) in values.iter().zip(known.iter().flat_map(|(_, takes)| *takes)) {
+        for (value, takes) in values.iter().zip(arguments_of(&name, values.len())) {
             self.is(value, &takes.data_type());
         }
     }
@@ -89,6 +101,7 @@ impl Takes {
         match self {
             Text => DataType::Text { max_chars: None },
             Integer => DataType::Int4,
+            Bigint => DataType::Int8,
             Double => DataType::Float8,
             Numeric => {
                 let (precision, scale) = NUMERIC_DEFAULT;

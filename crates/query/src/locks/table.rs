@@ -1,0 +1,399 @@
+//! Who holds which lock, and who waits for it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use parking_lot::Mutex;
+use thalweg_types::{Error, Result, SqlState};
+use tokio::sync::oneshot;
+
+/// What is locked. PostgreSQL keeps one number apart from two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    One(i64),
+    Two(i32, i32),
+}
+
+/// How it is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mode {
+    Share,
+    Exclusive,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lock {
+    pub(super) key: Key,
+    pub(super) mode: Mode,
+}
+
+impl Key {
+    /// The columns `classid`, `objid` and `objsubid` of PostgreSQL's `pg_locks`.
+    pub(crate) fn parts(self) -> (u32, u32, u32) {
+        match self {
+            Key::One(number) => ((number >> 32) as u32, number as u32, 1),
+            Key::Two(first, second) => (first as u32, second as u32, 2),
+        }
+    }
+}
+
+impl Mode {
+    /// PostgreSQL's name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Mode::Share => "ShareLock",
+            Mode::Exclusive => "ExclusiveLock",
+        }
+    }
+
+    fn excludes(self, other: Mode) -> bool {
+        self == Mode::Exclusive || other == Mode::Exclusive
+    }
+}
+
+/// Whose locks these are: a session.
+#[derive(Debug, Default)]
+pub(super) struct Owner {
+    process_id: AtomicI32,
+}
+
+impl Owner {
+    pub(super) fn introduce(&self, process_id: i32) {
+        self.process_id.store(process_id, Ordering::Relaxed);
+    }
+
+    fn process_id(&self) -> i32 {
+        self.process_id.load(Ordering::Relaxed)
+    }
+}
+
+/// What locks are held for: a session, or a transaction.
+#[derive(Debug)]
+pub(super) struct Term {
+    owner: Arc<Owner>,
+    /// In the order in which they were taken; `None` once the term is over.
+    taken: Mutex<Option<Vec<Lock>>>,
+}
+
+impl Term {
+    pub(super) fn new(owner: &Arc<Owner>) -> Arc<Term> {
+        Arc::new(Term { owner: Arc::clone(owner), taken: Mutex::new(Some(Vec::new())) })
+    }
+
+    pub(super) fn owner(&self) -> &Arc<Owner> {
+        &self.owner
+    }
+
+    /// How many locks were taken so far.
+    pub(super) fn count(&self) -> usize {
+        self.taken.lock().as_ref().map_or(0, Vec::len)
+    }
+
+    fn is_over(&self) -> bool {
+        self.taken.lock().is_none()
+    }
+
+    /// Notes that a lock was taken; false where the term is over.
+    fn take(&self, lock: Lock) -> bool {
+        let mut taken = self.taken.lock();
+        if let Some(taken) = taken.as_mut() {
+            taken.push(lock);
+        }
+        taken.is_some()
+    }
+
+    /// Forgets a lock once; false where it was not taken.
+    pub(super) fn give_back(&self, lock: Lock) -> bool {
+        let mut taken = self.taken.lock();
+        let Some(taken) = taken.as_mut() else { return false };
+        let at = taken.iter().rposition(|held| *held == lock);
+        at.map(|at| taken.remove(at)).is_some()
+    }
+
+    /// Forgets all but the first locks, and tells which.
+    pub(super) fn cut(&self, kept: usize) -> Vec<Lock> {
+        let mut taken = self.taken.lock();
+        let taken = taken.as_mut().filter(|taken| taken.len() > kept);
+        taken.map_or_else(Vec::new, |taken| taken.split_off(kept))
+    }
+
+    /// From now on nothing is taken in this term. Tells what was.
+    pub(super) fn end(&self) -> Vec<Lock> {
+        self.taken.lock().take().unwrap_or_default()
+    }
+}
+
+/// A lock that somebody holds or waits for.
+pub(crate) struct Listed {
+    pub(crate) key: Key,
+    pub(crate) mode: Mode,
+    pub(crate) process_id: i32,
+    pub(crate) is_held: bool,
+}
+
+/// A place in a queue: its number, and what tells that the lock is there.
+pub(super) type Place = (u64, oneshot::Receiver<()>);
+
+#[derive(Default)]
+pub(super) struct Table {
+    /// What is held or waited for; nothing else.
+    entries: HashMap<Key, Entry>,
+    /// All that wait, whatever for.
+    waits: Vec<Wait>,
+    /// How many have waited since the database was opened.
+    numbered: u64,
+}
+
+#[derive(Default)]
+struct Entry {
+    held: Vec<Held>,
+    queue: VecDeque<Waiter>,
+}
+
+struct Held {
+    owner: Arc<Owner>,
+    mode: Mode,
+    /// How often it was taken.
+    times: usize,
+}
+
+struct Waiter {
+    number: u64,
+    term: Arc<Term>,
+    mode: Mode,
+    told: oneshot::Sender<()>,
+}
+
+struct Wait {
+    number: u64,
+    owner: Arc<Owner>,
+    lock: Lock,
+}
+
+impl Table {
+    /// Takes a lock, unless somebody is in the way.
+    ///
+    /// # Errors
+    /// Where the term is over.
+    pub(super) fn try_take(&mut self, term: &Arc<Term>, lock: Lock) -> Result<bool> {
+        let owner = term.owner();
+        if self.entries.get(&lock.key).is_some_and(|entry| entry.is_closed_to(owner, lock.mode)) {
+            return Ok(false);
+        }
+        if !term.take(lock) {
+            return Err(is_over());
+        }
+        self.entries.entry(lock.key).or_default().hold(owner, lock.mode);
+        Ok(true)
+    }
+
+    /// Takes a place in the queue of a lock that is not free. Who holds the lock already goes ahead
+    /// of those who wait for that.
+    ///
+    /// # Errors
+    /// Where the term is over, or who is in the way waits for this session.
+    pub(super) fn wait(&mut self, term: &Arc<Term>, lock: Lock) -> Result<Place> {
+        let owner = term.owner();
+        if term.is_over() {
+            return Err(is_over());
+        }
+        if let Some(circle) = self.circle(owner, lock) {
+            return Err(deadlock(&circle));
+        }
+        let (told, given) = oneshot::channel();
+        self.numbered += 1;
+        let number = self.numbered;
+        let entry = self.entries.entry(lock.key).or_default();
+        let at = match entry.has(owner) {
+            true => entry.queue.iter().take_while(|ahead| entry.has(ahead.term.owner())).count(),
+            false => entry.queue.len(),
+        };
+        let waiter = Waiter { number, term: Arc::clone(term), mode: lock.mode, told };
+        entry.queue.insert(at, waiter);
+        self.waits.push(Wait { number, owner: Arc::clone(owner), lock });
+        Ok((number, given))
+    }
+
+    /// Gives a place in a queue up; false where the lock was given already.
+    pub(super) fn leave(&mut self, number: u64, key: Key) -> bool {
+        let Some(entry) = self.entries.get_mut(&key) else { return false };
+        let at = entry.queue.iter().position(|waiter| waiter.number == number);
+        let Some(at) = at else { return false };
+        entry.queue.remove(at);
+        self.waits.retain(|wait| wait.number != number);
+        self.serve(key);
+        true
+    }
+
+    /// A lock is held once less.
+    pub(super) fn release(&mut self, owner: &Arc<Owner>, lock: Lock) {
+        let Some(entry) = self.entries.get_mut(&lock.key) else { return };
+        let is_it = |held: &Held| Arc::ptr_eq(&held.owner, owner) && held.mode == lock.mode;
+        let Some(at) = entry.held.iter().position(is_it) else { return };
+        entry.held[at].times -= 1;
+        if entry.held[at].times == 0 {
+            entry.held.swap_remove(at);
+            self.serve(lock.key);
+        }
+    }
+
+    /// Gives a lock to those in its queue who can have it now.
+    fn serve(&mut self, key: Key) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        let mut at = 0;
+        while at < entry.queue.len() {
+            if entry.is_held_up(at) {
+                at += 1;
+                continue;
+            }
+            let Some(Waiter { number, term, mode, told }) = entry.queue.remove(at) else { break };
+            self.waits.retain(|wait| wait.number != number);
+            // In a term that is over nothing is taken: whoever still listens hears that nobody
+            // will tell.
+            if term.take(Lock { key, mode }) {
+                entry.hold(term.owner(), mode);
+                let _ = told.send(());
+            }
+        }
+        if entry.held.is_empty() && entry.queue.is_empty() {
+            self.entries.remove(&key);
+        }
+    }
+
+    pub(super) fn listed(&self) -> Vec<Listed> {
+        let entries = self.entries.iter();
+        let held = entries.flat_map(|(key, entry)| entry.held.iter().map(|held| (*key, held)));
+        let held = held.map(|(key, held)| Listed {
+            key,
+            mode: held.mode,
+            process_id: held.owner.process_id(),
+            is_held: true,
+        });
+        let awaited = self.waits.iter().map(|wait| Listed {
+            key: wait.lock.key,
+            mode: wait.lock.mode,
+            process_id: wait.owner.process_id(),
+            is_held: false,
+        });
+        held.chain(awaited).collect()
+    }
+
+    /// The circle that would be closed if a session waited for a lock. Whoever waits for one waits
+    /// for all that hold it: where it could share it with them, somebody ahead could not.
+    fn circle(&self, owner: &Arc<Owner>, lock: Lock) -> Option<Vec<Edge>> {
+        let mut edges = self.edges(owner, lock, None);
+        let mut at = 0;
+        while at < edges.len() {
+            let holder = Arc::clone(&edges[at].holder);
+            if Arc::ptr_eq(&holder, owner) {
+                return Some(path(edges, at));
+            }
+            if !edges[..at].iter().any(|edge| Arc::ptr_eq(&edge.holder, &holder)) {
+                let waits = self.waits.iter().filter(|wait| Arc::ptr_eq(&wait.owner, &holder));
+                let further = waits.flat_map(|wait| self.edges(&holder, wait.lock, Some(at)));
+                edges.extend(further);
+            }
+            at += 1;
+        }
+        None
+    }
+
+    fn edges(&self, waiter: &Arc<Owner>, lock: Lock, before: Option<usize>) -> Vec<Edge> {
+        let held = self.entries.get(&lock.key).into_iter().flat_map(|entry| &entry.held);
+        let others = held.filter(|held| !Arc::ptr_eq(&held.owner, waiter));
+        let edge = |held: &Held| Edge {
+            waiter: Arc::clone(waiter),
+            lock,
+            holder: Arc::clone(&held.owner),
+            before,
+        };
+        others.map(edge).collect()
+    }
+}
+
+impl Entry {
+    fn has(&self, owner: &Arc<Owner>) -> bool {
+        self.held.iter().any(|held| Arc::ptr_eq(&held.owner, owner))
+    }
+
+    fn hold(&mut self, owner: &Arc<Owner>, mode: Mode) {
+        let is_it = |held: &&mut Held| Arc::ptr_eq(&held.owner, owner) && held.mode == mode;
+        match self.held.iter_mut().find(is_it) {
+            Some(held) => held.times += 1,
+            None => self.held.push(Held { owner: Arc::clone(owner), mode, times: 1 }),
+        }
+    }
+
+    /// Whether another session holds the lock in a way that excludes this one.
+    fn is_held_against(&self, owner: &Arc<Owner>, mode: Mode) -> bool {
+        let excludes = |held: &Held| held.mode.excludes(mode) && !Arc::ptr_eq(&held.owner, owner);
+        self.held.iter().any(excludes)
+    }
+
+    /// Whether somebody is in the way of who asks now. Who holds the lock already passes those who
+    /// wait for that.
+    fn is_closed_to(&self, owner: &Arc<Owner>, mode: Mode) -> bool {
+        self.is_held_against(owner, mode)
+            || !self.has(owner) && self.is_awaited_against(self.queue.len(), owner, mode)
+    }
+
+    /// Whether somebody is in the way of who has this place in the queue.
+    fn is_held_up(&self, at: usize) -> bool {
+        let Waiter { term, mode, .. } = &self.queue[at];
+        self.is_held_against(term.owner(), *mode)
+            || self.is_awaited_against(at, term.owner(), *mode)
+    }
+
+    /// Whether another session, among the first in the queue, wants the lock in a way that excludes
+    /// this one.
+    fn is_awaited_against(&self, ahead: usize, owner: &Arc<Owner>, mode: Mode) -> bool {
+        self.queue
+            .iter()
+            .take(ahead)
+            .any(|waiter| waiter.mode.excludes(mode) && !Arc::ptr_eq(waiter.term.owner(), owner))
+    }
+}
+
+/// Who waits for whom, and why.
+struct Edge {
+    waiter: Arc<Owner>,
+    lock: Lock,
+    holder: Arc<Owner>,
+    /// The edge that led here.
+    before: Option<usize>,
+}
+
+/// The edges that lead to one, from the first on.
+fn path(edges: Vec<Edge>, last: usize) -> Vec<Edge> {
+    let mut places = vec![last];
+    let mut at = last;
+    while let Some(before) = edges[at].before {
+        places.push(before);
+        at = before;
+    }
+    let on_path = edges.into_iter().enumerate().filter(|(place, _)| places.contains(place));
+    on_path.map(|(_, edge)| edge).collect()
+}
+
+/// Why nothing is taken any more.
+pub(super) fn is_over() -> Error {
+    let message = "what the lock was to be held for is over";
+    Error::new(SqlState::OBJECT_NOT_IN_STATE, message)
+}
+
+fn deadlock(circle: &[Edge]) -> Error {
+    let told = circle.iter().map(|Edge { waiter, lock, holder, .. }| {
+        let (class, object, kind) = lock.key.parts();
+        format!(
+            "Process {} waits for {} on advisory lock [{class},{object},{kind}]; blocked by \
+             process {}.",
+            waiter.process_id(),
+            lock.mode.name(),
+            holder.process_id(),
+        )
+    });
+    Error::new(SqlState::DEADLOCK_DETECTED, "deadlock detected")
+        .with_detail(told.collect::<Vec<_>>().join("\n"))
+        .with_hint("Take locks in the same order everywhere.")
+}

@@ -1,0 +1,58 @@
+//! Waiting for a lock without a thread.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures::FutureExt;
+use thalweg_types::Result;
+use tokio::sync::oneshot;
+
+use super::AdvisoryLocks;
+use super::table::{Lock, Place, Term, is_over};
+
+/// A place in a lock's queue. Dropped before the lock is there, it is given up; so is the lock,
+/// where it was given meanwhile.
+pub(super) struct Waiting {
+    locks: Arc<AdvisoryLocks>,
+    term: Arc<Term>,
+    lock: Lock,
+    number: u64,
+    given: oneshot::Receiver<()>,
+    is_done: bool,
+}
+
+impl Waiting {
+    pub(super) fn new(
+        locks: Arc<AdvisoryLocks>,
+        term: Arc<Term>,
+        lock: Lock,
+        (number, given): Place,
+    ) -> Waiting {
+        Waiting { locks, term, lock, number, given, is_done: false }
+    }
+}
+
+impl Future for Waiting {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let given = ready!(self.given.poll_unpin(context));
+        self.is_done = true;
+        Poll::Ready(given.map_err(|_| is_over()))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.is_done {
+            return;
+        }
+        let mut table = self.locks.table.lock();
+        let was_given = !table.leave(self.number, self.lock.key) && self.given.try_recv().is_ok();
+        if was_given && self.term.give_back(self.lock) {
+            table.release(self.term.owner(), self.lock);
+        }
+    }
+}
