@@ -106,14 +106,10 @@ impl SessionCancels {
         HEARD.scope(self.heard.clone(), heard.unless_any(work)).await.unwrap_or_else(Err)
     }
 
-    /// A stream that ends early when it is cancelled. What goes with it, such as the timer that may
-    /// cancel it, is dropped where it ends.
-    pub(crate) fn guard<T: 'static, K>(&self, rows: Given<T>, kept: K) -> Given<T>
-    where
-        K: Send + Unpin + 'static,
-    {
+    /// A stream that ends early when it is cancelled, and that the timer may cancel.
+    pub(crate) fn guard<T: 'static>(&self, rows: Given<T>, timer: Option<Timer>) -> Given<T> {
         let cancels = self.heard.clone();
-        Box::pin(Guarded { rows: Some(rows), cancels, cancelled: None, kept: Some(kept) })
+        Box::pin(Guarded { rows: Some(rows), cancels, cancelled: None, timer })
     }
 }
 
@@ -230,15 +226,15 @@ impl Drop for Timer {
     }
 }
 
-struct Guarded<T, K> {
+struct Guarded<T> {
     rows: Option<Given<T>>,
     cancels: Cancels,
     /// Resolves at a cancel. Made where there is something to wait for.
     cancelled: Option<Pin<Box<dyn Future<Output = Error> + Send>>>,
-    kept: Option<K>,
+    timer: Option<Timer>,
 }
 
-impl<T, K: Unpin> Stream for Guarded<T, K> {
+impl<T> Stream for Guarded<T> {
     type Item = Result<T>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -264,7 +260,7 @@ impl<T, K: Unpin> Stream for Guarded<T, K> {
             this.rows = None;
         }
         if this.rows.is_none() {
-            this.kept = None;
+            this.timer = None;
         }
         polled
     }
@@ -283,7 +279,7 @@ mod tests {
 
     /// Whether a stream that never comes to its end can be waited for.
     async fn ends_early(cancels: &SessionCancels) -> bool {
-        let mut rows = cancels.guard::<(), ()>(Box::pin(futures::stream::pending()), ());
+        let mut rows = cancels.guard::<()>(Box::pin(futures::stream::pending()), None);
         let next = futures::future::poll_immediate(rows.next()).await;
         matches!(next, Some(Some(Err(_))))
     }

@@ -80,6 +80,7 @@ pub use forms::{Encoded, EncodedStream, RowForm, ValueForms};
 pub use fused::MergedGroups;
 pub use given::Given;
 pub use kept::{PlanFigures, Values as RunValues, bound as with_values, parameter, value_of_run};
+pub use locks::takes_locks;
 pub use outcome::{BatchStream, Copy, Notice, Outcome, Tag};
 pub use plan::{RECOMPUTED, shown};
 pub use prepared::Prepared;
@@ -90,9 +91,7 @@ pub use reduce::{Among, AsLeaf, KEPT_OF, Keys, Leaf, reduced, share};
 pub use scan::{ChunkIdentity, WholeChunk, is_about, whole_chunks};
 pub use scram::ScramVerifier;
 pub use session::{Session, Statement, TransactionStatus};
-pub use surroundings::{
-    Activity, ActivityState, End, PlaceHandle, SessionFacts, StatementPlace, Surroundings,
-};
+pub use surroundings::{Activity, ActivityState, End, SessionFacts, Surroundings};
 pub use task::reconfigured;
 pub use thalweg_dialect::parse::without_passwords;
 pub use thalweg_txn::RowChanges;

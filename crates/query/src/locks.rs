@@ -1,17 +1,18 @@
 //! Advisory locks: numbers that sessions lock by agreement, with PostgreSQL's functions.
 //!
-//! One table serves all sessions of a database ([`table`]); nothing of it outlives the process. A
-//! lock is held for a [`Term`]: for its session, or for a transaction, which outside of a block is
-//! one statement. Locks of one session do not exclude each other, and are counted. Who cannot have
-//! a lock waits behind those who asked before, and no thread waits along ([`waiting`]).
+//! The functions are called by statements of their own ([`alone`]), which no plan runs: the session
+//! reads what is called ([`calls`]), and does it call by call ([`session`]). One table serves all
+//! sessions of a database ([`table`]); nothing of it outlives the process. A lock is held for a
+//! [`Term`]: for its session, or for a transaction, which outside of a block is one statement.
+//! Locks of one session do not exclude each other, and are counted. Who cannot have a lock waits
+//! behind those who asked before, for one lock at a time, and no thread waits along ([`waiting`]).
 //!
 //! Promise: whatever ends a term - a commit, an error, a client that is gone - lets go of what was
-//! taken in it, and nothing is taken in a term that is over. Who would wait for ever, since the
-//! others wait for it, is refused (`40P01`).
+//! taken in it. Who would wait for ever, since the others wait for it, is refused (`40P01`).
 
 mod alone;
+mod calls;
 mod functions;
-mod lost;
 mod session;
 mod table;
 #[cfg(test)]
@@ -23,10 +24,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use thalweg_types::Result;
 
-pub(crate) use alone::are_all_of;
+pub use alone::takes_locks;
+pub(crate) use alone::{are_calls, check_none, has_only_calls, is_alone};
+pub(crate) use calls::read;
 pub(crate) use functions::{functions, takes_keys};
-pub(crate) use lost::check_none_is_lost;
-pub(crate) use session::{Asker, Ending, SessionLocks};
+pub(crate) use session::{Ending, SessionLocks};
 pub(crate) use table::Listed;
 use table::{Lock, Table, Term};
 use waiting::Waiting;
@@ -42,7 +44,7 @@ impl AdvisoryLocks {
     /// Takes a lock, unless somebody is in the way.
     ///
     /// # Errors
-    /// Where the term is over.
+    /// Where the session has too many.
     fn try_take(&self, term: &Arc<Term>, lock: Lock) -> Result<bool> {
         self.table.lock().try_take(term, lock)
     }
@@ -50,7 +52,7 @@ impl AdvisoryLocks {
     /// Takes a lock, or a place in its queue.
     ///
     /// # Errors
-    /// Where the term is over, or who is in the way waits for this session.
+    /// Where the session has too many, or who is in the way waits for it.
     fn take_or_wait(self: &Arc<Self>, term: &Arc<Term>, lock: Lock) -> Result<Option<Waiting>> {
         let mut table = self.table.lock();
         if table.try_take(term, lock)? {
@@ -72,15 +74,7 @@ impl AdvisoryLocks {
 
     /// Lets go of what was taken in a term behind its first locks.
     fn give_back_behind(&self, term: &Term, kept: usize) {
-        self.release(term, term.cut(kept));
-    }
-
-    /// A term is over.
-    fn end(&self, term: &Term) {
-        self.release(term, term.end());
-    }
-
-    fn release(&self, term: &Term, locks: Vec<Lock>) {
+        let locks = term.cut(kept);
         if locks.is_empty() {
             return;
         }

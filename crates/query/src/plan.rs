@@ -27,7 +27,6 @@ use thalweg_types::Result;
 use crate::catalog::written;
 use crate::executor::Executor;
 use crate::heeding::go_on;
-use crate::locks::check_none_is_lost;
 use crate::outcome::BatchStream;
 use crate::statement::folded;
 
@@ -123,7 +122,6 @@ pub(crate) async fn physical(
     plan: &LogicalPlan,
 ) -> PlanResult<Arc<dyn ExecutionPlan>> {
     let optimized = state.optimize(plan)?;
-    check_none_is_lost(plan, &optimized)?;
     go_on()?;
     state.query_planner().create_physical_plan(&optimized, state).await
 }

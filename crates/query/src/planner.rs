@@ -83,7 +83,7 @@ impl Planner {
         heed(&mut builder);
         let functions = builder.scalar_functions().get_or_insert_default();
         functions.extend(names.functions());
-        functions.extend(locks::functions(&names));
+        functions.extend(locks::functions());
         functions.push(sleep::function());
         let context = SessionContext::new_with_state(builder.build());
         names.bind(Arc::downgrade(&context.state_ref()));

@@ -4,6 +4,7 @@ mod blocks;
 mod cursors;
 mod forms;
 mod kept;
+mod locking;
 mod points;
 
 use std::sync::Arc;
@@ -23,9 +24,9 @@ use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
 use crate::forms::RowForm;
-use crate::locks::SessionLocks;
+use crate::locks::{self, SessionLocks};
 use crate::memory;
-use crate::outcome::{Copy, Notice, Outcome, Tag};
+use crate::outcome::{Copy, Outcome, Tag};
 use crate::panics::caught;
 use crate::planner::Planner;
 use crate::point;
@@ -33,7 +34,7 @@ use crate::prepared::{Prepared, PreparedStatements};
 use crate::privileges::Identity;
 use crate::stack::with_room;
 use crate::statement::{self, Description, Execution, OfSession, Scope, Settings};
-use crate::surroundings::{PlaceHandle, SessionFacts};
+use crate::surroundings::SessionFacts;
 use crate::workers::{Load, Unity};
 
 pub(crate) use self::blocks::in_failed_block;
@@ -118,18 +119,6 @@ impl Session {
         self.cancels.handle()
     }
 
-    /// Where whoever counts the statements that run tells of the place that this session's has.
-    #[must_use]
-    pub fn place_handle(&self) -> PlaceHandle {
-        self.locks.place().clone()
-    }
-
-    /// What was remarked since this was asked last, while rows were computed.
-    #[must_use]
-    pub fn take_notices(&self) -> Vec<Notice> {
-        self.locks.take_notices()
-    }
-
     #[must_use]
     pub fn transaction(&self) -> TransactionStatus {
         match &self.block {
@@ -181,7 +170,6 @@ impl Session {
 
     async fn run_text(&mut self, sql: &str) -> Result<Outcome> {
         self.cancels.begin();
-        self.catch_up();
         let work = async {
             match self.run_again(sql).await? {
                 Some(outcome) => Ok(outcome),
@@ -361,24 +349,20 @@ impl Session {
         Ok(Outcome::done(Tag::Copy(rows)))
     }
 
-    /// Runs a statement under the session's time-out, which also ends the stream of its rows. So
-    /// does the end of that stream end the locks of a statement that is a transaction of its own.
+    /// Runs a statement under the session's time-out, which also ends the stream of its rows.
     async fn run_timed(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
         let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
-        let locks = self.block.is_none().then(|| self.locks.begin());
-        // What nobody asked for belonged to another statement.
-        drop(self.locks.take_notices());
+        if locks::is_alone(&parsed.statement, sql) {
+            return Box::pin(self.run_locks(&parsed, sql)).await;
+        }
         let mut outcome = self.run(parsed, sql).await?;
-        outcome.notices.extend(self.locks.take_notices());
         if let Some(Copy::In(copy)) = &mut outcome.copy {
             copy.keep(timer);
             return Ok(outcome);
         }
         match outcome.encoded.take() {
-            Some(rows) => outcome.encoded = Some(self.cancels.guard(rows, (timer, locks))),
-            None => {
-                outcome.rows = outcome.rows.map(|rows| self.cancels.guard(rows, (timer, locks)));
-            }
+            Some(rows) => outcome.encoded = Some(self.cancels.guard(rows, timer)),
+            None => outcome.rows = outcome.rows.map(|rows| self.cancels.guard(rows, timer)),
         }
         Ok(outcome)
     }
@@ -436,7 +420,6 @@ impl Session {
             database: Arc::clone(&self.database.shared),
             settings: self.settings.clone(),
             facts: Arc::clone(&self.facts),
-            locks: self.locks.asker(self.settings.time("lock_timeout")),
         };
         planner.names.show(transaction, standing);
         let mut state = self.gathering_in(&planner);
@@ -492,7 +475,9 @@ impl Session {
                 let (outcome, transaction) = self.run_in(transaction, &parsed, sql).await?;
                 if let Some(block) = &mut self.block {
                     block.transaction = Some(transaction);
-                    block.note(&parsed.statement);
+                    if !statement::is_about_settings(&parsed.statement) {
+                        block.look();
+                    }
                 }
                 Ok(outcome)
             }
@@ -556,6 +541,7 @@ impl Session {
         match wanted {
             OfSession::Prepare { name, declared, parsed } => {
                 self.prepared.check_free(&name)?;
+                locks::check_none(&parsed.statement)?;
                 let prepared = Box::pin(self.describe(*parsed, sql, &declared)).await?;
                 self.prepared.keep(name, prepared);
                 Ok(Outcome::command("PREPARE"))

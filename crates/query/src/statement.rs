@@ -45,6 +45,7 @@ use thalweg_types::{Error, Result, SqlState};
 use crate::catalog::SessionCatalog;
 use crate::database::Database;
 use crate::forms::RowForm;
+use crate::locks;
 use crate::outcome::Outcome;
 use crate::parameters::refuse_unbound;
 use crate::privileges;
@@ -155,6 +156,7 @@ pub(crate) fn may_retry(parsed: &Parsed, error: &Error) -> bool {
 pub(crate) async fn execute(execution: &mut Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
     privileges::check_names(execution.names, &parsed.statement)?;
     check_subqueries(&parsed.statement)?;
+    locks::check_none(&parsed.statement)?;
     refuse_unbound(&parsed.statement)?;
     match &parsed.statement {
         Tree::Statement(statement) => plain(execution, parsed, statement).await,

@@ -5,9 +5,6 @@
 //! [`Database::surround`](crate::Database::surround); it is asked when a statement looks.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
-
-use parking_lot::Mutex;
 
 /// The program around a database, as `pg_catalog` shows it.
 pub trait Surroundings: Send + Sync {
@@ -72,30 +69,4 @@ pub struct SessionFacts {
     pub client: Option<SocketAddr>,
     /// The server's address that the client reached.
     pub server: Option<SocketAddr>,
-}
-
-/// A statement's place among those that run.
-pub trait StatementPlace: Send + Sync {
-    /// The statement waits for another session: somebody else may have the place.
-    fn give_up(&self);
-}
-
-/// Where a session's statement finds its place, once it was told.
-#[derive(Clone, Default)]
-pub struct PlaceHandle {
-    place: Arc<Mutex<Option<Weak<dyn StatementPlace>>>>,
-}
-
-impl PlaceHandle {
-    /// From now on the session's statement has this place.
-    pub fn tell(&self, place: Weak<dyn StatementPlace>) {
-        *self.place.lock() = Some(place);
-    }
-
-    pub(crate) fn give_up(&self) {
-        let place = self.place.lock().take();
-        if let Some(place) = place.and_then(|place| place.upgrade()) {
-            place.give_up();
-        }
-    }
 }

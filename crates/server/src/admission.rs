@@ -1,15 +1,14 @@
 //! How many statements run at once. Others wait in line, for so long and no longer.
 //!
 //! A statement holds its place while it computes. Whoever waits for a client gives the place up
-//! meanwhile, and takes another one to go on; so does whoever waits for a lock of another session,
-//! and takes another one for its next rows. Superusers have places of their own besides, so that
-//! a server that is full can still be put in order.
+//! meanwhile, and takes another one to go on. Statements about advisory locks run without a place:
+//! they wait, and whoever has the lock may need a place to let go of it. Superusers have places of
+//! their own besides, so that a server that is full can still be put in order.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use thalweg_query::{PlaceHandle, Session, StatementPlace};
+use thalweg_query::{Session, takes_locks};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -22,34 +21,9 @@ pub(crate) struct Admission {
     timeout: Duration,
 }
 
-/// The right to run one statement, until it is dropped or given up.
+/// The right to run one statement, until it is dropped.
 pub(crate) struct Permit {
-    place: Arc<Taken>,
-}
-
-/// A place; `None` once it was given up.
-struct Taken(Mutex<Option<OwnedSemaphorePermit>>);
-
-impl StatementPlace for Taken {
-    fn give_up(&self) {
-        *self.0.lock() = None;
-    }
-}
-
-impl Permit {
-    fn of(place: OwnedSemaphorePermit) -> Permit {
-        Permit { place: Arc::new(Taken(Mutex::new(Some(place)))) }
-    }
-
-    /// Lets a session give the place up where its statement waits for another session.
-    pub(crate) fn lend(&self, to: &PlaceHandle) {
-        let place = Arc::downgrade(&self.place);
-        to.tell(place);
-    }
-
-    pub(crate) fn is_given_up(&self) -> bool {
-        self.place.0.lock().is_none()
-    }
+    _place: OwnedSemaphorePermit,
 }
 
 /// Who asks for a place.
@@ -89,6 +63,17 @@ impl Admission {
         })
     }
 
+    /// Waits for a place for a statement, unless it needs none.
+    ///
+    /// # Errors
+    /// As [`Admission::admit`].
+    pub(crate) async fn admit_statement(&self, asker: Asker, sql: &str) -> Result<Option<Permit>> {
+        match takes_locks(sql) {
+            true => Ok(None),
+            false => self.admit(asker).await.map(Some),
+        }
+    }
+
     /// Waits for a place for a statement that has begun: it is not turned away any more.
     pub(crate) async fn readmit(&self, asker: Asker) -> Permit {
         match self.try_admit() {
@@ -99,7 +84,7 @@ impl Admission {
 
     fn try_admit(&self) -> Option<Permit> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        Some(Permit::of(place))
+        Some(Permit { _place: place })
     }
 
     async fn place(&self, asker: Asker) -> Permit {
@@ -110,7 +95,7 @@ impl Admission {
             place = places => place,
             place = reserve, if asker == Asker::Superuser => place,
         };
-        Permit::of(place.expect("places are never closed"))
+        Permit { _place: place.expect("places are never closed") }
     }
 }
 
@@ -157,14 +142,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_place_that_was_given_up_is_free() {
-        let (admission, permit) = full();
-        permit.place.give_up();
-        assert!(permit.is_given_up());
-        let other = admission.admit(Asker::Anybody).await.unwrap();
-        drop(permit);
-        assert!(admission.admit(Asker::Anybody).await.is_err());
-        assert!(!other.is_given_up());
+    async fn who_waits_for_a_lock_needs_no_place() {
+        let (admission, _permit) = full();
+        let lock = "SELECT pg_advisory_lock($1)";
+        assert!(admission.admit_statement(Asker::Anybody, lock).await.unwrap().is_none());
+        assert!(admission.admit_statement(Asker::Anybody, "SELECT 1").await.is_err());
     }
 
     #[tokio::test]

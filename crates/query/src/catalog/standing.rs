@@ -11,7 +11,7 @@ use thalweg_types::{Error, Result, SqlState, TableId};
 use super::objects::Objects;
 use super::{DATABASE, SessionCatalog};
 use crate::database::DatabaseShared;
-use crate::locks::{Asker, Listed};
+use crate::locks::Listed;
 use crate::privileges::Identity;
 use crate::statement::{Scope, Settings, role_setting, unrecognized};
 use crate::surroundings::{Activity, End, SessionFacts};
@@ -22,8 +22,6 @@ pub(crate) struct Standing {
     pub(crate) database: Arc<DatabaseShared>,
     pub(crate) settings: Settings,
     pub(crate) facts: Arc<SessionFacts>,
-    /// Whom the statement takes advisory locks for.
-    pub(crate) locks: Asker,
 }
 
 /// A setting that a function was asked to change: the session does it when the statement ends.
@@ -62,18 +60,6 @@ impl SessionCatalog {
             standing,
             wishes: Arc::clone(&self.wishes),
         })
-    }
-
-    /// Whom the running statement takes advisory locks for, or gives them back.
-    ///
-    /// # Errors
-    /// Where it is to take some, and another gateway has them.
-    pub(crate) fn asker(&self, takes: bool) -> Result<Asker> {
-        let workers = self.workers.as_ref().filter(|_| takes);
-        workers.map_or(Ok(()), |workers| workers.may_lock())?;
-        let standing = self.standing.lock();
-        let asker = standing.as_ref().map(|standing| standing.locks.clone());
-        asker.ok_or_else(|| Error::internal("there is no statement to take locks for"))
     }
 
     /// The settings that functions were asked to change since this was called last.

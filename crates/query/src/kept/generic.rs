@@ -25,6 +25,7 @@ use super::parameter::{self, Values};
 use super::plain::{FEW_ROWS, is_plain};
 use crate::executor::{Executor, Rows};
 use crate::fused::Direct;
+use crate::locks;
 use crate::parameters::bind;
 use crate::reduce::{self, reduced_here};
 use crate::scan::{States, with_thresholds};
@@ -76,6 +77,7 @@ impl GenericPlan {
         }
         privileges::check_names(execution.names, tree).ok()?;
         statement::check_subqueries(tree).ok()?;
+        locks::check_none(tree).ok()?;
         let mut tree = tree.clone();
         let stand_ins = parameters.iter().enumerate();
         let stand_ins = stand_ins.map(|(place, field)| parameter::standing_in(place, field).ok());

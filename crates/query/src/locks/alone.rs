@@ -1,46 +1,167 @@
-//! Statements that do nothing but take locks and give them back.
+//! Which statements are about locks: a `SELECT` of calls and of nothing else.
+//!
+//! What is called within other queries is called for rows that conditions leave out, twice, or not
+//! at all, as plans and retries have it. Locks that are taken in such a way help nobody, so the
+//! functions are refused there.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Query, SelectItem, SetExpr, Statement, Visit, Visitor,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
+    ObjectName, SelectItem, SetExpr, Statement, TableFactor, Visit, Visitor,
 };
+use thalweg_dialect::parse::parse_single;
+use thalweg_types::{Error, Result};
 
 use super::functions::is_named;
-use crate::statement::folded;
+use crate::statement::{ast_tools, folded};
 
-/// Whether a statement is about locks and nothing else: it looks at no rows.
-pub(crate) fn are_all_of(tree: &Tree) -> bool {
+/// A longer text is no statement about locks: whoever has to know looks at each statement.
+const TEXT_BYTES_MAX: usize = 8 << 10;
+
+/// What the names of all functions for locks have in them.
+const MARK: &[u8] = b"_advisory_";
+
+/// Functions whose results may name a lock.
+const HASHES: [&str; 2] = ["hashtext", "hashtextextended"];
+
+/// Whether a statement is about advisory locks: it waits for other sessions, and computes nothing.
+#[must_use]
+pub fn takes_locks(sql: &str) -> bool {
+    has_mark(sql) && parse_single(sql).is_ok_and(|parsed| has_only_calls(&parsed.statement))
+}
+
+/// The same of a statement that was parsed.
+pub(crate) fn is_alone(tree: &Tree, sql: &str) -> bool {
+    has_mark(sql) && has_only_calls(tree)
+}
+
+fn has_mark(sql: &str) -> bool {
+    let is_mark = |bytes: &[u8]| bytes[0] == MARK[0] && bytes.eq_ignore_ascii_case(MARK);
+    sql.len() <= TEXT_BYTES_MAX && sql.as_bytes().windows(MARK.len()).any(is_mark)
+}
+
+/// Whether a statement is a `SELECT` of calls of the functions, with constants, and of nothing else.
+pub(crate) fn has_only_calls(tree: &Tree) -> bool {
     let Tree::Statement(statement) = tree else { return false };
     let Statement::Query(query) = statement.as_ref() else { return false };
     let SetExpr::Select(select) = query.body.as_ref() else { return false };
-    select.from.is_empty()
-        && select.projection.iter().all(is_call)
-        && statement.visit(&mut OneQuery { is_begun: false }).is_continue()
+    if !are_calls(&select.projection) {
+        return false;
+    }
+    let mut rest = query.as_ref().clone();
+    if let SetExpr::Select(select) = rest.body.as_mut() {
+        select.projection.clear();
+    }
+    rest == ast_tools::select(Vec::new(), Vec::new(), None)
+}
+
+/// Whether all columns of a query are such calls.
+pub(crate) fn are_calls(items: &[SelectItem]) -> bool {
+    !items.is_empty() && items.iter().all(is_call)
 }
 
 fn is_call(item: &SelectItem) -> bool {
     let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
         return false;
     };
-    let Expr::Function(call) = expr else { return false };
-    let name = call.name.0.last().and_then(|part| part.as_ident());
-    name.is_some_and(|name| is_named(&folded(name)))
+    matches!(expr, Expr::Function(call) if is_of_locks(&call.name) && is_of_constants(call))
 }
 
-/// Breaks off where there is a query within the query.
-struct OneQuery {
-    is_begun: bool,
+fn is_of_locks(name: &ObjectName) -> bool {
+    name_of(name).is_some_and(|name| is_named(&name))
 }
 
-impl Visitor for OneQuery {
-    type Break = ();
+fn name_of(name: &ObjectName) -> Option<String> {
+    name.0.last().and_then(|part| part.as_ident()).map(folded)
+}
 
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        match std::mem::replace(&mut self.is_begun, true) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+/// Whether a call is a plain one, and all of its arguments are constants.
+fn is_of_constants(call: &Function) -> bool {
+    let FunctionArguments::List(list) = &call.args else { return false };
+    let FunctionArgumentList { duplicate_treatment: None, args, clauses } = list else {
+        return false;
+    };
+    let is_plain = matches!(call.parameters, FunctionArguments::None)
+        && call.filter.is_none()
+        && call.null_treatment.is_none()
+        && call.over.is_none()
+        && call.within_group.is_empty()
+        && clauses.is_empty();
+    is_plain && args.iter().all(is_constant_argument)
+}
+
+fn is_constant_argument(argument: &FunctionArg) -> bool {
+    matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) if is_constant(expr))
+}
+
+/// Whether this is a literal or a parameter, or is made of them.
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(_) | Expr::TypedString(_) => true,
+        Expr::Nested(expr) | Expr::UnaryOp { expr, .. } | Expr::Cast { expr, .. } => {
+            is_constant(expr)
+        }
+        Expr::BinaryOp { left, right, .. } => is_constant(left) && is_constant(right),
+        Expr::Function(call) => {
+            let is_hash = name_of(&call.name).is_some_and(|name| HASHES.contains(&name.as_str()));
+            is_hash && is_of_constants(call)
+        }
+        _ => false,
+    }
+}
+
+/// Lets a statement pass in which no function for locks is called.
+///
+/// # Errors
+/// Where one is.
+pub(crate) fn check_none(tree: &Tree) -> Result<()> {
+    let statement = match tree {
+        Tree::Statement(statement) => statement,
+        Tree::Explain(explain) => return check_none(&explain.statement),
+        _ => return Ok(()),
+    };
+    match statement.visit(&mut Calls) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// Breaks off at a call.
+struct Calls;
+
+impl Visitor for Calls {
+    type Break = Error;
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::Function(call) => check(&call.name),
+            _ => ControlFlow::Continue(()),
         }
     }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Error> {
+        match factor {
+            TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
+                check(name)
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn check(name: &ObjectName) -> ControlFlow<Error> {
+    match name_of(name).filter(|name| is_named(name)) {
+        Some(name) => ControlFlow::Break(in_this_place(&name)),
+        None => ControlFlow::Continue(()),
+    }
+}
+
+/// What to say of a call that is none of a statement of its own.
+pub(super) fn in_this_place(name: &str) -> Error {
+    Error::unsupported(format!("{name} within another statement")).with_hint(
+        "Take the lock with SELECT pg_advisory_lock(…) in a statement of its own, and name it by \
+         constants.",
+    )
 }

@@ -1,22 +1,20 @@
-//! The locks of one session, and who asks for locks in its name.
+//! The locks of one session, and what its statements about locks do.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use arrow::array::ArrayRef;
+use arrow::compute::cast;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::AdvisoryLocks;
+use super::calls::{Call, Wanted};
+use super::functions::{Act, Until};
 use super::table::{Key, Lock, Mode, Owner, Term};
-use crate::outcome::{Notice, WARNING};
-use crate::surroundings::PlaceHandle;
-
-/// How long a lock is held, unless it is given back before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Until {
-    SessionEnds,
-    TransactionEnds,
-}
+use crate::outcome::{Notice, Outcome, Tag, WARNING};
 
 /// The locks of a session, which end with this.
 pub(crate) struct SessionLocks {
@@ -24,28 +22,16 @@ pub(crate) struct SessionLocks {
     session: Arc<Term>,
     /// The open block, or the statement that runs; whoever began it holds what ends it.
     transaction: Arc<Term>,
-    notices: Arc<Mutex<Vec<Notice>>>,
-    place: PlaceHandle,
 }
 
 impl SessionLocks {
     pub(crate) fn new(locks: Arc<AdvisoryLocks>) -> SessionLocks {
         let owner = Arc::new(Owner::default());
-        SessionLocks {
-            locks,
-            session: Term::new(&owner),
-            transaction: Term::new(&owner),
-            notices: Arc::default(),
-            place: PlaceHandle::default(),
-        }
+        SessionLocks { locks, session: Term::new(&owner), transaction: Term::new(&owner) }
     }
 
     pub(crate) fn introduce(&self, process_id: i32) {
         self.session.owner().introduce(process_id);
-    }
-
-    pub(crate) fn place(&self) -> &PlaceHandle {
-        &self.place
     }
 
     /// A transaction begins: a block, or a statement outside of one. Its locks end with what this
@@ -70,27 +56,87 @@ impl SessionLocks {
         self.locks.give_back_behind(&self.session, 0);
     }
 
-    /// What functions had to remark since this was asked last.
-    pub(crate) fn take_notices(&self) -> Vec<Notice> {
-        std::mem::take(&mut self.notices.lock())
+    /// Does what a statement wants. It waits for a lock no longer than this.
+    ///
+    /// # Errors
+    /// Where it cannot have one. What the session took until then it keeps.
+    pub(crate) async fn run(&self, wanted: Wanted, timeout: Option<Duration>) -> Result<Outcome> {
+        let Wanted { calls, schema } = wanted;
+        let (mut columns, mut notices) = (Vec::with_capacity(calls.len()), Vec::new());
+        for call in calls {
+            let answer = self.answer(call, timeout, &mut notices).await?;
+            columns.push(call.column(answer));
+        }
+        let row = row(&schema, &columns);
+        let row =
+            row.map_err(|error| Error::internal("locks cannot be told").with_source(error))?;
+        let outcome = Outcome::batches(schema, vec![row], Tag::Select);
+        Ok(Outcome { notices, ..outcome })
     }
 
-    /// Whom a statement takes locks for, and how long it waits for one.
-    pub(crate) fn asker(&self, timeout: Option<Duration>) -> Asker {
-        Asker {
-            locks: Arc::clone(&self.locks),
-            session: Arc::clone(&self.session),
-            transaction: Arc::clone(&self.transaction),
-            notices: Arc::clone(&self.notices),
-            place: self.place.clone(),
-            timeout,
+    /// `None` where nothing is done, as an argument is NULL.
+    async fn answer(
+        &self,
+        Call { act, key }: Call,
+        timeout: Option<Duration>,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Option<bool>> {
+        Ok(Some(match (act, key) {
+            (Act::UnlockAll, _) => {
+                self.unlock_all();
+                true
+            }
+            (_, None) => return Ok(None),
+            (Act::Lock(until, mode), Some(key)) => {
+                self.lock(until, Lock { key, mode }, timeout).await?;
+                true
+            }
+            (Act::Try(until, mode), Some(key)) => {
+                self.locks.try_take(self.term(until), Lock { key, mode })?
+            }
+            (Act::Unlock(mode), Some(key)) => self.unlock(key, mode, notices),
+        }))
+    }
+
+    fn term(&self, until: Until) -> &Arc<Term> {
+        match until {
+            Until::SessionEnds => &self.session,
+            Until::TransactionEnds => &self.transaction,
         }
     }
+
+    /// Waits for a lock. Dropped meanwhile, this leaves no place in the queue and no lock.
+    async fn lock(&self, until: Until, lock: Lock, timeout: Option<Duration>) -> Result<()> {
+        let waiting = self.locks.take_or_wait(self.term(until), lock)?;
+        let Some(waiting) = waiting else { return Ok(()) };
+        let Some(timeout) = timeout else { return waiting.await };
+        let waited = tokio::time::timeout(timeout, waiting).await;
+        waited.unwrap_or_else(|_| {
+            let message = "canceling statement due to lock timeout";
+            Err(Error::new(SqlState::LOCK_NOT_AVAILABLE, message))
+        })
+    }
+
+    /// Gives a lock of the session back once; false, with a warning, where it has none.
+    fn unlock(&self, key: Key, mode: Mode, notices: &mut Vec<Notice>) -> bool {
+        let was_held = self.locks.give_back(&self.session, Lock { key, mode });
+        if !was_held {
+            let message = format!("you don't own a lock of type {}", mode.name());
+            notices.push(Notice { state: WARNING, message });
+        }
+        was_held
+    }
+}
+
+fn row(schema: &SchemaRef, columns: &[ArrayRef]) -> Result<RecordBatch, ArrowError> {
+    let columns = columns.iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+    RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<Vec<_>, _>>()?)
 }
 
 impl Drop for SessionLocks {
     fn drop(&mut self) {
-        self.locks.end(&self.session);
+        self.unlock_all();
     }
 }
 
@@ -102,63 +148,6 @@ pub(crate) struct Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.locks.end(&self.term);
-    }
-}
-
-/// Whom a statement takes locks for.
-#[derive(Clone)]
-pub(crate) struct Asker {
-    locks: Arc<AdvisoryLocks>,
-    session: Arc<Term>,
-    transaction: Arc<Term>,
-    notices: Arc<Mutex<Vec<Notice>>>,
-    place: PlaceHandle,
-    timeout: Option<Duration>,
-}
-
-impl Asker {
-    /// Whether this asks for the same transaction.
-    pub(super) fn is_for(&self, other: &Asker) -> bool {
-        Arc::ptr_eq(&self.transaction, &other.transaction)
-    }
-
-    fn term(&self, until: Until) -> &Arc<Term> {
-        match until {
-            Until::SessionEnds => &self.session,
-            Until::TransactionEnds => &self.transaction,
-        }
-    }
-
-    pub(super) fn try_lock(&self, until: Until, key: Key, mode: Mode) -> Result<bool> {
-        self.locks.try_take(self.term(until), Lock { key, mode })
-    }
-
-    /// Waits for a lock. While it does, the statement's place among those that run is somebody
-    /// else's: whoever has the lock may need one to let go of it.
-    pub(super) async fn lock(&self, until: Until, key: Key, mode: Mode) -> Result<()> {
-        let waiting = self.locks.take_or_wait(self.term(until), Lock { key, mode })?;
-        let Some(waiting) = waiting else { return Ok(()) };
-        self.place.give_up();
-        let Some(timeout) = self.timeout else { return waiting.await };
-        let waited = tokio::time::timeout(timeout, waiting).await;
-        waited.unwrap_or_else(|_| {
-            let message = "canceling statement due to lock timeout";
-            Err(Error::new(SqlState::LOCK_NOT_AVAILABLE, message))
-        })
-    }
-
-    /// Gives a lock of the session back once; false, with a warning, where it has none.
-    pub(super) fn unlock(&self, key: Key, mode: Mode) -> bool {
-        let was_held = self.locks.give_back(&self.session, Lock { key, mode });
-        if !was_held {
-            let message = format!("you don't own a lock of type {}", mode.name());
-            self.notices.lock().push(Notice { state: WARNING, message });
-        }
-        was_held
-    }
-
-    pub(super) fn unlock_all(&self) {
-        self.locks.give_back_behind(&self.session, 0);
+        self.locks.give_back_behind(&self.term, 0);
     }
 }

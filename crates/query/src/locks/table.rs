@@ -2,11 +2,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::oneshot;
+
+/// How often one session may have taken locks at a time.
+pub(super) const TAKEN_MAX: usize = 10_000;
 
 /// What is locked. PostgreSQL keeps one number apart from two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,6 +59,8 @@ impl Mode {
 #[derive(Debug, Default)]
 pub(super) struct Owner {
     process_id: AtomicI32,
+    /// How often it has taken locks, in all of its terms.
+    taken: AtomicUsize,
 }
 
 impl Owner {
@@ -66,61 +71,62 @@ impl Owner {
     fn process_id(&self) -> i32 {
         self.process_id.load(Ordering::Relaxed)
     }
+
+    /// # Errors
+    /// Where it has as many locks as it may have.
+    fn check_room(&self) -> Result<()> {
+        if self.taken.load(Ordering::Relaxed) < TAKEN_MAX {
+            return Ok(());
+        }
+        let hint = format!("A session has {TAKEN_MAX} advisory locks at most: give some back.");
+        Err(Error::new(SqlState::OUT_OF_MEMORY, "out of shared memory").with_hint(hint))
+    }
 }
 
 /// What locks are held for: a session, or a transaction.
 #[derive(Debug)]
 pub(super) struct Term {
     owner: Arc<Owner>,
-    /// In the order in which they were taken; `None` once the term is over.
-    taken: Mutex<Option<Vec<Lock>>>,
+    /// In the order in which they were taken.
+    taken: Mutex<Vec<Lock>>,
 }
 
 impl Term {
     pub(super) fn new(owner: &Arc<Owner>) -> Arc<Term> {
-        Arc::new(Term { owner: Arc::clone(owner), taken: Mutex::new(Some(Vec::new())) })
+        Arc::new(Term { owner: Arc::clone(owner), taken: Mutex::default() })
     }
 
     pub(super) fn owner(&self) -> &Arc<Owner> {
         &self.owner
     }
 
-    /// How many locks were taken so far.
+    /// How many locks it has.
     pub(super) fn count(&self) -> usize {
-        self.taken.lock().as_ref().map_or(0, Vec::len)
+        self.taken.lock().len()
     }
 
-    fn is_over(&self) -> bool {
-        self.taken.lock().is_none()
-    }
-
-    /// Notes that a lock was taken; false where the term is over.
-    fn take(&self, lock: Lock) -> bool {
-        let mut taken = self.taken.lock();
-        if let Some(taken) = taken.as_mut() {
-            taken.push(lock);
-        }
-        taken.is_some()
+    /// Notes that a lock was taken.
+    fn take(&self, lock: Lock) {
+        self.taken.lock().push(lock);
+        self.owner.taken.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Forgets a lock once; false where it was not taken.
     pub(super) fn give_back(&self, lock: Lock) -> bool {
         let mut taken = self.taken.lock();
-        let Some(taken) = taken.as_mut() else { return false };
-        let at = taken.iter().rposition(|held| *held == lock);
-        at.map(|at| taken.remove(at)).is_some()
+        let Some(at) = taken.iter().rposition(|held| *held == lock) else { return false };
+        taken.remove(at);
+        self.owner.taken.fetch_sub(1, Ordering::Relaxed);
+        true
     }
 
     /// Forgets all but the first locks, and tells which.
     pub(super) fn cut(&self, kept: usize) -> Vec<Lock> {
         let mut taken = self.taken.lock();
-        let taken = taken.as_mut().filter(|taken| taken.len() > kept);
-        taken.map_or_else(Vec::new, |taken| taken.split_off(kept))
-    }
-
-    /// From now on nothing is taken in this term. Tells what was.
-    pub(super) fn end(&self) -> Vec<Lock> {
-        self.taken.lock().take().unwrap_or_default()
+        let kept = kept.min(taken.len());
+        let cut = taken.split_off(kept);
+        self.owner.taken.fetch_sub(cut.len(), Ordering::Relaxed);
+        cut
     }
 }
 
@@ -175,15 +181,15 @@ impl Table {
     /// Takes a lock, unless somebody is in the way.
     ///
     /// # Errors
-    /// Where the term is over.
+    /// Where the session has too many.
     pub(super) fn try_take(&mut self, term: &Arc<Term>, lock: Lock) -> Result<bool> {
         let owner = term.owner();
-        if self.entries.get(&lock.key).is_some_and(|entry| entry.is_closed_to(owner, lock.mode)) {
+        owner.check_room()?;
+        let is_closed = |entry: &Entry| entry.is_closed_to(owner, lock.mode, entry.queue.len());
+        if self.entries.get(&lock.key).is_some_and(is_closed) {
             return Ok(false);
         }
-        if !term.take(lock) {
-            return Err(is_over());
-        }
+        term.take(lock);
         self.entries.entry(lock.key).or_default().hold(owner, lock.mode);
         Ok(true)
     }
@@ -192,12 +198,9 @@ impl Table {
     /// of those who wait for that.
     ///
     /// # Errors
-    /// Where the term is over, or who is in the way waits for this session.
+    /// Where who is in the way waits for this session.
     pub(super) fn wait(&mut self, term: &Arc<Term>, lock: Lock) -> Result<Place> {
         let owner = term.owner();
-        if term.is_over() {
-            return Err(is_over());
-        }
         if let Some(circle) = self.circle(owner, lock) {
             return Err(deadlock(&circle));
         }
@@ -243,18 +246,17 @@ impl Table {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let mut at = 0;
         while at < entry.queue.len() {
-            if entry.is_held_up(at) {
+            let Waiter { term, mode, .. } = &entry.queue[at];
+            if entry.is_closed_to(term.owner(), *mode, at) {
                 at += 1;
                 continue;
             }
             let Some(Waiter { number, term, mode, told }) = entry.queue.remove(at) else { break };
             self.waits.retain(|wait| wait.number != number);
-            // In a term that is over nothing is taken: whoever still listens hears that nobody
-            // will tell.
-            if term.take(Lock { key, mode }) {
-                entry.hold(term.owner(), mode);
-                let _ = told.send(());
-            }
+            term.take(Lock { key, mode });
+            entry.hold(term.owner(), mode);
+            // Who does not listen any more gives the lock back when it stops waiting.
+            let _ = told.send(());
         }
         if entry.held.is_empty() && entry.queue.is_empty() {
             self.entries.remove(&key);
@@ -331,18 +333,11 @@ impl Entry {
         self.held.iter().any(excludes)
     }
 
-    /// Whether somebody is in the way of who asks now. Who holds the lock already passes those who
-    /// wait for that.
-    fn is_closed_to(&self, owner: &Arc<Owner>, mode: Mode) -> bool {
+    /// Whether somebody is in the way of who asks behind so many others. Who holds the lock already
+    /// passes those who wait for that.
+    fn is_closed_to(&self, owner: &Arc<Owner>, mode: Mode, ahead: usize) -> bool {
         self.is_held_against(owner, mode)
-            || !self.has(owner) && self.is_awaited_against(self.queue.len(), owner, mode)
-    }
-
-    /// Whether somebody is in the way of who has this place in the queue.
-    fn is_held_up(&self, at: usize) -> bool {
-        let Waiter { term, mode, .. } = &self.queue[at];
-        self.is_held_against(term.owner(), *mode)
-            || self.is_awaited_against(at, term.owner(), *mode)
+            || !self.has(owner) && self.is_awaited_against(ahead, owner, mode)
     }
 
     /// Whether another session, among the first in the queue, wants the lock in a way that excludes
@@ -374,12 +369,6 @@ fn path(edges: Vec<Edge>, last: usize) -> Vec<Edge> {
     }
     let on_path = edges.into_iter().enumerate().filter(|(place, _)| places.contains(place));
     on_path.map(|(_, edge)| edge).collect()
-}
-
-/// Why nothing is taken any more.
-pub(super) fn is_over() -> Error {
-    let message = "what the lock was to be held for is over";
-    Error::new(SqlState::OBJECT_NOT_IN_STATE, message)
 }
 
 fn deadlock(circle: &[Edge]) -> Error {

@@ -1,13 +1,14 @@
 //! Queues, circles and ends, without sessions; and what sessions make of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use thalweg_types::{Error, Result, SqlState};
 
-use super::AdvisoryLocks;
-use super::table::{Key, Lock, Mode, Term};
+use super::table::{Key, Lock, Mode, TAKEN_MAX, Term};
 use super::waiting::Waiting;
+use super::{AdvisoryLocks, takes_locks};
 use crate::{Database, Session, TransactionStatus};
 
 const FIRST: Lock = Lock { key: Key::One(1), mode: Mode::Exclusive };
@@ -30,6 +31,10 @@ fn waits(locks: &Arc<AdvisoryLocks>, term: &Arc<Term>, lock: Lock) -> Waiting {
 
 fn is_given(waiting: &mut Waiting) -> bool {
     matches!(waiting.now_or_never(), Some(Ok(())))
+}
+
+fn end(locks: &AdvisoryLocks, term: &Term) {
+    locks.give_back_behind(term, 0);
 }
 
 fn refusal(locks: &Arc<AdvisoryLocks>, term: &Arc<Term>, lock: Lock) -> Error {
@@ -98,19 +103,45 @@ fn a_lock_that_comes_too_late_is_given_back() {
 }
 
 #[test]
-fn a_term_that_is_over_has_nothing_and_gets_nothing() {
-    let (locks, [one, second, third]) = sessions();
-    assert!(takes(&locks, &one, FIRST) && takes(&locks, &one, SECOND));
-    let mut late = waits(&locks, &second, FIRST);
-    let mut in_time = waits(&locks, &third, FIRST);
-    locks.end(&second);
-    locks.end(&one);
-    assert!(matches!((&mut late).now_or_never(), Some(Err(_))));
-    assert!(is_given(&mut in_time));
-    assert!(locks.try_take(&one, THIRD).is_err());
-    assert!(takes(&locks, &third, SECOND));
-    locks.end(&third);
+fn what_a_term_had_is_free_when_it_ends() {
+    let (locks, [one, second]) = sessions();
+    assert!(
+        takes(&locks, &one, FIRST) && takes(&locks, &one, FIRST) && takes(&locks, &one, SECOND)
+    );
+    let mut waiting = waits(&locks, &second, FIRST);
+    end(&locks, &one);
+    assert!(is_given(&mut waiting) && takes(&locks, &second, SECOND));
+    end(&locks, &second);
     assert!(locks.listed().is_empty());
+}
+
+#[test]
+fn a_session_has_so_many_locks_and_no_more() {
+    let locks = AdvisoryLocks::default();
+    let owner = Arc::default();
+    let [session, transaction] = std::array::from_fn(|_| Term::new(&owner));
+    for _ in 0..TAKEN_MAX / 2 {
+        assert!(takes(&locks, &session, FIRST) && takes(&locks, &transaction, SECOND));
+    }
+    let refused = locks.try_take(&transaction, FIRST).unwrap_err();
+    assert_eq!(refused.state(), SqlState::OUT_OF_MEMORY);
+    assert!(locks.give_back(&session, FIRST) && takes(&locks, &transaction, THIRD));
+    assert!(locks.try_take(&session, FIRST).is_err());
+    end(&locks, &transaction);
+    assert!(takes(&locks, &session, FIRST));
+}
+
+#[test]
+fn who_has_a_lock_passes_those_who_wait_for_it() {
+    let (locks, [one, other, third]) = sessions();
+    assert!(takes(&locks, &one, SHARED) && takes(&locks, &other, SHARED));
+    let mut behind = waits(&locks, &third, FIRST);
+    let mut ahead = waits(&locks, &one, FIRST);
+    assert!(takes(&locks, &other, SHARED));
+    end(&locks, &other);
+    assert!(is_given(&mut ahead) && !is_given(&mut behind));
+    end(&locks, &one);
+    assert!(is_given(&mut behind));
 }
 
 #[test]
@@ -142,7 +173,7 @@ fn who_would_close_a_circle_is_refused() {
         )
     );
     // The others go on once it has given up.
-    locks.end(&third);
+    end(&locks, &third);
     assert!(is_given(&mut next) && !is_given(&mut first));
 }
 
@@ -153,7 +184,7 @@ fn two_who_share_cannot_both_have_it_alone() {
     let mut behind = waits(&locks, &third, FIRST);
     let mut ahead = waits(&locks, &one, FIRST);
     assert_eq!(refusal(&locks, &other, FIRST).state(), SqlState::DEADLOCK_DETECTED);
-    locks.end(&other);
+    end(&locks, &other);
     assert!(is_given(&mut ahead) && !is_given(&mut behind));
 }
 
@@ -175,17 +206,46 @@ async fn is_free(session: &mut Session, key: i64) -> bool {
 }
 
 #[tokio::test]
-async fn a_statement_of_its_own_has_its_locks_until_its_rows_have_come() {
+async fn a_statement_without_a_block_is_a_transaction() {
     let database = Database::in_memory().unwrap();
     let (mut one, mut other) = (database.session(), database.session());
-    let sql = "SELECT pg_advisory_xact_lock(i) FROM generate_series(1, 3) AS g(i)";
-    let mut rows = one.execute(sql).await.unwrap().rows.unwrap();
-    rows.next().await.unwrap().unwrap();
-    assert!(!is_free(&mut other, 2).await);
-    while let Some(batch) = rows.next().await {
-        batch.unwrap();
+    value(&mut one, "SELECT pg_advisory_xact_lock(1)").await.unwrap();
+    assert!(is_free(&mut other, 1).await);
+    let sql = "SELECT pg_try_advisory_lock(1) AS mine, pg_advisory_lock(NULL) AS nothing";
+    let prepared = one.prepare(sql, &[]).await.unwrap();
+    let names: Vec<_> = prepared.schema().unwrap().fields().iter().map(|f| f.name()).collect();
+    assert_eq!(names, ["mine", "nothing"]);
+    for _ in 0..2 {
+        drop(one.execute_prepared(&prepared, &[]).await.unwrap());
     }
-    assert!(is_free(&mut other, 2).await);
+    assert!(!is_free(&mut other, 1).await);
+    for _ in 0..2 {
+        assert_eq!(value(&mut one, "SELECT pg_advisory_unlock(1)").await.unwrap(), "t");
+    }
+    assert!(is_free(&mut other, 1).await);
+}
+
+#[tokio::test]
+async fn a_wait_ends_in_time_and_leaves_nothing() {
+    let database = Database::in_memory().unwrap();
+    let (mut one, mut other) = (database.session(), database.session());
+    value(&mut one, "SELECT pg_advisory_lock(1)").await.unwrap();
+    other.execute("SET lock_timeout = '10ms'").await.unwrap();
+    let two = "SELECT pg_advisory_xact_lock(2), pg_advisory_xact_lock(1)";
+    let refused = value(&mut other, two).await.unwrap_err();
+    assert_eq!(refused.state(), SqlState::LOCK_NOT_AVAILABLE);
+    assert!(is_free(&mut one, 2).await);
+    // One that is dropped while it waits leaves the queue.
+    other.execute("SET lock_timeout = 0").await.unwrap();
+    let waiting = value(&mut other, "SELECT pg_advisory_lock(1)");
+    assert!(tokio::time::timeout(Duration::from_millis(10), waiting).await.is_err());
+    assert_eq!(database_locks(&database), 1);
+    value(&mut one, "SELECT pg_advisory_unlock_all()").await.unwrap();
+    assert_eq!(database_locks(&database), 0);
+}
+
+fn database_locks(database: &Database) -> usize {
+    database.shared.locks.listed().len()
 }
 
 #[tokio::test]
@@ -239,27 +299,49 @@ async fn who_waited_for_a_lock_sees_what_its_holder_committed() {
     other.execute("COMMIT").await.unwrap();
 }
 
-#[tokio::test]
-async fn a_lock_that_no_plan_would_take_is_refused() {
-    let mut session = Database::in_memory().unwrap().session();
-    let two = "generate_series(1, 2) AS g(i)";
-    let sql = format!("SELECT count(*) FROM (SELECT pg_advisory_lock(1), i FROM {two}) AS t");
-    let refused = value(&mut session, &sql).await.expect_err("the column is left out");
-    assert_eq!(refused.state(), SqlState::FEATURE_NOT_SUPPORTED);
-    let locks = format!("SELECT pg_try_advisory_lock(i) AS l FROM {two}");
-    for sql in
-        [format!("SELECT count(*) FROM ({locks}) AS t WHERE l"), format!("{locks} WHERE false")]
-    {
-        value(&mut session, &sql).await.unwrap();
+#[test]
+fn statements_about_locks_are_told_from_others() {
+    for sql in [
+        "SELECT pg_advisory_lock(1)",
+        "select PG_TRY_ADVISORY_LOCK($1, -2) as a, pg_catalog.pg_advisory_unlock_all()",
+        "/* a */ SELECT pg_advisory_xact_lock(hashtextextended('x', 0)) ;",
+        "SELECT pg_advisory_lock('7'::bigint), pg_advisory_unlock(CAST($1 AS bigint))",
+    ] {
+        assert!(takes_locks(sql), "{sql}");
     }
+    for sql in [
+        "SELECT 1",
+        "SELECT '_advisory_'",
+        "SELECT pg_advisory_lock(1), 2",
+        "SELECT pg_advisory_lock(n) FROM t",
+        "SELECT pg_advisory_lock(1) FROM t",
+        "SELECT pg_advisory_lock(1) ORDER BY 1",
+        "SELECT pg_advisory_lock(1) FOR UPDATE",
+        "(SELECT pg_advisory_lock(1)) UNION SELECT ''",
+        "WITH a AS (SELECT 1) SELECT pg_advisory_lock(1)",
+        "SELECT pg_advisory_lock((SELECT 1))",
+        "SELECT pg_advisory_lock(pg_sleep(1))",
+        "SELECT pg_advisory_lock(1); SELECT 1",
+        "EXPLAIN SELECT pg_advisory_lock(1)",
+    ] {
+        assert!(!takes_locks(sql), "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_prepared_is_not_executed_within_another_statement() {
+    let mut session = Database::in_memory().unwrap().session();
+    let prepared = session.prepare("SELECT pg_try_advisory_lock(1)", &[]).await.unwrap();
+    session.keep_prepared("p", prepared).unwrap();
+    let refused = value(&mut session, "EXECUTE p").await.unwrap_err();
+    assert_eq!(refused.state(), SqlState::FEATURE_NOT_SUPPORTED);
 }
 
 #[tokio::test]
 async fn who_gives_back_what_it_has_not_is_warned() {
     let mut session = Database::in_memory().unwrap().session();
-    assert_eq!(value(&mut session, "SELECT pg_advisory_unlock_shared(7)").await.unwrap(), "f");
-    let notices = session.take_notices();
-    let [notice] = notices.as_slice() else { panic!("{notices:?}") };
+    let outcome = session.execute("SELECT pg_advisory_unlock_shared(7)").await.unwrap();
+    let [notice] = outcome.notices.as_slice() else { panic!("{:?}", outcome.notices) };
     assert_eq!(notice.severity(), "WARNING");
     assert_eq!(notice.message, "you don't own a lock of type ShareLock");
 }

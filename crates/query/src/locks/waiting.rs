@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures::FutureExt;
-use thalweg_types::Result;
+use thalweg_types::{Error, Result};
 use tokio::sync::oneshot;
 
 use super::AdvisoryLocks;
-use super::table::{Lock, Place, Term, is_over};
+use super::table::{Lock, Place, Term};
 
 /// A place in a lock's queue. Dropped before the lock is there, it is given up; so is the lock,
 /// where it was given meanwhile.
@@ -40,7 +40,7 @@ impl Future for Waiting {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let given = ready!(self.given.poll_unpin(context));
         self.is_done = true;
-        Poll::Ready(given.map_err(|_| is_over()))
+        Poll::Ready(given.map_err(|_| Error::internal("a place in the queue of a lock was lost")))
     }
 }
 

@@ -1,12 +1,11 @@
 //! Transaction blocks: how they begin, go back to savepoints, and end.
 
-use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::TransactionMode;
 use thalweg_txn::{Savepoint, Transaction};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::Session;
-use crate::locks::{self, Ending};
+use crate::locks::Ending;
 use crate::outcome::Outcome;
 use crate::statement::{self, Control, Modes, Settings};
 use crate::workers::Unity;
@@ -24,8 +23,6 @@ pub(super) struct Block {
     pub(super) has_looked: bool,
     /// Whether one has looked at it that did more than take locks.
     has_read: bool,
-    /// Whether locks may have been waited for since the snapshot was taken.
-    is_behind: bool,
     unity: Unity,
     /// Ends the locks that are held for the block.
     _locks: Ending,
@@ -103,27 +100,10 @@ impl Session {
             settings: self.settings.clone(),
             has_looked: false,
             has_read: false,
-            is_behind: false,
             unity,
             _locks: self.locks.begin(),
         });
         self.settings.set_modes(modes);
-    }
-
-    /// A block that has done nothing but take locks sees what their last holders have committed:
-    /// its snapshot is taken once it has them.
-    pub(super) fn catch_up(&mut self) {
-        let Some(block) = &mut self.block else { return };
-        let is_new = !block.has_read && block.savepoints.is_empty();
-        let Some(transaction) = block.transaction.as_mut().filter(|_| block.is_behind && is_new)
-        else {
-            return;
-        };
-        if transaction.is_empty() {
-            *transaction = Transaction::new(self.database.shared.engine.snapshot());
-            block.beginning = transaction.clone();
-            block.is_behind = false;
-        }
     }
 
     /// Ends the block, and begins another one in the same modes where that is asked for.
@@ -174,16 +154,20 @@ impl Block {
         (self.has_looked, self.has_read) = (true, true);
     }
 
-    /// A statement has run.
-    pub(super) fn note(&mut self, tree: &Tree) {
-        if statement::is_about_settings(tree) {
-            return;
-        }
+    /// A statement about locks has run. A block that has read and written nothing sees from now on
+    /// what the locks' last holders have committed.
+    pub(super) fn catch_up(&mut self, mut now: Transaction) {
         self.has_looked = true;
-        match locks::are_all_of(tree) {
-            true => self.is_behind = true,
-            false => self.has_read = true,
+        let is_new = !self.has_read;
+        let Some(transaction) = self.transaction.as_mut().filter(|own| is_new && own.is_empty())
+        else {
+            return;
+        };
+        for saved in &mut self.savepoints {
+            saved.savepoint = now.savepoint();
         }
+        self.beginning = now.clone();
+        *transaction = now;
     }
 
     /// How many locks it had at its last savepoint.

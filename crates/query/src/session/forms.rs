@@ -65,7 +65,6 @@ impl Session {
     ) -> BoxFuture<'a, Result<Outcome>> {
         self.form = form;
         self.cancels.begin();
-        self.catch_up();
         if let Some(outcome) = self.look_up(prepared, values) {
             let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
             return Box::pin(ready(self.note_failure(outcome)));

@@ -26,6 +26,7 @@ use super::delete::target_table;
 use super::insert::is_default;
 use super::update::target_of;
 use super::{Execution, Target, ast_tools, changing_with, explain, folded, settings};
+use crate::locks;
 use crate::parameters::{bind, bind_in, count, literal, number, placeholder};
 use crate::plan;
 use crate::privileges;
@@ -49,6 +50,9 @@ pub(crate) async fn describe(
     declared: &[Option<DataType>],
 ) -> Result<Description> {
     privileges::check_names(execution.names, tree)?;
+    if !locks::has_only_calls(tree) {
+        locks::check_none(tree)?;
+    }
     execution.names.only_describe();
     let declared = declared.iter().map(|known| known.as_ref().map(field_of));
     let mut types: Vec<Option<Field>> = declared.collect();

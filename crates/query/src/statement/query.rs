@@ -13,6 +13,7 @@ use thalweg_dialect::rewrite::without_marks;
 use thalweg_types::{Error, Result};
 
 use super::{Execution, changing_with, create, delete, insert, locking, update};
+use crate::locks;
 use crate::outcome::{BatchStream, Outcome, Tag};
 use crate::plan;
 
@@ -55,7 +56,7 @@ pub(crate) fn only_reads(tree: &Tree) -> bool {
     let Statement::Query(query) = statement.as_ref() else { return false };
     let reads = match query.body.as_ref() {
         SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) => false,
-        SetExpr::Select(select) => select.into.is_none(),
+        SetExpr::Select(select) => select.into.is_none() && !locks::are_calls(&select.projection),
         _ => true,
     };
     reads && query.locks.is_empty() && !changing_with::changes(query)

@@ -16,7 +16,7 @@ use arrow_ipc::writer::IpcWriteOptions;
 use bytes::Bytes;
 use futures::StreamExt;
 use parking_lot::Mutex;
-use thalweg_query::{BatchStream, Prepared, RowForm, ScalarValue};
+use thalweg_query::{BatchStream, Prepared, RowForm, ScalarValue, takes_locks};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::Flight;
@@ -108,6 +108,9 @@ impl Flight {
             None => self.seat_for(caller, None, statement.prepared.sql())?,
         };
         let bound = Arc::clone(&statement.bound.lock());
+        if takes_locks(statement.prepared.sql()) {
+            return self.run_locks(caller, &seat, statement, &bound).await;
+        }
         match bound.as_slice() {
             [] => self.run_once(&seat, statement, &[], RowForm::Flight).await,
             [row] => self.run_once(&seat, statement, row, RowForm::Flight).await,
@@ -116,6 +119,30 @@ impl Flight {
             }
             _ => self.query_by_rows(seat, statement, bound).await,
         }
+    }
+
+    /// Runs a statement about advisory locks. Its session stays, as after a statement that sets
+    /// something.
+    async fn run_locks(
+        &self,
+        caller: &Caller,
+        seat: &Arc<Seat>,
+        statement: &PreparedStatement,
+        rows: &[Row],
+    ) -> Result<Done> {
+        let row: &[ScalarValue] = match rows {
+            [] => &[],
+            [row] => row,
+            _ => {
+                let what = "a statement about advisory locks with several rows of parameters";
+                return Err(Error::unsupported(what));
+            }
+        };
+        let done = self.run_once(seat, statement, row, RowForm::Flight).await?;
+        if !seat.lasts {
+            self.connect(caller, seat)?;
+        }
+        Ok(done)
     }
 
     /// Where a statement runs that was prepared in a transaction. Drivers keep such statements, and

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use thalweg_query::{
-    Outcome, PlaceHandle, Prepared, RowForm, ScalarValue, Session, TransactionStatus,
+    Outcome, Prepared, RowForm, ScalarValue, Session, SessionFacts, TransactionStatus,
 };
 use thalweg_types::Result;
 use tokio::sync::MutexGuard;
@@ -32,8 +32,6 @@ pub(crate) struct Seat {
     savepoints: Mutex<HashSet<String>>,
     /// As whom the session asked for its last place. Its rows are sent after the statement.
     asker: Mutex<Asker>,
-    /// Where the session's statement finds its place among those that run.
-    pub(super) place: PlaceHandle,
     /// A client left in the midst of changes that were to be made all or none.
     abandoned: AtomicBool,
     /// No statement runs here any more.
@@ -56,10 +54,11 @@ impl Seat {
         lasts: bool,
     ) -> Result<Arc<Seat>> {
         let place = shared.connections.place()?;
-        let session = shared.database.session_as(user)?;
+        let mut session = shared.database.session_as(user)?;
         let listed = shared.list(place, peer, user, &session)?;
+        let process_id = listed.connection.id;
+        session.introduce(SessionFacts { process_id, ..SessionFacts::default() });
         let asker = Mutex::new(Asker::of(&session));
-        let running = session.place_handle();
         Ok(Arc::new(Seat {
             user: Arc::clone(user),
             lasts,
@@ -67,7 +66,6 @@ impl Seat {
             session: tokio::sync::Mutex::new(session),
             savepoints: Mutex::default(),
             asker,
-            place: running,
             abandoned: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             opener,
@@ -148,9 +146,13 @@ impl Seat {
         *self.asker.lock()
     }
 
-    /// Runs a statement that is among those admitted. The permit is for as long as its rows are
-    /// computed.
-    pub(super) async fn execute(&self, shared: &Shared, sql: &str) -> Result<(Outcome, Permit)> {
+    /// Runs a statement that is among those admitted. The permit, where it needs one, is for as long
+    /// as its rows are computed.
+    pub(super) async fn execute(
+        &self,
+        shared: &Shared,
+        sql: &str,
+    ) -> Result<(Outcome, Option<Permit>)> {
         let run = async |session: &mut Session| session.execute_as(sql, RowForm::Flight).await;
         self.admitted(shared, sql, run).await
     }
@@ -161,7 +163,7 @@ impl Seat {
         prepared: &Prepared,
         values: &[ScalarValue],
         form: RowForm,
-    ) -> Result<(Outcome, Permit)> {
+    ) -> Result<(Outcome, Option<Permit>)> {
         let run =
             async |session: &mut Session| session.execute_prepared_as(prepared, values, form).await;
         self.admitted(shared, prepared.sql(), run).await
@@ -173,11 +175,10 @@ impl Seat {
         shared: &Shared,
         sql: &str,
         run: impl AsyncFnOnce(&mut Session) -> Result<Outcome>,
-    ) -> Result<(Outcome, Permit)> {
+    ) -> Result<(Outcome, Option<Permit>)> {
         let mut session = self.session().await;
         self.check()?;
-        let permit = shared.admission.admit(self.ask(&session)).await?;
-        permit.lend(&self.place);
+        let permit = shared.admission.admit_statement(self.ask(&session), sql).await?;
         let connection = &self.listed.connection;
         connection.begin(&sql.into());
         let outcome = run(&mut session).await;
@@ -204,8 +205,7 @@ impl Seat {
     ) -> Result<T> {
         let mut session = self.session().await;
         self.check()?;
-        let permit = shared.admission.admit(self.ask(&session)).await?;
-        permit.lend(&self.place);
+        let _permit = shared.admission.admit(self.ask(&session)).await?;
         if session.transaction() != TransactionStatus::Idle {
             return work(&mut session).await;
         }

@@ -12,7 +12,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo};
 use futures::StreamExt;
 use parking_lot::Mutex;
-use thalweg_query::{BatchStream, Copy, Encoded, EncodedStream, Outcome, Tag};
+use thalweg_query::{BatchStream, Copy, Encoded, EncodedStream, Outcome, Tag, takes_locks};
 use thalweg_types::{Error, Result, SqlState};
 use tokio_util::sync::CancellationToken;
 
@@ -112,7 +112,7 @@ impl Flight {
         }
         let executed = seat.execute(&self.shared, sql).await;
         let done = self.done(executed, watch, seat).await?;
-        if alone && kind == StatementKind::Other {
+        if alone && (kind == StatementKind::Other || takes_locks(sql)) {
             self.connect(caller, seat)?;
         }
         Ok(done)
@@ -121,7 +121,7 @@ impl Flight {
     /// What a statement did, told in one of two ways.
     pub(super) async fn done(
         &self,
-        executed: Result<(Outcome, Permit)>,
+        executed: Result<(Outcome, Option<Permit>)>,
         watch: Watch,
         seat: &Arc<Seat>,
     ) -> Result<Done> {
@@ -249,10 +249,7 @@ impl Flight {
             let Answer { rows, watch, seat, .. } = answer;
             let asker = seat.as_ref().map_or(Asker::Anybody, |seat| seat.asker());
             let sending = async {
-                let permit = flight.shared.admission.admit(asker).await?;
-                if let Some(seat) = &seat {
-                    permit.lend(&seat.place);
-                }
+                let _permit = flight.shared.admission.admit(asker).await?;
                 // Gone before the place is free for another one.
                 let _listed = listed;
                 pieces.push(schema).await.map_err(left)?;
@@ -369,7 +366,7 @@ pub(super) fn changed_by(tag: &Tag) -> i64 {
 pub(super) fn leaves_something(sql: &str) -> bool {
     match StatementKind::of(sql) {
         StatementKind::Transaction | StatementKind::Other => true,
-        _ => words_of(sql).any(|word| word.eq_ignore_ascii_case("set_config")),
+        _ => takes_locks(sql) || words_of(sql).any(|word| word.eq_ignore_ascii_case("set_config")),
     }
 }
 
@@ -394,7 +391,8 @@ fn repeatable(sql: &str) -> bool {
             .iter()
             .any(|known| word.eq_ignore_ascii_case(known))
     };
-    StatementKind::of(sql) == StatementKind::Select && !words_of(sql).any(changes)
+    let reads = StatementKind::of(sql) == StatementKind::Select && !words_of(sql).any(changes);
+    reads && !takes_locks(sql)
 }
 
 fn words_of(sql: &str) -> impl Iterator<Item = &str> {
@@ -433,6 +431,7 @@ mod tests {
             ("INSERT INTO t VALUES (1)", false),
             ("CREATE TABLE t (n int)", false),
             ("SELECT pg_catalog.set_config('a.b', 'c', false)", true),
+            ("SELECT pg_advisory_lock(1)", true),
             ("SET timezone = 'UTC'", true),
             ("BEGIN", true),
             ("PREPARE p AS SELECT 1", true),
@@ -452,6 +451,7 @@ mod tests {
             ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a RETURNING *", false),
             ("INSERT INTO t VALUES (1) RETURNING *", false),
             ("SELECT nextval('s')", false),
+            ("SELECT pg_try_advisory_lock(1)", false),
             ("FETCH 1 FROM c", false),
             ("EXECUTE p", false),
             ("EXPLAIN ANALYZE DELETE FROM t", false),

@@ -18,7 +18,7 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use serde_json::json;
 use thalweg_formats::{Format, WriteOptions, Writer};
-use thalweg_query::{Copy, Outcome, Session};
+use thalweg_query::{Copy, Outcome, Session, SessionFacts};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::errors::Refused;
@@ -67,8 +67,9 @@ async fn begin(
     let body = tokio::time::timeout(shared.config.limits.startup_timeout(), receive(body)).await;
     let body = body.unwrap_or_else(|_| Err(broken("it took too long")))?;
     let request = Request::read(&head.headers, &body)?;
-    let session = shared.database.session_as(&user)?;
+    let mut session = shared.database.session_as(&user)?;
     let listed = shared.list(place, peer, &user, &session)?;
+    session.introduce(SessionFacts { process_id: listed.connection.id, ..SessionFacts::default() });
     let sql: Arc<str> = request.sql.as_str().into();
     listed.connection.begin(&sql);
     let watch = shared.observer.begin(FrontEnd::Http, &user, &sql);
@@ -153,13 +154,13 @@ impl Statement {
         Ok(([(CONTENT_TYPE, kind)], Body::from_stream(all)).into_response())
     }
 
-    async fn execute(&mut self, request: Request) -> Result<(Outcome, Permit)> {
+    async fn execute(&mut self, request: Request) -> Result<(Outcome, Option<Permit>)> {
         if StatementKind::of(&request.sql) == StatementKind::Transaction {
             let message = "a transaction needs a connection, and each request is on its own";
             return Err(Error::new(SqlState::NO_ACTIVE_TRANSACTION, message));
         }
-        let permit = self.shared.admission.admit(Asker::of(&self.session)).await?;
-        permit.lend(&self.session.place_handle());
+        let (admission, asker) = (&self.shared.admission, Asker::of(&self.session));
+        let permit = admission.admit_statement(asker, &request.sql).await?;
         let outcome = if request.parameters.is_empty() {
             self.session.execute(&request.sql).await?
         } else {

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::SchemaRef;
 use thalweg_formats::postgres::ValueFormat;
-use thalweg_query::{Copy, Notice, Outcome, RowForm, TransactionStatus, ValueForms, forward_move};
+use thalweg_query::{Copy, Outcome, RowForm, TransactionStatus, ValueForms, forward_move};
 
 use super::connection::{Client, Trouble};
 use super::portal::{Counted, Rows};
@@ -91,11 +91,9 @@ impl Client {
     }
 
     pub(super) fn notices(&mut self, outcome: &Outcome) {
-        outcome.notices.iter().for_each(|notice| self.notice(notice));
-    }
-
-    fn notice(&mut self, notice: &Notice) {
-        self.wire.replies.notice(notice.severity(), notice.state.0, &notice.message);
+        for notice in &outcome.notices {
+            self.wire.replies.notice(notice.severity(), notice.state.0, &notice.message);
+        }
     }
 
     /// Sends rows, at most so many.
@@ -124,12 +122,7 @@ impl Client {
             return Ok(true);
         }
         self.take_place(work).await?;
-        let filling = self.wire.while_here(rows.fill());
-        let filled = unless_cancelled(&mut work.cancels, filling).await?;
-        for notice in self.session.take_notices() {
-            self.notice(&notice);
-        }
-        Ok(filled?)
+        Ok(unless_cancelled(&mut work.cancels, self.wire.while_here(rows.fill())).await??)
     }
 }
 

@@ -85,20 +85,18 @@ impl Client {
     /// Takes a place among the statements that run, unless the statement has or needs none.
     pub(super) async fn take_place(&mut self, work: &mut Work) -> Result<(), Trouble> {
         let (admission, asker) = (&self.shared.admission, self.told.asker());
-        let permit = match &work.place {
-            Place::NotNeeded => return Ok(()),
-            Place::Held { permit } if !permit.is_given_up() => return Ok(()),
+        let permit = match work.place {
+            Place::NotNeeded | Place::Held { .. } => return Ok(()),
             Place::Wanted => {
                 let waiting = self.wire.while_here(admission.admit(asker));
                 unless_cancelled(&mut work.cancels, waiting).await??
             }
-            Place::GivenUp | Place::Held { .. } => {
+            Place::GivenUp => {
                 let waiting = self.wire.while_here(admission.readmit(asker));
                 unless_cancelled(&mut work.cancels, waiting).await?
             }
         };
-        permit.lend(&self.session.place_handle());
-        work.place = Place::Held { permit };
+        work.place = Place::Held { _permit: permit };
         Ok(())
     }
 

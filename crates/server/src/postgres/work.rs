@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_query::Cancels;
+use thalweg_query::{Cancels, takes_locks};
 
 use super::connection::{Client, Trouble};
 use crate::admission::Permit;
@@ -19,12 +19,14 @@ pub(super) struct Work {
 
 /// A statement's place among those that run.
 pub(super) enum Place {
-    /// What begins and ends transactions always runs: others wait for it.
+    /// What begins and ends transactions always runs: others wait for it. So does what waits for
+    /// the locks of others.
     NotNeeded,
     /// The statement has not begun.
     Wanted,
-    /// Unless the statement had to wait for a lock.
-    Held { permit: Permit },
+    Held {
+        _permit: Permit,
+    },
     /// The statement waits for its client.
     GivenUp,
 }
@@ -50,6 +52,7 @@ impl Client {
         connection.begin(sql);
         let place = match kind {
             StatementKind::Transaction => Place::NotNeeded,
+            _ if takes_locks(sql) => Place::NotNeeded,
             _ => Place::Wanted,
         };
         Work { place, cancels, watch }

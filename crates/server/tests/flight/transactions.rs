@@ -143,3 +143,14 @@ async fn a_prepared_statement_never_leaves_transactions() {
     client.end_transaction(second, EndTransaction::Rollback).await.unwrap();
     assert_eq!(rows(&mut client, "SELECT count(*) FROM t").await, ["1"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_its_connections() {
+    let server = server().await;
+    let (mut one, mut other) = (connected(&server).await, connected(&server).await);
+    let lock = "SELECT pg_try_advisory_lock(1)";
+    assert_eq!(rows(&mut one, lock).await, ["t"]);
+    assert_eq!(rows(&mut other, lock).await, ["f"]);
+    assert_eq!(rows(&mut one, "SELECT pg_advisory_unlock(1)").await, ["t"]);
+    assert_eq!(rows(&mut other, lock).await, ["t"]);
+}

@@ -1,0 +1,37 @@
+//! Statements about advisory locks, which the session does itself: no plan and no thread waits for
+//! a lock. Whoever admits statements lets these in without a place ([`crate::takes_locks`]).
+
+use thalweg_dialect::parse::Parsed;
+use thalweg_txn::Transaction;
+use thalweg_types::Result;
+
+use super::Session;
+use super::blocks::in_failed_block;
+use crate::locks;
+use crate::outcome::Outcome;
+use crate::statement::Execution;
+
+impl Session {
+    pub(super) async fn run_locks(&mut self, parsed: &Parsed, sql: &str) -> Result<Outcome> {
+        let transaction = match &mut self.block {
+            Some(block) => block.transaction.take().ok_or_else(in_failed_block)?,
+            None => Transaction::new(self.database.shared.engine.snapshot()),
+        };
+        let tree = &parsed.statement;
+        let work = async |execution: &mut Execution<'_>| locks::read(execution, tree).await;
+        let (wanted, transaction) = self.with_planner(transaction, sql, work).await?;
+        if let Some(workers) = self.database.shared.workers.get().filter(|_| wanted.takes()) {
+            workers.may_lock()?;
+        }
+        // Without a block, the statement is a transaction of its own.
+        let own = self.block.is_none().then(|| self.locks.begin());
+        let timeout = self.settings.time("lock_timeout");
+        let outcome = self.cancels.run(self.locks.run(wanted, timeout)).await?;
+        drop(own);
+        if let Some(block) = &mut self.block {
+            block.transaction = Some(transaction);
+            block.catch_up(Transaction::new(self.database.shared.engine.snapshot()));
+        }
+        Ok(outcome)
+    }
+}
