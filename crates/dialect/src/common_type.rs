@@ -1,11 +1,13 @@
-//! The common type of numbers, where a floating point number is among them.
+//! The common type of numbers, where a floating point number is among them, and that of days and
+//! moments.
 //!
 //! DataFusion takes a `double precision` beside a `numeric` for a `numeric` with 15 digits behind
 //! the point, which loses small numbers and refuses great ones. In PostgreSQL both are floating
 //! point numbers: `double precision` where values are compared, the widest floating point type
-//! that is there where one of them is chosen.
+//! that is there where one of them is chosen. Days beside moments it takes for nanoseconds, which
+//! end in the year 2262.
 
-use arrow::datatypes::DataType as ArrowType;
+use arrow::datatypes::{DataType as ArrowType, TimeUnit};
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
@@ -28,6 +30,28 @@ pub(crate) fn of_numbers(types: &[ArrowType]) -> Option<ArrowType> {
         return None;
     }
     chosen(&known).or_else(|| type_union_resolution(&known))
+}
+
+/// The widest type among days and moments of several kinds, in microseconds as columns have them.
+pub(crate) fn of_moments(types: &[ArrowType]) -> Option<ArrowType> {
+    let width = |given: &ArrowType| match given {
+        ArrowType::Date32 => Some(0),
+        ArrowType::Timestamp(TimeUnit::Microsecond, None) => Some(1),
+        ArrowType::Timestamp(TimeUnit::Microsecond, Some(_)) => Some(2),
+        _ => None,
+    };
+    let (mut widest, mut differ): (Option<(u8, &ArrowType)>, bool) = (None, false);
+    for given in types.iter().filter(|given| !given.is_null()) {
+        let width = width(given)?;
+        match widest {
+            Some((most, _)) if most >= width => differ |= most > width,
+            before => {
+                differ |= before.is_some();
+                widest = Some((width, given));
+            }
+        }
+    }
+    widest.filter(|_| differ).map(|(_, given)| given.clone())
 }
 
 /// The widest floating point type among numbers of several types.
@@ -60,6 +84,23 @@ pub(crate) fn cast_to(value: Expr, target: &ArrowType, schema: &DFSchema) -> Pla
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_take_days_in() {
+        use ArrowType::{Date32, Int64, Null};
+        let local = || ArrowType::Timestamp(TimeUnit::Microsecond, None);
+        let zoned = || ArrowType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        for (types, wanted) in [
+            (vec![Date32, Null, local()], Some(local())),
+            (vec![local(), Date32], Some(local())),
+            (vec![Date32, zoned(), local()], Some(zoned())),
+            (vec![Date32, Date32], None),
+            (vec![local(), Null], None),
+            (vec![Date32, Int64], None),
+        ] {
+            assert_eq!(of_moments(&types), wanted, "{types:?}");
+        }
+    }
 
     #[test]
     fn floating_point_takes_all_numbers_in() {

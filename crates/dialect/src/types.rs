@@ -87,6 +87,33 @@ pub fn second_digits(sql: &SqlType) -> Option<u8> {
     }
 }
 
+/// [`second_digits`] of a column.
+///
+/// # Errors
+/// Where a column would have to take something away from intervals, or from the items of arrays.
+pub fn kept_digits(sql: &SqlType) -> Result<Option<u8>> {
+    if let Some(plain) = respelled(sql) {
+        return kept_digits(&plain);
+    }
+    match sql {
+        SqlType::Interval { fields, precision } if fields.is_some() || precision.is_some() => {
+            Err(Error::unsupported("a column of intervals with fields or digits")
+                .with_hint("Make it a column of type interval, and cast its values."))
+        }
+        SqlType::Array(
+            ArrayElemTypeDef::SquareBracket(item, _)
+            | ArrayElemTypeDef::AngleBracket(item)
+            | ArrayElemTypeDef::Parenthesis(item),
+        ) => match kept_digits(item)? {
+            Some(digits) if u64::from(digits) < SECOND_DIGITS_MAX => {
+                Err(Error::unsupported("a column of arrays whose items keep some digits"))
+            }
+            _ => Ok(None),
+        },
+        _ => Ok(second_digits(sql)),
+    }
+}
+
 /// The names of `pg_type` that SQL spells without quotes too. What is quoted, the parser takes for
 /// the name of a type that it has no variant for.
 const TYPE_NAMES: [&str; 21] = [
@@ -549,6 +576,28 @@ mod tests {
         ] {
             let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(name).unwrap();
             assert_eq!(second_digits(&parser.parse_data_type().unwrap()), digits, "{name}");
+        }
+    }
+
+    #[test]
+    fn columns_keep_digits_of_times_alone() {
+        for (name, kept) in [
+            ("timestamp(2)", Ok(Some(2))),
+            ("\"time\"(1)", Ok(Some(1))),
+            ("interval", Ok(None)),
+            ("timestamp[]", Ok(None)),
+            ("timestamp(6)[]", Ok(None)),
+            ("varchar(3)[]", Ok(None)),
+            ("interval(3)", Err("0A000")),
+            ("interval day to hour", Err("0A000")),
+            ("interval second(2)", Err("0A000")),
+            ("interval(3)[]", Err("0A000")),
+            ("timestamp(0)[]", Err("0A000")),
+            ("_time(2)", Err("0A000")),
+        ] {
+            let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(name).unwrap();
+            let found = kept_digits(&parser.parse_data_type().unwrap());
+            assert_eq!(found.map_err(|error| error.state().0), kept, "{name}");
         }
     }
 

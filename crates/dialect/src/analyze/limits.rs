@@ -108,7 +108,16 @@ fn counted(count: Expr, clause: &str) -> PlanResult<Expr> {
 }
 
 fn has_subquery(expr: &Expr) -> bool {
-    expr.exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_)))).unwrap_or(false)
+    let is_one = |expr: &Expr| {
+        matches!(
+            expr,
+            Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+        )
+    };
+    expr.exists(|expr| Ok(is_one(expr))).unwrap_or(false)
 }
 
 /// The wanted rows of a plan, in the order that it gives them.
@@ -149,7 +158,12 @@ fn filtered(
     input: &Arc<LogicalPlan>,
     order: &[SortExpr],
 ) -> PlanResult<LogicalPlan> {
-    let mut functions = vec![row_number().order_by(order.to_vec()).build()?.alias(ROW)];
+    // An empty order is none: its frame would be one of peers.
+    let numbers = match order {
+        [] => row_number(),
+        order => row_number().order_by(order.to_vec()).build()?,
+    };
+    let mut functions = vec![numbers.alias(ROW)];
     if limit.with_ties {
         functions.push(rank().order_by(order.to_vec()).build()?.alias(RANK));
     }

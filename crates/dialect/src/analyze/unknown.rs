@@ -17,6 +17,7 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::{
     Between, Case, InList, InSubquery, ScalarFunction, SetComparison,
 };
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, Operator, Projection, Subquery, cast,
 };
@@ -248,7 +249,7 @@ pub(super) fn is_unknown(expr: &Expr) -> bool {
 }
 
 /// The literal as a value of the type; what is no such value is told at once.
-pub(super) fn typed(literal: Expr, target: &ArrowType) -> PlanResult<Expr> {
+pub(crate) fn typed(literal: Expr, target: &ArrowType) -> PlanResult<Expr> {
     if let Some(value) = clock_literal::of_literal(&literal, target) {
         return Ok(value);
     }
@@ -261,6 +262,20 @@ pub(super) fn typed(literal: Expr, target: &ArrowType) -> PlanResult<Expr> {
         }
         _ => Ok(cast(literal, target.clone())),
     }
+}
+
+/// The type that a literal gets where it is one of several values, and the others are of these
+/// types; `None` where it is left to DataFusion.
+pub(crate) fn type_beside(types: &[ArrowType]) -> Option<ArrowType> {
+    of_all(types).filter(wants_type)
+}
+
+/// The type that values of these types have together.
+fn of_all(types: &[ArrowType]) -> Option<ArrowType> {
+    let known: Vec<ArrowType> = types.iter().filter(|given| !given.is_null()).cloned().collect();
+    common_type::of_numbers(&known)
+        .or_else(|| common_type::of_moments(&known))
+        .or_else(|| type_union_resolution(&known))
 }
 
 /// Numerics are left out: their columns' scale would round what the literal says.
@@ -360,9 +375,11 @@ fn alternatives(case: Case, schema: &DFSchema) -> PlanResult<Transformed<Expr>> 
     Ok(if changed { Transformed::yes(case) } else { Transformed::no(case) })
 }
 
-/// Numbers get their common type, literals that of the first value that has one.
+/// Numbers and moments get their common type, literals that of the values that have one.
 fn unified(values: Vec<Expr>, schema: &DFSchema) -> PlanResult<(Vec<Expr>, bool)> {
-    match common_numbers(values, schema, common_type::chosen)? {
+    let common =
+        |types: &[ArrowType]| common_type::chosen(types).or_else(|| common_type::of_moments(types));
+    match common_numbers(values, schema, common)? {
         (values, true) => Ok((values, true)),
         (values, false) => with_typed_literals(values, schema),
     }
@@ -370,8 +387,10 @@ fn unified(values: Vec<Expr>, schema: &DFSchema) -> PlanResult<(Vec<Expr>, bool)
 
 fn with_typed_literals(values: Vec<Expr>, schema: &DFSchema) -> PlanResult<(Vec<Expr>, bool)> {
     let known = values.iter().filter(|value| !is_unknown(value));
-    let mut types = known.filter_map(|value| value.get_type(schema).ok());
-    let Some(target) = types.find(|known| *known != ArrowType::Null).filter(wants_type) else {
+    let types: Vec<ArrowType> = known.filter_map(|value| value.get_type(schema).ok()).collect();
+    // What does not fit together is told later.
+    let first = || types.iter().find(|known| !known.is_null()).cloned();
+    let Some(target) = of_all(&types).or_else(first).filter(wants_type) else {
         return Ok((values, false));
     };
     let changed = values.iter().any(is_unknown);

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, AsArray, Decimal128Array, Float64Array, Int64Array, StringArray, StringViewArray,
-    TimestampNanosecondArray, UInt64Array, new_null_array,
+    TimestampMicrosecondArray, TimestampNanosecondArray, UInt64Array, new_null_array,
 };
 use arrow::datatypes::{DataType as ArrowType, TimeUnit};
 use datafusion::sql::sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
@@ -192,6 +192,18 @@ fn seconds_keep_as_many_digits_as_their_column() {
         ("01:02:03.456", "time(2)", "01:02:03.46"),
     ] {
         assert_eq!(outcome(text(value), type_name), expected, "{value} as {type_name}");
+    }
+}
+
+#[test]
+fn moments_without_an_end_keep_none_of_their_digits_and_stay() {
+    let near = i64::MAX - 1;
+    for type_name in ["timestamp(0)", "timestamp(3)", "timestamptz(5)"] {
+        let given = TimestampMicrosecondArray::from(vec![i64::MIN, i64::MAX, i64::MIN + 1, near]);
+        let kept = assigned(Arc::new(given), type_name).unwrap();
+        let kept = kept.as_primitive::<arrow::datatypes::TimestampMicrosecondType>();
+        assert_eq!(kept.values()[..2], [i64::MIN, i64::MAX], "{type_name}");
+        assert!(kept.values()[2] < 0 && kept.values()[3] < i64::MAX, "{type_name}");
     }
 }
 

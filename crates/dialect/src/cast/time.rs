@@ -79,8 +79,10 @@ pub(crate) fn rounded(array: &ArrayRef, digits: u8) -> ArrayRef {
     match array.data_type() {
         ArrowType::Timestamp(TimeUnit::Microsecond, _) => {
             let moments = array.as_primitive::<TimestampMicrosecondType>();
-            let rounded = moments.unary::<_, TimestampMicrosecondType>(|at| {
-                nearest(at.saturating_sub(EPOCH_MICROS), step).saturating_add(EPOCH_MICROS)
+            let rounded = moments.unary::<_, TimestampMicrosecondType>(|at| match at {
+                // Without an end.
+                i64::MIN | i64::MAX => at,
+                at => moment_nearest(at, step).unwrap_or(at),
             });
             Arc::new(rounded.with_data_type(array.data_type().clone()))
         }
@@ -90,6 +92,11 @@ pub(crate) fn rounded(array: &ArrayRef, digits: u8) -> ArrayRef {
         }
         _ => Arc::clone(array),
     }
+}
+
+/// `None` where there is no such moment.
+fn moment_nearest(at: i64, step: i64) -> Option<i64> {
+    nearest(at.checked_sub(EPOCH_MICROS)?, step).checked_add(EPOCH_MICROS)
 }
 
 /// The multiple of a step that is nearest to a number.

@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
 };
 use thalweg_types::DataType;
 
+use crate::analyze::type_beside;
 use crate::common_type;
 use crate::types::from_field;
 
@@ -31,8 +32,9 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// DataFusion's own function in everything but the types that it takes: arrays beside a literal, as
-/// in `coalesce(tags, '{}')`, and numbers beside those of floating point.
+/// DataFusion's own function in everything but the types that it takes: literals beside what they
+/// are read as, as in `coalesce(tags, '{}')` and `coalesce(day, 'today')`, numbers beside those of
+/// floating point, and days beside moments.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 struct Alternatives<F> {
     inner: F,
@@ -87,8 +89,9 @@ impl<F: ScalarUDFImpl + Eq + Hash> ScalarUDFImpl for Alternatives<F> {
     fn coerce_types(&self, arg_types: &[ArrowType]) -> PlanResult<Vec<ArrowType>> {
         let known: Vec<ArrowType> =
             arg_types.iter().filter(|given| **given != ArrowType::Utf8).cloned().collect();
-        if let Some(number) = common_type::chosen(&known) {
-            return Ok(vec![number; arg_types.len()]);
+        let common = common_type::chosen(&known).or_else(|| common_type::of_moments(&known));
+        if let Some(common) = common {
+            return Ok(vec![common; arg_types.len()]);
         }
         let list = arg_types.iter().find(|given| matches!(given, ArrowType::List(_)));
         if let Some(list) = list {
@@ -98,6 +101,11 @@ impl<F: ScalarUDFImpl + Eq + Hash> ScalarUDFImpl for Alternatives<F> {
             if arg_types.iter().all(fits) {
                 return Ok(vec![list.clone(); arg_types.len()]);
             }
+        }
+        if known.len() < arg_types.len()
+            && let Some(common) = type_beside(&known)
+        {
+            return Ok(vec![common; arg_types.len()]);
         }
         self.inner.coerce_types(arg_types)
     }

@@ -37,7 +37,7 @@ fn is_within_limit(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let within = (0..rows.len()).map(|at| {
         let skip = known(skips, at, SqlState::INVALID_OFFSET, "OFFSET")?.unwrap_or(0);
         let count = known(counts, at, SqlState::INVALID_LIMIT, "LIMIT")?;
-        let is_counted = |count: i64| count > 0 && ranks.value(at) - skip <= count;
+        let is_counted = |count: i64| count > 0 && ranks.value(at).saturating_sub(skip) <= count;
         Ok(Some(rows.value(at) > skip && count.is_none_or(is_counted)))
     });
     Ok(Arc::new(within.collect::<Result<BooleanArray>>()?))

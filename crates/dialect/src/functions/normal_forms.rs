@@ -9,7 +9,11 @@ use thalweg_types::{Error, Result, SqlState};
 use unicode_normalization::{UnicodeNormalization, is_nfc, is_nfd, is_nfkc, is_nfkd};
 
 use super::define::Function;
-use super::made::Made;
+use super::made::{Made, allow_all};
+use crate::stop::go_on;
+
+/// How many times as long a text becomes at most: of three bytes there may be 33.
+const GROWTH_MAX: usize = 11;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     const TEXT: ArrowType = ArrowType::Utf8View;
@@ -64,12 +68,14 @@ impl Form {
 }
 
 fn normalize(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    allow_all(&columns[0], GROWTH_MAX)?;
     let mut made = Made::default();
     for (text, form) in columns[0].as_string_view().iter().zip(columns[1].as_string_view()) {
         let (Some(text), Some(form)) = (text, form) else {
             made.null();
             continue;
         };
+        go_on()?;
         let form = Form::named(form)?;
         if text.is_ascii() {
             made.allow(text.len())?;
@@ -84,10 +90,36 @@ fn normalize(columns: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 fn is_normalized(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    allow_all(&columns[0], GROWTH_MAX)?;
     let forms = columns[1].as_string_view();
     let values = columns[0].as_string_view().iter().zip(forms).map(|pair| {
         let (Some(text), Some(form)) = pair else { return Ok(None) };
+        go_on()?;
         Ok(Some(Form::named(form)?.is_of(text)))
     });
     Ok(Arc::new(values.collect::<Result<BooleanArray>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{StringViewArray, UInt32Array};
+    use arrow::compute::take;
+
+    use super::*;
+
+    #[test]
+    fn rows_that_share_a_long_text_are_refused_at_once() {
+        let column = |text: &str, rows: usize| {
+            let shared = StringViewArray::from(vec![text]);
+            take(&shared, &UInt32Array::from(vec![0; rows]), None).unwrap()
+        };
+        let long = "\u{fdfa}".repeat(1 << 18);
+        let columns = [column(&long, 4_096), column("nfkc", 4_096)];
+        for refused in [normalize(&columns), is_normalized(&columns)] {
+            assert_eq!(refused.unwrap_err().state().0, "53200");
+        }
+        let columns = [column("\u{fdfa}", 1), column("nfkc", 1)];
+        let normal = normalize(&columns).unwrap();
+        assert_eq!(normal.as_string_view().value(0).len(), 3 * GROWTH_MAX);
+    }
 }

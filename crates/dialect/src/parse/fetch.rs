@@ -11,10 +11,11 @@ pub(super) fn as_limits(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if !tokens.iter().any(|token| is_one_of(token, &[Keyword::FETCH])) {
         return tokens;
     }
+    let closings = closings(&tokens);
     let mut respelled = Vec::with_capacity(tokens.len());
     let mut rest = tokens.as_slice();
     while let Some((first, behind)) = rest.split_first() {
-        let Some(Fetch { count, with_ties, behind }) = fetch(rest) else {
+        let Some(Fetch { count, with_ties, behind }) = fetch(rest, &closings) else {
             respelled.push(first.clone());
             rest = behind;
             continue;
@@ -44,13 +45,13 @@ struct Fetch<'t> {
 }
 
 /// What begins with `FETCH`, if its count is in parentheses.
-fn fetch(tokens: &[TokenWithSpan]) -> Option<Fetch<'_>> {
+fn fetch<'t>(tokens: &'t [TokenWithSpan], closings: &[usize]) -> Option<Fetch<'t>> {
     let (first, behind) = tokens.split_first()?;
     if !is_one_of(first, &[Keyword::FETCH]) {
         return None;
     }
     let rest = one_of(behind, &[Keyword::FIRST, Keyword::NEXT])?.1;
-    let (count, rest) = parenthesized(rest)?;
+    let (count, rest) = parenthesized(rest, closings)?;
     let rest = one_of(rest, &[Keyword::ROW, Keyword::ROWS])?.1;
     match one_of(rest, &[Keyword::ONLY, Keyword::WITH])? {
         (Keyword::ONLY, behind) => Some(Fetch { count, with_ties: false, behind }),
@@ -61,19 +62,32 @@ fn fetch(tokens: &[TokenWithSpan]) -> Option<Fetch<'_>> {
     }
 }
 
-/// What is in parentheses, if they come next, and what follows them.
-fn parenthesized(tokens: &[TokenWithSpan]) -> Option<(&[TokenWithSpan], &[TokenWithSpan])> {
-    let tokens = behind_blanks(tokens);
-    let mut depth = 0_usize;
-    for (at, token) in tokens.iter().enumerate() {
+/// For each opening parenthesis the place of the one that closes it, and 0 for all else. They are
+/// looked for once, however many begin a count.
+fn closings(tokens: &[TokenWithSpan]) -> Vec<usize> {
+    let (mut closings, mut open) = (vec![0; tokens.len()], Vec::new());
+    for (place, token) in tokens.iter().enumerate() {
         match token.token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth = depth.checked_sub(1)?,
+            Token::LParen => open.push(place),
+            Token::RParen => {
+                if let Some(opening) = open.pop() {
+                    closings[opening] = place;
+                }
+            }
             _ => {}
         }
-        if depth == 0 {
-            return (at > 0).then(|| tokens.split_at(at + 1));
-        }
     }
-    None
+    closings
+}
+
+/// What is in parentheses, if they come next, and what follows them; `tokens` are the last ones of
+/// those that `closings` is of.
+fn parenthesized<'t>(
+    tokens: &'t [TokenWithSpan],
+    closings: &[usize],
+) -> Option<(&'t [TokenWithSpan], &'t [TokenWithSpan])> {
+    let tokens = behind_blanks(tokens);
+    let opening = closings.len() - tokens.len();
+    let closing = *closings.get(opening)?;
+    (closing > opening).then(|| tokens.split_at(closing + 1 - opening))
 }

@@ -1,4 +1,5 @@
-//! `CASE` whose results are numbers of several types.
+//! `CASE` whose results are numbers or moments of several types, or literals in quotes beside
+//! others.
 //!
 //! DataFusion says while it plans that a `CASE` has the type of its first result, and finds the
 //! common one later: too late for the operators around it, which are chosen while planning. So a
@@ -11,6 +12,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawDictionar
 use datafusion::logical_expr::{Expr as Planned, ExprSchemable};
 use datafusion::sql::sqlparser::ast::{DictionaryField, Expr, Ident};
 
+use crate::analyze::{type_beside, typed};
 use crate::common_type;
 
 /// What a `CASE` is called on its way.
@@ -52,11 +54,13 @@ fn with_common_type(case: Case, schema: &DFSchema) -> PlanResult<Case> {
     };
     let types = results().map(|result| result.get_type(schema));
     let Ok(types) = types.collect::<PlanResult<Vec<_>>>() else { return Ok(case) };
-    let Some(target) = common_type::of_numbers(&types) else { return Ok(case) };
+    let common = common_type::of_numbers(&types).or_else(|| common_type::of_moments(&types));
+    let literals = type_beside(&types);
     let settle = |result: Box<Planned>| -> PlanResult<Box<Planned>> {
-        match is_unknown(&result) {
-            true => Ok(result),
-            false => common_type::cast_to(*result, &target, schema).map(Box::new),
+        match (is_unknown(&result), &common, &literals) {
+            (true, _, Some(target)) => typed(*result, target).map(Box::new),
+            (false, Some(target), _) => common_type::cast_to(*result, target, schema).map(Box::new),
+            _ => Ok(result),
         }
     };
     let Case { expr, when_then_expr, else_expr } = case;
@@ -68,7 +72,7 @@ fn with_common_type(case: Case, schema: &DFSchema) -> PlanResult<Case> {
     Ok(Case { expr, when_then_expr, else_expr })
 }
 
-/// Literals in quotes get their types later.
+/// Whether a result is a literal in quotes, which has no type of its own.
 fn is_unknown(result: &Planned) -> bool {
     matches!(result, Planned::Literal(ScalarValue::Utf8(Some(_)), None))
 }

@@ -138,7 +138,8 @@ fn spellings_become_what_the_planner_takes() {
       FROM "t"
     SELECT a
       FROM t LIMIT 2 OFFSET 1
-    0A000: FETCH FIRST with PERCENT or WITH TIES is not supported
+    SELECT a
+      FROM t LIMIT limit_with_ties(2)
     SELECT i
       FROM (SELECT CAST(n AS INTEGER) AS "n"
       FROM generate_series(1, 3) AS __counted (n)) AS i (i)

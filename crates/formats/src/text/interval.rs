@@ -97,7 +97,7 @@ impl Fault {
     }
 }
 
-/// What has been read so far. Wide enough that adding the parts of one text can't overflow.
+/// What has been read so far. Very many parts end beyond all intervals, and stay there.
 #[derive(Default)]
 struct Sum {
     months: i128,
@@ -111,32 +111,36 @@ impl Sum {
         let (whole, billionths) = (i128::from(count.whole), i128::from(count.billionths));
         match unit.length() {
             Length::Months(months) => {
-                self.months += whole * months;
+                self.months = self.months.saturating_add(whole * months);
                 let billionths = billionths * months;
                 // A fraction of a year is rounded to months; one of a month becomes days.
                 if months > 1 {
-                    self.months += round_div(billionths, BILLION);
+                    self.months = self.months.saturating_add(round_div(billionths, BILLION));
                 } else {
                     self.add_days_fraction(billionths * DAYS_PER_MONTH);
                 }
             }
             Length::Days(days) => {
-                self.days += whole * days;
+                self.days = self.days.saturating_add(whole * days);
                 self.add_days_fraction(billionths * days);
             }
             Length::Nanos(nanos) => {
-                self.nanos += whole * nanos + round_div(billionths * nanos, BILLION);
+                let nanos = whole * nanos + round_div(billionths * nanos, BILLION);
+                self.nanos = self.nanos.saturating_add(nanos);
             }
         }
     }
 
     fn add_days_fraction(&mut self, billionths: i128) {
-        self.days += billionths / BILLION;
-        self.nanos += round_div(billionths % BILLION * NANOS_PER_DAY, BILLION);
+        let nanos = round_div(billionths % BILLION * NANOS_PER_DAY, BILLION);
+        self.days = self.days.saturating_add(billionths / BILLION);
+        self.nanos = self.nanos.saturating_add(nanos);
     }
 
     fn negate(&mut self) {
-        (self.months, self.days, self.nanos) = (-self.months, -self.days, -self.nanos);
+        for part in [&mut self.months, &mut self.days, &mut self.nanos] {
+            *part = part.saturating_neg();
+        }
     }
 
     fn finish(&self) -> Option<IntervalMonthDayNano> {

@@ -329,7 +329,9 @@ fn shaped(
     let removes = change == RecordChange::Remove;
     Ok(match source {
         Source::Rows(mut builder) => {
-            let rows = table.batch(change, builder.finish(), rows)?;
+            let columns = builder.finish();
+            let columns = if removes { table.kept_keys(columns)? } else { columns };
+            let rows = table.batch(change, columns, rows)?;
             Ok(if removes { (rows, Vec::new()) } else { table.shape(change, rows) })
         }
         Source::Batches(mut batches) => {

@@ -27,6 +27,7 @@ impl Records {
     /// Where the client may not look at rows, or the table is gone or was altered.
     pub async fn look_up(&self, table: &RecordTable, keys: Vec<ArrayRef>) -> Result<Found> {
         table.permit_search()?;
+        let keys = table.kept_keys(keys)?;
         match self.database.shared.workers.get() {
             None => self.look_up_here(table, &keys),
             Some(workers) => self.ask(workers.as_ref(), table, keys).await,

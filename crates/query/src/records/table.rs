@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use thalweg_dialect::assign::assign;
@@ -67,6 +67,8 @@ pub struct RecordTable {
     patch: Option<Arc<Patch>>,
     allowed: Privileges,
     denied: Error,
+    /// Whether keys are rounded as they come.
+    rounds_keys: bool,
     /// Makes whole rows of given ones; `None` where they are whole as they come.
     shaper: Option<Arc<Shaper>>,
 }
@@ -100,6 +102,8 @@ impl RecordTable {
             _ => None,
         };
         let version = target.entry.version;
+        let mut keys = schema.key_positions(&key).into_iter();
+        let rounds_keys = keys.any(|place| schema.columns[place].second_digits.is_some());
         Ok(RecordTable {
             schema,
             version,
@@ -111,6 +115,7 @@ impl RecordTable {
             patch,
             allowed,
             denied,
+            rounds_keys,
             shaper,
         })
     }
@@ -236,11 +241,29 @@ impl RecordTable {
         self.batch(RecordChange::Remove, keys, given.num_rows())
     }
 
+    /// Keys whose columns have the table's types, as the table has them.
+    ///
+    /// # Errors
+    /// Only for mistakes of the database's own.
+    pub(super) fn kept_keys(&self, mut keys: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        if !self.rounds_keys {
+            return Ok(keys);
+        }
+        let places = self.schema.key_positions(&self.key);
+        for ((key, place), field) in keys.iter_mut().zip(places).zip(self.key_row.fields()) {
+            let column = &self.schema.columns[place];
+            if column.second_digits.is_some() {
+                *key = assign(key, field, column)?;
+            }
+        }
+        Ok(keys)
+    }
+
     /// Columns as the rows of a change.
     pub(super) fn batch(
         &self,
         change: RecordChange,
-        columns: Vec<arrow::array::ArrayRef>,
+        columns: Vec<ArrayRef>,
         rows: usize,
     ) -> Result<RecordBatch> {
         let schema = if change == RecordChange::Remove { &self.key_row } else { &self.given };

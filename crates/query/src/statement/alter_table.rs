@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, Ident, RenameTableNameKind, TableConstraint, visit_expressions,
     visit_expressions_mut,
 };
-use thalweg_dialect::types::{column_field, column_type, second_digits};
+use thalweg_dialect::types::{column_field, column_type, kept_digits};
 use thalweg_store::codec;
 use thalweg_txn::{CatalogChange, Object, Privilege, Securable};
 use thalweg_types::{Column, ColumnId, DataType, Error, Result, SqlState, TableId, TableSchema};
@@ -337,7 +337,7 @@ async fn set_type(
         array: false,
         format: None,
     };
-    let new = column_type(data_type)?;
+    let (new, digits) = (column_type(data_type)?, kept_digits(data_type)?);
     if using.is_none() && !is_automatic(&schema.columns[position].data_type, &new) {
         let message = format!("column \"{name}\" cannot be cast automatically to type {new}");
         let hint = format!("You might need to specify \"USING {name}::{new}\".");
@@ -350,7 +350,7 @@ async fn set_type(
     schema.next_column_id += 1;
     schema.columns[position].id = id;
     schema.columns[position].data_type = new;
-    schema.columns[position].second_digits = second_digits(data_type);
+    schema.columns[position].second_digits = digits;
     let renumber = |columns: &mut Vec<ColumnId>| {
         columns.iter_mut().filter(|column| **column == old).for_each(|column| *column = id);
     };

@@ -138,6 +138,9 @@ impl Rows {
                 }
             }
         }
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            literals::told_items(&mut select.projection, &columns, target.schema())?;
+        }
         Ok(Rows { query: Some(query), columns, listed })
     }
 

@@ -2,10 +2,10 @@
 //!
 //! DataFusion types the columns of VALUES by themselves, before the target is looked at. Where the
 //! literals of a column differ, or say what the clock says, as `'today'` does, those that depend on
-//! the target get its type here.
+//! the target get its type here. So do literals of the clock that a query shows.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType as SqlType, Expr, UnaryOperator, Value, Values,
+    CastKind, DataType as SqlType, Expr, SelectItem, UnaryOperator, Value, Values,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -69,6 +69,27 @@ pub(super) fn told(value: Expr, target: &DataType) -> Result<Expr> {
     }
 }
 
+/// The same for what a query shows that gives its rows to `columns`.
+pub(super) fn told_items(
+    items: &mut [SelectItem],
+    columns: &[usize],
+    table: &TableSchema,
+) -> Result<()> {
+    for (item, column) in items.iter_mut().zip(columns) {
+        match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                let target = &table.columns[*column].data_type;
+                if is_temporal(target) && is_by_clock(expr) {
+                    *expr = cast(expr.clone(), sql_type(target)?);
+                }
+            }
+            // How many columns it stands for is not known here.
+            _ => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
 fn is_temporal(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -77,7 +98,11 @@ fn is_temporal(data_type: &DataType) -> bool {
 }
 
 fn is_by_clock(value: &Expr) -> bool {
-    let Expr::Value(value) = value else { return false };
+    let value = match value {
+        Expr::Nested(inner) => return is_by_clock(inner),
+        Expr::Value(value) => value,
+        _ => return false,
+    };
     match &value.value {
         Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => {
             is_told_by_clock(text)

@@ -4,9 +4,9 @@ use futures::{StreamExt, stream};
 use prost::Message;
 use thalweg_client::v1::value::Kind;
 use thalweg_client::v1::{Keys, Range, SearchRequest, Table};
-use thalweg_client::{Error, PackedRow};
+use thalweg_client::{Error, PackedRow, RowWriter};
 
-use crate::support::{World, account, id, int, text, values};
+use crate::support::{World, account, config, id, int, text, values};
 
 #[tokio::test]
 async fn keys_are_answered_in_their_order() {
@@ -31,6 +31,28 @@ async fn keys_are_answered_in_their_order() {
     let rows = searcher.look_up(owners, vec![id(3)]).await.unwrap();
     let packed = rows[0].as_ref().unwrap().packed.clone();
     assert_eq!(PackedRow::new(&packed, 1, false).unwrap().text().unwrap(), Some("o3"));
+}
+
+#[tokio::test]
+async fn keys_are_rounded_as_their_columns_are() {
+    let world = World::empty(config()).await;
+    world.sql("CREATE TABLE tick (at timestamp(0) PRIMARY KEY, n integer NOT NULL)").await;
+    let client = world.client().await;
+    let (mut writer, mut searcher) =
+        (client.writer().await.unwrap(), client.searcher().await.unwrap());
+    let (written, read) = (writer.table("tick", &[]).await.unwrap(), searcher.table("tick", &[]));
+    let key = |micros: i64| micros.to_le_bytes().to_vec();
+    let row = |micros, n| RowWriter::new(2, false).int8(micros).int4(n).finish();
+    for (micros, n) in [(1_400_000, 1), (2_000_001, 2)] {
+        writer.upsert(written, row(micros, n)).await.unwrap().await.unwrap();
+    }
+    let keys = [1_400_000, 1_000_000, 1_600_000, 2_600_000].map(key).to_vec();
+    let found = searcher.look_up(read, keys).await.unwrap();
+    let found: Vec<_> = found.into_iter().map(|row| row.map(|row| row.packed.to_vec())).collect();
+    let (first, second) = (Some(row(1_000_000, 1)), Some(row(2_000_000, 2)));
+    assert_eq!(found, [first.clone(), first, second, None]);
+    writer.remove(written, key(1_700_000)).await.unwrap().await.unwrap();
+    assert_eq!(world.sql("SELECT n FROM tick").await, ["1"]);
 }
 
 #[tokio::test]

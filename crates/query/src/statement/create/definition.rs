@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     CreateTableLikeKind, CreateTableOptions, Expr, GeneratedAs, IndexColumn, SqlOption,
     TableConstraint, Value,
 };
-use thalweg_dialect::types::{column_type, is_serial, second_digits};
+use thalweg_dialect::types::{column_type, is_serial, kept_digits};
 use thalweg_store::arrow_schema;
 use thalweg_txn::Privilege;
 use thalweg_types::{
@@ -183,7 +183,7 @@ pub(in crate::statement) fn column_of(
         nullable: !serial,
         default: None,
         identity: serial.then_some(Identity::ByDefault),
-        second_digits: second_digits(&definition.data_type),
+        second_digits: kept_digits(&definition.data_type)?,
     };
     for option in &definition.options {
         match &option.option {
