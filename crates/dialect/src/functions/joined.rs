@@ -10,6 +10,8 @@ use arrow::datatypes::DataType as ArrowType;
 use datafusion::logical_expr::{Expr, ScalarUDF, TypeSignature};
 use thalweg_types::{Error, Result, SqlState};
 
+pub(super) use gathered::check_pairs;
+
 use super::define::Function;
 use super::made::Made;
 use super::text::shown;

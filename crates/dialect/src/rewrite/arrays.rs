@@ -75,18 +75,10 @@ fn is_plain(item: &Expr) -> bool {
 
 /// Of `array[1][2]`, only the last subscript may find that there are more dimensions.
 fn tell_last_subscript(chain: &mut [AccessExpr]) {
-    let is_index =
-        |access: &AccessExpr| matches!(access, AccessExpr::Subscript(Subscript::Index { .. }));
-    if !chain.iter().all(is_index) {
-        return;
-    }
-    let Some((_, followed)) = chain.split_last_mut() else { return };
-    for access in followed {
-        if let AccessExpr::Subscript(Subscript::Index { index }) = access
-            && literal_text(index).is_none()
-        {
-            *index = call("subscript_followed", vec![index.clone()]);
-        }
+    if let Some(AccessExpr::Subscript(Subscript::Index { index })) = chain.last_mut()
+        && literal_text(index).is_none()
+    {
+        *index = call("subscript_last", vec![index.clone()]);
     }
 }
 

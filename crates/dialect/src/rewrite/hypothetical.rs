@@ -32,6 +32,16 @@ fn place(function: &Function) -> Result<Option<Expr>> {
     let Some(name) = name.filter(|name| FUNCTIONS.contains(&name.as_str())) else {
         return Ok(None);
     };
+    if let FunctionArguments::List(list) = &function.args
+        && list.duplicate_treatment == Some(DuplicateTreatment::Distinct)
+    {
+        let told = "cannot use DISTINCT with WITHIN GROUP";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, told));
+    }
+    if function.over.is_some() {
+        let told = format!("OVER is not supported for ordered-set aggregate {name}");
+        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, told));
+    }
     let Some(row) = Hypothetical::of(&name, function)? else { return Ok(None) };
     Ok(Some(match name.as_str() {
         "rank" => row.rank(),

@@ -96,6 +96,7 @@ impl VisitorMut for Rewrite<'_> {
     type Break = Error;
 
     fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<Error> {
+        self.relations.enter_statement(statement);
         let condition = match statement {
             Statement::Update(update) => update.selection.as_mut(),
             Statement::Delete(delete) => delete.selection.as_mut(),
@@ -113,10 +114,10 @@ impl VisitorMut for Rewrite<'_> {
         }
         // Names come from the expressions as they were written: before anything inside changes.
         self.relations.enter(query);
-        self.marks.name_columns(query, self.depth > 0, &self.relations);
+        let named = self.marks.name_columns(query, self.depth > 0, &self.relations);
         casts::tell_apart(query);
         self.depth += 1;
-        flow(respelled)
+        flow(respelled.and(named))
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
@@ -130,6 +131,7 @@ impl VisitorMut for Rewrite<'_> {
         if let Err(error) = limits::check_columns(select.projection.len()) {
             return ControlFlow::Break(error);
         }
+        self.relations.enter_select(select);
         spelling::group_once(select);
         system_columns::number_tables(select);
         using::expand(select, &self.relations);
@@ -141,6 +143,7 @@ impl VisitorMut for Rewrite<'_> {
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         integers::unmark_select(select);
+        self.relations.leave_select();
         ControlFlow::Continue(())
     }
 
@@ -168,6 +171,7 @@ impl VisitorMut for Rewrite<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        self.relations.enter_source(factor);
         catalog::respell_source(factor);
         flow(
             populate::list_columns(factor, &self.relations)
@@ -177,6 +181,7 @@ impl VisitorMut for Rewrite<'_> {
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         integers::unmark_table(factor);
+        self.relations.leave_source();
         ControlFlow::Continue(())
     }
 }

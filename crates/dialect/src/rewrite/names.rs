@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select,
     SelectItem, SetExpr, Visit, Visitor,
 };
+use thalweg_types::Result;
 
 use super::figure::column_name;
 use super::operators::is_call_without_parentheses;
@@ -59,13 +60,13 @@ impl Marks {
         query: &mut Query,
         is_nested: bool,
         relations: &Relations,
-    ) {
+    ) -> Result<()> {
         let Query { body, order_by, .. } = query;
         match body.as_mut() {
             SetExpr::Select(select) => {
                 let orders = order_by_expressions(order_by);
                 items::name_columns(select, orders, relations);
-                records::name_rows(select, orders, relations);
+                records::name_rows(select, orders, relations)?;
                 using::resolve_names(select, orders, relations);
                 self.spell_repeated(select, relations);
                 if is_nested {
@@ -73,6 +74,7 @@ impl Marks {
                 }
                 let shown = shown_by_wildcards(select, relations);
                 SelectNames::new(select, orders, shown, self).name(select, orders);
+                Ok(())
             }
             other => self.name_operands(other, relations),
         }
@@ -115,23 +117,24 @@ impl Marks {
     }
 
     /// Names the columns of the SELECTs that a set operation is made of.
-    fn name_operands(&mut self, operation: &mut SetExpr, relations: &Relations) {
+    fn name_operands(&mut self, operation: &mut SetExpr, relations: &Relations) -> Result<()> {
         match operation {
             SetExpr::Select(select) => {
                 items::name_columns(select, &mut [], relations);
-                records::name_rows(select, &mut [], relations);
+                records::name_rows(select, &mut [], relations)?;
                 using::resolve_names(select, &mut [], relations);
                 self.spell_repeated(select, relations);
                 let shown = shown_by_wildcards(select, relations);
                 SelectNames::new(select, &[], shown, self).name(select, &mut []);
             }
             SetExpr::SetOperation { left, right, .. } => {
-                self.name_operands(left, relations);
-                self.name_operands(right, relations);
+                self.name_operands(left, relations)?;
+                self.name_operands(right, relations)?;
             }
             // Queries in parentheses are visited by themselves; the rest has names of its own.
             _ => {}
         }
+        Ok(())
     }
 }
 

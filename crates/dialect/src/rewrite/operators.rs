@@ -2,8 +2,8 @@
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType, DuplicateTreatment, ExactNumberInfo, Expr, Function,
-    FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Subscript, TimezoneInfo,
-    TypedString, UnaryOperator, Value,
+    FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, ObjectName,
+    Subscript, TimezoneInfo, TypedString, UnaryOperator, Value,
 };
 use thalweg_types::{Error, Result, SqlState};
 
@@ -53,13 +53,16 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
         Expr::IsNormalized { expr, form, negated } => {
             Some(normal_forms::tested(expr, form.as_ref(), *negated))
         }
-        Expr::Function(function) => list_aggregate(function)
-            .or_else(|| text_aggregate(function))
-            .or_else(|| object_aggregate(function))
-            .or_else(|| interval_parts(function))
-            .or_else(|| age_of_today(function))
-            .or_else(|| now_rounded(function))
-            .map_or_else(|| normal_forms::made(function), |respelled| Ok(Some(respelled)))?,
+        Expr::Function(function) => {
+            check_nulls(function)?;
+            list_aggregate(function)
+                .or_else(|| text_aggregate(function))
+                .or_else(|| object_aggregate(function))
+                .or_else(|| interval_parts(function))
+                .or_else(|| age_of_today(function))
+                .or_else(|| now_rounded(function))
+                .map_or_else(|| normal_forms::made(function), |respelled| Ok(Some(respelled)))?
+        }
         Expr::Interval(interval) => {
             intervals::check_fields(interval)?;
             None
@@ -92,6 +95,22 @@ fn keyword(name: &str) -> Option<Expr> {
         "current_role" | "current_schema" => Some(call(name, vec![])),
         _ => None,
     }
+}
+
+/// What is gathered in two lists has as many items in both.
+fn check_nulls(function: &Function) -> Result<()> {
+    let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
+    let name = name.unwrap_or_default();
+    let FunctionArguments::List(list) = &function.args else { return Ok(()) };
+    let in_arguments = |clause: &FunctionArgumentClause| {
+        matches!(clause, FunctionArgumentClause::IgnoreOrRespectNulls(_))
+    };
+    if matches!(name.as_str(), "string_agg" | "json_object_agg" | "jsonb_object_agg")
+        && (function.null_treatment.is_some() || list.clauses.iter().any(in_arguments))
+    {
+        return Err(Error::unsupported(format!("IGNORE NULLS or RESPECT NULLS for {name}")));
+    }
+    Ok(())
 }
 
 /// `json_agg(value)`: the items of `array_agg(to_json(value))`. An array forgets which of its items

@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Query, Visit, VisitMut, Visitor, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, Expr, Ident, Query, Value, Visit, VisitMut, Visitor, VisitorMut,
+};
 
 /// Looks at the expressions, each ahead of those inside it, until it is told to end.
 pub(super) fn look_at(
@@ -14,12 +16,12 @@ pub(super) fn look_at(
 
 /// Changes the expressions, each ahead of those inside it.
 pub(super) fn change(node: &mut impl VisitMut, change: impl FnMut(&mut Expr)) {
-    let _ = VisitMut::visit(node, &mut Changing { depth: 0, is_inner_first: false, change });
+    let _ = VisitMut::visit(node, &mut Changing::new(false, change));
 }
 
 /// Changes the expressions, each behind those inside it.
 pub(super) fn change_inner_first(node: &mut impl VisitMut, change: impl FnMut(&mut Expr)) {
-    let _ = VisitMut::visit(node, &mut Changing { depth: 0, is_inner_first: true, change });
+    let _ = VisitMut::visit(node, &mut Changing::new(true, change));
 }
 
 struct Looking<L> {
@@ -53,6 +55,39 @@ struct Changing<C> {
     depth: usize,
     is_inner_first: bool,
     change: C,
+    /// The names of fields in what is being visited, which are no expressions.
+    fields: Vec<Ident>,
+}
+
+impl<C> Changing<C> {
+    fn new(is_inner_first: bool, change: C) -> Changing<C> {
+        Changing { depth: 0, is_inner_first, change, fields: Vec::new() }
+    }
+
+    /// Takes the names out of `row.field`; to be followed by [`show_fields`](Self::show_fields).
+    fn hide_fields(&mut self, expr: &mut Expr) {
+        let Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
+        for access in access_chain {
+            if let AccessExpr::Dot(field) = access
+                && let Expr::Identifier(name) = field
+            {
+                self.fields.push(name.clone());
+                *field = Expr::value(Value::Null);
+            }
+        }
+    }
+
+    fn show_fields(&mut self, expr: &mut Expr) {
+        let Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
+        for access in access_chain.iter_mut().rev() {
+            if let AccessExpr::Dot(field) = access
+                && matches!(field, Expr::Value(value) if value.value == Value::Null)
+                && let Some(name) = self.fields.pop()
+            {
+                *field = Expr::Identifier(name);
+            }
+        }
+    }
 }
 
 impl<C: FnMut(&mut Expr)> VisitorMut for Changing<C> {
@@ -72,10 +107,12 @@ impl<C: FnMut(&mut Expr)> VisitorMut for Changing<C> {
         if self.depth == 0 && !self.is_inner_first {
             (self.change)(expr);
         }
+        self.hide_fields(expr);
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.show_fields(expr);
         if self.depth == 0 && self.is_inner_first {
             (self.change)(expr);
         }

@@ -4,10 +4,14 @@
 //! given an object of the row's columns. Rows of a relation compare as values do, two NULLs in one
 //! place being equal; what `ROW` makes is compared in `rewrite/rows`.
 
+use std::cell::RefCell;
+
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, ObjectName, OrderByExpr, Select, SelectItem, TableFactor, TableWithJoins,
+    AccessExpr, BinaryOperator, Distinct, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByExpr, Select, SelectItem,
+    TableFactor, TableWithJoins,
 };
+use thalweg_types::{Error, Result};
 
 use super::build::{arguments_of, call, column_of, text};
 use super::figure::{column_name, quoted};
@@ -76,14 +80,19 @@ pub(super) fn name_rows(
     select: &mut Select,
     orders: &mut [OrderByExpr],
     relations: &Relations<'_>,
-) {
+) -> Result<()> {
     let rows = Rows::of(select, relations);
     let output = rows.name_output(select);
     let keys = std::mem::replace(&mut select.group_by, GroupByExpr::Expressions(vec![], vec![]));
+    let mut distinct = select.distinct.take();
     own::change(select, |expr| {
         rows.spell_out(expr);
     });
     select.group_by = rows.name_keys(keys, &output);
+    if let Some(Distinct::On(keys)) = &mut distinct {
+        rows.spell_keys(keys, &output);
+    }
+    select.distinct = distinct;
     for order in orders {
         // A name alone means the output column, where there is one.
         if !is_output(&order.expr, &output) {
@@ -91,6 +100,12 @@ pub(super) fn name_rows(
                 rows.spell_out(expr);
             });
         }
+    }
+    match rows.refused.into_inner() {
+        Some(name) => Err(Error::unsupported(format!(
+            "the row of \"{name}\", which an outer join may leave out, as a value"
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -102,15 +117,27 @@ struct Rows {
     scopes: Vec<Scope>,
     /// The relations that have a row wherever there is one of the query.
     present: Vec<String>,
+    /// Those that an outer join may leave without one.
+    lacking: Vec<String>,
+    /// Names that a query around this one calls columns, which comes first.
+    hidden: Vec<String>,
+    /// A relation of those in `lacking` whose row was asked for.
+    refused: RefCell<Option<String>>,
 }
 
 impl Rows {
     fn of(select: &Select, relations: &Relations<'_>) -> Rows {
         let scopes = select.from.iter().map(|from| Scope::of(from, relations)).collect();
-        // What a query around this one calls a column comes first.
-        let present = select.from.iter().flat_map(present_in);
-        let present = present.filter(|name| !relations.have_column(name)).collect();
-        Rows { scopes: Option::unwrap_or_default(scopes), present }
+        let scopes: Vec<Scope> = Option::unwrap_or_default(scopes);
+        let names = scopes.iter().flat_map(Scope::relations);
+        let names = names.map(|relation| normalized(&relation.name));
+        let hidden = names.filter(|name| relations.has_column_around(name)).collect();
+        let present = select.from.iter().flat_map(present_in).collect();
+        let mut lacking = Vec::new();
+        for from in &select.from {
+            add_lacking(from, false, &mut lacking);
+        }
+        Rows { scopes, present, lacking, hidden, refused: RefCell::new(None) }
     }
 
     /// Gives the output columns the names that they have as written, and tells them.
@@ -141,12 +168,16 @@ impl Rows {
             GroupByExpr::Expressions(keys, modifiers) => (keys, modifiers),
             all => return all,
         };
+        self.spell_keys(&mut keys, output);
+        GroupByExpr::Expressions(keys, modifiers)
+    }
+
+    fn spell_keys(&self, keys: &mut [Expr], output: &[String]) {
         for key in keys.iter_mut().filter(|key| !is_output(key, output)) {
             own::change(key, |expr| {
                 self.spell_out(expr);
             });
         }
-        GroupByExpr::Expressions(keys, modifiers)
     }
 
     /// The names and values of a row.
@@ -165,6 +196,9 @@ impl Rows {
     /// The columns of a relation, unless the name is that of a column.
     fn columns_of(&self, name: &Ident) -> Option<Vec<(String, Expr)>> {
         let name = normalized(name);
+        if self.hidden.contains(&name) {
+            return None;
+        }
         let mut found = None;
         for relation in self.scopes.iter().flat_map(Scope::relations) {
             let columns = relation.columns.as_ref()?;
@@ -188,7 +222,21 @@ impl Rows {
         self.columns_of(name).filter(|columns| !columns.is_empty())
     }
 
-    /// The same where the name may stand in parentheses.
+    /// Whether a name is that of a relation which may be without a row.
+    fn may_lack_row(&self, name: &Ident) -> bool {
+        self.lacking.contains(&normalized(name)) && self.columns_of(name).is_some()
+    }
+
+    /// The relation that a value is the row of, if that may be missing.
+    fn lacking_in<'e>(&self, value: &'e Expr) -> Option<&'e Ident> {
+        match value {
+            Expr::Nested(inner) => self.lacking_in(inner),
+            Expr::Identifier(name) => self.may_lack_row(name).then_some(name),
+            _ => None,
+        }
+    }
+
+    /// The columns of a relation whose row is a value, where its name may stand in parentheses.
     fn row_in(&self, expr: &Expr) -> Option<Vec<(String, Expr)>> {
         match expr {
             Expr::Nested(inner) => self.row_in(inner),
@@ -199,6 +247,12 @@ impl Rows {
 
     /// Spells `expr` itself, and tells whether it changed; what is inside is spelled afterwards.
     fn spell_out(&self, expr: &mut Expr) -> bool {
+        if let Expr::Identifier(name) = &*expr
+            && self.may_lack_row(name)
+        {
+            *self.refused.borrow_mut() = Some(normalized(name));
+            return false;
+        }
         if let Expr::Function(function) = expr {
             self.spell_all_columns(function);
         }
@@ -225,7 +279,14 @@ impl Rows {
         }
         let unnamed = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
         for argument in std::mem::take(&mut list.args) {
-            let columns = all_columns(&argument).and_then(|name| Some((name, self.row_of(name)?)));
+            let columns = all_columns(&argument).and_then(|name| {
+                // The columns of a missing row are NULL.
+                let columns = match self.lacking.contains(&normalized(name)) {
+                    true => self.columns_of(name)?,
+                    false => self.row_of(name)?,
+                };
+                Some((name, columns))
+            });
             match columns {
                 Some((_, columns)) if is_row => {
                     list.args.extend(values(columns).into_iter().map(unnamed));
@@ -239,7 +300,14 @@ impl Rows {
     /// Gives an object of a row's columns to a function that is given the row.
     fn as_json(&self, function: &Function) -> Option<Expr> {
         let name = named(function)?;
-        let members = self.members(arguments_of(function)?.first()?)?;
+        let arguments = arguments_of(function)?;
+        let value = *arguments.first()?;
+        if let Some(relation) = self.lacking_in(value)
+            && !finds_row(function.filter.as_deref(), relation)
+        {
+            return None;
+        }
+        let members = self.members(value)?;
         let members = members.into_iter().flat_map(|(name, value)| [text(name), value]).collect();
         let object = match name {
             "to_jsonb" | "jsonb_agg" => "jsonb_build_object",
@@ -275,6 +343,9 @@ impl Rows {
     fn compared(&self, left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
         use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
         if self.row_in(left).is_none() && self.row_in(right).is_none() {
+            return None;
+        }
+        if self.lacking_in(left).is_some() || self.lacking_in(right).is_some() {
             return None;
         }
         let (left, right) = (values(self.members(left)?), values(self.members(right)?));
@@ -313,6 +384,36 @@ fn present_in(from: &TableWithJoins) -> Vec<String> {
         .filter_map(|(_, factor)| label_of_rows(factor))
         .map(|name| normalized(&name))
         .collect()
+}
+
+/// The relations of an item of FROM that an outer join may leave without a row: `all`, if one
+/// around it may.
+fn add_lacking(from: &TableWithJoins, all: bool, found: &mut Vec<String>) {
+    let joined = from.joins.iter().map(|join| &join.relation);
+    for (place, factor) in std::iter::once(&from.relation).chain(joined).enumerate() {
+        let lacks = all || may_lack_rows(from, place);
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                add_lacking(table_with_joins, lacks, found);
+            }
+            factor if lacks => found.extend(label(factor).map(|name| normalized(&name))),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a filter lets nothing through that has no row of a relation.
+fn finds_row(filter: Option<&Expr>, relation: &Ident) -> bool {
+    match filter {
+        Some(Expr::Nested(inner)) => finds_row(Some(inner), relation),
+        Some(Expr::BinaryOp { left, op: BinaryOperator::And, right }) => {
+            finds_row(Some(left), relation) || finds_row(Some(right), relation)
+        }
+        Some(Expr::IsNotNull(tested)) => matches!(tested.as_ref(),
+            Expr::CompoundIdentifier(parts)
+                if parts.len() == 2 && normalized(&parts[0]) == normalized(relation)),
+        _ => false,
+    }
 }
 
 fn values(columns: Vec<(String, Expr)>) -> Vec<Expr> {

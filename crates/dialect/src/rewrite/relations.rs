@@ -11,7 +11,7 @@ use arrow::datatypes::{FieldRef, Schema};
 use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, Ident, Join, JoinConstraint, ObjectName, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableAliasColumnDef,
-    TableFactor, Visit, Visitor,
+    TableFactor, TableWithJoins, Visit, Visitor,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -135,7 +135,16 @@ pub(super) struct Relations<'t> {
     named: Vec<(String, Option<Vec<String>>)>,
     /// How many of them each query around has.
     counts: Vec<usize>,
+    /// What each SELECT around shows of its relations, the innermost last.
+    around: Vec<Shown>,
+    /// What of the innermost one each item of FROM around doesn't see.
+    unseen: Vec<Shown>,
+    /// Whether the columns of a table that is being changed may be in sight.
+    changes_rows: bool,
 }
+
+/// The columns of relations, by what these are called.
+type Shown = Vec<(Option<String>, Vec<String>)>;
 
 impl<'t> Relations<'t> {
     pub(super) fn new(tables: &'t Tables) -> Relations<'t> {
@@ -158,6 +167,73 @@ impl<'t> Relations<'t> {
         self.named.truncate(self.named.len() - count);
     }
 
+    pub(super) fn enter_statement(&mut self, statement: &Statement) {
+        self.changes_rows |= match statement {
+            Statement::Insert(insert) => insert.on.is_some(),
+            Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_) => true,
+            _ => false,
+        };
+    }
+
+    /// Takes what a SELECT shows to the queries inside it; to be followed by
+    /// [`leave_select`](Relations::leave_select).
+    pub(super) fn enter_select(&mut self, select: &Select) {
+        let mut shown = Shown::new();
+        for from in &select.from {
+            self.add_shown(from, &mut shown);
+        }
+        self.around.push(shown);
+    }
+
+    pub(super) fn leave_select(&mut self) {
+        self.around.pop();
+    }
+
+    /// Hides from an item of FROM what it doesn't see: itself, and all others if it is a query that
+    /// isn't LATERAL. To be followed by [`leave_source`](Relations::leave_source).
+    pub(super) fn enter_source(&mut self, factor: &TableFactor) {
+        let Some(shown) = self.around.last_mut() else {
+            self.unseen.push(Shown::new());
+            return;
+        };
+        let own = label(factor).map(|name| normalized(&name));
+        let sees = |name: &Option<String>| match factor {
+            TableFactor::Derived { lateral, .. } => *lateral && *name != own,
+            TableFactor::Table { args: Some(_), .. }
+            | TableFactor::Function { .. }
+            | TableFactor::UNNEST { .. } => *name != own,
+            _ => true,
+        };
+        let (seen, unseen) = std::mem::take(shown).into_iter().partition(|(name, _)| sees(name));
+        *shown = seen;
+        self.unseen.push(unseen);
+    }
+
+    pub(super) fn leave_source(&mut self) {
+        let unseen = self.unseen.pop().unwrap_or_default();
+        if let Some(shown) = self.around.last_mut() {
+            shown.extend(unseen);
+        }
+    }
+
+    fn add_shown(&self, from: &TableWithJoins, shown: &mut Shown) {
+        let joined = from.joins.iter().map(|join| &join.relation);
+        for factor in std::iter::once(&from.relation).chain(joined) {
+            if let TableFactor::NestedJoin { table_with_joins, alias: None } = factor {
+                self.add_shown(table_with_joins, shown);
+                continue;
+            }
+            let columns = self.columns_of(factor).unwrap_or_else(|| columns_of_function(factor));
+            shown.push((label(factor).map(|name| normalized(&name)), columns));
+        }
+    }
+
+    /// Whether a query around has a column of the name in sight.
+    pub(super) fn has_column_around(&self, name: &str) -> bool {
+        let mut columns = self.around.iter().flatten().flat_map(|(_, columns)| columns);
+        columns.any(|column| column == name) || (self.changes_rows && self.have_column(name))
+    }
+
     fn table(&self, name: &ObjectName) -> Option<Vec<String>> {
         if let [part] = name.0.as_slice() {
             let name = normalized(part.as_ident()?);
@@ -170,7 +246,7 @@ impl<'t> Relations<'t> {
     }
 
     /// Whether some relation of the statement that is known has a column of the name.
-    pub(super) fn have_column(&self, name: &str) -> bool {
+    fn have_column(&self, name: &str) -> bool {
         let of_tables = self.tables.iter().flat_map(|tables| tables.0.values().flatten());
         let of_queries = self.named.iter().flat_map(|(_, columns)| columns.iter().flatten());
         of_tables.map(|(column, _)| column).chain(of_queries).any(|column| column == name)
@@ -214,8 +290,11 @@ impl<'t> Relations<'t> {
 
     fn columns_of_query(&self, query: &Query) -> Option<Vec<String>> {
         if query.with.is_some() {
-            let mut inside =
-                Relations { tables: self.tables, named: self.named.clone(), counts: Vec::new() };
+            let mut inside = Relations {
+                tables: self.tables,
+                named: self.named.clone(),
+                ..Relations::default()
+            };
             inside.enter(query);
             return inside.columns_of_body(&query.body);
         }
@@ -278,6 +357,27 @@ impl<'t> Relations<'t> {
         }
         Some(columns)
     }
+}
+
+/// What a function in FROM may call its columns.
+fn columns_of_function(factor: &TableFactor) -> Vec<String> {
+    let (name, alias) = match factor {
+        TableFactor::Table { name, alias, args: Some(_), .. }
+        | TableFactor::Function { name, alias, .. } => (Some(name), alias),
+        TableFactor::UNNEST { alias, .. } => (None, alias),
+        _ => return Vec::new(),
+    };
+    let listed = alias.iter().flat_map(|alias| &alias.columns);
+    let mut columns: Vec<String> = listed.map(|column| normalized(&column.name)).collect();
+    if columns.is_empty() {
+        let function = name.and_then(|name| name.0.last()?.as_ident()).map(normalized);
+        let function = function.unwrap_or_else(|| "unnest".to_owned());
+        if function.contains("_each") || function.contains("_elements") {
+            columns.extend(["key", "value"].map(str::to_owned));
+        }
+        columns.push(alias.as_ref().map_or(function, |alias| normalized(&alias.name)));
+    }
+    columns
 }
 
 /// The columns under the names that an alias lists.

@@ -1,14 +1,64 @@
 //! Comparisons of rows, spelled out by column: DataFusion compares single values only.
 
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, SetExpr,
-    Statement, TableFactor, UnaryOperator, Value,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query,
+    SelectItem, SetExpr, Statement, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::build::call;
+use super::names::normalized;
+use super::own;
+
+/// Stands in a query that is written here for a comparison, which is put in its place as it is.
+const COMPARED: &str = "__compared";
+
+/// Functions that gather rows, wherever they stand.
+const AGGREGATES: [&str; 38] = [
+    "approx_distinct",
+    "approx_median",
+    "array_agg",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "corr",
+    "count",
+    "covar_pop",
+    "covar_samp",
+    "every",
+    "grouping",
+    "json_agg",
+    "json_object_agg",
+    "jsonb_agg",
+    "jsonb_object_agg",
+    "max",
+    "min",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_count",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "string_agg",
+    "sum",
+    "var_pop",
+    "var_samp",
+    "variance",
+];
 
 /// Rewrites `expr` if it is a comparison of rows; what is inside it is rewritten separately.
 pub(super) fn compare_rows(expr: &mut Expr) -> Result<()> {
@@ -181,20 +231,21 @@ pub(super) fn find_rows(condition: &mut Expr) -> Result<()> {
 }
 
 fn has_row(tested: &[Expr], subquery: &Query) -> Result<Expr> {
-    let (names, columns) = columns_beside(tested);
+    let Beside { members, names, columns } = Beside::of(tested, subquery)?;
     let equal =
-        all_of(pairs(tested, &columns)?, |left, right| binary(left, BinaryOperator::Eq, right));
-    let sql = format!("SELECT 1 FROM (SELECT 1) AS \"__rows\"({names}) WHERE {equal}");
-    let subquery = Box::new(over_rows(&sql, subquery)?);
+        all_of(pairs(&members, &columns)?, |left, right| binary(left, BinaryOperator::Eq, right));
+    let sql = format!("SELECT 1 FROM (SELECT 1) AS \"__rows\"({names}) WHERE \"{COMPARED}\"");
+    let subquery = Box::new(over_rows(&sql, subquery, &equal)?);
     Ok(Expr::Exists { subquery, negated: false })
 }
 
 /// `(a, b) < (SELECT …)`: NULL where there is no row, and an error where there are several.
 fn with_row_of(tested: &[Expr], op: &BinaryOperator, subquery: &Query) -> Result<Option<Expr>> {
-    let (names, columns) = columns_beside(tested);
-    let Some(compared) = comparison(tested, op, &columns)? else { return Ok(None) };
-    let sql = format!("SELECT {compared} FROM (SELECT 1) AS \"__rows\"({names})");
-    Ok(Some(Expr::Subquery(Box::new(over_rows(&sql, subquery)?))))
+    let Beside { members, names, columns } = Beside::of(tested, subquery)?;
+    let Some(compared) = comparison(&members, op, &columns)? else { return Ok(None) };
+    // What a subquery gives is taken to be NULL only where its own column may be.
+    let sql = format!("SELECT nullif(\"{COMPARED}\", NULL) FROM (SELECT 1) AS \"__rows\"({names})");
+    Ok(Some(Expr::Subquery(Box::new(over_rows(&sql, subquery, &nested(compared))?))))
 }
 
 /// Three answers out of one scalar subquery: true where a row compares so, or does not if it is
@@ -205,23 +256,91 @@ fn with_any_row_of(
     subquery: &Query,
     negated: bool,
 ) -> Result<Option<Expr>> {
-    let (names, columns) = columns_beside(tested);
-    let Some(compared) = comparison(tested, op, &columns)? else { return Ok(None) };
-    let compared = negate_if(negated, nested(compared));
+    let Beside { members, names, columns } = Beside::of(tested, subquery)?;
+    let Some(compared) = comparison(&members, op, &columns)? else { return Ok(None) };
+    let compared = nested(negate_if(negated, nested(compared)));
     let sql = format!(
-        "SELECT CASE WHEN count(CASE WHEN {compared} THEN 1 END) > 0 THEN true \
-         WHEN count(CASE WHEN ({compared}) IS NULL THEN 1 END) > 0 THEN NULL ELSE false END \
+        "SELECT CASE WHEN count(CASE WHEN \"{COMPARED}\" THEN 1 END) > 0 THEN true \
+         WHEN count(CASE WHEN \"{COMPARED}\" IS NULL THEN 1 END) > 0 THEN NULL ELSE false END \
          FROM (SELECT 1) AS \"__rows\"({names})"
     );
-    Ok(Some(Expr::Subquery(Box::new(over_rows(&sql, subquery)?))))
+    Ok(Some(Expr::Subquery(Box::new(over_rows(&sql, subquery, &compared)?))))
 }
 
-/// Names for the columns of a subquery that a row is compared with, and these columns.
-fn columns_beside(tested: &[Expr]) -> (String, Vec<Expr>) {
-    let names: Vec<Ident> =
-        (1..=tested.len()).map(|place| Ident::with_quote('"', format!("__row_{place}"))).collect();
-    let listed = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    (listed, names.into_iter().map(Expr::Identifier).collect())
+/// A row beside a subquery.
+struct Beside {
+    members: Vec<Expr>,
+    /// What the columns of the subquery are called, as a list.
+    names: String,
+    columns: Vec<Expr>,
+}
+
+impl Beside {
+    fn of(tested: &[Expr], subquery: &Query) -> Result<Beside> {
+        if tested.iter().any(gathers_rows) {
+            // It would belong to the query that is written around the subquery.
+            return Err(Error::unsupported(
+                "an aggregate or a window function in a row beside a subquery",
+            ));
+        }
+        let told = match width_of(&subquery.body).map(|width| width.cmp(&tested.len())) {
+            Some(Ordering::Less) => Some("subquery has too few columns"),
+            Some(Ordering::Greater) => Some("subquery has too many columns"),
+            Some(Ordering::Equal) | None => None,
+        };
+        if let Some(told) = told {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, told));
+        }
+        let name = |place: usize| Ident::with_quote('"', format!("__row_{place}"));
+        let names: Vec<Ident> = (1..=tested.len()).map(name).collect();
+        let listed = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let columns = names.into_iter().map(Expr::Identifier).collect();
+        Ok(Beside { members: tested.iter().map(operand).collect(), names: listed, columns })
+    }
+}
+
+/// A member of a row as one side of an operator.
+fn operand(member: &Expr) -> Expr {
+    match member {
+        Expr::Identifier(_)
+        | Expr::CompoundIdentifier(_)
+        | Expr::Value(_)
+        | Expr::Function(_)
+        | Expr::Nested(_) => member.clone(),
+        other => nested(other.clone()),
+    }
+}
+
+/// Whether there is an aggregate or a window function in it, outside of the queries inside.
+fn gathers_rows(member: &Expr) -> bool {
+    let gathers = |function: &Function| {
+        let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
+        function.over.is_some()
+            || function.filter.is_some()
+            || !function.within_group.is_empty()
+            || name.is_some_and(|name| AGGREGATES.contains(&name.as_str()))
+    };
+    own::look_at(member, |expr| match expr {
+        Expr::Function(function) if gathers(function) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
+/// How many columns a query has, where it lists them.
+fn width_of(body: &SetExpr) -> Option<usize> {
+    match body {
+        SetExpr::Select(select) => {
+            let is_column = |item: &SelectItem| {
+                matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+            };
+            select.projection.iter().all(is_column).then_some(select.projection.len())
+        }
+        SetExpr::Query(query) => width_of(&query.body),
+        SetExpr::SetOperation { left, .. } => width_of(left),
+        SetExpr::Values(values) => Some(values.rows.first()?.content.len()),
+        _ => None,
+    }
 }
 
 fn subquery_of(expr: &Expr) -> Option<&Query> {
@@ -232,9 +351,21 @@ fn subquery_of(expr: &Expr) -> Option<&Query> {
     }
 }
 
-/// A query that this module wrote, over the rows of another one in the place of its own.
-fn over_rows(sql: &str, rows: &Query) -> Result<Query> {
+/// A query that this module wrote, over the rows of another one in the place of its own, and with
+/// a comparison where it says so. Neither goes through text, which would forget how it is nested.
+fn over_rows(sql: &str, rows: &Query, compared: &Expr) -> Result<Query> {
+    struct Fill<'e>(&'e Expr);
+    impl VisitorMut for Fill<'_> {
+        type Break = ();
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if matches!(expr, Expr::Identifier(name) if name.value == COMPARED) {
+                *expr = self.0.clone();
+            }
+            ControlFlow::Continue(())
+        }
+    }
     let mut query = parse_query(sql)?;
+    let _ = VisitMut::visit(&mut query, &mut Fill(compared));
     let SetExpr::Select(select) = query.body.as_mut() else {
         return Err(Error::internal("a SELECT was parsed as something else"));
     };

@@ -6,7 +6,7 @@ use thalweg_client::v1::value::Kind;
 use thalweg_client::v1::{Keys, Range, SearchRequest, Table};
 use thalweg_client::{Error, PackedRow, RowWriter};
 
-use crate::support::{World, account, config, id, int, text, values};
+use crate::support::{World, account, id, int, text, values};
 
 #[tokio::test]
 async fn keys_are_answered_in_their_order() {
@@ -35,7 +35,7 @@ async fn keys_are_answered_in_their_order() {
 
 #[tokio::test]
 async fn keys_are_rounded_as_their_columns_are() {
-    let world = World::empty(config()).await;
+    let world = World::new().await;
     world.sql("CREATE TABLE tick (at timestamp(0) PRIMARY KEY, n integer NOT NULL)").await;
     let client = world.client().await;
     let (mut writer, mut searcher) =

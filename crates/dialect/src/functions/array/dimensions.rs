@@ -20,15 +20,17 @@ use super::super::define::{Compute, Function};
 use super::super::joined::items_of;
 use super::super::series::ITEMS_MAX;
 use crate::cast::{Manner, convert, is_text};
+use crate::errors::external;
+use crate::types::display_name;
 
-/// Stands around a subscript behind which another one follows.
-const FOLLOWED: &str = "subscript_followed";
+/// Stands around the last of an array's subscripts, where a statement tells which one that is.
+const LAST: &str = "subscript_last";
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![
         Arc::new(ScalarUDF::from(Items::default())),
         no_item(),
-        Function::signed(FOLLOWED, TypeSignature::Any(1), ArrowType::Int64, |columns| {
+        Function::signed(LAST, TypeSignature::Any(1), ArrowType::Int64, |columns| {
             Ok(Arc::clone(&columns[0]))
         })
         .returning_argument(0)
@@ -126,7 +128,7 @@ fn type_of_items(lists: &ArrowType) -> ArrowType {
     innermost(lists).map_or(ArrowType::Null, |item| item.data_type().clone())
 }
 
-/// One subscript of an array that has several dimensions gives NULL.
+/// Fewer subscripts than an array has dimensions give NULL.
 #[derive(Debug)]
 pub(in crate::functions) struct Subscripts;
 
@@ -139,13 +141,14 @@ impl ExprPlanner for Subscripts {
         let GetFieldAccess::ListIndex { key } = &mut access.field_access else {
             return Ok(PlannerResult::Original(access));
         };
-        if let Expr::ScalarFunction(call) = key.as_mut()
-            && call.func.name() == FOLLOWED
-        {
-            let subscript = call.args.swap_remove(0);
-            **key = subscript;
+        let Expr::ScalarFunction(call) = key.as_mut() else {
+            return Ok(PlannerResult::Original(access));
+        };
+        if call.func.name() != LAST {
             return Ok(PlannerResult::Original(access));
         }
+        let subscript = call.args.swap_remove(0);
+        **key = subscript;
         let given = access.expr.get_type(schema);
         if given.is_ok_and(|given| innermost(&given).is_some()) {
             return Ok(PlannerResult::Planned(no_item().call(vec![access.expr])));
@@ -158,7 +161,14 @@ impl ExprPlanner for Subscripts {
 fn filling<const DIMENSIONS: usize>(name: &'static str) -> Arc<ScalarUDF> {
     let compute: Compute = filled::<DIMENSIONS>;
     Function::signed(name, TypeSignature::Any(2), ArrowType::Null, compute)
-        .returning(|given| Ok(filled_type::<DIMENSIONS>(&given[0])))
+        .returning(|given| match &given[0] {
+            ArrowType::List(_) => {
+                let value = display_name(&Field::new("", given[0].clone(), true));
+                let told = format!("could not find array type for data type {value}");
+                Err(external(Error::new(SqlState::UNDEFINED_OBJECT, told)))
+            }
+            value => Ok(filled_type::<DIMENSIONS>(value)),
+        })
         .into_udf()
 }
 
@@ -177,11 +187,18 @@ fn filled<const DIMENSIONS: usize>(columns: &[ArrayRef]) -> Result<ArrayRef> {
         .ok_or_else(|| Error::new(SqlState::UNDEFINED_FUNCTION, "dimensions are an array"))?;
     let dimensions = dimensions.as_list::<i32>();
     let mut taken: Vec<u32> = Vec::new();
+    let mut lists: usize = 0;
     let mut all: Vec<[usize; DIMENSIONS]> = Vec::with_capacity(values.len());
     for row in 0..values.len() {
         let lengths = lengths_in::<DIMENSIONS>(dimensions, row)?;
         let count = lengths.iter().fold(1, |count: usize, length| count.saturating_mul(*length));
-        if taken.len().saturating_add(count) > ITEMS_MAX {
+        // Each dimension but the first has so many lists, and a number for each of them.
+        let mut inner: usize = 1;
+        for length in &lengths[..DIMENSIONS - 1] {
+            inner = inner.saturating_mul(*length);
+            lists = lists.saturating_add(inner);
+        }
+        if taken.len().saturating_add(count).saturating_add(lists) > ITEMS_MAX {
             let told = "array_fill makes arrays that are too long";
             return Err(Error::new(SqlState::OUT_OF_MEMORY, told));
         }

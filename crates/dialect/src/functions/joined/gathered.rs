@@ -91,10 +91,24 @@ fn joined(columns: &[ArrayRef], separator: Separator) -> Result<ArrayRef> {
     let Some(lists) = columns[0].as_list_opt::<i32>() else {
         return Ok(new_null_array(&returns, columns[0].len()));
     };
+    check_pairs(lists, &columns[1])?;
     let separators = Separators::of(&columns[1]);
     match returns {
         ArrowType::BinaryView => bytes(lists, &separators),
         _ => texts(lists, &separators),
+    }
+}
+
+/// Whether the lists of a row are as long as each other, which those of one grouping are.
+pub(in crate::functions) fn check_pairs(lists: &ListArray, others: &ArrayRef) -> Result<()> {
+    let Some(others) = others.as_list_opt::<i32>() else { return Ok(()) };
+    let is_paired = |row: usize| lists.value_length(row) == others.value_length(row);
+    match (0..lists.len()).all(|row| lists.is_null(row) || is_paired(row)) {
+        true => Ok(()),
+        false => Err(Error::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "lists of which the items belong together differ in length",
+        )),
     }
 }
 

@@ -14,7 +14,7 @@ use thalweg_formats::text::jsonb;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::super::define::Arguments;
-use super::super::joined::{items_of, variadic_lists};
+use super::super::joined::{check_pairs, items_of, variadic_lists};
 use super::super::made::{Made, Text};
 use crate::cast::{is_text, to_text};
 use crate::errors::external;
@@ -179,6 +179,7 @@ impl Build {
         else {
             return Ok(new_null_array(&ArrowType::Utf8View, keys.len()));
         };
+        check_pairs(key_lists, values)?;
         let keys = to_text(key_lists.values())?;
         let values = to_text(value_lists.values())?;
         let values = values.as_string_view();
