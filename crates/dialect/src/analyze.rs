@@ -6,6 +6,7 @@
 mod float_equality;
 pub(crate) mod interval_order;
 mod limits;
+mod missing;
 mod moments;
 mod two_lists;
 mod unions;
@@ -114,7 +115,8 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             .or_else(|| uuid_literal::canonical(other, schema))
             .or_else(|| float_equality::of_values(other, schema))
             .or_else(|| moments::in_micros(other, schema))
-            .or_else(|| two_lists::apart(other, schema)),
+            .or_else(|| two_lists::apart(other, schema))
+            .or_else(|| missing::told(other)),
     };
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
 }

@@ -26,6 +26,7 @@ mod limited;
 mod made;
 mod make;
 mod math;
+mod missing;
 mod normal_forms;
 mod number_pattern;
 mod ordered_set;
@@ -60,6 +61,7 @@ pub(crate) use define::{Compute, Function};
 pub(crate) use interval_fields::part_name;
 pub(crate) use joined::{concatenation, is_concatenation};
 pub(crate) use limited::{WITH_TIES, WITHIN_LIMIT};
+pub(crate) use missing::MAY_BE_MISSING;
 pub(crate) use replaced::replace;
 pub use truncate::even_unit;
 
@@ -85,6 +87,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
         joined::functions(),
         json::functions(),
         limited::functions(),
+        missing::functions(),
         make::functions(),
         normal_forms::functions(),
         overlaps::functions(),

@@ -243,8 +243,7 @@ fn has_row(tested: &[Expr], subquery: &Query) -> Result<Expr> {
 fn with_row_of(tested: &[Expr], op: &BinaryOperator, subquery: &Query) -> Result<Option<Expr>> {
     let Beside { members, names, columns } = Beside::of(tested, subquery)?;
     let Some(compared) = comparison(&members, op, &columns)? else { return Ok(None) };
-    // What a subquery gives is taken to be NULL only where its own column may be.
-    let sql = format!("SELECT nullif(\"{COMPARED}\", NULL) FROM (SELECT 1) AS \"__rows\"({names})");
+    let sql = format!("SELECT \"{COMPARED}\" FROM (SELECT 1) AS \"__rows\"({names})");
     Ok(Some(Expr::Subquery(Box::new(over_rows(&sql, subquery, &nested(compared))?))))
 }
 

@@ -1,0 +1,34 @@
+//! Subqueries that stand for a value, and may give no row: then the value is NULL.
+//!
+//! DataFusion says of them what it says of their column: one of a key is never NULL, and so
+//! `(SELECT id …) IS NULL` would be false, and a NULL would be refused where it is shown.
+
+use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
+
+use crate::functions::MAY_BE_MISSING;
+
+/// The subquery as a value that may be NULL, where it may be and does not say so. Those that depend
+/// on outer rows become joins, which know.
+pub(super) fn told(expr: &Expr) -> Option<Expr> {
+    let Expr::ScalarSubquery(subquery) = expr else { return None };
+    let says_never = |subquery: &Subquery| {
+        let fields = subquery.subquery.schema().fields();
+        fields.first().is_some_and(|field| !field.is_nullable())
+    };
+    let may_be_missing = subquery.outer_ref_columns.is_empty()
+        && says_never(subquery)
+        && !gives_one_row(&subquery.subquery);
+    may_be_missing.then(|| MAY_BE_MISSING.call(vec![expr.clone()]))
+}
+
+/// Whether a query gives one row whatever the tables have.
+fn gives_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => gives_one_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => gives_one_row(&alias.input),
+        LogicalPlan::Sort(sort) => gives_one_row(&sort.input),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        _ => false,
+    }
+}
