@@ -42,7 +42,7 @@ fn has_mark(sql: &str) -> bool {
     sql.len() <= TEXT_BYTES_MAX && sql.as_bytes().windows(MARK.len()).any(is_mark)
 }
 
-/// Whether a statement is a `SELECT` of calls of the functions, with constants, and of nothing else.
+/// Whether a statement is a `SELECT` of calls of the functions, with constants, and nothing else.
 pub(crate) fn has_only_calls(tree: &Tree) -> bool {
     let Tree::Statement(statement) = tree else { return false };
     let Statement::Query(query) = statement.as_ref() else { return false };

@@ -146,8 +146,8 @@ impl Seat {
         *self.asker.lock()
     }
 
-    /// Runs a statement that is among those admitted. The permit, where it needs one, is for as long
-    /// as its rows are computed.
+    /// Runs a statement that is among those admitted. The permit, where it needs one, is for as
+    /// long as its rows are computed.
     pub(super) async fn execute(
         &self,
         shared: &Shared,
