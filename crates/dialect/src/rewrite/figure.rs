@@ -1,11 +1,36 @@
 //! What PostgreSQL calls a column without an alias.
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, ArrayElemTypeDef, DataType, Expr, Ident, ObjectName, Query, SelectItem, SetExpr,
-    Subscript, TimezoneInfo, TrimWhereField,
+    AccessExpr, ArrayElemTypeDef, DataType, Expr, Ident, ObjectName, Query, Select, SelectItem,
+    SetExpr, Subscript, TimezoneInfo, TrimWhereField,
 };
 
 use super::names::normalized;
+
+/// Changes what a query shows, by what says whether it did; what was changed keeps the name that it
+/// has as written. Tells the names of all output columns that have one.
+pub(super) fn change_output(
+    select: &mut Select,
+    mut change: impl FnMut(&mut Expr) -> bool,
+) -> Vec<String> {
+    let mut output = Vec::new();
+    for item in &mut select.projection {
+        match item {
+            SelectItem::UnnamedExpr(expr) => {
+                let name = column_name(expr);
+                output.extend(name.clone());
+                let changed = change(expr);
+                if let Some(name) = name.filter(|_| changed) {
+                    let (expr, alias) = (expr.clone(), quoted(name));
+                    *item = SelectItem::ExprWithAlias { expr, alias };
+                }
+            }
+            SelectItem::ExprWithAlias { alias, .. } => output.push(normalized(alias)),
+            _ => {}
+        }
+    }
+    output
+}
 
 /// The name, or nothing where PostgreSQL says `?column?`.
 pub(super) fn column_name(expr: &Expr) -> Option<String> {

@@ -6,12 +6,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, OrderByExpr, Query, Select, SelectItem, SetExpr, TableFactor,
-    VisitMut, VisitorMut,
+    Expr, GroupByExpr, Ident, OrderByExpr, Query, Select, SetExpr, TableFactor, VisitMut,
+    VisitorMut,
 };
 
 use super::build::column_of;
-use super::figure::{column_name, quoted};
+use super::figure::change_output;
 use super::names::normalized;
 use super::relations::{Relations, label};
 use super::sources::{ITEM, name_of_items};
@@ -67,24 +67,11 @@ struct Items<'a> {
 impl Items<'_> {
     /// Gives the output columns the names that they have as written, and tells them.
     fn name_output(&mut self, select: &mut Select) -> Vec<String> {
-        let mut output = Vec::new();
-        for item in &mut select.projection {
-            match item {
-                SelectItem::UnnamedExpr(expr) => {
-                    let name = column_name(expr);
-                    output.extend(name.clone());
-                    let before = expr.clone();
-                    let _ = VisitMut::visit(expr, self);
-                    if let Some(name) = name.filter(|_| *expr != before) {
-                        let (expr, alias) = (expr.clone(), quoted(name));
-                        *item = SelectItem::ExprWithAlias { expr, alias };
-                    }
-                }
-                SelectItem::ExprWithAlias { alias, .. } => output.push(normalized(alias)),
-                _ => {}
-            }
-        }
-        output
+        change_output(select, |expr| {
+            let before = expr.clone();
+            let _ = VisitMut::visit(expr, self);
+            *expr != before
+        })
     }
 
     /// The keys of groups: what an output column is called, that column is.

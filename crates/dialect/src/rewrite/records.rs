@@ -8,13 +8,13 @@ use std::cell::RefCell;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Distinct, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByExpr, Select, SelectItem,
-    TableFactor, TableWithJoins,
+    FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByExpr, Select, TableFactor,
+    TableWithJoins,
 };
 use thalweg_types::{Error, Result};
 
 use super::build::{arguments_of, call, column_of, text};
-use super::figure::{column_name, quoted};
+use super::figure::change_output;
 use super::hypothetical;
 use super::names::normalized;
 use super::operators::binary;
@@ -142,24 +142,11 @@ impl Rows {
 
     /// Gives the output columns the names that they have as written, and tells them.
     fn name_output(&self, select: &mut Select) -> Vec<String> {
-        let mut output = Vec::new();
-        for item in &mut select.projection {
-            match item {
-                SelectItem::UnnamedExpr(expr) => {
-                    let name = column_name(expr);
-                    output.extend(name.clone());
-                    let mut changed = false;
-                    own::change(expr, |expr| changed |= self.spell_out(expr));
-                    if let Some(name) = name.filter(|_| changed) {
-                        let (expr, alias) = (expr.clone(), quoted(name));
-                        *item = SelectItem::ExprWithAlias { expr, alias };
-                    }
-                }
-                SelectItem::ExprWithAlias { alias, .. } => output.push(normalized(alias)),
-                _ => {}
-            }
-        }
-        output
+        change_output(select, |expr| {
+            let mut changed = false;
+            own::change(expr, |expr| changed |= self.spell_out(expr));
+            changed
+        })
     }
 
     /// The keys of groups: what an output column is called, that column is.
