@@ -4,11 +4,14 @@
 //! list of exceptions: a rule that is wrong somewhere is changed here, for everyone.
 
 mod dependencies;
+mod documents;
 mod examples;
 mod links;
+mod prose;
 mod rust;
 mod source;
 mod text;
+mod unused;
 
 use std::fmt;
 use std::path::Path;
@@ -50,12 +53,16 @@ impl File {
 pub fn run(root: &Path) -> Result<(), String> {
     let files = files(root)?;
     let mut violations = dependencies::check(root)?;
+    violations.extend(documents::unexplained_errors(&files));
+    violations.extend(prose::check(&files));
+    violations.extend(unused::check(&files));
     for file in &files {
         violations.extend(text::check(file));
         if file.has_extension(&["rs"]) {
             violations.extend(rust::check(file));
         }
         if file.has_extension(&["md"]) {
+            violations.extend(documents::check(file));
             violations.extend(links::check(file, root));
             violations.extend(examples::check(file, root));
         }
