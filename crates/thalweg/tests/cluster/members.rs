@@ -95,8 +95,7 @@ async fn status_is_json_for_programs() {
 /// Children of `thalweg cluster` end with it, however it ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_cluster_leaves_no_process() {
-    let ports: [u16; 4] = std::array::from_fn(|_| free_port());
-    let [postgres, grpc, http, nodes] = ports.map(|port| port.to_string());
+    let [postgres, grpc, http, nodes] = free_ports().await.map(|port| port.to_string());
     let mut command = thalweg(&["cluster", "--workers", "2", "--durability", "none"]);
     command.args(["--postgres-port", &postgres, "--grpc-port", &grpc]);
     command.args(["--http-port", &http, "--nodes-port", &nodes]).stdout(Stdio::null());
@@ -117,6 +116,10 @@ async fn a_killed_cluster_leaves_no_process() {
     panic!("some of the processes {said:?} run on");
 }
 
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+async fn free_ports() -> [u16; 4] {
+    let mut taken = Vec::new();
+    for _ in 0..4 {
+        taken.push(tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap());
+    }
+    std::array::from_fn(|at| taken[at].local_addr().unwrap().port())
 }
