@@ -182,7 +182,8 @@ impl Peer {
     }
 }
 
-pub(crate) fn unavailable(name: &NodeName, why: impl fmt::Display) -> Error {
+/// The error for a node that cannot be reached, with the reason.
+pub fn unavailable(name: &NodeName, why: impl fmt::Display) -> Error {
     Error::new(SqlState::CONNECTION_FAILURE, format!("{name} does not answer: {why}"))
         .with_hint("Its rows are not reachable until it is back.")
 }

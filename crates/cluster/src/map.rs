@@ -158,6 +158,35 @@ impl ShardMap {
         }
     }
 
+    /// The map without a worker. Each of its buckets goes to the worker that has the fewest; a map
+    /// without workers has no owners. The map is the same where it has no such worker.
+    #[must_use]
+    pub fn without(&self, id: u64) -> ShardMap {
+        let mut map = self.clone();
+        let Some(removed) = map.workers.iter().position(|known| known.id == id) else { return map };
+        map.workers.remove(removed);
+        map.processes.remove(removed);
+        map.shares.remove(removed);
+        map.version += 1;
+        if map.workers.is_empty() {
+            map.owners.clear();
+            return map;
+        }
+        for owner in &mut map.owners {
+            let place = *owner as usize;
+            if place > removed {
+                *owner -= 1;
+            } else if place == removed {
+                let shares = map.shares.iter_mut().enumerate();
+                let (fewest, share) =
+                    shares.min_by_key(|(_, share)| **share).expect("there are workers");
+                *share += 1;
+                *owner = u32::try_from(fewest).expect("workers are counted in 32 bits");
+            }
+        }
+        map
+    }
+
     /// As it travels.
     #[must_use]
     pub fn to_wire(&self) -> wire::ShardMap {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use thalweg_protocol::cluster::membership_server::{Membership, MembershipServer};
 use thalweg_protocol::cluster::{
-    DescribeNodeRequest, GetMapRequest, JoinReply, JoinRequest, NodeDescription,
+    DescribeNodeRequest, GetMapRequest, JoinReply, JoinRequest, NodeDescription, RemoveRequest,
     ShardMap as WireMap,
 };
 use thalweg_protocol::errors::status;
@@ -28,6 +28,8 @@ pub const JOIN_EVERY: Duration = Duration::from_secs(1);
 /// a gateway a third of a core.
 const JOINS_A_SECOND: u32 = 64;
 const JOIN: &str = "/thalweg.cluster.v1.Membership/Join";
+/// Asks a gateway to remove a worker from the map.
+pub const REMOVE: &str = "/thalweg.cluster.v1.Membership/Remove";
 
 /// A gateway's ear for workers.
 pub struct Gatekeeper {
@@ -78,12 +80,8 @@ impl Joining {
         let Some(known) = map.worker(self.worker.id).filter(|known| **known != self.worker) else {
             return Ok(());
         };
-        let described = async {
-            let link = Link::connect(known.clone(), options).await?;
-            link.ask::<_, NodeDescription>(DESCRIBE, &DescribeNodeRequest {}).await
-        };
         let is_another = |it: NodeDescription| it.id == known.id && it.run != self.run;
-        match described.await.is_ok_and(is_another) {
+        match describe(known, options).await.is_ok_and(is_another) {
             false => Ok(()),
             true => Err(Error::new(SqlState::OBJECT_IN_USE, format!("{known} runs already"))
                 .with_hint("One of the two has a copy of the other's directory: stop one.")),
@@ -123,11 +121,62 @@ impl Gatekeeper {
     }
 }
 
+impl Gatekeeper {
+    /// Removes a worker that is gone for good.
+    ///
+    /// # Errors
+    /// If the map has no such worker, if the worker still answers, or if it owns buckets that may
+    /// have rows and `lose_rows` is not set.
+    async fn remove(&self, request: RemoveRequest) -> Result<Arc<ShardMap>> {
+        let (moving, link) = match &self.making {
+            Making::Here { moving, link } => (moving(), link),
+            Making::At(maker) => {
+                let map: WireMap = maker.link().await?.0.ask(REMOVE, &request).await?;
+                return self.map.offer(ShardMap::from_wire(&map)?).await;
+            }
+        };
+        let map = self.map.current();
+        let Some(place) = map.workers().iter().position(|known| known.id == request.worker) else {
+            let message = format!("the cluster has no worker {}", request.worker);
+            return Err(Error::new(SqlState::UNDEFINED_OBJECT, message)
+                .with_hint("thalweg status shows the workers."));
+        };
+        let worker = &map.workers()[place];
+        if answers(worker, link).await {
+            return Err(Error::new(SqlState::OBJECT_IN_USE, format!("{worker} still runs"))
+                .with_hint("Stop it first: a worker that runs joins again."));
+        }
+        let may_have_rows = moving == Moving::Forbidden && map.shares()[place] > 0;
+        if may_have_rows && !request.lose_rows {
+            let message =
+                format!("{worker} owns {} buckets, whose rows would be lost", map.shares()[place]);
+            return Err(Error::new(SqlState::OBJECT_NOT_IN_STATE, message)
+                .with_hint("Start it again on its directory, or remove it with --lose-rows."));
+        }
+        self.map.change(|map| map.without(request.worker)).await
+    }
+}
+
+/// Whether a worker answers at its address, by its own number.
+async fn answers(worker: &NodeName, options: &LinkOptions) -> bool {
+    describe(worker, options).await.is_ok_and(|it| it.id == worker.id)
+}
+
+async fn describe(worker: &NodeName, options: &LinkOptions) -> Result<NodeDescription> {
+    let link = Link::connect(worker.clone(), options).await?;
+    link.ask::<_, NodeDescription>(DESCRIBE, &DescribeNodeRequest {}).await
+}
+
 #[tonic::async_trait]
 impl Membership for Gatekeeper {
     async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {
         let reply = self.take_in(request.into_inner()).await;
         reply.map(Response::new).map_err(|error| status(&error))
+    }
+
+    async fn remove(&self, request: Request<RemoveRequest>) -> Result<Response<WireMap>, Status> {
+        let map = self.remove(request.into_inner()).await;
+        map.map(|map| Response::new(map.to_wire())).map_err(|error| status(&error))
     }
 
     async fn get_map(&self, _: Request<GetMapRequest>) -> Result<Response<WireMap>, Status> {

@@ -55,8 +55,8 @@ impl WorkerNode {
 
     fn meant(&self, request: &FetchRequest) -> Result<()> {
         if request.worker != self.id {
-            let message = format!("this is worker {}, not {}", self.id, request.worker);
-            return Err(Error::new(SqlState::STALE_SHARD_MAP, message));
+            let message = format!("worker {} answers at its address", self.id);
+            return Err(Error::new(SqlState::OTHER_WORKER, message));
         }
         self.map.agrees(request.map_version)
     }

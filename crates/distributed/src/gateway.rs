@@ -7,6 +7,7 @@ pub(crate) mod following;
 mod keyed;
 mod loading;
 mod looking;
+mod presence;
 pub(crate) mod service;
 mod system;
 mod writing;
@@ -39,6 +40,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::followers::Followers;
 use self::following::Following;
 use self::looking::{keep_looking, look};
+use self::presence::Presence;
 use crate::fold::FoldIntoScans;
 use crate::relayed::{self, only_scan};
 use crate::scan::RemoteScan;
@@ -54,6 +56,8 @@ pub struct GatewayOptions {
     pub(crate) address: String,
     /// The gateway that makes the map and all definitions, where that is another one.
     pub(crate) following: Option<Following>,
+    /// Number of workers that must have joined before tables are made; at least one.
+    pub expected_workers: usize,
 }
 
 /// Definitions that travel in one message, in bytes, unless a single one has more.
@@ -93,6 +97,8 @@ pub(crate) struct Shared {
     gateway: u64,
     /// Where nodes find it.
     address: String,
+    /// Which workers were seen, and how many are expected.
+    presence: Presence,
     /// Other gateways that follow this one.
     followers: Followers,
     /// The gateway that this one follows, if there is one.
@@ -130,7 +136,7 @@ impl Gateway {
     ) -> Result<Arc<Gateway>> {
         database.keep_journal().await?;
         let definitions = database.definitions_after(0).await?;
-        let GatewayOptions { link, gathering, address, following } = options;
+        let GatewayOptions { link, gathering, address, following, expected_workers } = options;
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("thalweg-links")
@@ -146,6 +152,7 @@ impl Gateway {
             clock: Arc::clone(&database.env().clock),
             options: link,
             links: Mutex::default(),
+            presence: Presence::new(expected_workers),
             followers: Followers::new(definitions.len() as u64),
             had_tables: AtomicBool::new(definitions.iter().any(Definition::creates_tables)),
             definitions: RwLock::new(definitions),
@@ -215,6 +222,10 @@ impl Workers for Gateway {
         }
     }
 
+    fn readiness(&self) -> Result<()> {
+        self.shared.presence.check(&self.shared.map.current())
+    }
+
     fn row_count(&self, table: TableId) -> Option<usize> {
         self.shared.row_count(table)
     }
@@ -260,6 +271,7 @@ impl Workers for Gateway {
             }
             // Rows may come as soon as it is committed, where its buckets are by now.
             if definition.creates_tables() {
+                shared.presence.check_joined(&shared.map.current())?;
                 shared.had_tables.store(true, Ordering::Release);
             }
             let ask = |place: usize| {

@@ -70,6 +70,8 @@ pub struct NodeOptions {
     pub advertised: Option<SocketAddr>,
     /// The gateway that makes the map and all definitions, where a gateway is to be a further one.
     pub first: Option<SocketAddr>,
+    /// Number of workers that must have joined a gateway before it makes tables; at least one.
+    pub expected_workers: usize,
     /// Who hears, in a sentence each time, what keeps a worker from joining, or a further gateway
     /// from following the first one.
     pub told: Option<Told>,
@@ -109,6 +111,7 @@ pub fn start_gateway<'a>(
             gathering: options.gathering,
             address: address.to_string(),
             following: following.clone(),
+            expected_workers: options.expected_workers,
         };
         let gateway = Gateway::attach(database, map.clone(), gateway_options).await?;
         let mut tasks = Vec::new();

@@ -269,6 +269,12 @@ pub trait Workers: Send + Sync {
         form: &RowForm,
     ) -> Result<Option<EncodedStream>>;
 
+    /// Whether statements can reach the rows of tables.
+    ///
+    /// # Errors
+    /// 57P03 while workers are missing that were expected, or that were known before a restart.
+    fn readiness(&self) -> Result<()>;
+
     /// About how many rows a table has, where that is known.
     fn row_count(&self, table: TableId) -> Option<usize>;
 

@@ -17,6 +17,7 @@ use crate::config::{self, Config, DatabaseSettings, Durability, Flags, Size};
 use crate::config_command::ConfigArguments;
 use crate::demo::DemoArguments;
 use crate::gateway_command::GatewayArguments;
+use crate::remove_worker_command::RemoveWorkerArguments;
 use crate::serve_command::ServeArguments;
 use crate::sql_command::SqlArguments;
 use crate::status_command::StatusArguments;
@@ -57,6 +58,7 @@ pub enum Command {
     Worker(Box<WorkerArguments>),
     Cluster(ClusterArguments),
     Status(StatusArguments),
+    RemoveWorker(RemoveWorkerArguments),
     Check(CheckArguments),
     Config(ConfigArguments),
     Demo(DemoArguments),

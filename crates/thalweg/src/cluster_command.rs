@@ -16,7 +16,7 @@ use tokio::time::interval;
 use crate::exit::Exit;
 use crate::report;
 use crate::serve_command::Signals;
-use crate::status_command::map_of;
+use crate::status_command::all_answer;
 
 /// How often the processes are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -83,8 +83,10 @@ impl Processes {
         let failed = |error| Error::internal(format!("{name} could not be started: {error}"));
         let program = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(program);
-        // What the gateway says of how to connect is said here, once all workers are there.
-        let child = command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
+        // The pipe closes with this process, however it ends; each node then ends itself. The
+        // gateway's greeting is printed here instead, once all workers are there.
+        let arguments = arguments.iter().map(String::as_str).chain(["--ends-with-parent"]);
+        let child = command.args(arguments).stdin(Stdio::piped()).stderr(Stdio::null());
         let child = child.spawn().map_err(failed)?;
         self.0.push((name, child));
         Ok(())
@@ -104,7 +106,7 @@ impl Processes {
 }
 
 async fn serve(arguments: &ClusterArguments) -> Result<(), Error> {
-    let mut signals = Signals::new()?;
+    let mut signals = Signals::new(false)?;
     let temporary = tempfile::tempdir()
         .map_err(|error| Error::internal(format!("there is no temporary directory: {error}")))?;
     let data = arguments.data.as_deref().unwrap_or(temporary.path());
@@ -121,8 +123,7 @@ async fn serve(arguments: &ClusterArguments) -> Result<(), Error> {
             _ = ticks.tick() => {}
         }
         processes.look()?;
-        if !is_ready && map_of(nodes, &options).await.is_ok_and(|map| map.workers().len() >= wanted)
-        {
+        if !is_ready && all_answer(nodes, wanted, &options).await {
             is_ready = true;
             announce(arguments, data, &processes);
         }
@@ -147,6 +148,7 @@ fn start(
     ] {
         given.extend([flag.to_owned(), port.to_string()]);
     }
+    given.extend(["--expect-workers".to_owned(), arguments.workers.to_string()]);
     given.extend(["--durability".to_owned(), arguments.durability.clone()]);
     processes.start("the gateway".to_owned(), &given)?;
     let workers = usize::from(arguments.workers.get());

@@ -1,6 +1,7 @@
 //! `thalweg gateway`: the server of a cluster, which holds no rows.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 
 use clap::Args;
 
@@ -11,7 +12,7 @@ use crate::serve_command::{self, ServeArguments};
 
 const EXAMPLES: &str = "\
 Examples:
-  thalweg gateway --data ./gateway
+  thalweg gateway --data ./gateway --expect-workers 2
   thalweg worker --data ./worker-1 --listen 127.0.0.1:7480 --join 127.0.0.1:7473
   psql -h 127.0.0.1 -p 7471 -U thalweg thalweg
 
@@ -31,6 +32,12 @@ pub struct GatewayArguments {
     /// The first gateway, if this is a further one: where workers join it
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub join: Option<SocketAddr>,
+    /// Workers that must have joined before tables can be made [default: 1]
+    #[arg(long, value_name = "N")]
+    pub expect_workers: Option<NonZeroUsize>,
+    /// End together with the process that holds the other end of standard input
+    #[arg(long, hide = true)]
+    pub ends_with_parent: bool,
     /// How statements open and read workers [default: hybrid]
     #[arg(long, value_name = "MODE")]
     pub fan_in: Option<FanIn>,

@@ -18,6 +18,7 @@ mod gateway_command;
 mod node_arguments;
 mod print;
 mod progress;
+mod remove_worker_command;
 mod report;
 mod serve_command;
 mod shell;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Some(Command::Worker(arguments)) => worker_command::run(arguments),
         Some(Command::Cluster(arguments)) => cluster_command::run(arguments),
         Some(Command::Status(arguments)) => status_command::run(arguments),
+        Some(Command::RemoveWorker(arguments)) => remove_worker_command::run(arguments),
         Some(Command::Check(arguments)) => check_command::run(arguments),
         Some(Command::Config(arguments)) => config_command::run(arguments),
         Some(Command::Demo(arguments)) => demo::run(arguments),

@@ -10,6 +10,7 @@ use thalweg::{Database, Error, Progress};
 use thalweg_distributed::{NodeOptions, RunningNode, Told, start_gateway};
 use thalweg_query::Gathering;
 use thalweg_server::{Addresses, Server};
+use tokio::io::{AsyncReadExt as _, Stdin, stdin};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::DatabaseArguments;
@@ -61,6 +62,7 @@ pub fn run_as(arguments: &ServeArguments, gateway: Option<&GatewayArguments>) ->
     flags.set("listen.grpc_port", arguments.grpc_port);
     flags.set("listen.http_port", arguments.http_port);
     flags.set("cluster.fan_in", gateway.and_then(|gateway| gateway.fan_in));
+    flags.set("cluster.expect_workers", gateway.and_then(|gateway| gateway.expect_workers));
     let settings = match arguments.database.load_server_config(flags) {
         Ok(config) => config.settings,
         Err(errors) => return report::usage(&errors),
@@ -96,16 +98,18 @@ async fn serve(
     database: Database,
     gateway: Option<(&GatewayArguments, Option<&Path>)>,
 ) -> Result<(), Error> {
-    let mut signals = Signals::new()?;
+    let ends_with_parent = gateway.is_some_and(|(arguments, _)| arguments.ends_with_parent);
+    let mut signals = Signals::new(ends_with_parent)?;
     // Before anybody asks for rows.
     let node = match gateway {
         None => None,
         Some((arguments, data)) => {
             let map = kept_map(database.env(), data)?;
-            let told: Told = Arc::new(|what: &str| eprintln!("{what}"));
+            let told: Told = Arc::new(|what: &str| tracing::warn!("{what}"));
             let options = NodeOptions {
                 gathering: gathering(settings.cluster),
                 first: arguments.join,
+                expected_workers: settings.cluster.expect_workers.get(),
                 told: Some(told),
                 ..arguments.cluster.options()?
             };
@@ -151,20 +155,34 @@ fn announce(server: &Server, node: Option<&RunningNode>) {
     eprintln!("Ready. Try: psql -h {host} -p {port} -U thalweg thalweg");
 }
 
-/// What asks the program to end.
+/// What asks the program to end: signals and, for a node of `thalweg cluster`, the end of the
+/// process that started it.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    parent: Option<Parent>,
+}
+
+/// The process at the other end of standard input. The system closes that end however the process
+/// ends, SIGKILL included.
+struct Parent(Stdin);
+
+impl Parent {
+    async fn gone(&mut self) {
+        let mut byte = [0];
+        while !matches!(self.0.read(&mut byte).await, Ok(0) | Err(_)) {}
+    }
 }
 
 impl Signals {
-    pub fn new() -> Result<Signals, Error> {
+    pub fn new(ends_with_parent: bool) -> Result<Signals, Error> {
         let listen = |kind| {
             signal(kind).map_err(|error| Error::internal(format!("no signals come in: {error}")))
         };
         Ok(Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
+            parent: ends_with_parent.then(|| Parent(stdin())),
         })
     }
 
@@ -172,6 +190,8 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            () = async { self.parent.as_mut().expect("there is one").gone().await },
+                if self.parent.is_some() => self.parent = None,
         }
     }
 }

@@ -1,17 +1,20 @@
 //! `thalweg status`: the nodes of a cluster.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use futures::future::join_all;
+use serde::Serialize;
 use thalweg::Error;
 use thalweg_cluster::link::{KeptLink, LinkOptions, NodeName};
 use thalweg_cluster::map::ShardMap;
 use thalweg_cluster::node::FETCH;
 use thalweg_protocol::cluster::gateway_work::Kind;
 use thalweg_protocol::cluster::{
-    DescribeNodeRequest, GatewayWork, Gateways, GetMapRequest, ListGateways, NodeDescription,
-    ShardMap as WireMap,
+    DescribeNodeRequest, GatewayEntry, GatewayWork, Gateways, GetMapRequest, ListGateways,
+    NodeDescription, ShardMap as WireMap,
 };
 
 use crate::exit::Exit;
@@ -21,8 +24,15 @@ use crate::report;
 const GET_MAP: &str = "/thalweg.cluster.v1.Membership/GetMap";
 const DESCRIBE: &str = "/thalweg.cluster.v1.Worker/Describe";
 
+const EXAMPLES: &str = "\
+Examples:
+  thalweg status
+  thalweg status --connect gateway.internal:7473 --cluster-secret ./secret
+  thalweg status --format json | jq '.workers[] | select(.answers | not)'";
+
 /// Shows a cluster's gateways and workers, their buckets, rows, bytes and streams
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct StatusArguments {
     /// Where workers join a gateway
     #[arg(
@@ -32,74 +42,178 @@ pub struct StatusArguments {
         value_parser = address
     )]
     connect: SocketAddr,
+    /// How the nodes are shown
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: StatusFormat,
     #[command(flatten)]
     cluster: NodeArguments,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum StatusFormat {
+    /// Columns for people
+    Table,
+    /// One JSON object
+    Json,
+}
+
 pub fn run(arguments: &StatusArguments) -> Exit {
-    let told = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = match told {
-        Ok(runtime) => runtime,
-        Err(error) => return report::not_opened(&Error::internal(error.to_string())),
-    };
-    match runtime.block_on(status(arguments)) {
+    match in_runtime(status(arguments)) {
         Ok(text) => report::to_stdout(&text),
         Err(error) => report::not_opened(&error),
     }
+}
+
+/// Runs what a command asks a cluster, on this thread.
+pub fn in_runtime<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Error::internal(error.to_string()))?.block_on(work)
+}
+
+/// A cluster as one of its gateways knows it.
+#[derive(Serialize)]
+struct Status {
+    map_version: u64,
+    gateways: Vec<GatewayStatus>,
+    workers: Vec<WorkerStatus>,
+}
+
+#[derive(Serialize)]
+struct GatewayStatus {
+    address: String,
+    /// Whether it makes the map and all definitions.
+    is_first: bool,
+    answers: bool,
+    /// The number of the last definition that it knows.
+    definitions: u64,
+}
+
+#[derive(Serialize)]
+struct WorkerStatus {
+    id: u64,
+    address: String,
+    buckets: usize,
+    answers: bool,
+    rows: Option<u64>,
+    bytes: Option<u64>,
+    /// Answers that it is sending.
+    streams: Option<u64>,
+    /// Why it does not answer.
+    error: Option<String>,
 }
 
 async fn status(arguments: &StatusArguments) -> Result<String, Error> {
     let security = arguments.cluster.options()?.security;
     let options = Arc::new(LinkOptions { security, ..LinkOptions::default() });
     let map = map_of(arguments.connect, &options).await?;
-    let (version, count) = (map.version(), map.workers().len());
-    let mut text = format!("Map {version}, {count} workers\n\n");
-    text.push_str(&gateways(arguments.connect, &options).await?);
-    text.push_str(
-        "worker               address               buckets        rows       bytes  streams\n",
-    );
-    for (worker, buckets) in map.workers().iter().zip(map.shares()) {
-        let link = KeptLink::new(worker.clone(), Arc::clone(&options));
-        let asked = async {
-            let link = link.link().await?.0;
-            link.ask::<_, NodeDescription>(DESCRIBE, &DescribeNodeRequest {}).await
-        };
-        let (id, address) = (worker.id, worker.address.to_string());
-        text.push_str(&match asked.await {
-            Ok(NodeDescription { rows, bytes, streams, .. }) => {
-                format!("{id:<20} {address:<21} {buckets:>7} {rows:>11} {bytes:>11} {streams:>8}\n")
-            }
-            Err(error) => format!("{id:<20} {address:<21} {buckets:>7} {error}\n"),
-        });
+    let gateways = gateways(arguments.connect, &options).await?;
+    let workers = map.workers().iter().zip(map.shares());
+    let workers = workers.map(|(worker, buckets)| worker_status(worker, *buckets, &options));
+    let status = Status {
+        map_version: map.version(),
+        gateways: gateways.into_iter().map(GatewayStatus::from).collect(),
+        workers: join_all(workers).await,
+    };
+    match arguments.format {
+        StatusFormat::Table => Ok(status.as_table()),
+        StatusFormat::Json => serde_json::to_string_pretty(&status)
+            .map(|text| text + "\n")
+            .map_err(|error| Error::internal(error.to_string())),
     }
-    Ok(text)
 }
 
-/// The gateways that the one at an address knows of, as lines.
-async fn gateways(asked: SocketAddr, options: &Arc<LinkOptions>) -> Result<String, Error> {
+impl From<GatewayEntry> for GatewayStatus {
+    fn from(entry: GatewayEntry) -> GatewayStatus {
+        let GatewayEntry { address, definitions, defines, answers, .. } = entry;
+        GatewayStatus { address, is_first: defines, answers, definitions }
+    }
+}
+
+async fn worker_status(
+    worker: &NodeName,
+    buckets: usize,
+    options: &Arc<LinkOptions>,
+) -> WorkerStatus {
+    let described = describe(worker, options).await;
+    let error = described.as_ref().err().map(ToString::to_string);
+    let described = described.ok();
+    WorkerStatus {
+        id: worker.id,
+        address: worker.address.to_string(),
+        buckets,
+        answers: described.is_some(),
+        rows: described.as_ref().map(|it| it.rows),
+        bytes: described.as_ref().map(|it| it.bytes),
+        streams: described.as_ref().map(|it| it.streams),
+        error,
+    }
+}
+
+/// What a worker says of itself.
+///
+/// # Errors
+/// If it does not answer, or if another worker answers at its address.
+async fn describe(worker: &NodeName, options: &Arc<LinkOptions>) -> Result<NodeDescription, Error> {
+    let link = KeptLink::new(worker.clone(), Arc::clone(options)).link().await?.0;
+    let it: NodeDescription = link.ask(DESCRIBE, &DescribeNodeRequest {}).await?;
+    match it.id == worker.id {
+        true => Ok(it),
+        false => {
+            let why = format!("worker {} answers at its address", it.id);
+            Err(thalweg_cluster::link::unavailable(worker, why))
+        }
+    }
+}
+
+impl Status {
+    fn as_table(&self) -> String {
+        let mut text = format!("Map {}, {} workers\n\n", self.map_version, self.workers.len());
+        text.push_str("gateway              address               definitions\n");
+        for gateway in &self.gateways {
+            let role = if gateway.is_first { "first" } else { "further" };
+            let GatewayStatus { address, definitions, answers, .. } = gateway;
+            let known = match answers {
+                true => format!("{definitions:>11}"),
+                false => "it does not answer".to_owned(),
+            };
+            let _ = writeln!(text, "{role:<20} {address:<21} {known}");
+        }
+        text.push_str(
+            "\nworker               address               buckets        rows       bytes  streams\n",
+        );
+        for worker in &self.workers {
+            let WorkerStatus { id, address, buckets, rows, bytes, streams, error, .. } = worker;
+            let holds = match (rows, bytes, streams) {
+                (Some(rows), Some(bytes), Some(streams)) => {
+                    format!("{rows:>11} {bytes:>11} {streams:>8}")
+                }
+                _ => error.clone().unwrap_or_default(),
+            };
+            let _ = writeln!(text, "{id:<20} {address:<21} {buckets:>7} {holds}");
+        }
+        text
+    }
+}
+
+/// The gateways that the one at an address knows of.
+async fn gateways(
+    asked: SocketAddr,
+    options: &Arc<LinkOptions>,
+) -> Result<Vec<GatewayEntry>, Error> {
     let kind = Some(Kind::List(ListGateways {}));
     let link = link_to(asked, options).link().await?.0;
     let Gateways { gateways } = link.ask::<_, Gateways>(FETCH, &GatewayWork { kind }).await?;
-    let mut text = "gateway              address               definitions\n".to_owned();
-    for gateway in gateways {
-        let role = if gateway.defines { "first" } else { "further" };
-        let (address, definitions) = (gateway.address, gateway.definitions);
-        text.push_str(&match gateway.answers {
-            true => format!("{role:<20} {address:<21} {definitions:>11}\n"),
-            false => format!("{role:<20} {address:<21} it does not answer\n"),
-        });
-    }
-    text.push('\n');
-    Ok(text)
+    Ok(gateways)
 }
 
-fn link_to(gateway: SocketAddr, options: &Arc<LinkOptions>) -> KeptLink {
+/// A link to the gateway at an address.
+pub fn link_to(gateway: SocketAddr, options: &Arc<LinkOptions>) -> KeptLink {
     // Gateways have no numbers; the address tells which it is.
     KeptLink::new(NodeName { id: 0, address: gateway }, Arc::clone(options))
 }
 
 /// The map as the gateway at an address knows it.
-pub async fn map_of(gateway: SocketAddr, options: &Arc<LinkOptions>) -> Result<ShardMap, Error> {
+async fn map_of(gateway: SocketAddr, options: &Arc<LinkOptions>) -> Result<ShardMap, Error> {
     let link = link_to(gateway, options);
     let failed = |error: Error| {
         Error::new(error.state(), format!("the gateway at {gateway}: {}", error.message()))
@@ -107,4 +221,11 @@ pub async fn map_of(gateway: SocketAddr, options: &Arc<LinkOptions>) -> Result<S
     let link = link.link().await.map_err(failed)?.0;
     let map: WireMap = link.ask(GET_MAP, &GetMapRequest {}).await.map_err(failed)?;
     ShardMap::from_wire(&map)
+}
+
+/// Whether a gateway knows as many workers as are wanted, and all of them answer.
+pub async fn all_answer(gateway: SocketAddr, wanted: usize, options: &Arc<LinkOptions>) -> bool {
+    let Ok(map) = map_of(gateway, options).await else { return false };
+    let described = map.workers().iter().map(|worker| describe(worker, options));
+    map.workers().len() >= wanted && join_all(described).await.iter().all(Result::is_ok)
 }

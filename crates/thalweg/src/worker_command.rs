@@ -61,6 +61,9 @@ pub struct WorkerArguments {
     /// all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core_range)]
     cores: Vec<RangeInclusive<usize>>,
+    /// End together with the process that holds the other end of standard input
+    #[arg(long, hide = true)]
+    ends_with_parent: bool,
     #[command(flatten)]
     database: DatabaseArguments,
     #[command(flatten)]
@@ -72,6 +75,9 @@ pub fn run(arguments: &WorkerArguments) -> Exit {
         Ok(config) => config.settings,
         Err(errors) => return report::usage(&errors),
     };
+    if let Err(error) = thalweg_server::install_log(&settings.log) {
+        return report::usage(&[error]);
+    }
     // Before there are threads: those of later stay where the first one is.
     if let Err(error) = keep_to(&arguments.cores) {
         return report::usage(&[error]);
@@ -112,7 +118,7 @@ fn keep_to(cores: &[RangeInclusive<usize>]) -> Result<(), Error> {
 }
 
 async fn serve(arguments: &WorkerArguments, settings: &Settings) -> Result<(), Error> {
-    let mut signals = Signals::new()?;
+    let mut signals = Signals::new(arguments.ends_with_parent)?;
     let running = tokio::select! {
         running = start_all(arguments, settings) => running?,
         // What has been opened is as if the process had died: nothing was acknowledged yet.
@@ -187,7 +193,7 @@ async fn start(
     };
     let listen = numbered(arguments.listen, number);
     let advertised = arguments.advertise.map(|address| numbered(address, number));
-    let told: Told = Arc::new(|what: &str| eprintln!("{what}"));
+    let told: Told = Arc::new(|what: &str| tracing::warn!("{what}"));
     let options = NodeOptions { advertised, told: Some(told), ..arguments.cluster.options()? };
     let gateways = arguments.join.clone();
     let node = start_worker(database.clone(), id, listen, gateways, process, &options).await?;

@@ -160,6 +160,7 @@ sql_states! {
     STALE_DEFINITIONS = "TW002" => Unavailable,
     UNKNOWN_FRAGMENT = "TW003" => Unavailable,
     STALE_GATEWAY = "TW004" => Unavailable,
+    OTHER_WORKER = "TW005" => Unavailable,
     INTERNAL_ERROR = "XX000" => InvalidRequest,
     DATA_CORRUPTED = "XX001" => Corrupt,
 }

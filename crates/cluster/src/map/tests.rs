@@ -43,6 +43,23 @@ fn a_worker_that_comes_back_keeps_its_buckets() {
 }
 
 #[test]
+fn buckets_of_a_removed_worker_go_to_the_others() {
+    for removed in 0..4 {
+        let map = ShardMap::even(workers(4)).without(removed);
+        assert_eq!((map.version(), map.workers().len()), (5, 3));
+        assert!(map.worker(removed).is_none());
+        assert_eq!(map.shares().iter().sum::<usize>(), usize::from(BUCKETS));
+        assert!(map.shares().iter().all(|share| *share > 5_400), "{:?}", map.shares());
+        // The counts are those of the buckets, which the wire form derives anew.
+        assert_eq!(ShardMap::from_wire(&map.to_wire()).unwrap(), map);
+    }
+    let map = ShardMap::even(workers(1));
+    assert_eq!(map.without(7), map);
+    assert!(map.without(0).owner(Bucket(0)).is_err());
+    assert_eq!(map.without(0).with(worker(9, 1), 9, Moving::Forbidden).shares(), [16_384]);
+}
+
+#[test]
 fn a_map_knows_who_shares_a_process() {
     let map = ShardMap::even(workers(3));
     assert_eq!(map.processes(), map.workers().iter().map(|worker| worker.id).collect::<Vec<_>>());

@@ -136,6 +136,42 @@ async fn of_two_workers_with_one_number_the_second_is_refused() {
     assert_eq!(gateway.map.current().workers(), [second]);
 }
 
+#[tokio::test]
+async fn a_worker_that_is_gone_can_be_removed() {
+    let moving = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let allowed = Arc::clone(&moving);
+    let making = Making::Here {
+        moving: Box::new(move || match allowed.load(std::sync::atomic::Ordering::Relaxed) {
+            true => Moving::Allowed,
+            false => Moving::Forbidden,
+        }),
+        link: impatient(),
+    };
+    let gateway = gateway(making);
+    let (link, map) = (called(gateway.address), SharedMap::new(ShardMap::default()));
+    let (first, served) = running(7, 1);
+    let (second, _served) = running(8, 1);
+    join(&starting(first.clone(), 1), &link, &map).await.unwrap();
+    join(&starting(second.clone(), 1), &link, &map).await.unwrap();
+    let remove = |worker, lose_rows| {
+        let link = link.clone();
+        async move {
+            let request = RemoveRequest { worker, lose_rows };
+            link.link().await?.0.ask::<_, WireMap>(REMOVE, &request).await
+        }
+    };
+    assert_eq!(remove(9, true).await.unwrap_err().state(), SqlState::UNDEFINED_OBJECT);
+    assert_eq!(remove(7, true).await.unwrap_err().state(), SqlState::OBJECT_IN_USE);
+    served.abort();
+    assert!(served.await.unwrap_err().is_cancelled());
+    moving.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(remove(7, false).await.unwrap_err().state(), SqlState::OBJECT_NOT_IN_STATE);
+    let left = remove(7, true).await.unwrap();
+    assert_eq!(ShardMap::from_wire(&left).unwrap(), *gateway.map.current());
+    assert_eq!(gateway.map.current().workers(), [second]);
+    assert_eq!(gateway.map.current().shares(), [usize::from(thalweg_types::BUCKETS)]);
+}
+
 #[test]
 fn the_more_workers_the_less_often_each_joins_again() {
     assert_eq!([0, 1, 64].map(join_again_after), [JOIN_EVERY; 3]);

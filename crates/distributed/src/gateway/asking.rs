@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use thalweg_cluster::fan_in::UNREAD_BYTES;
-use thalweg_cluster::link::{Answer, KeptLink, NodeName};
+use thalweg_cluster::link::{Answer, KeptLink, NodeName, unavailable};
 use thalweg_cluster::map::{ShardMap, SharedMap};
 use thalweg_cluster::node::FETCH;
 use thalweg_env::Clock;
@@ -163,11 +163,16 @@ impl Shared {
     async fn agrees(&self, place: usize, worker: &NodeName, refused: &Error) -> Result<bool> {
         match refused.state() {
             SqlState::STALE_SHARD_MAP => {
-                let own = self.map.current().to_wire();
-                let link = self.link(worker).link().await?.0;
-                let newest: wire::ShardMap = link.ask(PUT_MAP, &own).await?;
-                self.map.offer(ShardMap::from_wire(&newest)?).await?;
+                self.exchange_maps(worker).await?;
                 Ok(true)
+            }
+            SqlState::OTHER_WORKER => {
+                // A newer map may have the worker's new address.
+                self.exchange_maps(worker).await?;
+                match self.map.current().workers().get(place) == Some(worker) {
+                    false => Ok(true),
+                    true => Err(unavailable(worker, refused.message())),
+                }
             }
             SqlState::STALE_DEFINITIONS => {
                 Box::pin(self.bring_up(place)).await?;
@@ -179,6 +184,14 @@ impl Shared {
             }
             _ => Ok(false),
         }
+    }
+
+    /// Gives the node at a worker's address this gateway's map, and takes a newer one over.
+    async fn exchange_maps(&self, worker: &NodeName) -> Result<()> {
+        let own = self.map.current().to_wire();
+        let link = self.link(worker).link().await?.0;
+        let newest: wire::ShardMap = link.ask(PUT_MAP, &own).await?;
+        self.map.offer(ShardMap::from_wire(&newest)?).await.map(drop)
     }
 
     /// Whether something can be asked again as it is, once both sides know the same.

@@ -18,6 +18,9 @@ use crate::scan::{Asked, by_process};
 /// How often the workers are looked at, where they are few.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// A gateway that is not ready yet looks at its workers so many times as often.
+const LOOKS_MORE_OFTEN: u32 = 8;
+
 /// At how many workers a gateway looks in a second at most.
 const LOOKS_A_SECOND: u32 = 256;
 
@@ -29,7 +32,11 @@ pub(super) async fn keep_looking(shared: Weak<Shared>) {
         ticks.tick().await;
         let Some(shared) = shared.upgrade() else { return };
         let workers = look(&shared).await.len();
-        ticks.reset_after(look_again_after(workers));
+        ticks.reset_after(match shared.presence.was_complete() {
+            true => look_again_after(workers),
+            // Whoever started the cluster waits for it.
+            false => look_again_after(workers) / LOOKS_MORE_OFTEN,
+        });
     }
 }
 
@@ -54,12 +61,14 @@ pub(super) async fn look(shared: &Arc<Shared>) -> Vec<WorkerStatus> {
     *shared.row_counts.write() = counts;
     *shared.value_counts.write() = value_counts(seen.values());
     let workers = map.workers().iter().cloned().zip(map.shares());
-    workers
+    let status: Vec<WorkerStatus> = workers
         .map(|(worker, buckets)| {
             let seen = seen.remove(&worker.id);
             WorkerStatus { worker, buckets: *buckets, seen }
         })
-        .collect()
+        .collect();
+    shared.presence.note(&status);
+    status
 }
 
 /// What workers that share a process have. Where one does not tell of all of them, the others are

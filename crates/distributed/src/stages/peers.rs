@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use prost::Message as _;
-use thalweg_cluster::link::{Answer, KeptLink, LinkOptions, NodeName, SilentNodes};
+use thalweg_cluster::link::{Answer, KeptLink, LinkOptions, NodeName, SilentNodes, unavailable};
 use thalweg_cluster::map::{ShardMap, SharedMap};
 use thalweg_cluster::node::FETCH;
 use thalweg_protocol::cluster as wire;
@@ -64,6 +64,9 @@ impl Peers {
                     let own = self.map.current().to_wire();
                     let newest: wire::ShardMap = link.link().await?.0.ask(PUT_MAP, &own).await?;
                     self.map.offer(ShardMap::from_wire(&newest)?).await?;
+                }
+                Err(error) if error.state() == SqlState::OTHER_WORKER => {
+                    return Err(unavailable(worker, error.message()));
                 }
                 answer => return answer,
             }

@@ -97,6 +97,14 @@ impl Database {
         let _ = self.shared.workers.set(workers);
     }
 
+    /// Whether statements can reach the rows of tables. A database without workers always can.
+    ///
+    /// # Errors
+    /// 57P03 while workers of a gateway are missing.
+    pub fn readiness(&self) -> Result<()> {
+        self.shared.workers.get().map_or(Ok(()), |workers| workers.readiness())
+    }
+
     /// The number of the last definition.
     #[must_use]
     pub fn last_definition(&self) -> u64 {

@@ -3,7 +3,7 @@
 //! | path | what |
 //! | --- | --- |
 //! | `GET /health/live` | 200 while the process answers |
-//! | `GET /health/ready` | 200 while statements are taken, 503 while the server shuts down |
+//! | `GET /health/ready` | 200 while statements are taken, 503 and the reason while they are not |
 //! | `GET /metrics` | counters for Prometheus |
 //! | `POST /sql` | runs a statement; rows as JSON lines, CSV or an Arrow stream ([`sql`]) |
 
@@ -38,9 +38,14 @@ pub(crate) fn web(shared: Arc<Shared>) -> Web {
 }
 
 async fn ready(State(shared): State<Arc<Shared>>) -> Response {
-    match shared.is_draining() {
-        false => "ready\n".into_response(),
-        true => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n").into_response(),
+    if shared.is_draining() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n").into_response();
+    }
+    match shared.database.readiness() {
+        Ok(()) => "ready\n".into_response(),
+        Err(error) => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", error.message())).into_response()
+        }
     }
 }
 

@@ -101,6 +101,8 @@ pub struct ClusterSettings {
     pub relay: bool,
     /// Whether workers of one process are asked by one stream.
     pub together: bool,
+    /// Workers that must have joined a gateway before it makes tables.
+    pub expect_workers: NonZeroUsize,
     /// How much of what was made of chunks for clients a process of workers keeps, to send it
     /// again; zero for nothing, a 64th of the memory that it may have when not set.
     pub kept_encodings: Option<Size>,
@@ -112,6 +114,7 @@ impl Default for ClusterSettings {
             fan_in: FanIn::default(),
             relay: true,
             together: true,
+            expect_workers: NonZeroUsize::MIN,
             kept_encodings: None,
         }
     }

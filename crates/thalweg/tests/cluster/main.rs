@@ -14,6 +14,7 @@ mod hosts;
 mod kept;
 mod lanes;
 mod leaving;
+mod members;
 mod memory;
 #[path = "../../../server/tests/records/messages.rs"]
 mod messages;

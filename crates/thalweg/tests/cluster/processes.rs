@@ -67,6 +67,8 @@ pub fn thalweg(arguments: &[&str]) -> Command {
 pub struct Setting {
     /// What each node gets on its command line.
     pub shown: Vec<String>,
+    /// Flags of the gateway alone.
+    pub gateway: Vec<String>,
     /// One for each worker, which otherwise are where the gateway is.
     pub hosts: Vec<Host>,
     /// One for each worker, which otherwise is called, and calls the gateway, without them.
@@ -81,7 +83,7 @@ impl Setting {
         let data = directory.join("gateway");
         let mut command = thalweg(&["gateway", "--data", data.to_str().unwrap()]);
         command.args(["--postgres-port", "0", "--grpc-port", "0", "--http-port", "0"]);
-        command.args(["--nodes", nodes]).args(&self.shown);
+        command.args(["--nodes", nodes]).args(&self.shown).args(&self.gateway);
         command
     }
 
