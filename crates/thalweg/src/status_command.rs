@@ -178,8 +178,10 @@ impl Status {
             };
             let _ = writeln!(text, "{role:<20} {address:<21} {known}");
         }
-        text.push_str(
-            "\nworker               address               buckets        rows       bytes  streams\n",
+        let _ = writeln!(
+            text,
+            "\n{:<20} {:<21} {:>7} {:>11} {:>11} {:>8}",
+            "worker", "address", "buckets", "rows", "bytes", "streams",
         );
         for worker in &self.workers {
             let WorkerStatus { id, address, buckets, rows, bytes, streams, error, .. } = worker;
