@@ -10,6 +10,7 @@ use thalweg::{Database, DatabaseBuilder, Error, Progress};
 use thalweg_env::machine_memory_bytes;
 use tokio::runtime::Runtime;
 
+#[cfg(feature = "bench")]
 use crate::bench_command::BenchArguments;
 use crate::check_command::CheckArguments;
 use crate::cluster_command::ClusterArguments;
@@ -62,6 +63,7 @@ pub enum Command {
     Check(CheckArguments),
     Config(ConfigArguments),
     Demo(DemoArguments),
+    #[cfg(feature = "bench")]
     Bench(BenchArguments),
 }
 

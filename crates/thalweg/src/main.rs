@@ -6,6 +6,7 @@ use clap::Parser as _;
 use thalweg_env::RealMemory;
 
 mod allocator;
+#[cfg(feature = "bench")]
 mod bench_command;
 mod check_command;
 mod cli;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Some(Command::Check(arguments)) => check_command::run(arguments),
         Some(Command::Config(arguments)) => config_command::run(arguments),
         Some(Command::Demo(arguments)) => demo::run(arguments),
+        #[cfg(feature = "bench")]
         Some(Command::Bench(arguments)) => bench_command::run(arguments),
     };
     exit.into()
