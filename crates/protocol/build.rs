@@ -13,11 +13,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let definition = protox::compile([RECORDS], ["proto"])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
-    // What reflection tells of the service.
+    // Descriptors that reflection serves.
     std::fs::write(out.join("descriptors.bin"), definition.encode_to_vec())?;
     // The server takes messages apart itself.
     tonic_prost_build::configure().build_server(false).bytes(".").compile_fds(definition)?;
-    // What nodes say to each other: services of both sides.
+    // Messages between nodes: services of both sides.
     let cluster = protox::compile(CLUSTER, ["proto"])?;
     tonic_prost_build::configure().bytes(".").compile_fds(cluster)?;
     Ok(())

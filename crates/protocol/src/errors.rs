@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 /// by a half on the wire.
 const FIELD_BYTES_MAX: usize = 1_024;
 
-/// What a gRPC client is told about an error.
+/// The gRPC status of an error.
 #[must_use]
 pub fn status(error: &Error) -> Status {
     let mut metadata = MetadataMap::new();
@@ -103,7 +103,7 @@ pub fn error(status: &Status) -> Error {
     error
 }
 
-/// What is nearest to a code of gRPC's that came without a SQLSTATE: from a library below, that is.
+/// The nearest SQLSTATE of a gRPC code that came without one, from a library below.
 fn sqlstate(code: Code) -> SqlState {
     match code {
         Code::Cancelled | Code::DeadlineExceeded => SqlState::QUERY_CANCELED,

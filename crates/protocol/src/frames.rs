@@ -3,10 +3,10 @@
 
 use crate::Malformed;
 
-/// What goes ahead of each message.
+/// Length of the prefix of each message, in bytes.
 pub const PREFIX_BYTES: usize = 5;
 
-/// What goes ahead of a message of `length` bytes.
+/// The prefix of a message of `length` bytes.
 #[must_use]
 pub fn put_prefix(length: usize) -> [u8; PREFIX_BYTES] {
     let length = u32::try_from(length).expect("a message is shorter than 4 GiB").to_be_bytes();
@@ -65,7 +65,7 @@ impl Messages {
         self.begun.len()
     }
 
-    /// How many bytes may be handed over with so many more bytes of the body: none, where they do
+    /// Number of bytes in whole messages once `bytes` more of the body have come: 0 if these do
     /// not complete the message that has begun.
     #[must_use]
     pub fn whole_bytes_with(&self, bytes: usize) -> usize {

@@ -1,6 +1,6 @@
-//! What clients and servers of the record API say to each other, and the nodes of a cluster: the
-//! messages as protobuf defines them ([`v1`], [`cluster`]), how they lie in a gRPC body
-//! ([`Messages`]), how a row is packed ([`RowWriter`]), and how errors travel ([`errors`]).
+//! Messages of the record API and between the nodes of a cluster: the types that protobuf defines
+//! ([`v1`], [`cluster`]), their layout in a gRPC body ([`Messages`]), the packing of rows
+//! ([`RowWriter`]), and errors on the wire ([`errors`]).
 //!
 //! A server that takes a million rows a second in cannot make an object of each. [`WriteRef`] and
 //! [`SearchRef`] look at a message where it lies, and agree with the generated types on every one.
@@ -24,7 +24,7 @@ pub mod v1 {
     tonic::include_proto!("thalweg.v1");
 }
 
-/// What the nodes of a cluster say to each other, rows aside.
+/// Messages between the nodes of a cluster; rows travel beside them.
 #[allow(clippy::all, clippy::disallowed_methods, reason = "generated")]
 pub mod cluster {
     tonic::include_proto!("thalweg.cluster.v1");

@@ -101,7 +101,7 @@ impl RowWriter {
         self.fixed(&bytes)
     }
 
-    /// Of a text's type, or any other that goes as text.
+    /// A value of a text type, or of another type that is sent as text.
     pub fn text(&mut self, value: &str) -> &mut RowWriter {
         self.bytes(value.as_bytes())
     }

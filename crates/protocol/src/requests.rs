@@ -11,7 +11,7 @@ use crate::v1::{Durability, Operation};
 pub struct WriteRef<'a> {
     pub durability: Durability,
     pub atomic: bool,
-    /// Whether a table is announced.
+    /// True if the message announces a table.
     pub has_tables: bool,
     bytes: &'a [u8],
 }
@@ -21,7 +21,7 @@ const ROWS: u32 = 3;
 
 impl<'a> WriteRef<'a> {
     /// # Errors
-    /// Where the bytes are no such message. What is in its parts is not looked at.
+    /// If the bytes are no such message. Nested messages are not checked.
     #[inline]
     pub fn read(bytes: &'a [u8]) -> Result<WriteRef<'a>, Malformed> {
         let mut request = WriteRef {
@@ -61,11 +61,11 @@ impl<'a> WriteRef<'a> {
 pub struct RowsRef<'a> {
     pub table: u32,
     pub operation: Operation,
-    /// How many rows are packed.
+    /// Number of packed rows.
     pub packed_count: usize,
-    /// How many rows are given as values.
+    /// Number of rows given as values.
     pub values_count: usize,
-    /// How many versions are expected.
+    /// Number of expected versions.
     pub expected_count: usize,
     /// An Arrow IPC stream, or nothing.
     pub arrow: &'a [u8],
@@ -135,7 +135,7 @@ pub struct SearchRef<'a> {
 
 impl<'a> SearchRef<'a> {
     /// # Errors
-    /// Where the bytes are no such message. What is in its parts is not looked at.
+    /// If the bytes are no such message. Nested messages are not checked.
     #[inline]
     pub fn read(bytes: &'a [u8]) -> Result<SearchRef<'a>, Malformed> {
         let mut request = SearchRef { has_tables: false, bytes };

@@ -1,6 +1,6 @@
 //! Buckets: the fixed units in which rows are spread over partitions and workers.
 
-/// How many buckets there are. Fixed for ever: it is part of the format on disk.
+/// Number of buckets. Fixed for ever: it is part of the format on disk.
 pub const BUCKETS: u16 = 16_384;
 
 /// One of the [`BUCKETS`] shares of a table's rows.

@@ -10,7 +10,7 @@ use crate::TableSchema;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What the user must do about an error.
+/// The action that an error asks of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// Change the request: it can never succeed as it is.
@@ -36,7 +36,7 @@ macro_rules! sql_states {
         impl SqlState {
             $(pub const $name: SqlState = SqlState($code);)*
 
-            /// What the user must do about an error with this code.
+            /// The action that an error with this code asks of the user.
             #[must_use]
             pub fn kind(self) -> ErrorKind {
                 match self.0 {
@@ -165,11 +165,11 @@ sql_states! {
     DATA_CORRUPTED = "XX001" => Corrupt,
 }
 
-/// What went wrong, where, and what to do about it.
+/// An error for people: message, SQLSTATE, position, and a hint at the next step.
 pub struct Error(Box<Inner>);
 
-/// What of the catalog an error is about, for the errors where PostgreSQL names it apart from the
-/// message: programs read it from there.
+/// The catalog object of an error. PostgreSQL reports it in fields of its own, which programs
+/// read instead of the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     pub schema: String,
@@ -177,7 +177,7 @@ pub struct Subject {
     pub part: Part,
 }
 
-/// What of a table an error is about.
+/// The part of a table that an error names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     Column(String),
@@ -237,7 +237,7 @@ impl Error {
         self
     }
 
-    /// What the user can do, a sentence.
+    /// The next step for the user, one sentence.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Error {
         self.0.hint = Some(hint.into());
@@ -336,7 +336,7 @@ impl StdError for Error {
     }
 }
 
-/// The same fault told again, for each of several waiters.
+/// Several waiters each get a copy of one error.
 impl Clone for Error {
     fn clone(&self) -> Error {
         Error(Box::new(Inner {

@@ -62,8 +62,8 @@ impl RowId {
         (self.0 & 0xFFFF) as u32
     }
 
-    /// What is added to the ids of the rows of another node, so that whoever gathers rows of many
-    /// nodes can tell them apart. Nodes are numbered from 0.
+    /// Offset added to the row ids of a node, so that rows gathered from many nodes have distinct
+    /// ids. Nodes are numbered from 0.
     #[must_use]
     pub const fn base_of_node(node: u16) -> u64 {
         (node as u64 + 1) << 48

@@ -1,4 +1,4 @@
-//! What a table is made of.
+//! Definitions of tables: columns, keys, checks and indexes.
 
 use std::fmt;
 
@@ -68,7 +68,7 @@ impl fmt::Display for DataType {
     }
 }
 
-/// How an auto-numbered column treats values that a statement gives.
+/// Treatment of values that a statement gives for an auto-numbered column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Identity {
     /// `GENERATED ALWAYS`: a given value is an error.
@@ -106,7 +106,7 @@ pub struct Key {
     pub columns: Vec<ColumnId>,
 }
 
-/// How the values of one of an index's columns go.
+/// Sort order of one column of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ValueOrder {
     pub descending: bool,
@@ -114,10 +114,10 @@ pub struct ValueOrder {
 }
 
 impl ValueOrder {
-    /// What `ORDER BY column` means: upwards, NULL behind all values.
+    /// The order of `ORDER BY column`: ascending, NULL last.
     pub const ASCENDING: ValueOrder = ValueOrder { descending: false, nulls_first: false };
 
-    /// The same values from the other end.
+    /// The opposite order.
     #[must_use]
     pub fn reversed(self) -> ValueOrder {
         ValueOrder { descending: !self.descending, nulls_first: !self.nulls_first }
@@ -131,7 +131,7 @@ pub struct Index {
     pub key: Key,
     /// One for each of the columns.
     pub orders: Vec<ValueOrder>,
-    /// Whether the columns' values together name at most one row.
+    /// True if no two rows may agree in all columns.
     pub unique: bool,
 }
 
@@ -147,7 +147,7 @@ pub struct TableSchema {
     /// Further unique constraints. Rows with a NULL in a key's columns never collide.
     pub unique: Vec<Key>,
     pub checks: Vec<Check>,
-    // What tables had before there were indexes: none.
+    // Tables written before indexes existed have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<Index>,
     /// The column whose hash spreads the rows; `None` for a table without keys that named none.

@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 
 use crate::tidy;
 
-/// How much the tests do.
+/// Length of the tests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Length {
     Short,
     Long,
 }
 
-/// What the long mode sets unless the environment says otherwise: the number of cases that
+/// Variables that the long mode sets unless the environment has them: the number of cases that
 /// randomised tests run, and the length of the weather that a cluster goes through.
 const LONG_MODE: &[(&str, &str)] =
     &[("THALWEG_CASES", "5000"), ("PROPTEST_CASES", "5000"), ("THALWEG_STEPS", "120")];

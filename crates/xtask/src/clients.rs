@@ -2,8 +2,8 @@
 //!
 //! Each client is a small program in a directory of `tests/clients`, and the examples of
 //! `docs/clients.md` and `docs/records.md`. It is run against a fresh server, with its driver
-//! installed by its own package manager below `~/.cache/thalweg/clients`. What cannot be installed
-//! here is skipped and says why; what fails, or takes too long, fails the run.
+//! installed by its own package manager below `~/.cache/thalweg/clients`. A client that cannot
+//! be installed here is skipped and says why; one that fails, or takes too long, fails the run.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -63,7 +63,7 @@ const CLIENTS: [Client; 11] = [
     client("records", Toolchain::Python, Needs::Grpc),
 ];
 
-/// What the command line asks for.
+/// Options of the command line.
 struct Options {
     server: PathBuf,
     limit: Duration,

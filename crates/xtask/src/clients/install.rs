@@ -16,7 +16,7 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(240);
 const ARROW_MEMORY: &str = "--add-opens=java.base/java.nio=ALL-UNNAMED";
 const STAMP: &str = "installed.txt";
 
-/// What a client is written in.
+/// The language of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Toolchain {
     Shell,
@@ -35,7 +35,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What a package manager could not do is for want of something.
+    /// Counts a failed package manager as a missing tool.
     fn missing(self) -> Failure {
         match self {
             Failure::Missing(reason) | Failure::Broken(reason) => Failure::Missing(reason),

@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(20);
-/// How much of a long output is shown.
+/// Bytes of a long output that are shown.
 const TAIL_LINES: usize = 12;
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     Success,
@@ -71,7 +71,7 @@ pub fn wait(child: &mut Child, limit: Duration) -> Result<Ended, String> {
 pub fn signal(child: &Child, name: &str, with_its_own: bool) {
     let sign = if with_its_own { "-" } else { "" };
     let target = format!("{sign}{}", child.id());
-    // Whoever is gone already needs no signal.
+    // A process that is gone already needs no signal.
     let _ = Command::new("kill").args([&format!("-{name}"), "--", &target]).status();
 }
 

@@ -1,8 +1,8 @@
-//! What clients say of their checks, in the Test Anything Protocol, and what is made of it.
+//! The clients' reports in the Test Anything Protocol, and the verdict on each.
 
 use std::path::Path;
 
-/// What became of a client.
+/// The outcome of a client.
 pub enum Verdict {
     Passed { version: String, checks: usize, known: Vec<String>, mended: Vec<String> },
     Failed(String),
@@ -10,7 +10,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The same with a failure that came to light after the checks.
+    /// This verdict with a failure that was found after the checks.
     pub fn and_failed(self, message: String) -> Verdict {
         match self {
             Verdict::Failed(reason) => Verdict::Failed(format!("{message}\n{reason}")),
@@ -91,7 +91,7 @@ pub struct Checks {
 struct Check {
     name: String,
     passed: bool,
-    /// What was printed about it.
+    /// The lines printed about it.
     told: String,
 }
 
@@ -129,7 +129,7 @@ impl Checks {
         self.checks.push(Check { name, passed: false, told });
     }
 
-    /// Whether there were as many checks as the client says, and some.
+    /// True if there were checks, and as many as the client planned.
     pub fn are_complete(&self) -> bool {
         !self.checks.is_empty() && self.planned == Some(self.checks.len())
     }

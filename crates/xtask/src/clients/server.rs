@@ -10,7 +10,7 @@ use super::program::{self, Ended};
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
-/// What the server prints once it takes connections.
+/// The line that the server prints once it takes connections.
 const READY: &str = "Ready.";
 /// The ports that documents name.
 const POSTGRES_PORT: &str = "7471";

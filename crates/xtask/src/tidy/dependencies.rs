@@ -92,11 +92,12 @@ const ARROWS: &[Arrow] = &[
     },
 ];
 
-/// Who alone may depend on a crate.
+/// The only crates that may depend on a crate.
 const USED_BY: &[(&str, &[&str])] =
     &[("thalweg-bench", &["thalweg"]), ("thalweg-sim", &[]), ("xtask", &[])];
 
-/// Of these the lock file names one version: two would not understand each other's types.
+/// The lock file may have one version of each of these: two versions would not understand each
+/// other's types.
 const ONE_VERSION: &[&str] =
     &["arrow", "datafusion", "object_store", "parquet", "prost", "sqlparser", "tonic"];
 
@@ -111,7 +112,7 @@ pub fn check(root: &Path) -> Result<Vec<Violation>, String> {
     Ok(violations)
 }
 
-/// What `cargo metadata` says of the workspace.
+/// The workspace as `cargo metadata` describes it.
 struct Graph {
     /// Package id to name.
     names: BTreeMap<String, String>,

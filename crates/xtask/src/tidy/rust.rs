@@ -6,7 +6,7 @@ use super::{File, Violation};
 const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// What nothing may call, tests included. The exclamation mark is added when looking, so that this
+/// Macros that nothing may call, tests included. The check adds the exclamation mark, so that this
 /// file keeps its own rule.
 const BANNED_MACROS: &[&str] = &["todo", "unimplemented", "dbg"];
 
@@ -35,7 +35,7 @@ pub fn check(file: &File) -> Vec<Violation> {
     violations
 }
 
-/// Whether the whole file is compiled for tests alone.
+/// True if the whole file is compiled for tests alone.
 fn is_test(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.split('/').any(|part| part == "tests")
 }

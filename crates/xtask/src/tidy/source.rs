@@ -1,7 +1,7 @@
 //! Just enough of Rust's syntax to measure it: text without comments and literals, braces, and
 //! what belongs to tests.
 
-/// The same text with every character of a comment, string or character literal made a space.
+/// The text with every character of a comment, string or character literal made a space.
 ///
 /// Line breaks and the number of characters stay, so that places in the two texts agree.
 pub fn masked(text: &str) -> Vec<char> {
@@ -34,7 +34,7 @@ fn literal_end(source: &[char], at: usize) -> usize {
     }
 }
 
-/// Whether a longer word runs up to `at`; the prefixes of byte and C strings are none.
+/// True if a longer word runs up to `at`; the prefixes of byte and C strings are none.
 fn continues_word(source: &[char], at: usize) -> bool {
     let prefixed = at > 0 && matches!(source[at - 1], 'b' | 'c');
     let start = if prefixed { at - 1 } else { at };

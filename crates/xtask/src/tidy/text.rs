@@ -45,7 +45,7 @@ fn contains_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Whether the line names the path from the root on, not as the middle of a longer path.
+/// True if the line names the path from the root on, not as the middle of a longer path.
 fn contains_root(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         !line[..at].ends_with(|character: char| {

@@ -77,7 +77,7 @@ fn section_lines(text: &str, wanted: fn(&str) -> bool) -> impl Iterator<Item = (
     })
 }
 
-/// Whether the source has the name as a whole word.
+/// True if the source has the name as a whole word.
 fn names_crate(source: &str, name: &str) -> bool {
     let word = |character: char| character.is_alphanumeric() || character == '_';
     source.match_indices(name).any(|(at, _)| {
