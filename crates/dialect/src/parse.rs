@@ -15,14 +15,17 @@ mod literal;
 mod place;
 mod redact;
 mod roles;
+mod room;
 mod steps;
 mod transactions;
 mod windows;
 
 use datafusion::error::DataFusionError;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Whitespace};
 use thalweg_types::{Error, Result, SqlState};
 
@@ -34,8 +37,9 @@ pub(crate) use place::{Places, character_at};
 pub(crate) use redact::may_hold_password;
 pub use redact::without_passwords;
 
-/// How deep parentheses, subqueries and the like may nest.
-const NESTING_MAX: usize = 256;
+/// How deep the parser may recurse. A parenthesis takes up to four levels, and [`depth`] bounds
+/// those before.
+const NESTING_MAX: usize = 1_024;
 
 /// One statement of a text.
 #[derive(Clone, Debug)]
@@ -63,8 +67,11 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
     let tokens = Tokenizer::new(&ThalwegDialect, sql)
         .tokenize_with_location()
         .map_err(|error| errors::from_tokenizer(&error, sql))?;
-    depth::check(&tokens)?;
+    let depth = depth::check(&tokens)?;
+    room::for_tree(depth, tokens.len(), || parse_all(&tokens, sql))
+}
 
+fn parse_all(tokens: &[TokenWithSpan], sql: &str) -> Result<Vec<Parsed>> {
     let mut places = Places::new(sql);
     let mut statements = Vec::new();
     for tokens in tokens.split(|token| token.token == Token::SemiColon) {
@@ -87,6 +94,51 @@ pub fn parse_single(sql: &str) -> Result<Parsed> {
         }
         (None, _) => Err(Error::new(SqlState::SYNTAX_ERROR, "the statement is empty")),
     }
+}
+
+/// Parses the name of a type, which may come from a client or from storage.
+///
+/// # Errors
+/// Where the text is no type's name, or has too many brackets.
+pub fn parse_type(text: &str) -> Result<ast::DataType> {
+    parse_part(text, |parser| parser.parse_data_type())
+}
+
+/// Parses an expression that was stored as text.
+///
+/// # Errors
+/// Where the text is no expression, or nests too deeply.
+pub fn parse_expression(text: &str) -> Result<ast::Expr> {
+    parse_part(text, |parser| parser.parse_expr())
+}
+
+/// Parses a query that was put together from parts of other statements.
+///
+/// # Errors
+/// Where the text is no query, or nests too deeply.
+pub fn parse_query(text: &str) -> Result<ast::Query> {
+    parse_part(text, |parser| parser.parse_query().map(|query| *query))
+}
+
+/// Parses a whole text as a part of a statement, in PostgreSQL's own dialect.
+fn parse_part<T>(
+    text: &str,
+    parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>,
+) -> Result<T> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text)
+        .tokenize_with_location()
+        .map_err(|error| errors::from_tokenizer(&error, text))?;
+    let depth = depth::check(&tokens)?;
+    room::for_tree(depth, tokens.len(), || {
+        let mut parser = Parser::new(&PostgreSqlDialect {})
+            .with_tokens_with_locations(tokens)
+            .with_recursion_limit(NESTING_MAX);
+        let told =
+            |error| errors::from_datafusion(DataFusionError::SQL(Box::new(error), None), text);
+        let part = parse(&mut parser).map_err(told)?;
+        parser.expect_token(&Token::EOF).map_err(told)?;
+        Ok(part)
+    })
 }
 
 /// The first and the last token that are more than blanks and comments.

@@ -14,12 +14,10 @@ use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType as SqlType, ExactNumberInfo, ObjectName,
     TimezoneInfo,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
-use datafusion::sql::sqlparser::tokenizer::Token;
 use thalweg_types::{Column, DataType, Error, Result, SqlState};
 
 use crate::errors::external;
+use crate::parse::parse_type;
 use crate::system_types::{self, SystemType};
 
 /// The key of a field's metadata under which the SQL type is named where Arrow's type says less.
@@ -171,9 +169,7 @@ pub(crate) fn respelled(sql: &SqlType) -> Option<SqlType> {
 
 /// The parser's tree of a type's name; `None` where it is none.
 pub(crate) fn sql_type(text: &str) -> Option<SqlType> {
-    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text).ok()?;
-    let parsed = parser.parse_data_type().ok()?;
-    (parser.peek_token().token == Token::EOF).then_some(parsed)
+    parse_type(text).ok()
 }
 
 /// Whether the type is one of `serial`'s spellings: an integer that numbers itself, and is never
@@ -497,6 +493,9 @@ impl TypePlanner for PostgresTypePlanner {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
     use super::*;
 
     fn named(name: &str) -> Result<DataType> {

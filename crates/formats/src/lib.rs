@@ -40,5 +40,6 @@ pub use files::create_directory;
 pub use format::Format;
 pub use json::JsonDecoder;
 pub use options::{ColumnSet, Compression, Header, Marks, ReadOptions, WriteOptions};
+pub use parquet::check_parquet_nesting;
 pub use reader::{Reader, Unit, UnitReader, open, schema_of};
 pub use writer::Writer;

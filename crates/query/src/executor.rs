@@ -59,6 +59,7 @@ impl Executor {
     /// Where the system refuses threads.
     pub(crate) fn start(threads: usize) -> Result<Executor> {
         halting::install();
+        stack::leave_room();
         let runtime = Builder::new_multi_thread()
             // More than there are cores, so that a short statement does not wait for a long one to
             // give way: the system shares the cores out among them.

@@ -42,6 +42,7 @@ mod own_texts;
 mod panics;
 mod parameters;
 mod plan;
+mod plan_depth;
 mod planner;
 mod point;
 mod prepared;

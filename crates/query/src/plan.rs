@@ -7,18 +7,16 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{DFSchemaRef, TableReference};
-use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::error::Result as PlanResult;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use futures::StreamExt;
 use thalweg_dialect::errors::{external, from_datafusion};
-use thalweg_dialect::parse::parse_single;
+use thalweg_dialect::parse::{parse_single, parse_type};
 use thalweg_dialect::rewrite::{Tables, check_columns, output_name, rewrite_statement, tables_of};
 use thalweg_dialect::told_types::told_columns;
 use thalweg_dialect::types::{arrow_field, column_type};
@@ -28,6 +26,7 @@ use crate::catalog::written;
 use crate::executor::Executor;
 use crate::heeding::go_on;
 use crate::outcome::BatchStream;
+use crate::plan_depth;
 use crate::statement::folded;
 
 /// With what children of a plan are replaced.
@@ -55,6 +54,7 @@ pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanRe
     go_on()?;
     let plan = state.statement_to_plan(statement).await?;
     go_on()?;
+    plan_depth::check(&plan).map_err(external)?;
     let plan = written(plan, state)?;
     let told = told_columns(&plan)?;
     let fields = plan.schema().fields();
@@ -221,12 +221,7 @@ fn forgets(field: &Field, told: &Field) -> bool {
 pub(crate) fn schema_of_columns(columns: &[(String, String)]) -> PlanResult<Schema> {
     let mut fields = Vec::with_capacity(columns.len());
     for (name, type_text) in columns {
-        let dialect = PostgreSqlDialect {};
-        let mut parser = Parser::new(&dialect)
-            .try_with_sql(type_text)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let parsed =
-            parser.parse_data_type().map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let parsed = parse_type(type_text).map_err(external)?;
         let data_type = column_type(&parsed).map_err(external)?;
         fields.push(arrow_field(name, &data_type, true));
     }

@@ -32,7 +32,7 @@ use crate::planner::Planner;
 use crate::point;
 use crate::prepared::{Prepared, PreparedStatements};
 use crate::privileges::Identity;
-use crate::stack::with_room;
+use crate::stack::{with_room, with_room_for};
 use crate::statement::{self, Description, Execution, OfSession, Scope, Settings};
 use crate::surroundings::SessionFacts;
 use crate::workers::{Load, Unity};
@@ -184,7 +184,7 @@ impl Session {
                 }
             }
         };
-        let outcome = caught(work).await;
+        let outcome = with_room_for(sql, caught(work)).await;
         self.note_failure(outcome)
     }
 
@@ -209,7 +209,7 @@ impl Session {
                 self.cancels.heard().check()?;
                 Ok(prepared)
             };
-            let prepared = caught(work).await;
+            let prepared = with_room_for(sql, caught(work)).await;
             self.note_failure(prepared)
         })
     }

@@ -4,6 +4,8 @@
 //! A function takes any bytes and says how many values it made of them. It never panics, and what
 //! it takes of time and memory is in proportion to the bytes.
 
+mod statements;
+
 use crate::{credentials, flight, http, postgres};
 
 /// One place, and bytes that it takes, to begin with.
@@ -22,7 +24,7 @@ const fn target(
 }
 
 /// Each has a program of its name in `fuzz/fuzz_targets`.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 9] = [
     target("startup", postgres::fuzz::startup, postgres::fuzz::startup_seeds),
     target("messages", postgres::fuzz::messages, postgres::fuzz::message_seeds),
     target("parameters", postgres::fuzz::parameters, postgres::fuzz::parameter_seeds),
@@ -30,6 +32,8 @@ pub const TARGETS: [Target; 7] = [
     target("tickets", flight::fuzz::tickets, flight::fuzz::ticket_seeds),
     target("tokens", credentials::fuzz::tokens, credentials::fuzz::token_seeds),
     target("requests", http::fuzz::requests, http::fuzz::request_seeds),
+    target("statements", statements::statements, statements::statement_seeds),
+    target("depths", statements::depths, statements::depth_seeds),
 ];
 
 /// What the program of this name does with its bytes.

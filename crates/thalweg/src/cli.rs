@@ -89,8 +89,9 @@ pub struct DatabaseArguments {
 }
 
 /// Plans are made by recursion: what psql asks for `\d` outgrows the 2 MiB that threads have by
-/// default, and ends the process. Memory that a stack does not reach costs nothing.
-const STACK_BYTES: usize = 16 << 20;
+/// default, and ends the process. Statements as deep as the limits allow take half of this. Memory
+/// that a stack does not reach costs nothing.
+const STACK_BYTES: usize = 64 << 20;
 
 impl DatabaseArguments {
     /// The configuration with these flags, and with what else the subcommand was given.

@@ -12,8 +12,7 @@ use arrow::datatypes::{
     Int16Type, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
     Time64MicrosecondType, TimestampMicrosecondType,
 };
-use thalweg_formats::text::jsonb;
-use thalweg_formats::text::parse;
+use thalweg_formats::text::{check_json_depth, jsonb, parse};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::{Manner, is_text, list, number, output, plain_cast};
@@ -81,10 +80,11 @@ fn canonical_uuids(values: &StringViewArray) -> Result<ArrayRef> {
 }
 
 fn check_json(text: &str) -> Result<()> {
-    serde_json::from_str::<serde::de::IgnoredAny>(text).map(|_| ()).map_err(|error| {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|error| {
         Error::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type json")
             .with_detail(error.to_string())
-    })
+    })?;
+    check_json_depth(text)
 }
 
 /// Text of at most so many characters.

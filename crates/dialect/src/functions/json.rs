@@ -11,6 +11,7 @@ mod object;
 mod pairs;
 mod part;
 mod path;
+mod shallow;
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF, T
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use datafusion_functions_json::udfs;
 use serde_json::Value;
-use thalweg_formats::text::jsonb;
+use thalweg_formats::text::{json_depth, jsonb};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::define::Function;
@@ -35,13 +36,13 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let as_text = udfs::json_as_text_udf().as_ref().clone();
     let contains_key = udfs::json_contains_udf().as_ref().clone();
     let mut functions = vec![
-        Arc::new(as_text.with_aliases(["json_extract_path_text", "jsonb_extract_path_text"])),
-        Arc::new(contains_key.with_aliases(["json_exists"])),
-        udfs::json_get_str_udf(),
-        udfs::json_get_int_udf(),
-        udfs::json_get_float_udf(),
-        udfs::json_get_bool_udf(),
-        udfs::json_length_udf(),
+        shallow::of(as_text.with_aliases(["json_extract_path_text", "jsonb_extract_path_text"])),
+        shallow::of(contains_key.with_aliases(["json_exists"])),
+        shallow::of(udfs::json_get_str_udf().as_ref().clone()),
+        shallow::of(udfs::json_get_int_udf().as_ref().clone()),
+        shallow::of(udfs::json_get_float_udf().as_ref().clone()),
+        shallow::of(udfs::json_get_bool_udf().as_ref().clone()),
+        shallow::of(udfs::json_length_udf().as_ref().clone()),
         Function::new("json_typeof", &[&[text()]], text(), type_of)
             .alias("jsonb_typeof")
             .into_udf(),
@@ -84,8 +85,21 @@ fn contains_udf() -> Arc<ScalarUDF> {
     .into_udf()
 }
 
+/// How deep the values nest that functions walk as trees: the limit of `serde_json`, which has no
+/// other one than all of the stack.
+const WALKED_DEPTH_MAX: usize = 127;
+
+fn too_deep(limit: usize) -> Error {
+    let message = "a JSON value nests too deeply for this function";
+    let detail = format!("The function takes arrays and objects that nest {limit} levels deep.");
+    Error::new(SqlState::STATEMENT_TOO_COMPLEX, message).with_detail(detail)
+}
+
 fn parse(text: &str) -> Result<Value> {
     serde_json::from_str(text).map_err(|error| {
+        if json_depth(text) > WALKED_DEPTH_MAX {
+            return too_deep(WALKED_DEPTH_MAX);
+        }
         Error::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type json")
             .with_detail(error.to_string())
     })
@@ -219,8 +233,10 @@ impl ExprPlanner for JsonOperators {
             BinaryOperator::Arrow | BinaryOperator::HashArrow => {
                 part::of_document(is_jsonb(&left, schema))
             }
-            BinaryOperator::LongArrow | BinaryOperator::HashLongArrow => udfs::json_as_text_udf(),
-            BinaryOperator::Question => udfs::json_contains_udf(),
+            BinaryOperator::LongArrow | BinaryOperator::HashLongArrow => {
+                shallow::of(udfs::json_as_text_udf().as_ref().clone())
+            }
+            BinaryOperator::Question => shallow::of(udfs::json_contains_udf().as_ref().clone()),
             BinaryOperator::AtArrow if is_json(&left) || is_json(&right) => contains_udf(),
             BinaryOperator::ArrowAt if is_json(&left) || is_json(&right) => {
                 let call = contains_udf().call(vec![right, left]);

@@ -1,8 +1,10 @@
 //! Refuses statements whose trees would be too deep to walk.
 //!
 //! Chains such as `1 + 1 + 1 …` are parsed in a loop but give a tree as deep as the chain is long,
-//! and plans, expressions and their destructors walk it by recursion. The depth is bounded here, on
-//! the tokens, before there is any tree.
+//! and plans, expressions and their destructors walk it by recursion. Some of the parser's own
+//! recursions have no limit (no upstream issue found). The depth is bounded here, on the tokens,
+//! before there is any tree: every token counts towards a limit, and only what begins a sibling of
+//! the expression before it starts a count over.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -11,7 +13,7 @@ use thalweg_types::{Error, Result, SqlState};
 use super::balance::UNBALANCED_MAX;
 
 /// How deep parentheses and brackets may nest.
-const BRACKETS_MAX: usize = 128;
+const BRACKETS_MAX: usize = 256;
 
 /// How many operators may lie on one path of the tree, weighed by [`ARITHMETIC_WEIGHT`].
 const CHAIN_MAX: usize = 1_000;
@@ -20,65 +22,264 @@ const CHAIN_MAX: usize = 1_000;
 /// balanced, but the parser has to build their tree before.
 const SIGNS_MAX: usize = 5_000;
 
-/// What an arithmetic operator counts: each is a call with a name of its own, and planning takes
-/// time that grows with the cube of their number.
+/// What an arithmetic operator or a subscript counts: each is a call with a name of its own, and
+/// planning takes time that grows with the cube of their number.
 const ARITHMETIC_WEIGHT: usize = 4;
 
+/// How many words may follow each other with nothing else between them. Prefixes such as
+/// `INTERVAL` are words that the parser recurses into.
+const WORDS_MAX: usize = 500;
+
+/// How many words an expression may have beside its operators. They are names of columns, and what
+/// the parser takes for an operator that is not known here.
+const EXPRESSION_WORDS_MAX: usize = 5_000;
+
+/// How many queries, joins and set operations a statement may have. A common table expression can
+/// be the source of the next one, so that all of them can lie on one path of the plan.
+const RELATIONS_MAX: usize = 3_000;
+
+/// How deep a statement's tree can be, at the most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Depth {
+    /// Brackets inside each other.
+    pub(super) brackets: usize,
+    /// Operators on one path.
+    pub(super) operators: usize,
+    /// Words in a row.
+    pub(super) words: usize,
+}
+
 /// Checks the tokens of a text, which may hold several statements.
-pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
-    let mut levels = vec![Level::default()];
-    let mut chain = 0;
+///
+/// # Errors
+/// `54001` where a limit is exceeded.
+pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<Depth> {
+    let mut path = Path::default();
     for TokenWithSpan { token, .. } in tokens {
+        path.take(token)?;
+    }
+    Ok(path.deepest)
+}
+
+/// The brackets around a token, and what has been seen between them.
+struct Path {
+    levels: Vec<Level>,
+    /// The sum of all levels' lengths.
+    chain: usize,
+    /// Queries and relations since the statement began.
+    relations: usize,
+    /// Words since the last token that is none.
+    words: usize,
+    previous: Previous,
+    deepest: Depth,
+}
+
+impl Default for Path {
+    fn default() -> Self {
+        Path {
+            levels: vec![Level::default()],
+            chain: 0,
+            relations: 0,
+            words: 0,
+            previous: Previous::Start,
+            deepest: Depth::default(),
+        }
+    }
+}
+
+/// The token before, as far as it decides how the next one is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Previous {
+    /// Nothing, an opening bracket, a comma or a period.
+    Start,
+    /// An operand is bound to follow.
+    Operator,
+    Keyword(Keyword),
+    /// A literal, a closing bracket, or a star in place of columns.
+    Operand,
+}
+
+impl Path {
+    fn take(&mut self, token: &Token) -> Result<()> {
+        if matches!(token, Token::Whitespace(_) | Token::EOF) {
+            return Ok(());
+        }
         match token {
             Token::LParen | Token::LBracket | Token::LBrace => {
-                levels.push(Level::default());
-                if levels.len() > BRACKETS_MAX {
-                    return Err(too_complex(&format!("parentheses (the limit is {BRACKETS_MAX})")));
+                let is_subscript = *token == Token::LBracket && self.previous.is_operand();
+                if is_subscript {
+                    self.count(|level| level.operators += ARITHMETIC_WEIGHT)?;
                 }
-                continue;
+                self.open(false, "parentheses")?;
             }
             Token::Word(word) if word.keyword == Keyword::CASE => {
-                levels.push(Level { is_case: true, ..Level::default() });
-                if levels.len() > BRACKETS_MAX {
-                    let what = format!("CASE expressions (the limit is {BRACKETS_MAX})");
-                    return Err(too_complex(&what));
-                }
-                continue;
+                self.open(true, "CASE expressions")?;
             }
-            Token::Word(word)
-                if word.keyword == Keyword::END && levels.last().is_some_and(|l| l.is_case) =>
-            {
-                chain -= levels.pop().map_or(0, |level| level.length());
-                continue;
-            }
+            Token::Word(word) if word.keyword == Keyword::END && self.is_in_case() => self.close(),
             Token::RParen | Token::RBracket | Token::RBrace => {
-                if levels.len() > 1 {
-                    chain -= levels.pop().map_or(0, |level| level.length());
+                if self.levels.len() > 1 {
+                    self.close();
                 }
-                continue;
             }
-            Token::SemiColon => {
-                levels = vec![Level::default()];
-                chain = 0;
-                continue;
-            }
-            _ => {}
+            Token::SemiColon => *self = Path { deepest: self.deepest, ..Path::default() },
+            token => self.count_token(token)?,
         }
-        let Some(level) = levels.last_mut() else { continue };
-        chain -= level.length();
-        level.take(token);
-        chain += level.length();
-        if chain > CHAIN_MAX {
+        self.words = if matches!(token, Token::Word(_)) { self.words + 1 } else { 0 };
+        self.previous = self.previous.then(token);
+        if self.previous == Previous::Operator {
+            self.words = 0;
+        }
+        self.deepest.words = self.deepest.words.max(self.words);
+        match self.words > WORDS_MAX {
+            true => Err(too_complex(&format!("words in a row (the limit is {WORDS_MAX})"))),
+            false => Ok(()),
+        }
+    }
+
+    fn open(&mut self, is_case: bool, what: &str) -> Result<()> {
+        self.levels.push(Level { is_case, ..Level::default() });
+        self.deepest.brackets = self.deepest.brackets.max(self.levels.len());
+        match self.levels.len() > BRACKETS_MAX {
+            true => Err(too_complex(&format!("{what} (the limit is {BRACKETS_MAX})"))),
+            false => Ok(()),
+        }
+    }
+
+    fn is_in_case(&self) -> bool {
+        self.levels.last().is_some_and(|level| level.is_case)
+    }
+
+    fn close(&mut self) {
+        self.chain -= self.levels.pop().map_or(0, |level| level.length());
+    }
+
+    fn count_token(&mut self, token: &Token) -> Result<()> {
+        let previous = self.previous;
+        let mut relations = 0;
+        self.count(|level| relations = level.take(token, previous))?;
+        self.relations += relations;
+        if self.relations > RELATIONS_MAX {
+            let what = format!("queries and joins (the limit is {RELATIONS_MAX})");
+            return Err(too_complex(&what));
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, take: impl FnOnce(&mut Level)) -> Result<()> {
+        let Some(level) = self.levels.last_mut() else { return Ok(()) };
+        self.chain -= level.length();
+        take(level);
+        self.chain += level.length();
+        self.deepest.operators = self.deepest.operators.max(self.chain);
+        if self.chain > CHAIN_MAX {
             return Err(too_complex(&format!(
                 "operators (the limit is {CHAIN_MAX}, where one of arithmetic counts for \
                  {ARITHMETIC_WEIGHT})"
             )));
         }
+        if level.words > EXPRESSION_WORDS_MAX {
+            let what = format!("words in an expression (the limit is {EXPRESSION_WORDS_MAX})");
+            return Err(too_complex(&what));
+        }
         if level.signs > SIGNS_MAX {
             return Err(too_complex(&format!("signs in a row (the limit is {SIGNS_MAX})")));
         }
+        Ok(())
     }
-    Ok(())
+}
+
+impl Previous {
+    /// Whether a bracket that follows is a subscript, or belongs to a type's name.
+    fn is_operand(self) -> bool {
+        match self {
+            Previous::Operand => true,
+            Previous::Keyword(keyword) => keyword != Keyword::ARRAY,
+            Previous::Start | Previous::Operator => false,
+        }
+    }
+
+    /// Whether a clause can begin, so that what follows is a sibling of what came before. A word
+    /// behind an operator is a name; `IS DISTINCT FROM` and `WITHIN GROUP` belong to expressions.
+    fn ends_expression(self, next: Keyword) -> bool {
+        match (self, next) {
+            (Previous::Operator, _) => false,
+            (Previous::Keyword(Keyword::DISTINCT), Keyword::FROM) => false,
+            (Previous::Keyword(Keyword::WITHIN), Keyword::GROUP) => false,
+            _ => true,
+        }
+    }
+
+    fn then(self, token: &Token) -> Previous {
+        match token {
+            Token::LParen
+            | Token::LBracket
+            | Token::LBrace
+            | Token::Comma
+            | Token::Period
+            | Token::SemiColon => Previous::Start,
+            Token::RParen | Token::RBracket | Token::RBrace => Previous::Operand,
+            Token::Word(word) if is_operator(word.keyword) => Previous::Operator,
+            Token::Word(word) => Previous::Keyword(word.keyword),
+            Token::Mul if self.is_before_star() => Previous::Operand,
+            token if is_literal(token) => Previous::Operand,
+            _ => Previous::Operator,
+        }
+    }
+
+    /// Whether a star stands for all columns.
+    fn is_before_star(self) -> bool {
+        let keywords = [Keyword::SELECT, Keyword::ALL, Keyword::DISTINCT, Keyword::RETURNING];
+        match self {
+            Previous::Start => true,
+            Previous::Keyword(keyword) => keywords.contains(&keyword),
+            Previous::Operator | Previous::Operand => false,
+        }
+    }
+}
+
+fn is_literal(token: &Token) -> bool {
+    matches!(
+        token,
+        Token::Number(..)
+            | Token::SingleQuotedString(_)
+            | Token::DollarQuotedString(_)
+            | Token::EscapedStringLiteral(_)
+            | Token::NationalStringLiteral(_)
+            | Token::HexStringLiteral(_)
+            | Token::UnicodeStringLiteral(_)
+            | Token::Placeholder(_)
+    )
+}
+
+/// Words that each add a level to the tree, and that an operand follows.
+fn is_operator(keyword: Keyword) -> bool {
+    matches!(
+        keyword,
+        Keyword::AND
+            | Keyword::OR
+            | Keyword::XOR
+            | Keyword::NOT
+            | Keyword::IS
+            | Keyword::IN
+            | Keyword::LIKE
+            | Keyword::ILIKE
+            | Keyword::SIMILAR
+            | Keyword::REGEXP
+            | Keyword::RLIKE
+            | Keyword::MATCH
+            | Keyword::BETWEEN
+            | Keyword::COLLATE
+            | Keyword::AT
+            | Keyword::OPERATOR
+            | Keyword::OVERLAPS
+            | Keyword::DIV
+            | Keyword::MEMBER
+    )
+}
+
+/// Words that each add a level to the tree, and that something else than an operand may follow.
+fn is_prefix_or_postfix(keyword: Keyword) -> bool {
+    matches!(keyword, Keyword::NOTNULL | Keyword::INTERVAL | Keyword::EXPLAIN | Keyword::PRIOR)
 }
 
 /// What has been seen between one pair of brackets, or of `CASE` and `END`.
@@ -86,10 +287,14 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
 struct Level {
     /// Opened by `CASE`, to be closed by `END`.
     is_case: bool,
+    /// Commas are between relations, each of which is a join.
+    is_in_from: bool,
     /// Operators since the expression began.
     operators: usize,
     /// Those of them that are signs of sums and products.
     signs: usize,
+    /// Words since the expression began that are no operators.
+    words: usize,
     /// Joins and set operations since the query began.
     relations: usize,
 }
@@ -101,59 +306,85 @@ impl Level {
     }
 
     fn begin_expression(&mut self) {
-        (self.operators, self.signs) = (0, 0);
+        (self.operators, self.signs, self.words) = (0, 0, 0);
     }
 
-    fn take(&mut self, token: &Token) {
+    /// Counts a token; gives how many relations it adds to the statement.
+    fn take(&mut self, token: &Token, previous: Previous) -> usize {
         match token {
-            Token::Comma => self.begin_expression(),
-            Token::Word(word) => match word.keyword {
-                Keyword::SELECT
-                | Keyword::FROM
-                | Keyword::WHERE
-                | Keyword::GROUP
-                | Keyword::HAVING
-                | Keyword::ORDER
-                | Keyword::ON
-                | Keyword::SET
-                | Keyword::VALUES
-                | Keyword::WHEN
-                | Keyword::THEN
-                | Keyword::ELSE => self.begin_expression(),
-                Keyword::JOIN | Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT => {
-                    self.begin_expression();
-                    self.relations += 1;
-                }
-                Keyword::AND
-                | Keyword::OR
-                | Keyword::NOT
-                | Keyword::IS
-                | Keyword::IN
-                | Keyword::LIKE
-                | Keyword::ILIKE
-                | Keyword::SIMILAR
-                | Keyword::BETWEEN
-                | Keyword::COLLATE
-                | Keyword::AT
-                | Keyword::OPERATOR => self.operators += 1,
-                _ => {}
-            },
-            Token::Number(..)
-            | Token::SingleQuotedString(_)
-            | Token::DollarQuotedString(_)
-            | Token::EscapedStringLiteral(_)
-            | Token::NationalStringLiteral(_)
-            | Token::HexStringLiteral(_)
-            | Token::UnicodeStringLiteral(_)
-            | Token::Placeholder(_)
-            | Token::Period
-            | Token::Whitespace(_)
-            | Token::EOF => {}
-            Token::Plus | Token::Minus | Token::Mul => self.signs += 1,
+            Token::Comma => {
+                self.begin_expression();
+                self.relations += usize::from(self.is_in_from);
+                usize::from(self.is_in_from)
+            }
+            Token::Word(word) => self.take_word(word.keyword, previous),
+            Token::Period => 0,
+            token if is_literal(token) => 0,
+            Token::Plus | Token::Minus | Token::Mul => {
+                self.signs += 1;
+                0
+            }
             Token::Div | Token::Mod | Token::Caret => {
                 self.operators += ARITHMETIC_WEIGHT;
+                0
             }
-            _ => self.operators += 1,
+            _ => {
+                self.operators += 1;
+                0
+            }
+        }
+    }
+
+    fn take_word(&mut self, keyword: Keyword, previous: Previous) -> usize {
+        let begins = previous.ends_expression(keyword);
+        match keyword {
+            Keyword::FROM | Keyword::USING if begins || previous == Previous::Operator => {
+                self.is_in_from = true;
+                self.begin_expression_if(begins);
+                0
+            }
+            Keyword::ON if begins => {
+                self.begin_expression();
+                0
+            }
+            Keyword::SELECT
+            | Keyword::WHERE
+            | Keyword::GROUP
+            | Keyword::HAVING
+            | Keyword::ORDER
+            | Keyword::SET
+            | Keyword::VALUES
+            | Keyword::TABLE
+            | Keyword::RETURNING
+            | Keyword::WHEN
+            | Keyword::THEN
+            | Keyword::ELSE => {
+                self.is_in_from &= !begins;
+                self.begin_expression_if(begins);
+                let is_query = [Keyword::SELECT, Keyword::VALUES, Keyword::TABLE];
+                usize::from(is_query.contains(&keyword))
+            }
+            Keyword::JOIN | Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT => {
+                self.begin_expression_if(begins);
+                self.relations += 1;
+                1
+            }
+            keyword if is_operator(keyword) || is_prefix_or_postfix(keyword) => {
+                self.operators += 1;
+                0
+            }
+            _ => {
+                self.words += 1;
+                0
+            }
+        }
+    }
+
+    fn begin_expression_if(&mut self, begins: bool) {
+        match begins {
+            true => self.begin_expression(),
+            // A name that is spelled as a keyword.
+            false => self.words += 1,
         }
     }
 }

@@ -9,12 +9,10 @@ use std::ops::ControlFlow;
 
 use arrow::datatypes::{FieldRef, Schema};
 use datafusion::sql::sqlparser::ast::{
-    DataType as SqlType, Expr, Ident, Join, JoinConstraint, ObjectName, Query, Select, SelectItem,
+    Expr, Ident, Join, JoinConstraint, ObjectName, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableAliasColumnDef,
     TableFactor, TableWithJoins, Visit, Visitor,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use thalweg_types::{Error, Result};
 
 use super::build::column_of;
@@ -22,7 +20,7 @@ use super::figure::column_name;
 use super::names::normalized;
 use super::using::{Scope, constraint_of};
 use super::{items, populate, records};
-use crate::types::from_field;
+use crate::types::{from_field, sql_type};
 
 /// What a column without a name is called.
 const UNNAMED: &str = "?column?";
@@ -44,11 +42,6 @@ impl Tables {
         let columns = schema.fields().iter().map(column).collect();
         self.0.extend(key_of(name).map(|key| (key, columns)));
     }
-}
-
-fn parsed_type(text: &str) -> Option<SqlType> {
-    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text).ok()?;
-    parser.parse_data_type().ok()
 }
 
 fn key_of(name: &ObjectName) -> Option<String> {
@@ -260,7 +253,7 @@ impl<'t> Relations<'t> {
         };
         let column = |(name, data_type): &(String, Option<String>)| {
             let told = || Error::unsupported(format!("a row with the type of column \"{name}\""));
-            let data_type = data_type.as_deref().and_then(parsed_type).ok_or_else(told)?;
+            let data_type = data_type.as_deref().and_then(sql_type).ok_or_else(told)?;
             Ok(populate::column(name, data_type))
         };
         columns.iter().map(column).collect::<Result<Vec<_>>>().map(Some)

@@ -15,6 +15,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::basic::Type as PhysicalType;
 use thalweg_types::Result;
 
+use super::nesting;
 use crate::files;
 use crate::guard::{damaged, guarded};
 use crate::location::{display_name, located};
@@ -58,6 +59,7 @@ pub(crate) fn open(path: &Path, target: &SchemaRef, batch_rows: usize) -> Result
 }
 
 fn load(path: &Path, name: &str) -> Result<ArrowReaderMetadata> {
+    nesting::check(path).map_err(|error| located(error, name.to_owned()))?;
     let file = files::open(path)?;
     guarded(name, || {
         ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())

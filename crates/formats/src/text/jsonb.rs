@@ -1,5 +1,6 @@
 //! The one text that a `jsonb` value has: members sorted, each key once, blanks as PostgreSQL's.
 
+use super::json_depth::Nesting;
 use super::parse;
 use thalweg_types::Result;
 
@@ -13,8 +14,111 @@ const EXPONENT_MAX: i32 = 1_000;
 pub fn jsonb(text: &str) -> Result<String> {
     parse::json(text)?;
     let mut out = String::with_capacity(text.len());
-    Reader { rest: text }.value(&mut out);
+    write(tree(text), &mut out);
     Ok(out)
+}
+
+/// A value of a document. Containers hold the places of their members in a list of all values, so
+/// that neither reading nor dropping a deep document recurses.
+enum Node<'t> {
+    /// `true`, `false`, `null` or a number, as it was written.
+    Plain(&'t str),
+    Text(String),
+    Array(Vec<usize>),
+    Object(Vec<(String, usize)>),
+}
+
+/// All values of a text that is known to be JSON, the whole document first.
+fn tree(text: &str) -> Vec<Node<'_>> {
+    let mut reader = Reader { rest: text };
+    let mut nodes: Vec<Node<'_>> = Vec::new();
+    let mut open: Vec<usize> = Vec::new();
+    loop {
+        match reader.next() {
+            b',' => _ = reader.take(1),
+            b']' | b'}' => {
+                reader.take(1);
+                open.pop();
+            }
+            _ => {
+                let place = nodes.len();
+                match open.last().map(|outer| &mut nodes[*outer]) {
+                    Some(Node::Object(members)) => members.push((reader.key(), place)),
+                    Some(Node::Array(items)) => items.push(place),
+                    _ => {}
+                }
+                let node = reader.node();
+                if matches!(node, Node::Array(_) | Node::Object(_)) {
+                    open.push(place);
+                }
+                nodes.push(node);
+            }
+        }
+        if open.is_empty() {
+            return nodes;
+        }
+    }
+}
+
+/// A step of writing a document.
+enum Step {
+    Value(usize),
+    Key(String),
+    Mark(&'static str),
+}
+
+fn write(mut nodes: Vec<Node<'_>>, out: &mut String) {
+    let mut steps = vec![Step::Value(0)];
+    while let Some(step) = steps.pop() {
+        let place = match step {
+            Step::Value(place) => place,
+            Step::Key(key) => {
+                out.push_str(&written(&key));
+                out.push_str(": ");
+                continue;
+            }
+            Step::Mark(mark) => {
+                out.push_str(mark);
+                continue;
+            }
+        };
+        match std::mem::replace(&mut nodes[place], Node::Plain("")) {
+            Node::Plain(text) => scalar(text, out),
+            Node::Text(text) => out.push_str(&written(&text)),
+            Node::Array(items) => {
+                out.push('[');
+                steps.push(Step::Mark("]"));
+                for (position, item) in items.into_iter().enumerate().rev() {
+                    steps.push(Step::Value(item));
+                    if position > 0 {
+                        steps.push(Step::Mark(", "));
+                    }
+                }
+            }
+            Node::Object(members) => {
+                out.push('{');
+                steps.push(Step::Mark("}"));
+                for (position, (key, value)) in distinct(members).into_iter().enumerate().rev() {
+                    steps.push(Step::Value(value));
+                    steps.push(Step::Key(key));
+                    if position > 0 {
+                        steps.push(Step::Mark(", "));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The members of an object in `jsonb`'s order: shorter keys first. The last value of a repeated
+/// key counts.
+fn distinct(mut members: Vec<(String, usize)>) -> Vec<(String, usize)> {
+    members.sort_by(|(left, _), (right, _)| (left.len(), left).cmp(&(right.len(), right)));
+    // The sort is stable, so that the last of equal keys is the last one written.
+    members.reverse();
+    members.dedup_by(|(next, _), (last, _)| next == last);
+    members.reverse();
+    members
 }
 
 /// What a JSON value is made of, in texts as they were written.
@@ -32,7 +136,6 @@ pub enum JsonParts<'t> {
 pub fn json_parts(text: &str) -> Result<JsonParts<'_>> {
     parse::json(text)?;
     let mut reader = Reader { rest: text };
-    let mut unused = String::new();
     Ok(match reader.next() {
         b'{' => {
             reader.take(1);
@@ -42,10 +145,8 @@ pub fn json_parts(text: &str) -> Result<JsonParts<'_>> {
                     reader.take(1);
                     reader.next();
                 }
-                let key = reader.string();
-                reader.next();
-                reader.take(1);
-                members.push((key, reader.raw(&mut unused)));
+                let key = reader.key();
+                members.push((key, reader.raw()));
             }
             JsonParts::Object(members)
         }
@@ -56,7 +157,7 @@ pub fn json_parts(text: &str) -> Result<JsonParts<'_>> {
                 if reader.next() == b',' {
                     reader.take(1);
                 }
-                items.push(reader.raw(&mut unused));
+                items.push(reader.raw());
             }
             JsonParts::Array(items)
         }
@@ -64,7 +165,7 @@ pub fn json_parts(text: &str) -> Result<JsonParts<'_>> {
     })
 }
 
-/// Walks a text that is known to be JSON, and not too deep for recursion.
+/// Walks a text that is known to be JSON.
 struct Reader<'t> {
     rest: &'t str,
 }
@@ -81,73 +182,43 @@ impl<'t> Reader<'t> {
         taken
     }
 
-    /// The next value as it was written.
-    fn raw(&mut self, unused: &mut String) -> &'t str {
+    /// A key and the colon behind it.
+    fn key(&mut self) -> String {
+        let key = self.string();
         self.next();
-        let from = self.rest;
-        self.value(unused);
-        unused.clear();
-        &from[..from.len() - self.rest.len()]
+        self.take(1);
+        key
     }
 
-    fn value(&mut self, out: &mut String) {
+    /// The next value; of a container, only its opening mark is taken.
+    fn node(&mut self) -> Node<'t> {
         match self.next() {
-            b'{' => self.object(out),
-            b'[' => self.array(out),
-            b'"' => out.push_str(&written(&self.string())),
-            _ => {
-                let is_end = |c: char| matches!(c, ',' | ']' | '}') || c.is_ascii_whitespace();
-                let end = self.rest.find(is_end).unwrap_or(self.rest.len());
-                scalar(self.take(end), out);
+            b'{' => {
+                self.take(1);
+                Node::Object(Vec::new())
             }
+            b'[' => {
+                self.take(1);
+                Node::Array(Vec::new())
+            }
+            b'"' => Node::Text(self.string()),
+            _ => Node::Plain(self.plain()),
         }
     }
 
-    fn array(&mut self, out: &mut String) {
-        out.push_str(self.take(1));
-        while self.next() != b']' {
-            if self.next() == b',' {
-                self.take(1);
-                out.push_str(", ");
-            }
-            self.value(out);
-        }
-        out.push_str(self.take(1));
+    fn plain(&mut self) -> &'t str {
+        let is_end = |c: char| matches!(c, ',' | ']' | '}') || c.is_ascii_whitespace();
+        let end = self.rest.find(is_end).unwrap_or(self.rest.len());
+        self.take(end)
     }
 
-    /// Of a key that is there several times the last value counts; shorter keys come first.
-    fn object(&mut self, out: &mut String) {
-        self.take(1);
-        let mut members: Vec<(String, String)> = Vec::new();
-        while self.next() != b'}' {
-            if self.next() == b',' {
-                self.take(1);
-                self.next();
-            }
-            let key = self.string();
-            self.next();
-            self.take(1);
-            let mut value = String::new();
-            self.value(&mut value);
-            members.push((key, value));
+    /// The next value as it was written.
+    fn raw(&mut self) -> &'t str {
+        if !matches!(self.next(), b'{' | b'[' | b'"') {
+            return self.plain();
         }
-        self.take(1);
-        // Members of one key stay in the order in which they came.
-        members.sort_by(|(left, _), (right, _)| (left.len(), left).cmp(&(right.len(), right)));
-        out.push('{');
-        let mut first = true;
-        for (place, (key, value)) in members.iter().enumerate() {
-            if members.get(place + 1).is_some_and(|(next, _)| next == key) {
-                continue;
-            }
-            if !std::mem::take(&mut first) {
-                out.push_str(", ");
-            }
-            out.push_str(&written(key));
-            out.push_str(": ");
-            out.push_str(value);
-        }
-        out.push('}');
+        let end = Nesting::default().end_of_value(self.rest);
+        self.take(end)
     }
 
     /// A text in quotes, without them and what they escape.
@@ -207,6 +278,7 @@ fn shifted(digits: &str, exponent: i32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::json_depth::JSON_DEPTH_MAX;
     use super::{JsonParts, json_parts, jsonb};
 
     #[test]
@@ -252,6 +324,31 @@ mod tests {
         assert_eq!(items, ["\"x, y\"", "null", "[]"]);
         assert!(matches!(json_parts("\"[]\"").unwrap(), JsonParts::Scalar));
         assert!(matches!(json_parts("[]").unwrap(), JsonParts::Array(items) if items.is_empty()));
+    }
+
+    #[test]
+    fn deep_documents_take_no_stack() {
+        let walked = || {
+            for (open, close) in [("[", "]"), ("{\"a\": ", "}"), ("[1, ", ", \"]\"]")] {
+                let deep = |depth: usize| format!("{}0{}", open.repeat(depth), close.repeat(depth));
+                let accepted = deep(JSON_DEPTH_MAX);
+                assert_eq!(jsonb(&accepted).unwrap(), accepted);
+                let inner = deep(JSON_DEPTH_MAX - 1);
+                let holds = match json_parts(&accepted).unwrap() {
+                    JsonParts::Object(members) => members[0].1 == inner,
+                    JsonParts::Array(items) => items.contains(&inner.as_str()),
+                    JsonParts::Scalar => false,
+                };
+                assert!(holds, "{open}");
+                for depth in [JSON_DEPTH_MAX + 1, 60_000, 200_000] {
+                    let refused = deep(depth);
+                    assert_eq!(jsonb(&refused).unwrap_err().state().0, "54001", "{open} {depth}");
+                    assert_eq!(json_parts(&refused).err().unwrap().state().0, "54001");
+                }
+            }
+        };
+        let small = std::thread::Builder::new().stack_size(256 << 10).spawn(walked).unwrap();
+        small.join().unwrap();
     }
 
     #[test]

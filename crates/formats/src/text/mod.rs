@@ -11,6 +11,7 @@ mod decimal;
 mod float;
 mod format;
 mod interval;
+mod json_depth;
 mod jsonb;
 pub mod parse;
 mod scanner;
@@ -20,6 +21,7 @@ pub(crate) use builder::null_refused;
 pub use builder::{ColumnBuilder, Refused};
 pub use format::{DateStyle, Scratch, ValueFormatter, format_value};
 pub use interval::{IntervalFields, IntervalPart};
+pub use json_depth::{JSON_DEPTH_MAX, check as check_json_depth, json_depth};
 pub use jsonb::{JsonParts, json_parts, jsonb};
 pub(crate) use uuid::format_bytes as format_uuid;
 

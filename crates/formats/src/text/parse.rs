@@ -103,10 +103,13 @@ pub fn uuid(text: &str) -> Result<String> {
     super::uuid::parse(text)
 }
 
-/// Checks that the text is well-formed JSON.
+/// Checks that the text is well-formed JSON and does not nest too deeply.
+///
+/// # Errors
+/// `22P02` where it is no JSON, `54001` where it nests more than `JSON_DEPTH_MAX` levels.
 pub fn json(text: &str) -> Result<()> {
     match serde_json::from_str::<IgnoredAny>(text) {
-        Ok(IgnoredAny) => Ok(()),
+        Ok(IgnoredAny) => super::json_depth::check(text),
         Err(error) => Err(Error::new(
             SqlState::INVALID_TEXT_REPRESENTATION,
             "invalid input syntax for type json",

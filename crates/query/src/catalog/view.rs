@@ -9,6 +9,8 @@ use datafusion::datasource::ViewTable;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{CreateExternalTable, LogicalPlanBuilder};
+use thalweg_dialect::errors::external as external_error;
+use thalweg_formats::check_parquet_nesting;
 use thalweg_txn::{Catalog, ExternalTable, Object, RoleId, Securable, View};
 use thalweg_types::{Error, SqlState};
 
@@ -84,6 +86,9 @@ pub(super) async fn external(
     state: &SessionState,
     table: &ExternalTable,
 ) -> Result<Arc<dyn TableProvider>> {
+    if table.format.eq_ignore_ascii_case("parquet") {
+        check_parquet_nesting(&table.location).map_err(external_error)?;
+    }
     let schema = plan::schema_of_columns(&table.columns)?;
     let command = CreateExternalTable::builder(
         TableReference::bare("external"),

@@ -16,6 +16,7 @@ use crate::outcome::Outcome;
 use crate::panics::caught;
 use crate::planner::Planner;
 use crate::prepared::Prepared;
+use crate::stack::{is_long, with_room};
 use crate::workers::Gathering;
 
 impl Session {
@@ -70,7 +71,11 @@ impl Session {
             return Box::pin(ready(self.note_failure(outcome)));
         }
         Box::pin(async {
-            let outcome = caught(self.run_prepared(prepared, values)).await;
+            // A short statement is not moved once more.
+            let outcome = match is_long(prepared.sql()) {
+                true => with_room(Box::pin(caught(self.run_prepared(prepared, values)))).await,
+                false => caught(self.run_prepared(prepared, values)).await,
+            };
             let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
             self.note_failure(outcome)
         })

@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use thalweg_dialect::parse::{parse_expression, parse_query};
 use thalweg_types::{Error, Result};
 
 /// `SELECT projection FROM from WHERE selection`
@@ -50,21 +51,16 @@ pub(crate) fn named(expr: Expr, alias: &str) -> SelectItem {
 
 /// An expression from its text.
 pub(crate) fn expression(text: &str) -> Result<Expr> {
-    Parser::new(&PostgreSqlDialect {})
-        .try_with_sql(text)
-        .and_then(|mut parser| parser.parse_expr())
-        .map_err(|error| {
-            Error::internal(format!("cannot read the stored expression {text}")).with_source(error)
-        })
+    parse_expression(text).map_err(|error| {
+        Error::internal(format!("cannot read the stored expression {text}")).with_source(error)
+    })
 }
 
 /// A query from its text.
 pub(crate) fn query(text: &str) -> Result<Query> {
-    let statements = Parser::parse_sql(&PostgreSqlDialect {}, text);
-    match statements.map(|mut statements| statements.pop()) {
-        Ok(Some(Statement::Query(query))) => Ok(*query),
-        _ => Err(Error::internal(format!("cannot read the query {text}"))),
-    }
+    parse_query(text).map_err(|error| {
+        Error::internal(format!("cannot read the query {text}")).with_source(error)
+    })
 }
 
 /// `CREATE TABLE t AS SELECT 1`, for others to fill in.

@@ -7,9 +7,8 @@
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType as SqlType, Expr, SelectItem, UnaryOperator, Value, Values,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use thalweg_dialect::is_told_by_clock;
+use thalweg_dialect::parse::parse_type;
 use thalweg_types::{DataType, Error, Result, TableSchema};
 
 /// What a literal looks like.
@@ -126,9 +125,7 @@ fn wanted(kind: Kind, target: &DataType) -> Option<DataType> {
 
 fn sql_type(data_type: &DataType) -> Result<SqlType> {
     let text = data_type.to_string();
-    Parser::new(&PostgreSqlDialect {})
-        .try_with_sql(&text)
-        .and_then(|mut parser| parser.parse_data_type())
+    parse_type(&text)
         .map_err(|error| Error::internal(format!("cannot read the type {text}")).with_source(error))
 }
 

@@ -1,0 +1,104 @@
+//! A bound on how deep JSON values nest, checked without recursion.
+//!
+//! Every way in (literals, parameters, `COPY`, HTTP, records, casts and functions) reads a value
+//! through [`super::parse::json`], which applies the bound. Code behind it may then recurse, with
+//! room for [`JSON_DEPTH_MAX`] levels at most.
+
+use thalweg_types::{Error, Result, SqlState};
+
+/// How many arrays and objects may lie inside each other. PostgreSQL's limit depends on
+/// `max_stack_depth`; its default allows somewhat more.
+pub const JSON_DEPTH_MAX: usize = 6_000;
+
+/// What a level takes at least: its opening and its closing mark.
+const LEVEL_BYTES_MIN: usize = 2;
+
+/// How many arrays and objects lie inside each other at most, in a text that is well-formed JSON.
+#[must_use]
+pub fn json_depth(text: &str) -> usize {
+    let mut nesting = Nesting::default();
+    text.bytes().for_each(|byte| nesting.take(byte));
+    nesting.deepest
+}
+
+/// Checks a text that is well-formed JSON.
+///
+/// # Errors
+/// `54001` where it nests more than [`JSON_DEPTH_MAX`] levels.
+pub fn check(text: &str) -> Result<()> {
+    // A short text cannot be too deep, and is not read a second time.
+    if text.len() <= JSON_DEPTH_MAX * LEVEL_BYTES_MIN || json_depth(text) <= JSON_DEPTH_MAX {
+        return Ok(());
+    }
+    let message = "a JSON value nests too deeply";
+    Err(Error::new(SqlState::STATEMENT_TOO_COMPLEX, message)
+        .with_detail(format!("Arrays and objects may nest {JSON_DEPTH_MAX} levels deep.")))
+}
+
+/// Follows the arrays and objects of a text, byte by byte.
+#[derive(Default)]
+pub(super) struct Nesting {
+    depth: usize,
+    deepest: usize,
+    in_quotes: bool,
+    escaped: bool,
+}
+
+impl Nesting {
+    fn take(&mut self, byte: u8) {
+        if self.in_quotes {
+            self.in_quotes = byte != b'"' || self.escaped;
+            self.escaped = byte == b'\\' && !self.escaped;
+            return;
+        }
+        match byte {
+            b'"' => self.in_quotes = true,
+            b'[' | b'{' => {
+                self.depth += 1;
+                self.deepest = self.deepest.max(self.depth);
+            }
+            b']' | b'}' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// Where an array, an object or a string ends that begins a text.
+    pub(super) fn end_of_value(mut self, text: &str) -> usize {
+        for (at, byte) in text.bytes().enumerate() {
+            self.take(byte);
+            if self.depth == 0 && !self.in_quotes {
+                return at + 1;
+            }
+        }
+        text.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_in_strings_are_no_levels() {
+        for (text, depth) in [
+            ("1", 0),
+            ("[]", 1),
+            ("[[], {\"a\": [1]}]", 3),
+            (r#""[[[""#, 0),
+            (r#"["\"[[", "\\", []]"#, 2),
+        ] {
+            assert_eq!(json_depth(text), depth, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_ends_where_it_is_closed() {
+        for (text, value) in [
+            (r#"[1, "]"], 2"#, r#"[1, "]"]"#),
+            (r#"{"a": {}} ]"#, r#"{"a": {}}"#),
+            (r#""a\"b", 1"#, r#""a\"b""#),
+        ] {
+            assert_eq!(&text[..Nesting::default().end_of_value(text)], value);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Texts of statements, and forms of the grammar that are repeated, for [`super::TARGETS`].
+
+use thalweg_dialect::parse::{parse, parse_type};
+use thalweg_formats::text::{JsonParts, json_parts, jsonb};
+
+/// How often a form is repeated at most.
+const REPEATED_MAX: usize = 1_200;
+
+/// Beginnings, forms that are repeated behind them, ends, and what closes each repetition: the
+/// grammar's ways to nest.
+const FORMS: [[&str; 4]; 40] = [
+    ["SELECT ", "(", "1", ")"],
+    ["SELECT ", "(SELECT ", "1", ")"],
+    ["", "(SELECT ", "1", ")"],
+    ["SELECT ", "ARRAY[", "1", "]"],
+    ["SELECT ", "ROW(", "1", ")"],
+    ["SELECT ", "abs(", "1", ")"],
+    ["SELECT ", "CASE WHEN true THEN ", "1", " END"],
+    ["SELECT ", "CASE ", "WHEN true THEN 1", " END"],
+    ["SELECT ", "EXISTS (SELECT ", "1", ")"],
+    ["SELECT ", "1 IN (SELECT ", "1", ")"],
+    ["SELECT ", "NOT ", "true", ""],
+    ["SELECT ", "- ", "1", ""],
+    ["SELECT ", "~ ", "1", ""],
+    ["SELECT ", "INTERVAL ", "'1'", ""],
+    ["SELECT ", "DATE ", "'1'", ""],
+    ["SELECT ", "CAST(", "1", " AS int)"],
+    ["SELECT ", "sum(", "1", ") OVER ()"],
+    ["SELECT ", "1 BETWEEN ", "1", " AND 2"],
+    ["SELECT 1", "::int", "", ""],
+    ["SELECT NULL::int", "[]", "", ""],
+    ["SELECT '{1}'::int[]", "[1]", "", ""],
+    ["SELECT a", "[1:2]", "", ""],
+    ["SELECT 1", " NOTNULL", "", ""],
+    ["SELECT 1", " ISNULL", "", ""],
+    ["SELECT 1", " IS NOT NULL", "", ""],
+    ["SELECT 1", " IS DISTINCT FROM 1", "", ""],
+    ["SELECT 1", " * from", "", ""],
+    ["SELECT 'a'", " || set", "", ""],
+    ["SELECT 'a'", " || string_agg(a, '') WITHIN GROUP (ORDER BY 1)", "", ""],
+    ["SELECT 'a'", " COLLATE \"C\"", "", ""],
+    ["SELECT now()", " AT TIME ZONE 'UTC'", "", ""],
+    ["SELECT '{}'::jsonb", " -> 'a'", "", ""],
+    ["SELECT true", " AND a", "", ""],
+    ["SELECT 1", " UNION SELECT 1", "", ""],
+    ["SELECT 1 FROM a", " JOIN b ON true", "", ""],
+    ["SELECT 1 FROM a", ", LATERAL (SELECT 1) b", "", ""],
+    ["WITH a AS (SELECT 1)", ", b AS (TABLE a)", " SELECT 1", ""],
+    ["", "EXPLAIN ", "SELECT 1", ""],
+    ["", "WITH a AS (", "SELECT 1", ") SELECT 1"],
+    ["CREATE TABLE t (a int DEFAULT ", "(", "1", ")"],
+];
+
+/// The text of a statement, of a type, and of a JSON value.
+pub(super) fn statements(bytes: &[u8]) -> usize {
+    let Ok(text) = str::from_utf8(bytes) else { return 0 };
+    let parsed = parse(text);
+    let shown = parsed.iter().flatten().map(|parsed| parsed.statement.to_string());
+    shown.filter(|shown| !shown.is_empty()).count() + json(text)
+}
+
+pub(super) fn statement_seeds() -> Vec<Vec<u8>> {
+    let whole = [
+        "SELECT a, count(*) FILTER (WHERE b > 1) FROM t JOIN u USING (a) WHERE a IN (1, 2) GROUP BY 1",
+        "INSERT INTO t VALUES (1, 'a', NULL) ON CONFLICT (a) DO UPDATE SET b = excluded.b RETURNING *",
+        "CREATE TABLE t (a bigint PRIMARY KEY, b numeric(10, 2)[] DEFAULT '{1}', CHECK (a > 0))",
+        "COPY t (a, b) FROM STDIN (FORMAT csv, HEADER)",
+        "EXPLAIN (ANALYZE, FORMAT json) WITH a AS (SELECT 1) TABLE a",
+        "[{\"a\": [1, 2.5e3, null]}, \"\\u0041\", true]",
+    ];
+    whole.iter().map(|text| text.as_bytes().to_vec()).chain(FORMS.iter().map(few)).collect()
+}
+
+/// A form of [`FORMS`], repeated a few times.
+fn few([begin, form, end, close]: &[&str; 4]) -> Vec<u8> {
+    format!("{begin}{}{end}{}", form.repeat(3), close.repeat(3)).into_bytes()
+}
+
+/// Forms inside each other: each pair of bytes is a form and how often it is repeated. The text is
+/// parsed in every way in that has a nesting of its own.
+pub(super) fn depths(bytes: &[u8]) -> usize {
+    let (mut open, mut close) = (String::new(), Vec::new());
+    let mut middle = "";
+    for (position, pair) in bytes.chunks_exact(2).take(4).enumerate() {
+        let [begin, form, end, closing] = FORMS[usize::from(pair[0]) % FORMS.len()];
+        let times = (1_usize << (pair[1] % 12)).min(REPEATED_MAX);
+        if position == 0 {
+            open.push_str(begin);
+        }
+        open.push_str(&form.repeat(times));
+        close.push(closing.repeat(times));
+        middle = end;
+    }
+    let closed: String = close.into_iter().rev().collect();
+    let text = format!("{open}{middle}{closed}");
+    let refused_clearly = |state: &str| {
+        ["22", "42"].iter().any(|class| state.starts_with(class))
+            || state == "54001"
+            || state == "0A000"
+    };
+    match parse(&text) {
+        Ok(statements) => 1 + statements.len(),
+        Err(error) => {
+            assert!(refused_clearly(error.state().0), "{error:?}");
+            let times = text.len().min(REPEATED_MAX);
+            let _ = parse_type(&format!("int{}", "[]".repeat(times)));
+            1 + json(&format!("{}1{}", "[".repeat(times), "]".repeat(times)))
+        }
+    }
+}
+
+pub(super) fn depth_seeds() -> Vec<Vec<u8>> {
+    (0..FORMS.len()).map(|form| vec![form as u8, 11]).collect()
+}
+
+fn json(text: &str) -> usize {
+    let Ok(value) = jsonb(text) else { return 0 };
+    assert_eq!(jsonb(&value).ok().as_deref(), Some(value.as_str()), "a text has one form");
+    match json_parts(&value) {
+        Ok(JsonParts::Array(items)) => items.len(),
+        Ok(JsonParts::Object(members)) => members.len(),
+        Ok(JsonParts::Scalar) | Err(_) => 1,
+    }
+}
