@@ -9,6 +9,9 @@ const LEAST_BYTES: usize = 4 << 20;
 
 pub(crate) const STACK_BYTES: usize = 16 << 20;
 
+/// The stack of a thread that plans: work goes on on another one for the deepest statements only.
+pub(crate) const PLANNING_STACK_BYTES: usize = STACK_BYTES + LEAST_BYTES;
+
 /// What is enough for plans of a few operators and short expressions, in bytes.
 const LITTLE_BYTES: usize = 512 << 10;
 
