@@ -6,6 +6,7 @@
 //! follows from a seed, and whose disk can fail at any chosen operation and lose, at a crash, all
 //! that a disk may lose. The same code runs on both.
 
+mod allocated;
 mod clock;
 mod cores;
 mod environment;
@@ -18,6 +19,7 @@ mod recycling;
 mod simulated;
 mod threads;
 
+pub use allocated::thread_allocated_bytes;
 pub use clock::{Clock, RealClock, SimulatedClock};
 pub use cores::{allowed_cores, keep_to_cores, share_of_cores};
 pub use environment::Env;
@@ -28,4 +30,4 @@ pub use random::{Random, RealRandom, SeededRandom};
 pub use real_files::RealFiles;
 pub use recycling::Recycling;
 pub use simulated::{Fault, Lie, SECTOR, SimulatedDisk};
-pub use threads::{RealThreads, ThreadHandle, Threads};
+pub use threads::{RealThreads, ThreadHandle, ThreadNumber, Threads};

@@ -10,6 +10,17 @@ pub trait Threads: Send + Sync {
         name: &str,
         body: Box<dyn FnOnce() + Send>,
     ) -> io::Result<Box<dyn ThreadHandle>>;
+
+    /// Starts a thread with a stack of at least so many bytes, where the system lets one choose.
+    fn spawn_with_stack(
+        &self,
+        name: &str,
+        stack_bytes: usize,
+        body: Box<dyn FnOnce() + Send>,
+    ) -> io::Result<Box<dyn ThreadHandle>> {
+        let _ = stack_bytes;
+        self.spawn(name, body)
+    }
 }
 
 /// A thread that was started.
@@ -32,6 +43,47 @@ impl Threads for RealThreads {
         let handle = std::thread::Builder::new().name(name.to_owned()).spawn(body)?;
         Ok(Box::new(RealHandle(handle)))
     }
+
+    fn spawn_with_stack(
+        &self,
+        name: &str,
+        stack_bytes: usize,
+        body: Box<dyn FnOnce() + Send>,
+    ) -> io::Result<Box<dyn ThreadHandle>> {
+        let builder = std::thread::Builder::new().name(name.to_owned());
+        Ok(Box::new(RealHandle(builder.stack_size(stack_bytes).spawn(body)?)))
+    }
+}
+
+/// The system's number of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadNumber(#[cfg_attr(not(target_os = "linux"), expect(dead_code))] i32);
+
+/// How far the priority of a thread goes down whose work nobody waits for: it runs where others
+/// leave a core idle.
+#[cfg(target_os = "linux")]
+const LOWERED: i32 = 19;
+
+impl ThreadNumber {
+    /// That of the calling thread.
+    #[must_use]
+    pub fn current() -> ThreadNumber {
+        #[cfg(target_os = "linux")]
+        return ThreadNumber(rustix::thread::gettid().as_raw_nonzero().get());
+        #[cfg(not(target_os = "linux"))]
+        return ThreadNumber(0);
+    }
+
+    /// Lowers the priority of the thread for as long as it lives: without privileges, no thread
+    /// gets its priority back. Does nothing where the system knows no priorities of threads.
+    pub fn lower_priority(self) {
+        #[cfg(target_os = "linux")]
+        // SAFETY: a system call that reads and writes no memory of this process. A number that no
+        // thread has any more makes it fail.
+        unsafe {
+            libc::setpriority(libc::PRIO_PROCESS, self.0.cast_unsigned(), LOWERED);
+        }
+    }
 }
 
 impl ThreadHandle for RealHandle {
@@ -43,6 +95,33 @@ impl ThreadHandle for RealHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_has_the_stack_that_was_asked_for() {
+        /// Takes a few megabytes of the stack.
+        fn deep(level: usize) -> usize {
+            let block = std::hint::black_box([level as u8; 1 << 20]);
+            if level == 0 { 0 } else { deep(level - 1) + usize::from(block[level] > 0) }
+        }
+        let work = || assert_eq!(deep(10), 10);
+        assert!(RealThreads.spawn_with_stack("deep", 64 << 20, Box::new(work)).unwrap().join());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_priority_of_one_thread_is_lowered() {
+        let nice = |number: ThreadNumber| {
+            // SAFETY: a system call that reads and writes no memory of this process.
+            unsafe { libc::getpriority(libc::PRIO_PROCESS, number.0.cast_unsigned()) }
+        };
+        let lower = move || {
+            let number = ThreadNumber::current();
+            number.lower_priority();
+            assert_eq!(nice(number), LOWERED);
+        };
+        assert!(RealThreads.spawn("low", Box::new(lower)).unwrap().join());
+        assert!(nice(ThreadNumber::current()) < LOWERED);
+    }
 
     #[test]
     fn a_thread_has_its_name_and_tells_how_it_ended() {

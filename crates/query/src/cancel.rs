@@ -103,7 +103,7 @@ impl SessionCancels {
     /// Work that ends early when it is cancelled. What it holds is dropped then.
     pub(crate) async fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let mut heard = self.heard.clone();
-        HEARD.scope(self.heard.clone(), heard.unless_any(work)).await.unwrap_or_else(Err)
+        self.heard().heard_by(heard.unless_any(work)).await.unwrap_or_else(Err)
     }
 
     /// A stream that ends early when it is cancelled, and that the timer may cancel.
@@ -146,6 +146,11 @@ impl Cancels {
     pub fn has_any(&self) -> bool {
         // Of no sender's end, as this holds one itself.
         self.cancels.has_changed().unwrap_or(true) || *self.cancels.borrow() == Reason::Shutdown
+    }
+
+    /// Work that hears of these cancels where it looks by [`check`].
+    pub(crate) async fn heard_by<T>(self, work: impl Future<Output = T>) -> T {
+        HEARD.scope(self, work).await
     }
 
     /// Nothing, unless there is a cancel that was not told yet.

@@ -15,6 +15,7 @@ use thalweg_dialect::parse::parse_single;
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::outcome::{BatchStream, Outcome, Tag};
+use crate::planning::is_long;
 use crate::statement::{OfSession, of_session};
 pub(crate) use motion::{Motion, Rows};
 use scroll::Scroll;
@@ -37,7 +38,8 @@ pub(crate) struct Cursor {
 #[must_use]
 pub fn forward_move(sql: &str) -> Option<(String, Option<u64>)> {
     let is_move = sql.trim_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case("move"));
-    let parsed = if is_move { parse_single(sql).ok()? } else { return None };
+    // No such statement is long, and parsing one that is would hold up the thread.
+    let parsed = if is_move && !is_long(sql) { parse_single(sql).ok()? } else { return None };
     match of_session(&parsed)? {
         OfSession::Fetch { name, motion: Ok(Motion::Forward(rows)), gives_rows: false } => {
             Some((name, rows.count()))

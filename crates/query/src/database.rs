@@ -14,13 +14,13 @@ use thalweg_txn::{
 use thalweg_types::{Error, Result};
 
 use crate::appender::Appender;
-use crate::aside::Aside;
 use crate::cancel::{Cancels, on_own_thread};
 use crate::fused::{LocalQueryScheduler, QueryScheduler};
 use crate::kept::{PlanFigures, Plans};
 use crate::locks::AdvisoryLocks;
 use crate::memory;
 use crate::planner::Planners;
+use crate::planning::PlanningFigures;
 use crate::privileges::{self, Identity};
 use crate::session::Session;
 use crate::statement::Defaults;
@@ -41,8 +41,6 @@ pub(crate) struct DatabaseShared {
     pub(crate) locks: Arc<AdvisoryLocks>,
     pub(crate) threads: usize,
     pub(crate) durability: Durability,
-    /// Whether planning a long statement holds up the other tasks of its thread.
-    pub(crate) aside: Aside,
     pub(crate) progress: Arc<dyn Progress>,
     pub(crate) opened_micros: i64,
     /// `None`: nobody has more to tell than the database itself.
@@ -153,6 +151,12 @@ impl Database {
         self.shared.plans.figures()
     }
 
+    /// What the threads that plan statements are doing.
+    #[must_use]
+    pub fn planning_figures(&self) -> PlanningFigures {
+        self.shared.planners.planning().figures()
+    }
+
     /// Ends all work and marks the log as closed.
     ///
     /// # Errors
@@ -255,7 +259,6 @@ pub struct DatabaseBuilder {
     beside: Option<Database>,
     serial_rows: usize,
     scheduler: Option<Arc<dyn QueryScheduler>>,
-    aside: Aside,
 }
 
 impl Default for DatabaseBuilder {
@@ -271,7 +274,6 @@ impl Default for DatabaseBuilder {
             beside: None,
             serial_rows: Shape::SERIAL_ROWS,
             scheduler: None,
-            aside: Aside::default(),
         }
     }
 }
@@ -357,12 +359,10 @@ impl DatabaseBuilder {
         self
     }
 
-    /// Whoever plans a long statement hands the other tasks of its thread over to another one, so
-    /// that these do not wait for the plan. Sessions are to be used in a runtime of several threads
-    /// then, and not within a `LocalSet`.
+    /// Changes nothing: statements are always planned on threads of their own, whatever runtime
+    /// their sessions are used in.
     #[must_use]
-    pub fn hands_over(mut self) -> Self {
-        self.aside = Aside::Long;
+    pub fn hands_over(self) -> Self {
         self
     }
 
@@ -403,7 +403,6 @@ impl DatabaseBuilder {
             locks: Arc::default(),
             threads,
             durability: self.durability,
-            aside: self.aside,
             progress,
             opened_micros,
             surroundings: RwLock::new(None),
@@ -427,7 +426,8 @@ impl DatabaseBuilder {
         let runtime = runtime.build_arc().map_err(|error| {
             Error::internal("the query runtime could not be set up").with_source(error)
         })?;
-        Planners::new(runtime, self.options.threads, self.aggregating()?)
+        let starter = Arc::clone(&self.env.threads);
+        Planners::new(runtime, self.options.threads, self.aggregating()?, starter)
     }
 
     /// Who works on fused aggregates: threads of this process, unless others were given.

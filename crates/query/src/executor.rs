@@ -27,7 +27,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use thalweg_dialect::stop::Stop;
 use thalweg_types::{Error, Result};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -109,6 +109,11 @@ impl Executor {
 
     fn elsewhere(&self, work: BoxFuture<'static, PlanResult<()>>) -> Work {
         Work::Elsewhere(AbortOnDropHandle::new(self.runtime().spawn(work)))
+    }
+
+    /// For tasks that are to run on these threads.
+    pub(crate) fn handle(&self) -> Handle {
+        self.runtime().handle().clone()
     }
 
     fn runtime(&self) -> &Runtime {

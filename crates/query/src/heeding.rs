@@ -1,20 +1,31 @@
-//! Passes of the planner heed cancels.
+//! Passes of the planner heed cancels and limits.
 //!
 //! Planning gives its thread to nobody, and takes seconds where a statement has a hundred thousand
-//! values. So each pass looks whether its statement was canceled before it begins, and so do the
-//! steps between them.
+//! values. So each pass looks whether its statement was canceled, and is within its limits, before
+//! it begins; passes that DataFusion applies to one operator at a time look at each operator. So do
+//! DataFusion's translation of SQL, at each relation and operator, and the steps between passes.
 
 use std::sync::Arc;
 
+use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawBinaryExpr, RelationPlanner, RelationPlannerContext,
+    RelationPlanning,
+};
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::sql::sqlparser::ast::TableFactor;
 use thalweg_dialect::errors::external;
+use thalweg_dialect::stop;
 
 use crate::cancel;
+use crate::planning::limits;
 
 /// Makes all passes of a planner heed cancels.
 pub(crate) fn heed(builder: &mut SessionStateBuilder) {
@@ -29,12 +40,52 @@ pub(crate) fn heed(builder: &mut SessionStateBuilder) {
     for rule in optimizing.flatten() {
         *rule = Arc::new(Heeding(Arc::clone(rule)));
     }
+    for rule in builder.optimizer_rules().iter_mut().flatten() {
+        *rule = Arc::new(Heeding(Arc::clone(rule)));
+    }
+    let physical = builder.physical_optimizers().iter_mut().map(|optimizer| &mut optimizer.rules);
+    for rule in physical.flatten() {
+        *rule = Arc::new(Heeding(Arc::clone(rule)));
+    }
+    for rule in builder.physical_optimizer_rules().iter_mut().flatten() {
+        *rule = Arc::new(Heeding(Arc::clone(rule)));
+    }
+    builder.expr_planners().get_or_insert_default().insert(0, Arc::new(Translation));
+    builder.relation_planners().get_or_insert_default().insert(0, Arc::new(Translation));
 }
 
 /// # Errors
-/// What to say of the cancel, where what is planned was canceled.
+/// What to say of the cancel, where what is planned was canceled; 53200 where it takes too much
+/// memory.
 pub(crate) fn go_on() -> Result<()> {
-    cancel::check().map_err(external)
+    cancel::check().map_err(external)?;
+    stop::go_on().map_err(external)
+}
+
+/// Heeds cancels while DataFusion makes a plan of SQL, and plans nothing itself.
+#[derive(Debug)]
+struct Translation;
+
+impl ExprPlanner for Translation {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        _: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        go_on()?;
+        Ok(PlannerResult::Original(expr))
+    }
+}
+
+impl RelationPlanner for Translation {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        _: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        go_on()?;
+        Ok(RelationPlanning::Original(Box::new(relation)))
+    }
 }
 
 #[derive(Debug)]
@@ -47,7 +98,9 @@ impl AnalyzerRule for Heeding<dyn AnalyzerRule + Send + Sync> {
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         go_on()?;
-        self.0.analyze(plan, config)
+        let analyzed = self.0.analyze(plan, config)?;
+        limits::check_growth(&analyzed)?;
+        Ok(analyzed)
     }
 }
 
@@ -66,7 +119,39 @@ impl OptimizerRule for Heeding<dyn OptimizerRule + Send + Sync> {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         go_on()?;
-        self.0.rewrite(plan, config)
+        let rewritten = self.0.rewrite(plan, config)?;
+        if rewritten.transformed && self.0.apply_order().is_none() {
+            limits::check_growth(&rewritten.data)?;
+        }
+        Ok(rewritten)
+    }
+}
+
+impl PhysicalOptimizerRule for Heeding<dyn PhysicalOptimizerRule + Send + Sync> {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        go_on()?;
+        self.0.optimize(plan, config)
+    }
+
+    fn optimize_with_context(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: &dyn PhysicalOptimizerContext,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        go_on()?;
+        self.0.optimize_with_context(plan, context)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
     }
 }
 

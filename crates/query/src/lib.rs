@@ -18,7 +18,6 @@
 //! ```
 
 mod appender;
-mod aside;
 mod cancel;
 mod catalog;
 mod copy_in;
@@ -44,6 +43,7 @@ mod parameters;
 mod plan;
 mod plan_depth;
 mod planner;
+mod planning;
 mod point;
 mod prepared;
 mod privileges;
@@ -84,6 +84,7 @@ pub use kept::{PlanFigures, Values as RunValues, bound as with_values, parameter
 pub use locks::takes_locks;
 pub use outcome::{BatchStream, Copy, Notice, Outcome, Tag};
 pub use plan::{RECOMPUTED, shown};
+pub use planning::PlanningFigures;
 pub use prepared::Prepared;
 pub use records::{
     Found, RecordBatcher, RecordChange, RecordTable, RecordTarget, RecordWrite, Records,

@@ -27,6 +27,7 @@ use crate::executor::Executor;
 use crate::heeding::go_on;
 use crate::outcome::BatchStream;
 use crate::plan_depth;
+use crate::planning::limits::{check_grouping_sets, check_size, within_memory};
 use crate::statement::folded;
 
 /// With what children of a plan are replaced.
@@ -48,6 +49,10 @@ pub(crate) async fn query(state: &SessionState, query: ast::Query) -> PlanResult
 
 /// Plans any statement that DataFusion knows.
 pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanResult<Planned> {
+    within_memory(&state.runtime_env().memory_pool, translated(state, statement)).await
+}
+
+async fn translated(state: &SessionState, statement: Parsed) -> PlanResult<Planned> {
     let mut statement = statement;
     let tables = tables(state, &statement).await;
     rewrite(&mut statement, &tables).map_err(external)?;
@@ -55,6 +60,7 @@ pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanRe
     let plan = state.statement_to_plan(statement).await?;
     go_on()?;
     plan_depth::check(&plan).map_err(external)?;
+    check_size(&plan)?;
     let plan = written(plan, state)?;
     let told = told_columns(&plan)?;
     let fields = plan.schema().fields();
@@ -66,7 +72,10 @@ pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanRe
 /// Spells a statement in the way that DataFusion's planner takes.
 fn rewrite(statement: &mut Parsed, tables: &Tables) -> Result<()> {
     match statement {
-        Parsed::Statement(statement) => rewrite_statement(statement, tables),
+        Parsed::Statement(statement) => {
+            check_grouping_sets(statement)?;
+            rewrite_statement(statement, tables)
+        }
         Parsed::Explain(explain) => rewrite(&mut explain.statement, tables),
         _ => Ok(()),
     }
@@ -121,9 +130,12 @@ pub(crate) async fn physical(
     state: &SessionState,
     plan: &LogicalPlan,
 ) -> PlanResult<Arc<dyn ExecutionPlan>> {
-    let optimized = state.optimize(plan)?;
-    go_on()?;
-    state.query_planner().create_physical_plan(&optimized, state).await
+    let work = async {
+        let optimized = state.optimize(plan)?;
+        go_on()?;
+        state.query_planner().create_physical_plan(&optimized, state).await
+    };
+    within_memory(&state.runtime_env().memory_pool, work).await
 }
 
 /// The columns that a plan's rows have.

@@ -6,11 +6,13 @@
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
+use datafusion::config::ConfigOptions;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
+use thalweg_env::Threads;
 use thalweg_types::{Result, TableId};
 
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
@@ -19,6 +21,7 @@ use crate::first_of_groups::KeepFirstOfGroups;
 use crate::fused::{self, QueryScheduler, Scheduling};
 use crate::heeding::heed;
 use crate::locks;
+use crate::planning::PlanningThreads;
 use crate::reduce::ReduceJoins;
 use crate::scan::{FindFirstRows, TellThresholds};
 use crate::sorted_unions::with_sorted_unions;
@@ -90,6 +93,17 @@ impl Planner {
         privileges::functions(&names).into_iter().for_each(|who| context.register_udf(who));
         Planner { context, names }
     }
+
+    /// What DataFusion's settings are.
+    pub(crate) fn options(&self) -> Arc<ConfigOptions> {
+        Arc::clone(self.context.state_ref().read().config().options())
+    }
+
+    /// The same planner with other settings.
+    pub(crate) fn with_options(self, options: &ConfigOptions) -> Planner {
+        self.context.state_ref().write().config_mut().options_mut().clone_from(options);
+        self
+    }
 }
 
 /// DataFusion's passes for executable plans, with ours in their places. The first rows of an order
@@ -112,6 +126,7 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 pub(crate) struct Planners {
     runtime: Arc<RuntimeEnv>,
     executor: Arc<Executor>,
+    planning: Arc<PlanningThreads>,
     scheduler: Arc<dyn QueryScheduler>,
     threads: usize,
     idle: Mutex<Vec<Planner>>,
@@ -127,11 +142,14 @@ impl Planners {
         runtime: Arc<RuntimeEnv>,
         threads: usize,
         scheduler: Arc<dyn QueryScheduler>,
+        starter: Arc<dyn Threads>,
     ) -> Result<Planners> {
         let executor = Arc::new(Executor::start(threads)?);
+        let planning = PlanningThreads::new(threads, starter, executor.handle());
         Ok(Planners {
             runtime,
             executor,
+            planning: Arc::new(planning),
             scheduler,
             threads,
             idle: Mutex::default(),
@@ -145,6 +163,7 @@ impl Planners {
         Planners {
             runtime: Arc::clone(&self.runtime),
             executor: Arc::clone(&self.executor),
+            planning: Arc::clone(&self.planning),
             scheduler: Arc::clone(&self.scheduler),
             threads: self.threads,
             idle: Mutex::default(),
@@ -172,6 +191,11 @@ impl Planners {
     /// The threads that queries run on.
     pub(crate) fn executor(&self) -> &Executor {
         &self.executor
+    }
+
+    /// The threads that statements are planned on.
+    pub(crate) fn planning(&self) -> &PlanningThreads {
+        &self.planning
     }
 
     /// Who works on fused aggregates.

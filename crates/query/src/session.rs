@@ -5,6 +5,7 @@ mod cursors;
 mod forms;
 mod kept;
 mod locking;
+mod planned;
 mod points;
 
 use std::sync::Arc;
@@ -12,33 +13,33 @@ use std::time::Duration;
 
 use datafusion::common::ScalarValue;
 use futures::future::BoxFuture;
-use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_txn::Transaction;
 use thalweg_types::{DataType, Error, Result, SqlState};
+use tokio::sync::Semaphore;
 
 use crate::appender::Appender;
-use crate::cancel::{CancelHandle, SessionCancels};
-use crate::catalog::{Standing, Wish};
+use crate::cancel::{CancelHandle, SessionCancels, Timer};
 use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
 use crate::forms::RowForm;
 use crate::locks::{self, SessionLocks};
-use crate::memory;
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::panics::caught;
 use crate::planner::Planner;
+use crate::planning::is_long;
 use crate::point;
 use crate::prepared::{Prepared, PreparedStatements};
 use crate::privileges::Identity;
-use crate::stack::{with_room, with_room_for};
-use crate::statement::{self, Description, Execution, OfSession, Scope, Settings};
+use crate::stack::with_room_for;
+use crate::statement::{self, Description, OfSession, Settings};
 use crate::surroundings::SessionFacts;
 use crate::workers::{Load, Unity};
 
 pub(crate) use self::blocks::in_failed_block;
 use self::blocks::{Block, outside};
+use self::planned::Work;
 
 /// How often a statement that lost against another one is tried again before its user is told.
 const RETRIES_MAX: usize = 100;
@@ -53,6 +54,8 @@ pub struct Session {
     database: Database,
     /// A planner whose own settings were changed; others are borrowed for each statement.
     planner: Option<Planner>,
+    /// Held by the work of a statement on a planning thread.
+    planning_turn: Arc<Semaphore>,
     cancels: SessionCancels,
     locks: SessionLocks,
     block: Option<Block>,
@@ -90,6 +93,7 @@ impl Session {
         Session {
             database,
             planner: None,
+            planning_turn: Arc::new(Semaphore::new(1)),
             cancels: SessionCancels::new(),
             locks,
             block: None,
@@ -102,16 +106,29 @@ impl Session {
         }
     }
 
-    /// The statements of a text.
+    /// The statements of a text. [`Session::split`] does not hold up the thread.
     ///
     /// # Errors
     /// A syntax error, with its place in `sql`; a cancel that came meanwhile.
     pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
-        // A long text takes a while, and nobody else hears of cancels during it.
         let cancels = self.cancels.handle().watch();
-        let parsed = self.database.shared.aside.of(sql, || parse(sql))?;
+        let statements = statements(sql)?;
         cancels.check()?;
-        Ok(parsed.into_iter().map(|p| Statement { text: p.text, offset: p.offset }).collect())
+        Ok(statements)
+    }
+
+    /// The statements of a text, which is parsed on another thread where it is long. Ends early by
+    /// a cancel, and after the session's time-out.
+    ///
+    /// # Errors
+    /// A syntax error, with its place in `sql`; the cancel.
+    pub fn split<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<Statement>>> {
+        let (mut cancels, timer) = (self.cancels.handle().watch(), self.timer_of_text(sql));
+        let parsing = self.parsing(sql, statements);
+        Box::pin(async move {
+            let _timer = timer;
+            cancels.unless_any(parsing).await?
+        })
     }
 
     #[must_use]
@@ -168,13 +185,26 @@ impl Session {
         Appender::new(self.database.clone(), self.settings.identity.current, table)
     }
 
+    /// The session's time-out, where a text is so long that parsing it takes a while.
+    fn timer_of_text(&self, sql: &str) -> Option<Timer> {
+        let timeout = self.settings.statement_timeout().filter(|_| is_long(sql))?;
+        Some(self.cancels.after(timeout))
+    }
+
+    /// Parses the one statement of a text.
+    async fn parsed(&mut self, sql: &str) -> Result<Parsed> {
+        let _timer = self.timer_of_text(sql);
+        let parsing = self.parsing(sql, parse_single);
+        self.cancels.run(parsing).await
+    }
+
     async fn run_text(&mut self, sql: &str) -> Result<Outcome> {
         self.cancels.begin();
         let work = async {
             match self.run_again(sql).await? {
                 Some(outcome) => Ok(outcome),
                 None => {
-                    let parsed = self.database.shared.aside.of(sql, || parse_single(sql))?;
+                    let parsed = self.parsed(sql).await?;
                     let reads = statement::only_reads(&parsed.statement);
                     let outcome = Box::pin(self.run_timed(parsed, sql)).await?;
                     if reads {
@@ -201,9 +231,10 @@ impl Session {
     ) -> BoxFuture<'a, Result<Prepared>> {
         Box::pin(async {
             self.cancels.begin();
-            let aside = self.database.shared.aside;
             let work = async {
-                let parsed = aside.of(sql, || parse_single(sql))?;
+                let timer = self.settings.statement_timeout();
+                let _timer = timer.map(|timeout| self.cancels.after(timeout));
+                let parsed = self.parsed(sql).await?;
                 let prepared = self.describe(parsed, sql, declared).await?;
                 // One that came last would be lost when the statement is run.
                 self.cancels.heard().check()?;
@@ -353,7 +384,7 @@ impl Session {
     async fn run_timed(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
         let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
         if locks::is_alone(&parsed.statement, sql) {
-            return Box::pin(self.run_locks(&parsed, sql)).await;
+            return Box::pin(self.run_locks(parsed, sql)).await;
         }
         let mut outcome = self.run(parsed, sql).await?;
         if let Some(Copy::In(copy)) = &mut outcome.copy {
@@ -391,70 +422,20 @@ impl Session {
             }
             Some(_) => Description::default(),
             None => {
-                let work = async |execution: &mut Execution<'_>| {
-                    let tree = &parsed.statement;
-                    let description = statement::describe(execution, tree, declared).await?;
-                    let point = point::recognize(execution, tree, &description);
-                    Ok((description, point))
-                };
-                let ((description, point), _) = self.with_planner(transaction, sql, work).await?;
-                return Ok(Prepared::new(parsed, sql, description).with_point(point));
+                let (declared, text): (Vec<_>, Arc<str>) = (declared.to_vec(), sql.into());
+                let work: Work<Prepared> = Box::new(move |execution| {
+                    Box::pin(async move {
+                        let tree = &parsed.statement;
+                        let description = statement::describe(execution, tree, &declared).await?;
+                        let point = point::recognize(execution, tree, &description);
+                        Ok(Prepared::new(parsed, &text, description).with_point(point))
+                    })
+                });
+                let (prepared, _) = self.with_planner(transaction, sql, work).await?;
+                return Ok(prepared);
             }
         };
         Ok(Prepared::new(parsed, sql, description))
-    }
-
-    /// Does something with a statement in a transaction, and hands the transaction back with the
-    /// changes.
-    async fn with_planner<T>(
-        &mut self,
-        transaction: Transaction,
-        sql: &str,
-        work: impl AsyncFnOnce(&mut Execution<'_>) -> Result<T>,
-    ) -> Result<(T, Transaction)> {
-        let planner = match self.planner.take() {
-            Some(own) => own,
-            None => self.database.shared.planners.take(),
-        };
-        let standing = Standing {
-            database: Arc::clone(&self.database.shared),
-            settings: self.settings.clone(),
-            facts: Arc::clone(&self.facts),
-        };
-        planner.names.show(transaction, standing);
-        let mut state = self.gathering_in(&planner);
-        if let Some(bytes) = self.settings.query_memory() {
-            state = memory::limited(&state, bytes).map_err(|error| from_datafusion(error, sql))?;
-        }
-        let mut execution = Execution {
-            database: &self.database,
-            context: &planner.context,
-            state,
-            form: self.form.clone(),
-            names: &planner.names,
-            settings: &mut self.settings,
-            sql,
-            in_block: self.block.is_some(),
-            has_looked: self.block.as_ref().is_some_and(|block| block.has_looked),
-            goes_ahead: self.block.is_none(),
-        };
-        let work = with_room(self.cancels.run(work(&mut execution)));
-        let done = self.database.shared.aside.each_of(sql, work).await;
-        let transaction = planner.names.take();
-        let wishes = planner.names.take_wishes();
-        if self.settings.are_the_engines() {
-            planner.names.forget();
-            self.planner = Some(planner);
-        } else {
-            self.database.shared.planners.give_back(planner);
-        }
-        let done = done?;
-        for Wish { name, value, scope } in wishes {
-            if scope == Scope::Session || self.block.is_some() {
-                self.settings.set_for(scope, &name, &value)?;
-            }
-        }
-        Ok((done, transaction.expect("a statement leaves its transaction in place")))
     }
 
     async fn run(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
@@ -464,6 +445,13 @@ impl Session {
         if let Some(wanted) = statement::of_session(&parsed) {
             return self.run_of_session(wanted, sql).await;
         }
+        let parsed = Arc::new(parsed);
+        let outcome = self.run_parsed(&parsed, sql).await;
+        self.drop_parsed(parsed, sql);
+        outcome
+    }
+
+    async fn run_parsed(&mut self, parsed: &Arc<Parsed>, sql: &str) -> Result<Outcome> {
         let check_modes = || match self.settings.modes().read_only {
             true => statement::check_writable(&parsed.statement),
             false => Ok(()),
@@ -472,7 +460,7 @@ impl Session {
             Some(block) => {
                 let transaction = block.transaction.take().ok_or_else(in_failed_block)?;
                 check_modes()?;
-                let (outcome, transaction) = self.run_in(transaction, &parsed, sql).await?;
+                let (outcome, transaction) = self.run_in(transaction, parsed, sql).await?;
                 if let Some(block) = &mut self.block {
                     block.transaction = Some(transaction);
                     if !statement::is_about_settings(&parsed.statement) {
@@ -483,14 +471,14 @@ impl Session {
             }
             None => {
                 check_modes()?;
-                self.run_alone(&parsed, sql).await
+                self.run_alone(parsed, sql).await
             }
         }
     }
 
     /// A statement that is a transaction of its own; when it loses against another, it is tried
     /// again.
-    async fn run_alone(&mut self, parsed: &Parsed, sql: &str) -> Result<Outcome> {
+    async fn run_alone(&mut self, parsed: &Arc<Parsed>, sql: &str) -> Result<Outcome> {
         let (mut lost, mut tries, mut most) = (None, 0, RETRIES_MAX);
         while tries < most {
             tries += 1;
@@ -525,11 +513,13 @@ impl Session {
     async fn run_in(
         &mut self,
         transaction: Transaction,
-        parsed: &Parsed,
+        parsed: &Arc<Parsed>,
         sql: &str,
     ) -> Result<(Outcome, Transaction)> {
-        let work =
-            async |execution: &mut Execution<'_>| statement::execute(execution, parsed).await;
+        let parsed = Arc::clone(parsed);
+        let work: Work<Outcome> = Box::new(move |execution| {
+            Box::pin(async move { statement::execute(execution, &parsed).await })
+        });
         self.with_planner(transaction, sql, work).await
     }
 
@@ -619,6 +609,11 @@ impl Session {
             }
         }
     }
+}
+
+fn statements(sql: &str) -> Result<Vec<Statement>> {
+    let parsed = parse(sql)?.into_iter();
+    Ok(parsed.map(|parsed| Statement { text: parsed.text, offset: parsed.offset }).collect())
 }
 
 #[cfg(test)]

@@ -22,6 +22,9 @@ const LEVEL_BYTES: usize = 128 << 10;
 /// By how much it grows.
 const GROWTH_BYTES: usize = 4 << 20;
 
+/// The stack of a thread that plans: work goes on on another one for the deepest statements only.
+pub(crate) const PLANNING_STACK_BYTES: usize = STACK_BYTES + LEAST_BYTES;
+
 /// What is enough for plans of a few operators and short expressions, in bytes.
 const LITTLE_BYTES: usize = 512 << 10;
 

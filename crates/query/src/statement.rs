@@ -40,7 +40,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::Parsed;
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_types::{Error, Result, SqlState, bounded};
 
 use crate::catalog::SessionCatalog;
 use crate::database::Database;
@@ -52,6 +52,7 @@ use crate::privileges;
 
 pub(crate) use conflict::{key_is_taken, reject_loaded};
 pub(crate) use describe::{Description, describe};
+pub(crate) use explain::plan_text;
 pub(crate) use locking::check_subqueries;
 pub(crate) use of_session::{OfSession, of_session};
 pub(crate) use query::only_reads;
@@ -235,9 +236,12 @@ fn nothing_to_do(statement: &Statement) -> Outcome {
     Outcome::command(tag)
 }
 
+/// What two keywords take at most, in bytes.
+const KIND_BYTES_MAX: usize = 64;
+
 /// The words that a statement begins with.
 fn kind_of(statement: &Statement) -> String {
-    let text = statement.to_string();
+    let text = bounded(statement, KIND_BYTES_MAX);
     let words: Vec<&str> = text
         .split_whitespace()
         .take(2)

@@ -184,6 +184,7 @@ impl Metrics {
     /// The page that Prometheus reads.
     pub(crate) fn render(&self, database: &Database) -> String {
         self.plans.set(database.plan_figures());
+        self.plans.set_planning(database.planning_figures());
         self.page(database.size(), &database.figures())
     }
 

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
-use futures::StreamExt;
-use thalweg_formats::text::ValueFormatter;
 use thalweg_query::{Database, without_passwords};
 use thalweg_types::{Error, Result, SqlState};
+use tokio::sync::Semaphore;
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -27,6 +25,8 @@ use spans::{Spans, StatementSpan};
 const SQL_BYTES_MAX: usize = 16 << 10;
 /// How much of its plan.
 const PLAN_BYTES_MAX: usize = 64 << 10;
+/// How long making the plan may take, as a value of `statement_timeout`.
+const PLAN_TIMEOUT: &str = "1s";
 
 /// Sends the process's log to the standard error stream.
 ///
@@ -69,6 +69,8 @@ pub(crate) struct Observer {
     /// How large a result may become; 0 for as large as it likes.
     result_bytes_max: u64,
     spans: Option<Spans>,
+    /// For whoever makes a plan for the log: one at a time, since slow statements come in crowds.
+    explaining: Semaphore,
 }
 
 impl Observer {
@@ -87,6 +89,7 @@ impl Observer {
             slow_after: (millis > 0).then(|| Duration::from_millis(millis)),
             result_bytes_max: config.limits.result_bytes,
             spans: endpoint.map(Spans::to).transpose()?,
+            explaining: Semaphore::new(1),
         }))
     }
 
@@ -173,8 +176,11 @@ impl Watch {
             state: error.map(Error::state),
         };
         // The client does not wait for the plan.
-        let database = self.observer.database.clone();
-        tokio::spawn(async move { slow.log(&database).await });
+        let observer = self.observer;
+        tokio::spawn(async move {
+            let turn = observer.explaining.try_acquire();
+            slow.log(turn.is_ok().then_some(&observer.database)).await;
+        });
     }
 }
 
@@ -189,15 +195,19 @@ struct Slow {
 }
 
 impl Slow {
-    async fn log(self, database: &Database) {
+    /// Without a database, it is logged without its plan.
+    async fn log(self, database: Option<&Database>) {
         let text = &self.sql[..self.sql.floor_char_boundary(SQL_BYTES_MAX)];
-        let plan = match self.kind {
+        let plan = match (self.kind, database) {
             // The plan of a long statement takes seconds to make and to write out.
             _ if text.len() < self.sql.len() => None,
-            StatementKind::Select
-            | StatementKind::Insert
-            | StatementKind::Update
-            | StatementKind::Delete => plan_of(database, &self.sql).await,
+            (
+                StatementKind::Select
+                | StatementKind::Insert
+                | StatementKind::Update
+                | StatementKind::Delete,
+                Some(database),
+            ) => plan_of(database, &self.sql).await,
             _ => None,
         };
         tracing::warn!(
@@ -213,28 +223,12 @@ impl Slow {
 }
 
 /// The plan of a statement as it would be made now. `None` where it cannot be told: the statement
-/// uses what only its session knows, or parameters.
+/// uses what only its session knows, or parameters, or takes long to plan.
 async fn plan_of(database: &Database, sql: &str) -> Option<String> {
     let mut session = database.session();
-    let mut outcome = session.execute(&format!("EXPLAIN {sql}")).await.ok()?;
-    let mut text = String::new();
-    while let Some(batch) = outcome.rows.as_mut()?.next().await {
-        push_lines(&batch.ok()?, &mut text).ok()?;
-    }
+    session.set("statement_timeout", PLAN_TIMEOUT).ok()?;
     // A list that was written out, or computed while the statement was planned, is all in its plan.
-    text.truncate(text.floor_char_boundary(PLAN_BYTES_MAX));
-    Some(text)
-}
-
-/// The last column's values; those ahead of it name the kinds of plan.
-fn push_lines(batch: &RecordBatch, text: &mut String) -> Result<()> {
-    let Some(column) = batch.columns().last() else { return Ok(()) };
-    let values = ValueFormatter::new(column)?;
-    for row in 0..batch.num_rows() {
-        values.format(row, text);
-        text.push('\n');
-    }
-    Ok(())
+    session.plan_text(sql, PLAN_BYTES_MAX).await.ok()
 }
 
 #[cfg(test)]
@@ -274,7 +268,7 @@ mod tests {
             state: None,
         };
         let guard = tracing::subscriber::set_default(json);
-        slow.log(database).await;
+        slow.log(Some(database)).await;
         drop(guard);
         let line = String::from_utf8(log.0.lock().clone()).unwrap();
         serde_json::from_str(&line).unwrap()

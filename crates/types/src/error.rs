@@ -7,8 +7,14 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use crate::TableSchema;
+use crate::bounded::{bounded, cut};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// How long a message may be, in bytes: some name all that a plan holds.
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// How much is shown of a clause that is not supported, in bytes.
+const CLAUSE_BYTES_MAX: usize = 4 << 10;
 
 /// The action that an error asks of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -205,7 +211,7 @@ impl Error {
     pub fn new(state: SqlState, message: impl Into<String>) -> Error {
         Error(Box::new(Inner {
             state,
-            message: message.into(),
+            message: cut(message.into(), MESSAGE_BYTES_MAX),
             detail: None,
             hint: None,
             position: None,
@@ -216,6 +222,7 @@ impl Error {
 
     #[must_use]
     pub fn unsupported(what: impl fmt::Display) -> Error {
+        let what = bounded(what, CLAUSE_BYTES_MAX);
         Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
     }
 

@@ -2,11 +2,13 @@
 //!
 //! Nothing here does I/O, knows Arrow or knows SQL beyond the names of its types.
 
+mod bounded;
 mod bucket;
 mod error;
 mod ids;
 mod schema;
 
+pub use bounded::{BoundedText, bounded};
 pub use bucket::{BUCKETS, Bucket, bucket_of};
 pub use error::{Error, ErrorKind, Part, Result, SqlState, Subject};
 pub use ids::{ColumnId, Lsn, RowId, TableId};

@@ -19,10 +19,14 @@ use crate::arithmetic::numeric::decimal_of;
 use crate::calendar::{Civil, MICROS_PER_DAY, days_in_month};
 use crate::cast::{Manner, convert, is_text};
 use crate::errors::external;
+use crate::stop::go_on;
 use crate::types::{arrow_type, display_name};
 
 /// How many items all series of one batch may have together: they lie in memory.
 pub(super) const ITEMS_MAX: usize = 100_000_000;
+
+/// After so many items, in some milliseconds, it is seen whether anybody still wants them.
+const ITEMS_BETWEEN_CHECKS: usize = 1 << 16;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let lengths = TypeSignature::OneOf(vec![TypeSignature::Any(2), TypeSignature::Any(3)]);
@@ -148,6 +152,9 @@ fn steps(rows: usize, value: impl Fn(usize, usize) -> Option<i128>) -> Result<It
             while if step > 0 { item <= end } else { item >= end } {
                 items.push(item);
                 item += step;
+                if items.len().is_multiple_of(ITEMS_BETWEEN_CHECKS) {
+                    go_on()?;
+                }
                 if items.len() > ITEMS_MAX {
                     return Err(too_many());
                 }

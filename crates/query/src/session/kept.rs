@@ -4,26 +4,25 @@ use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::ScalarValue;
-use datafusion::sql::parser::Statement as Tree;
 use futures::{StreamExt, TryStreamExt};
 use thalweg_dialect::errors::from_datafusion;
-use thalweg_dialect::parse::parse_single;
 use thalweg_txn::Transaction;
 use thalweg_types::Result;
 
 use super::Session;
+use super::planned::Work;
 use crate::fused::Answer;
 use crate::kept::{GenericPlan, Kept, Key, Lent, Run};
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::prepared::Prepared;
-use crate::statement::{self, Execution};
+use crate::statement;
 
 /// A query that may have a plan.
 struct Query<'a> {
     sql: &'a Arc<str>,
     /// `None` where the text was not parsed yet.
-    tree: Option<&'a Tree>,
+    prepared: Option<&'a Prepared>,
     parameters: &'a [FieldRef],
     /// The columns that its client was told of.
     described: Option<&'a SchemaRef>,
@@ -36,9 +35,9 @@ impl Session {
         prepared: &Prepared,
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
-        let Some(tree) = prepared.tree().filter(|tree| statement::only_reads(tree)) else {
+        if !prepared.tree().is_some_and(statement::only_reads) {
             return Ok(None);
-        };
+        }
         let (sql, parameters) = (prepared.sql(), prepared.parameters());
         let Some(key) = self.key(sql, parameters).filter(|_| parameters.len() == values.len())
         else {
@@ -46,7 +45,7 @@ impl Session {
         };
         let kept = self.database.shared.plans.keep(key);
         let described = prepared.schema();
-        let query = Query { sql, tree: Some(tree), parameters, described };
+        let query = Query { sql, prepared: Some(prepared), parameters, described };
         self.run_kept(&query, &kept, values).await
     }
 
@@ -60,7 +59,7 @@ impl Session {
         let Some(kept) = self.key(&sql, &[]).and_then(|key| plans.find(&key)) else {
             return Ok(None);
         };
-        let query = Query { sql: &sql, tree: None, parameters: &[], described: None };
+        let query = Query { sql: &sql, prepared: None, parameters: &[], described: None };
         self.run_kept(&query, &kept, &[]).await
     }
 
@@ -161,17 +160,7 @@ impl Session {
                 return Ok(Some((plan, run)));
             }
         }
-        let parsed;
-        let tree = match query.tree {
-            Some(tree) => tree,
-            None => {
-                parsed = parse_single(query.sql)?;
-                &parsed.statement
-            }
-        };
-        let work = async |execution: &mut Execution<'_>| {
-            Ok(GenericPlan::of(execution, tree, query.parameters, values).await)
-        };
+        let work = self.planning_of(query, values).await?;
         let (plan, mut transaction) =
             Box::pin(self.with_planner(transaction, query.sql, work)).await?;
         let plan = plan.filter(|plan| {
@@ -184,6 +173,28 @@ impl Session {
             return Ok(None);
         };
         Ok(Some((plan, run)))
+    }
+
+    /// Makes a plan that other runs may have, too; `None` where none can be made.
+    async fn planning_of(
+        &mut self,
+        query: &Query<'_>,
+        values: &[ScalarValue],
+    ) -> Result<Work<Option<GenericPlan>>> {
+        let prepared = query.prepared.cloned();
+        let parsed = match prepared {
+            Some(_) => None,
+            None => Some(self.parsed(query.sql).await?),
+        };
+        let (parameters, values) = (query.parameters.to_vec(), values.to_vec());
+        Ok(Box::new(move |execution| {
+            Box::pin(async move {
+                let parsed = parsed.as_ref().map(|parsed| &parsed.statement);
+                let tree = prepared.as_ref().and_then(Prepared::tree).or(parsed);
+                let Some(tree) = tree else { return Ok(None) };
+                Ok(GenericPlan::of(execution, tree, &parameters, &values).await)
+            })
+        }))
     }
 
     /// What a query of the session sees; `None` in a block that has failed.

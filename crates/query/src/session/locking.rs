@@ -7,18 +7,19 @@ use thalweg_types::Result;
 
 use super::Session;
 use super::blocks::in_failed_block;
+use super::planned::Work;
 use crate::locks;
 use crate::outcome::Outcome;
-use crate::statement::Execution;
 
 impl Session {
-    pub(super) async fn run_locks(&mut self, parsed: &Parsed, sql: &str) -> Result<Outcome> {
+    pub(super) async fn run_locks(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
         let transaction = match &mut self.block {
             Some(block) => block.transaction.take().ok_or_else(in_failed_block)?,
             None => Transaction::new(self.database.shared.engine.snapshot()),
         };
-        let tree = &parsed.statement;
-        let work = async |execution: &mut Execution<'_>| locks::read(execution, tree).await;
+        let work: Work<_> = Box::new(move |execution| {
+            Box::pin(async move { locks::read(execution, &parsed.statement).await })
+        });
         let (wanted, transaction) = self.with_planner(transaction, sql, work).await?;
         if let Some(workers) = self.database.shared.workers.get().filter(|_| wanted.takes()) {
             workers.may_lock()?;

@@ -1,17 +1,22 @@
 //! `EXPLAIN`: how a statement is done. Of one that changes rows it shows how these are found, and
 //! changes nothing.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
+use datafusion::physical_plan::displayable;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::Statement;
 use futures::StreamExt as _;
 use thalweg_dialect::parse::Parsed;
-use thalweg_types::{Error, Result};
+use thalweg_dialect::rewrite::without_marks;
+use thalweg_types::{BoundedText, Error, Result};
 
 use super::{Execution, Target, delete, insert, query, update};
 use crate::outcome::{BatchStream, Outcome};
+use crate::parameters::refuse_unbound;
+use crate::plan;
 
 pub(super) async fn run(execution: &Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
     let Some(Explained { tree, change }) = of_change(execution, &parsed.statement)? else {
@@ -22,6 +27,32 @@ pub(super) async fn run(execution: &Execution<'_>, parsed: &Parsed) -> Result<Ou
         .rows
         .map(|rows| Box::pin(rows.map(move |batch| Ok(beneath(&change, &batch?)))) as BatchStream);
     Ok(outcome)
+}
+
+/// The text of the executable plan of what an `EXPLAIN` explains. Writing it stops after so many
+/// bytes.
+pub(crate) async fn plan_text(
+    execution: &Execution<'_>,
+    tree: &Tree,
+    bytes_max: usize,
+) -> Result<String> {
+    refuse_unbound(tree)?;
+    let (tree, change) = match of_change(execution, tree)? {
+        Some(Explained { tree, change }) => (tree, Some(change)),
+        None => (tree.clone(), None),
+    };
+    let Tree::Explain(explain) = tree else { return Err(Error::unsupported("such an EXPLAIN")) };
+    let planned = plan::statement(&execution.state, *explain.statement).await;
+    let planned = execution.told(planned)?;
+    let physical = execution.told(plan::physical(&execution.state, &planned.plan).await)?;
+    let mut text = BoundedText::new(bytes_max);
+    let written = match change {
+        Some(change) => writeln!(text, "{change}"),
+        None => Ok(()),
+    };
+    // Writing fails where the text is cut, which its end tells.
+    let _ = written.and_then(|()| write!(text, "{}", displayable(physical.as_ref()).indent(false)));
+    Ok(without_marks(&text.finish()))
 }
 
 /// `EXPLAIN` of the query that finds what a statement changes.

@@ -1,13 +1,17 @@
-//! What the cache of plans did, told just before the page is read.
+//! What the cache of plans did, and what the threads that plan are doing, told just before the page
+//! is read.
 
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
-use thalweg_query::PlanFigures;
+use thalweg_query::{PlanFigures, PlanningFigures};
 
 pub(super) struct PlanMetrics {
     runs: Counter,
     made: Counter,
     refused: Counter,
     statements: Gauge,
+    planning_busy: Gauge,
+    planning_waiting: Gauge,
+    planning_abandoned: Gauge,
 }
 
 impl PlanMetrics {
@@ -19,12 +23,27 @@ impl PlanMetrics {
             "Queries that have to be planned each time."
         );
         describe_gauge!("thalweg_kept_plan_statements", "Statements whose plans may be kept.");
+        describe_gauge!("thalweg_planning_threads_busy", "Threads that plan a statement.");
+        describe_gauge!("thalweg_planning_waiting", "Statements that wait to be planned.");
+        describe_gauge!(
+            "thalweg_planning_abandoned",
+            "Threads that still plan a statement which was canceled."
+        );
         PlanMetrics {
             runs: counter!("thalweg_kept_plan_runs_total"),
             made: counter!("thalweg_kept_plans_made_total"),
             refused: counter!("thalweg_kept_plans_refused_total"),
             statements: gauge!("thalweg_kept_plan_statements"),
+            planning_busy: gauge!("thalweg_planning_threads_busy"),
+            planning_waiting: gauge!("thalweg_planning_waiting"),
+            planning_abandoned: gauge!("thalweg_planning_abandoned"),
         }
+    }
+
+    pub(super) fn set_planning(&self, figures: PlanningFigures) {
+        self.planning_busy.set(figures.busy as f64);
+        self.planning_waiting.set(figures.waiting as f64);
+        self.planning_abandoned.set(figures.abandoned as f64);
     }
 
     pub(super) fn set(&self, figures: PlanFigures) {

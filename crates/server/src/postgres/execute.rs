@@ -26,7 +26,7 @@ impl Client {
     pub(super) async fn simple_query(&mut self, sql: &str) -> Result<(), Trouble> {
         self.portals.remove("");
         self.session.forget_prepared("");
-        let statements = self.session.parse(sql)?;
+        let statements = self.wire.while_here(self.session.split(sql)).await??;
         if statements.is_empty() {
             self.wire.replies.empty_query();
             return Ok(());

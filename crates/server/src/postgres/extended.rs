@@ -28,7 +28,8 @@ impl Client {
             // It is gone even where the new one is none.
             self.session.forget_prepared(name);
         }
-        let prepared = match self.session.parse(sql)?.len() {
+        let statements = self.wire.while_here(self.session.split(sql)).await??;
+        let prepared = match statements.len() {
             0 => Prepared::empty(),
             1 => self.prepare(sql, types).await?,
             _ => {

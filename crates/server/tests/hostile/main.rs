@@ -6,6 +6,7 @@ mod crowds;
 mod grpc;
 mod limits;
 mod passwords;
+mod planning;
 mod raw;
 mod support;
 mod vanishing;

@@ -1,0 +1,245 @@
+//! The threads that statements are planned on. They are apart from those that serve connections:
+//! one statement of a few hundred bytes may take seconds in a pass that looks at nothing else, and
+//! its client, and all other clients of the thread, wait for answers meanwhile.
+//!
+//! A statement's work is a future which moves here with all that it needs. Whoever waits for it may
+//! stop waiting at any time, by a cancel, a time-out or because its client left. Work that waits
+//! for something is dropped then. Work in the middle of a pass is *abandoned*: its thread goes on
+//! with the lowest priority until a check of [`checks`](crate::heeding) ends the pass, drops what
+//! it holds, and ends. Another thread takes its place.
+//!
+//! `docs/decisions/0006-planning-threads.md` says what else was considered.
+
+mod job;
+pub(crate) mod limits;
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::FutureExt;
+use parking_lot::{Condvar, Mutex};
+use thalweg_env::{ThreadNumber, Threads};
+use thalweg_types::{Error, Result, SqlState};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use self::job::Job;
+use crate::panics::caught;
+use crate::stack::PLANNING_STACK_BYTES;
+
+/// Threads beyond the lasting ones end after such a time without work.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// How many threads there are for each lasting one at most, those of abandoned work left out. The
+/// system shares the cores out among them, so that short statements do not wait for long ones.
+const THREADS_PER_CORE: usize = 8;
+
+/// How many passes may be abandoned at once. Each ends by itself within about a second.
+const ABANDONED_MAX: usize = 64;
+
+/// Texts from this length on, in bytes, are parsed on a planning thread: shorter ones take about as
+/// long as the change of threads.
+const LONG_BYTES: usize = 1 << 10;
+
+/// What the planning threads are doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlanningFigures {
+    /// Threads that work on a statement, abandoned ones included.
+    pub busy: usize,
+    /// Statements that no thread works on yet.
+    pub waiting: usize,
+    /// Threads in a pass whose statement was canceled.
+    pub abandoned: usize,
+}
+
+pub(crate) struct PlanningThreads(Arc<Pool>);
+
+struct Pool {
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+    /// Threads that stay when there is nothing to do.
+    lasting: usize,
+    starter: Arc<dyn Threads>,
+    /// What work finds that was begun outside of any runtime.
+    runtime: Handle,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Arc<Job>>,
+    threads: usize,
+    /// Threads that wait for a job.
+    idle: usize,
+    abandoned: usize,
+    is_closed: bool,
+}
+
+impl PlanningThreads {
+    /// Starts with no thread: they come as there is work for them.
+    pub(crate) fn new(cores: usize, starter: Arc<dyn Threads>, runtime: Handle) -> PlanningThreads {
+        let (queue, arrived) = (Mutex::default(), Condvar::new());
+        let lasting = cores.max(2);
+        PlanningThreads(Arc::new(Pool { queue, arrived, lasting, starter, runtime }))
+    }
+
+    /// Works on a statement. Dropping what this returns drops the work, or abandons it where a
+    /// thread is in the middle of it.
+    ///
+    /// # Errors
+    /// Those of the work; where it panicked; 53300 where too many abandoned passes still run.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Working<T> {
+        let (sender, done) = oneshot::channel();
+        if self.0.queue.lock().abandoned >= ABANDONED_MAX {
+            let _ = sender.send(Err(too_many_abandoned()));
+            return Working { done, job: None };
+        }
+        let work = async move {
+            // Nobody may be there any more.
+            let _ = sender.send(caught(work).await);
+        };
+        let runtime = Handle::try_current().unwrap_or_else(|_| self.0.runtime.clone());
+        let job = Job::new(work.boxed(), runtime, Arc::clone(&self.0));
+        self.0.push(Arc::clone(&job));
+        Working { done, job: Some(job) }
+    }
+
+    pub(crate) fn figures(&self) -> PlanningFigures {
+        let queue = self.0.queue.lock();
+        let Queue { threads, idle, abandoned, .. } = *queue;
+        PlanningFigures { busy: threads - idle, waiting: queue.jobs.len(), abandoned }
+    }
+}
+
+impl Drop for PlanningThreads {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue.lock();
+        queue.is_closed = true;
+        let jobs = std::mem::take(&mut queue.jobs);
+        drop(queue);
+        self.0.arrived.notify_all();
+        jobs.iter().for_each(|job| job.abandon());
+    }
+}
+
+/// Whether parsing a text takes longer than a change of threads.
+pub(crate) fn is_long(sql: &str) -> bool {
+    sql.len() >= LONG_BYTES
+}
+
+fn too_many_abandoned() -> Error {
+    let message = "too many canceled statements are still being planned";
+    Error::new(SqlState::TOO_MANY_CONNECTIONS, message)
+        .with_hint("Try again in a second, when they have ended.")
+}
+
+/// Work on a planning thread.
+pub(crate) struct Working<T> {
+    done: oneshot::Receiver<Result<T>>,
+    /// `None` after the work has ended.
+    job: Option<Arc<Job>>,
+}
+
+impl<T> Future for Working<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let done = std::task::ready!(self.done.poll_unpin(context));
+        self.job = None;
+        Poll::Ready(done.unwrap_or_else(|_| Err(Error::internal("the statement broke down"))))
+    }
+}
+
+impl<T> Drop for Working<T> {
+    fn drop(&mut self) {
+        if let Some(job) = self.job.take() {
+            job.abandon();
+        }
+    }
+}
+
+impl Pool {
+    fn push(self: &Arc<Pool>, job: Arc<Job>) {
+        let mut queue = self.queue.lock();
+        if queue.is_closed {
+            drop(queue);
+            return job.abandon();
+        }
+        queue.jobs.push_back(job);
+        if queue.idle >= queue.jobs.len() {
+            drop(queue);
+            self.arrived.notify_one();
+        } else {
+            self.start_threads(&mut queue);
+        }
+    }
+
+    /// Starts a thread where jobs wait for one. Where the system refuses it, they wait for the
+    /// threads that there are, or for the next job.
+    fn start_threads(self: &Arc<Pool>, queue: &mut Queue) {
+        let most = self.lasting * THREADS_PER_CORE;
+        if queue.jobs.len() <= queue.idle || queue.threads - queue.abandoned >= most {
+            return;
+        }
+        let pool = Arc::clone(self);
+        let body = Box::new(move || pool.work());
+        if self.starter.spawn_with_stack("planning", PLANNING_STACK_BYTES, body).is_ok() {
+            queue.threads += 1;
+        }
+    }
+
+    fn work(self: Arc<Pool>) {
+        let thread = ThreadNumber::current();
+        while let Some(job) = self.next() {
+            let was_abandoned = job.poll(thread);
+            drop(job);
+            if was_abandoned {
+                // The thread's priority is lowered, and does not come back.
+                let mut queue = self.queue.lock();
+                queue.threads -= 1;
+                queue.abandoned -= 1;
+                self.start_threads(&mut queue);
+                return;
+            }
+        }
+    }
+
+    /// The next job; `None` where the thread is to end.
+    fn next(&self) -> Option<Arc<Job>> {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                return Some(job);
+            }
+            if queue.is_closed {
+                queue.threads -= 1;
+                return None;
+            }
+            queue.idle += 1;
+            let waited = self.arrived.wait_for(&mut queue, IDLE);
+            queue.idle -= 1;
+            let is_over = waited.timed_out() && queue.jobs.is_empty();
+            if is_over && queue.threads > self.lasting {
+                queue.threads -= 1;
+                return None;
+            }
+        }
+    }
+
+    /// A thread is in the middle of work that nobody waits for.
+    fn abandon(self: &Arc<Pool>, thread: ThreadNumber) {
+        thread.lower_priority();
+        let mut queue = self.queue.lock();
+        queue.abandoned += 1;
+        self.start_threads(&mut queue);
+    }
+}
+
+#[cfg(test)]
+mod tests;

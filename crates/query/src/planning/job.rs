@@ -1,0 +1,119 @@
+//! The work of one statement: a future that the planning threads poll.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use thalweg_dialect::stop::{Stop, within};
+use thalweg_env::ThreadNumber;
+use tokio::runtime::Handle;
+
+use super::{Pool, limits};
+
+pub(super) struct Job {
+    state: Mutex<State>,
+    /// Ends the passes and functions that look at it.
+    stop: Arc<Stop>,
+    /// That of whoever waits for the work.
+    runtime: Handle,
+    pool: Arc<Pool>,
+}
+
+enum State {
+    /// Waits to be woken.
+    Waiting(BoxFuture<'static, ()>),
+    /// Waits for a thread.
+    Queued(BoxFuture<'static, ()>),
+    Running {
+        thread: ThreadNumber,
+        is_woken: bool,
+        is_abandoned: bool,
+    },
+    Over,
+}
+
+impl Job {
+    /// A job that its pool is about to queue.
+    pub(super) fn new(work: BoxFuture<'static, ()>, runtime: Handle, pool: Arc<Pool>) -> Arc<Job> {
+        let stop = Arc::new(Stop::with_limits(Box::new(limits::check)));
+        Arc::new(Job { state: Mutex::new(State::Queued(work)), stop, runtime, pool })
+    }
+
+    /// Goes on with the work until it waits or ends. True where it was abandoned meanwhile.
+    pub(super) fn poll(self: &Arc<Job>, thread: ThreadNumber) -> bool {
+        let running = State::Running { thread, is_woken: false, is_abandoned: false };
+        let mut state = self.state.lock();
+        let mut work = match std::mem::replace(&mut *state, running) {
+            State::Queued(work) => work,
+            // It was dropped while it stood in the queue.
+            other => {
+                *state = other;
+                return false;
+            }
+        };
+        drop(state);
+        let _inside = self.runtime.enter();
+        let waker = Waker::from(Arc::clone(self));
+        let mut context = Context::from_waker(&waker);
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            within(&self.stop, || work.as_mut().poll(&mut context))
+        }));
+        let has_ended = !matches!(polled, Ok(Poll::Pending));
+        let mut state = self.state.lock();
+        let State::Running { is_woken, is_abandoned, .. } = *state else { return false };
+        if !has_ended && !is_abandoned {
+            match is_woken {
+                false => *state = State::Waiting(work),
+                true => {
+                    *state = State::Queued(work);
+                    drop(state);
+                    self.pool.push(Arc::clone(self));
+                }
+            }
+            return false;
+        }
+        *state = State::Over;
+        drop(state);
+        // What the work holds may panic where it is dropped, too.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
+        is_abandoned
+    }
+
+    /// Nobody waits for the work any more.
+    pub(super) fn abandon(&self) {
+        self.stop.stop();
+        let mut state = self.state.lock();
+        match &mut *state {
+            State::Running { thread, is_abandoned, .. } => {
+                *is_abandoned = true;
+                // The thread takes the state's lock before it leaves the pool.
+                self.pool.abandon(*thread);
+            }
+            _ => {
+                let dropped = std::mem::replace(&mut *state, State::Over);
+                drop(state);
+                drop(dropped);
+            }
+        }
+    }
+}
+
+impl Wake for Job {
+    fn wake(self: Arc<Job>) {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, State::Over) {
+            State::Waiting(work) => {
+                *state = State::Queued(work);
+                drop(state);
+                let pool = Arc::clone(&self.pool);
+                pool.push(self);
+            }
+            State::Running { thread, is_abandoned, .. } => {
+                *state = State::Running { thread, is_woken: true, is_abandoned };
+            }
+            other => *state = other,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Work that needs a planner. It moves to a planning thread with all that it needs of the session,
+//! and brings back what it changed. Of canceled work nothing comes back: its transaction has
+//! failed, its planner is dropped where the work is, and the session's settings are as before.
+
+use std::sync::Arc;
+
+use datafusion::config::ConfigOptions;
+use datafusion::execution::session_state::SessionState;
+use futures::future::BoxFuture;
+use thalweg_dialect::errors::from_datafusion;
+use thalweg_dialect::parse::Parsed;
+use thalweg_txn::Transaction;
+use thalweg_types::Result;
+
+use super::Session;
+use crate::cancel::Cancels;
+use crate::catalog::{Standing, Wish};
+use crate::database::Database;
+use crate::forms::RowForm;
+use crate::memory;
+use crate::panics::caught;
+use crate::planner::Planner;
+use crate::planning::is_long;
+use crate::stack::with_room;
+use crate::statement::{Execution, Scope, Settings, plan_text};
+
+/// The tree of a text from this length on, in bytes, takes a millisecond and more to free.
+const FREED_ELSEWHERE_BYTES: usize = 64 << 10;
+
+/// Something to be done with a statement.
+pub(super) type Work<T> =
+    Box<dyn for<'e, 'x> FnOnce(&'e mut Execution<'x>) -> BoxFuture<'e, Result<T>> + Send>;
+
+/// What a statement's work needs of its session.
+struct Lent {
+    database: Database,
+    planner: Planner,
+    state: SessionState,
+    settings: Settings,
+    sql: Arc<str>,
+    form: RowForm,
+    in_block: bool,
+    has_looked: bool,
+    cancels: Cancels,
+}
+
+/// What comes back of a statement's work.
+struct Done<T> {
+    result: Result<T>,
+    planner: Planner,
+    settings: Settings,
+}
+
+impl Lent {
+    async fn work<T>(mut self, work: Work<T>) -> Done<T> {
+        let result = {
+            let mut execution = Execution {
+                database: &self.database,
+                context: &self.planner.context,
+                state: self.state,
+                form: self.form,
+                names: &self.planner.names,
+                settings: &mut self.settings,
+                sql: &self.sql,
+                in_block: self.in_block,
+                has_looked: self.has_looked,
+                goes_ahead: !self.in_block,
+            };
+            let work = self.cancels.heard_by(work(&mut execution));
+            caught(with_room(work)).await
+        };
+        Done { result, planner: self.planner, settings: self.settings }
+    }
+}
+
+impl Session {
+    /// Does something on a planning thread. Canceled work may still be under way there: a session
+    /// has one at a time. Does not hold on to the session, so that the future is `Send` whatever
+    /// the session holds.
+    fn on_planning_thread<T: Send + 'static, W>(
+        &self,
+        work: W,
+    ) -> impl Future<Output = Result<T>> + Send + use<T, W>
+    where
+        W: Future<Output = Result<T>> + Send + 'static,
+    {
+        let (threads, turn) = (self.database.clone(), Arc::clone(&self.planning_turn));
+        async move {
+            let turn = turn.acquire_owned().await;
+            let work = async move {
+                let done = work.await;
+                drop(turn);
+                done
+            };
+            threads.shared.planners.planning().run(work).await
+        }
+    }
+
+    /// Parses a text, on a planning thread where it is long.
+    pub(super) fn parsing<'t, T: Send + 'static>(
+        &self,
+        sql: &'t str,
+        parse: fn(&str) -> Result<T>,
+    ) -> impl Future<Output = Result<T>> + Send + use<'t, T> {
+        let elsewhere = is_long(sql).then(|| {
+            let sql = sql.to_owned();
+            self.on_planning_thread(async move { parse(&sql) })
+        });
+        async move {
+            match elsewhere {
+                Some(parsed) => parsed.await,
+                None => parse(sql),
+            }
+        }
+    }
+
+    /// Lets go of a statement. The tree of a long one has millions of nodes, which another thread
+    /// frees.
+    pub(super) fn drop_parsed(&self, parsed: Arc<Parsed>, sql: &str) {
+        if sql.len() >= FREED_ELSEWHERE_BYTES {
+            let executor = self.database.shared.planners.executor().handle();
+            executor.spawn_blocking(move || drop(parsed));
+        }
+    }
+
+    /// Does something with a statement in a transaction, and hands the transaction back with the
+    /// changes.
+    pub(super) async fn with_planner<T: Send + 'static>(
+        &mut self,
+        transaction: Transaction,
+        sql: &str,
+        work: Work<T>,
+    ) -> Result<(T, Transaction)> {
+        let own = self.planner.take();
+        let own_options = own.as_ref().map(Planner::options);
+        let planner = own.unwrap_or_else(|| self.database.shared.planners.take());
+        let lent = self.lent(planner, transaction, sql)?;
+        let working = self.on_planning_thread(async move { Ok(lent.work(work).await) });
+        let done = match self.cancels.run(working).await {
+            Ok(done) => done,
+            Err(error) => {
+                self.planner = own_options.map(|options| self.another_planner(&options));
+                return Err(error);
+            }
+        };
+        let Done { result, planner, settings } = done;
+        self.settings = settings;
+        let transaction = planner.names.take();
+        let wishes = planner.names.take_wishes();
+        if self.settings.are_the_engines() {
+            planner.names.forget();
+            self.planner = Some(planner);
+        } else {
+            self.database.shared.planners.give_back(planner);
+        }
+        let done = result?;
+        for Wish { name, value, scope } in wishes {
+            if scope == Scope::Session || self.block.is_some() {
+                self.settings.set_for(scope, &name, &value)?;
+            }
+        }
+        Ok((done, transaction.expect("a statement leaves its transaction in place")))
+    }
+
+    /// The text of the executable plan that a statement would have now, cut after so many bytes.
+    /// Making it takes no longer than the session's time-out.
+    ///
+    /// # Errors
+    /// Where the statement has no plan; those of planning it.
+    pub fn plan_text<'a>(
+        &'a mut self,
+        sql: &'a str,
+        bytes_max: usize,
+    ) -> BoxFuture<'a, Result<String>> {
+        Box::pin(async move {
+            self.cancels.begin();
+            let _timer = self.settings.statement_timeout().map(|time| self.cancels.after(time));
+            let sql = format!("EXPLAIN {sql}");
+            let parsed = self.parsed(&sql).await?;
+            let transaction = Transaction::new(self.database.shared.engine.snapshot());
+            let work: Work<String> = Box::new(move |execution| {
+                Box::pin(async move { plan_text(execution, &parsed.statement, bytes_max).await })
+            });
+            self.with_planner(transaction, &sql, work).await.map(|(text, _)| text)
+        })
+    }
+
+    fn lent(&self, planner: Planner, transaction: Transaction, sql: &str) -> Result<Lent> {
+        let standing = Standing {
+            database: Arc::clone(&self.database.shared),
+            settings: self.settings.clone(),
+            facts: Arc::clone(&self.facts),
+        };
+        planner.names.show(transaction, standing);
+        let mut state = self.gathering_in(&planner);
+        if let Some(bytes) = self.settings.query_memory() {
+            state = memory::limited(&state, bytes).map_err(|error| from_datafusion(error, sql))?;
+        }
+        Ok(Lent {
+            database: self.database.clone(),
+            planner,
+            state,
+            settings: self.settings.clone(),
+            sql: sql.into(),
+            form: self.form.clone(),
+            in_block: self.block.is_some(),
+            has_looked: self.block.as_ref().is_some_and(|block| block.has_looked),
+            cancels: self.cancels.heard(),
+        })
+    }
+
+    /// A planner in the place of one that was lost, with the settings that this one had.
+    fn another_planner(&self, options: &ConfigOptions) -> Planner {
+        self.database.shared.planners.take().with_options(options)
+    }
+}
