@@ -7,11 +7,13 @@
 //! that a disk may lose. The same code runs on both.
 
 mod clock;
+mod control_groups;
 mod cores;
 mod environment;
 mod files;
 mod memory;
 mod memory_watch;
+mod metered;
 mod random;
 mod real_files;
 mod recycling;
@@ -24,6 +26,7 @@ pub use environment::Env;
 pub use files::{DirLock, File, FileSystem, OpenMode};
 pub use memory::{Memory, NoSpareMemory, RealMemory, machine_memory_bytes};
 pub use memory_watch::{MemoryWatch, OverLimit, Purpose, Spare};
+pub use metered::{Metered, thread_net_bytes};
 pub use random::{Random, RealRandom, SeededRandom};
 pub use real_files::RealFiles;
 pub use recycling::Recycling;
