@@ -2,7 +2,8 @@
 //!
 //! Planning gives its thread to nobody, and takes seconds where a statement has a hundred thousand
 //! values. So each pass looks whether its statement was canceled before it begins, and so do the
-//! steps between them.
+//! steps between them. Each pass looks as well whether the plan has become larger than a statement's
+//! memory may be.
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 use thalweg_dialect::errors::external;
+use thalweg_dialect::stop;
 
 use crate::cancel;
 
@@ -34,7 +36,7 @@ pub(crate) fn heed(builder: &mut SessionStateBuilder) {
 /// # Errors
 /// What to say of the cancel, where what is planned was canceled.
 pub(crate) fn go_on() -> Result<()> {
-    cancel::check().map_err(external)
+    cancel::check().and_then(|()| stop::go_on()).map_err(external)
 }
 
 #[derive(Debug)]
@@ -66,7 +68,7 @@ impl OptimizerRule for Heeding<dyn OptimizerRule + Send + Sync> {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         go_on()?;
-        self.0.rewrite(plan, config)
+        stop::folding(|| self.0.rewrite(plan, config))
     }
 }
 

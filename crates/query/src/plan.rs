@@ -53,7 +53,8 @@ pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanRe
     let tables = tables(state, &statement).await;
     rewrite(&mut statement, &tables).map_err(external)?;
     go_on()?;
-    let plan = state.statement_to_plan(statement).await?;
+    let executor = Executor::of(state.config());
+    let plan = executor.counted(state, state.statement_to_plan(statement)).await?;
     go_on()?;
     let plan = written(plan, state)?;
     let told = told_columns(&plan)?;
@@ -121,9 +122,12 @@ pub(crate) async fn physical(
     state: &SessionState,
     plan: &LogicalPlan,
 ) -> PlanResult<Arc<dyn ExecutionPlan>> {
-    let optimized = state.optimize(plan)?;
-    go_on()?;
-    state.query_planner().create_physical_plan(&optimized, state).await
+    let planning = async {
+        let optimized = state.optimize(plan)?;
+        go_on()?;
+        state.query_planner().create_physical_plan(&optimized, state).await
+    };
+    Executor::of(state.config()).counted(state, planning).await
 }
 
 /// The columns that a plan's rows have.

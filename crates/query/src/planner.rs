@@ -11,6 +11,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
+use thalweg_dialect::stop::StatementsMemory;
 use thalweg_types::{Result, TableId};
 
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
@@ -127,8 +128,9 @@ impl Planners {
         runtime: Arc<RuntimeEnv>,
         threads: usize,
         scheduler: Arc<dyn QueryScheduler>,
+        memory: StatementsMemory,
     ) -> Result<Planners> {
-        let executor = Arc::new(Executor::start(threads)?);
+        let executor = Arc::new(Executor::start(threads, memory)?);
         Ok(Planners {
             runtime,
             executor,
