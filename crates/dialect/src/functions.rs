@@ -33,6 +33,7 @@ mod ordered_set;
 mod overlaps;
 mod pattern;
 mod percentile_cont;
+mod pieces;
 mod regexp;
 mod regression;
 mod replaced;
@@ -63,6 +64,7 @@ pub(crate) use joined::{concatenation, is_concatenation};
 pub(crate) use limited::{WITH_TIES, WITHIN_LIMIT};
 pub(crate) use missing::MAY_BE_MISSING;
 pub(crate) use replaced::replace;
+pub use series::{Series, series_counts};
 pub use truncate::even_unit;
 
 /// All scalar functions, in the place of those of DataFusion's that share a name with them.

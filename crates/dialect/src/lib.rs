@@ -29,7 +29,7 @@ mod zone;
 pub use analyze::with_operand_types;
 pub use cast::to_text;
 pub use clock_literal::is_told_by_clock;
-pub use functions::{even_unit, exact_averages};
+pub use functions::{Series, even_unit, exact_averages, series_counts};
 
 use functions::replace;
 

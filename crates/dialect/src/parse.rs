@@ -74,11 +74,16 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
 fn parse_all(tokens: &[TokenWithSpan], sql: &str) -> Result<Vec<Parsed>> {
     let mut places = Places::new(sql);
     let mut statements = Vec::new();
-    for tokens in tokens.split(|token| token.token == Token::SemiColon) {
-        let Some((first, last)) = ends(tokens) else { continue };
+    // Tokens are handed on and not copied: one may be a text of hundreds of megabytes.
+    let mut tokens = tokens.into_iter();
+    while tokens.len() > 0 {
+        let of_one = tokens.by_ref().take_while(|token| token.token != Token::SemiColon);
+        let of_one: Vec<TokenWithSpan> = of_one.collect();
+        let Some((first, last)) = ends(&of_one) else { continue };
         let offset = places.offset(first.span.start);
         let text = &sql[offset..places.offset(last.span.end)];
-        let statement = parse_one(tokens, last, sql)?;
+        let end = end_of_statement(last);
+        let statement = parse_one(of_one, end, sql)?;
         statements.push(Parsed { statement, text: text.to_string(), offset });
     }
     Ok(statements)
@@ -147,34 +152,30 @@ fn ends(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, &TokenWithSpan)> {
     Some((tokens.iter().find(spoken)?, tokens.iter().rev().find(spoken)?))
 }
 
-fn parse_one(tokens: &[TokenWithSpan], last: &TokenWithSpan, sql: &str) -> Result<Statement> {
+fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> Result<Statement> {
     // Options of other statements may be pairs of literals.
     let mut words = tokens.iter().filter_map(|token| match &token.token {
         Token::Word(word) => Some(word.keyword),
         _ => None,
     });
-    if let Some(junk) = literal::hexadecimal(tokens) {
+    if let Some(junk) = literal::hexadecimal(&tokens) {
         return Err(errors::trailing_junk(junk, sql));
     }
     if let Some(Keyword::SELECT | Keyword::WITH | Keyword::INSERT) = words.next()
-        && let Some(stray) = literal::stray(tokens)
+        && let Some(stray) = literal::stray(&tokens)
     {
         return Err(errors::unexpected(stray, sql));
     }
-    let mut tokens: Vec<TokenWithSpan> = tokens
-        .iter()
-        .filter(|token| {
-            // What a line comment holds must not look like a place where parsing stopped.
-            !matches!(
-                token.token,
-                Token::Whitespace(
-                    Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_)
-                )
+    tokens.retain(|token| {
+        // What a line comment holds must not look like a place where parsing stopped.
+        !matches!(
+            token.token,
+            Token::Whitespace(
+                Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_)
             )
-        })
-        .cloned()
-        .collect();
-    tokens.push(end_of_statement(last));
+        )
+    });
+    tokens.push(end);
     let tokens = literal::expand_table(literal::readable(tokens));
     let tokens = explain::known_formats(transactions::without_waiting(tokens));
     let tokens = windows::named(intervals::spelled_out(fetch::as_limits(tokens)));

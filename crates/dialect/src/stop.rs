@@ -1,42 +1,65 @@
-//! Whether anybody still wants what is computed.
+//! Work of a statement: whether anybody still wants what it computes, and how much memory it has.
 //!
 //! Operators give way between their batches. A function or an aggregate of millions of values
 //! computes in one go, on a thread that belongs to nobody: so it looks here now and then, and ends
 //! early.
 
-use std::cell::RefCell;
-use std::fmt;
+mod memory;
+
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use datafusion::error::DataFusionError;
+use thalweg_env::thread_net_bytes;
 use thalweg_types::{Error, Result, SqlState};
+
+use crate::errors::from_datafusion;
+
+pub use memory::{Exhausted, StatementMemory, StatementsMemory};
+
+/// A constant value that is larger is not computed ahead of the statement: plans hold their
+/// constants, and every pass of the planner copies them.
+const FOLDED_BYTES_MAX: usize = 64 << 10;
+
+/// Work that looks whether it may go on counts its memory whenever that has changed by so much.
+const UNSETTLED_BYTES: i64 = 256 << 10;
 
 thread_local! {
     /// Of the work that the thread is at.
     static CURRENT: RefCell<Option<Arc<Stop>>> = const { RefCell::new(None) };
+    /// The thread's count of allocated bytes up to which its work was charged.
+    static SETTLED: Cell<i64> = const { Cell::new(0) };
+    /// Whether constants of a plan are being computed.
+    static FOLDING: Cell<bool> = const { Cell::new(false) };
 }
-
-/// Looked at wherever work looks whether it was stopped.
-pub type Limits = Box<dyn Fn() -> Result<()> + Send + Sync>;
 
 /// Stops work of several threads.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Stop {
     is_wanted: AtomicBool,
-    limits: Option<Limits>,
-}
-
-impl fmt::Debug for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Stop").field(&self.is_wanted()).finish()
-    }
+    memory: StatementMemory,
+    /// The work that this is a part of: it ends this one as well.
+    outer: Option<Arc<Stop>>,
 }
 
 impl Stop {
-    /// Work with limits ends with their error once it is beyond them.
+    /// For work with a limit of memory.
     #[must_use]
-    pub fn with_limits(limits: Limits) -> Stop {
-        Stop { limits: Some(limits), ..Stop::default() }
+    pub fn with_memory(memory: StatementMemory) -> Stop {
+        Stop { memory, ..Stop::default() }
+    }
+
+    /// For a part of the work that this thread is at, with memory of its own.
+    #[must_use]
+    pub fn within_current(memory: StatementMemory) -> Stop {
+        Stop { memory, outer: CURRENT.with_borrow(Option::clone), ..Stop::default() }
+    }
+
+    /// The memory that the work has.
+    #[must_use]
+    pub fn memory(&self) -> &StatementMemory {
+        &self.memory
     }
 
     pub fn stop(&self) {
@@ -47,30 +70,121 @@ impl Stop {
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Relaxed)
+            || self.outer.as_ref().is_some_and(|outer| outer.is_wanted())
     }
 
     /// # Errors
-    /// Where somebody wants the work to stop: nobody is there to read the error. Where the work is
-    /// beyond its limits.
+    /// Where somebody wants the work to stop. Nobody is there to read the error.
     pub fn go_on(&self) -> Result<()> {
         match self.is_wanted() {
-            false => self.limits.as_ref().map_or(Ok(()), |limits| limits()),
+            false => Ok(()),
             true => Err(Error::new(SqlState::QUERY_CANCELED, "nobody wants what is computed here")),
         }
     }
+
+    /// Takes bytes off the work's count that are somebody else's from now on.
+    pub fn hand_over(&self, bytes: usize) {
+        self.memory.hand_over(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
 }
 
-/// Does work on this thread that hears by [`go_on`] where it is stopped.
+/// Does work on this thread that hears by [`go_on`] where it is stopped, and whose memory counts.
 pub fn within<T>(stop: &Arc<Stop>, work: impl FnOnce() -> T) -> T {
+    settle();
     let _before = Before(CURRENT.replace(Some(Arc::clone(stop))));
     work()
 }
 
 /// # Errors
-/// Where the work that this belongs to was stopped, which nobody is there to read, or is beyond its
-/// limits.
+/// Where the work that this belongs to was stopped, of which nobody is there to read the error; or
+/// where it has more memory than it may.
 pub fn go_on() -> Result<()> {
-    CURRENT.with_borrow(|stop| stop.as_ref().map_or(Ok(()), |stop| stop.go_on()))
+    if unsettled().abs() >= UNSETTLED_BYTES {
+        settle();
+    }
+    CURRENT.with_borrow(|stop| {
+        let Some(stop) = stop else { return Ok(()) };
+        stop.go_on()?;
+        match stop.memory.is_exhausted() {
+            true => stop.memory.check_reserving(0).map_err(|exhausted| too_much(&exhausted)),
+            false => Ok(()),
+        }
+    })
+}
+
+/// Whether the work may reserve more memory, by what it has allocated so far.
+///
+/// # Errors
+/// Where it has more than its limit.
+pub fn check_reserving() -> std::result::Result<(), Exhausted> {
+    CURRENT.with_borrow(|stop| {
+        stop.as_ref().map_or(Ok(()), |stop| stop.memory.check_reserving(unsettled()))
+    })
+}
+
+/// Whether an operator of the work that has reserved so many bytes, and can go to disk with them,
+/// may reserve more.
+///
+/// # Errors
+/// Where it should go to disk.
+pub fn check_spilling(reserved: usize) -> std::result::Result<(), Exhausted> {
+    CURRENT.with_borrow(|stop| {
+        stop.as_ref().map_or(Ok(()), |stop| stop.memory.check_spilling(reserved, unsettled()))
+    })
+}
+
+/// Whether the work may make a value of so many bytes, which are not there yet, beside others of
+/// the same column.
+///
+/// # Errors
+/// Where memory is short, and where the value is too large a constant for a plan.
+pub(crate) fn check_value(bytes: usize, beside: usize) -> Result<()> {
+    let together = bytes.saturating_add(beside);
+    if together > FOLDED_BYTES_MAX && FOLDING.get() {
+        return Err(Error::new(SqlState::OUT_OF_MEMORY, "the constant is too large for a plan"));
+    }
+    let checked = CURRENT.with_borrow(|stop| {
+        let Some(stop) = stop else { return Ok(()) };
+        stop.memory.check_value(bytes, together, unsettled())
+    });
+    checked.map_err(|exhausted| too_much(&exhausted))
+}
+
+/// Computes constants of a plan; large ones are left to the statement. DataFusion keeps the
+/// expression of a constant that could not be computed.
+pub fn folding<T>(work: impl FnOnce() -> T) -> T {
+    struct Folding(bool);
+    impl Drop for Folding {
+        fn drop(&mut self) {
+            FOLDING.set(self.0);
+        }
+    }
+    let _before = Folding(FOLDING.replace(true));
+    work()
+}
+
+/// The error for a statement that has more memory than it may.
+#[must_use]
+pub fn too_much(exhausted: &Exhausted) -> Error {
+    from_datafusion(DataFusionError::ResourcesExhausted(exhausted.to_string()), "")
+}
+
+/// What the thread has allocated since its work was charged last.
+fn unsettled() -> i64 {
+    thread_net_bytes().wrapping_sub(SETTLED.get())
+}
+
+/// Charges the thread's work with what it has allocated since it was charged last.
+fn settle() {
+    let now = thread_net_bytes();
+    let delta = now.wrapping_sub(SETTLED.replace(now));
+    if delta != 0 {
+        CURRENT.with_borrow(|stop| {
+            if let Some(stop) = stop {
+                stop.memory.add(delta);
+            }
+        });
+    }
 }
 
 /// Puts back what the thread was at when this is dropped.
@@ -78,6 +192,7 @@ struct Before(Option<Arc<Stop>>);
 
 impl Drop for Before {
     fn drop(&mut self) {
+        settle();
         CURRENT.set(self.0.take());
     }
 }
@@ -85,16 +200,6 @@ impl Drop for Before {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn work_ends_at_its_limits() {
-        let limits = || Err(Error::new(SqlState::OUT_OF_MEMORY, "too much"));
-        let stop = Arc::new(Stop::with_limits(Box::new(limits)));
-        let state = || within(&stop, go_on).unwrap_err().state();
-        assert_eq!(state(), SqlState::OUT_OF_MEMORY);
-        stop.stop();
-        assert_eq!(state(), SqlState::QUERY_CANCELED);
-    }
 
     #[test]
     fn work_hears_of_its_own_stop() {

@@ -6,26 +6,27 @@
 //! follows from a seed, and whose disk can fail at any chosen operation and lose, at a crash, all
 //! that a disk may lose. The same code runs on both.
 
-mod allocated;
 mod clock;
+mod control_groups;
 mod cores;
 mod environment;
 mod files;
 mod memory;
 mod memory_watch;
+mod metered;
 mod random;
 mod real_files;
 mod recycling;
 mod simulated;
 mod threads;
 
-pub use allocated::thread_allocated_bytes;
 pub use clock::{Clock, RealClock, SimulatedClock};
 pub use cores::{allowed_cores, keep_to_cores, share_of_cores};
 pub use environment::Env;
 pub use files::{DirLock, File, FileSystem, OpenMode};
 pub use memory::{Memory, NoSpareMemory, RealMemory, machine_memory_bytes};
 pub use memory_watch::{MemoryWatch, OverLimit, Purpose, Spare};
+pub use metered::{Metered, thread_net_bytes};
 pub use random::{Random, RealRandom, SeededRandom};
 pub use real_files::RealFiles;
 pub use recycling::Recycling;

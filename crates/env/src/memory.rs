@@ -1,6 +1,9 @@
 //! The process's memory: what the system says of it, and what the allocator keeps of it.
 
+use std::path::Path;
 use std::sync::OnceLock;
+
+use crate::control_groups;
 
 /// The allocator, as far as one asks more of it than memory.
 pub trait Memory: Send + Sync {
@@ -43,17 +46,13 @@ impl Memory for RealMemory {
     }
 }
 
-/// How many bytes of memory this process may have: what the machine has, or its control group
-/// allows if that is less. `None` where the system does not say.
+/// How many bytes of memory this process may have: what the machine has, or the least that its
+/// control groups and those above them allow, if that is less. `None` where the system does not say.
 #[must_use]
 pub fn machine_memory_bytes() -> Option<u64> {
-    const OF_GROUPS: [&str; 2] =
-        ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
-    let read = |path: &str| std::fs::read_to_string(path).ok();
-    let machine = read("/proc/meminfo").and_then(|text| kibibytes(&text, "MemTotal:"));
-    // A group without a limit says "max", or a number that no machine has.
-    let groups = OF_GROUPS.iter().filter_map(|path| read(path)?.trim().parse().ok());
-    groups.chain(machine).min()
+    let machine = std::fs::read_to_string("/proc/meminfo").ok();
+    let machine = machine.and_then(|text| kibibytes(&text, "MemTotal:"));
+    machine.into_iter().chain(control_groups::limit_bytes(Path::new("/"))).min()
 }
 
 /// The bytes that a line of `/proc` gives in units of 1024.

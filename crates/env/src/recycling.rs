@@ -15,8 +15,6 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::allocated;
-
 /// Blocks above this size and up to the other are kept; in bytes.
 const ABOVE: usize = 128 << 10;
 const UP_TO: usize = 4 << 20;
@@ -163,7 +161,6 @@ impl Stack {
 // Nothing here allocates or panics: locks are without poison, and indexes within the classes.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Recycling<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        allocated::add(layout.size());
         let Some(class) = Class::of(layout) else {
             // SAFETY: as the caller promises.
             return unsafe { self.beneath.alloc(layout) };
@@ -174,7 +171,6 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recycling<A> {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        allocated::add(layout.size());
         let Some(class) = Class::of(layout) else {
             // SAFETY: as the caller promises.
             return unsafe { self.beneath.alloc_zeroed(layout) };
@@ -189,7 +185,6 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recycling<A> {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        allocated::subtract(layout.size());
         let Some(class) = Class::of(layout) else {
             // SAFETY: as the caller promises.
             return unsafe { self.beneath.dealloc(block, layout) };
@@ -204,16 +199,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Recycling<A> {
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
         match (Class::of(layout), Class::of(wanted)) {
             // SAFETY: as the caller promises.
-            (None, None) => unsafe {
-                allocated::add(size);
-                allocated::subtract(layout.size());
-                self.beneath.realloc(block, layout, size)
-            },
-            (had, wants) if had == wants => {
-                allocated::add(size);
-                allocated::subtract(layout.size());
-                block
-            }
+            (None, None) => unsafe { self.beneath.realloc(block, layout, size) },
+            (had, wants) if had == wants => block,
             // SAFETY: as the caller promises; the two blocks are not the same one.
             _ => unsafe {
                 let moved = self.alloc(wanted);
@@ -364,30 +351,6 @@ mod tests {
         }
         allocator.give_back();
         assert_eq!(allocator.beneath.0.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn each_thread_counts_what_it_allocates() {
-        let allocator = allocator();
-        let before = allocated::thread_allocated_bytes();
-        let taken = || allocated::thread_allocated_bytes() - before;
-        // SAFETY: blocks are freed once, with their layout.
-        unsafe {
-            let (small, large) =
-                (allocator.alloc(layout(100)), allocator.alloc_zeroed(layout(1 << 20)));
-            assert_eq!(taken(), 100 + (1 << 20));
-            let small = allocator.realloc(small, layout(100), 200);
-            let large = allocator.realloc(large, layout(1 << 20), (1 << 20) - 5);
-            let large = allocator.realloc(large, layout((1 << 20) - 5), 9 << 20);
-            assert_eq!(taken(), 200 + (9 << 20));
-            std::thread::scope(|scope| {
-                let others = scope.spawn(allocated::thread_allocated_bytes);
-                assert!(others.join().unwrap() < 1 << 20);
-            });
-            allocator.dealloc(small, layout(200));
-            allocator.dealloc(large, layout(9 << 20));
-        }
-        assert_eq!(taken(), 0);
     }
 
     #[test]

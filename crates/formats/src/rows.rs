@@ -8,7 +8,7 @@ mod batches;
 mod builder;
 mod pack;
 
-pub use batches::BatchReader;
+pub use batches::{BatchReader, check_message};
 pub use builder::RowsBuilder;
 pub use pack::RowPacker;
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use parking_lot::RwLock;
+use thalweg_dialect::stop::StatementsMemory;
 use thalweg_env::{Env, MemoryWatch, Spare};
 use thalweg_scan::{LocalScheduler, Shape};
 use thalweg_txn::{
@@ -427,7 +428,8 @@ impl DatabaseBuilder {
             Error::internal("the query runtime could not be set up").with_source(error)
         })?;
         let starter = Arc::clone(&self.env.threads);
-        Planners::new(runtime, self.options.threads, self.aggregating()?, starter)
+        let allocated = StatementsMemory::new(self.options.memory.clone());
+        Planners::new(runtime, self.options.threads, self.aggregating()?, starter, allocated)
     }
 
     /// Who works on fused aggregates: threads of this process, unless others were given.

@@ -9,24 +9,29 @@ mod first_side;
 mod giving_way;
 mod halting;
 mod held;
+mod long_series;
 mod sparing;
 
+use std::future::poll_fn;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
-use thalweg_dialect::stop::Stop;
-use thalweg_types::{Error, Result};
+use thalweg_dialect::errors::external;
+use thalweg_dialect::stop::{StatementMemory, StatementsMemory, Stop, too_much, within};
+use thalweg_scan::{own_bytes, text_bytes};
+use thalweg_types::{Error, Result, SqlState};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_util::task::AbortOnDropHandle;
@@ -43,9 +48,14 @@ use crate::stack::{self, STACK_BYTES};
 /// How many batches a query may be ahead of whoever takes them.
 const BATCHES_AHEAD: usize = 1;
 
+/// How often other tasks get their turn before a plan begins anew, to drop what they hold of it.
+const TURNS_TO_LET_GO: usize = 1_000;
+
 pub(crate) struct Executor {
     /// `None` while it is being dropped.
     runtime: Option<Runtime>,
+    /// What all plans have allocated.
+    memory: Arc<StatementsMemory>,
 }
 
 impl Executor {
@@ -57,7 +67,7 @@ impl Executor {
 
     /// # Errors
     /// Where the system refuses threads.
-    pub(crate) fn start(threads: usize) -> Result<Executor> {
+    pub(crate) fn start(threads: usize, memory: StatementsMemory) -> Result<Executor> {
         halting::install();
         stack::leave_room();
         let runtime = Builder::new_multi_thread()
@@ -71,7 +81,7 @@ impl Executor {
             .map_err(|error| {
                 Error::internal("the threads of queries could not be started").with_source(error)
             })?;
-        Ok(Executor { runtime: Some(runtime) })
+        Ok(Executor { runtime: Some(runtime), memory: Arc::new(memory) })
     }
 
     /// Starts a plan. Dropping its rows ends it and the tasks that it started, as soon as they give
@@ -82,14 +92,16 @@ impl Executor {
 
     /// [`Executor::run`], with a context that is there already.
     pub(crate) fn run_in(&self, plan: Arc<dyn ExecutionPlan>, context: TaskContext) -> Rows {
-        let Running { work, batches, stop } = Running::of(plan, context);
-        Rows { batches, work: Some(self.elsewhere(work)), stop }
+        let stop = self.stop_for(context.memory_pool());
+        let Running { work, batches, stop } = Running::of(plan, context, stop);
+        Rows { batches, work: Some(self.elsewhere(work)), stop, last: None }
     }
 
     /// [`Executor::run_in`], of which whoever asks does what can be done without waiting: a plan
     /// with little to do is at its end then, and two changes of threads took as long as all of it.
     pub(crate) fn begin_here(&self, plan: Arc<dyn ExecutionPlan>, context: TaskContext) -> Rows {
-        let Running { mut work, batches, stop } = Running::of(plan, context);
+        let stop = self.stop_for(context.memory_pool());
+        let Running { mut work, batches, stop } = Running::of(plan, context, stop);
         let inside = self.runtime().enter();
         // Whoever goes on polls first, and is woken then.
         let mut unwoken = Context::from_waker(Waker::noop());
@@ -104,7 +116,37 @@ impl Executor {
                 Work::Done(Err(DataFusionError::External(error)))
             }
         };
-        Rows { batches, work: Some(work), stop }
+        Rows { batches, work: Some(work), stop, last: None }
+    }
+
+    /// Plans a statement on the thread that asks. What planning allocates counts up to its end, as
+    /// that of a plan does while it runs.
+    pub(crate) async fn counted<T>(
+        &self,
+        state: &SessionState,
+        planning: impl Future<Output = PlanResult<T>>,
+    ) -> PlanResult<T> {
+        let memory = self.memory_for(&state.runtime_env().memory_pool);
+        let stop = Arc::new(Stop::within_current(memory));
+        let mut planning = pin!(planning);
+        poll_fn(|context| {
+            let planned = within(&stop, || planning.as_mut().poll(context));
+            match stop.memory().exhausted(context) {
+                Some(exhausted) => Poll::Ready(Err(external(too_much(&exhausted)))),
+                None => planned,
+            }
+        })
+        .await
+    }
+
+    /// For work of a statement that reserves in a pool.
+    fn stop_for(&self, pool: &Arc<dyn MemoryPool>) -> Arc<Stop> {
+        Arc::new(Stop::with_memory(self.memory_for(pool)))
+    }
+
+    fn memory_for(&self, pool: &Arc<dyn MemoryPool>) -> StatementMemory {
+        let (limit, setting) = memory::limit_of(pool);
+        StatementMemory::new(limit, setting, Some(Arc::clone(&self.memory)))
     }
 
     fn elsewhere(&self, work: BoxFuture<'static, PlanResult<()>>) -> Work {
@@ -124,10 +166,10 @@ impl Executor {
     /// starts may work for other takers of the same work as well: they end with the work.
     pub(crate) fn take(&self, work: &Arc<Stop>, making: impl Making) -> Rows {
         let (sender, batches) = channel(BATCHES_AHEAD);
-        let mut taker = Taker::new(sender);
+        let mut taker = Taker::new(sender, Arc::clone(work));
         let taking = async move { taker.forward(making).await }.boxed();
         let work = self.elsewhere(halting(Arc::clone(work), taking).boxed());
-        Rows { batches, work: Some(work), stop: Arc::default() }
+        Rows { batches, work: Some(work), stop: Arc::default(), last: None }
     }
 
     /// Does something to its end on these threads, whatever becomes of whoever waits for it.
@@ -159,12 +201,11 @@ struct Running {
 }
 
 impl Running {
-    fn of(plan: Arc<dyn ExecutionPlan>, context: TaskContext) -> Running {
-        let stop = Arc::new(Stop::default());
+    fn of(plan: Arc<dyn ExecutionPlan>, context: TaskContext, stop: Arc<Stop>) -> Running {
         let config = context.session_config().clone().with_extension(Arc::clone(&stop));
         let context = Arc::new(context.with_session_config(config));
         let (sender, batches) = channel(BATCHES_AHEAD);
-        let work = Taker::new(sender).run(plan, context).boxed();
+        let work = Taker::new(sender, Arc::clone(&stop)).run(plan, context).boxed();
         let work = halting(Arc::clone(&stop), work).boxed();
         Running { work, batches, stop }
     }
@@ -182,11 +223,12 @@ impl<T: Future<Output = PlanResult<SendableRecordBatchStream>> + Send + 'static>
 struct Taker {
     batches: Sender<RecordBatch>,
     has_rows: bool,
+    stop: Arc<Stop>,
 }
 
 impl Taker {
-    fn new(batches: Sender<RecordBatch>) -> Taker {
-        Taker { batches, has_rows: false }
+    fn new(batches: Sender<RecordBatch>, stop: Arc<Stop>) -> Taker {
+        Taker { batches, has_rows: false, stop }
     }
 
     async fn run(
@@ -200,16 +242,28 @@ impl Taker {
                 // What the plan holds goes with it.
                 let Ok(Some(Sparing { plan, sorts })) = sparing(plan) else { return Err(error) };
                 let context = Arc::new(memory::sparing(&context, sorts)?);
+                self.until_let_go().await;
                 self.forward(async move { execute_stream(plan, context) }).await
             }
             done => done,
         }
     }
 
+    /// Waits until the tasks of the first attempt, which were ended, have dropped what they hold.
+    async fn until_let_go(&self) {
+        let memory = self.stop.memory();
+        for _ in 0..TURNS_TO_LET_GO {
+            if !memory.is_short() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        memory.begin_again();
+    }
+
     async fn forward(&mut self, making: impl Making) -> PlanResult<()> {
         let mut rows = making.await?;
-        while let Some(batch) = rows.next().await {
-            let batch = batch?;
+        while let Some(batch) = self.next(&mut rows).await? {
             self.has_rows |= batch.num_rows() > 0;
             if self.batches.send(batch).await.is_err() {
                 break;
@@ -217,11 +271,37 @@ impl Taker {
         }
         Ok(())
     }
+
+    /// The next batch, unless the statement has too much memory.
+    async fn next(&self, rows: &mut SendableRecordBatchStream) -> PlanResult<Option<RecordBatch>> {
+        poll_fn(|context| {
+            let memory = self.stop.memory();
+            let refused = |context: &Context<'_>| {
+                memory.exhausted(context).map(|exhausted| external(too_much(&exhausted)))
+            };
+            if let Some(refused) = refused(context) {
+                return Poll::Ready(Err(refused));
+            }
+            let next = rows.poll_next_unpin(context).map(Option::transpose);
+            match memory.is_exhausted().then(|| refused(context)).flatten() {
+                Some(refused) => Poll::Ready(Err(refused)),
+                None => next,
+            }
+        })
+        .await
+    }
 }
 
 /// Whether there was too little memory.
 fn is_shortage(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(_) => true,
+        DataFusionError::External(source) => {
+            let own = source.downcast_ref::<Error>();
+            own.is_some_and(|own| own.state() == SqlState::OUT_OF_MEMORY)
+        }
+        _ => false,
+    }
 }
 
 /// What stops the plan that a context belongs to. A task is dropped where it gives way, and a join
@@ -236,6 +316,21 @@ pub(crate) struct Rows {
     /// `None` after the end was told.
     work: Option<Work>,
     stop: Arc<Stop>,
+    /// The batch that was taken last. Whoever took it is done with it, as a rule, when they ask for
+    /// the next one: so it is freed here, where that is seen.
+    last: Option<RecordBatch>,
+}
+
+impl Rows {
+    /// Takes the last batch off the plan's memory.
+    fn release_last(&mut self) {
+        let Some(batch) = self.last.take() else { return };
+        let is_held = batch.columns().iter().any(|column| Arc::strong_count(column) > 1);
+        if is_held {
+            self.stop.hand_over(own_bytes(&batch) + text_bytes([&batch]));
+        }
+        within(&self.stop, || drop(batch));
+    }
 }
 
 enum Work {
@@ -247,6 +342,7 @@ enum Work {
 impl Drop for Rows {
     fn drop(&mut self) {
         self.stop.stop();
+        self.release_last();
     }
 }
 
@@ -254,7 +350,9 @@ impl Stream for Rows {
     type Item = PlanResult<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.release_last();
         if let Some(batch) = ready!(self.batches.poll_recv(context)) {
+            self.last = Some(batch.clone());
             return Poll::Ready(Some(Ok(batch)));
         }
         let ended = match &mut self.work {
@@ -295,7 +393,7 @@ mod tests {
 
     /// How many rows a plan has that begins on the thread of the test, and whether it ended there.
     fn begun(plan: Arc<dyn ExecutionPlan>) -> (PlanResult<usize>, bool) {
-        let executor = Executor::start(1).unwrap();
+        let executor = Executor::start(1, StatementsMemory::default()).unwrap();
         let rows = executor.begin_here(plan, TaskContext::default());
         let has_ended = matches!(rows.work, Some(Work::Done(_)));
         let count = rows.try_fold(0, async |all, batch| Ok(all + batch.num_rows()));

@@ -119,7 +119,7 @@ impl OptimizerRule for Heeding<dyn OptimizerRule + Send + Sync> {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         go_on()?;
-        let rewritten = self.0.rewrite(plan, config)?;
+        let rewritten = stop::folding(|| self.0.rewrite(plan, config))?;
         if rewritten.transformed && self.0.apply_order().is_none() {
             limits::check_growth(&rewritten.data)?;
         }

@@ -56,6 +56,10 @@ impl Loader {
         }
     }
 
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
     /// Rows that are pushed may go ahead to workers, for a statement that is a transaction of its
     /// own and finishes what is ahead of its commit.
     pub(crate) fn going_ahead(self) -> Loader {

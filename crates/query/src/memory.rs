@@ -14,6 +14,7 @@ use datafusion::execution::memory_pool::{
 };
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use thalweg_dialect::stop::{check_reserving, check_spilling};
 use thalweg_env::{MemoryWatch, Purpose};
 
 use self::sorts::SortRoom;
@@ -29,6 +30,8 @@ const BYTES_FOR_A_ROW: usize = 128 << 10;
 const ROWS_MIN: usize = 64;
 /// One of so many parts of the memory is what all sorts together keep for merging.
 const KEPT_FOR_MERGES: usize = 4;
+/// What the pool of one statement is called.
+const STATEMENT_POOL: &str = "statement";
 /// What is thought to be there where the process has a limit, and statements have none.
 const BYTES_OF_NO_LIMIT: usize = 256 << 20;
 
@@ -38,10 +41,7 @@ pub(crate) fn of_all(limit: Option<usize>, watch: Option<Arc<MemoryWatch>>) -> A
         Some(bytes) => Arc::new(FairSpillPool::new(bytes)),
         None => Arc::new(UnboundedMemoryPool::default()),
     };
-    match watch {
-        Some(watch) => Arc::new(WatchedPool { shared, watch }),
-        None => shared,
-    }
+    Arc::new(WatchedPool { shared, watch })
 }
 
 /// The state for a statement that may take so many bytes of the memory of all.
@@ -82,6 +82,18 @@ pub(crate) fn sparing(context: &TaskContext, sorts: usize) -> PlanResult<TaskCon
     Ok(reconfigured(context, config).with_runtime(Arc::new(runtime)))
 }
 
+/// How many bytes a statement may have that reserves in a pool, and the setting that says so.
+pub(crate) fn limit_of(pool: &Arc<dyn MemoryPool>) -> (Option<usize>, &'static str) {
+    let setting = match pool.name() {
+        STATEMENT_POOL => "query_memory_limit",
+        _ => "memory_limit",
+    };
+    match pool.memory_limit() {
+        MemoryLimit::Finite(bytes) => (Some(bytes), setting),
+        MemoryLimit::Infinite | MemoryLimit::Unknown => (None, setting),
+    }
+}
+
 /// What an operator is told that would need more than there is, in the words of who refuses it.
 pub(crate) fn refusal(operator: &str, pool: &Arc<dyn MemoryPool>) -> DataFusionError {
     let too_much = match pool.memory_limit() {
@@ -94,11 +106,20 @@ pub(crate) fn refusal(operator: &str, pool: &Arc<dyn MemoryPool>) -> DataFusionE
     })
 }
 
-/// Refuses what the process has no room for.
+/// Refuses what the process has no room for, and statements that have allocated more than they
+/// reserved, and more than they may.
 #[derive(Debug)]
 struct WatchedPool {
     shared: Arc<dyn MemoryPool>,
-    watch: Arc<MemoryWatch>,
+    watch: Option<Arc<MemoryWatch>>,
+}
+
+impl WatchedPool {
+    fn took(&self, additional: usize) {
+        if let Some(watch) = &self.watch {
+            watch.took(additional);
+        }
+    }
 }
 
 impl fmt::Display for WatchedPool {
@@ -122,7 +143,7 @@ impl MemoryPool for WatchedPool {
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
         self.shared.grow(reservation, additional);
-        self.watch.took(additional);
+        self.took(additional);
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
@@ -130,11 +151,18 @@ impl MemoryPool for WatchedPool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> PlanResult<()> {
-        self.watch
-            .check(additional, Purpose::Passing)
-            .map_err(|over| refused(reservation, additional, "process_memory_limit", &over))?;
+        if let Some(watch) = &self.watch {
+            watch
+                .check(additional, Purpose::Passing)
+                .map_err(|over| refused(reservation, additional, "process_memory_limit", &over))?;
+        }
+        let checked = match reservation.consumer().can_spill() {
+            true => check_reserving().and_then(|()| check_spilling(reservation.size())),
+            false => check_reserving(),
+        };
+        checked.map_err(|over| refused(reservation, additional, over.setting, &over))?;
         self.shared.try_grow(reservation, additional)?;
-        self.watch.took(additional);
+        self.took(additional);
         Ok(())
     }
 
@@ -162,7 +190,7 @@ impl fmt::Display for StatementPool {
 
 impl MemoryPool for StatementPool {
     fn name(&self) -> &str {
-        "statement"
+        STATEMENT_POOL
     }
 
     fn register(&self, consumer: &MemoryConsumer) {

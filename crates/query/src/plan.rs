@@ -27,7 +27,7 @@ use crate::executor::Executor;
 use crate::heeding::go_on;
 use crate::outcome::BatchStream;
 use crate::plan_depth;
-use crate::planning::limits::{check_grouping_sets, check_size, within_memory};
+use crate::planning::limits::{self, check_grouping_sets, check_size};
 use crate::statement::folded;
 
 /// With what children of a plan are replaced.
@@ -49,7 +49,7 @@ pub(crate) async fn query(state: &SessionState, query: ast::Query) -> PlanResult
 
 /// Plans any statement that DataFusion knows.
 pub(crate) async fn statement(state: &SessionState, statement: Parsed) -> PlanResult<Planned> {
-    within_memory(&state.runtime_env().memory_pool, translated(state, statement)).await
+    limits::timed(translated(state, statement)).await
 }
 
 async fn translated(state: &SessionState, statement: Parsed) -> PlanResult<Planned> {
@@ -57,7 +57,8 @@ async fn translated(state: &SessionState, statement: Parsed) -> PlanResult<Plann
     let tables = tables(state, &statement).await;
     rewrite(&mut statement, &tables).map_err(external)?;
     go_on()?;
-    let plan = state.statement_to_plan(statement).await?;
+    let executor = Executor::of(state.config());
+    let plan = executor.counted(state, state.statement_to_plan(statement)).await?;
     go_on()?;
     plan_depth::check(&plan).map_err(external)?;
     check_size(&plan)?;
@@ -130,12 +131,13 @@ pub(crate) async fn physical(
     state: &SessionState,
     plan: &LogicalPlan,
 ) -> PlanResult<Arc<dyn ExecutionPlan>> {
-    let work = async {
+    let planning = async {
         let optimized = state.optimize(plan)?;
         go_on()?;
         state.query_planner().create_physical_plan(&optimized, state).await
     };
-    within_memory(&state.runtime_env().memory_pool, work).await
+    let work = Executor::of(state.config()).counted(state, planning);
+    limits::timed(work).await
 }
 
 /// The columns that a plan's rows have.

@@ -12,6 +12,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
+use thalweg_dialect::stop::StatementsMemory;
 use thalweg_env::Threads;
 use thalweg_types::{Result, TableId};
 
@@ -143,8 +144,9 @@ impl Planners {
         threads: usize,
         scheduler: Arc<dyn QueryScheduler>,
         starter: Arc<dyn Threads>,
+        memory: StatementsMemory,
     ) -> Result<Planners> {
-        let executor = Arc::new(Executor::start(threads)?);
+        let executor = Arc::new(Executor::start(threads, memory)?);
         let planning = PlanningThreads::new(threads, starter, executor.handle());
         Ok(Planners {
             runtime,

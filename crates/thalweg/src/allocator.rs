@@ -1,13 +1,14 @@
-//! The allocator of the program: mimalloc, how it is set up, and a store of large blocks above it.
+//! The allocator of the program: mimalloc, how it is set up, a store of large blocks above it, and
+//! the count of what each thread takes, by which statements are held to their limits.
 
 use std::ffi::{c_int, c_long};
 use std::time::Duration;
 
 use mimalloc::MiMalloc;
-use thalweg_env::{Clock as _, RealClock, RealThreads, Recycling, Threads as _};
+use thalweg_env::{Clock as _, Metered, RealClock, RealThreads, Recycling, Threads as _};
 
 #[global_allocator]
-static ALLOCATOR: Recycling<MiMalloc> = Recycling::new(MiMalloc);
+static ALLOCATOR: Metered<Recycling<MiMalloc>> = Metered::new(Recycling::new(MiMalloc));
 
 // SAFETY: declared as in mimalloc's header; any thread may call them at any time.
 unsafe extern "C" {
@@ -32,7 +33,7 @@ pub fn start_trimming() {
     let trim = || {
         loop {
             RealClock::new().sleep(TRIM_EVERY);
-            ALLOCATOR.trim();
+            ALLOCATOR.beneath().trim();
         }
     };
     let _ = RealThreads.spawn("memory", Box::new(trim));
@@ -40,7 +41,7 @@ pub fn start_trimming() {
 
 /// Gives memory that was freed back to the system.
 pub fn give_back() {
-    ALLOCATOR.give_back();
+    ALLOCATOR.beneath().give_back();
     mi_collect(true);
 }
 

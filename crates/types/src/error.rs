@@ -5,6 +5,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::TableSchema;
 use crate::bounded::{bounded, cut};
@@ -171,8 +172,10 @@ sql_states! {
     DATA_CORRUPTED = "XX001" => Corrupt,
 }
 
-/// An error for people: message, SQLSTATE, position, and a hint at the next step.
-pub struct Error(Box<Inner>);
+/// An error for people: message, SQLSTATE, position, and a hint at the next step. A copy is another reference to the same fault:
+/// a million rows may be told of one.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
 
 /// The catalog object of an error. PostgreSQL reports it in fields of its own, which programs
 /// read instead of the message.
@@ -209,7 +212,7 @@ struct Inner {
 impl Error {
     #[must_use]
     pub fn new(state: SqlState, message: impl Into<String>) -> Error {
-        Error(Box::new(Inner {
+        Error(Arc::new(Inner {
             state,
             message: cut(message.into(), MESSAGE_BYTES_MAX),
             detail: None,
@@ -240,21 +243,21 @@ impl Error {
     /// Further facts, a sentence.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Error {
-        self.0.detail = Some(detail.into());
+        self.own().detail = Some(detail.into());
         self
     }
 
     /// The next step for the user, one sentence.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Error {
-        self.0.hint = Some(hint.into());
+        self.own().hint = Some(hint.into());
         self
     }
 
     /// Where in the statement: the character's place, counted from 1.
     #[must_use]
     pub fn with_position(mut self, position: usize) -> Error {
-        self.0.position = Some(position);
+        self.own().position = Some(position);
         self
     }
 
@@ -272,13 +275,13 @@ impl Error {
 
     #[must_use]
     pub fn with_subject(mut self, subject: Subject) -> Error {
-        self.0.subject = Some(subject);
+        self.own().subject = Some(subject);
         self
     }
 
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
-        self.0.source = Some(source.into());
+        self.own().source = Some(source.into());
         self
     }
 
@@ -318,6 +321,25 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The parts of this error alone: it may be told of many rows, to each of several waiters.
+    fn own(&mut self) -> &mut Inner {
+        if Arc::get_mut(&mut self.0).is_none() {
+            let Inner { state, message, detail, hint, position, subject, source: _ } = &*self.0;
+            self.0 = Arc::new(Inner {
+                state: *state,
+                message: message.clone(),
+                detail: detail.clone(),
+                hint: hint.clone(),
+                position: *position,
+                subject: subject.clone(),
+                source: None,
+            });
+        }
+        Arc::get_mut(&mut self.0).expect("nobody else has the copy")
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)
@@ -340,20 +362,5 @@ impl fmt::Debug for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
-    }
-}
-
-/// Several waiters each get a copy of one error.
-impl Clone for Error {
-    fn clone(&self) -> Error {
-        Error(Box::new(Inner {
-            state: self.0.state,
-            message: self.0.message.clone(),
-            detail: self.0.detail.clone(),
-            hint: self.0.hint.clone(),
-            position: self.0.position,
-            subject: self.0.subject.clone(),
-            source: None,
-        }))
     }
 }

@@ -139,7 +139,7 @@ fn replace(columns: &[ArrayRef]) -> Result<ArrayRef> {
         made.allow(
             (text.len() - found * old.len()).saturating_add(found.saturating_mul(new.len())),
         )?;
-        made.value(&text.replace(old, new));
+        made.owned(text.replace(old, new));
     }
     Ok(made.finish())
 }

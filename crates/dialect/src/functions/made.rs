@@ -4,14 +4,22 @@
 
 use std::sync::Arc;
 
+use arrow::array::builder::GenericByteViewBuilder;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
-use arrow::datatypes::DataType as ArrowType;
+use arrow::buffer::Buffer;
+use arrow::datatypes::{ByteViewType, DataType as ArrowType};
 use thalweg_types::{Error, Result, SqlState};
+
+use crate::stop::check_value;
 
 /// PostgreSQL's limit of one value.
 const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
 /// What the values of one column, which are in memory together, may take.
 const COLUMN_BYTES_MAX: usize = 4 << 30;
+/// After so many bytes the statement's memory is looked at again.
+const LOOKED_AT: usize = 64 << 10;
+/// A value that is longer lies in the memory in which it was put together; others are copied.
+const MOVED_BYTES_MIN: usize = 64 << 10;
 
 /// The texts of one column, and what they take.
 #[derive(Default)]
@@ -32,6 +40,15 @@ impl Made {
         self.texts.append_value(text);
     }
 
+    /// One more text, which is not copied where it is long.
+    pub(super) fn owned(&mut self, text: String) {
+        if text.len() < MOVED_BYTES_MIN {
+            return self.value(&text);
+        }
+        self.bytes += text.len();
+        append_long(&mut self.texts, text.into_bytes());
+    }
+
     pub(super) fn null(&mut self) {
         self.texts.append_null();
     }
@@ -44,7 +61,7 @@ impl Made {
         let mut text = Text { made: self, text: String::new() };
         write(&mut text)?;
         let text = text.text;
-        self.value(&text);
+        self.owned(text);
         Ok(())
     }
 
@@ -85,7 +102,10 @@ impl MadeBytes {
         let length = pieces.iter().map(|piece| piece.len()).fold(0, usize::saturating_add);
         allow_next(self.bytes, length)?;
         self.bytes += length;
-        self.values.append_value(pieces.concat());
+        match length < MOVED_BYTES_MIN {
+            true => self.values.append_value(pieces.concat()),
+            false => append_long(&mut self.values, pieces.concat()),
+        }
         Ok(())
     }
 
@@ -98,17 +118,39 @@ impl MadeBytes {
     }
 }
 
+/// Appends a value without a copy. The bytes are of the builder's type.
+fn append_long<T: ByteViewType>(values: &mut GenericByteViewBuilder<T>, mut bytes: Vec<u8>) {
+    let length = bytes.len();
+    if bytes.capacity() - length > length / 4 {
+        bytes.shrink_to_fit();
+    }
+    let block = values.append_block(Buffer::from_vec(bytes));
+    let length = u32::try_from(length).expect("a value is shorter than 2^30 bytes");
+    values.try_append_view(block, 0, length).expect("the block is the value");
+}
+
 /// Whether a value of so many bytes may be made behind others of a column.
 fn allow_next(before: usize, bytes: usize) -> Result<()> {
     if bytes > VALUE_BYTES_MAX {
         return Err(Error::new(SqlState::LIMIT_EXCEEDED, "requested length too large"));
     }
-    allow_together(before.saturating_add(bytes))
+    let together = before.saturating_add(bytes);
+    if together / LOOKED_AT != before / LOOKED_AT {
+        check_value(bytes, before)?;
+    }
+    check_column(together)
 }
 
 /// # Errors
-/// Where so many bytes are too many for the values of one column.
+/// Where so many bytes, which are not there yet, are too many for the values of one column.
 pub(super) fn allow_together(bytes: usize) -> Result<()> {
+    if bytes >= LOOKED_AT {
+        check_value(bytes, 0)?;
+    }
+    check_column(bytes)
+}
+
+fn check_column(bytes: usize) -> Result<()> {
     if bytes <= COLUMN_BYTES_MAX {
         return Ok(());
     }
@@ -135,7 +177,9 @@ pub(super) fn allow_all(column: &ArrayRef, times: usize) -> Result<()> {
         // Others hold each text by itself.
         _ => 0,
     };
-    allow_together(usize::saturating_mul(bytes, times))
+    // Most results are as long as what they are made of; the others count as they are there.
+    allow_together(bytes)?;
+    check_column(usize::saturating_mul(bytes, times))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, new_empty_array};
 use arrow::buffer::OffsetBuffer;
-use arrow::compute::{SortOptions, cast, concat, filter, is_not_null, sort_to_indices, take};
+use arrow::compute::{SortOptions, cast, filter, is_not_null, sort_to_indices, take};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Float64Type, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{Result as PlanResult, ScalarValue};
@@ -19,8 +19,10 @@ use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::utils::collect_columns;
 use thalweg_types::{Error, SqlState};
 
+use super::pieces::Pieces;
 use crate::analyze::interval_order::lengths;
 use crate::errors::external;
+use crate::stop::go_on;
 
 pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
     [Kind::Mode, Kind::PercentileDisc]
@@ -182,7 +184,7 @@ impl AggregateUDFImpl for OrderedSet {
             fractions: Fractions::of(&args)?,
             descending,
             data_type: args.expr_fields[0].data_type().clone(),
-            batches: Vec::new(),
+            pieces: Pieces::default(),
         }))
     }
 }
@@ -198,16 +200,14 @@ struct Values {
     fractions: Fractions,
     descending: bool,
     data_type: ArrowType,
-    batches: Vec<ArrayRef>,
+    pieces: Pieces,
 }
 
 impl Values {
-    fn all(&self) -> PlanResult<ArrayRef> {
-        if self.batches.is_empty() {
-            return Ok(new_empty_array(&self.data_type));
-        }
-        let batches: Vec<&dyn Array> = self.batches.iter().map(AsRef::as_ref).collect();
-        Ok(concat(&batches)?)
+    fn all(&mut self) -> PlanResult<ArrayRef> {
+        // Each of many groups comes here, one after the other without a pause.
+        go_on().map_err(external)?;
+        Ok(self.pieces.all()?.unwrap_or_else(|| new_empty_array(&self.data_type)))
     }
 }
 
@@ -218,10 +218,7 @@ impl Accumulator for Values {
             0 => values.clone(),
             _ => filter(values, &is_not_null(values)?)?,
         };
-        if !kept.is_empty() {
-            self.batches.push(kept);
-        }
-        Ok(())
+        Ok(self.pieces.push(&kept)?)
     }
 
     fn evaluate(&mut self) -> PlanResult<ScalarValue> {
@@ -250,8 +247,7 @@ impl Accumulator for Values {
     }
 
     fn size(&self) -> usize {
-        let arrays: usize = self.batches.iter().map(|batch| batch.get_array_memory_size()).sum();
-        size_of::<Values>() + arrays
+        size_of::<Values>() + self.pieces.size()
     }
 
     fn state(&mut self) -> PlanResult<Vec<ScalarValue>> {

@@ -19,7 +19,7 @@ use crate::arithmetic::numeric::decimal_of;
 use crate::calendar::{Civil, MICROS_PER_DAY, days_in_month};
 use crate::cast::{Manner, convert, is_text};
 use crate::errors::external;
-use crate::stop::go_on;
+use crate::stop::{check_value, go_on};
 use crate::types::{arrow_type, display_name};
 
 /// How many items all series of one batch may have together: they lie in memory.
@@ -79,40 +79,44 @@ fn undefined(arguments: &[ArrowType]) -> Error {
 fn generate(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let types: Vec<ArrowType> = columns.iter().map(|column| column.data_type().clone()).collect();
     let item = item_type(&types)?;
-    match &item {
-        ArrowType::Timestamp(_, _) => moments(columns, item),
+    if matches!(item, ArrowType::Timestamp(_, _)) {
+        return moments(columns, item);
+    }
+    let (items, ends, valid) = steps(columns[0].len(), number_columns(columns, &item)?)?;
+    lists(numbers(items, &item), ends, valid)
+}
+
+/// Start, end and step of each row, in the units of the items.
+fn number_columns(
+    columns: &[ArrayRef],
+    item: &ArrowType,
+) -> Result<impl Fn(usize, usize) -> Option<i128> + use<>> {
+    let (wide, one) = match item {
         ArrowType::Decimal128(_, scale) => {
-            let one = 10_i128.pow(u32::from(scale.unsigned_abs()));
-            let numbers =
-                columns.iter().map(|column| to(column, &item)).collect::<Result<Vec<_>>>()?;
-            let values = |place: usize, row: usize| -> Option<i128> {
-                let Some(column) = numbers.get(place) else { return Some(one) };
-                column.is_valid(row).then(|| column.as_primitive::<Decimal128Type>().value(row))
-            };
-            let (items, ends, valid) = steps(columns[0].len(), values)?;
-            let items = Decimal128Array::from(items).with_data_type(item);
-            lists(Arc::new(items), ends, valid)
+            (item.clone(), 10_i128.pow(u32::from(scale.unsigned_abs())))
         }
-        _ => {
-            let numbers = columns
-                .iter()
-                .map(|column| to(column, &ArrowType::Int64))
-                .collect::<Result<Vec<_>>>()?;
-            let values = |place: usize, row: usize| -> Option<i128> {
-                let Some(column) = numbers.get(place) else { return Some(1) };
-                let column = column.as_primitive::<Int64Type>();
-                column.is_valid(row).then(|| i128::from(column.value(row)))
-            };
-            let (items, ends, valid) = steps(columns[0].len(), values)?;
-            let items = items.into_iter().map(|item| item as i64);
-            let items: ArrayRef = match item {
-                ArrowType::Int32 => {
-                    Arc::new(Int32Array::from_iter_values(items.map(|item| item as i32)))
-                }
-                _ => Arc::new(Int64Array::from_iter_values(items)),
-            };
-            lists(items, ends, valid)
+        _ => (ArrowType::Int64, 1),
+    };
+    let numbers = columns.iter().map(|column| to(column, &wide)).collect::<Result<Vec<_>>>()?;
+    Ok(move |place: usize, row: usize| {
+        let Some(column) = numbers.get(place) else { return Some(one) };
+        column.is_valid(row).then(|| match column.as_primitive_opt::<Decimal128Type>() {
+            Some(decimals) => decimals.value(row),
+            None => i128::from(column.as_primitive::<Int64Type>().value(row)),
+        })
+    })
+}
+
+fn numbers(items: Vec<i128>, item: &ArrowType) -> ArrayRef {
+    let narrow = || items.iter().map(|item| *item as i64);
+    match item {
+        ArrowType::Decimal128(..) => {
+            Arc::new(Decimal128Array::from(items).with_data_type(item.clone()))
         }
+        ArrowType::Int32 => {
+            Arc::new(Int32Array::from_iter_values(narrow().map(|item| item as i32)))
+        }
+        _ => Arc::new(Int64Array::from_iter_values(narrow())),
     }
 }
 
@@ -136,6 +140,19 @@ fn too_many() -> Error {
         .with_hint("Give the bounds as plain numbers: such a series is made row by row.")
 }
 
+/// Looks now and then whether there may be another item.
+fn look<T>(items: &Vec<T>) -> Result<()> {
+    if items.len() == items.capacity() {
+        go_on()?;
+        // The vector grows to twice as many, and the items become an array of their own.
+        check_value(2 * size_of_val(items.as_slice()), 0)?;
+    }
+    match items.len() < ITEMS_MAX {
+        true => Ok(()),
+        false => Err(too_many()),
+    }
+}
+
 /// The items of all rows, how many each row has, and which rows are not NULL.
 type Items<T> = (Vec<T>, Vec<usize>, Vec<bool>);
 
@@ -150,14 +167,9 @@ fn steps(rows: usize, value: impl Fn(usize, usize) -> Option<i128>) -> Result<It
             }
             let mut item = start;
             while if step > 0 { item <= end } else { item >= end } {
+                look(&items)?;
                 items.push(item);
                 item += step;
-                if items.len().is_multiple_of(ITEMS_BETWEEN_CHECKS) {
-                    go_on()?;
-                }
-                if items.len() > ITEMS_MAX {
-                    return Err(too_many());
-                }
             }
             valid.push(true);
         } else {
@@ -168,7 +180,14 @@ fn steps(rows: usize, value: impl Fn(usize, usize) -> Option<i128>) -> Result<It
     Ok((items, lengths, valid))
 }
 
-fn moments(columns: &[ArrayRef], item: ArrowType) -> Result<ArrayRef> {
+/// Starts, ends and steps of series of moments.
+type MomentColumns = (
+    PrimitiveArray<TimestampMicrosecondType>,
+    PrimitiveArray<TimestampMicrosecondType>,
+    PrimitiveArray<IntervalMonthDayNanoType>,
+);
+
+fn moment_columns(columns: &[ArrayRef]) -> Result<MomentColumns> {
     let converted = |place: usize, target: DataType| -> Result<ArrayRef> {
         let field = Field::new("", columns[place].data_type().clone(), true);
         let types = || columns.iter().map(|column| column.data_type().clone()).collect::<Vec<_>>();
@@ -184,36 +203,162 @@ fn moments(columns: &[ArrayRef], item: ArrowType) -> Result<ArrayRef> {
     };
     let (starts, ends) = (converted(0, DataType::Timestamp)?, converted(1, DataType::Timestamp)?);
     let steps = converted(2, DataType::Interval)?;
-    let (starts, ends) = (
-        starts.as_primitive::<TimestampMicrosecondType>(),
-        ends.as_primitive::<TimestampMicrosecondType>(),
-    );
-    let steps = steps.as_primitive::<IntervalMonthDayNanoType>();
+    Ok((
+        starts.as_primitive::<TimestampMicrosecondType>().clone(),
+        ends.as_primitive::<TimestampMicrosecondType>().clone(),
+        steps.as_primitive::<IntervalMonthDayNanoType>().clone(),
+    ))
+}
+
+fn moments(columns: &[ArrayRef], item: ArrowType) -> Result<ArrayRef> {
+    let (starts, ends, steps) = moment_columns(columns)?;
     let (mut items, mut lengths, mut valid) = (Vec::new(), Vec::new(), Vec::new());
     for row in 0..starts.len() {
         let before = items.len();
         let is_valid = starts.is_valid(row) && ends.is_valid(row) && steps.is_valid(row);
         valid.push(is_valid);
         if is_valid {
-            let (mut moment, end, step) = (starts.value(row), ends.value(row), steps.value(row));
-            let forward = length(step);
-            if forward == 0 {
-                return Err(zero_step());
-            }
-            while if forward > 0 { moment <= end } else { moment >= end } {
+            let mut moments = Moments::new(starts.value(row), ends.value(row), steps.value(row))?;
+            while let Some(moment) = moments.next()? {
+                look(&items)?;
                 items.push(moment);
-                moment = later(moment, step).ok_or_else(|| {
-                    Error::new(SqlState::DATETIME_OVERFLOW, "timestamp out of range")
-                })?;
-                if items.len() > ITEMS_MAX {
-                    return Err(too_many());
-                }
             }
         }
         lengths.push(items.len() - before);
     }
     let items = PrimitiveArray::<TimestampMicrosecondType>::from_iter_values(items);
     lists(Arc::new(items.with_data_type(item)), lengths, valid)
+}
+
+/// Moments an interval apart.
+#[derive(Clone, Copy)]
+struct Moments {
+    next: i64,
+    end: i64,
+    step: IntervalMonthDayNano,
+    is_forward: bool,
+}
+
+impl Moments {
+    fn new(start: i64, end: i64, step: IntervalMonthDayNano) -> Result<Moments> {
+        match length(step) {
+            0 => Err(zero_step()),
+            length => Ok(Moments { next: start, end, step, is_forward: length > 0 }),
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<i64>> {
+        let moment = self.next;
+        if if self.is_forward { moment > self.end } else { moment < self.end } {
+            return Ok(None);
+        }
+        self.next = later(moment, self.step)
+            .ok_or_else(|| Error::new(SqlState::DATETIME_OVERFLOW, "timestamp out of range"))?;
+        Ok(Some(moment))
+    }
+}
+
+/// How many steps go into a range, and one for where it begins.
+fn about(range: i128, step: i128) -> u64 {
+    let is_empty = range != 0 && (range < 0) != (step < 0);
+    if step == 0 || is_empty {
+        return 0;
+    }
+    u64::try_from((range / step).unsigned_abs()).map_or(u64::MAX, |steps| steps.saturating_add(1))
+}
+
+/// About how many items the series of each row has, by the columns of its arguments.
+///
+/// # Errors
+/// Where there are no such series.
+pub fn series_counts(columns: &[ArrayRef]) -> Result<Vec<u64>> {
+    let types: Vec<ArrowType> = columns.iter().map(|column| column.data_type().clone()).collect();
+    let item = item_type(&types)?;
+    let rows = 0..columns[0].len();
+    if matches!(item, ArrowType::Timestamp(_, _)) {
+        let (starts, ends, steps) = moment_columns(columns)?;
+        let count = |row| {
+            let is_valid = starts.is_valid(row) && ends.is_valid(row) && steps.is_valid(row);
+            let range = i128::from(ends.value(row)) - i128::from(starts.value(row));
+            if is_valid { about(range, length(steps.value(row))) } else { 0 }
+        };
+        return Ok(rows.map(count).collect());
+    }
+    let value = number_columns(columns, &item)?;
+    let count = |row| match (value(0, row), value(1, row), value(2, row)) {
+        (Some(start), Some(end), Some(step)) => about(end.saturating_sub(start), step),
+        _ => 0,
+    };
+    Ok(rows.map(count).collect())
+}
+
+/// One series, of which a part is in memory at a time.
+pub struct Series {
+    items: Bounds,
+    item: ArrowType,
+}
+
+enum Bounds {
+    Numbers { next: i128, end: i128, step: i128 },
+    Moments(Moments),
+}
+
+impl Series {
+    /// The series of the arguments of a row; `None` where one of them is NULL. Columns have one row.
+    ///
+    /// # Errors
+    /// Where there is no such series.
+    pub fn of(columns: &[ArrayRef]) -> Result<Option<Series>> {
+        let types: Vec<ArrowType> =
+            columns.iter().map(|column| column.data_type().clone()).collect();
+        let item = item_type(&types)?;
+        let items = match &item {
+            ArrowType::Timestamp(_, _) => {
+                let (starts, ends, steps) = moment_columns(columns)?;
+                if starts.is_null(0) || ends.is_null(0) || steps.is_null(0) {
+                    return Ok(None);
+                }
+                Bounds::Moments(Moments::new(starts.value(0), ends.value(0), steps.value(0))?)
+            }
+            _ => {
+                let value = number_columns(columns, &item)?;
+                let bounds = (value(0, 0), value(1, 0), value(2, 0));
+                let (Some(next), Some(end), Some(step)) = bounds else { return Ok(None) };
+                if step == 0 {
+                    return Err(zero_step());
+                }
+                Bounds::Numbers { next, end, step }
+            }
+        };
+        Ok(Some(Series { items, item }))
+    }
+
+    /// The next items, `most` at most; fewer at the end, and none behind it.
+    ///
+    /// # Errors
+    /// Where a moment is out of range.
+    pub fn next(&mut self, most: usize) -> Result<ArrayRef> {
+        Ok(match &mut self.items {
+            Bounds::Numbers { next, end, step } => {
+                let mut items = Vec::new();
+                while items.len() < most && if *step > 0 { *next <= *end } else { *next >= *end } {
+                    items.push(*next);
+                    *next += *step;
+                }
+                numbers(items, &self.item)
+            }
+            Bounds::Moments(moments) => {
+                let mut items = Vec::new();
+                while items.len() < most
+                    && let Some(moment) = moments.next()?
+                {
+                    items.push(moment);
+                }
+                let items = PrimitiveArray::<TimestampMicrosecondType>::from_iter_values(items);
+                Arc::new(items.with_data_type(self.item.clone()))
+            }
+        })
+    }
 }
 
 fn length(step: IntervalMonthDayNano) -> i128 {

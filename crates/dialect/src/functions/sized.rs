@@ -34,7 +34,7 @@ fn repeat(columns: &[ArrayRef]) -> Result<ArrayRef> {
         };
         let count = usize::try_from(count).unwrap_or(0);
         made.allow(text.len().saturating_mul(count))?;
-        made.value(&text.repeat(count));
+        made.owned(text.repeat(count));
     }
     Ok(made.finish())
 }
@@ -57,7 +57,7 @@ fn pad(columns: &[ArrayRef], side: Side) -> Result<ArrayRef> {
         };
         let length = usize::try_from(length).unwrap_or(0);
         made.allow(length.saturating_mul(CHARACTER_BYTES_MAX))?;
-        made.value(&padded(text, length, fill, side));
+        made.owned(padded(text, length, fill, side));
     }
     Ok(made.finish())
 }

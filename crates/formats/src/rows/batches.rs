@@ -31,6 +31,9 @@ const WRONG_TYPE: Fault = "an Arrow IPC stream has a column of a type that no ta
 /// So many rows need no byte each: their only columns may be bits.
 const ROWS_MIN: usize = 64;
 
+/// As many rows of bulk loads may be NULLs without a byte.
+const ROWS_WITHOUT_BYTES_MAX: usize = 1 << 20;
+
 /// Longer descriptions of a schema are read each time.
 const SCHEMA_BYTES_MAX: usize = 64 << 10;
 
@@ -192,6 +195,37 @@ fn is_flat(data_type: &DataType) -> bool {
 /// Looks at what a batch says of itself. `room` is how many bytes values may take, and is less by
 /// those of this batch after it.
 fn check(batch: &Description<'_>, body: &[u8], room: &mut usize) -> Result<(), Fault> {
+    let rows_max = check_bytes(batch, body, room)?.max(ROWS_MIN);
+    // Items of lists may be bits; a column of NULLs alone has no bytes at all.
+    check_rows(batch, rows_max, rows_max * 8)
+}
+
+/// Looks at what a message of Arrow's Flight says of itself, before memory is taken for it. `room`
+/// is how many bytes its values may take once they are not compressed; returns how many they take.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_message(header: &[u8], body: &[u8], room: usize) -> Result<usize, &'static str> {
+    if header.is_empty() {
+        return Ok(0);
+    }
+    let message = root_as_message(header).map_err(|_| UNREADABLE)?;
+    let batch = match message.header_type() {
+        MessageHeader::RecordBatch => message.header_as_record_batch(),
+        MessageHeader::DictionaryBatch => {
+            message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data())
+        }
+        _ => return Ok(0),
+    };
+    let (batch, mut left) = (batch.ok_or(UNREADABLE)?, room);
+    let bytes = check_bytes(&batch, body, &mut left)?;
+    let rows_max = bytes.saturating_mul(8).max(ROWS_WITHOUT_BYTES_MAX);
+    check_rows(&batch, rows_max, rows_max)?;
+    Ok(bytes)
+}
+
+/// How many bytes the buffers of a batch take, of which there is so much room.
+fn check_bytes(batch: &Description<'_>, body: &[u8], room: &mut usize) -> Result<usize, Fault> {
     let codec = batch.compression().map(|compression| compression.codec());
     let mut bytes = 0_usize;
     for buffer in batch.buffers().ok_or(UNREADABLE)?.iter() {
@@ -206,14 +240,16 @@ fn check(batch: &Description<'_>, body: &[u8], room: &mut usize) -> Result<(), F
         *room = room.checked_sub(taken).ok_or(TOO_LARGE)?;
         bytes += taken;
     }
-    let rows_max = bytes.max(ROWS_MIN);
+    Ok(bytes)
+}
+
+fn check_rows(batch: &Description<'_>, rows_max: usize, items_max: usize) -> Result<(), Fault> {
     let fits = |rows: i64, most: usize| usize::try_from(rows).is_ok_and(|rows| rows <= most);
-    // Items of lists may be bits; a column of NULLs alone has no bytes at all.
     let nodes = batch.nodes().ok_or(UNREADABLE)?;
     let all_fit = fits(batch.length(), rows_max)
         && nodes
             .iter()
-            .all(|node| fits(node.length(), rows_max * 8) && fits(node.null_count(), rows_max));
+            .all(|node| fits(node.length(), items_max) && fits(node.null_count(), rows_max));
     if all_fit { Ok(()) } else { Err(TOO_MANY_ROWS) }
 }
 

@@ -1,5 +1,5 @@
-//! A rule for executable plans: joins that make many rows of few give way while they do, and what
-//! is above a window that gives all of its rows at once.
+//! A rule for executable plans: joins that make many rows of few give way while they do, so do long
+//! series ([`long_series`]), and what is above a window that gives all of its rows at once.
 //!
 //! DataFusion makes leaves give way, by the batches that they hand out. One such batch may meet
 //! millions of rows in a nested-loop or cross join, so that a statement which was cancelled would
@@ -29,12 +29,14 @@ use datafusion::physical_plan::joins::{
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::{Stream, StreamExt};
 
 use super::first_side::FirstSide;
 use super::held::of_window;
+use super::long_series;
 use crate::own_texts::with_own_texts;
 use crate::plan::RECOMPUTED;
 
@@ -67,6 +69,16 @@ impl PhysicalOptimizerRule for JoinsGiveWay {
         };
         let changed = plan.transform_down_up(down, |plan| {
             holding.set(holding.get() - usize::from(holds(&plan)));
+            if self.alone
+                && let Some(unnest) = plan.downcast_ref::<UnnestExec>()
+            {
+                return match long_series::in_parts(unnest)? {
+                    Some(parts) => {
+                        plan.replace_children(vec![parts], RECOMPUTED).map(Transformed::yes)
+                    }
+                    None => Ok(Transformed::no(plan)),
+                };
+            }
             if self.alone && plan.is::<WindowAggExec>() {
                 let size = if holding.get() > 0 { Size::Own } else { Size::Usual };
                 let pieces = SmallBatches { input: of_window(plan)?, size };

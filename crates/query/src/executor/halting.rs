@@ -4,7 +4,8 @@
 //! When nobody wants a plan's rows any more, its first task is ended, which ends those that it
 //! started, and so on; but each of them ends only once a thread comes to it, behind all that stood
 //! in the queue before. So each looks for itself, before it goes on, whether anybody wants what it
-//! makes.
+//! makes. What a task allocates, in each of its turns, counts as its plan's memory; where this is
+//! exhausted, the tasks that were started drop what they hold, and the first one says so.
 
 use std::any::Any;
 use std::future::Future;
@@ -27,23 +28,41 @@ pub(super) fn halting<T: 'static>(
     stop: Arc<Stop>,
     work: BoxFuture<'static, T>,
 ) -> impl Future<Output = T> + Send + use<T> {
-    STOP.scope(Arc::clone(&stop), Halting { stop, work: Some(work) })
+    STOP.scope(Arc::clone(&stop), Halting { stop, work: Some(work), is_first: true })
 }
 
 struct Halting<T> {
     stop: Arc<Stop>,
     /// `None` after it was stopped.
     work: Option<BoxFuture<'static, T>>,
+    /// Whether it started all others of the plan, and hears of exhausted memory by itself.
+    is_first: bool,
+}
+
+impl<T> Halting<T> {
+    /// What goes is taken off the plan's memory.
+    fn let_go(&mut self) {
+        if let Some(work) = self.work.take() {
+            within(&self.stop, || drop(work));
+        }
+    }
+}
+
+impl<T> Drop for Halting<T> {
+    fn drop(&mut self) {
+        self.let_go();
+    }
 }
 
 impl<T> Future for Halting<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let Halting { stop, work } = &mut *self;
-        if stop.is_wanted() {
-            *work = None;
+        let is_exhausted = !self.is_first && self.stop.memory().is_exhausted();
+        if self.stop.is_wanted() || is_exhausted {
+            self.let_go();
         }
+        let Halting { stop, work, .. } = &mut *self;
         match work {
             Some(work) => within(stop, || work.as_mut().poll(context)),
             None => Poll::Pending,
@@ -66,7 +85,10 @@ impl JoinSetTracer for Belonging {
         work: BoxFuture<'static, Box<dyn Any + Send>>,
     ) -> BoxFuture<'static, Box<dyn Any + Send>> {
         match STOP.try_with(Arc::clone) {
-            Ok(stop) => Box::pin(halting(stop, work)),
+            Ok(stop) => {
+                let work = Halting { stop: Arc::clone(&stop), work: Some(work), is_first: false };
+                Box::pin(STOP.scope(stop, work))
+            }
             Err(_) => work,
         }
     }
@@ -75,7 +97,10 @@ impl JoinSetTracer for Belonging {
         &self,
         work: Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>,
     ) -> Box<dyn FnOnce() -> Box<dyn Any + Send> + Send> {
-        work
+        match STOP.try_with(Arc::clone) {
+            Ok(stop) => Box::new(move || within(&stop, work)),
+            Err(_) => work,
+        }
     }
 }
 

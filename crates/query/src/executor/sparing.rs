@@ -75,9 +75,7 @@ pub(super) fn sparing(plan: Plan) -> Result<Option<Sparing>> {
     if !changed.transformed {
         changed = with_less(changed.data, 0)?;
     }
-    if !changed.transformed {
-        return Ok(None);
-    }
+    // Where no operator takes less, values of the rows of one batch may have been too large.
     let sorts = sorts_of(&changed.data);
     Ok(Some(Sparing { plan: changed.data, sorts }))
 }

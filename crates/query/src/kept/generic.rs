@@ -212,8 +212,11 @@ async fn plan(
     let held = Arc::new(Values::default());
     // Those of the first run show what the plan can make of such values.
     held.set(values);
-    let optimized = parameter::with_values(state.optimize(&planned.plan)?, &held)?;
-    let physical = state.query_planner().create_physical_plan(&optimized, &state).await?;
+    let planning = async {
+        let optimized = parameter::with_values(state.optimize(&planned.plan)?, &held)?;
+        state.query_planner().create_physical_plan(&optimized, &state).await
+    };
+    let physical = Executor::of(state.config()).counted(&state, planning).await?;
     let elsewhere = |plan: &_| match &workers {
         Some(workers) => workers.again(plan, Gathering::default()),
         None => Ok(Again::Other),

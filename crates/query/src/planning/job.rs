@@ -10,7 +10,7 @@ use thalweg_dialect::stop::{Stop, within};
 use thalweg_env::ThreadNumber;
 use tokio::runtime::Handle;
 
-use super::{Pool, limits};
+use super::Pool;
 
 pub(super) struct Job {
     state: Mutex<State>,
@@ -37,7 +37,7 @@ enum State {
 impl Job {
     /// A job that its pool is about to queue.
     pub(super) fn new(work: BoxFuture<'static, ()>, runtime: Handle, pool: Arc<Pool>) -> Arc<Job> {
-        let stop = Arc::new(Stop::with_limits(Box::new(limits::check)));
+        let stop = Arc::new(Stop::default());
         Arc::new(Job { state: Mutex::new(State::Queued(work)), stop, runtime, pool })
     }
 

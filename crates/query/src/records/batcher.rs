@@ -15,6 +15,10 @@ use super::{RecordChange, RecordTable, Records};
 /// A run of batches that has as many rows takes no more.
 const JOINED_ROWS_MAX: usize = 65_536;
 
+/// Rows of one group of which each is told why it was refused before it was added. Rows without
+/// bytes take two bytes of a message, and a refusal takes many times as much.
+const REFUSED_MAX: usize = 65_536;
+
 /// Gathers rows of tables that are named by small numbers. Rows are numbered from 0 in the order in
 /// which they come, those that are refused included.
 #[derive(Default)]
@@ -27,6 +31,8 @@ pub struct RecordBatcher {
     last_numbers: HashMap<TableId, u32>,
     rows: u32,
     failures: Vec<RowFailure>,
+    /// Why rows were refused, where those were too many to be told each.
+    too_many: Option<Error>,
 }
 
 /// Rows of one table that change alike, one after the other.
@@ -141,10 +147,19 @@ impl RecordBatcher {
 
     /// Counts rows that were refused before they could be added.
     pub fn refuse(&mut self, rows: usize, error: &Error) {
-        for _ in 0..rows {
+        let room = REFUSED_MAX.saturating_sub(self.failures.len());
+        for _ in 0..rows.min(room) {
             self.failures.push(RowFailure { place: self.rows, error: error.clone() });
             self.rows += 1;
         }
+        if rows > room {
+            self.refuse_all(error);
+        }
+    }
+
+    /// Takes no more rows of this group: so many were refused that its sender is to end.
+    fn refuse_all(&mut self, error: &Error) {
+        self.too_many.get_or_insert_with(|| error.clone());
     }
 
     /// Adds rows one by one to the table's run, which is looked for once.
@@ -173,6 +188,9 @@ impl RecordBatcher {
                 Err(error) => {
                     places.extend(first..self.rows);
                     first = self.rows + 1;
+                    if self.failures.len() >= REFUSED_MAX {
+                        return self.refuse_all(&error);
+                    }
                     self.failures.push(RowFailure { place: self.rows, error });
                 }
             }
@@ -223,10 +241,14 @@ impl RecordBatcher {
     /// The rows so far as a group. The batcher starts over.
     ///
     /// # Errors
-    /// Only for mistakes of the database's own.
+    /// Why rows were refused, where those were more than are told one by one: none of the group is
+    /// to be written then, and its sender to end. Otherwise for mistakes of the database's own.
     pub fn finish(&mut self) -> Result<RecordWrite> {
         let batcher = std::mem::take(self);
-        let RecordBatcher { runs, rows, failures, .. } = batcher;
+        let RecordBatcher { runs, rows, failures, too_many, .. } = batcher;
+        if let Some(error) = too_many {
+            return Err(error);
+        }
         let mut write = RecordWrite { group: Vec::new(), tables: Vec::new(), failures, rows };
         for run in runs {
             run.finish(&mut write)?;

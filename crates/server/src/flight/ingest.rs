@@ -2,7 +2,6 @@
 //! the table where it is made for them.
 
 use arrow::datatypes::{Field, Schema};
-use arrow::record_batch::RecordBatch;
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
 use futures::StreamExt;
@@ -14,7 +13,7 @@ use super::Flight;
 use super::identity::Caller;
 use super::metadata::{DATABASE, quoted};
 use super::statements::changed_by;
-use super::upload::unreadable;
+use super::upload::{Upload, unreadable};
 use crate::connections::FrontEnd;
 use crate::values::check_column;
 
@@ -23,12 +22,11 @@ impl Flight {
         &self,
         caller: &Caller,
         command: CommandStatementIngest,
-        mut batches: FlightRecordBatchStream,
+        upload: Upload,
     ) -> Result<i64> {
         let table = table_name(&command)?;
         let seat = self.seat(caller, command.transaction_id.as_deref())?;
-        let first = batches.next().await.transpose().map_err(unreadable)?;
-        let schema = batches.schema().cloned().ok_or_else(no_columns)?;
+        let schema = upload.schema().ok_or_else(no_columns)?;
         if schema.fields().is_empty() {
             return Err(no_columns());
         }
@@ -39,7 +37,7 @@ impl Flight {
                 for statement in &before {
                     session.execute(statement).await?;
                 }
-                copy_in(session, &copy, first, &mut batches).await
+                copy_in(session, &copy, upload).await
             })
             .await;
         watch.end(ingested.as_ref().err());
@@ -47,27 +45,22 @@ impl Flight {
     }
 }
 
-async fn copy_in(
-    session: &mut Session,
-    copy: &str,
-    first: Option<RecordBatch>,
-    batches: &mut FlightRecordBatchStream,
-) -> Result<i64> {
+/// Batches are decoded once it is known that the caller may write the table.
+async fn copy_in(session: &mut Session, copy: &str, upload: Upload) -> Result<i64> {
     let Some(Copy::In(copy)) = session.execute(copy).await?.copy else {
         return Err(Error::internal("a copy takes rows"));
     };
-    let pushed = push_all(copy, first, batches).await;
+    let batches = upload.into_batches(copy.room());
+    let pushed = push_all(copy, batches).await;
     let outcome = session.finish_copy(pushed.map(|copy| *copy)).await?;
     Ok(changed_by(&outcome.tag))
 }
 
 async fn push_all(
     mut copy: Box<CopyIn>,
-    first: Option<RecordBatch>,
-    batches: &mut FlightRecordBatchStream,
+    mut batches: FlightRecordBatchStream,
 ) -> Result<Box<CopyIn>> {
-    let mut next = first;
-    while let Some(batch) = next {
+    while let Some(batch) = batches.next().await.transpose().map_err(unreadable)? {
         // Chunks are built and encoded for the log here: work for a thread that may take its time.
         let pushed = tokio::task::spawn_blocking(move || {
             batch.columns().iter().try_for_each(check_column)?;
@@ -77,7 +70,6 @@ async fn push_all(
         copy = pushed
             .await
             .map_err(|panic| Error::internal("the rows could not be taken").with_source(panic))??;
-        next = batches.next().await.transpose().map_err(unreadable)?;
     }
     Ok(copy)
 }

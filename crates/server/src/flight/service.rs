@@ -248,7 +248,7 @@ impl Flight {
                 return Ok(result.encode_to_vec().into());
             }
             Command::CommandStatementIngest(command) => {
-                self.ingest(caller, command, upload.into_batches()).await?
+                self.ingest(caller, command, upload).await?
             }
             other => return Err(unsupported(&other)),
         };

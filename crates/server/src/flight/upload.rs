@@ -1,5 +1,6 @@
 //! What clients send with `DoPut`: a command in the first message, and batches from it on.
 
+use arrow::datatypes::Schema;
 use arrow::record_batch::RecordBatch;
 use arrow_flight::FlightData;
 use arrow_flight::decode::FlightRecordBatchStream;
@@ -7,8 +8,12 @@ use arrow_flight::error::FlightError;
 use arrow_flight::sql::{Any, Command};
 use futures::{StreamExt, TryStreamExt};
 use prost::Message;
+use thalweg_formats::rows::check_message;
 use thalweg_types::{Error, Result, SqlState};
 use tonic::{Status, Streaming};
+
+/// The values of one message once they are not compressed.
+const EXPANDED_BYTES_MAX: usize = 1 << 30;
 
 /// A command and what comes with it.
 pub(super) struct Upload {
@@ -31,15 +36,38 @@ impl Upload {
         !self.first.data_header.is_empty()
     }
 
-    pub(super) fn into_batches(self) -> FlightRecordBatchStream {
+    /// The columns that come with the command, where they do.
+    pub(super) fn schema(&self) -> Option<Schema> {
+        self.has_batches().then(|| Schema::try_from(&self.first).ok()).flatten()
+    }
+
+    /// The batches, each of which is decoded once there is room for so many bytes.
+    pub(super) fn into_batches(
+        self,
+        room: impl Fn(usize) -> Result<()> + Send + 'static,
+    ) -> FlightRecordBatchStream {
         let first = futures::stream::once(async { Ok(self.first) });
         let all = first.chain(self.rest.map_err(FlightError::from));
-        FlightRecordBatchStream::new_from_flight_data(all)
+        let checked = all
+            .and_then(move |message| std::future::ready(check(&message, &room).map(|()| message)));
+        FlightRecordBatchStream::new_from_flight_data(checked)
     }
 
     pub(super) async fn collect_batches(self) -> Result<Vec<RecordBatch>> {
-        self.into_batches().try_collect().await.map_err(unreadable)
+        let unchecked = |_| Ok(());
+        self.into_batches(unchecked).try_collect().await.map_err(unreadable)
     }
+}
+
+/// Looks at what a message says of itself: compressed, a few bytes may be gigabytes.
+fn check(
+    message: &FlightData,
+    room: &impl Fn(usize) -> Result<()>,
+) -> std::result::Result<(), FlightError> {
+    let told = |error: Error| FlightError::ExternalError(Box::new(error));
+    let bytes = check_message(&message.data_header, &message.data_body, EXPANDED_BYTES_MAX);
+    let bytes = bytes.map_err(|fault| told(protocol(fault)))?;
+    room(bytes).map_err(told)
 }
 
 /// The command in a descriptor or a ticket.
@@ -51,6 +79,10 @@ pub(super) fn command(bytes: &[u8]) -> Result<Command> {
 pub(super) fn unreadable(error: FlightError) -> Error {
     match error {
         FlightError::Tonic(status) => broken(&status),
+        FlightError::ExternalError(source) => match source.downcast::<Error>() {
+            Ok(own) => *own,
+            Err(source) => protocol("the batches cannot be read").with_source(source),
+        },
         error => protocol("the batches cannot be read").with_source(error),
     }
 }

@@ -74,6 +74,28 @@ async fn wrong_values_fail_their_rows_alone() {
     assert_eq!(world.sql("SELECT id FROM account ORDER BY id").await, ["1", "6"]);
 }
 
+/// A row without bytes takes two bytes of a message, and what is told of it a hundred.
+#[tokio::test]
+async fn a_stream_ends_where_more_rows_are_refused_than_are_told() {
+    let world = World::new().await;
+    world.sql("CREATE TABLE keyless (id integer)").await;
+    for (table, sqlstate) in [("account", "22P03"), ("keyless", "55000"), ("nowhere", "42P01")] {
+        let few = vec![announce(table), packed(vec![Vec::new(); 5_000])];
+        let replies = write(&world, few).await;
+        assert_eq!(failures(&replies).len(), 5_000, "{table}");
+        assert_eq!(failures(&replies)[4_999], failed(4_999, sqlstate));
+
+        let many = vec![announce(table), packed(vec![Vec::new(); 100_000])];
+        let mut records = world.client().await.records();
+        let replies = records.write(stream::iter(many)).await.unwrap().into_inner();
+        let replies: Vec<_> = replies.collect().await;
+        let ended = replies.last().unwrap().as_ref().unwrap_err();
+        assert_eq!(ended.metadata().get("sqlstate").unwrap(), sqlstate, "{table}: {ended:?}");
+    }
+    let replies = write(&world, vec![announce("account"), packed([account(1, 1, "a")])]).await;
+    assert_eq!(replies.last().unwrap().durable, 1);
+}
+
 #[tokio::test]
 async fn rows_without_their_key_fail_alone() {
     let world = World::new().await;

@@ -57,7 +57,7 @@ const ARROWS: &[Arrow] = &[
     Arrow {
         from: "thalweg-dialect",
         never: &["thalweg", "tonic"],
-        except: &["thalweg-types", "thalweg-features", "thalweg-formats"],
+        except: &["thalweg-types", "thalweg-env", "thalweg-features", "thalweg-formats"],
         why: "it knows the language and how values are written, not the tables",
     },
     Arrow {

@@ -21,7 +21,7 @@ pub(super) fn encode(columns: &[ArrayRef]) -> Result<ArrayRef> {
         };
         let format = Format::named(name)?;
         made.allow(bytes.len().saturating_mul(format.growth()))?;
-        made.value(&format.encode(bytes));
+        made.owned(format.encode(bytes));
     }
     Ok(made.finish())
 }

@@ -1,5 +1,7 @@
 //! How far the rows of a stream are written, and which failed.
 
+use std::collections::VecDeque;
+
 use thalweg_protocol::v1;
 use thalweg_query::{RowFailure, Written};
 use thalweg_types::{Error, SqlState};
@@ -15,7 +17,8 @@ pub(super) struct Progress {
     rows: u64,
     failed: u64,
     first: Option<FirstFailure>,
-    untold: Vec<v1::Failure>,
+    /// Rows by their numbers in the stream, and why each failed.
+    untold: VecDeque<(u64, Error)>,
 }
 
 /// The row that ended a stream.
@@ -35,9 +38,9 @@ impl Progress {
             false => written.failures,
         };
         self.failed += failures.len() as u64;
-        let told = failures.iter().map(|failed| {
+        let told = failures.into_iter().map(|failed| {
             let index = self.rows + u64::from(failed.place);
-            failure(index, &failed.error)
+            (index, failed.error)
         });
         self.untold.extend(told);
         self.rows += u64::from(rows);
@@ -65,17 +68,24 @@ impl Progress {
         self.rows - self.failed
     }
 
-    /// What there is to be told. No reply counts a row that a later one says has failed.
-    pub(super) fn replies(&mut self) -> Vec<v1::WriteResponse> {
-        let mut replies = Vec::with_capacity(1);
-        while self.untold.len() > REPLY_FAILURES {
-            let failures: Vec<_> = self.untold.drain(..REPLY_FAILURES).collect();
-            let durable = failures.last().map_or(self.rows, |failure| failure.index + 1);
-            replies.push(v1::WriteResponse { durable, failures });
-        }
-        let failures = std::mem::take(&mut self.untold);
-        replies.push(v1::WriteResponse { durable: self.rows, failures });
-        replies
+    /// What there is to be told. No reply counts a row that a later one says has failed. A reply is
+    /// made when it is asked for: each names its reasons in full.
+    pub(super) fn replies(&mut self) -> impl Iterator<Item = v1::WriteResponse> + use<'_> {
+        let mut has_last = false;
+        std::iter::from_fn(move || {
+            if has_last {
+                return None;
+            }
+            let count = self.untold.len().min(REPLY_FAILURES);
+            has_last = count == self.untold.len();
+            let failures = self.untold.drain(..count);
+            let failures: Vec<_> = failures.map(|(index, error)| failure(index, &error)).collect();
+            let durable = match (has_last, failures.last()) {
+                (false, Some(last)) => last.index + 1,
+                _ => self.rows,
+            };
+            Some(v1::WriteResponse { durable, failures })
+        })
     }
 }
 
@@ -113,7 +123,7 @@ mod tests {
         let mut progress = Progress::default();
         progress.note(10, false, written(&[]));
         progress.note(5, false, written(&[0, 4]));
-        let replies = progress.replies();
+        let replies: Vec<_> = progress.replies().collect();
         assert_eq!(replies.len(), 1);
         assert_eq!((replies[0].durable, indexes(&replies[0])), (15, vec![10, 14]));
         assert_eq!((progress.written(), progress.first_failure().is_none()), (13, true));
@@ -123,7 +133,7 @@ mod tests {
     fn one_row_fails_all_of_an_atomic_message() {
         let mut progress = Progress::default();
         progress.note(3, true, written(&[1]));
-        let replies = progress.replies();
+        let replies: Vec<_> = progress.replies().collect();
         let states: Vec<_> = replies[0].failures.iter().map(|f| f.sqlstate.as_str()).collect();
         assert_eq!(
             (states, indexes(&replies[0])),
@@ -136,7 +146,7 @@ mod tests {
         let mut progress = Progress::default();
         let failed: Vec<u32> = (0..2 * REPLY_FAILURES as u32 + 500).map(|n| n * 2).collect();
         progress.note(10_000, false, written(&failed));
-        let replies = progress.replies();
+        let replies: Vec<_> = progress.replies().collect();
         assert_eq!(replies.len(), 3);
         for (reply, next) in replies.iter().zip(&replies[1..]) {
             assert!(indexes(next)[0] >= reply.durable);

@@ -42,7 +42,8 @@ pub(super) struct RowReader {
     /// How many bytes the messages had whose rows are in the batcher.
     bytes: usize,
     finished: Vec<Group>,
-    /// What is wrong with the database itself, if anything.
+    /// Why the stream is to end, if it is: too many rows were refused, or something is wrong with
+    /// the database itself.
     broken: Option<Error>,
 }
 
@@ -75,7 +76,8 @@ impl RowReader {
     /// The groups of what has come since this was asked before.
     ///
     /// # Errors
-    /// Only for mistakes of the database's own.
+    /// Where so many rows were refused that they are not told one by one, and for mistakes of the
+    /// database's own.
     pub(super) fn finish(&mut self) -> Result<Vec<Group>> {
         self.finish_group(false);
         self.looked = false;
@@ -179,6 +181,9 @@ fn push(
 impl Reader for RowReader {
     #[inline]
     fn message(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        if self.broken.is_some() {
+            return Ok(());
+        }
         let request = WriteRef::read(bytes)?;
         if !self.begun {
             self.begin(request.durability);

@@ -1,0 +1,159 @@
+//! What statements allocate stays within their limits, whatever they compute: the allocator of this
+//! process counts for the statements as the program's does, and here for all threads as well.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt;
+use thalweg_env::Metered;
+use thalweg_query::{Database, Session};
+use thalweg_types::{Error, Result, SqlState};
+use tokio::sync::Mutex;
+
+#[global_allocator]
+static ALLOCATOR: Metered<Counting> = Metered::new(Counting);
+
+/// Counts what all threads have taken, and the most that this was.
+struct Counting;
+
+static TAKEN: AtomicI64 = AtomicI64::new(0);
+static PEAK: AtomicI64 = AtomicI64::new(0);
+
+fn count(bytes: i64) {
+    let taken = TAKEN.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    PEAK.fetch_max(taken, Ordering::Relaxed);
+}
+
+// SAFETY: all is the system's.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as i64);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(-(layout.size() as i64));
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size as i64 - layout.size() as i64);
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+/// What is counted is the process's: one test at a time.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+const LIMIT: i64 = 16 << 20;
+/// A tenth of the limit, or this.
+const MARGIN: i64 = 16 << 20;
+
+/// Far above what any of the statements takes.
+const HANGS_AFTER: Duration = Duration::from_secs(120);
+
+/// How many rows a statement gives, each batch read and dropped.
+async fn rows(session: &mut Session, sql: &str) -> Result<usize> {
+    let Some(mut batches) = session.execute(sql).await?.rows else { return Ok(0) };
+    let mut rows = 0;
+    while let Some(batch) = batches.next().await {
+        rows += batch?.num_rows();
+    }
+    Ok(rows)
+}
+
+/// Runs a statement; how it ended, and the most that the process had meanwhile beyond what it had
+/// before, in bytes.
+async fn measured(session: &mut Session, sql: &str) -> (Result<usize>, i64) {
+    let before = TAKEN.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    let done = tokio::time::timeout(HANGS_AFTER, rows(session, sql)).await;
+    let done = done.unwrap_or_else(|_| panic!("it does not end: {sql}"));
+    (done, PEAK.load(Ordering::Relaxed) - before)
+}
+
+/// Runs a statement, which is to stay within the limit, and ends well or for want of memory.
+async fn holds(session: &mut Session, sql: &str) -> Result<usize> {
+    let (done, peak) = measured(session, sql).await;
+    assert!(peak <= LIMIT + MARGIN, "{sql}: {} MiB, {done:?}", peak >> 20);
+    done
+}
+
+/// Waits until the process has no more than this beyond what it had.
+async fn falls_back_to(before: i64, beyond: i64) {
+    for _ in 0..HANGS_AFTER.as_millis() / 10 {
+        if TAKEN.load(Ordering::Relaxed) <= before + beyond {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let held = TAKEN.load(Ordering::Relaxed) - before;
+    panic!("{} MiB are still held", held >> 20);
+}
+
+async fn limited(database: &Database) -> Session {
+    let mut session = database.session();
+    session.execute(&format!("SET query_memory_limit = '{}MB'", LIMIT >> 20)).await.unwrap();
+    session
+}
+
+async fn database() -> Database {
+    let database = Database::builder().threads(2).open().unwrap();
+    let mut session = database.session();
+    for sql in [
+        "CREATE TABLE m (g bigint, v text, n double precision)",
+        "INSERT INTO m SELECT i % 100001, 'a text of some length ' || i, i \
+         FROM generate_series(1, 300000) s(i)",
+    ] {
+        session.execute(sql).await.unwrap();
+    }
+    database
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_stay_within_the_limit() {
+    let _alone = ALONE.lock().await;
+    let database = database().await;
+    let mut session = limited(&database).await;
+    for sql in [
+        "SELECT count(DISTINCT repeat('x', 400000 + i)) FROM generate_series(1, 8000) s(i)",
+        "SELECT repeat('x', 1000000000), repeat('y', 1000000000), repeat('z', 1000000000)",
+    ] {
+        let done = holds(&mut session, sql).await;
+        let state = done.as_ref().err().map(Error::state);
+        assert_eq!(state, Some(SqlState::OUT_OF_MEMORY), "{sql}: {done:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn canceled_statements_give_their_memory_back() {
+    let _alone = ALONE.lock().await;
+    let database = database().await;
+    for sql in [
+        "SELECT g, mode() WITHIN GROUP (ORDER BY v) FROM m GROUP BY g",
+        "SELECT generate_series(0, 9223372036854775807)",
+        "SELECT count(*) FROM (SELECT generate_series(1, i) FROM generate_series(1, 100000) s(i)) x",
+        "SELECT a.v, b.v FROM m a CROSS JOIN m b ORDER BY a.v, b.v",
+        "SELECT string_agg(v, ',' ORDER BY n), g % 10 FROM m GROUP BY g % 10 ORDER BY 1",
+        "SELECT array_agg(v) OVER (ORDER BY n) FROM m",
+    ] {
+        let mut session = database.session();
+        session.execute("SET query_memory_limit = '1GB'").await.unwrap();
+        let before = TAKEN.load(Ordering::Relaxed);
+        let handle = session.cancel_handle();
+        let canceling = async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            handle.cancel();
+        };
+        let running = tokio::time::timeout(HANGS_AFTER, rows(&mut session, sql));
+        let (done, ()) = futures::future::join(running, canceling).await;
+        let done = done.unwrap_or_else(|_| panic!("it does not hear of the cancel: {sql}"));
+        drop(done);
+        drop(session);
+        falls_back_to(before, 24 << 20).await;
+    }
+}
