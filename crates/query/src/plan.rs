@@ -18,6 +18,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use futures::StreamExt;
 use thalweg_dialect::errors::{external, from_datafusion};
+use thalweg_dialect::guards::guarded;
 use thalweg_dialect::parse::parse_single;
 use thalweg_dialect::rewrite::{Tables, check_columns, output_name, rewrite_statement, tables_of};
 use thalweg_dialect::told_types::told_columns;
@@ -121,7 +122,7 @@ pub(crate) async fn physical(
     state: &SessionState,
     plan: &LogicalPlan,
 ) -> PlanResult<Arc<dyn ExecutionPlan>> {
-    let optimized = state.optimize(plan)?;
+    let optimized = guarded(state.optimize(plan)?)?;
     go_on()?;
     state.query_planner().create_physical_plan(&optimized, state).await
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use datafusion::common::ScalarValue;
 use futures::future::BoxFuture;
+use thalweg_dialect::begin_statement;
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_txn::Transaction;
@@ -423,6 +424,10 @@ impl Session {
         };
         planner.names.show(transaction, standing);
         let mut state = self.gathering_in(&planner);
+        if let Some(block) = &self.block {
+            let now_micros = self.database.env().clock.now_micros();
+            begin_statement(&mut state, block.began_micros, now_micros);
+        }
         if let Some(bytes) = self.settings.query_memory() {
             state = memory::limited(&state, bytes).map_err(|error| from_datafusion(error, sql))?;
         }
@@ -475,6 +480,7 @@ impl Session {
                 let (outcome, transaction) = self.run_in(transaction, &parsed, sql).await?;
                 if let Some(block) = &mut self.block {
                     block.transaction = Some(transaction);
+                    block.has_upserts |= statement::is_upsert(&parsed);
                     if !statement::is_about_settings(&parsed.statement) {
                         block.look();
                     }
