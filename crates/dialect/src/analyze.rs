@@ -4,6 +4,7 @@
 //! folded with PostgreSQL's results. A fold that fails stays in the plan and fails when it is run.
 
 mod float_equality;
+mod input_order;
 pub(crate) mod interval_order;
 mod limits;
 mod missing;
@@ -55,6 +56,7 @@ impl AnalyzerRule for PostgresOperators {
 fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
     let schema = visible_columns(&plan)?;
     let rewritten = rewrite_expressions(plan, |expr| rewrite(expr, &schema))?;
+    let rewritten = rewritten.transform_data(input_order::carried)?;
     let rewritten = rewritten.transform_data(|plan| windows::rewritten(plan, &schema))?;
     let rewritten = rewritten.transform_data(|plan| Ok(float_equality::of_sorts(plan, &schema)))?;
     rewritten.map_data(|plan| interval_order::keyed(plan, &schema))

@@ -15,6 +15,7 @@ mod degrees;
 mod escapes;
 mod extract;
 mod extreme;
+pub(crate) mod float_frames;
 mod gathering;
 mod guarded;
 mod hashing;
@@ -41,7 +42,7 @@ mod rounding;
 mod series;
 mod session;
 mod sized;
-mod statement_time;
+pub(crate) mod statement_time;
 mod text;
 mod timezone;
 mod truncate;
@@ -49,7 +50,6 @@ mod truncate;
 use std::sync::Arc;
 
 use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
-use datafusion::functions_aggregate::variance::var_samp_udaf;
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
@@ -109,7 +109,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
 pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
     let mut functions = ordered_set::functions();
     functions.push(Arc::new(bool_and_udaf().as_ref().clone().with_aliases(["every"])));
-    functions.push(Arc::new(var_samp_udaf().as_ref().clone().with_aliases(["variance"])));
+    functions.extend(float_frames::functions());
     functions.push(Arc::new(AggregateUDF::from(CheckedSum::default())));
     functions.push(average::function());
     functions.extend(extreme::functions());

@@ -14,6 +14,7 @@ mod clock_literal;
 mod common_type;
 pub mod errors;
 mod functions;
+pub mod guards;
 mod optimize;
 pub mod parse;
 pub mod rewrite;
@@ -29,6 +30,7 @@ mod zone;
 pub use analyze::with_operand_types;
 pub use cast::to_text;
 pub use clock_literal::is_told_by_clock;
+pub use functions::statement_time::begin_statement;
 pub use functions::{Series, even_unit, exact_averages, series_counts};
 
 use functions::replace;
@@ -84,6 +86,8 @@ fn postgres_config(mut config: SessionConfig) -> SessionConfig {
     // without turning them into floating point numbers.
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.collect_spans = true;
+    // The rows of a sorted subquery come in its order, and are gathered in it.
+    options.sql_parser.enable_subquery_sort_elimination = false;
     options.sql_parser.default_null_ordering = "nulls_max".to_string();
     options.sql_parser.support_varchar_with_length = true;
     options.execution.time_zone = Some("UTC".into());

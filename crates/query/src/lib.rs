@@ -54,6 +54,7 @@ mod scram;
 mod semi_joins_first;
 mod session;
 mod sleep;
+mod sorted_groups;
 mod sorted_unions;
 mod stack;
 mod statement;

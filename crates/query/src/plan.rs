@@ -16,6 +16,7 @@ use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use thalweg_dialect::errors::{external, from_datafusion};
+use thalweg_dialect::guards::guarded;
 use thalweg_dialect::parse::{parse_single, parse_type};
 use thalweg_dialect::rewrite::{Tables, check_columns, output_name, rewrite_statement, tables_of};
 use thalweg_dialect::told_types::told_columns;
@@ -132,7 +133,7 @@ pub(crate) async fn physical(
     plan: &LogicalPlan,
 ) -> PlanResult<Arc<dyn ExecutionPlan>> {
     let planning = async {
-        let optimized = state.optimize(plan)?;
+        let optimized = guarded(state.optimize(plan)?)?;
         go_on()?;
         state.query_planner().create_physical_plan(&optimized, state).await
     };

@@ -25,6 +25,7 @@ use crate::locks;
 use crate::planning::PlanningThreads;
 use crate::reduce::ReduceJoins;
 use crate::scan::{FindFirstRows, TellThresholds};
+use crate::sorted_groups::with_sorted_groups;
 use crate::sorted_unions::with_sorted_unions;
 use crate::veils::with_veils;
 use crate::workers::{NumberedElsewhere, Workers};
@@ -111,7 +112,7 @@ impl Planner {
 /// are looked for while no operator deals rows out yet. Between workers, windows run as they are.
 fn physical_rules(scheduler: &Arc<dyn QueryScheduler>, alone: bool) -> Vec<Rule> {
     let mut rules = filters_down::guarded(fused::physical_rules(scheduler));
-    rules = with_veils(with_sorted_unions(rules));
+    rules = with_sorted_groups(with_veils(with_sorted_unions(rules)));
     let fused = rules.iter().position(|rule| rule.name() == fused::PASS);
     let fused = fused.expect("it was put there");
     rules.insert(fused, Arc::new(FindFirstRows));

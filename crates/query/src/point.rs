@@ -87,6 +87,14 @@ impl Point {
         !matches!(self.action, Action::Select { .. } | Action::Range(_))
     }
 
+    /// Whether it is an `INSERT` with an `ON CONFLICT` clause.
+    pub(crate) fn is_upsert(&self) -> bool {
+        match &self.action {
+            Action::Insert { conflict, .. } => !matches!(conflict, Conflict::Refuse),
+            _ => false,
+        }
+    }
+
     /// Whether a role may do this.
     pub(crate) fn is_permitted(&self, catalog: &Arc<Catalog>, role: RoleId) -> bool {
         if catalog.roles().is_superuser(role) {

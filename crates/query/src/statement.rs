@@ -148,9 +148,13 @@ pub(crate) fn may_retry(parsed: &Parsed, error: &Error) -> bool {
         return true;
     }
     // An upsert raced with another insert of the same key: the next try finds it and updates it.
+    is_upsert(parsed) && error.state() == SqlState::UNIQUE_VIOLATION
+}
+
+/// Whether it is an `INSERT` with an `ON CONFLICT` clause.
+pub(crate) fn is_upsert(parsed: &Parsed) -> bool {
     let Tree::Statement(statement) = &parsed.statement else { return false };
-    let upsert = matches!(statement.as_ref(), Statement::Insert(insert) if insert.on.is_some());
-    upsert && error.state() == SqlState::UNIQUE_VIOLATION
+    matches!(statement.as_ref(), Statement::Insert(insert) if insert.on.is_some())
 }
 
 /// Runs a statement within the transaction that `execution.names` shows.

@@ -11,6 +11,11 @@
 //!   for all rows of the second with one value; a merge join likewise.
 //! - Grouping sets have nulls in the keys that a set is not of: keys that were constant, equal or
 //!   ordered are so no more.
+//! - A limit takes rows in the order of its input. A sort above it moves below it, becomes one for
+//!   as many rows as the limit gives, and the limit skips some of those: too few rows come, or
+//!   other ones. Upstream: <https://github.com/apache/datafusion/pull/24958> and
+//!   <https://github.com/apache/datafusion/pull/25408>. A sort for some rows above groups moves
+//!   below these likewise, and counts rows for groups. No upstream issue found.
 //!
 //! A [`Veil`] hands rows on, and of what is known of them only what may be relied upon above.
 
@@ -27,7 +32,10 @@ use datafusion::physical_expr::equivalence::{EquivalenceClass, EquivalenceGroup}
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
@@ -57,6 +65,7 @@ impl PhysicalOptimizerRule for HideWhatEnds {
     }
 
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
+        let plan = limits_apart(plan, Above::Nothing)?;
         // Of each plan that was seen, and not yet what is above it: whether it may come to be in an
         // order.
         let mut ordered: Vec<bool> = Vec::new();
@@ -70,6 +79,46 @@ impl PhysicalOptimizerRule for HideWhatEnds {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// What takes rows in an order, above an operator.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Above {
+    Nothing,
+    Sort,
+    /// A sort for so many rows.
+    FirstRows,
+}
+
+/// The plan with a veil between each limit and what sorts its rows, and between groups whose rows
+/// may be in order and a sort for the first of them.
+fn limits_apart(plan: Plan, above: Above) -> Result<Plan> {
+    let is_limit = plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>();
+    let is_grouping = plan.is::<AggregateExec>();
+    let below = match plan.downcast_ref::<SortExec>() {
+        Some(sort) if sort.fetch().is_some() => Above::FirstRows,
+        Some(_) => Above::Sort,
+        None if plan.required_input_ordering().iter().any(Option::is_some) => Above::Sort,
+        None if is_limit || is_grouping => Above::Nothing,
+        None => above,
+    };
+    let mut is_changed = false;
+    let mut inputs = Vec::with_capacity(plan.children().len());
+    for input in plan.children() {
+        let apart = limits_apart(Arc::clone(input), below)?;
+        is_changed |= !Arc::ptr_eq(input, &apart);
+        inputs.push(apart);
+    }
+    let plan = if is_changed { plan.replace_children(inputs, RECOMPUTED)? } else { plan };
+    let is_apart = match above {
+        Above::Nothing => false,
+        Above::Sort => is_limit,
+        Above::FirstRows => is_limit || (is_grouping && plan.exists(|plan| Ok(has_order(plan)))?),
+    };
+    match is_apart {
+        true => Ok(Arc::new(Veil::new(plan, Hides::Orders)?)),
+        false => Ok(plan),
     }
 }
 
@@ -233,6 +282,10 @@ impl ExecutionPlan for Veil {
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        CardinalityEffect::Equal
     }
 
     fn execute(

@@ -7,10 +7,13 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::logical_expr::expr::WindowFunction;
-use datafusion::logical_expr::{Expr, LogicalPlan, WindowFrameUnits, WindowFunctionDefinition};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, LogicalPlan, WindowFrameUnits, WindowFunctionDefinition, cast,
+};
 
 use super::float_equality::with_one_zero;
 use super::rewrite_expressions;
+use crate::common_type;
 
 /// The same windows, where a plan is some. `schema` is what they may name.
 ///
@@ -48,6 +51,20 @@ fn asks_for_peers(expr: &Expr) -> bool {
     }
 }
 
+/// The arguments of `lag(value, offset, default)` where the default is a number of another type
+/// than the value: both become their common type, where DataFusion casts the default.
+fn of_one_type(arguments: &[Expr], schema: &DFSchema) -> Option<Vec<Expr>> {
+    let [value, offset, Expr::Literal(default, _)] = arguments else { return None };
+    let from = value.get_type(schema).ok()?;
+    let common = common_type::of_numbers(&[from.clone(), default.data_type()])?;
+    let value = match from == common {
+        true => value.clone(),
+        false => cast(value.clone(), common.clone()),
+    };
+    let default = Expr::Literal(default.cast_to(&common).ok()?, None);
+    Some(vec![value, offset.clone(), default])
+}
+
 fn window(call: &WindowFunction, ask_for_peers: bool, schema: &DFSchema) -> Option<Expr> {
     let mut call = call.clone();
     let mut changed = false;
@@ -60,6 +77,12 @@ fn window(call: &WindowFunction, ask_for_peers: bool, schema: &DFSchema) -> Opti
         if let Some(extreme) = extreme {
             (call.fun, changed) = (WindowFunctionDefinition::AggregateUDF(extreme), true);
         }
+    }
+    if let WindowFunctionDefinition::WindowUDF(function) = &call.fun
+        && matches!(function.name(), "lag" | "lead")
+        && let Some(arguments) = of_one_type(&call.params.args, schema)
+    {
+        (call.params.args, changed) = (arguments, true);
     }
     let orders = match ask_for_peers {
         true => call.params.order_by.len(),

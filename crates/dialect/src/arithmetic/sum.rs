@@ -26,6 +26,7 @@ use datafusion::logical_expr::{
 
 use self::totals::DistinctTotal;
 pub(crate) use self::totals::Total;
+use crate::functions::float_frames::{self, Figure};
 
 /// DataFusion's `sum`, with accumulators of its own for all that could wrap around.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -100,7 +101,10 @@ impl AggregateUDFImpl for CheckedSum {
     ) -> PlanResult<Box<dyn Accumulator>> {
         match checked_total(&args) {
             Some(total) => Ok(total),
-            None => self.inner.create_sliding_accumulator(args),
+            None => match float_frames::sliding(&args, Figure::Sum) {
+                Some(frame) => Ok(frame),
+                None => self.inner.create_sliding_accumulator(args),
+            },
         }
     }
 

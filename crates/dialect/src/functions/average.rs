@@ -23,6 +23,7 @@ use datafusion::logical_expr::{
 };
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use super::float_frames::{self, Figure};
 use crate::arithmetic::numeric::{QUOTIENT_SCALE, decimal_of, quotient};
 use crate::arithmetic::scale_interval;
 use crate::arithmetic::sum::Total;
@@ -162,7 +163,10 @@ impl AggregateUDFImpl for Average {
     ) -> PlanResult<Box<dyn Accumulator>> {
         match scales_of(args.expr_fields[0].data_type()) {
             None if !is_interval(args.expr_fields[0].data_type()) => {
-                self.inner.create_sliding_accumulator(args)
+                match float_frames::sliding(&args, Figure::Average) {
+                    Some(frame) => Ok(frame),
+                    None => self.inner.create_sliding_accumulator(args),
+                }
             }
             _ => self.accumulator(args),
         }

@@ -15,7 +15,7 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 use super::define::Function;
 use super::number_pattern;
 use super::pattern::Pattern;
-use super::statement_time::StatementTime;
+use super::statement_time;
 use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, days_in_month};
 use crate::cast::{Manner, convert, is_text, rounded};
 
@@ -30,7 +30,7 @@ fn interval() -> ArrowType {
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let text = || ArrowType::Utf8View;
     let justify = |name, compute| Function::new(name, &[&[interval()]], interval(), compute);
-    vec![
+    let mut functions = vec![
         Function::signed("to_char", TypeSignature::Any(2), text(), to_char).into_udf(),
         Function::new("to_date", &[&[text(), text()]], ArrowType::Date32, to_date).into_udf(),
         Function::signed(
@@ -53,8 +53,9 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         justify("justify_days", justify_days).into_udf(),
         justify("justify_hours", justify_hours).into_udf(),
         justify("justify_interval", justify_interval).into_udf(),
-        Arc::new(ScalarUDF::from(StatementTime::default())),
-    ]
+    ];
+    functions.extend(statement_time::functions());
+    functions
 }
 
 /// Any kind of moment, in microseconds since 1970 in UTC.

@@ -72,6 +72,10 @@ impl Marks {
                 if is_nested {
                     self.mark_doubled(select);
                 }
+                // The query around knows the columns of one inside it by their names.
+                if !is_nested {
+                    self.tell_columns_from_outputs(select, orders);
+                }
                 let shown = shown_by_wildcards(select, relations);
                 SelectNames::new(select, orders, shown, self).name(select, orders);
                 Ok(())
@@ -95,6 +99,32 @@ impl Marks {
                 })),
                 None => select.projection.push(item.clone()),
             }
+        }
+    }
+
+    /// `SELECT -v AS v … ORDER BY v + 1`: a name alone means the output column, and a name within
+    /// an expression a column of the input, for which DataFusion takes the output column as well.
+    fn tell_columns_from_outputs(&mut self, select: &mut Select, orders: &mut [OrderByExpr]) {
+        let mut within = Identifiers::default();
+        for order in orders.iter().filter(|order| !matches!(order.expr, Expr::Identifier(_))) {
+            let _ = order.expr.visit(&mut within);
+        }
+        if within.names.is_empty() {
+            return;
+        }
+        for item in &mut select.projection {
+            let SelectItem::ExprWithAlias { expr, alias } = item else { continue };
+            let name = normalized(alias);
+            if !within.names.contains(&name) || column_of(expr).is_some_and(|own| own == name) {
+                continue;
+            }
+            let marked = self.mark(&name);
+            for order in orders.iter_mut() {
+                if matches!(&order.expr, Expr::Identifier(own) if normalized(own) == name) {
+                    order.expr = Expr::Identifier(marked.clone());
+                }
+            }
+            *alias = marked;
         }
     }
 
@@ -135,6 +165,15 @@ impl Marks {
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// The column that an expression is, where it is one.
+fn column_of(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Identifier(name) => Some(normalized(name)),
+        Expr::CompoundIdentifier(parts) => parts.last().map(normalized),
+        _ => None,
     }
 }
 

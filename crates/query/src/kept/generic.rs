@@ -18,6 +18,7 @@ use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{Expr, Value, visit_expressions};
 use parking_lot::Mutex;
 use thalweg_dialect::errors::external;
+use thalweg_dialect::guards::guarded;
 use thalweg_dialect::is_told_by_clock;
 use thalweg_txn::{Catalog, Transaction};
 
@@ -213,7 +214,8 @@ async fn plan(
     // Those of the first run show what the plan can make of such values.
     held.set(values);
     let planning = async {
-        let optimized = parameter::with_values(state.optimize(&planned.plan)?, &held)?;
+        let optimized = guarded(state.optimize(&planned.plan)?)?;
+        let optimized = parameter::with_values(optimized, &held)?;
         state.query_planner().create_physical_plan(&optimized, &state).await
     };
     let physical = Executor::of(state.config()).counted(&state, planning).await?;

@@ -10,6 +10,8 @@ use crate::outcome::Outcome;
 use crate::statement::{self, Control, Modes, Settings};
 use crate::workers::Unity;
 
+const NO_BLOCK: &str = "there is no transaction in progress";
+
 /// What lies between `BEGIN` and `COMMIT`.
 pub(super) struct Block {
     /// `None` after a statement failed: then nothing but the end of the block is taken.
@@ -24,6 +26,10 @@ pub(super) struct Block {
     /// Whether one has looked at it that did more than take locks.
     has_read: bool,
     unity: Unity,
+    /// What `now()` is in the block, in microseconds since 1970.
+    pub(super) began_micros: i64,
+    /// Whether a statement had an `ON CONFLICT` clause.
+    pub(super) has_upserts: bool,
     /// Ends the locks that are held for the block.
     _locks: Ending,
 }
@@ -43,6 +49,10 @@ impl Session {
             Control::Begin(modes) => self.begin(&modes),
             Control::Commit { chain } => self.end_and_chain(true, chain).await,
             Control::Rollback { chain } => self.end_and_chain(false, chain).await,
+            // Around the statements of one text there is no block that anybody asked for.
+            Control::Savepoint(_) if self.implicit => Err(outside("SAVEPOINT")),
+            Control::RollbackTo(_) if self.implicit => Err(outside("ROLLBACK TO SAVEPOINT")),
+            Control::Release(_) if self.implicit => Err(outside("RELEASE SAVEPOINT")),
             Control::Savepoint(name) => {
                 let block = self.block.as_mut().ok_or_else(|| outside("SAVEPOINT"))?;
                 let transaction = block.transaction.as_mut().ok_or_else(in_failed_block)?;
@@ -101,6 +111,8 @@ impl Session {
             has_looked: false,
             has_read: false,
             unity,
+            began_micros: self.database.env().clock.now_micros(),
+            has_upserts: false,
             _locks: self.locks.begin(),
         });
         self.settings.set_modes(modes);
@@ -109,12 +121,16 @@ impl Session {
     /// Ends the block, and begins another one in the same modes where that is asked for.
     async fn end_and_chain(&mut self, commit: bool, chain: bool) -> Result<Outcome> {
         let modes = self.settings.modes();
-        if chain && self.block.is_none() {
+        let implicit = self.implicit;
+        if chain && (implicit || self.block.is_none()) {
             return Err(outside(if commit { "COMMIT AND CHAIN" } else { "ROLLBACK AND CHAIN" }));
         }
         let ended = self.end(commit).await?;
         if chain {
             self.open_block(modes, Unity::Whole);
+        }
+        if implicit {
+            return Ok(ended.with_warning(SqlState::NO_ACTIVE_TRANSACTION, NO_BLOCK));
         }
         Ok(ended)
     }
@@ -129,13 +145,16 @@ impl Session {
     /// Says whether the transaction was committed, too.
     async fn end_block(&mut self, commit: bool) -> Result<(Outcome, bool)> {
         let Some(block) = self.block.take() else {
-            let warning = "there is no transaction in progress";
-            let outcome = ended_as(commit).with_warning(SqlState::NO_ACTIVE_TRANSACTION, warning);
+            let outcome = ended_as(commit).with_warning(SqlState::NO_ACTIVE_TRANSACTION, NO_BLOCK);
             return Ok((outcome, commit));
         };
         let ended = match block.transaction {
             Some(transaction) if commit => {
-                self.commit(transaction, None, block.unity).await.map(|()| true)
+                let committed = self.commit(transaction, None, block.unity).await;
+                committed.map(|()| true).map_err(|error| match block.has_upserts {
+                    true => lost_upsert(error),
+                    false => error,
+                })
             }
             // Committing a failed block rolls it back, as in PostgreSQL.
             _ => Ok(false),
@@ -181,6 +200,18 @@ impl Block {
             Error::new(SqlState::INVALID_SAVEPOINT, message)
         })
     }
+}
+
+/// A key was free when an `ON CONFLICT` clause looked, and another transaction has taken it since:
+/// the block as a whole would do something else now.
+fn lost_upsert(error: Error) -> Error {
+    if error.state() != SqlState::UNIQUE_VIOLATION {
+        return error;
+    }
+    let message = "could not serialize access due to concurrent update";
+    Error::new(SqlState::SERIALIZATION_FAILURE, message)
+        .with_detail(error.message().to_owned())
+        .with_hint("The transaction might succeed if retried.")
 }
 
 fn ended_as(committed: bool) -> Outcome {

@@ -101,6 +101,7 @@ impl Session {
     ) -> Result<Option<Outcome>> {
         let Some(block) = &mut self.block else { return Ok(None) };
         block.look();
+        block.has_upserts |= point.is_upsert();
         let Some(transaction) = &mut block.transaction else { return Ok(None) };
         if !point.is_permitted(transaction.catalog(), self.settings.identity.current) {
             return Ok(None);

@@ -12,6 +12,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use thalweg_dialect::assign::assign;
 use thalweg_dialect::errors::from_datafusion;
+use thalweg_dialect::guards::guarded_expression;
 use thalweg_dialect::types::column_field;
 use thalweg_dialect::with_operand_types;
 use thalweg_store::{Identities, arrow_schema};
@@ -195,12 +196,13 @@ pub(super) fn compile(
     let context = SimplifyContext::builder()
         .with_schema(Arc::new(schema.clone()))
         .with_config_options(Arc::clone(state.config_options()))
-        .with_current_time()
+        .with_query_execution_start_time(state.execution_props().query_execution_start_time)
         .build();
     let simplifier = ExprSimplifier::new(context);
     let expression = simplifier
         .coerce(expression, schema)
         .and_then(|expression| simplifier.simplify(expression))
+        .and_then(|expression| guarded_expression(expression, schema))
         .map_err(told)?;
     state.create_physical_expr(expression, schema).map_err(told)
 }

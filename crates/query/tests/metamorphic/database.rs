@@ -85,6 +85,12 @@ impl Base {
     }
 }
 
+/// The rows of a query, as texts.
+pub async fn rows_of_query(session: &mut Session, query: &str) -> Result<Vec<String>, Error> {
+    let outcome = session.execute(query).await?;
+    Ok(rows_of(&batches_of(outcome).await?))
+}
+
 async fn batches_of(outcome: Outcome) -> Result<Vec<RecordBatch>, Error> {
     let mut rows = outcome.rows.expect("a query gives rows");
     let mut batches = Vec::new();

@@ -25,6 +25,7 @@
 mod database;
 mod duckdb;
 mod expressions;
+mod guards;
 mod oracles;
 mod questions;
 mod random;

@@ -31,12 +31,12 @@ impl Client {
             self.wire.replies.empty_query();
             return Ok(());
         }
-        let is_idle = self.session.transaction() == TransactionStatus::Idle;
-        let implicit = statements.len() > 1 && is_idle;
-        if implicit {
-            self.session.begin_implicit();
-        }
         for statement in &statements {
+            // A COMMIT on the way ends what was one transaction so far: what follows is another.
+            let is_idle = self.session.transaction() == TransactionStatus::Idle;
+            if statements.len() > 1 && is_idle {
+                self.session.begin_implicit();
+            }
             let ran = self.simple_statement(&statement.text).await;
             if let Err(trouble) = ran {
                 self.session.end_implicit(false).await?;

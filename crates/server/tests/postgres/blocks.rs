@@ -192,3 +192,51 @@ async fn names_of_statements_are_the_sessions() {
     let closed = [parse("s", "SELECT 1"), bind("p", "s"), close('S', "s"), execute("p", 0), sync()];
     assert_eq!(raw.ask(&closed).await, "1 2 3 D(1) C(SELECT 1) Z(I)");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_within_a_text_begins_another_transaction() {
+    let server = server().await;
+    let mut raw = Raw::connect(&server, SUPERUSER).await;
+    for (text, left) in [
+        ("+7; COMMIT; +8; SELECT 1 / 0", "D(7) "),
+        ("+7; ROLLBACK; +8", "D(8) "),
+        ("+7; BEGIN; +8; COMMIT; +9", "D(7) D(8) D(9) "),
+        ("+7; BEGIN; +8; ROLLBACK; +9", "D(9) "),
+        ("BEGIN; +7; COMMIT; +8; SELECT 1 / 0", "D(7) "),
+        ("+7; COMMIT; +8; COMMIT; +9", "D(7) D(8) D(9) "),
+        ("+7; SAVEPOINT s; +8", ""),
+        ("+7; COMMIT AND CHAIN; +8", ""),
+        ("+7; +8; SELECT 1 / 0", ""),
+    ] {
+        raw.sql("DELETE FROM t").await;
+        let steps: Vec<String> = text
+            .split("; ")
+            .map(|step| match step.strip_prefix('+') {
+                Some(number) => format!("INSERT INTO t VALUES ({number}, 'x')"),
+                None => step.to_owned(),
+            })
+            .collect();
+        raw.sql(&steps.join("; ")).await;
+        let rows = raw.sql("SELECT a FROM t ORDER BY a").await;
+        let count = left.matches('D').count();
+        assert_eq!(rows, format!("T {left}C(SELECT {count}) Z(I)"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upsert_in_a_block_that_lost_its_key_is_told_to_try_again() {
+    let server = server().await;
+    let mut one = Raw::connect(&server, SUPERUSER).await;
+    let mut other = Raw::connect(&server, SUPERUSER).await;
+    one.sql("CREATE TABLE keyed (id int PRIMARY KEY, n int)").await;
+    for action in ["DO NOTHING", "(id) DO UPDATE SET n = excluded.n"] {
+        one.sql("DELETE FROM keyed").await;
+        let upsert = format!("INSERT INTO keyed VALUES (1, 1) ON CONFLICT {action}");
+        for session in [&mut one, &mut other] {
+            session.sql("BEGIN").await;
+            assert_eq!(session.sql(&upsert).await, "C(INSERT 0 1) Z(T)", "{action}");
+        }
+        assert_eq!(one.sql("COMMIT").await, "C(COMMIT) Z(I)", "{action}");
+        assert_eq!(other.sql("COMMIT").await, "E(40001) Z(I)", "{action}");
+    }
+}

@@ -46,8 +46,8 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Column, DataFusionError, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    EmptyRelation, Expr, Filter, Join, JoinType, LogicalPlan, Projection, Sort, Subquery, Union,
-    Values,
+    Distinct, DistinctOn, EmptyRelation, Expr, Filter, Join, JoinType, LogicalPlan, Projection,
+    Sort, Subquery, Union, Values,
 };
 use datafusion::optimizer::AnalyzerRule;
 
@@ -113,6 +113,7 @@ impl Unnester {
             LogicalPlan::Join(join) => self.join(join)?,
             LogicalPlan::Sort(sort) => self.sort(sort)?,
             LogicalPlan::Values(values) => self.values(&values)?,
+            LogicalPlan::Distinct(Distinct::On(first)) => self.first_of_each(first)?,
             other => self.expressions(other)?,
         };
         if node.schema().columns() == schema.columns() {
@@ -226,6 +227,25 @@ impl Unnester {
         let projection = Projection::try_new(expressions, Arc::clone(&projection.input))?;
         let input = Arc::new(LogicalPlan::Projection(projection));
         self.expressions(LogicalPlan::Sort(Sort { input, ..sort }))
+    }
+
+    /// `DISTINCT ON`: what it selects by subqueries becomes columns of its input.
+    fn first_of_each(&mut self, first: DistinctOn) -> Result<LogicalPlan> {
+        let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = first;
+        let mut columns: Vec<Expr> = columns_of(input.schema()).collect();
+        let selected = select_expr.into_iter().map(|expression| {
+            if !contains_subquery(&expression) {
+                return expression;
+            }
+            let (qualifier, name) = expression.qualified_name();
+            let own = self.names.fresh("selected");
+            columns.push(expression.unalias().alias(&own));
+            Expr::Column(Column::new_unqualified(own)).alias_qualified(qualifier, name)
+        });
+        let selected: Vec<Expr> = selected.collect();
+        let input = self.expressions(project(columns, Arc::unwrap_or_clone(input))?)?;
+        let first = DistinctOn::try_new(on_expr, selected, sort_expr, Arc::new(input))?;
+        Ok(LogicalPlan::Distinct(Distinct::On(first)))
     }
 
     /// Rows of expressions with subqueries: each row becomes a projection.

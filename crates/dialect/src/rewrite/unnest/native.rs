@@ -11,6 +11,7 @@ use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, LogicalPlan, Operator
 
 use super::contains_subquery;
 use super::domain::outer_references;
+use super::replace::without_source;
 
 /// Where in a plan a subquery stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,8 +38,11 @@ pub(super) fn is_native(expression: &Expr, place: Place, outer: &LogicalPlan) ->
                 return Ok(false);
             }
             let correlated = !outer_references(&subquery.subquery)?.is_empty();
-            // DataFusion's anti join that minds NULL takes a single key and no filter.
-            Ok(!(*negated && correlated)
+            // DataFusion's anti join that minds NULL takes a single key and no filter, and learns
+            // from the columns of its condition alone whether there may be NULLs. Upstream:
+            // <https://github.com/apache/datafusion/issues/25347>.
+            let has_key = matches!(expr.as_ref(), Expr::Column(_));
+            Ok((!*negated || (has_key && !correlated))
                 && is_bound(subquery, outer)?
                 && is_joinable(&subquery.subquery)?)
         }
@@ -96,7 +100,7 @@ fn is_joinable(plan: &LogicalPlan) -> Result<bool> {
 /// aggregate whose correlation is by equalities with columns.
 fn scalar_is_native(subquery: &Subquery, place: Place, outer: &LogicalPlan) -> Result<bool> {
     if outer_references(&subquery.subquery)?.is_empty() {
-        return Ok(true);
+        return Ok(without_source(&subquery.subquery).is_none());
     }
     if place == Place::Elsewhere || !is_bound(subquery, outer)? {
         return Ok(false);

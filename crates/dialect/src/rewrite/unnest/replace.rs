@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, ExprSchema, Result, ScalarValue};
 use datafusion::functions_aggregate::expr_fn::{count, first_value};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
@@ -10,6 +11,7 @@ use datafusion::logical_expr::{
     Operator, lit, when,
 };
 
+use super::contains_subquery;
 use super::dependent::{Dependent, Push};
 use super::domain::{Domain, Names, columns_of, join, null_safe_equalities, project};
 use super::single_row::single_row;
@@ -92,6 +94,9 @@ impl Replace<'_> {
     }
 
     fn scalar(&mut self, subquery: &LogicalPlan) -> Result<Expr> {
+        if let Some(value) = self.computed(subquery)? {
+            return Ok(value);
+        }
         let source = Column::from(subquery.schema().qualified_field(0));
         let untied = self.untie(subquery)?;
         let value = Column::new_unqualified(self.names.fresh("value"));
@@ -108,6 +113,21 @@ impl Replace<'_> {
         let answers = Aggregate::try_new(Arc::new(untied.plan), keys, vec![first, number])?;
         self.attach(LogicalPlan::Aggregate(answers), pair(untied.outer, untied.keys))?;
         Ok(single_row(Expr::Column(value), Expr::Column(rows)))
+    }
+
+    /// `(SELECT expression)` is the expression, computed where the subquery stands and not for rows
+    /// that a CASE around it leaves out.
+    fn computed(&self, subquery: &LogicalPlan) -> Result<Option<Expr>> {
+        let Some(value) = without_source(subquery) else { return Ok(None) };
+        let mut is_bound = true;
+        let value = value.transform_up(|part| {
+            let Expr::OuterReferenceColumn(_, column) = part else {
+                return Ok(Transformed::no(part));
+            };
+            is_bound &= self.plan.schema().index_of_column(&column).is_ok();
+            Ok(Transformed::yes(Expr::Column(column)))
+        })?;
+        Ok(is_bound.then_some(value.data))
     }
 
     /// `tested IN (subquery)`, with SQL's three answers.
@@ -223,6 +243,26 @@ impl Replace<'_> {
             renamed.push(Column::new_unqualified(name));
         }
         Ok((project(expressions, plan)?, renamed))
+    }
+}
+
+/// The one value of a subquery that reads no rows, where it is the same whenever it is computed.
+pub(super) fn without_source(subquery: &LogicalPlan) -> Option<Expr> {
+    let LogicalPlan::Projection(projection) = subquery else { return None };
+    let (condition, input) = match projection.input.as_ref() {
+        LogicalPlan::Filter(filter) => (Some(&filter.predicate), filter.input.as_ref()),
+        input => (None, input),
+    };
+    let LogicalPlan::EmptyRelation(nothing) = input else { return None };
+    let [value] = projection.expr.as_slice() else { return None };
+    let is_plain = |expr: &Expr| !expr.is_volatile() && !contains_subquery(expr);
+    if !nothing.produce_one_row || !is_plain(value) || !condition.is_none_or(is_plain) {
+        return None;
+    }
+    let value = value.clone().unalias();
+    match condition {
+        None => Some(value),
+        Some(condition) => when(condition.clone(), value).end().ok(),
     }
 }
 

@@ -1,0 +1,267 @@
+//! Conditions that guard others: `y <> 0 AND 10 / y > 3` divides no row by zero.
+//!
+//! PostgreSQL looks at the operands of AND and OR from left to right, and no further than it must.
+//! DataFusion computes both operands for all rows of a batch, unless the left one decides most of
+//! them, and makes ANDs and ORs of a CASE whose results are truths. Upstream:
+//! <https://github.com/apache/datafusion/issues/8927> and
+//! <https://github.com/apache/datafusion/pull/25143>.
+//!
+//! [`guarded`] is the last step before a plan becomes executable. Where an operand may fail, the
+//! AND or OR around it becomes a CASE, which computes each result for the rows that take it alone:
+//!
+//! ```text
+//! b / a > 1 AND a <> 0   ──►   CASE WHEN (a <> 0) IS DISTINCT FROM true THEN false
+//!                                   ELSE b / a > 1 END
+//! ```
+//!
+//! Operands that cannot fail come first, in their order, and then the others in theirs: so no pass
+//! before has to keep them in place. Conditions without operands that may fail stay as they are.
+
+mod fallible;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, lit};
+
+use self::fallible::{may_fail, may_refuse};
+use crate::analyze::visible_columns;
+
+/// A plan whose conditions compute what may fail for the rows that the others leave.
+///
+/// # Errors
+/// Where the plan cannot be put together again.
+pub fn guarded(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
+    plan.transform_up_with_subqueries(guard_node).data()
+}
+
+/// An expression with guards, as those of a plan have them. `schema` is what it may name.
+///
+/// # Errors
+/// Where its types cannot be found.
+pub fn guarded_expression(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
+    Guards { schema }.value(expr)
+}
+
+fn guard_node(node: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
+    // The filters of a scan are for what they leave out, and are not computed.
+    if matches!(node, LogicalPlan::TableScan(_)) || !has_conditions(&node)? {
+        return Ok(Transformed::no(node));
+    }
+    let schema = visible_columns(&node)?;
+    let guards = Guards { schema: &schema };
+    match node {
+        LogicalPlan::Filter(mut filter) => {
+            filter.predicate = guards.condition(filter.predicate)?;
+            Ok(Transformed::yes(LogicalPlan::Filter(filter)))
+        }
+        LogicalPlan::Join(mut join) => {
+            join.filter = join.filter.map(|filter| guards.condition(filter)).transpose()?;
+            Ok(Transformed::yes(LogicalPlan::Join(join)))
+        }
+        other => {
+            let names = NamePreserver::new(&other);
+            let node = other.map_expressions(|expr| {
+                if !holds_conditions(&expr)? {
+                    return Ok(Transformed::no(expr));
+                }
+                let name = names.save(&expr);
+                guards.value(expr).map(|expr| Transformed::yes(name.restore(expr)))
+            })?;
+            node.map_data(LogicalPlan::recompute_schema)
+        }
+    }
+}
+
+fn has_conditions(node: &LogicalPlan) -> PlanResult<bool> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found |= holds_conditions(expr)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// Whether there is something in an expression that a guard may be needed for.
+fn holds_conditions(expr: &Expr) -> PlanResult<bool> {
+    expr.exists(|part| {
+        Ok(match part {
+            Expr::BinaryExpr(binary) => is_logical(binary.op),
+            Expr::AggregateFunction(call) => call.params.filter.is_some(),
+            _ => false,
+        })
+    })
+}
+
+fn is_logical(operator: Operator) -> bool {
+    matches!(operator, Operator::And | Operator::Or)
+}
+
+struct Guards<'a> {
+    schema: &'a DFSchema,
+}
+
+impl Guards<'_> {
+    /// An expression of which it matters alone whether it is true.
+    fn condition(&self, expr: Expr) -> PlanResult<Expr> {
+        match expr {
+            Expr::BinaryExpr(binary) if is_logical(binary.op) => {
+                let operator = binary.op;
+                let parts = operands(binary).into_iter().map(|part| self.condition(part));
+                let parts = parts.collect::<PlanResult<Vec<Expr>>>()?;
+                Ok(match self.in_order(operator, parts) {
+                    Ok(plain) => plain,
+                    Err(parts) => decided_by_first(operator, parts),
+                })
+            }
+            Expr::Case(case) if case.expr.is_none() && self.gives_truths(&case) => {
+                self.case(case, |results, expr| results.condition(expr))
+            }
+            other => self.value(other),
+        }
+    }
+
+    /// An expression whose value matters, NULL or not.
+    fn value(&self, expr: Expr) -> PlanResult<Expr> {
+        match expr {
+            Expr::BinaryExpr(binary) if is_logical(binary.op) => {
+                let operator = binary.op;
+                let parts = operands(binary).into_iter().map(|part| self.value(part));
+                let parts = parts.collect::<PlanResult<Vec<Expr>>>()?;
+                match self.in_order(operator, parts) {
+                    Ok(plain) => Ok(plain),
+                    Err(parts) => self.one_by_one(operator, parts),
+                }
+            }
+            Expr::Case(case) if case.expr.is_none() => {
+                self.case(case, |results, expr| results.value(expr))
+            }
+            Expr::AggregateFunction(call) => self.aggregate(call),
+            other => other.map_children(|child| self.value(child).map(Transformed::yes)).data(),
+        }
+    }
+
+    fn gives_truths(&self, case: &Case) -> bool {
+        let (_, result) = &case.when_then_expr[0];
+        matches!(result.get_type(self.schema), Ok(arrow::datatypes::DataType::Boolean))
+    }
+
+    fn case(
+        &self,
+        case: Case,
+        result: impl Fn(&Self, Expr) -> PlanResult<Expr>,
+    ) -> PlanResult<Expr> {
+        let branches = case.when_then_expr.into_iter().map(|(when, then)| {
+            Ok((Box::new(self.condition(*when)?), Box::new(result(self, *then)?)))
+        });
+        let branches = branches.collect::<PlanResult<Vec<_>>>()?;
+        let otherwise = case.else_expr.map(|expr| result(self, *expr).map(Box::new)).transpose()?;
+        Ok(Expr::Case(Case::new(None, branches, otherwise)))
+    }
+
+    /// The operands as one condition, where none of them may fail beside others. Otherwise those
+    /// that cannot fail as the first operand, and then the others.
+    fn in_order(&self, operator: Operator, parts: Vec<Expr>) -> Result<Expr, Vec<Expr>> {
+        if !parts.iter().any(|part| may_fail(part, self.schema)) {
+            return Ok(joined(operator, parts).expect("an operator has operands"));
+        }
+        let (fallible, safe): (Vec<Expr>, Vec<Expr>) =
+            parts.into_iter().partition(|part| may_fail(part, self.schema));
+        Err(joined(operator, safe).into_iter().chain(fallible).collect())
+    }
+
+    /// AND or OR of three values: each operand is computed where those before have not decided.
+    fn one_by_one(&self, operator: Operator, parts: Vec<Expr>) -> PlanResult<Expr> {
+        let mut parts = parts.into_iter();
+        let mut before = parts.next().expect("an operator has operands");
+        let decides = operator == Operator::Or;
+        for next in parts {
+            let decided = (boxed(lit(decides)), boxed(lit(decides)));
+            before = if before.nullable(self.schema)? {
+                let unknown = Expr::Literal(ScalarValue::Boolean(None), None);
+                let beside = binary(next.clone(), operator, unknown);
+                let open = (boxed(lit(!decides)), boxed(next));
+                Expr::Case(Case::new(Some(boxed(before)), vec![decided, open], Some(boxed(beside))))
+            } else if decides {
+                let branches = vec![(boxed(before), boxed(lit(true)))];
+                Expr::Case(Case::new(None, branches, Some(boxed(next))))
+            } else {
+                let branches = vec![(boxed(before), boxed(next))];
+                Expr::Case(Case::new(None, branches, Some(boxed(lit(false)))))
+            };
+        }
+        Ok(before)
+    }
+
+    /// An aggregate with a filter of its own computes its arguments for the rows that pass.
+    fn aggregate(&self, mut call: AggregateFunction) -> PlanResult<Expr> {
+        let Some(filter) = call.params.filter.take() else {
+            let call = Expr::AggregateFunction(call);
+            return call.map_children(|child| self.value(child).map(Transformed::yes)).data();
+        };
+        let filter = self.condition(*filter)?;
+        let arguments = std::mem::take(&mut call.params.args).into_iter().map(|argument| {
+            let argument = self.value(argument)?;
+            if !may_refuse(&argument) {
+                return Ok(argument);
+            }
+            let branches = vec![(boxed(filter.clone()), boxed(argument))];
+            Ok(Expr::Case(Case::new(None, branches, None)))
+        });
+        call.params.args = arguments.collect::<PlanResult<Vec<Expr>>>()?;
+        call.params.filter = Some(boxed(filter));
+        Ok(Expr::AggregateFunction(call))
+    }
+}
+
+/// AND or OR of operands of which it matters alone whether all are true, or one.
+fn decided_by_first(operator: Operator, mut parts: Vec<Expr>) -> Expr {
+    let last = parts.pop().expect("an operator has operands");
+    if parts.is_empty() {
+        return last;
+    }
+    let branches = parts.into_iter().map(|part| match operator {
+        Operator::Or => (boxed(part), boxed(lit(true))),
+        _ => (boxed(binary(part, Operator::IsDistinctFrom, lit(true))), boxed(lit(false))),
+    });
+    Expr::Case(Case::new(None, branches.collect(), Some(boxed(last))))
+}
+
+/// The operands of a chain of one operator, from left to right.
+fn operands(chain: BinaryExpr) -> Vec<Expr> {
+    let operator = chain.op;
+    let (mut open, mut found) = (vec![*chain.right, *chain.left], Vec::new());
+    while let Some(expr) = open.pop() {
+        match expr {
+            Expr::BinaryExpr(inner) if inner.op == operator => {
+                open.push(*inner.right);
+                open.push(*inner.left);
+            }
+            other => found.push(other),
+        }
+    }
+    found
+}
+
+/// The operands under one operator, in halves, so that a long chain is not deep.
+fn joined(operator: Operator, mut parts: Vec<Expr>) -> Option<Expr> {
+    match parts.len() {
+        0 | 1 => parts.pop(),
+        count => {
+            let right = joined(operator, parts.split_off(count / 2))?;
+            Some(binary(joined(operator, parts)?, operator, right))
+        }
+    }
+}
+
+fn binary(left: Expr, operator: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(boxed(left), operator, boxed(right)))
+}
+
+fn boxed(expr: Expr) -> Box<Expr> {
+    Box::new(expr)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! A pass of the planner: a grouping whose input is in the order of its keys has no limit.
+//!
+//! DataFusion gives a limit to a grouping without aggregates whose rows are limited above. Once its
+//! input is sorted, the grouping with a limit says that its groups come in the order of the input,
+//! while the operator that runs it gives them in the order of a heap: a sort above, which relies on
+//! the order, ends too early and loses groups. Where only a number of groups is wanted, and no
+//! order of them, the operator fails. No upstream issue found.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
+
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// DataFusion's last pass that gives limits to groupings; their inputs are in order by then.
+const BEHIND: &str = "LimitAggregation";
+
+/// The same passes, with this one behind that.
+pub(crate) fn with_sorted_groups(mut rules: Vec<Rule>) -> Vec<Rule> {
+    let place = rules.iter().position(|rule| rule.name() == BEHIND);
+    let place = place.expect("DataFusion has a pass of this name");
+    rules.insert(place + 1, Arc::new(SortedGroups));
+    rules
+}
+
+#[derive(Debug)]
+struct SortedGroups;
+
+impl PhysicalOptimizerRule for SortedGroups {
+    fn name(&self) -> &'static str {
+        "sorted_groups"
+    }
+
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let unlimited = plan.transform_up(|plan| {
+            let Some(grouping) = plan.downcast_ref::<AggregateExec>() else {
+                return Ok(Transformed::no(plan));
+            };
+            let is_sorted = *grouping.input_order_mode() != InputOrderMode::Linear;
+            match is_sorted && grouping.limit_options().is_some() {
+                true => Ok(Transformed::yes(Arc::new(grouping.with_new_limit_options(None)) as _)),
+                false => Ok(Transformed::no(plan)),
+            }
+        });
+        unlimited.map(|unlimited| unlimited.data)
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
