@@ -68,10 +68,11 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         .tokenize_with_location()
         .map_err(|error| errors::from_tokenizer(&error, sql))?;
     let depth = depth::check(&tokens)?;
-    room::for_tree(depth, tokens.len(), || parse_all(&tokens, sql))
+    let count = tokens.len();
+    room::for_tree(depth, count, || parse_all(tokens, sql))
 }
 
-fn parse_all(tokens: &[TokenWithSpan], sql: &str) -> Result<Vec<Parsed>> {
+fn parse_all(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<Parsed>> {
     let mut places = Places::new(sql);
     let mut statements = Vec::new();
     // Tokens are handed on and not copied: one may be a text of hundreds of megabytes.

@@ -13,11 +13,6 @@ use std::time::Duration;
 
 use datafusion::common::ScalarValue;
 use futures::future::BoxFuture;
-<<<<<<< HEAD
-=======
-use thalweg_dialect::begin_statement;
-use thalweg_dialect::errors::from_datafusion;
->>>>>>> wronga
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_txn::Transaction;
 use thalweg_types::{DataType, Error, Result, SqlState};
@@ -443,66 +438,6 @@ impl Session {
         Ok(Prepared::new(parsed, sql, description))
     }
 
-<<<<<<< HEAD
-=======
-    /// Does something with a statement in a transaction, and hands the transaction back with the
-    /// changes.
-    async fn with_planner<T>(
-        &mut self,
-        transaction: Transaction,
-        sql: &str,
-        work: impl AsyncFnOnce(&mut Execution<'_>) -> Result<T>,
-    ) -> Result<(T, Transaction)> {
-        let planner = match self.planner.take() {
-            Some(own) => own,
-            None => self.database.shared.planners.take(),
-        };
-        let standing = Standing {
-            database: Arc::clone(&self.database.shared),
-            settings: self.settings.clone(),
-            facts: Arc::clone(&self.facts),
-        };
-        planner.names.show(transaction, standing);
-        let mut state = self.gathering_in(&planner);
-        if let Some(block) = &self.block {
-            let now_micros = self.database.env().clock.now_micros();
-            begin_statement(&mut state, block.began_micros, now_micros);
-        }
-        if let Some(bytes) = self.settings.query_memory() {
-            state = memory::limited(&state, bytes).map_err(|error| from_datafusion(error, sql))?;
-        }
-        let mut execution = Execution {
-            database: &self.database,
-            context: &planner.context,
-            state,
-            form: self.form.clone(),
-            names: &planner.names,
-            settings: &mut self.settings,
-            sql,
-            in_block: self.block.is_some(),
-            has_looked: self.block.as_ref().is_some_and(|block| block.has_looked),
-            goes_ahead: self.block.is_none(),
-        };
-        let work = with_room(self.cancels.run(work(&mut execution)));
-        let done = self.database.shared.aside.each_of(sql, work).await;
-        let transaction = planner.names.take();
-        let wishes = planner.names.take_wishes();
-        if self.settings.are_the_engines() {
-            planner.names.forget();
-            self.planner = Some(planner);
-        } else {
-            self.database.shared.planners.give_back(planner);
-        }
-        let done = done?;
-        for Wish { name, value, scope } in wishes {
-            if scope == Scope::Session || self.block.is_some() {
-                self.settings.set_for(scope, &name, &value)?;
-            }
-        }
-        Ok((done, transaction.expect("a statement leaves its transaction in place")))
-    }
-
->>>>>>> wronga
     async fn run(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
         if let Some(control) = statement::control(&parsed) {
             return self.control(control).await;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::session_state::SessionState;
 use futures::future::BoxFuture;
+use thalweg_dialect::begin_statement;
 use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::Parsed;
 use thalweg_txn::Transaction;
@@ -193,6 +194,10 @@ impl Session {
         };
         planner.names.show(transaction, standing);
         let mut state = self.gathering_in(&planner);
+        if let Some(block) = &self.block {
+            let now_micros = self.database.env().clock.now_micros();
+            begin_statement(&mut state, block.began_micros, now_micros);
+        }
         if let Some(bytes) = self.settings.query_memory() {
             state = memory::limited(&state, bytes).map_err(|error| from_datafusion(error, sql))?;
         }
