@@ -137,8 +137,8 @@ pub(crate) async fn physical(
         go_on()?;
         state.query_planner().create_physical_plan(&optimized, state).await
     };
-    let work = Executor::of(state.config()).counted(state, planning);
-    limits::timed(work).await
+    let executor = Executor::of(state.config());
+    limits::timed(executor.counted(state, planning)).await
 }
 
 /// The columns that a plan's rows have.

@@ -25,9 +25,6 @@ use crate::types::{arrow_type, display_name};
 /// How many items all series of one batch may have together: they lie in memory.
 pub(super) const ITEMS_MAX: usize = 100_000_000;
 
-/// After so many items, in some milliseconds, it is seen whether anybody still wants them.
-const ITEMS_BETWEEN_CHECKS: usize = 1 << 16;
-
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let lengths = TypeSignature::OneOf(vec![TypeSignature::Any(2), TypeSignature::Any(3)]);
     let series = Function::signed("generate_series", lengths, ArrowType::Null, generate).returning(

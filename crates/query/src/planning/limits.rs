@@ -14,7 +14,7 @@ use datafusion::error::Result as PlanResult;
 use datafusion::logical_expr::LogicalPlan;
 use thalweg_dialect::errors::external;
 use thalweg_env::{Clock as _, RealClock};
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_types::{Error, SqlState};
 
 pub(crate) use self::grouping_sets::check as check_grouping_sets;
 
