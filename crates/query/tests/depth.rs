@@ -77,7 +77,7 @@ const SLOW_FORMS: [Form; 10] = [
 ];
 
 /// Values, which are made by the statement: their depth is in no token.
-const VALUES: [Form; 17] = [
+const VALUES: [Form; 16] = [
     |n| format!("SELECT {} IS NULL", deep(n)),
     |n| format!("SELECT '{}{}'::json IS NULL", "[".repeat(n), "]".repeat(n)),
     |n| format!("SELECT '{}1{}'::jsonb IS NULL", "{\"a\": ".repeat(n), "}".repeat(n)),
@@ -94,7 +94,6 @@ const VALUES: [Form; 17] = [
     |n| format!("SELECT jsonb_path_exists('1', '$ ? ({}@ == 1{})')", "!(".repeat(n), ")".repeat(n)),
     |n| format!("SELECT '{}1{}'::int[]", "{".repeat(n), "}".repeat(n)),
     |n| format!("SELECT ('int' || repeat('[]', {n}))::regtype"),
-    |n| format!("SELECT 'a' ~ (repeat('(', {n}) || 'a' || repeat(')', {n}))"),
 ];
 
 fn deep(times: usize) -> String {
