@@ -2,8 +2,8 @@
 //!
 //! Planning gives its thread to nobody, and takes seconds where a statement has a hundred thousand
 //! values. So each pass looks whether its statement was canceled before it begins, and so do the
-//! steps between them. Each pass looks as well whether the plan has become larger than a statement's
-//! memory may be.
+//! steps between them. Each pass looks as well whether the plan has become larger than a
+//! statement's memory may be.
 
 use std::sync::Arc;
 
