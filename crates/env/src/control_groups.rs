@@ -151,7 +151,7 @@ mod tests {
     }
 
     const V2: &str = "22 1 0:21 / /proc rw - proc proc rw\n\
-                      30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+                      30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
     const V1: &str = "31 24 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
                       33 24 0:29 / /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n";
 

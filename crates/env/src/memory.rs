@@ -47,7 +47,8 @@ impl Memory for RealMemory {
 }
 
 /// How many bytes of memory this process may have: what the machine has, or the least that its
-/// control groups and those above them allow, if that is less. `None` where the system does not say.
+/// control groups and those above them allow, if that is less. `None` where the system does not
+/// say.
 #[must_use]
 pub fn machine_memory_bytes() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok();

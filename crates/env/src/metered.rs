@@ -2,8 +2,8 @@
 //!
 //! A statement runs on few threads, one piece of work at a time on each. The difference of a
 //! thread's count around a piece of work is the memory that this piece took, whatever allocated it:
-//! operators, functions, aggregate states, hash tables of libraries. Counting costs an addition to a
-//! number of the thread's own for each allocation; nothing is shared between threads.
+//! operators, functions, aggregate states, hash tables of libraries. Counting costs an addition to
+//! a number of the thread's own for each allocation; nothing is shared between threads.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;

@@ -62,8 +62,8 @@ impl CopyIn {
         CopyDecoder::new(&source, &self.schema, &self.options, RowId::CHUNK_ROWS)
     }
 
-    /// What says, before rows of so many bytes are decoded, whether the process has memory for them:
-    /// it is refused with an error where it has none.
+    /// What says, before rows of so many bytes are decoded, whether the process has memory for
+    /// them: it is refused with an error where it has none.
     #[must_use]
     pub fn room(&self) -> impl Fn(usize) -> Result<()> + Send + 'static + use<> {
         let database = self.loader.database().clone();

@@ -301,7 +301,8 @@ enum Bounds {
 }
 
 impl Series {
-    /// The series of the arguments of a row; `None` where one of them is NULL. Columns have one row.
+    /// The series of the arguments of a row; `None` where one of them is NULL. Columns have one
+    /// row.
     ///
     /// # Errors
     /// Where there is no such series.

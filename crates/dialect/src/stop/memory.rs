@@ -1,8 +1,8 @@
 //! The memory of a statement, as its threads allocate it.
 //!
-//! Operators reserve what they know of in memory pools. Functions, aggregate states, hash tables and
-//! batches between operators are allocated without a word to these. So each piece of a statement's
-//! work is measured from outside: by how much its thread's count of allocated bytes
+//! Operators reserve what they know of in memory pools. Functions, aggregate states, hash tables
+//! and batches between operators are allocated without a word to these. So each piece of a
+//! statement's work is measured from outside: by how much its thread's count of allocated bytes
 //! ([`thread_net_bytes`]) changes in the meantime. A pool refuses to reserve more where a statement
 //! has more than its limit, so that operators spill; where that does not help, the statement ends.
 //!
