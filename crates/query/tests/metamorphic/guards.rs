@@ -46,7 +46,10 @@ fn guarded(random: &mut Random) -> Condition {
     let quotient = move |row: &Row| Some(number / row.y? > least);
     let is_zero = |row: &Row| row.y.map(|y| y == 0);
     let digits = "s ~ '^[0-9]+$'";
-    let is_number = |row: &Row| Some(row.s.as_ref()?.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_number = |row: &Row| {
+        let text = row.s.as_ref()?;
+        Some(!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+    };
     let number_of = |row: &Row| Some(row.s.as_ref()?.parse::<i64>().expect("it was asked for"));
     match random.below(5) {
         0 => condition(format!("(y <> 0 AND {by_y})"), move |row| match is_zero(row)? {
@@ -153,10 +156,13 @@ async fn guards_keep_what_may_fail_from_rows() {
                 rows.iter().filter(|row| answer(row) == Some(true)).map(|row| row.id).collect();
             let list = passing.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
             let count = passing.len();
-            let ids = "coalesce(string_agg(id::text, ',' ORDER BY id), '')";
+            let ids_where = |filter: &str| {
+                format!("coalesce(string_agg(id::text, ',' ORDER BY id){filter}, '')")
+            };
+            let (ids, filtered) = (ids_where(""), ids_where(&format!(" FILTER (WHERE {sql})")));
             let questions = [
                 (format!("SELECT {ids} FROM guarded WHERE {sql}"), list.clone()),
-                (format!("SELECT {ids} FILTER (WHERE {sql}) FROM guarded"), list.clone()),
+                (format!("SELECT {filtered} FROM guarded"), list.clone()),
                 (format!("SELECT {ids} FROM (SELECT id, {sql} AS p FROM guarded) t WHERE p"), list),
                 (format!("SELECT count(*) FROM guarded WHERE {sql}"), count.to_string()),
                 (
