@@ -6,6 +6,7 @@ use clap::Parser as _;
 use thalweg_env::RealMemory;
 
 mod allocator;
+mod backup_command;
 mod bench_command;
 mod check_command;
 mod cli;
@@ -18,6 +19,7 @@ mod gateway_command;
 mod node_arguments;
 mod print;
 mod progress;
+mod repair_command;
 mod report;
 mod serve_command;
 mod shell;
@@ -41,6 +43,8 @@ fn main() -> ExitCode {
         Some(Command::Cluster(arguments)) => cluster_command::run(arguments),
         Some(Command::Status(arguments)) => status_command::run(arguments),
         Some(Command::Check(arguments)) => check_command::run(arguments),
+        Some(Command::Backup(arguments)) => backup_command::run(arguments),
+        Some(Command::Repair(arguments)) => repair_command::run(arguments),
         Some(Command::Config(arguments)) => config_command::run(arguments),
         Some(Command::Demo(arguments)) => demo::run(arguments),
         Some(Command::Bench(arguments)) => bench_command::run(arguments),
