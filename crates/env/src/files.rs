@@ -47,6 +47,15 @@ pub trait FileSystem: Send + Sync {
 /// A lock that is held until it is dropped, or until the process ends.
 pub trait DirLock: Send + Sync {}
 
+/// Which file an open handle leads to, and how many names it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    pub device: u64,
+    pub inode: u64,
+    /// 0 once the last name of the file was removed: nobody can open it again.
+    pub names: u64,
+}
+
 /// An open file. Any thread may use it; there is no position that they would share.
 pub trait File: Send + Sync {
     /// Fills `buffer` from `offset` on; fails with `UnexpectedEof` if the file ends before.
@@ -67,6 +76,9 @@ pub trait File: Send + Sync {
     fn sync_all(&self) -> io::Result<()>;
 
     fn len(&self) -> io::Result<u64>;
+
+    /// Which file this is.
+    fn identity(&self) -> io::Result<FileIdentity>;
 
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)

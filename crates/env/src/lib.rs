@@ -23,7 +23,7 @@ mod threads;
 pub use clock::{Clock, RealClock, SimulatedClock};
 pub use cores::{allowed_cores, keep_to_cores, share_of_cores};
 pub use environment::Env;
-pub use files::{DirLock, File, FileSystem, OpenMode};
+pub use files::{DirLock, File, FileIdentity, FileSystem, OpenMode};
 pub use memory::{Memory, NoSpareMemory, RealMemory, machine_memory_bytes};
 pub use memory_watch::{MemoryWatch, OverLimit, Purpose, Spare};
 pub use metered::{Metered, thread_net_bytes};

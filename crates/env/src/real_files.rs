@@ -3,11 +3,11 @@
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{DirLock, File, FileSystem, OpenMode};
+use crate::{DirLock, File, FileIdentity, FileSystem, OpenMode};
 
 /// The most parts that one `pwritev` takes: Linux's IOV_MAX.
 const PARTS_MAX: usize = 1024;
@@ -135,6 +135,11 @@ impl File for RealFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        let metadata = self.0.metadata()?;
+        Ok(FileIdentity { device: metadata.dev(), inode: metadata.ino(), names: metadata.nlink() })
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {

@@ -2,24 +2,29 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thalweg_env::{DirLock, Env, FileSystem, OpenMode};
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::checkpoint::{TEMPORARY_SUFFIX, checkpoints_in};
 use crate::failure::{damaged, file_error};
-use crate::file_header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::file_header::{FileHeader, FileKind, HEADER_BYTES, u32_at};
+use crate::heads::{self, HEADS, HEADS_TEMPORARY, Heads};
 use crate::segment;
 
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";
 const FORMAT_TEMPORARY: &str = "FORMAT.new";
+/// Marks a copy that was not completed.
+pub(crate) const INCOMPLETE: &str = "INCOMPLETE";
 pub(crate) const LOG: &str = "log";
 pub(crate) const CHECKPOINT: &str = "checkpoint";
 
 /// What may be in a directory that becomes a database's: what an interrupted creation left, a
 /// configuration file, and what a fresh file system has.
-const HARMLESS: [&str; 6] = [LOCK, FORMAT_TEMPORARY, LOG, CHECKPOINT, "thalweg.toml", "lost+found"];
+const HARMLESS: [&str; 8] =
+    [LOCK, FORMAT_TEMPORARY, HEADS, HEADS_TEMPORARY, LOG, CHECKPOINT, "thalweg.toml", "lost+found"];
 
 /// What to do where there is no database yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +39,7 @@ pub enum DirectoryMode {
 pub struct DataDirectory {
     path: PathBuf,
     database_id: u64,
+    heads: Arc<Heads>,
     _lock: Box<dyn DirLock>,
 }
 
@@ -52,13 +58,21 @@ impl DataDirectory {
         let lock = lock(files, path)?;
         // Another process may have created the database before this one had the lock.
         if !exists(files, &path.join(FORMAT))? {
-            write_format(env, path)?;
+            let database_id = env.random.next_u64();
+            Heads::missing(env, path, database_id).create(files, path)?;
+            write_format(env, path, database_id)?;
         }
         restore_checkpoint_directory(files, path)?;
         // A process that died may have left the name of the file in the page cache alone.
         files.sync_dir(path).map_err(|error| file_error("sync", path, error))?;
-        let database_id = read_format(files, path)?;
-        let directory = DataDirectory { path: path.to_owned(), database_id, _lock: lock };
+        let Format { database_id, has_heads } = read_format(files, path)?;
+        let heads = if has_heads || exists(files, &path.join(HEADS))? {
+            Heads::read(env, path, database_id)?
+        } else {
+            Heads::missing(env, path, database_id)
+        };
+        let heads = Arc::new(heads);
+        let directory = DataDirectory { path: path.to_owned(), database_id, heads, _lock: lock };
         directory.remove_temporary_files(files)?;
         Ok(directory)
     }
@@ -86,6 +100,31 @@ impl DataDirectory {
         self.path.join(CHECKPOINT)
     }
 
+    /// What the directory knows of its log.
+    pub(crate) fn heads(&self) -> &Arc<Heads> {
+        &self.heads
+    }
+
+    /// Makes what the directory knows of its log durable, where it is not.
+    ///
+    /// # Errors
+    /// Where the file cannot be synced. It then vouches for less than it could.
+    pub fn sync_heads(&self) -> Result<()> {
+        self.heads.sync()
+    }
+
+    /// Looks whether the directory is still there, under its name. If not, the log takes no more
+    /// writes.
+    pub fn look_for_itself(&self, env: &Env) {
+        self.heads.look_for_directory(&*env.files);
+    }
+
+    /// Makes a directory of format version 1 one of this version. Its log was read, and is open.
+    pub(crate) fn convert(&self, env: &Env) -> Result<()> {
+        self.heads.create(&*env.files, &self.path)?;
+        write_format(env, &self.path, self.database_id)
+    }
+
     /// Takes away what an interrupted checkpoint left.
     fn remove_temporary_files(&self, files: &dyn FileSystem) -> Result<()> {
         let directory = self.checkpoints();
@@ -111,8 +150,16 @@ pub(crate) fn lock(files: &dyn FileSystem, path: &Path) -> Result<Box<dyn DirLoc
     })
 }
 
-/// Reads the file that says that a directory is a database's; returns the database's id.
-pub(crate) fn read_format(files: &dyn FileSystem, path: &Path) -> Result<u64> {
+/// What the file says that makes a directory a database's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Format {
+    pub database_id: u64,
+    /// Directories have heads from version 2 on.
+    pub has_heads: bool,
+}
+
+/// Reads the file that says that a directory is a database's.
+pub(crate) fn read_format(files: &dyn FileSystem, path: &Path) -> Result<Format> {
     let path = path.join(FORMAT);
     let file =
         files.open(&path, OpenMode::Read).map_err(|error| file_error("open", &path, error))?;
@@ -126,7 +173,7 @@ pub(crate) fn read_format(files: &dyn FileSystem, path: &Path) -> Result<u64> {
     if length != HEADER_BYTES {
         return Err(damaged(&path, HEADER_BYTES, "the file is longer than it was"));
     }
-    Ok(header.database_id)
+    Ok(Format { database_id: header.database_id, has_heads: u32_at(&bytes, 8) > 1 })
 }
 
 /// Whether a directory is a database's.
@@ -139,6 +186,14 @@ pub(crate) fn is_database(files: &dyn FileSystem, path: &Path) -> Result<bool> {
 pub(crate) fn lost_format(files: &dyn FileSystem, path: &Path) -> Result<Option<Error>> {
     if is_database(files, path)? {
         return Ok(None);
+    }
+    if exists(files, &path.join(INCOMPLETE))? {
+        let message = format!("{} is a copy that was not completed", path.display());
+        let error = Error::corrupt(message);
+        return Ok(Some(error.with_hint("Remove it, and make the backup again.")));
+    }
+    if heads::may_vouch(files, path)? {
+        return Ok(Some(format_is_missing(path)));
     }
     for directory in [LOG, CHECKPOINT].map(|name| path.join(name)) {
         if !exists(files, &directory)? {
@@ -200,7 +255,7 @@ fn list(files: &dyn FileSystem, path: &Path) -> Result<Vec<String>> {
 
 /// Creates the directories, durably. Any directory on the way from the root may be new, created
 /// by this process or by one that died; those that may not even be read are not.
-fn make_directories(files: &dyn FileSystem, path: &Path) -> Result<()> {
+pub(crate) fn make_directories(files: &dyn FileSystem, path: &Path) -> Result<()> {
     for directory in [path.join(LOG), path.join(CHECKPOINT)] {
         files
             .create_dir_all(&directory)
@@ -231,10 +286,9 @@ fn restore_checkpoint_directory(files: &dyn FileSystem, path: &Path) -> Result<(
 }
 
 /// Writes the file that makes the directory a database's, under its name only when it is complete.
-fn write_format(env: &Env, path: &Path) -> Result<()> {
+pub(crate) fn write_format(env: &Env, path: &Path, database_id: u64) -> Result<()> {
     let files = &*env.files;
     let (temporary, format) = (path.join(FORMAT_TEMPORARY), path.join(FORMAT));
-    let database_id = env.random.next_u64();
     let header = FileHeader { kind: FileKind::Format, database_id, fields: [0; 5] };
     let write = || -> io::Result<()> {
         if files.exists(&temporary)? {
@@ -243,6 +297,8 @@ fn write_format(env: &Env, path: &Path) -> Result<()> {
         let file = files.open(&temporary, OpenMode::CreateNew)?;
         file.write_all_at(&header.encode(), 0)?;
         file.sync_all()?;
+        // The names of what came before it are durable before its own is.
+        files.sync_dir(path)?;
         files.rename(&temporary, &format)?;
         files.sync_dir(path)
     };

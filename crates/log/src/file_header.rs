@@ -10,8 +10,12 @@ use thalweg_types::{Error, Result, SqlState};
 use crate::checksum::{checksum, matches};
 use crate::failure::damaged;
 
-/// The version of the format on disk that this program writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of a directory that this program writes. Earlier ones are converted when they are
+/// opened.
+pub const FORMAT_VERSION: u32 = 2;
+
+/// The version of segments and checkpoints, which are as they were in version 1.
+const FILE_VERSION: u32 = 1;
 
 /// How long a file's header is.
 pub const HEADER_BYTES: u64 = 64;
@@ -34,6 +38,14 @@ impl FileKind {
             FileKind::CheckpointEnd => *b"THALWEGE",
         }
     }
+
+    /// The version that this program writes.
+    const fn version(self) -> u32 {
+        match self {
+            FileKind::Format => FORMAT_VERSION,
+            FileKind::Segment | FileKind::CheckpointStart | FileKind::CheckpointEnd => FILE_VERSION,
+        }
+    }
 }
 
 /// What a header says. The meaning of `fields` depends on the kind.
@@ -46,7 +58,7 @@ pub struct FileHeader {
 
 impl FileHeader {
     pub fn encode(&self) -> [u8; HEADER_BYTES as usize] {
-        self.encode_as(FORMAT_VERSION)
+        self.encode_as(self.kind.version())
     }
 
     pub fn encode_as(&self, version: u32) -> [u8; HEADER_BYTES as usize] {
@@ -76,8 +88,8 @@ impl FileHeader {
             return Err(damaged(path, offset, "the checksum of the header does not match"));
         }
         let version = u32_at(bytes, 8);
-        if version != FORMAT_VERSION {
-            return Err(wrong_version(path, version));
+        if version == 0 || version > kind.version() {
+            return Err(wrong_version(path, version, kind.version()));
         }
         let fields = std::array::from_fn(|field| u64_at(bytes, 24 + 8 * field));
         Ok(FileHeader { kind, database_id: u64_at(bytes, 16), fields })
@@ -111,11 +123,11 @@ fn header_checksum(bytes: &[u8; HEADER_BYTES as usize]) -> u32 {
     checksum([&bytes[..12], &bytes[16..]])
 }
 
-fn wrong_version(path: &Path, version: u32) -> Error {
+fn wrong_version(path: &Path, version: u32, known: u32) -> Error {
     Error::new(
         SqlState::FEATURE_NOT_SUPPORTED,
         format!(
-            "{} has format version {version}, this program reads version {FORMAT_VERSION}",
+            "{} has format version {version}, this program reads versions up to {known}",
             path.display()
         ),
     )

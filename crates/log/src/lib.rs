@@ -12,9 +12,11 @@
 mod align;
 mod checkpoint;
 mod checksum;
+mod copy;
 mod data_directory;
 mod failure;
 mod file_header;
+mod heads;
 mod reader;
 mod record;
 mod recovery;
@@ -28,6 +30,7 @@ mod verify;
 mod writer;
 
 pub use checkpoint::{CheckpointReader, CheckpointWriter, Coverage, SectionInfo};
+pub use copy::{Copied, backup, salvage};
 pub use data_directory::{DataDirectory, DirectoryMode};
 pub use file_header::FORMAT_VERSION;
 pub use reader::LogReader;

@@ -7,6 +7,7 @@ use thalweg_env::{Env, FileSystem};
 use thalweg_types::{Error, Lsn, Result};
 
 use crate::checkpoint::Coverage;
+use crate::heads::{Head, Vouched};
 use crate::record::Record;
 use crate::segment::{self, Segment};
 use crate::segment_reader::{LogEnd, SegmentReader, Step};
@@ -28,18 +29,22 @@ pub struct LogReader {
     end: Option<LogEnd>,
     bytes_total: u64,
     bytes_done: u64,
+    directory: PathBuf,
+    pub(crate) vouched: Vouched,
 }
 
 impl LogReader {
     /// Prepares to read the records that are in `directory` and that a checkpoint leaves needed. Of
     /// those that it covers some or all may be gone, but none of those after.
     ///
-    /// Segments that the checkpoint makes superfluous are not looked at: damage in them is none.
-    pub fn open(
+    /// The log must pass through the position that `head` vouches for. Segments that the checkpoint
+    /// makes superfluous are not looked at: damage in them is none.
+    pub(crate) fn open(
         env: &Env,
         directory: &Path,
         database_id: u64,
         checkpoint: Coverage,
+        head: Head,
     ) -> Result<LogReader> {
         let listed = segment::list(&*env.files, directory, database_id, checkpoint.log_from)?;
         let last_is_complete = listed.unfinished.is_some();
@@ -59,6 +64,9 @@ impl LogReader {
         }
         let held_before = segments.first().map(|segment| segment.header.previous_lsn);
         check_beginning(directory, held_before, checkpoint.lsn)?;
+        let mut vouched = Vouched::new(head);
+        let first = segments.first().map(|segment| segment.header.number);
+        vouched.begin(directory, first, checkpoint.log_from)?;
         let bytes_total = segments.iter().map(|segment| segment.bytes).sum();
         Ok(LogReader {
             files: Arc::clone(&env.files),
@@ -70,6 +78,8 @@ impl LogReader {
             end: None,
             bytes_total,
             bytes_done: 0,
+            directory: directory.to_owned(),
+            vouched,
         })
     }
 
@@ -83,7 +93,9 @@ impl LogReader {
                 return Ok(None);
             }
             let current = self.current.as_mut().expect("opened above");
-            match current.step()? {
+            let step = current.step()?;
+            pass(&mut self.vouched, current, &self.segments[self.next - 1])?;
+            match step {
                 Step::Record(record) => return Ok(Some(record)),
                 Step::End => self.finish_segment(None)?,
                 Step::Broken(defect) => self.finish_segment(Some(defect))?,
@@ -104,8 +116,14 @@ impl LogReader {
     }
 
     fn open_next(&mut self) -> Result<bool> {
-        let Some(segment) = self.segments.get(self.next) else { return Ok(false) };
-        self.current = Some(SegmentReader::open(&*self.files, segment)?);
+        let Some(segment) = self.segments.get(self.next) else {
+            let last = self.segments.last().map_or(0, |segment| segment.header.number);
+            self.vouched.finish(&self.directory, last, self.end.as_ref())?;
+            return Ok(false);
+        };
+        let current = SegmentReader::open(&*self.files, segment)?;
+        pass(&mut self.vouched, &current, segment)?;
+        self.current = Some(current);
         self.next += 1;
         Ok(true)
     }
@@ -116,6 +134,16 @@ impl LogReader {
         self.bytes_done += current.progress().1;
         Ok(())
     }
+}
+
+/// Takes note of how far a segment was read.
+pub(crate) fn pass(
+    vouched: &mut Vouched,
+    current: &SegmentReader,
+    segment: &Segment,
+) -> Result<()> {
+    let (end, checksum) = current.passed();
+    vouched.pass(&segment.path, segment.header.number, segment.checksum, end, checksum)
 }
 
 /// Refuses a log that begins too late.

@@ -9,7 +9,9 @@ use thalweg_env::{Env, File, OpenMode};
 use thalweg_types::{Lsn, Result};
 
 use crate::checkpoint::Coverage;
+use crate::data_directory::DataDirectory;
 use crate::failure::file_error;
+use crate::heads::LogPosition;
 use crate::reader::LogReader;
 use crate::record::Record;
 use crate::segment::{Segment, SegmentHeader};
@@ -42,14 +44,15 @@ pub struct Recovered {
 /// All that was handed on is durable when this returns.
 pub fn open(
     env: &Env,
-    directory: &Path,
-    database_id: u64,
+    data: &DataDirectory,
     options: LogOptions,
     checkpoint: Coverage,
     on_record: &mut dyn FnMut(Record) -> Result<()>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(LogWriter, Recovered)> {
-    let mut reader = LogReader::open(env, directory, database_id, checkpoint)?;
+    let (directory, database_id) = (&*data.log(), data.database_id());
+    let heads = Arc::clone(data.heads());
+    let mut reader = LogReader::open(env, directory, database_id, checkpoint, heads.newest())?;
     let (mut records, mut bytes) = (0, 0);
     while let Some(record) = reader.next()? {
         records += 1;
@@ -58,6 +61,9 @@ pub fn open(
         let (done, total) = reader.progress();
         progress(done, total);
     }
+    // Before the mark of a clean close is cut off, and also where the newest head has no such mark:
+    // a process that died of a failed sync may have left that head in the page cache alone.
+    heads.write_and_sync(|head| head.clean = false)?;
     remove_leftovers(env, &reader)?;
     // What was removed must stay away, and what is there may be so in the page cache alone.
     env.files.sync_dir(directory).map_err(|error| file_error("sync", directory, error))?;
@@ -74,7 +80,7 @@ pub fn open(
         torn_bytes_cut: end.map_or(0, |end| end.torn_bytes),
         clean_close: end.is_some_and(|end| end.clean_close),
     };
-    let writer = LogWriter {
+    let mut writer = LogWriter {
         files: Arc::clone(&env.files),
         directory: directory.to_owned(),
         database_id,
@@ -84,7 +90,13 @@ pub fn open(
         last_lsn,
         bytes_appended: 0,
         poison: None,
+        heads,
+        vouched: LogPosition::default(),
     };
+    writer.vouch();
+    if !writer.heads.exist() {
+        data.convert(env)?;
+    }
     Ok((writer, recovered))
 }
 
@@ -121,6 +133,8 @@ fn reopen(env: &Env, segment: &Segment, end: &LogEnd) -> Result<ActiveSegment> {
         end: end.offset,
         durable: end.offset,
         prepared: end.offset,
+        durable_lsn: end.last_lsn,
+        durable_checksum: end.previous_checksum,
         previous_checksum: end.previous_checksum,
     })
 }

@@ -117,7 +117,7 @@ pub fn open_file(files: &dyn FileSystem, path: &Path) -> Result<(Arc<dyn File>, 
 
 /// The header and its checksum. Nothing where it was never written: nothing follows it then, as
 /// records are appended only after the header is durable.
-fn read_header(
+pub fn read_header(
     file: &dyn File,
     path: &Path,
     bytes: u64,

@@ -146,6 +146,11 @@ impl SegmentReader {
         Ok(Step::Record(Record { lsn: header.lsn, kind, payload, segment, offset }))
     }
 
+    /// The end of the last record: its offset and the checksum of its header.
+    pub fn passed(&self) -> (u64, u32) {
+        (self.offset, self.previous_checksum)
+    }
+
     /// How much of the file was read, and how long it is.
     pub fn progress(&self) -> (u64, u64) {
         (self.offset, self.data.length())

@@ -9,10 +9,11 @@ use crate::checkpoint::{CheckpointReader, Coverage, checkpoints_in};
 use crate::data_directory::{
     CHECKPOINT, LOG, exists, is_database, lock, lost_format, no_database, read_format,
 };
-use crate::failure::file_error;
-use crate::reader::LogReader;
+use crate::failure::{damaged, file_error};
+use crate::heads::{CheckpointIdentity, HEADS, Head, REPAIR_HINT, Vouched, read_slots};
+use crate::reader::{LogReader, pass};
 use crate::segment::Segment;
-use crate::segment_reader::{SegmentReader, Step};
+use crate::segment_reader::{LogEnd, SegmentReader, Step};
 
 /// One thing that was looked at.
 #[derive(Clone, Debug)]
@@ -57,15 +58,19 @@ pub fn verify(env: &Env, path: &Path, report: &mut dyn FnMut(Finding)) -> Result
         return Err(no_database(path));
     }
     let _lock = lock(&*env.files, path)?;
-    let database_id = match read_format(&*env.files, path) {
-        Ok(database_id) => database_id,
+    let format = match read_format(&*env.files, path) {
+        Ok(format) => format,
         Err(error) => {
             report(Finding::Problem(error));
             return Ok(Summary { files: 1, problems: 1, ..Summary::default() });
         }
     };
-    let summary = Summary { database_id, files: 1, ..Summary::default() };
-    let mut verifier = Verifier { env, path, coverage: Coverage::default(), summary, report };
+    let summary = Summary { database_id: format.database_id, files: 1, ..Summary::default() };
+    let (coverage, head) = (Coverage::default(), None);
+    let mut verifier = Verifier { env, path, coverage, head, summary, report };
+    if format.has_heads || exists(&*env.files, &path.join(HEADS))? {
+        verifier.heads();
+    }
     verifier.checkpoints()?;
     verifier.log();
     Ok(verifier.summary)
@@ -76,6 +81,8 @@ struct Verifier<'a> {
     path: &'a Path,
     /// What the newest checkpoint says.
     coverage: Coverage,
+    /// The newest head, if there is one.
+    head: Option<Head>,
     summary: Summary,
     report: &'a mut dyn FnMut(Finding),
 }
@@ -86,11 +93,43 @@ impl Verifier<'_> {
         (self.report)(Finding::Problem(error));
     }
 
+    fn heads(&mut self) {
+        self.summary.files += 1;
+        let path = self.path.join(HEADS);
+        match read_slots(&*self.env.files, &path, self.summary.database_id) {
+            Ok(slots) => {
+                self.head = slots.newest().map(|(_, head)| head);
+                if let Some(offset) = slots.damage {
+                    let what = match self.head {
+                        Some(_) => "a head is not what was written; another one is sound",
+                        None => "no head is sound",
+                    };
+                    self.problem(damaged(&path, offset, what).with_hint(REPAIR_HINT));
+                }
+            }
+            Err(error) => self.problem(error),
+        }
+    }
+
     fn checkpoints(&mut self) -> Result<()> {
+        let newest = self.each_checkpoint()?;
+        let directory = self.path.join(CHECKPOINT);
+        let checked = match (&self.head, newest) {
+            (Some(head), Ok(found)) => head.check_checkpoint(&directory, found),
+            // There is nothing to compare with, or the problem was reported.
+            _ => Ok(()),
+        };
+        checked.unwrap_or_else(|error| self.problem(error));
+        Ok(())
+    }
+
+    /// Reads every checkpoint. Returns the newest, or nothing where that one is damaged.
+    fn each_checkpoint(&mut self) -> Result<Result<Option<CheckpointIdentity>, ()>> {
+        let mut newest = Ok(None);
         let directory = self.path.join(CHECKPOINT);
         if !exists(&*self.env.files, &directory)? {
             // A copy may have left an empty directory out; the next start creates it.
-            return Ok(());
+            return Ok(newest);
         }
         let names = self.env.files.list(&directory);
         let names = names.map_err(|error| file_error("list", &directory, error))?;
@@ -102,14 +141,18 @@ impl Verifier<'_> {
                 Ok(reader) => {
                     let (path, bytes) = (reader.path().to_owned(), reader.bytes());
                     let sections = reader.sections().len();
+                    newest = Ok(Some(reader.identity()));
                     self.coverage = reader.coverage();
                     self.summary.bytes += bytes;
                     (self.report)(Finding::Checkpoint { path, lsn, bytes, sections });
                 }
-                Err(error) => self.problem(error),
+                Err(error) => {
+                    newest = Err(());
+                    self.problem(error);
+                }
             }
         }
-        Ok(())
+        Ok(newest)
     }
 
     fn checkpoint(&self, directory: &Path, lsn: Lsn) -> Result<CheckpointReader> {
@@ -126,19 +169,30 @@ impl Verifier<'_> {
         let directory = self.path.join(LOG);
         let database_id = self.summary.database_id;
         // As a start would begin to read it, with the newest checkpoint.
-        let log = match LogReader::open(self.env, &directory, database_id, self.coverage) {
+        let head = self.head.unwrap_or_default();
+        let opened = LogReader::open(self.env, &directory, database_id, self.coverage, head);
+        let mut log = match opened {
             Ok(log) => log,
             Err(error) => return self.problem(error),
         };
         for path in &log.leftovers {
             (self.report)(Finding::Superfluous { path: path.clone() });
         }
+        let problems = self.summary.problems;
+        let mut end = None;
         // Segment by segment, so that damage in one does not hide that in another.
         for (place, segment) in log.segments.iter().enumerate() {
             self.summary.files += 1;
             self.summary.bytes += segment.bytes;
             let next = log.segments.get(place + 1);
-            if let Err(error) = self.segment(segment, next, log.last_is_complete) {
+            match self.segment(segment, next, log.last_is_complete, &mut log.vouched) {
+                Ok(found) => end = found,
+                Err(error) => self.problem(error),
+            }
+        }
+        if self.summary.problems == problems {
+            let last = log.segments.last().map_or(0, |segment| segment.header.number);
+            if let Err(error) = log.vouched.finish(&directory, last, end.as_ref()) {
                 self.problem(error);
             }
         }
@@ -149,12 +203,16 @@ impl Verifier<'_> {
         segment: &Segment,
         next: Option<&Segment>,
         last_is_complete: bool,
-    ) -> Result<()> {
+        vouched: &mut Vouched,
+    ) -> Result<Option<LogEnd>> {
         let mut reader = SegmentReader::open(&*self.env.files, segment)?;
+        pass(vouched, &reader, segment)?;
         let mut lsns: Option<(Lsn, Lsn)> = None;
         let mut records = 0;
         let defect = loop {
-            match reader.step()? {
+            let step = reader.step()?;
+            pass(vouched, &reader, segment)?;
+            match step {
                 Step::Record(record) => {
                     records += 1;
                     lsns = Some((lsns.map_or(record.lsn, |(first, _)| first), record.lsn));
@@ -171,12 +229,12 @@ impl Verifier<'_> {
         let end = reader.finish(defect, next, last_is_complete)?;
         let (path, bytes) = (segment.path.clone(), segment.bytes);
         (self.report)(Finding::Segment { path, bytes, records, lsns });
-        let Some(end) = end else { return Ok(()) };
+        let Some(end) = end else { return Ok(None) };
         self.summary.clean_close = end.clean_close;
         if end.torn_bytes > 0 {
             let (path, offset, bytes) = (segment.path.clone(), end.offset, end.torn_bytes);
             (self.report)(Finding::TornTail { path, offset, bytes });
         }
-        Ok(())
+        Ok(Some(end))
     }
 }

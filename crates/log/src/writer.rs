@@ -11,6 +11,7 @@ use thalweg_types::{Error, Lsn, Result};
 use crate::align::{ALIGNMENT, padding};
 use crate::failure::file_error;
 use crate::file_header::{HEADER_BYTES, u32_at};
+use crate::heads::{Heads, LogPosition};
 use crate::record::{Entry, RECORD_HEADER_BYTES, RecordHeader, RecordRef, payload_checksum};
 use crate::segment::{SegmentHeader, checksum_of, file_name};
 use crate::tail::BlankSectors;
@@ -51,6 +52,9 @@ pub struct LogWriter {
     pub(crate) last_lsn: Lsn,
     pub(crate) bytes_appended: u64,
     pub(crate) poison: Option<Error>,
+    pub(crate) heads: Arc<Heads>,
+    /// The position that was written to the heads last.
+    pub(crate) vouched: LogPosition,
 }
 
 /// A segment that is complete, and durable.
@@ -72,6 +76,9 @@ pub(crate) struct ActiveSegment {
     pub durable: u64,
     /// Up to where zeros may follow the end; at most the end where there are none.
     pub prepared: u64,
+    /// The last sequence number and the checksum of the last header, up to where it is durable.
+    pub durable_lsn: Lsn,
+    pub durable_checksum: u32,
     /// The checksum of the last header in it.
     pub previous_checksum: u32,
 }
@@ -99,6 +106,14 @@ impl LogWriter {
         self.active.previous_checksum = last_checksum;
         self.last_lsn = last.lsn;
         self.bytes_appended += bytes;
+        #[cfg(test)]
+        if crate::heads::canary::is_vouching_early() {
+            let durable = self.active.durable;
+            self.is_durable();
+            self.vouch();
+            self.active.durable = durable;
+            let _ = self.heads.sync();
+        }
         Ok(())
     }
 
@@ -118,8 +133,45 @@ impl LogWriter {
         }
         let synced = self.active.file.sync_data();
         self.or_poison(synced, "sync")?;
-        self.active.durable = self.active.end;
+        let names = self.active.file.identity().map(|identity| identity.names);
+        if self.or_poison(names, "look at")? == 0 {
+            let error = self.heads.directory_is_gone();
+            self.poison = Some(error.clone());
+            return Err(error);
+        }
+        self.is_durable();
         Ok(())
+    }
+
+    /// All that was appended is durable.
+    fn is_durable(&mut self) {
+        self.active.durable = self.active.end;
+        self.active.durable_lsn = self.last_lsn;
+        self.active.durable_checksum = self.active.previous_checksum;
+    }
+
+    /// Up to where the log is durable.
+    fn durable_position(&self) -> LogPosition {
+        LogPosition {
+            segment: self.active.number,
+            end: self.active.durable,
+            lsn: self.active.durable_lsn,
+            segment_checksum: self.active.checksum,
+            last_checksum: self.active.durable_checksum,
+        }
+    }
+
+    /// Notes in the heads how far the log is durable, without a sync. Callers do so after they have
+    /// acknowledged what was synced: nobody waits for it.
+    pub fn vouch(&mut self) {
+        let position = self.durable_position();
+        if self.poison.is_some() || position == self.vouched {
+            return;
+        }
+        // An older head vouches for less. The next one may succeed.
+        if self.heads.write(|head| head.position = position).is_ok() {
+            self.vouched = position;
+        }
     }
 
     /// Removes the segments whose records all have sequence numbers below `lsn`, except the one
@@ -186,7 +238,9 @@ impl LogWriter {
         let written = self.active.file.write_all_at(&mark.encode(), self.active.end);
         written
             .and_then(|()| self.active.file.sync_all())
-            .map_err(|error| file_error("close", &self.active.path, error))
+            .map_err(|error| file_error("close", &self.active.path, error))?;
+        let position = self.durable_position();
+        self.heads.write_and_sync(|head| (head.position, head.clean) = (position, true))
     }
 
     /// Writes zeros ahead of a small append. Syncs after it, and after those that follow, need not
@@ -221,7 +275,7 @@ impl LogWriter {
         let cut = active.file.set_len(active.end).and_then(|()| active.file.sync_all());
         self.or_poison(cut, "shorten")?;
         self.active.prepared = self.active.end;
-        self.active.durable = self.active.end;
+        self.is_durable();
         Ok(())
     }
 
@@ -286,13 +340,13 @@ impl LogWriter {
     }
 
     fn check_sound(&self) -> Result<()> {
-        let Some(cause) = &self.poison else { return Ok(()) };
+        let Some(cause) = &self.poison else { return self.heads.check_present() };
         let message = format!("the log takes no more writes since an earlier failure: {cause}");
         Err(Error::new(cause.state(), message)
             .with_hint("Restart the database once the disk is well: it recovers what is durable."))
     }
 
-    fn or_poison(&mut self, result: io::Result<()>, operation: &str) -> Result<()> {
+    fn or_poison<T>(&mut self, result: io::Result<T>, operation: &str) -> Result<T> {
         result.map_err(|error| {
             let error = file_error(operation, &self.active.path, error);
             self.poison = Some(error.clone());
@@ -335,6 +389,8 @@ pub(crate) fn create(
         end: HEADER_BYTES,
         durable: HEADER_BYTES,
         prepared: HEADER_BYTES,
+        durable_lsn: header.previous_lsn,
+        durable_checksum: checksum_of(&bytes),
         previous_checksum: checksum_of(&bytes),
     })
 }

@@ -19,8 +19,7 @@ fn open_log(
     let mut records = Vec::new();
     let (writer, recovered) = open(
         env,
-        &directory.log(),
-        directory.database_id(),
+        directory,
         SMALL_SEGMENTS,
         covered,
         &mut |record| {
@@ -64,11 +63,9 @@ fn a_database_is_written_recovered_checkpointed_and_verified() {
     assert_eq!((records[6].lsn, &records[6].payload), (Lsn(4), &vec![4; 700]));
     assert_eq!((records[39].kind, records[39].payload.len()), (8, 0));
 
-    let (database_id, checkpoints) = (directory.database_id(), directory.checkpoints());
     for lsn in [Lsn(12), Lsn(15)] {
         let coverage = Coverage { lsn, log_from: lsn.next() };
-        let mut checkpoint =
-            CheckpointWriter::create(&env, &checkpoints, coverage, database_id).unwrap();
+        let mut checkpoint = CheckpointWriter::create(&env, &directory, coverage).unwrap();
         checkpoint.section(1, 10, &[b"schema"]).unwrap();
         checkpoint.section(2, 11, &[&vec![5; 3_000_000], &[6; 10]]).unwrap();
         checkpoint.finish().unwrap();
@@ -77,8 +74,7 @@ fn a_database_is_written_recovered_checkpointed_and_verified() {
     assert!(log.bytes_on_disk() < size);
     drop(log);
 
-    let checkpoint =
-        CheckpointReader::open_newest(&env, &checkpoints, database_id).unwrap().unwrap();
+    let checkpoint = CheckpointReader::open_newest(&env, &directory).unwrap().unwrap();
     assert_eq!((checkpoint.lsn(), checkpoint.sections().len()), (Lsn(15), 2));
     assert_eq!(checkpoint.read(0).unwrap(), b"schema");
     assert_eq!(checkpoint.read(1).unwrap()[2_999_999..], [5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6]);

@@ -10,6 +10,7 @@ use thalweg::{Database, DatabaseBuilder, Error, Progress};
 use thalweg_env::machine_memory_bytes;
 use tokio::runtime::Runtime;
 
+use crate::backup_command::BackupArguments;
 #[cfg(feature = "bench")]
 use crate::bench_command::BenchArguments;
 use crate::check_command::CheckArguments;
@@ -18,6 +19,7 @@ use crate::config::{self, Config, DatabaseSettings, Durability, Flags, Size};
 use crate::config_command::ConfigArguments;
 use crate::demo::DemoArguments;
 use crate::gateway_command::GatewayArguments;
+use crate::repair_command::RepairArguments;
 use crate::remove_worker_command::RemoveWorkerArguments;
 use crate::serve_command::ServeArguments;
 use crate::sql_command::SqlArguments;
@@ -34,6 +36,7 @@ Examples:
   thalweg serve --data ./market           a server for psql, drivers and tools
   thalweg cluster --workers 4             a cluster of processes on this machine
   thalweg check ./market                  look for damage
+  thalweg backup ./market ./copy          copy a database, in use or not
   thalweg demo                            see what it does, on real data
 
 Exit status: 0 done, 1 a statement failed, 2 wrong usage or configuration, 3 the database could
@@ -61,6 +64,8 @@ pub enum Command {
     Status(StatusArguments),
     RemoveWorker(RemoveWorkerArguments),
     Check(CheckArguments),
+    Backup(BackupArguments),
+    Repair(RepairArguments),
     Config(ConfigArguments),
     Demo(DemoArguments),
     #[cfg(feature = "bench")]

@@ -6,6 +6,7 @@ use clap::Parser as _;
 use thalweg_env::RealMemory;
 
 mod allocator;
+mod backup_command;
 #[cfg(feature = "bench")]
 mod bench_command;
 mod check_command;
@@ -19,6 +20,7 @@ mod gateway_command;
 mod node_arguments;
 mod print;
 mod progress;
+mod repair_command;
 mod remove_worker_command;
 mod report;
 mod serve_command;
@@ -44,6 +46,8 @@ fn main() -> ExitCode {
         Some(Command::Status(arguments)) => status_command::run(arguments),
         Some(Command::RemoveWorker(arguments)) => remove_worker_command::run(arguments),
         Some(Command::Check(arguments)) => check_command::run(arguments),
+        Some(Command::Backup(arguments)) => backup_command::run(arguments),
+        Some(Command::Repair(arguments)) => repair_command::run(arguments),
         Some(Command::Config(arguments)) => config_command::run(arguments),
         Some(Command::Demo(arguments)) => demo::run(arguments),
         #[cfg(feature = "bench")]

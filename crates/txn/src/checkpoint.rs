@@ -25,7 +25,7 @@ const CATALOG_SECTION: u32 = 1;
 const CHUNK_SECTION: u32 = 2;
 
 /// A checkpoint that would free less of the log than this part of its own size is not worth it.
-const CHECKPOINT_SHARE: u64 = 8;
+pub(crate) const CHECKPOINT_SHARE: u64 = 8;
 
 /// The first section: everything but the chunks.
 #[derive(Serialize, Deserialize)]
@@ -75,9 +75,8 @@ fn write_file(
 ) -> Result<()> {
     let mut writer = CheckpointWriter::create(
         &shared.env,
-        &directory.checkpoints(),
+        directory,
         Coverage { lsn: snapshot.lsn(), log_from },
-        directory.database_id(),
     )?;
     let bytes = snapshot.tables().map(|(_, state)| state.memory_bytes() as u64).sum();
     shared.progress.begin("checkpoint", Some(bytes), Unit::Bytes);

@@ -199,6 +199,9 @@ impl DiskStage {
             lose(&staged);
         }
         self.conclude(groups, written);
+        if let Some(log) = &mut self.log {
+            log.vouch();
+        }
         last
     }
 

@@ -109,10 +109,7 @@ impl Engine {
             None => None,
         };
         let checkpoint = match &directory {
-            Some(directory) => {
-                let (path, database_id) = (directory.checkpoints(), directory.database_id());
-                CheckpointReader::open_newest(&env, &path, database_id)?
-            }
+            Some(directory) => CheckpointReader::open_newest(&env, directory)?,
             None => None,
         };
         let progress = Arc::clone(&options.progress);
@@ -464,8 +461,7 @@ fn replay_log(
     let log_options = LogOptions { segment_bytes: options.segment_bytes, ..LogOptions::default() };
     let (writer, _) = thalweg_log::open(
         env,
-        &directory.log(),
-        directory.database_id(),
+        directory,
         log_options,
         coverage,
         &mut |record| replay.record(record),

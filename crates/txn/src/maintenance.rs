@@ -25,6 +25,16 @@ const LOOK_AROUND_MAX: Duration = Duration::from_millis(3_200);
 /// Loads that change the tables by less leave little memory over.
 const SPARE_BYTES_MIN: usize = 16 << 20;
 
+/// While groups come, what the directory knows of its log is synced this often: after a power
+/// failure it is at most so old.
+const HEADS_SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A database that changed has a checkpoint after this time, where its log is not small beside it.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(300);
+
+/// The log counts as at least this long for such a checkpoint, so that a small database has one.
+const SMALL_LOG_BYTES: u64 = 8 << 20;
+
 pub(crate) enum Chore {
     Close { table: TableId, full: FullChunk },
     Checkpoint(Sender<Result<Lsn>>),
@@ -41,11 +51,24 @@ pub(crate) struct Maintenance {
     rests: bool,
     /// What the tables took when spare memory was given back.
     settled_bytes: usize,
+    /// When the heads were synced.
+    heads_synced: Duration,
+    /// When the thread looked whether the checkpoint is old.
+    checkpoint_looked: Duration,
 }
 
 impl Maintenance {
     pub(crate) fn new(shared: Arc<Shared>, inbox: Receiver<Chore>, seen: Lsn) -> Maintenance {
-        Maintenance { shared, inbox, seen, rests: false, settled_bytes: 0 }
+        let now = shared.env.clock.monotonic();
+        Maintenance {
+            shared,
+            inbox,
+            seen,
+            rests: false,
+            settled_bytes: 0,
+            heads_synced: now,
+            checkpoint_looked: now,
+        }
     }
 
     pub(crate) fn run(mut self) {
@@ -74,12 +97,13 @@ impl Maintenance {
         }
     }
 
-    fn close(&self, table: TableId, full: &FullChunk) {
+    fn close(&mut self, table: TableId, full: &FullChunk) {
         let number = full.number;
         self.request(Request::Swap { table, number, chunk: full.build() });
         if number.is_multiple_of(16) {
             // Under constant load the inbox never runs dry: look around all the same.
             self.compact(CompactionPolicy::Busy);
+            self.look_after_directory();
             self.checkpoint_if_due();
         }
     }
@@ -99,7 +123,42 @@ impl Maintenance {
         }
         self.rests = idle;
         self.compact(if idle { CompactionPolicy::Idle } else { CompactionPolicy::Busy });
+        self.look_after_directory();
         self.checkpoint_if_due();
+        if self.checkpoint_is_old() {
+            // The log holds everything; the next one may succeed.
+            let _ = checkpoint::write(&self.shared);
+        }
+    }
+
+    /// Looks whether the directory is still there, and syncs what it knows of its log.
+    fn look_after_directory(&mut self) {
+        let Some(directory) = &self.shared.directory else { return };
+        directory.look_for_itself(&self.shared.env);
+        let now = self.shared.env.clock.monotonic();
+        if now.saturating_sub(self.heads_synced) >= HEADS_SYNC_INTERVAL {
+            self.heads_synced = now;
+            // A head that is older vouches for less; the next sync covers this one.
+            let _ = directory.sync_heads();
+        }
+    }
+
+    /// Whether rows changed since the last checkpoint, that is long ago, and the log is not small
+    /// beside what a checkpoint would write.
+    fn checkpoint_is_old(&mut self) -> bool {
+        let now = self.shared.env.clock.monotonic();
+        let wanted = self.shared.options.checkpoint_bytes < u64::MAX;
+        if !wanted || now.saturating_sub(self.checkpoint_looked) < CHECKPOINT_INTERVAL {
+            return false;
+        }
+        self.checkpoint_looked = now;
+        let runs = self.shared.checkpoints.all();
+        let written = runs.iter().rev().find(|run| run.failure.is_none());
+        let snapshot = self.shared.publisher.snapshot();
+        let changed = snapshot.lsn() > written.map_or(Lsn(0), |run| run.position);
+        let bytes: u64 = snapshot.tables().map(|(_, state)| state.memory_bytes() as u64).sum();
+        let log_bytes = self.shared.log_bytes.load(Ordering::Relaxed).max(SMALL_LOG_BYTES);
+        changed && bytes / checkpoint::CHECKPOINT_SHARE <= log_bytes
     }
 
     /// Rewrites the chunks of every table that are worth it.

@@ -69,6 +69,14 @@ impl Directory {
         true
     }
 
+    /// Whether a file has a name here or below.
+    pub fn holds(&self, content: &Arc<Mutex<Content>>) -> bool {
+        self.cached.values().any(|node| match node {
+            Node::File(file) => Arc::ptr_eq(file, content),
+            Node::Directory(directory) => directory.lock().holds(content),
+        })
+    }
+
     fn change(&mut self, change: Change) {
         change.apply(&mut self.cached);
         self.pending.push(change);

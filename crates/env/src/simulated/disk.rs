@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::content::Content;
 use super::directory::{Directory, Node};
 use super::faults::{Course, Fault, Lie, Operation, Plan, dead};
-use crate::{DirLock, File, FileSystem, OpenMode, Random, SeededRandom};
+use crate::{DirLock, File, FileIdentity, FileSystem, OpenMode, Random, SeededRandom};
 
 /// A file system in memory that keeps apart what is in the page cache and what is durable, counts
 /// its operations, and fails or dies at the one that a test chose. A handle: clones share the disk.
@@ -361,6 +361,13 @@ impl File for SimulatedFile {
 
     fn len(&self) -> io::Result<u64> {
         self.disk.run(Operation::Read, || Ok(self.content.lock().cached().len() as u64))
+    }
+
+    /// No operation that could fail: it asks for nothing on the disk.
+    fn identity(&self) -> io::Result<FileIdentity> {
+        let names = u64::from(self.disk.root.lock().holds(&self.content));
+        let inode = Arc::as_ptr(&self.content).addr() as u64;
+        Ok(FileIdentity { device: 0, inode, names })
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {

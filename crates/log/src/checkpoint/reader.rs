@@ -10,8 +10,10 @@ use super::Coverage;
 use super::layout::{ENTRY_BYTES, SectionInfo, checkpoints_in, file_name, table_offset};
 use crate::align::{aligned, padding};
 use crate::checksum::{checksum, matches};
+use crate::data_directory::DataDirectory;
 use crate::failure::{damaged, file_error};
-use crate::file_header::{FileHeader, FileKind, HEADER_BYTES};
+use crate::file_header::{FileHeader, FileKind, HEADER_BYTES, u32_at};
+use crate::heads::CheckpointIdentity;
 use crate::segment::open_file;
 
 /// A checkpoint whose table was read and verified. Threads may read its sections at the same time.
@@ -20,6 +22,7 @@ pub struct CheckpointReader {
     path: PathBuf,
     coverage: Coverage,
     bytes: u64,
+    checksum: u32,
     sections: Vec<SectionInfo>,
 }
 
@@ -29,16 +32,23 @@ impl CheckpointReader {
     ///
     /// A process that died may have left its name in the page cache alone. What follows counts on
     /// this checkpoint, and lets go of log that it covers; a crash must not take it away.
-    pub fn open_newest(
-        env: &Env,
-        directory: &Path,
-        database_id: u64,
-    ) -> Result<Option<CheckpointReader>> {
-        env.files.sync_dir(directory).map_err(|error| file_error("sync", directory, error))?;
-        let names =
-            env.files.list(directory).map_err(|error| file_error("list", directory, error))?;
-        let Some(lsn) = checkpoints_in(&names).pop() else { return Ok(None) };
-        CheckpointReader::open(env, directory, database_id, lsn).map(Some)
+    ///
+    /// # Errors
+    /// Where it is damaged, or is not the one that the directory's heads name.
+    pub fn open_newest(env: &Env, directory: &DataDirectory) -> Result<Option<CheckpointReader>> {
+        let (path, heads) = (directory.checkpoints(), directory.heads());
+        env.files.sync_dir(&path).map_err(|error| file_error("sync", &path, error))?;
+        let names = env.files.list(&path).map_err(|error| file_error("list", &path, error))?;
+        let newest = match checkpoints_in(&names).pop() {
+            Some(lsn) => Some(CheckpointReader::open(env, &path, directory.database_id(), lsn)?),
+            None => None,
+        };
+        let found = newest.as_ref().map(CheckpointReader::identity);
+        if heads.exist() {
+            heads.newest().check_checkpoint(&path, found)?;
+        }
+        heads.checkpoint_found(found);
+        Ok(newest)
     }
 
     pub(crate) fn open(
@@ -49,8 +59,17 @@ impl CheckpointReader {
     ) -> Result<CheckpointReader> {
         let path = directory.join(file_name(lsn));
         let (file, bytes) = open_file(&*env.files, &path)?;
-        let (coverage, sections) = read_table(&*file, &path, bytes, database_id, lsn)?;
-        Ok(CheckpointReader { file, path, coverage, bytes, sections })
+        let (coverage, checksum, sections) = read_table(&*file, &path, bytes, database_id, lsn)?;
+        Ok(CheckpointReader { file, path, coverage, bytes, checksum, sections })
+    }
+
+    /// The open file, its path and its length.
+    pub(crate) fn source(&self) -> (Arc<dyn File>, PathBuf, u64) {
+        (Arc::clone(&self.file), self.path.clone(), self.bytes)
+    }
+
+    pub(crate) fn identity(&self) -> CheckpointIdentity {
+        CheckpointIdentity { lsn: self.coverage.lsn, bytes: self.bytes, checksum: self.checksum }
     }
 
     /// The sequence number up to which it stands for the log.
@@ -137,7 +156,7 @@ fn read_table(
     bytes: u64,
     database_id: u64,
     lsn: Lsn,
-) -> Result<(Coverage, Vec<SectionInfo>)> {
+) -> Result<(Coverage, u32, Vec<SectionInfo>)> {
     let read = |buffer: &mut [u8], offset| {
         file.read_exact_at(buffer, offset).map_err(|error| file_error("read", path, error))
     };
@@ -150,6 +169,7 @@ fn read_table(
     let header = FileHeader::decode_of(database_id, FileKind::CheckpointStart, &header, path, 0)?;
     read(&mut footer, footer_offset)?;
     let kind = FileKind::CheckpointEnd;
+    let footer_checksum = u32_at(&footer, 12);
     let footer = FileHeader::decode_of(database_id, kind, &footer, path, footer_offset)?;
     let [end_lsn, table_at, count, table_checksum, footer_at] = footer.fields;
     let [begin_lsn, log_from, ..] = header.fields;
@@ -173,5 +193,5 @@ fn read_table(
     if table_offset(&sections) != Some(table_at) {
         return Err(damaged(path, table_at, "the table of sections does not fit the file"));
     }
-    Ok((Coverage { lsn, log_from: Lsn(log_from) }, sections))
+    Ok((Coverage { lsn, log_from: Lsn(log_from) }, footer_checksum, sections))
 }

@@ -1,7 +1,7 @@
 //! Writing a checkpoint.
 
 use std::io::{self, IoSlice};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use thalweg_env::{Env, File, FileSystem, OpenMode};
@@ -11,8 +11,10 @@ use super::Coverage;
 use super::layout::{SectionInfo, TEMPORARY_SUFFIX, checkpoints_in, file_name};
 use crate::align::padding;
 use crate::checksum::checksum;
+use crate::data_directory::DataDirectory;
 use crate::failure::file_error;
-use crate::file_header::{FileHeader, FileKind};
+use crate::file_header::{FileHeader, FileKind, u32_at};
+use crate::heads::{CheckpointIdentity, Heads};
 
 /// Sections smaller than this are gathered and written together.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -26,6 +28,7 @@ const UNSYNCED_BYTES_MAX: u64 = 32 << 20;
 pub struct CheckpointWriter {
     files: Arc<dyn FileSystem>,
     directory: PathBuf,
+    heads: Arc<Heads>,
     temporary: PathBuf,
     file: Arc<dyn File>,
     lsn: Lsn,
@@ -43,12 +46,13 @@ impl CheckpointWriter {
     /// Begins a checkpoint that stands for the log as `coverage` says.
     pub fn create(
         env: &Env,
-        directory: &Path,
+        directory: &DataDirectory,
         coverage: Coverage,
-        database_id: u64,
     ) -> Result<CheckpointWriter> {
         let Coverage { lsn, log_from } = coverage;
         let files = Arc::clone(&env.files);
+        let (database_id, heads) = (directory.database_id(), Arc::clone(directory.heads()));
+        let directory = directory.checkpoints();
         let temporary = directory.join(file_name(lsn) + TEMPORARY_SUFFIX);
         let create = || -> io::Result<Arc<dyn File>> {
             if files.exists(&temporary)? {
@@ -61,7 +65,8 @@ impl CheckpointWriter {
         let header = FileHeader { kind: FileKind::CheckpointStart, database_id, fields };
         Ok(CheckpointWriter {
             files,
-            directory: directory.to_owned(),
+            directory,
+            heads,
             temporary,
             file,
             lsn,
@@ -92,23 +97,31 @@ impl CheckpointWriter {
     /// Makes the checkpoint durable under its name and removes the older ones; tells how many bytes
     /// it has.
     pub fn finish(mut self) -> Result<u64> {
-        self.put_table()?;
+        let checksum = self.put_table()?;
         let bytes = self.bytes();
         self.flush(&[])?;
         let path = self.directory.join(file_name(self.lsn));
         self.file.sync_all().map_err(|error| file_error("sync", &self.temporary, error))?;
+        let sync_names = || {
+            let synced = self.files.sync_dir(&self.directory);
+            synced.map_err(|error| file_error("sync", &self.directory, error))
+        };
+        // A start refuses a checkpoint that no head names.
+        let identity = CheckpointIdentity { lsn: self.lsn, bytes, checksum };
+        self.heads.checkpoint_comes(identity, sync_names)?;
         self.files
             .rename(&self.temporary, &path)
             .map_err(|error| file_error("rename", &self.temporary, error))?;
+        self.heads.checkpoint_renamed();
+        sync_names()?;
         self.finished = true;
-        self.files
-            .sync_dir(&self.directory)
-            .map_err(|error| file_error("sync", &self.directory, error))?;
+        self.heads.checkpoint_found(Some(identity));
         self.remove_older()?;
         Ok(bytes)
     }
 
-    fn put_table(&mut self) -> Result<()> {
+    /// Returns the checksum in the footer.
+    fn put_table(&mut self) -> Result<u32> {
         let table_offset = self.bytes();
         let table: Vec<u8> = self.sections.iter().flat_map(SectionInfo::encode).collect();
         let table_bytes = table.len() as u64;
@@ -119,7 +132,8 @@ impl CheckpointWriter {
         let fields = [self.lsn.0, table_offset, count, u64::from(table_checksum), footer_offset];
         let (kind, database_id) = (FileKind::CheckpointEnd, self.database_id);
         let footer = FileHeader { kind, database_id, fields }.encode();
-        self.put(&[&footer], footer.len() as u64)
+        self.put(&[&footer], footer.len() as u64)?;
+        Ok(u32_at(&footer, 12))
     }
 
     /// Appends parts and fills up to the grid.

@@ -9,8 +9,8 @@ use super::world::{Item, OPTIONS, PATH, read_all, read_all_with};
 use crate::file_header::{FileHeader, FileKind, HEADER_BYTES};
 use crate::record::{Entry, RecordHeader};
 use crate::{
-    CheckpointWriter, Coverage, DataDirectory, DirectoryMode, Finding, LogOptions, LogWriter,
-    RecordRef, Summary, open, verify,
+    CheckpointReader, CheckpointWriter, Coverage, DataDirectory, DirectoryMode, Finding,
+    LogOptions, LogWriter, RecordRef, Summary, open, verify,
 };
 
 /// A database with a checkpoint, three segments and 14 records, at rest.
@@ -41,22 +41,29 @@ fn up_to(lsn: u64) -> Coverage {
 
 /// The first records have no checkpoint, the next are in one, and some of those in the log, too.
 fn sample(clean: bool) -> Sample {
+    sample_with(clean, 14)
+}
+
+/// As [`sample`], where heads vouch for the first records only.
+fn sample_with(clean: bool, vouched: u64) -> Sample {
     let (env, disk, _) = Env::simulated(1);
     let directory = open_directory(&env).unwrap();
     let options = LogOptions { segment_bytes: 700, ahead_bytes: 0 };
-    let (path, id) = (directory.log(), directory.database_id());
+    CheckpointReader::open_newest(&env, &directory).unwrap();
     let (mut log, _) =
-        open(&env, &path, id, options, Coverage::default(), &mut |_| Ok(()), &mut |_, _| {})
+        open(&env, &directory, options, Coverage::default(), &mut |_| Ok(()), &mut |_, _| {})
             .unwrap();
     let mut items = Vec::new();
     for lsn in 1..=14 {
         let item = item(lsn, [0, 5, 64, 130, 200][lsn as usize % 5]);
         append(&mut log, &item);
         log.sync().unwrap();
+        if lsn <= vouched {
+            log.vouch();
+        }
         items.push(item);
         if lsn == 4 {
-            let mut checkpoint =
-                CheckpointWriter::create(&env, &directory.checkpoints(), up_to(lsn), id).unwrap();
+            let mut checkpoint = CheckpointWriter::create(&env, &directory, up_to(lsn)).unwrap();
             for item in &items {
                 let parts: &[&[u8]] = &[&item.payload];
                 checkpoint.section(u32::from(item.kind), item.lsn.0, parts).unwrap();
@@ -92,7 +99,7 @@ impl Sample {
 
     fn files(&self) -> Vec<PathBuf> {
         let root = Path::new(PATH);
-        let mut files = vec![root.join("FORMAT")];
+        let mut files = vec![root.join("FORMAT"), root.join("HEADS")];
         for directory in [root.join("log"), root.join("checkpoint")] {
             let names = self.disk.list(&directory).unwrap();
             files.extend(names.iter().map(|name| directory.join(name)));
@@ -135,12 +142,17 @@ fn the_sample_is_sound() {
         let sample = sample(clean);
         let (summary, findings) = sample.verify();
         assert_eq!((summary.problems, summary.clean_close), (0, clean));
-        assert_eq!((summary.files, summary.records), (2 + sample.segments().len() as u64, 14));
+        assert_eq!((summary.files, summary.records), (3 + sample.segments().len() as u64, 14));
         assert_eq!(summary.log_lsns, Some((Lsn(1), Lsn(14))));
-        assert_eq!(findings.len() as u64, summary.files - 1);
+        assert_eq!(findings.len() as u64, summary.files - 2);
         assert!(sample.segments().len() >= 3);
         assert_eq!(sample.recover().unwrap(), sample.items);
     }
+}
+
+/// Slots of heads are mostly zeros: a few of these stand for all.
+fn is_worth_trying(path: &Path, place: usize) -> bool {
+    !path.ends_with("HEADS") || place % 4096 < 264 || place.is_multiple_of(509)
 }
 
 #[test]
@@ -149,6 +161,9 @@ fn any_flipped_byte_is_detected_or_harmless() {
         let sample = sample(clean);
         for path in sample.files() {
             for (place, byte) in sample.bytes(&path).into_iter().enumerate() {
+                if !is_worth_trying(&path, place) {
+                    continue;
+                }
                 for flip in [0x01, 0x80, 0xff] {
                     let copy = sample.copy();
                     copy.write(&path, place, &[byte ^ flip]);
@@ -166,11 +181,14 @@ fn any_flipped_byte_is_detected_or_harmless() {
 
 #[test]
 fn a_cut_at_any_length_loses_only_what_is_cut_away() {
-    let sample = sample(false);
+    let sample = sample_with(false, 0);
     let segments = sample.segments();
     for path in sample.files() {
         let last = segments.last() == Some(&path);
         for length in 0..sample.bytes(&path).len() {
+            if !is_worth_trying(&path, length) {
+                continue;
+            }
             let copy = sample.copy();
             copy.cut(&path, length);
             let what = format!("{} cut to {length}", path.display());
@@ -186,7 +204,7 @@ fn a_cut_at_any_length_loses_only_what_is_cut_away() {
 
 #[test]
 fn a_cut_last_record_leaves_all_before_it() {
-    let sample = sample(false);
+    let sample = sample_with(false, 13);
     let last = sample.segments().pop().unwrap();
     let end = sample.bytes(&last).len();
     // The last record has 200 bytes of payload, which fill four steps of the grid.
@@ -195,7 +213,7 @@ fn a_cut_last_record_leaves_all_before_it() {
         copy.cut(&last, length);
         assert_eq!(copy.recover().unwrap(), sample.items[..13], "{length}");
         // What was cut is gone for good, and the log goes on.
-        assert_eq!(copy.verify().1.len() as u64, copy.verify().0.files - 1, "{length}");
+        assert_eq!(copy.verify().1.len() as u64, copy.verify().0.files - 2, "{length}");
         assert_eq!(copy.recover().unwrap(), sample.items[..13], "{length}");
     }
 }
@@ -350,9 +368,7 @@ fn a_missing_segment_that_nobody_needs_is_no_damage() {
 fn segments_that_came_back_are_no_damage() {
     let sample = sample(false);
     let directory = open_directory(&sample.env).unwrap();
-    let (checkpoints, id) = (directory.checkpoints(), directory.database_id());
-    let mut checkpoint =
-        CheckpointWriter::create(&sample.env, &checkpoints, up_to(14), id).unwrap();
+    let mut checkpoint = CheckpointWriter::create(&sample.env, &directory, up_to(14)).unwrap();
     for item in &sample.items {
         checkpoint.section(u32::from(item.kind), item.lsn.0, &[&item.payload]).unwrap();
     }
@@ -370,9 +386,8 @@ fn segments_that_came_back_are_no_damage() {
 fn damage_in_a_segment_that_nobody_needs_is_none() {
     let sample = sample(false);
     let directory = open_directory(&sample.env).unwrap();
-    let (checkpoints, id) = (directory.checkpoints(), directory.database_id());
     let coverage = Coverage { lsn: Lsn(9), log_from: Lsn(8) };
-    let mut checkpoint = CheckpointWriter::create(&sample.env, &checkpoints, coverage, id).unwrap();
+    let mut checkpoint = CheckpointWriter::create(&sample.env, &directory, coverage).unwrap();
     for item in &sample.items[..9] {
         checkpoint.section(u32::from(item.kind), item.lsn.0, &[&item.payload]).unwrap();
     }
@@ -445,10 +460,10 @@ fn records_that_do_not_follow_each_other_are_detected() {
 fn a_damaged_checkpoint_is_not_passed_over_for_an_older_one() {
     let sample = sample(false);
     let directory = open_directory(&sample.env).unwrap();
-    let (checkpoints, id) = (directory.checkpoints(), directory.database_id());
+    let checkpoints = directory.checkpoints();
     let older = checkpoints.join("checkpoint-00000000000000000004.tck");
     let bytes = sample.bytes(&older);
-    CheckpointWriter::create(&sample.env, &checkpoints, up_to(9), id).unwrap().finish().unwrap();
+    CheckpointWriter::create(&sample.env, &directory, up_to(9)).unwrap().finish().unwrap();
     assert!(!sample.disk.exists(&older).unwrap());
     sample.disk.open(&older, OpenMode::CreateNew).unwrap().write_all_at(&bytes, 0).unwrap();
     drop(directory);
@@ -467,7 +482,7 @@ fn another_format_version_is_named() {
         sample.write(&path, 0, &header.encode_as(7));
         let error = sample.recover().unwrap_err();
         assert!(error.message().contains("version 7"), "{error}");
-        assert!(error.message().contains("reads version 1"), "{error}");
+        assert!(error.message().contains("reads versions up to"), "{error}");
     }
 }
 

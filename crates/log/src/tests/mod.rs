@@ -4,6 +4,7 @@ mod canaries;
 mod crashes;
 mod damage;
 mod directories;
+mod heads;
 mod model;
 mod refusals;
 mod world;

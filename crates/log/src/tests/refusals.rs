@@ -79,11 +79,11 @@ fn after_a_failed_sync_nothing_is_written_any_more() {
 #[test]
 fn a_checkpoint_that_finds_no_space_leaves_the_one_before() {
     let (env, disk, directory, _log) = start();
-    let (path, id) = (directory.checkpoints(), directory.database_id());
-    CheckpointWriter::create(&env, &path, up_to(1), id).unwrap().finish().unwrap();
+    let path = directory.checkpoints();
+    CheckpointWriter::create(&env, &directory, up_to(1)).unwrap().finish().unwrap();
     for ahead in 0..4 {
         disk.fault_at(disk.operations() + ahead, Fault::DiskFull);
-        let refused = CheckpointWriter::create(&env, &path, up_to(2), id)
+        let refused = CheckpointWriter::create(&env, &directory, up_to(2))
             .and_then(|mut checkpoint| {
                 checkpoint.section(1, 1, &[&[1; 2_000_000]])?;
                 checkpoint.finish()
@@ -92,12 +92,12 @@ fn a_checkpoint_that_finds_no_space_leaves_the_one_before() {
         if let Some(refused) = refused {
             assert_eq!(refused.state(), SqlState::DISK_FULL);
             assert_eq!(disk.list(&path).unwrap().len(), 1);
-            let newest = CheckpointReader::open_newest(&env, &path, id).unwrap().unwrap();
+            let newest = CheckpointReader::open_newest(&env, &directory).unwrap().unwrap();
             assert_eq!(newest.lsn(), Lsn(1));
             return;
         }
         // The fault hit an operation that needs no space.
-        CheckpointWriter::create(&env, &path, up_to(1), id).unwrap().finish().unwrap();
+        CheckpointWriter::create(&env, &directory, up_to(1)).unwrap().finish().unwrap();
         disk.remove_file(&path.join("checkpoint-00000000000000000002.tck")).unwrap();
     }
     panic!("no operation of a checkpoint needs space");

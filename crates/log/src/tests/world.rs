@@ -32,6 +32,8 @@ pub enum Step {
     /// Records of these lengths, in one call. Those below 0 have so many bytes, all zeros.
     Append(Vec<i16>),
     Sync,
+    /// Makes durable what the directory knows of its log.
+    SyncHeads,
     /// Writes a checkpoint and removes what it makes superfluous. Where the log is not synced
     /// before, the checkpoint may be ahead of what is durable of the log.
     Checkpoint {
@@ -79,7 +81,15 @@ impl World {
         };
         let sound = match step {
             Step::Append(lengths) => self.append(&mut session, lengths),
-            Step::Sync => session.log.sync().map(|()| self.acknowledged = self.attempted.len()),
+            Step::Sync => session.log.sync().map(|()| {
+                self.acknowledged = self.attempted.len();
+                session.log.vouch();
+            }),
+            // A head that could not be synced vouches for less, which is no fault.
+            Step::SyncHeads => {
+                let _ = session.directory.sync_heads();
+                Ok(())
+            }
             Step::Checkpoint { synced } => self.checkpoint(&mut session, *synced),
             Step::Reopen { clean } => {
                 if *clean && session.log.close().is_ok() {
@@ -137,10 +147,8 @@ impl World {
             self.acknowledged = self.attempted.len();
         }
         let lsn = session.log.last_lsn();
-        let (path, database_id) =
-            (session.directory.checkpoints(), session.directory.database_id());
         let coverage = Coverage { lsn, log_from: lsn.next() };
-        let mut checkpoint = CheckpointWriter::create(&self.env, &path, coverage, database_id)?;
+        let mut checkpoint = CheckpointWriter::create(&self.env, &session.directory, coverage)?;
         for item in &self.attempted {
             checkpoint.section(u32::from(item.kind), item.lsn.0, &[&item.payload])?;
         }
@@ -191,6 +199,26 @@ impl World {
         if self.session.is_some() { Ok(()) } else { Err("a sound disk refused to work".into()) }
     }
 
+    /// What must be there.
+    pub fn acknowledged(&self) -> &[Item] {
+        &self.attempted[..self.acknowledged]
+    }
+
+    /// Closes the log properly and ends the process.
+    pub fn close(&mut self) {
+        let session = self.session.take().expect("the database works");
+        session.log.close().unwrap();
+        self.acknowledged = self.attempted.len();
+    }
+
+    /// Appends a record and syncs it.
+    pub fn append_and_sync(&mut self) -> Result<()> {
+        let mut session = self.session.take().expect("the database works");
+        let done = self.append(&mut session, &[50]).and_then(|()| session.log.sync());
+        self.session = Some(session);
+        done
+    }
+
     /// Whether the database works.
     pub fn is_running(&self) -> bool {
         self.session.is_some()
@@ -223,8 +251,7 @@ pub fn read_all_with(
     directory: &DataDirectory,
     options: LogOptions,
 ) -> Result<(LogWriter, Vec<Item>)> {
-    let database_id = directory.database_id();
-    let checkpoint = CheckpointReader::open_newest(env, &directory.checkpoints(), database_id)?;
+    let checkpoint = CheckpointReader::open_newest(env, directory)?;
     let mut items = Vec::new();
     let mut covered = Coverage::default();
     if let Some(checkpoint) = checkpoint {
@@ -240,15 +267,9 @@ pub fn read_all_with(
         }
         Ok(())
     };
-    let (log, _) = open(
-        env,
-        &directory.log(),
-        database_id,
-        options,
-        covered,
-        &mut on_record,
-        &mut |done, total| assert!(done <= total),
-    )?;
+    let (log, _) = open(env, directory, options, covered, &mut on_record, &mut |done, total| {
+        assert!(done <= total)
+    })?;
     Ok((log, items))
 }
 
@@ -264,6 +285,7 @@ pub fn workload(seed: u64, appends: usize) -> Vec<Step> {
             16 => steps.push(Step::Checkpoint { synced: random.coin() }),
             17 => steps.push(Step::Reopen { clean: true }),
             18 => steps.push(Step::Reopen { clean: false }),
+            19..24 => steps.push(Step::SyncHeads),
             _ => {}
         }
     }

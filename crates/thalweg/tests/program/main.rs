@@ -2,6 +2,7 @@
 
 mod check;
 mod configuration;
+mod damage;
 mod documents;
 mod durable;
 mod errors;

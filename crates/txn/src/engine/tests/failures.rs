@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
-use thalweg_env::{DirLock, Env, Fault, File, FileSystem, OpenMode, SimulatedDisk};
+use thalweg_env::{DirLock, Env, Fault, File, FileIdentity, FileSystem, OpenMode, SimulatedDisk};
 use thalweg_store::ClosedChunk;
 use thalweg_types::{Lsn, Result, SqlState, TableId};
 
@@ -68,6 +68,10 @@ impl File for GatedFile {
 
     fn len(&self) -> io::Result<u64> {
         self.file.len()
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        self.file.identity()
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {

@@ -1,0 +1,285 @@
+//! Copies of a directory: a backup of one that may be in use, and what is sound of a damaged one.
+//!
+//! Neither changes the original, and neither needs its lock. Files are opened before anything is
+//! copied: an open file stays readable when the process that uses the database removes its name.
+//! The target becomes a database's directory at the very end, when its `FORMAT` is written. Until
+//! then every program refuses it.
+
+mod salvage;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thalweg_env::{Env, File, FileSystem, OpenMode};
+use thalweg_types::{Error, Lsn, Result, SqlState};
+
+use crate::checkpoint::{CheckpointReader, Coverage, checkpoints_in};
+use crate::data_directory::{
+    CHECKPOINT, INCOMPLETE, LOG, exists, is_database, lost_format, make_directories, no_database,
+    read_format, write_format,
+};
+use crate::failure::file_error;
+use crate::heads::{CheckpointIdentity, HEADS, Head, Heads, LogPosition, read_slots};
+use crate::reader::LogReader;
+use crate::segment::{self, SegmentHeader, open_file};
+use crate::writer::create;
+
+pub use salvage::salvage;
+
+/// How often a backup begins anew when the database writes a checkpoint meanwhile.
+const ATTEMPTS_MAX: usize = 20;
+
+/// How much is copied at once.
+const BLOCK_BYTES: u64 = 1 << 20;
+
+/// What a copy holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// The last group in it.
+    pub lsn: Lsn,
+    /// That of its checkpoint.
+    pub checkpoint_lsn: Option<Lsn>,
+    pub records: u64,
+    pub bytes: u64,
+}
+
+/// A file to copy, which stays readable.
+struct Source {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    bytes: u64,
+}
+
+/// What of a directory is copied.
+struct Sources {
+    database_id: u64,
+    coverage: Coverage,
+    identity: Option<CheckpointIdentity>,
+    checkpoint: Option<Source>,
+    segments: Vec<Source>,
+    /// What the copy of the log must reach.
+    head: Head,
+}
+
+/// Copies the database in `from`, which may be in use, into the new directory `to`. The copy holds
+/// at least what was acknowledged with a sync before the call, and ends between two groups.
+///
+/// # Errors
+/// Where there is no database, where it is damaged, or where a file cannot be read or written.
+pub fn backup(env: &Env, from: &Path, to: &Path) -> Result<Copied> {
+    let files = &*env.files;
+    if let Some(lost) = lost_format(files, from)? {
+        return Err(lost);
+    }
+    if !is_database(files, from)? {
+        return Err(no_database(from));
+    }
+    let target = Target::create(env, to)?;
+    for _ in 1..ATTEMPTS_MAX {
+        match open_sources(env, from) {
+            Ok(Some(sources)) => return target.fill(&sources),
+            // A checkpoint was written, and files that it replaces went away, meanwhile.
+            Ok(None) => {}
+            Err(error) if error.state() == SqlState::UNDEFINED_FILE => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match open_sources(env, from)? {
+        Some(sources) => target.fill(&sources),
+        None => Err(Error::new(
+            SqlState::OBJECT_IN_USE,
+            "checkpoints follow each other too quickly for a backup",
+        )
+        .with_hint("Try again, or raise database.checkpoint_size.")),
+    }
+}
+
+/// Opens what a backup needs; nothing if it changed in between.
+fn open_sources(env: &Env, from: &Path) -> Result<Option<Sources>> {
+    let files = &*env.files;
+    let format = read_format(files, from)?;
+    let database_id = format.database_id;
+    let head = match format.has_heads {
+        true => read_slots(files, &from.join(HEADS), database_id)?.newest().map(|(_, head)| head),
+        false => None,
+    };
+    let directory = from.join(CHECKPOINT);
+    let newest = newest_checkpoint(files, &directory)?;
+    let opened = match newest {
+        Some(lsn) => Some(CheckpointReader::open(env, &directory, database_id, lsn)?),
+        None => None,
+    };
+    let segments = open_segments(files, &from.join(LOG))?;
+    if newest_checkpoint(files, &directory)? != newest {
+        return Ok(None);
+    }
+    let identity = opened.as_ref().map(CheckpointReader::identity);
+    if let Some(head) = head
+        && let Err(error) = head.check_checkpoint(&directory, identity)
+    {
+        let now = read_slots(files, &from.join(HEADS), database_id)?.newest();
+        let is_newer = now.is_some_and(|(_, now)| now.generation > head.generation);
+        return if is_newer { Ok(None) } else { Err(error) };
+    }
+    let checkpoint = opened.as_ref().map(CheckpointReader::source).map(source);
+    let coverage = opened.map(|opened| opened.coverage()).unwrap_or_default();
+    let head = head.unwrap_or_default();
+    // A clean close may be undone by a start in this moment.
+    let head = Head { clean: false, ..head };
+    Ok(Some(Sources { database_id, coverage, identity, checkpoint, segments, head }))
+}
+
+fn source((file, path, bytes): (Arc<dyn File>, PathBuf, u64)) -> Source {
+    Source { file, path, bytes }
+}
+
+fn newest_checkpoint(files: &dyn FileSystem, directory: &Path) -> Result<Option<Lsn>> {
+    if !exists(files, directory)? {
+        return Ok(None);
+    }
+    let names = files.list(directory).map_err(|error| file_error("list", directory, error))?;
+    Ok(checkpoints_in(&names).pop())
+}
+
+fn open_segments(files: &dyn FileSystem, directory: &Path) -> Result<Vec<Source>> {
+    let names = files.list(directory).map_err(|error| file_error("list", directory, error))?;
+    let segments = names.iter().filter(|name| segment::number_in(name).is_some());
+    segments
+        .map(|name| {
+            let path = directory.join(name);
+            let (file, bytes) = open_file(files, &path)?;
+            Ok(Source { file, path, bytes })
+        })
+        .collect()
+}
+
+/// A directory that is to become a copy.
+struct Target<'a> {
+    env: &'a Env,
+    path: &'a Path,
+}
+
+impl<'a> Target<'a> {
+    /// Takes a directory that is not there, or is empty.
+    fn create(env: &'a Env, path: &'a Path) -> Result<Target<'a>> {
+        let files = &*env.files;
+        if exists(files, path)? {
+            let names = files.list(path).map_err(|error| file_error("list", path, error))?;
+            if !names.is_empty() {
+                let message = format!("{} is not empty", path.display());
+                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                    .with_hint("Name a new or an empty directory."));
+            }
+        }
+        make_directories(files, path)?;
+        let mark = path.join(INCOMPLETE);
+        let create = || files.open(&mark, OpenMode::CreateNew)?.sync_all();
+        create().map_err(|error| file_error("create", &mark, error))?;
+        files.sync_dir(path).map_err(|error| file_error("sync", path, error))?;
+        Ok(Target { env, path })
+    }
+
+    fn fill(&self, sources: &Sources) -> Result<Copied> {
+        let mut bytes = 0;
+        for source in sources.checkpoint.iter().chain(&sources.segments) {
+            bytes += self.copy(source)?;
+        }
+        let log = self.path.join(LOG);
+        let Sources { database_id, coverage, head, .. } = *sources;
+        if sources.segments.is_empty() {
+            // Nothing but the checkpoint is sound: the log goes on after it.
+            let (number, previous_lsn) = (1, coverage.lsn);
+            let header =
+                SegmentHeader { number, previous_lsn, previous_end: 0, previous_checksum: 0 };
+            create(&*self.env.files, &log, database_id, &header).map_err(|failed| failed.error)?;
+        }
+        let mut reader = LogReader::open(self.env, &log, database_id, coverage, head)?;
+        let mut copied = Copied { lsn: coverage.lsn, bytes, ..Copied::default() };
+        copied.checkpoint_lsn = sources.identity.map(|identity| identity.lsn);
+        while let Some(record) = reader.next()? {
+            copied.records += 1;
+            copied.lsn = copied.lsn.max(record.lsn);
+        }
+        self.verify_checkpoint(sources)?;
+        let position = self.cut(&reader)?;
+        self.complete(sources, position)?;
+        Ok(copied)
+    }
+
+    /// Copies a file under its own name; returns how many bytes.
+    fn copy(&self, source: &Source) -> Result<u64> {
+        let file = source.path.file_name().unwrap_or_default();
+        let below = source.path.parent().and_then(Path::file_name).unwrap_or_default();
+        let path = self.path.join(below).join(file);
+        let target = self.env.files.open(&path, OpenMode::CreateNew);
+        let target = target.map_err(|error| file_error("create", &path, error))?;
+        let (mut offset, mut end) = (0, source.bytes);
+        while offset < end {
+            let mut block = vec![0; BLOCK_BYTES.min(end - offset) as usize];
+            match source.file.read_exact_at(&mut block, offset) {
+                Ok(()) => {}
+                // Zeros at the end of the segment were cut off meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    let length = source.file.len();
+                    end = length.map_err(|error| file_error("read", &source.path, error))?.min(end);
+                    continue;
+                }
+                Err(error) => return Err(file_error("read", &source.path, error)),
+            }
+            target
+                .write_all_at(&block, offset)
+                .map_err(|error| file_error("write to", &path, error))?;
+            offset += block.len() as u64;
+        }
+        target.sync_all().map_err(|error| file_error("sync", &path, error))?;
+        Ok(offset)
+    }
+
+    /// Reads back the checkpoint that was copied.
+    fn verify_checkpoint(&self, sources: &Sources) -> Result<()> {
+        let Some(identity) = sources.identity else { return Ok(()) };
+        let (directory, id) = (self.path.join(CHECKPOINT), sources.database_id);
+        let reader = CheckpointReader::open(self.env, &directory, id, identity.lsn)?;
+        (0..reader.sections().len()).try_for_each(|section| reader.read(section).map(drop))
+    }
+
+    /// Cuts off what follows the last record.
+    fn cut(&self, reader: &LogReader) -> Result<LogPosition> {
+        for path in &reader.leftovers {
+            let removed = self.env.files.remove_file(path);
+            removed.map_err(|error| file_error("remove", path, error))?;
+        }
+        let Some((segment, end)) = reader.segments.last().zip(reader.end()) else {
+            return Ok(LogPosition::default());
+        };
+        let file = self.env.files.open(&segment.path, OpenMode::ReadWrite);
+        let cut = file.and_then(|file| {
+            file.set_len(end.offset)?;
+            file.sync_all()
+        });
+        cut.map_err(|error| file_error("cut", &segment.path, error))?;
+        Ok(LogPosition {
+            segment: segment.header.number,
+            end: end.offset,
+            lsn: end.last_lsn,
+            segment_checksum: segment.checksum,
+            last_checksum: end.previous_checksum,
+        })
+    }
+
+    /// Makes the directory a database's.
+    fn complete(&self, sources: &Sources, position: LogPosition) -> Result<()> {
+        let (files, path) = (&*self.env.files, self.path);
+        for directory in [path.join(LOG), path.join(CHECKPOINT)] {
+            files.sync_dir(&directory).map_err(|error| file_error("sync", &directory, error))?;
+        }
+        let heads = Heads::missing(self.env, path, sources.database_id);
+        heads.write(|head| (head.position, head.checkpoint) = (position, sources.identity))?;
+        heads.create(files, path)?;
+        let mark = path.join(INCOMPLETE);
+        files.sync_dir(path).map_err(|error| file_error("sync", path, error))?;
+        files.remove_file(&mark).map_err(|error| file_error("remove", &mark, error))?;
+        write_format(self.env, path, sources.database_id)
+    }
+}
