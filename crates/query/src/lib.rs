@@ -21,6 +21,7 @@ mod appender;
 mod cancel;
 mod catalog;
 mod copy_in;
+mod ctes;
 mod cursor;
 mod database;
 mod executor;
@@ -36,6 +37,7 @@ mod locks;
 mod memory;
 #[doc(hidden)]
 pub mod operator;
+mod optimization;
 mod outcome;
 mod own_texts;
 mod panics;

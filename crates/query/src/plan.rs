@@ -24,8 +24,10 @@ use thalweg_dialect::types::{arrow_field, column_type};
 use thalweg_types::Result;
 
 use crate::catalog::written;
+use crate::ctes;
 use crate::executor::Executor;
 use crate::heeding::go_on;
+use crate::optimization::optimize;
 use crate::outcome::BatchStream;
 use crate::plan_depth;
 use crate::planning::limits::{self, check_grouping_sets, check_size};
@@ -76,7 +78,9 @@ fn rewrite(statement: &mut Parsed, tables: &Tables) -> Result<()> {
     match statement {
         Parsed::Statement(statement) => {
             check_grouping_sets(statement)?;
-            rewrite_statement(statement, tables)
+            rewrite_statement(statement, tables)?;
+            ctes::mark(statement);
+            Ok(())
         }
         Parsed::Explain(explain) => rewrite(&mut explain.statement, tables),
         _ => Ok(()),
@@ -133,7 +137,7 @@ pub(crate) async fn physical(
     plan: &LogicalPlan,
 ) -> PlanResult<Arc<dyn ExecutionPlan>> {
     let planning = async {
-        let optimized = guarded(state.optimize(plan)?)?;
+        let optimized = guarded(optimize(state, plan)?)?;
         go_on()?;
         state.query_planner().create_physical_plan(&optimized, state).await
     };

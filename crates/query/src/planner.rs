@@ -29,7 +29,7 @@ use crate::sorted_groups::with_sorted_groups;
 use crate::sorted_unions::with_sorted_unions;
 use crate::veils::with_veils;
 use crate::workers::{NumberedElsewhere, Workers};
-use crate::{filters_down, privileges, semi_joins_first, sleep};
+use crate::{ctes, filters_down, privileges, semi_joins_first, sleep};
 
 /// How many idle planners are kept.
 const IDLE_MAX: usize = 64;
@@ -90,7 +90,9 @@ impl Planner {
         functions.extend(names.functions());
         functions.extend(locks::functions());
         functions.push(sleep::function());
-        let context = SessionContext::new_with_state(builder.build());
+        let mut state = builder.build();
+        ctes::register(&mut state).expect("the session takes planners of relations");
+        let context = SessionContext::new_with_state(state);
         names.bind(Arc::downgrade(&context.state_ref()));
         privileges::functions(&names).into_iter().for_each(|who| context.register_udf(who));
         Planner { context, names }

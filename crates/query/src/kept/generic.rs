@@ -25,9 +25,11 @@ use thalweg_txn::{Catalog, Transaction};
 use super::over_rows::{OverRows, template};
 use super::parameter::{self, Values};
 use super::plain::{FEW_ROWS, is_plain};
+use crate::ctes::MaterializedTable;
 use crate::executor::{Executor, Rows};
 use crate::fused::Direct;
 use crate::locks;
+use crate::optimization::optimize;
 use crate::parameters::bind;
 use crate::reduce::{self, reduced_here};
 use crate::scan::{States, with_thresholds};
@@ -214,7 +216,7 @@ async fn plan(
     // Those of the first run show what the plan can make of such values.
     held.set(values);
     let planning = async {
-        let optimized = guarded(state.optimize(&planned.plan)?)?;
+        let optimized = guarded(optimize(&state, &planned.plan)?)?;
         let optimized = parameter::with_values(optimized, &held)?;
         state.query_planner().create_physical_plan(&optimized, &state).await
     };
@@ -247,7 +249,8 @@ fn is_the_same_whenever_asked(plan: &LogicalPlan) -> PlanResult<bool> {
     let mut same = true;
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node {
-            same &= !source_as_provider(&scan.source)?.is::<MemTable>();
+            let source = source_as_provider(&scan.source)?;
+            same &= !source.is::<MemTable>() && !source.is::<MaterializedTable>();
         }
         node.apply_expressions(|expr| {
             expr.apply(|expr| {

@@ -15,6 +15,7 @@ use thalweg_types::{Error, Result};
 
 use super::functions::{Act, act_of};
 use super::table::Key;
+use crate::optimization::optimize;
 use crate::parameters::refuse_unbound;
 use crate::plan;
 use crate::privileges;
@@ -63,7 +64,7 @@ pub(crate) async fn read(execution: &Execution<'_>, tree: &Tree) -> Result<Wante
     let state = &execution.state;
     let planned = execution.told(plan::statement(state, tree.clone()).await)?;
     let schema = execution.told(plan::schema(state, &planned).await)?;
-    let optimized = execution.told(state.optimize(&planned.plan))?;
+    let optimized = execution.told(optimize(state, &planned.plan))?;
     let functions = execution.told(functions_in(&optimized))?;
     let calls = functions.iter().map(|function| call(execution, function));
     let calls = calls.collect::<Result<Vec<Call>>>()?;
