@@ -22,6 +22,7 @@
 //! - `native`: what is left to DataFusion. Its plans for those are kept as they are.
 //! - `domain`: the domain, and the join of keys under which NULL equals NULL.
 //! - `dependent`, `ranked`: the domain's way down, operator by operator.
+//! - `flattened`: LATERAL queries that need no domain.
 //! - `replace`: what each kind of subquery becomes: EXISTS, IN, ANY, ALL, scalar.
 //! - `binding`: keeps what is true of the domain from being taken for true of more.
 //! - `single_row`: the error of a scalar subquery with several rows.
@@ -32,6 +33,7 @@
 mod binding;
 mod dependent;
 mod domain;
+mod flattened;
 mod native;
 mod ranked;
 mod replace;
@@ -53,6 +55,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use dependent::{Dependent, Push};
 use domain::{Domain, Names, columns_of, join, null_safe_equalities, outer_references, project};
+use flattened::flattened;
 use native::{Place, is_native};
 use replace::Replace;
 
@@ -334,6 +337,9 @@ impl Unnester {
             return Err(DataFusionError::Plan(
                 "the combining JOIN type must be INNER or LEFT for a LATERAL reference".to_owned(),
             ));
+        }
+        if let Some(flat) = flattened(&original, domain, &mut self.names)? {
+            return project(columns_of(&original.schema), flat);
         }
         let Dependent { plan: right, keys } =
             Push { domain, names: &mut self.names }.push(&original.right)?;

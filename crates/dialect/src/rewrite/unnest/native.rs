@@ -105,26 +105,73 @@ fn scalar_is_native(subquery: &Subquery, place: Place, outer: &LogicalPlan) -> R
     if place == Place::Elsewhere || !is_bound(subquery, outer)? {
         return Ok(false);
     }
-    aggregates_by_equality(&subquery.subquery)
+    aggregates_by_equality(&subquery.subquery, false)
 }
 
-fn aggregates_by_equality(plan: &LogicalPlan) -> Result<bool> {
+/// `computes` says that a value is computed from the aggregates. DataFusion's join leaves it NULL
+/// for outer rows without any inner ones, which is right where the aggregates of no rows are NULL
+/// and an operator gives NULL for NULL.
+fn aggregates_by_equality(plan: &LogicalPlan, computes: bool) -> Result<bool> {
     match plan {
         LogicalPlan::Projection(projection) => {
-            let plain = projection
-                .expr
-                .iter()
-                .all(|expression| !expression.contains_outer() && !contains_subquery(expression));
-            Ok(plain && aggregates_by_equality(&projection.input)?)
+            let mut expressions = projection.expr.iter();
+            let plain = expressions.all(|expression| {
+                let inside = !expression.contains_outer() && !contains_subquery(expression);
+                inside && is_null_for_null(expression)
+            });
+            let mut expressions = projection.expr.iter();
+            let computes = computes || !expressions.all(is_bare_column);
+            Ok(plain && aggregates_by_equality(&projection.input, computes)?)
         }
-        LogicalPlan::SubqueryAlias(alias) => aggregates_by_equality(&alias.input),
+        LogicalPlan::SubqueryAlias(alias) => aggregates_by_equality(&alias.input, computes),
         LogicalPlan::Aggregate(aggregate) => {
+            if computes && !aggregate.aggr_expr.iter().all(is_null_of_nothing) {
+                return Ok(false);
+            }
             let mut expressions = aggregate.aggr_expr.iter();
             let plain = expressions
                 .all(|expression| !expression.contains_outer() && !contains_subquery(expression));
             Ok(plain && aggregate.group_expr.is_empty() && filters_by_equality(&aggregate.input)?)
         }
         _ => Ok(false),
+    }
+}
+
+fn is_bare_column(expression: &Expr) -> bool {
+    match expression {
+        Expr::Alias(alias) => is_bare_column(&alias.expr),
+        expression => matches!(expression, Expr::Column(_)),
+    }
+}
+
+/// Whether an expression is NULL where the columns in it are: arithmetic of at least one column.
+fn is_null_for_null(expression: &Expr) -> bool {
+    let is_arithmetic = |name: &str| {
+        ["integer_", "float_", "numeric_", "postgres_cast"]
+            .iter()
+            .any(|family| name.starts_with(family))
+    };
+    match expression {
+        Expr::Column(_) => true,
+        Expr::Alias(alias) => is_null_for_null(&alias.expr),
+        Expr::Cast(cast) => is_null_for_null(&cast.expr),
+        Expr::Negative(operand) => is_null_for_null(operand),
+        Expr::BinaryExpr(binary) if binary.op.is_numerical_operators() => {
+            is_null_for_null(&binary.left) || is_null_for_null(&binary.right)
+        }
+        Expr::ScalarFunction(call) if is_arithmetic(call.func.name()) => {
+            call.args.iter().any(is_null_for_null)
+        }
+        _ => false,
+    }
+}
+
+/// Whether an aggregate of no rows is NULL.
+fn is_null_of_nothing(expression: &Expr) -> bool {
+    match expression {
+        Expr::Alias(alias) => is_null_of_nothing(&alias.expr),
+        Expr::AggregateFunction(call) => call.func.name() != "count",
+        _ => false,
     }
 }
 
