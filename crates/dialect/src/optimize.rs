@@ -2,6 +2,7 @@
 //! guards around those of DataFusion's that change what a plan means.
 
 mod days;
+mod many_joins;
 mod rows_of_none;
 mod sums_of_sums;
 
@@ -24,6 +25,7 @@ type Guard = fn(&Pass, LogicalPlan, &dyn OptimizerConfig) -> PlanResult<Transfor
 pub(crate) fn guarded(passes: Vec<Pass>) -> Vec<Pass> {
     let guarded = |pass: Pass| -> Pass {
         let guard: Guard = match pass.name() {
+            many_joins::GUARDED => many_joins::rewrite,
             rows_of_none::GUARDED => rows_of_none::rewrite,
             sums_of_sums::GUARDED => sums_of_sums::rewrite,
             _ => return pass,

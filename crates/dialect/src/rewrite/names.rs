@@ -11,13 +11,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Visit, Visitor,
+    SelectItem, SetExpr, TableWithJoins, Visit, Visitor,
 };
 use thalweg_types::Result;
 
 use super::figure::column_name;
 use super::operators::is_call_without_parentheses;
-use super::relations::{Relations, repeats};
+use super::relations::{Relations, label, repeats};
 use super::{items, records, using};
 
 /// Stands between a name and the number that makes it unique. No identifier holds it in practice.
@@ -191,6 +191,8 @@ struct SelectNames<'a> {
     used: HashSet<String>,
     /// What `*` shows; `None` where nobody knows.
     shown: Option<HashSet<String>>,
+    /// What the relations of FROM are called; `None` where that is not known of all.
+    labels: Option<HashSet<String>>,
     marks: &'a mut Marks,
 }
 
@@ -204,6 +206,16 @@ fn shown_by_wildcards(select: &Select, relations: &Relations) -> Option<HashSet<
         names.extend(relations.shown_by(select, item)?.into_iter().map(|(name, _)| name));
     }
     Some(names)
+}
+
+/// The names of the relations of FROM; `None` where one has no name or is in parentheses.
+fn labels(select: &Select) -> Option<HashSet<String>> {
+    let joined = |from: &TableWithJoins| {
+        let joined = from.joins.iter().map(|join| label(&join.relation));
+        std::iter::once(label(&from.relation)).chain(joined).collect::<Vec<_>>()
+    };
+    let labels = select.from.iter().flat_map(joined);
+    labels.map(|label| Some(normalized(&label?))).collect()
 }
 
 impl<'a> SelectNames<'a> {
@@ -228,7 +240,8 @@ impl<'a> SelectNames<'a> {
                 let _ = order.expr.visit(&mut identifiers);
             }
         }
-        SelectNames { taken: HashSet::new(), used: identifiers.names, shown, marks }
+        let labels = labels(select);
+        SelectNames { taken: HashSet::new(), used: identifiers.names, shown, labels, marks }
     }
 
     fn name(mut self, select: &mut Select, orders: &mut [OrderByExpr]) {
@@ -262,11 +275,24 @@ impl<'a> SelectNames<'a> {
         let Some(name) = name else { return Some(self.marks.mark("?column?")) };
         // Next to `*` there may be a column of this name.
         let is_new = self.shown.as_ref().is_some_and(|shown| !shown.contains(&name));
-        let is_safe = is_new && (is_column || !self.used.contains(&name));
+        let keeps_name = is_column && !self.is_of_outer_query(expr);
+        let is_safe = is_new && (keeps_name || !self.used.contains(&name));
         if is_safe && self.taken.insert(name.clone()) {
-            return (!is_column).then(|| Ident::with_quote('"', name));
+            return (!keeps_name).then(|| Ident::with_quote('"', name));
         }
         Some(self.marks.mark(&name))
+    }
+
+    /// Whether an item is a column of a query around, which DataFusion calls `outer_ref(…)`.
+    fn is_of_outer_query(&self, column: &Expr) -> bool {
+        let Some(labels) = &self.labels else { return false };
+        match column {
+            Expr::CompoundIdentifier(parts) if parts.len() == 2 => {
+                !labels.contains(&normalized(&parts[0]))
+            }
+            Expr::Identifier(_) => labels.is_empty(),
+            _ => false,
+        }
     }
 }
 

@@ -57,6 +57,15 @@ pub(super) fn group_once(select: &mut Select) {
     let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by else { return };
     let before = keys.len();
     keys.retain(|key| !matches!(key, Expr::Tuple(members) if members.is_empty()));
+    // A list in parentheses is its members, also beside GROUPING SETS.
+    if keys.iter().any(|key| matches!(key, Expr::Tuple(_))) {
+        let members = |key| match key {
+            Expr::Tuple(members) => members,
+            key => vec![key],
+        };
+        *keys = std::mem::take(keys).into_iter().flat_map(members).collect();
+        return;
+    }
     if before == keys.len() || !keys.is_empty() || !modifiers.is_empty() {
         return;
     }
