@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{
-    Transformed, TransformedResult, TreeNode, TreeNodeRecursion, TreeNodeRewriter,
+    Transformed, TransformedResult, TreeNodeRecursion, TreeNodeRewriter,
 };
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;

@@ -468,3 +468,24 @@ async fn a_join_that_cannot_go_to_disk_says_who_wanted_what() {
     // The session goes on, and so do others.
     assert_eq!(rows(&mut session, "SELECT id FROM a LIMIT 5").await.unwrap(), 5);
 }
+
+/// Rows that several readers share stay until the statement ends, within its memory.
+#[tokio::test]
+async fn a_materialised_with_query_is_accounted_for() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let mut session = database.session();
+    let shared = |rows: usize| {
+        format!(
+            "WITH s AS (SELECT i, repeat('x', 100) || i AS t FROM generate_series(1, {rows}) g(i)) \
+             SELECT count(a.t), count(b.t) FROM s a, s b WHERE a.i = b.i AND b.i < 10"
+        )
+    };
+    session.execute("SET query_memory_limit = '8MB'").await.unwrap();
+    assert_eq!(rows(&mut session, &shared(1000)).await.unwrap(), 1);
+    let error = refused(&mut session, &shared(1_000_000)).await;
+    assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
+    // A limit above ends what has no end.
+    let endless = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s) \
+                   SELECT n FROM (SELECT n FROM s LIMIT 3) a UNION ALL (SELECT n FROM s LIMIT 2)";
+    assert_eq!(rows(&mut session, endless).await.unwrap(), 5);
+}
