@@ -28,7 +28,6 @@ use crate::locks::{self, SessionLocks};
 use crate::memory;
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::panics::caught;
-use crate::planner::Planner;
 use crate::point;
 use crate::prepared::{Prepared, PreparedStatements};
 use crate::privileges::Identity;
@@ -51,8 +50,6 @@ const STAGED_RETRIES_MAX: usize = 3;
 /// crate that awaits it, and this one holds the whole of query processing.
 pub struct Session {
     database: Database,
-    /// A planner whose own settings were changed; others are borrowed for each statement.
-    planner: Option<Planner>,
     cancels: SessionCancels,
     locks: SessionLocks,
     block: Option<Block>,
@@ -89,7 +86,6 @@ impl Session {
         let locks = SessionLocks::new(Arc::clone(&database.shared.locks));
         Session {
             database,
-            planner: None,
             cancels: SessionCancels::new(),
             locks,
             block: None,
@@ -412,10 +408,7 @@ impl Session {
         sql: &str,
         work: impl AsyncFnOnce(&mut Execution<'_>) -> Result<T>,
     ) -> Result<(T, Transaction)> {
-        let planner = match self.planner.take() {
-            Some(own) => own,
-            None => self.database.shared.planners.take(),
-        };
+        let planner = self.database.shared.planners.take();
         let standing = Standing {
             database: Arc::clone(&self.database.shared),
             settings: self.settings.clone(),
@@ -428,7 +421,6 @@ impl Session {
         }
         let mut execution = Execution {
             database: &self.database,
-            context: &planner.context,
             state,
             form: self.form.clone(),
             names: &planner.names,
@@ -442,12 +434,7 @@ impl Session {
         let done = self.database.shared.aside.each_of(sql, work).await;
         let transaction = planner.names.take();
         let wishes = planner.names.take_wishes();
-        if self.settings.are_the_engines() {
-            planner.names.forget();
-            self.planner = Some(planner);
-        } else {
-            self.database.shared.planners.give_back(planner);
-        }
+        self.database.shared.planners.give_back(planner);
         let done = done?;
         for Wish { name, value, scope } in wishes {
             if scope == Scope::Session || self.block.is_some() {
@@ -590,7 +577,6 @@ impl Session {
                 self.prepared.clear();
                 self.cursors.close_all();
                 self.locks.unlock_all();
-                self.planner = None;
                 let identity = Identity::of(self.settings.identity.authenticated);
                 self.settings = Settings::new(self.database.shared.defaults(), identity);
                 Ok(Outcome::command("DISCARD ALL"))
