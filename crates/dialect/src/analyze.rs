@@ -17,7 +17,7 @@ mod windows;
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType as ArrowType;
+use arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
@@ -37,7 +37,7 @@ use crate::cast::is_text;
 use crate::cast_function::CastFunction;
 use crate::clock_literal;
 use crate::functions::{concatenation, is_concatenation};
-use crate::types::TYPE_KEY;
+use crate::types::{TYPE_KEY, arrow_field};
 use crate::{arithmetic, types};
 
 #[derive(Debug, Default)]
@@ -182,6 +182,11 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
     }
     let (_, from) = cast.expr.to_field(schema).ok()?;
     let to = types::from_field(&cast.field).ok()?;
+    if let Some(nested) = nested_like(&cast.expr, &from, &to) {
+        let field = Arc::new(arrow_field(cast.field.name(), &nested, true));
+        let function = ScalarUDF::from(CastFunction::new(nested, field));
+        return Some(Arc::new(function).call(vec![(*cast.expr).clone()]));
+    }
     let (given, target) = (from.data_type(), cast.field.data_type());
     // What the planner itself asks for, such as nanoseconds, is none of our types.
     if !types::arrow_type(&to).equals_datatype(target) && !is_text(target) {
@@ -199,6 +204,9 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
         }
         (_, DataType::Uuid | DataType::Json | DataType::Jsonb | DataType::Text { .. }) => true,
         (given, _) if is_text(given) => true,
+        (ArrowType::List(_), DataType::Array(_)) => {
+            types::from_field(&from).ok() != Some(to.clone())
+        }
         (given, DataType::Int2 | DataType::Int4 | DataType::Int8) => !given.is_integer(),
         // Neither is a value of the other kind, whatever Arrow makes of it.
         (number, to) if number.is_numeric() && is_temporal(to) => true,
@@ -213,6 +221,28 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
     }
     let function = ScalarUDF::from(CastFunction::new(to, Arc::clone(&cast.field)));
     Some(Arc::new(function).call(vec![(*cast.expr).clone()]))
+}
+
+/// The type of arrays that a value with several dimensions is cast to: SQL names arrays of one and
+/// of several dimensions alike, while a list of lists is another type than a list.
+fn nested_like(value: &Expr, from: &Field, to: &DataType) -> Option<DataType> {
+    let DataType::Array(item) = to else { return None };
+    if let DataType::Array(_) = item.as_ref() {
+        return None;
+    }
+    let mut depth = match value {
+        Expr::Literal(literal, _) => {
+            literal.try_as_str().flatten().map_or(0, crate::cast::array_dimensions)
+        }
+        _ => 0,
+    };
+    let mut given = from.data_type();
+    while let ArrowType::List(item) = given {
+        depth += 1;
+        given = item.data_type();
+    }
+    let nested = (1..depth).fold(to.clone(), |nested, _| DataType::Array(Box::new(nested)));
+    (depth > 1).then_some(nested)
 }
 
 fn is_temporal(data_type: &DataType) -> bool {

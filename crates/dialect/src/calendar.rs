@@ -9,6 +9,24 @@ use crate::zone::Zone;
 pub(crate) const MICROS_PER_SECOND: i64 = 1_000_000;
 pub(crate) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 
+/// `infinity` and `-infinity` as days and as microseconds: the ends of what integers hold.
+pub(crate) fn is_infinite_day(days: i32) -> bool {
+    matches!(days, i32::MIN | i32::MAX)
+}
+
+pub(crate) fn is_infinite(micros: i64) -> bool {
+    matches!(micros, i64::MIN | i64::MAX)
+}
+
+/// Whether a text says `infinity`, or `-infinity`, which is `Some(false)`.
+pub(crate) fn infinity(text: &str) -> Option<bool> {
+    let text = text.trim();
+    match text.strip_prefix('-') {
+        Some(rest) => rest.eq_ignore_ascii_case("infinity").then_some(false),
+        None => text.eq_ignore_ascii_case("infinity").then_some(true),
+    }
+}
+
 /// A day by year, month and day of the month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Civil {

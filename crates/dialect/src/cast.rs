@@ -17,7 +17,7 @@ use thalweg_types::{DataType, Error, Result};
 use crate::system_types::SystemType;
 use crate::types::{self, arrow_type};
 
-pub(crate) use list::split as split_array;
+pub(crate) use list::{dimensions as array_dimensions, split as split_array};
 pub use output::to_text;
 pub(crate) use time::rounded;
 
@@ -58,7 +58,7 @@ pub(crate) fn convert(
     }
     if is_text(array.data_type()) {
         let values = plain_cast(array, &ArrowType::Utf8View)?;
-        return text::parse_into(&values, to, &target).map(Some);
+        return text::parse_into(&values, to, &target, manner).map(Some);
     }
     match to {
         DataType::Boolean => number::to_boolean(array, manner),

@@ -201,6 +201,10 @@ fn clean(message: &str) -> String {
     while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
         text = rest;
     }
+    // The parser's values in Rust's notation tell nobody anything.
+    if text.contains("span: Span(") {
+        text = text.split(['{', '(', ':']).next().unwrap_or(text).trim_end_matches(", got");
+    }
     text.trim_end().trim_end_matches('.').to_string()
 }
 

@@ -128,6 +128,7 @@ pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
         Arc::new(extract::ExtractPlanner),
         Arc::new(array::Subscripts),
         Arc::new(json::JsonOperators),
+        Arc::new(regexp::RegexOperators),
         Arc::new(math::Power),
         Arc::new(array::ArrayOperators),
         Arc::new(bytes::PlannerOfBoth),

@@ -14,6 +14,7 @@ mod intervals;
 mod literal;
 mod place;
 mod redact;
+mod refuse;
 mod roles;
 mod room;
 mod steps;
@@ -162,6 +163,12 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
     if let Some(junk) = literal::hexadecimal(&tokens) {
         return Err(errors::trailing_junk(junk, sql));
     }
+    if let Some(junk) = literal::number_with_letters(tokens) {
+        return Err(errors::trailing_junk(&junk, sql));
+    }
+    if let Some(word) = refuse::swallowed(tokens) {
+        return Err(errors::unexpected(word, sql));
+    }
     if let Some(Keyword::SELECT | Keyword::WITH | Keyword::INSERT) = words.next()
         && let Some(stray) = literal::stray(&tokens)
     {
@@ -180,9 +187,16 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
     let tokens = literal::expand_table(literal::readable(tokens));
     let tokens = explain::known_formats(transactions::without_waiting(tokens));
     let tokens = windows::named(intervals::spelled_out(fetch::as_limits(tokens)));
-    if let Some(parsed) = cursors::parse(&tokens).or_else(|| roles::parse(&tokens)) {
-        return parsed.map_err(|error| errors::from_datafusion(error, sql));
-    }
+    let parsed = match cursors::parse(&tokens).or_else(|| roles::parse(&tokens)) {
+        Some(parsed) => parsed,
+        None => parse_balanced(tokens),
+    };
+    let parsed = parsed.map_err(|error| errors::from_datafusion(error, sql))?;
+    refuse::check(&parsed)?;
+    Ok(parsed)
+}
+
+fn parse_balanced(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {
     let leads_with = |keyword: Keyword| {
         let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
         first.is_some_and(
@@ -190,11 +204,10 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
         )
     };
     let parsed = if leads_with(Keyword::COPY) { parse_copy(tokens) } else { parse_other(tokens) };
-    let balanced = parsed.map(|mut parsed| {
+    parsed.map(|mut parsed| {
         balance::balance(&mut parsed);
         parsed
-    });
-    balanced.map_err(|error| errors::from_datafusion(error, sql))
+    })
 }
 
 fn parse_other(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {

@@ -77,6 +77,21 @@ impl Zone {
         })
     }
 
+    /// The zone that a function takes as an argument: a name, or an offset that counts to the east
+    /// and has a sign.
+    pub(crate) fn of_argument(text: &str) -> Result<Zone, Error> {
+        let invalid = || {
+            let told = format!("invalid input syntax for type numeric time zone: \"{text}\"");
+            Error::new(SqlState::INVALID_PARAMETER_VALUE, told)
+        };
+        match text.chars().next() {
+            Some('+' | '-') => parse_offset(text).map(Zone::Fixed).map_err(|_| invalid()),
+            Some('0'..='9') => Err(invalid()
+                .with_hint("Numeric time zones must have \"-\" or \"+\" as first character.")),
+            _ => Zone::given(text),
+        }
+    }
+
     /// An offset as an interval, which counts to the east.
     pub(crate) fn of_interval(interval: IntervalMonthDayNano) -> Result<Zone, Error> {
         if interval.months != 0 || interval.days != 0 {

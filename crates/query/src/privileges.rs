@@ -130,15 +130,6 @@ impl Rights {
         self.owns(&Securable::relation(namespace, name))
     }
 
-    /// DataFusion's settings say, among other things, how much memory all sessions may take.
-    pub(crate) fn set_engine(&self, name: &str) -> Result<()> {
-        if self.superuser {
-            return Ok(());
-        }
-        let message = format!("permission denied to set parameter \"{name}\"");
-        Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
-    }
-
     /// # Errors
     /// Where the role may not look at the machine's files, which it needs `to` do something.
     pub(crate) fn read_server_files(&self, to: &str) -> Result<()> {

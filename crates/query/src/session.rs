@@ -27,7 +27,6 @@ use crate::forms::RowForm;
 use crate::locks::{self, SessionLocks};
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::panics::caught;
-use crate::planner::Planner;
 use crate::planning::is_long;
 use crate::point;
 use crate::prepared::{Prepared, PreparedStatements};
@@ -52,8 +51,6 @@ const STAGED_RETRIES_MAX: usize = 3;
 /// crate that awaits it, and this one holds the whole of query processing.
 pub struct Session {
     database: Database,
-    /// A planner whose own settings were changed; others are borrowed for each statement.
-    planner: Option<Planner>,
     /// Held by the work of a statement on a planning thread.
     planning_turn: Arc<Semaphore>,
     cancels: SessionCancels,
@@ -92,7 +89,6 @@ impl Session {
         let locks = SessionLocks::new(Arc::clone(&database.shared.locks));
         Session {
             database,
-            planner: None,
             planning_turn: Arc::new(Semaphore::new(1)),
             cancels: SessionCancels::new(),
             locks,
@@ -581,7 +577,6 @@ impl Session {
                 self.prepared.clear();
                 self.cursors.close_all();
                 self.locks.unlock_all();
-                self.planner = None;
                 let identity = Identity::of(self.settings.identity.authenticated);
                 self.settings = Settings::new(self.database.shared.defaults(), identity);
                 Ok(Outcome::command("DISCARD ALL"))

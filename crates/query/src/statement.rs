@@ -32,7 +32,6 @@ use std::sync::Arc;
 
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
-use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
     AlterSchema, AlterSchemaOperation, Ident, ObjectType, Statement, TransactionIsolationLevel,
@@ -65,7 +64,6 @@ pub(crate) use writes::{check_writable, is_about_settings};
 /// What one statement works with.
 pub(crate) struct Execution<'a> {
     pub(crate) database: &'a Database,
-    pub(crate) context: &'a SessionContext,
     pub(crate) state: SessionState,
     pub(crate) names: &'a Arc<SessionCatalog>,
     pub(crate) settings: &'a mut Settings,
@@ -168,7 +166,7 @@ pub(crate) async fn execute(execution: &mut Execution<'_>, parsed: &Parsed) -> R
         Tree::CreateExternalTable(table) => create::external_table(execution, table).await,
         Tree::CopyTo(command) => Err(Error::unsupported(command)),
         Tree::Explain(_) => explain::run(execution, parsed).await,
-        Tree::Reset(reset) => settings::reset(execution, reset, parsed).await,
+        Tree::Reset(reset) => settings::reset(execution, reset),
     }
 }
 
@@ -207,7 +205,7 @@ async fn plain(
         Statement::Drop { object_type, if_exists, names, cascade, .. } => {
             drop::run(execution, *object_type, names, *if_exists, *cascade)
         }
-        Statement::Set(set) => settings::set(execution, set, parsed).await,
+        Statement::Set(set) => settings::set(execution, set),
         Statement::ShowVariable { variable } => settings::show(execution, variable).await,
         Statement::ShowTables { .. } => settings::show_tables(execution).await,
         Statement::Vacuum(_) | Statement::Analyze(_) => Ok(nothing_to_do(statement)),

@@ -10,7 +10,7 @@ use arrow::datatypes::{
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
-use crate::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND};
+use crate::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND, is_infinite, is_infinite_day};
 use crate::cast::{Manner, convert};
 use crate::functions::{Compute, Function};
 use crate::types::arrow_type;
@@ -76,12 +76,18 @@ fn out_of_range(what: &str) -> Error {
 
 fn subtract_dates(columns: &[ArrayRef]) -> Result<ArrayRef> {
     each::<Date32Type, Date32Type, Int32Type>(columns, |left, right| {
+        if is_infinite_day(left) || is_infinite_day(right) {
+            return Err(Error::new(SqlState::DATETIME_OVERFLOW, "cannot subtract infinite dates"));
+        }
         left.checked_sub(right).ok_or_else(|| out_of_range("date"))
     })
 }
 
 fn add_days(columns: &[ArrayRef]) -> Result<ArrayRef> {
     each::<Date32Type, Int64Type, Date32Type>(columns, |date, days| {
+        if is_infinite_day(date) {
+            return Ok(date);
+        }
         let sum = i64::from(date).checked_add(days).and_then(|sum| i32::try_from(sum).ok());
         sum.ok_or_else(|| out_of_range("date"))
     })
@@ -98,6 +104,10 @@ fn subtract_moments(columns: &[ArrayRef]) -> Result<ArrayRef> {
     each::<TimestampMicrosecondType, TimestampMicrosecondType, IntervalMonthDayNanoType>(
         &moments,
         |left, right| {
+            if is_infinite(left) || is_infinite(right) {
+                let message = "cannot subtract infinite timestamps";
+                return Err(Error::new(SqlState::DATETIME_OVERFLOW, message));
+            }
             let micros = left.checked_sub(right).ok_or_else(|| out_of_range("interval"))?;
             Ok(days_and_time(micros))
         },
@@ -128,6 +138,11 @@ fn add_to_time(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn add_time_to_date(columns: &[ArrayRef]) -> Result<ArrayRef> {
     each::<Date32Type, Time64MicrosecondType, TimestampMicrosecondType>(columns, |date, time| {
+        match date {
+            i32::MIN => return Ok(i64::MIN),
+            i32::MAX => return Ok(i64::MAX),
+            _ => {}
+        }
         let midnight = i64::from(date).checked_mul(MICROS_PER_DAY);
         let moment = midnight.and_then(|midnight| midnight.checked_add(time));
         moment.ok_or_else(|| out_of_range("timestamp"))

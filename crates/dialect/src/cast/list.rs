@@ -45,22 +45,80 @@ fn list_of(
 }
 
 /// Reads lists from their texts.
-pub(super) fn parse(values: &StringViewArray, item: &DataType) -> Result<ArrayRef> {
+pub(super) fn parse(values: &StringViewArray, item: &DataType, manner: Manner) -> Result<ArrayRef> {
     let mut items: Vec<Option<String>> = Vec::new();
     let mut lengths = Vec::with_capacity(values.len());
     for text in values {
         let before = items.len();
         if let Some(text) = text {
-            let parsed = split(text, matches!(item, DataType::Array(_)));
+            if dimensions(text) > 1 && !matches!(item, DataType::Array(_)) {
+                let what = "an array of several dimensions from text that is no literal";
+                return Err(Error::unsupported(what));
+            }
+            let is_nested = matches!(item, DataType::Array(_));
+            let parsed = split(without_bounds(text)?, is_nested);
             items.extend(parsed.ok_or_else(|| malformed(text))?);
         }
         lengths.push(items.len() - before);
     }
     let items: ArrayRef = Arc::new(items.into_iter().collect::<StringViewArray>());
     let text_field = Field::new("item", ArrowType::Utf8View, true);
-    let items = super::convert(&items, &text_field, item, Manner::Assignment)?
+    let items = super::convert(&items, &text_field, item, manner)?
         .ok_or_else(|| Error::unsupported(format!("an array of {item} from text")))?;
-    list_of(item, OffsetBuffer::from_lengths(lengths), items, values.nulls().cloned())
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    check_rectangular(&offsets, &items, |row| malformed(values.value(row)))?;
+    list_of(item, offsets, items, values.nulls().cloned())
+}
+
+/// The text behind the bounds of an array's dimensions. Arrays begin at 1 here.
+fn without_bounds(text: &str) -> Result<&str> {
+    let trimmed = text.trim_start();
+    if !trimmed.starts_with('[') {
+        return Ok(text);
+    }
+    let (bounds, items) = trimmed.split_once('=').ok_or_else(|| malformed(text))?;
+    let bounds = bounds.trim_end().strip_prefix('[').and_then(|bounds| bounds.strip_suffix(']'));
+    for bounds in bounds.ok_or_else(|| malformed(text))?.split("][") {
+        let (lower, _) = bounds.split_once(':').unwrap_or(("1", bounds));
+        if lower.trim() != "1" {
+            return Err(Error::unsupported("an array with a lower bound other than 1"));
+        }
+    }
+    Ok(items)
+}
+
+/// Refuses arrays of several dimensions whose parts differ in length.
+fn check_rectangular(
+    offsets: &OffsetBuffer<i32>,
+    items: &ArrayRef,
+    malformed: impl Fn(usize) -> Error,
+) -> Result<()> {
+    let mut bounds: Vec<usize> = offsets.iter().map(|offset| *offset as usize).collect();
+    let mut items = items;
+    while let Some(lists) = items.as_list_opt::<i32>() {
+        for (row, range) in bounds.windows(2).enumerate() {
+            let length = |at: usize| lists.is_valid(at).then(|| lists.value_length(at));
+            let first = (range[0] < range[1]).then(|| length(range[0]));
+            if (range[0]..range[1]).any(|at| Some(length(at)) != first || length(at).is_none()) {
+                return Err(malformed(row));
+            }
+        }
+        let inner = lists.value_offsets();
+        bounds.iter_mut().for_each(|bound| *bound = inner[*bound] as usize);
+        items = lists.values();
+    }
+    Ok(())
+}
+
+/// The number of dimensions that the text of an array has: its braces at the beginning.
+pub(crate) fn dimensions(text: &str) -> usize {
+    let text = text.trim_start();
+    let text = match text.strip_prefix('[') {
+        Some(bounds) => bounds.split_once('=').map_or(text, |(_, items)| items),
+        None => text,
+    };
+    let is_brace = |c: &char| *c == '{' || c.is_whitespace();
+    text.chars().take_while(is_brace).filter(|c| *c == '{').count()
 }
 
 fn malformed(text: &str) -> Error {

@@ -14,7 +14,7 @@ use arrow::datatypes::{
 use thalweg_types::Result;
 
 use super::{is_text, plain_cast};
-use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND};
+use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, is_infinite, is_infinite_day};
 
 /// Every value as PostgreSQL writes it, in an array of `Utf8View`.
 ///
@@ -43,7 +43,7 @@ pub fn to_text(array: &ArrayRef) -> Result<ArrayRef> {
             let suffix = if zone.is_some() { "+00" } else { "" };
             write_each_native::<TimestampMicrosecondType>(&micros, |micros, text| {
                 write_timestamp(micros, text);
-                text.push_str(suffix);
+                text.push_str(if is_infinite(micros) { "" } else { suffix });
             })
         }
         ArrowType::Interval(_) | ArrowType::Duration(_) => {
@@ -134,6 +134,11 @@ fn write_float(scientific: String, nan: bool, infinite: bool, digits_max: i32, t
 }
 
 pub(crate) fn write_date(days: i64, text: &mut String) {
+    if let Ok(days) = i32::try_from(days)
+        && is_infinite_day(days)
+    {
+        return text.push_str(if days > 0 { "infinity" } else { "-infinity" });
+    }
     let Civil { year, month, day } = Civil::from_days(days);
     // There is no year 0: the one before 1 is 1 BC.
     let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
@@ -155,6 +160,9 @@ pub(crate) fn write_time(micros: i64, text: &mut String) {
 }
 
 pub(crate) fn write_timestamp(micros: i64, text: &mut String) {
+    if is_infinite(micros) {
+        return text.push_str(if micros > 0 { "infinity" } else { "-infinity" });
+    }
     let days = micros.div_euclid(MICROS_PER_DAY);
     let mut date = String::new();
     write_date(days, &mut date);

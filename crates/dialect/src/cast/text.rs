@@ -15,7 +15,7 @@ use arrow::datatypes::{
 use thalweg_formats::text::{check_json_depth, jsonb, parse};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
-use super::{Manner, is_text, list, number, output, plain_cast};
+use super::{Manner, is_text, list, number, output};
 use crate::calendar::{self, Moment, Refusal};
 use crate::errors::invalid_text;
 
@@ -111,7 +111,12 @@ fn limited(values: &StringViewArray, most: usize, manner: Manner) -> Result<Arra
 }
 
 /// Reads values of a type that is not kept as text.
-pub(super) fn parse_into(array: &ArrayRef, to: &DataType, target: &ArrowType) -> Result<ArrayRef> {
+pub(super) fn parse_into(
+    array: &ArrayRef,
+    to: &DataType,
+    target: &ArrowType,
+    manner: Manner,
+) -> Result<ArrayRef> {
     let values = array.as_string_view();
     let name = to.to_string();
     Ok(match to {
@@ -132,25 +137,27 @@ pub(super) fn parse_into(array: &ArrayRef, to: &DataType, target: &ArrowType) ->
             parse_decimals(values, target, *precision, *scale)?
         }
         DataType::Bytea => parse_bytea(values)?,
-        DataType::Date => each::<Date32Type>(values, |text| {
-            moment(text, "date", |moment| i32::try_from(moment.days?).ok())
+        DataType::Date => each::<Date32Type>(values, |text| match calendar::infinity(text) {
+            Some(is_late) => Ok(if is_late { i32::MAX } else { i32::MIN }),
+            None => moment(text, "date", |moment| i32::try_from(moment.days?).ok()),
         })?,
         DataType::Time => each::<Time64MicrosecondType>(values, |text| {
             moment(text, "time", |moment| Some(moment.micros))
         })?,
         DataType::Timestamp => each::<TimestampMicrosecondType>(values, |text| {
-            moment(text, "timestamp", Moment::local_micros)
+            moment_or_infinity(text, "timestamp", Moment::local_micros)
         })?,
         DataType::Timestamptz => {
             let utc = each::<TimestampMicrosecondType>(values, |text| {
-                moment(text, "timestamp with time zone", Moment::utc_micros)
+                moment_or_infinity(text, "timestamp with time zone", Moment::utc_micros)
             })?;
-            plain_cast(&utc, target)?
+            let utc = utc.as_primitive::<TimestampMicrosecondType>().clone();
+            Arc::new(utc.with_data_type(target.clone()))
         }
         DataType::Interval => each::<IntervalMonthDayNanoType>(values, |text| {
             parse::interval(text).map(whole_micros)
         })?,
-        DataType::Array(item) => list::parse(values, item)?,
+        DataType::Array(item) => list::parse(values, item, manner)?,
         DataType::Text { .. } | DataType::Uuid | DataType::Json | DataType::Jsonb => {
             unreachable!("kept as text, and converted before")
         }
@@ -294,6 +301,13 @@ fn unescape(mut text: &[u8]) -> Option<Vec<u8>> {
         bytes.push(byte);
     }
     Some(bytes)
+}
+
+fn moment_or_infinity(text: &str, name: &str, take: impl Fn(Moment) -> Option<i64>) -> Result<i64> {
+    match calendar::infinity(text) {
+        Some(is_late) => Ok(if is_late { i64::MAX } else { i64::MIN }),
+        None => moment(text, name, take),
+    }
 }
 
 fn moment<N>(text: &str, name: &str, take: impl Fn(Moment) -> Option<N>) -> Result<N> {

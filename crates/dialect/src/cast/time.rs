@@ -26,9 +26,11 @@ pub(super) fn convert(
         (ArrowType::Timestamp(unit, _), _) => {
             let micros = micros_of(array, *unit)?;
             match to {
-                DataType::Date => Ok(Arc::new(
-                    micros.unary::<_, Date32Type>(|at| at.div_euclid(MICROS_PER_DAY) as i32),
-                ) as ArrayRef),
+                DataType::Date => Ok(Arc::new(micros.unary::<_, Date32Type>(|at| match at {
+                    i64::MIN => i32::MIN,
+                    i64::MAX => i32::MAX,
+                    at => at.div_euclid(MICROS_PER_DAY) as i32,
+                })) as ArrayRef),
                 DataType::Time => Ok(Arc::new(
                     micros.unary::<_, Time64MicrosecondType>(|at| at.rem_euclid(MICROS_PER_DAY)),
                 ) as ArrayRef),
@@ -57,9 +59,12 @@ fn micros_of(array: &ArrayRef, unit: TimeUnit) -> Result<PrimitiveArray<Timestam
 
 fn midnight(array: &ArrayRef, target: &ArrowType) -> Result<ArrayRef> {
     let days = plain_cast(array, &ArrowType::Date32)?;
-    let micros: PrimitiveArray<TimestampMicrosecondType> = days
-        .as_primitive::<Date32Type>()
-        .try_unary(|days| i64::from(days).checked_mul(MICROS_PER_DAY).ok_or_else(out_of_range))?;
+    let micros: PrimitiveArray<TimestampMicrosecondType> =
+        days.as_primitive::<Date32Type>().try_unary(|days| match days {
+            i32::MIN => Ok(i64::MIN),
+            i32::MAX => Ok(i64::MAX),
+            days => i64::from(days).checked_mul(MICROS_PER_DAY).ok_or_else(out_of_range),
+        })?;
     Ok(Arc::new(micros.with_data_type(target.clone())))
 }
 

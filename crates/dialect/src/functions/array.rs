@@ -254,6 +254,16 @@ impl ExprPlanner for ArrayOperators {
                 expr.left = typed_literal(&expr.left, &expr.right, schema).unwrap_or(expr.left);
             }
         }
+        // Nothing beside an array is no item, and an array without items.
+        if let StringConcat = expr.op {
+            let is_null = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Null, _));
+            if is_null(&expr.right) && is_list(&expr.left, schema) {
+                return Ok(PlannerResult::Planned(expr.left));
+            }
+            if is_null(&expr.left) && is_list(&expr.right, schema) {
+                return Ok(PlannerResult::Planned(expr.right));
+            }
+        }
         match expr.op {
             PGOverlap => {
                 Ok(PlannerResult::Planned(array_has_any_udf().call(vec![expr.left, expr.right])))
@@ -261,4 +271,8 @@ impl ExprPlanner for ArrayOperators {
             _ => Ok(PlannerResult::Original(expr)),
         }
     }
+}
+
+fn is_list(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|given| matches!(given, ArrowType::List(_)))
 }

@@ -1,16 +1,17 @@
 //! `avg`: exact for whole numbers, numerics and intervals; DataFusion's own for floats.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Int64Array, ListArray, UInt64Array,
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Int64Array, ListArray, PrimitiveArray,
+    UInt64Array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType as ArrowType, Decimal128Type, Field, FieldRef, Int16Type, Int32Type, Int64Type,
-    IntervalMonthDayNanoType, UInt64Type,
+    IntervalMonthDayNano, IntervalMonthDayNanoType, UInt64Type,
 };
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::error::DataFusionError;
@@ -108,6 +109,9 @@ impl AggregateUDFImpl for Average {
 
     fn accumulator(&self, args: AccumulatorArgs) -> PlanResult<Box<dyn Accumulator>> {
         let data_type = args.expr_fields[0].data_type();
+        if is_interval(data_type) && args.is_distinct {
+            return Ok(Box::<DistinctIntervalAverage>::default());
+        }
         if is_interval(data_type) {
             return Ok(Box::new(IntervalAverage::new()));
         }
@@ -125,6 +129,9 @@ impl AggregateUDFImpl for Average {
         let field = |what: &str, data_type| {
             Arc::new(Field::new(format!("{}[{what}]", args.name), data_type, true))
         };
+        if is_interval(data_type) && args.is_distinct {
+            return Ok(vec![field("values", ArrowType::List(interval_item()))]);
+        }
         if is_interval(data_type) {
             let sum = field("sum", data_type.clone());
             return Ok(vec![field("count", ArrowType::UInt64), sum]);
@@ -462,6 +469,58 @@ impl GroupsAccumulator for NumericAverages {
 
     fn size(&self) -> usize {
         self.sums.capacity() * size_of::<Sum>()
+    }
+}
+
+fn interval_item() -> FieldRef {
+    Arc::new(Field::new("item", arrow_type(&DataType::Interval), true))
+}
+
+/// The average of the intervals that differ. A month is thirty days there, and a day 24 hours.
+#[derive(Debug, Default)]
+struct DistinctIntervalAverage {
+    /// By their lengths in nanoseconds.
+    values: BTreeMap<i128, IntervalMonthDayNano>,
+}
+
+impl DistinctIntervalAverage {
+    fn column(&self) -> PrimitiveArray<IntervalMonthDayNanoType> {
+        PrimitiveArray::from_iter_values(self.values.values().copied())
+    }
+}
+
+impl Accumulator for DistinctIntervalAverage {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
+        const NANOS_PER_DAY: i128 = 86_400_000_000_000;
+        for value in values[0].as_primitive::<IntervalMonthDayNanoType>().iter().flatten() {
+            let days = i128::from(value.months) * 30 + i128::from(value.days);
+            let length = days * NANOS_PER_DAY + i128::from(value.nanoseconds);
+            self.values.entry(length).or_insert(value);
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> PlanResult<ScalarValue> {
+        let mut average = IntervalAverage::new();
+        average.update_batch(&[Arc::new(self.column())])?;
+        average.evaluate()
+    }
+
+    fn size(&self) -> usize {
+        size_of::<DistinctIntervalAverage>()
+            + self.values.len() * size_of::<(i128, IntervalMonthDayNano)>()
+    }
+
+    fn state(&mut self) -> PlanResult<Vec<ScalarValue>> {
+        let values = self.column();
+        let offsets = OffsetBuffer::from_lengths([values.len()]);
+        let list = ListArray::try_new(interval_item(), offsets, Arc::new(values), None)?;
+        Ok(vec![ScalarValue::List(Arc::new(list))])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> PlanResult<()> {
+        let lists = states[0].as_list::<i32>();
+        lists.iter().flatten().try_for_each(|values| self.update_batch(&[values]))
     }
 }
 

@@ -16,7 +16,7 @@ use super::define::Function;
 use super::number_pattern;
 use super::pattern::Pattern;
 use super::statement_time;
-use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, days_in_month};
+use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, days_in_month, is_infinite};
 use crate::cast::{Manner, convert, is_text, rounded};
 
 fn timestamptz() -> ArrowType {
@@ -101,6 +101,9 @@ fn to_char(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut text = String::new();
     let written = pairs(&values, patterns).map(|pair| {
         let (micros, pattern) = pair?;
+        if is_infinite(micros) {
+            return None;
+        }
         if last.as_ref().is_none_or(|(known, _)| known != pattern) {
             last = Some((pattern.to_string(), Pattern::new(pattern)));
         }
@@ -116,12 +119,12 @@ fn to_char(columns: &[ArrayRef]) -> Result<ArrayRef> {
 fn interval_to_char(column: &ArrayRef, patterns: &StringViewArray) -> Result<ArrayRef> {
     let intervals = column.as_primitive::<IntervalMonthDayNanoType>();
     let written = pairs(intervals, patterns).map(|pair| {
-        let (interval, pattern) = pair?;
+        let Some((interval, pattern)) = pair else { return Ok(None) };
         let mut text = String::new();
-        Pattern::new(pattern).write_interval(interval, &mut text);
-        Some(text)
+        Pattern::new(pattern).write_interval(interval, &mut text)?;
+        Ok(Some(text))
     });
-    Ok(Arc::new(written.collect::<StringViewArray>()))
+    Ok(Arc::new(written.collect::<Result<StringViewArray>>()?))
 }
 
 fn read_patterns(columns: &[ArrayRef]) -> Result<PrimitiveArray<TimestampMicrosecondType>> {

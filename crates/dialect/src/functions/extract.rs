@@ -17,7 +17,7 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::define::Function;
 use super::pattern::Clock;
-use crate::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND};
+use crate::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND, is_infinite, is_infinite_day};
 use crate::cast::{Manner, convert, is_text, to_text};
 use crate::errors::external;
 use crate::types;
@@ -178,9 +178,14 @@ fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<
         let part = |value| part(value).map(i128::from).ok_or_else(&unsupported);
         values.map(|value| value.map(part).transpose()).collect()
     }
+    if is_monotonic(unit) && has_infinity(&values) {
+        let what = format!("extracting {} from infinity", unit.name());
+        return Err(Error::unsupported(what));
+    }
     match source {
         Source::Date => {
             let days = values.as_primitive::<Date32Type>().iter();
+            let days = days.map(|days| days.filter(|days| !is_infinite_day(*days)));
             each(days, |days| of_date(unit, i64::from(days)), unsupported)
         }
         Source::Time => {
@@ -189,6 +194,7 @@ fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<
         }
         Source::Moment => {
             let moments = values.as_primitive::<TimestampMicrosecondType>().iter();
+            let moments = moments.map(|micros| micros.filter(|micros| !is_infinite(*micros)));
             if unit == Unit::Julian {
                 return Ok(moments.map(|micros| micros.map(julian)).collect());
             }
@@ -199,6 +205,29 @@ fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<
             each(intervals, |interval| of_interval(unit, interval), unsupported)
         }
     }
+}
+
+/// Units that go on growing, which are infinite where the moment is. Others are NULL there.
+fn is_monotonic(unit: Unit) -> bool {
+    matches!(
+        unit,
+        Unit::Millennium
+            | Unit::Century
+            | Unit::Decade
+            | Unit::Year
+            | Unit::IsoYear
+            | Unit::Epoch
+            | Unit::Julian
+    )
+}
+
+fn has_infinity(values: &ArrayRef) -> bool {
+    if let Some(days) = values.as_primitive_opt::<Date32Type>() {
+        return days.iter().flatten().any(is_infinite_day);
+    }
+    values
+        .as_primitive_opt::<TimestampMicrosecondType>()
+        .is_some_and(|moments| moments.iter().flatten().any(is_infinite))
 }
 
 fn of_date(unit: Unit, days: i64) -> Option<i64> {

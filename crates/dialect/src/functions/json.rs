@@ -3,6 +3,7 @@
 //! Access goes through `datafusion-functions-json`, which reads only as far as it must. Its results
 //! are a union of kinds by default; here they are text or JSON, as PostgreSQL's are.
 
+mod at_path;
 mod build;
 mod change;
 mod items;
@@ -63,6 +64,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         .into_udf(),
         contains_udf(),
     ];
+    functions.extend(at_path::functions());
     functions.extend(build::functions());
     functions.extend(change::functions());
     functions.extend(items::functions());
@@ -230,11 +232,15 @@ impl ExprPlanner for JsonOperators {
             }
         }
         let function = match op {
-            BinaryOperator::Arrow | BinaryOperator::HashArrow => {
-                part::of_document(is_jsonb(&left, schema))
-            }
-            BinaryOperator::LongArrow | BinaryOperator::HashLongArrow => {
-                shallow::of(udfs::json_as_text_udf().as_ref().clone())
+            BinaryOperator::Arrow => part::of_document(is_jsonb(&left, schema)),
+            BinaryOperator::LongArrow => shallow::of(udfs::json_as_text_udf().as_ref().clone()),
+            BinaryOperator::HashArrow | BinaryOperator::HashLongArrow => {
+                let function = match op {
+                    BinaryOperator::HashArrow => at_path::of_document(is_jsonb(&left, schema)),
+                    _ => at_path::as_text(),
+                };
+                let path = datafusion::logical_expr::cast(right, at_path::path_type());
+                return Ok(PlannerResult::Planned(function.call(vec![left, path])));
             }
             BinaryOperator::Question => shallow::of(udfs::json_contains_udf().as_ref().clone()),
             BinaryOperator::AtArrow if is_json(&left) || is_json(&right) => contains_udf(),
@@ -244,13 +250,7 @@ impl ExprPlanner for JsonOperators {
             }
             _ => return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
         };
-        let mut arguments = vec![left];
-        match op {
-            BinaryOperator::HashArrow | BinaryOperator::HashLongArrow => {
-                arguments.extend(path_of(right));
-            }
-            _ => arguments.push(step(right, schema)),
-        }
+        let arguments = vec![left, step(right, schema)];
         Ok(PlannerResult::Planned(function.call(arguments)))
     }
 }
@@ -296,24 +296,6 @@ fn of_jsonb(
         (BinaryOperator::QuestionAnd, _) => "jsonb_exists_all",
         _ => return None,
     })
-}
-
-/// The steps of a path `'{a,0,b}'`; what is no literal is taken as an array of steps.
-fn path_of(path: Expr) -> Vec<Expr> {
-    let Expr::Literal(value, _) = &path else { return vec![path] };
-    let Some(Some(text)) = value.try_as_str() else { return vec![path] };
-    let Some(steps) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) else {
-        return vec![path];
-    };
-    let step = |step: &str| {
-        let step = step.trim().trim_matches('"');
-        // A whole number is the place in an array.
-        match step.parse::<i64>() {
-            Ok(place) => Expr::Literal(ScalarValue::Int64(Some(place)), None),
-            Err(_) => Expr::Literal(ScalarValue::Utf8(Some(step.to_string())), None),
-        }
-    };
-    steps.split(',').map(step).collect()
 }
 
 /// The type that JSON results are shown as: functions say by their names which of the two it is.

@@ -6,13 +6,13 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType as ArrowType, Date32Type, Float64Type, Int64Type, IntervalMonthDayNano,
-    IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
+    IntervalMonthDayNanoType, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::define::{Compute, Function};
-use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND};
+use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, is_infinite, is_infinite_day};
 use crate::types::arrow_type;
 use crate::zone::Zone;
 
@@ -139,7 +139,7 @@ fn make_timestamptz(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let made = parts.make(|row| {
         let local = parts.local_moment(row)?;
         let zone = match columns.get(6) {
-            Some(zones) => Zone::given(zones.as_string_view().value(row))?,
+            Some(zones) => Zone::of_argument(zones.as_string_view().value(row))?,
             None => Zone::Fixed(0),
         };
         Ok(local - zone.offset_at_local(local) * MICROS_PER_SECOND)
@@ -176,7 +176,7 @@ fn make_interval(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(made.into_iter().collect::<PrimitiveArray<IntervalMonthDayNanoType>>()))
 }
 
-/// There are no infinite dates and times; floats may be.
+/// Days, moments and floats may be infinite.
 fn is_finite(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let column = &columns[0];
     let finite: BooleanArray = match column.data_type() {
@@ -185,6 +185,14 @@ fn is_finite(columns: &[ArrayRef]) -> Result<ArrayRef> {
                 .map_err(|error| crate::errors::from_arrow_error(&error))?;
             let floats = floats.as_primitive::<Float64Type>().iter();
             floats.map(|value| value.map(f64::is_finite)).collect()
+        }
+        ArrowType::Date32 => {
+            let days = column.as_primitive::<Date32Type>().iter();
+            days.map(|days| days.map(|days| !is_infinite_day(days))).collect()
+        }
+        ArrowType::Timestamp(TimeUnit::Microsecond, _) => {
+            let moments = column.as_primitive::<TimestampMicrosecondType>().iter();
+            moments.map(|micros| micros.map(|micros| !is_infinite(micros))).collect()
         }
         _ => (0..column.len()).map(|row| column.is_valid(row).then_some(true)).collect(),
     };

@@ -18,6 +18,7 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType as SqlType, Exact
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::define::Function;
+use super::number_pattern;
 use crate::arithmetic::numeric::decimal_of;
 use crate::cast::{Manner, convert};
 use crate::errors::external;
@@ -302,16 +303,16 @@ fn complement(columns: &[ArrayRef]) -> Result<ArrayRef> {
     cast(&flipped, target).map_err(told)
 }
 
-/// The digits of a text and its sign, wherever that stands; the pattern says no more than that.
+/// The number that a pattern finds in a text.
 fn to_number(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let texts = columns[0].as_string_view();
-    let digits = texts.iter().enumerate().map(|(row, text)| {
-        let text = text.filter(|_| columns[1].is_valid(row))?;
-        let sign = if text.contains(['-', '<']) { "-" } else { "" };
-        let digits = text.chars().filter(|c| c.is_ascii_digit() || *c == '.');
-        Some(format!("{sign}{}", digits.collect::<String>()))
+    let patterns = crate::cast::to_text(&columns[1])?;
+    let digits = texts.iter().zip(patterns.as_string_view()).map(|(text, pattern)| {
+        let (Some(text), Some(pattern)) = (text, pattern) else { return Ok(None) };
+        number_pattern::read(text, pattern).map(Some)
     });
-    let digits: ArrayRef = Arc::new(digits.collect::<arrow::array::StringViewArray>());
+    let digits = digits.collect::<Result<arrow::array::StringViewArray>>()?;
+    let digits: ArrayRef = Arc::new(digits);
     let field = Field::new("", ArrowType::Utf8View, true);
     let target = from_arrow(&ArrowType::Decimal128(PRECISION_MAX, READ_SCALE))?;
     convert(&digits, &field, &target, Manner::Explicit)?

@@ -1,5 +1,6 @@
 //! The patterns of `to_char` for numbers: `FM999,990.00` and its like.
 
+mod reading;
 mod written;
 
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use arrow::array::{ArrayRef, AsArray, StringViewArray};
 use thalweg_types::Result;
 
 use crate::cast::to_text;
+pub(super) use reading::read;
 
 pub(super) fn to_char(values: &ArrayRef, patterns: &StringViewArray) -> Result<ArrayRef> {
     let values = to_text(values)?;
@@ -32,6 +34,13 @@ enum Part {
         upper: bool,
     },
     Literal(char),
+    /// `SG` and `PL`: the number's sign at a place of its own, a plus where it has none or a blank
+    /// in place of a minus.
+    Sign {
+        plus_only: bool,
+    },
+    /// `V`: what follows are digits that the number is multiplied for.
+    Shift,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,6 +57,8 @@ enum Sign {
     MinusBehind,
     /// `PR`.
     Brackets,
+    /// `SG`, which stands among the digits.
+    Placed,
 }
 
 /// What a number is written in.
@@ -106,6 +117,12 @@ impl NumberPattern {
             let is_ahead = self.parts.is_empty();
             self.sign = if is_ahead { Sign::MinusAhead } else { Sign::MinusBehind };
             Some(behind)
+        } else if let Some(behind) = behind(rest, "SG") {
+            self.placed_sign(false);
+            Some(behind)
+        } else if let Some(behind) = behind(rest, "PL") {
+            self.placed_sign(true);
+            Some(behind)
         } else if let Some(behind) = behind(rest, "PR") {
             self.sign = Sign::Brackets;
             Some(behind)
@@ -119,6 +136,13 @@ impl NumberPattern {
             let behind = behind(rest, "EEEE")?;
             self.digits = Digits::Scientific;
             Some(behind)
+        }
+    }
+
+    fn placed_sign(&mut self, plus_only: bool) {
+        self.parts.push(Part::Sign { plus_only });
+        if !plus_only {
+            self.sign = Sign::Placed;
         }
     }
 
@@ -141,6 +165,7 @@ impl NumberPattern {
             '0' => self.parts.push(Part::Digit { zero: true }),
             ',' | 'G' => self.parts.push(Part::Group),
             '.' | 'D' => self.parts.push(Part::Point),
+            'V' => self.parts.push(Part::Shift),
             'S' if self.parts.is_empty() => self.sign = Sign::Anchored,
             'S' => self.sign = Sign::Trailing,
             // There is no currency.
@@ -178,20 +203,24 @@ impl NumberPattern {
         let (before, behind) = self.parts.split_at(point.unwrap_or(self.parts.len()));
         let count =
             |parts: &[Part]| parts.iter().filter(|part| matches!(part, Part::Digit { .. })).count();
-        let (negative, whole, fraction) = round_to(number, count(behind));
+        let shift = before.iter().position(|part| *part == Part::Shift);
+        let shifted = shift.map_or(0, |shift| count(&before[shift..]));
+        let moved = written::times_ten(number, shifted);
+        let (negative, whole, fraction) = round_to(&moved, count(behind));
         let places = count(before);
         if whole.len() > places {
             return self.overflow();
         }
         let ordinal = if negative || self.has_point() { "" } else { written::ordinal(&whole) };
-        let mut text = self.write_whole(before, &whole, places, ordinal);
+        let mut text = self.write_whole(before, (negative, &whole), places, ordinal);
         let mut digits = fraction.chars();
         for part in behind {
             match part {
                 Part::Digit { .. } => text.extend(digits.next()),
                 Part::Point => text.push('.'),
                 Part::Group => text.push(','),
-                Part::Ordinal { .. } => {}
+                Part::Ordinal { .. } | Part::Shift => {}
+                Part::Sign { plus_only } => text.push_str(placed(*plus_only, negative, self.bare)),
                 Part::Literal(c) => text.push(*c),
             }
         }
@@ -212,7 +241,13 @@ impl NumberPattern {
         }
     }
 
-    fn write_whole(&self, parts: &[Part], digits: &str, places: usize, ordinal: &str) -> String {
+    fn write_whole(
+        &self,
+        parts: &[Part],
+        (negative, digits): (bool, &str),
+        places: usize,
+        ordinal: &str,
+    ) -> String {
         let mut text = String::new();
         let mut missing = places - digits.len();
         let mut digits = digits.chars();
@@ -234,6 +269,8 @@ impl NumberPattern {
                 Part::Point => text.push('.'),
                 Part::Ordinal { upper: true } => text.push_str(&ordinal.to_ascii_uppercase()),
                 Part::Ordinal { upper: false } => text.push_str(ordinal),
+                Part::Shift => {}
+                Part::Sign { plus_only } => text.push_str(placed(*plus_only, negative, self.bare)),
                 Part::Literal(c) => text.push(*c),
             }
         }
@@ -261,6 +298,7 @@ impl NumberPattern {
             (Sign::Trailing, false) => format!("{padding}{digits}+"),
             (Sign::MinusBehind, false) if self.bare => digits.to_string(),
             (Sign::MinusBehind, false) => format!("{padding}{digits} "),
+            (Sign::Placed, _) => text,
             (Sign::Brackets, true) => format!("{padding}<{digits}>"),
             (Sign::Brackets, false) if self.bare => digits.to_string(),
             (Sign::Brackets, false) => format!(" {padding}{digits} "),
@@ -273,11 +311,22 @@ impl NumberPattern {
             Part::Digit { .. } => Some('#'),
             Part::Group => Some(','),
             Part::Point => Some('.'),
-            Part::Ordinal { .. } => None,
+            Part::Ordinal { .. } | Part::Shift => None,
+            Part::Sign { .. } => Some(' '),
             Part::Literal(c) => Some(*c),
         });
         let marks: String = marks.collect();
         if self.bare { marks } else { format!(" {marks}") }
+    }
+}
+
+/// The sign at a place of its own.
+fn placed(plus_only: bool, negative: bool, bare: bool) -> &'static str {
+    match (plus_only, negative) {
+        (_, false) => "+",
+        (false, true) => "-",
+        (true, true) if bare => "",
+        (true, true) => " ",
     }
 }
 

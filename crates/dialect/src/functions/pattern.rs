@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use arrow::datatypes::IntervalMonthDayNano;
 
+use thalweg_types::{Error, Result, SqlState};
+
 use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, Refusal};
 
 const MONTHS: [&str; 12] = [
@@ -30,31 +32,53 @@ enum Field {
     IsoYear,
     Century,
     Month,
-    MonthName { short: bool },
+    MonthName {
+        short: bool,
+    },
     DayOfMonth,
     DayOfYear,
     DayOfWeek,
     IsoDayOfWeek,
-    DayName { short: bool },
+    DayName {
+        short: bool,
+    },
     Hour24,
     Hour12,
     Minute,
     Second,
     SecondOfDay,
     Fraction(usize),
-    Meridiem { dotted: bool },
+    Meridiem {
+        dotted: bool,
+    },
     Quarter,
     WeekOfYear,
     WeekOfMonth,
     IsoWeek,
     JulianDay,
+    /// `RM`: the month in Roman digits.
+    RomanMonth,
+    /// `IDDD`: the day of the year of weeks.
+    IsoDayOfYear,
+    /// `Y,YYY`
+    GroupedYear,
+    Era {
+        dotted: bool,
+    },
     Zone,
     ZoneHours,
     ZoneMinutes,
     Offset,
 }
 
-const FIELDS: [(&str, Field); 44] = [
+const FIELDS: [(&str, Field); 51] = [
+    ("RM", Field::RomanMonth),
+    ("IDDD", Field::IsoDayOfYear),
+    ("Y,YYY", Field::GroupedYear),
+    ("B.C.", Field::Era { dotted: true }),
+    ("A.D.", Field::Era { dotted: true }),
+    ("BC", Field::Era { dotted: false }),
+    ("AD", Field::Era { dotted: false }),
     ("YYYY", Field::Year(4)),
     ("YYY", Field::Year(3)),
     ("YY", Field::Year(2)),
@@ -136,6 +160,12 @@ impl Pattern {
                 (bare, rest) = (true, behind);
                 continue;
             }
+            // Names are English, and what is written is exact, with and without these.
+            let prefix = strip_ignoring_case(rest, "TM").or(strip_ignoring_case(rest, "FX"));
+            if let Some(behind) = prefix {
+                rest = behind;
+                continue;
+            }
             if let Some(quoted) = rest.strip_prefix('"') {
                 let end = quoted.find('"').unwrap_or(quoted.len());
                 push_literal(&mut parts, &quoted[..end]);
@@ -183,16 +213,23 @@ impl Pattern {
     }
 
     /// Writes a span: its hours may be more than a day has.
-    pub(crate) fn write_interval(&self, interval: IntervalMonthDayNano, text: &mut String) {
+    ///
+    /// # Errors
+    /// 22007 where the pattern asks for names, which spans do not have.
+    pub(crate) fn write_interval(
+        &self,
+        interval: IntervalMonthDayNano,
+        text: &mut String,
+    ) -> Result<()> {
         let micros = interval.nanoseconds / 1_000;
         let seconds = micros / MICROS_PER_SECOND;
         for part in &self.parts {
-            let (field, bare) = match part {
+            let (field, bare, case) = match part {
                 Part::Literal(literal) => {
                     text.push_str(literal);
                     continue;
                 }
-                Part::Field { field, bare, .. } => (*field, *bare),
+                Part::Field { field, bare, case, .. } => (*field, *bare, *case),
             };
             let (value, width) = match field {
                 Field::Year(digits) => (i64::from(interval.months / 12), digits),
@@ -207,17 +244,40 @@ impl Pattern {
                     let unit = 10_i64.pow(6 - digits as u32);
                     (micros % MICROS_PER_SECOND / unit, digits)
                 }
+                Field::RomanMonth => {
+                    let months = interval.months % 12;
+                    match months {
+                        0 => {}
+                        // Months that are missing are counted back from the last one.
+                        1.. => write_roman(months as usize, case, bare, text),
+                        _ => write_roman((months + 13) as usize, case, bare, text),
+                    }
+                    continue;
+                }
+                Field::Meridiem { .. } => {
+                    let is_early = (seconds / 3_600).rem_euclid(24) < 12;
+                    let at = if is_early { 0 } else { 12 * 3_600 * MICROS_PER_SECOND };
+                    Clock::at(at).write(field, case, bare, text);
+                    continue;
+                }
                 // Spans have no names and no place in the calendar.
-                _ => continue,
+                _ => {
+                    let message = "invalid format specification for an interval value";
+                    return Err(Error::new(SqlState::INVALID_DATETIME_FORMAT, message)
+                        .with_hint("Intervals are not tied to specific calendar dates."));
+                }
             };
             let width = if bare { 0 } else { width };
             let sign = if value < 0 { "-" } else { "" };
+            // The sign takes one of the places.
+            let width = width.saturating_sub(sign.len()).max(usize::from(width > 0));
             let _ = write!(text, "{sign}{:0width$}", value.abs());
         }
+        Ok(())
     }
 
     /// Reads a moment, in microseconds since 1970.
-    pub(crate) fn read(&self, text: &str) -> Result<i64, Refusal> {
+    pub(crate) fn read(&self, text: &str) -> std::result::Result<i64, Refusal> {
         let mut reading = Reading::default();
         let mut rest = text.trim_start();
         for (index, part) in self.parts.iter().enumerate() {
@@ -332,6 +392,7 @@ impl Clock {
 
     fn write(&self, field: Field, case: Case, bare: bool, text: &mut String) {
         let Civil { year, month, day } = self.civil;
+        let (year, is_before) = if year > 0 { (year, false) } else { (1 - year, true) };
         let seconds = self.micros / MICROS_PER_SECOND;
         let hour = seconds / 3_600;
         let mut number = |value: i64, width: usize| {
@@ -364,6 +425,16 @@ impl Clock {
             Field::WeekOfMonth => number(i64::from(day - 1) / 7 + 1, 1),
             Field::IsoWeek => number(self.iso_week().1, 2),
             Field::JulianDay => number(self.days + 2_440_588, 1),
+            Field::IsoDayOfYear => {
+                number((self.iso_week().1 - 1) * 7 + self.iso_day_of_week(), 3);
+            }
+            Field::GroupedYear => {
+                let _ = write!(text, "{},{:03}", year / 1_000, year % 1_000);
+            }
+            Field::RomanMonth => write_roman(month as usize, case, bare, text),
+            Field::Era { dotted } => {
+                write_mark(["ad", "bc", "a.d.", "b.c."], dotted, is_before, case, text);
+            }
             Field::MonthName { short } => {
                 write_name(MONTHS[month as usize - 1], short, 9, case, bare, text);
             }
@@ -372,20 +443,31 @@ impl Clock {
                 write_name(name, short, 9, case, bare, text);
             }
             Field::Meridiem { dotted } => {
-                let name = match (hour < 12, dotted) {
-                    (true, true) => "a.m.",
-                    (false, true) => "p.m.",
-                    (true, false) => "am",
-                    (false, false) => "pm",
-                };
-                let lower = case == Case::Lower;
-                text.push_str(&if lower { name.to_string() } else { name.to_uppercase() });
+                write_mark(["am", "pm", "a.m.", "p.m."], dotted, hour >= 12, case, text);
             }
             Field::Zone => text.push_str(if case == Case::Lower { "utc" } else { "UTC" }),
             Field::ZoneHours | Field::Offset => text.push_str("+00"),
             Field::ZoneMinutes => text.push_str("00"),
         }
     }
+}
+
+/// One of two marks, with or without dots.
+fn write_mark(marks: [&str; 4], dotted: bool, second: bool, case: Case, text: &mut String) {
+    let mark = marks[usize::from(dotted) * 2 + usize::from(second)];
+    text.push_str(&if case == Case::Lower { mark.to_string() } else { mark.to_uppercase() });
+}
+
+/// A month from 1 to 12.
+fn write_roman(month: usize, case: Case, bare: bool, text: &mut String) {
+    const DIGITS: [&str; 12] =
+        ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
+    let name = DIGITS[month - 1];
+    let name = if case == Case::Lower { name.to_lowercase() } else { name.to_owned() };
+    let _ = match bare {
+        true => write!(text, "{name}"),
+        false => write!(text, "{name:<4}"),
+    };
 }
 
 fn write_name(name: &str, short: bool, width: usize, case: Case, bare: bool, text: &mut String) {
@@ -418,7 +500,7 @@ impl Reading {
         field: Field,
         text: &'a str,
         adjoined: bool,
-    ) -> Result<&'a str, Refusal> {
+    ) -> std::result::Result<&'a str, Refusal> {
         match field {
             Field::MonthName { short } => {
                 let (index, rest) = take_name(&MONTHS, short, text)?;
@@ -469,7 +551,7 @@ impl Reading {
         Ok(rest)
     }
 
-    fn finish(self) -> Result<i64, Refusal> {
+    fn finish(self) -> std::result::Result<i64, Refusal> {
         let hour = match self.afternoon {
             Some(_) if !(1..=12).contains(&self.hour) => return Err(Refusal::Field),
             Some(afternoon) => self.hour % 12 + if afternoon { 12 } else { 0 },
@@ -505,13 +587,17 @@ fn width_of(field: Field) -> usize {
     }
 }
 
-fn take_number(text: &str, width: usize) -> Result<(i64, &str), Refusal> {
+fn take_number(text: &str, width: usize) -> std::result::Result<(i64, &str), Refusal> {
     let end = text.bytes().take(width).take_while(u8::is_ascii_digit).count();
     let value = text[..end].parse().map_err(|_| Refusal::Syntax)?;
     Ok((value, &text[end..]))
 }
 
-fn take_name<'a>(names: &[&str], short: bool, text: &'a str) -> Result<(usize, &'a str), Refusal> {
+fn take_name<'a>(
+    names: &[&str],
+    short: bool,
+    text: &'a str,
+) -> std::result::Result<(usize, &'a str), Refusal> {
     names
         .iter()
         .enumerate()

@@ -1,6 +1,11 @@
 //! Regular expressions: taking text apart by them, and `SIMILAR TO`.
 
+mod are;
+mod dissect;
 mod instr;
+mod matcher;
+mod operators;
+mod program;
 mod replace;
 
 use std::sync::Arc;
@@ -10,12 +15,14 @@ use arrow::array::{
     StringViewBuilder,
 };
 use arrow::datatypes::{DataType as ArrowType, Int32Type};
-use datafusion::logical_expr::ScalarUDF;
-use regex::{Regex, RegexBuilder};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::{Expr, ScalarUDF};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::define::{Compute, Function};
 use crate::types::arrow_type;
+pub(super) use matcher::Matcher;
+pub(super) use operators::RegexOperators;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let (text, int) = (ArrowType::Utf8View, ArrowType::Int32);
@@ -39,92 +46,51 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         of_texts("substring_pattern", &[2], text.clone(), substring),
         of_texts("similar_to", &[2, 3], ArrowType::Boolean, similar_to),
         Function::new("regexp_substr", &substr, text.clone(), regexp_substr).into_udf(),
+        of_texts("regexp_match", &[2, 3], arrow_type(&list), first_match),
+        is_like_udf(),
+        Function::new(
+            "regexp_count",
+            &[
+                &[text.clone(), text.clone()],
+                &[text.clone(), text.clone(), int.clone()],
+                &[text.clone(), text.clone(), int.clone(), text.clone()],
+            ],
+            int.clone(),
+            count,
+        )
+        .into_udf(),
         instr::function(),
         replace::function(),
     ]
 }
 
+/// `regexp_like(text, pattern, flags)`
+fn is_like_udf() -> Arc<ScalarUDF> {
+    let text = || ArrowType::Utf8View;
+    let lists: &[&[ArrowType]] = &[&[text(), text()], &[text(), text(), text()]];
+    Function::new("regexp_like", lists, ArrowType::Boolean, is_like).into_udf()
+}
+
+fn literal(text: &str) -> Expr {
+    Expr::Literal(ScalarValue::Utf8View(Some(text.to_owned())), None)
+}
+
 /// Compiled patterns: most columns of patterns have one.
 #[derive(Default)]
 struct Patterns {
-    last: Option<(String, String, Regex)>,
+    last: Option<(String, String, Matcher)>,
 }
 
 impl Patterns {
-    fn get(&mut self, pattern: &str, flags: &str) -> Result<&Regex> {
+    fn get(&mut self, pattern: &str, flags: &str) -> Result<&Matcher> {
         let known = matches!(&self.last, Some((last, with, _)) if last == pattern && with == flags);
         if !known {
-            let regex = compile(pattern, flags)?;
+            let regex = Matcher::new(pattern, flags)?;
             self.last = Some((pattern.to_owned(), flags.to_owned(), regex));
         }
         let last = self.last.as_ref().map(|(_, _, regex)| regex);
         last.ok_or_else(|| Error::internal("a pattern was just compiled"))
     }
-}
-
-pub(super) fn compile(pattern: &str, flags: &str) -> Result<Regex> {
-    let mut builder = RegexBuilder::new(&in_our_words(pattern));
-    builder.dot_matches_new_line(true);
-    for flag in flags.chars() {
-        match flag {
-            'g' => {}
-            'i' => {
-                builder.case_insensitive(true);
-            }
-            'c' => {
-                builder.case_insensitive(false);
-            }
-            'n' | 'm' => {
-                builder.dot_matches_new_line(false).multi_line(true);
-            }
-            's' => {
-                builder.dot_matches_new_line(true);
-            }
-            'w' => {
-                builder.multi_line(true);
-            }
-            'p' => {
-                builder.dot_matches_new_line(false);
-            }
-            'x' => {
-                builder.ignore_whitespace(true);
-            }
-            other => {
-                let told = format!("invalid regular expression option: \"{other}\"");
-                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told));
-            }
-        }
-    }
-    builder.build().map_err(|error| {
-        let told = error.to_string();
-        let reason = told.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        Error::new(
-            SqlState::INVALID_REGULAR_EXPRESSION,
-            format!("invalid regular expression: {reason}"),
-        )
-    })
-}
-
-/// PostgreSQL's escapes for the edges of words, as our engine calls them.
-fn in_our_words(pattern: &str) -> String {
-    let mut written = String::with_capacity(pattern.len());
-    let mut characters = pattern.chars();
-    while let Some(c) = characters.next() {
-        if c != '\\' {
-            written.push(c);
-            continue;
-        }
-        match characters.next() {
-            Some('m') => written.push_str(r"\b{start}"),
-            Some('M') => written.push_str(r"\b{end}"),
-            Some('y') => written.push_str(r"\b"),
-            Some('Y') => written.push_str(r"\B"),
-            Some('Z') => written.push_str(r"\z"),
-            Some(other) => written.extend(['\\', other]),
-            None => written.push('\\'),
-        }
-    }
-    written
 }
 
 /// Rows of texts, where none is NULL.
@@ -148,14 +114,13 @@ fn split(columns: &[ArrayRef]) -> Result<ArrayRef> {
         let regex = patterns.get(row[1], row.get(2).copied().unwrap_or_default())?;
         let text = row[0];
         let mut start = 0;
-        for found in regex.find_iter(text) {
+        for (at, end) in regex.find_all(text, 0).filter_map(|found| found[0]) {
             // An empty match separates two characters, and nothing else.
-            let at = found.start();
-            if found.is_empty() && (at == 0 || at == text.len() || at == start) {
+            if at == end && (at == 0 || at == text.len() || at == start) {
                 continue;
             }
             lists.values().append_value(&text[start..at]);
-            start = found.end();
+            start = end;
         }
         lists.values().append_value(&text[start..]);
         lists.append(true);
@@ -175,11 +140,10 @@ fn all_matches(columns: &[ArrayRef]) -> Result<ArrayRef> {
         let flags = row.get(2).copied().unwrap_or_default();
         let regex = patterns.get(row[1], flags)?;
         let most = if flags.contains('g') { usize::MAX } else { 1 };
-        for captures in regex.captures_iter(row[0]).take(most) {
+        for found in regex.find_all(row[0], 0).take(most) {
             let groups = lists.values();
-            let first = usize::from(captures.len() > 1);
-            for group in captures.iter().skip(first) {
-                groups.values().append_option(group.map(|group| group.as_str()));
+            for group in found.iter().skip(usize::from(regex.groups() > 0)) {
+                groups.values().append_option(group.map(|(start, end)| &row[0][start..end]));
             }
             groups.append(true);
         }
@@ -188,17 +152,82 @@ fn all_matches(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(lists.finish()))
 }
 
+/// What the groups of the first match took, or all of it where there are none.
+fn first_match(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let mut patterns = Patterns::default();
+    let mut lists = ListBuilder::new(StringViewBuilder::new());
+    for row in rows(columns) {
+        let Some(row) = row else {
+            lists.append_null();
+            continue;
+        };
+        let flags = row.get(2).copied().unwrap_or_default();
+        refuse_global(flags, "regexp_match")?;
+        let regex = patterns.get(row[1], flags)?;
+        let Some(found) = regex.find(row[0], 0) else {
+            lists.append_null();
+            continue;
+        };
+        for group in found.iter().skip(usize::from(regex.groups() > 0)) {
+            lists.values().append_option(group.map(|(start, end)| &row[0][start..end]));
+        }
+        lists.append(true);
+    }
+    Ok(Arc::new(lists.finish()))
+}
+
+fn refuse_global(flags: &str, name: &str) -> Result<()> {
+    if !flags.contains('g') {
+        return Ok(());
+    }
+    let message = format!("{name}() does not support the \"global\" option");
+    Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message))
+}
+
+fn is_like(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let mut patterns = Patterns::default();
+    let matched = rows(columns).map(|row| {
+        let Some(row) = row else { return Ok(None) };
+        let flags = row.get(2).copied().unwrap_or_default();
+        refuse_global(flags, "regexp_like")?;
+        Ok(Some(patterns.get(row[1], flags)?.is_match(row[0])))
+    });
+    Ok(Arc::new(matched.collect::<Result<BooleanArray>>()?))
+}
+
+/// `regexp_count(text, pattern, start, flags)`
+fn count(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let (texts, expressions) = (columns[0].as_string_view(), columns[1].as_string_view());
+    let mut patterns = Patterns::default();
+    let counts = (0..texts.len()).map(|row| {
+        if columns.iter().any(|column| column.is_null(row)) {
+            return Ok(None);
+        }
+        let flags = columns.get(3).map_or("", |flags| flags.as_string_view().value(row));
+        refuse_global(flags, "regexp_count")?;
+        let start = columns.get(2).map_or(1, |start| start.as_primitive::<Int32Type>().value(row));
+        if start < 1 {
+            let message = format!("invalid value for parameter \"start\": {start}");
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        let text = texts.value(row);
+        let start = start as usize - 1;
+        let offset = text.char_indices().nth(start).map_or(text.len(), |(offset, _)| offset);
+        let count = patterns.get(expressions.value(row), flags)?.find_all(text, offset).count();
+        Ok(Some(count as i32))
+    });
+    Ok(Arc::new(counts.collect::<Result<Int32Array>>()?))
+}
+
 /// What the first group matched, or the whole pattern where it has none.
 fn substring(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut patterns = Patterns::default();
     let parts = rows(columns).map(|row| {
         let Some(row) = row else { return Ok(None) };
         let regex = patterns.get(row[1], "")?;
-        let captures = regex.captures(row[0]);
-        Ok(captures.and_then(|captures| {
-            let group = if captures.len() > 1 { captures.get(1) } else { captures.get(0) };
-            group.map(|group| group.as_str())
-        }))
+        let found = regex.find(row[0], 0);
+        let group = found.and_then(|found| found[usize::from(regex.groups() > 0)]);
+        Ok(group.map(|(start, end)| &row[0][start..end]))
     });
     Ok(Arc::new(parts.collect::<Result<StringViewArray>>()?))
 }
@@ -225,9 +254,9 @@ fn regexp_substr(columns: &[ArrayRef]) -> Result<ArrayRef> {
         }
         let text = texts.value(row);
         let offset = text.char_indices().nth(start - 1).map_or(text.len(), |(offset, _)| offset);
-        let captures = regex.captures_iter(&text[offset..]).nth(occurrence - 1);
-        let group = captures.and_then(|captures| captures.get(number(5, row, 0)));
-        Ok(group.map(|group| group.as_str()))
+        let found = regex.find_all(text, offset).nth(occurrence - 1);
+        let group = found.and_then(|found| found.get(number(5, row, 0)).copied().flatten());
+        Ok(group.map(|(start, end)| &text[start..end]))
     });
     Ok(Arc::new(found.collect::<Result<StringViewArray>>()?))
 }

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::define::Function;
-use crate::calendar::MICROS_PER_SECOND;
+use crate::calendar::{MICROS_PER_SECOND, is_infinite};
 use crate::cast::{Manner, convert, is_text, to_text};
 use crate::types::arrow_type;
 use crate::zone::Zone;
@@ -41,6 +41,9 @@ fn timezone(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut last: Option<(usize, Zone)> = None;
     let converted = values.iter().enumerate().map(|(row, value)| {
         let (Some(value), true) = (value, zones.column.is_valid(row)) else { return Ok(None) };
+        if is_infinite(value) {
+            return Ok(Some(value));
+        }
         let zone = match &last {
             Some((at, zone)) if zones.same(*at, row) => *zone,
             _ => zones.at(row)?,

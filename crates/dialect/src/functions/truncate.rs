@@ -12,7 +12,7 @@ use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::define::Function;
-use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND};
+use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, is_infinite};
 use crate::cast::{Manner, convert, is_text, to_text};
 use crate::types::arrow_type;
 use crate::zone::Zone;
@@ -78,6 +78,9 @@ impl Unit {
     }
 
     fn moment(self, micros: i64) -> i64 {
+        if is_infinite(micros) {
+            return micros;
+        }
         let days = micros.div_euclid(MICROS_PER_DAY);
         let days = match self {
             Unit::Clock(unit) => return micros - micros.rem_euclid(unit),
@@ -175,8 +178,16 @@ fn truncate(columns: &[ArrayRef]) -> Result<ArrayRef> {
         if zones.is_null(row) {
             return Ok(None);
         }
+        if is_infinite(value) {
+            return Ok(Some(value));
+        }
         let zone = Zone::given(zones.as_string_view().value(row))?;
-        let local = unit.moment(value + zone.offset_at_utc(value) * MICROS_PER_SECOND);
+        let offset = zone.offset_at_utc(value) * MICROS_PER_SECOND;
+        let local = unit.moment(value + offset);
+        // Within a day the offset stays: an hour that the clocks show twice is two hours.
+        if let Unit::Clock(_) = unit {
+            return Ok(Some(local - offset));
+        }
         Ok(Some(local - zone.offset_at_local(local) * MICROS_PER_SECOND))
     });
     let truncated = truncated.collect::<Result<PrimitiveArray<TimestampMicrosecondType>>>()?;

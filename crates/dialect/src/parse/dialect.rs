@@ -1,4 +1,4 @@
-//! The dialect that statements are parsed in: the parser's PostgreSQL, but for nine things.
+//! The dialect that statements are parsed in: the parser's PostgreSQL, but for these:
 //!
 //! - The parser lets a function's named argument have an expression for a name, which is nothing
 //!   that PostgreSQL knows. To find out, it parses every argument twice, and a call nested in
@@ -11,6 +11,11 @@
 //! - `VARIADIC` in front of an argument is unknown to it.
 //! - Behind `TO PUBLIC` the parser takes every other role for everybody, too.
 //! - `ISNULL` is unknown to it, and so it takes it for an alias.
+//! - `~ 1 + 1` is `~ (1 + 1)`: operators without a rank of their own bind looser than arithmetic,
+//!   in front of an operand too, and from left to right.
+//! - A comparison of a comparison needs parentheses: `1 < 2 = true` is a mistake.
+//! - `COLLATE` is taken behind any expression.
+//! - Words that are operators of other systems are none: `DIV`, `XOR`, `RLIKE` and their like.
 //! - `trim(FROM x)` is unknown to it, and it forgets the `LEADING` of `trim(LEADING x, y)`.
 //!
 //! Everything else is passed on.
@@ -69,13 +74,17 @@ impl Dialect for ThalwegDialect {
         if parser.parse_keyword(Keyword::VARIADIC) {
             return Some(parser.parse_expr().map(variadic_argument));
         }
-        let op = match parser.peek_token_ref().token {
-            Token::Minus => UnaryOperator::Minus,
-            Token::Plus => UnaryOperator::Plus,
+        let (op, precedence) = match parser.peek_token_ref().token {
+            Token::Minus => (UnaryOperator::Minus, Precedence::AtTz),
+            Token::Plus => (UnaryOperator::Plus, Precedence::AtTz),
+            Token::Tilde => (UnaryOperator::BitwiseNot, Precedence::PgOther),
+            Token::AtSign => (UnaryOperator::PGAbs, Precedence::PgOther),
+            Token::PGSquareRoot => (UnaryOperator::PGSquareRoot, Precedence::PgOther),
+            Token::PGCubeRoot => (UnaryOperator::PGCubeRoot, Precedence::PgOther),
             _ => return None,
         };
         parser.advance_token();
-        let operand = parser.parse_subexpr(self.prec_value(Precedence::AtTz));
+        let operand = parser.parse_subexpr(self.prec_value(precedence));
         Some(operand.map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }))
     }
 
@@ -95,6 +104,15 @@ impl Dialect for ThalwegDialect {
                 true => Expr::IsNotDistinctFrom(left, Box::new(right)),
                 false => Expr::IsDistinctFrom(left, Box::new(right)),
             }));
+        }
+        if parser.parse_keyword(Keyword::COLLATE) {
+            let collation = parser.parse_object_name(false);
+            let expr = Box::new(expr.clone());
+            return Some(collation.map(|collation| Expr::Collate { expr, collation }));
+        }
+        if is_comparison_token(&parser.peek_token_ref().token) && is_comparison(expr) {
+            let token = parser.peek_token_ref().clone();
+            return Some(parser.expected("a comparison of values", token));
         }
         if is_isnull(&parser.peek_token_ref().token) {
             parser.advance_token();
@@ -130,6 +148,30 @@ impl Dialect for ThalwegDialect {
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
         if is_isnull(&parser.peek_token_ref().token) {
             return Some(Ok(POSTGRES.prec_value(Precedence::Is)));
+        }
+        match &parser.peek_token_ref().token {
+            Token::Tilde
+            | Token::TildeAsterisk
+            | Token::ExclamationMarkTilde
+            | Token::ExclamationMarkTildeAsterisk
+            | Token::DoubleTilde
+            | Token::DoubleTildeAsterisk
+            | Token::ExclamationMarkDoubleTilde
+            | Token::ExclamationMarkDoubleTildeAsterisk => {
+                return Some(Ok(POSTGRES.prec_value(Precedence::PgOther)));
+            }
+            Token::DoubleEq | Token::Spaceship => return Some(Ok(POSTGRES.prec_unknown())),
+            Token::Word(word) if word.quote_style.is_none() => match word.keyword {
+                Keyword::OPERATOR => return Some(Ok(POSTGRES.prec_value(Precedence::PgOther))),
+                Keyword::DIV
+                | Keyword::XOR
+                | Keyword::RLIKE
+                | Keyword::REGEXP
+                | Keyword::MATCH
+                | Keyword::MEMBER => return Some(Ok(POSTGRES.prec_unknown())),
+                _ => {}
+            },
+            _ => {}
         }
         POSTGRES.get_next_precedence(parser)
     }
@@ -208,6 +250,16 @@ fn between(parser: &mut Parser, expr: &Expr, negated: bool) -> Result<Expr, Pars
     let op = if negated { BinaryOperator::And } else { BinaryOperator::Or };
     let (left, right) = (ordered(&one, &other), ordered(&other, &one));
     Ok(Expr::Nested(Box::new(Expr::BinaryOp { left, op, right })))
+}
+
+fn is_comparison_token(token: &Token) -> bool {
+    matches!(token, Token::Eq | Token::Neq | Token::Lt | Token::Gt | Token::LtEq | Token::GtEq)
+}
+
+/// Whether an expression compares, without parentheses around it.
+fn is_comparison(expr: &Expr) -> bool {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    matches!(expr, Expr::BinaryOp { op: Eq | NotEq | Lt | LtEq | Gt | GtEq, .. })
 }
 
 /// `ISNULL`, which the parser knows as no keyword.

@@ -65,6 +65,19 @@ pub(super) fn hexadecimal(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
     })
 }
 
+/// The first number that a word follows without a blank, together with that word: `123abc`.
+pub(super) fn number_with_letters(tokens: &[TokenWithSpan]) -> Option<TokenWithSpan> {
+    tokens.windows(2).find_map(|pair| match (&pair[0].token, &pair[1].token) {
+        (Token::Number(..), Token::Word(word))
+            if word.quote_style.is_none() && pair[0].span.end == pair[1].span.start =>
+        {
+            let span = Span::new(pair[0].span.start, pair[1].span.end);
+            Some(TokenWithSpan { token: pair[0].token.clone(), span })
+        }
+        _ => None,
+    })
+}
+
 /// `TABLE t` where a query begins is `SELECT * FROM t`: at the beginning, in parentheses and beside
 /// `UNION` and its like.
 pub(super) fn expand_table(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {

@@ -58,6 +58,7 @@ pub(crate) use case_results::CaseResults;
 pub(crate) use integers::IntegerLiterals;
 pub use limits::check_columns;
 pub use names::{output_name, without_marks};
+pub use operators::check_collation;
 use relations::Relations;
 pub use relations::{Tables, tables_of};
 pub(crate) use variadic::marked as variadic_argument;

@@ -56,6 +56,7 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
         Expr::Function(function) => {
             check_nulls(function)?;
             list_aggregate(function)
+                .or_else(|| list_of_json(function))
                 .or_else(|| text_aggregate(function))
                 .or_else(|| object_aggregate(function))
                 .or_else(|| interval_parts(function))
@@ -128,6 +129,41 @@ fn list_aggregate(function: &Function) -> Option<Expr> {
     let is_row = matches!(value, Expr::Function(row) if row.name.to_string() == ROW_OF_LIST);
     let written = if is_row { "json_agg_rows" } else { written };
     Some(call(written, vec![gathered(function, call(item, vec![value.clone()]))?]))
+}
+
+/// `to_json(array_agg(value))` and `to_json(ARRAY[value, …])`: the items as JSON each, because an
+/// array forgets which of its items are JSON already.
+fn list_of_json(function: &Function) -> Option<Expr> {
+    let (written, item) = match normalized(function.name.0.last()?.as_ident()?).as_str() {
+        "to_json" | "array_to_json" => ("json_list_items", "to_json"),
+        "to_jsonb" => ("jsonb_list_items", "to_jsonb"),
+        _ => return None,
+    };
+    let arguments = arguments_of(function)?;
+    let [list] = arguments.as_slice() else { return None };
+    let list = match list {
+        Expr::Function(aggregate)
+            if normalized(aggregate.name.0.last()?.as_ident()?) == "array_agg" =>
+        {
+            let [value] = arguments_of(aggregate)?.try_into().ok()?;
+            let value: &Expr = value;
+            gathered(aggregate, call(item, vec![value.clone()]))?
+        }
+        Expr::Array(array) if array.elem.iter().all(|item| has_own_type(item)) => {
+            let mut array = array.clone();
+            for value in &mut array.elem {
+                *value = call(item, vec![value.clone()]);
+            }
+            Expr::Array(array)
+        }
+        _ => return None,
+    };
+    Some(call(written, vec![list]))
+}
+
+/// Whether an expression is a call or a cast, whose type its neighbours do not change.
+fn has_own_type(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(_) | Expr::Cast { .. } | Expr::TypedString(_))
 }
 
 /// `string_agg(text, separator)`: the items of an array, which may be in an order of its own. As an
@@ -212,10 +248,15 @@ fn unary(op: UnaryOperator, operand: &Expr) -> Option<Expr> {
 
 /// Text is ordered by its code points: by the collations that do this, and no others.
 fn collated(expr: &Expr, collation: &ObjectName) -> Result<Expr> {
+    check_collation(collation).map(|()| expr.clone())
+}
+
+/// Refuses collations that order text otherwise.
+pub fn check_collation(collation: &ObjectName) -> Result<()> {
     let name = collation.0.last().and_then(|part| part.as_ident()).map(normalized);
     let name = name.unwrap_or_default();
     match name.as_str() {
-        "C" | "POSIX" | "default" | "ucs_basic" | "C.UTF-8" | "C.utf8" => Ok(expr.clone()),
+        "C" | "POSIX" | "default" | "ucs_basic" | "C.UTF-8" | "C.utf8" => Ok(()),
         _ => Err(Error::new(
             SqlState::UNDEFINED_OBJECT,
             format!("collation \"{name}\" for encoding \"UTF8\" does not exist"),

@@ -3,13 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::catalog::TableProvider;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Constraints, TableReference, ToDFSchema};
-use datafusion::datasource::ViewTable;
+use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{CreateExternalTable, LogicalPlanBuilder};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::{
+    CreateExternalTable, Expr, LogicalPlanBuilder, TableProviderFilterPushDown, TableType, cast,
+    ident,
+};
+use datafusion::physical_plan::ExecutionPlan;
 use thalweg_dialect::errors::external as external_error;
+use thalweg_dialect::types::{self, arrow_type};
 use thalweg_formats::check_parquet_nesting;
 use thalweg_txn::{Catalog, ExternalTable, Object, RoleId, Securable, View};
 use thalweg_types::{Error, SqlState};
@@ -102,7 +109,97 @@ pub(super) async fn external(
     let factory = state.table_factories().get(&table.format.to_uppercase()).ok_or_else(|| {
         DataFusionError::NotImplemented(format!("external tables of the format {}", table.format))
     })?;
-    factory.create(state, &command).await
+    let provider = factory.create(state, &command).await?;
+    let is_parquet = table.format.eq_ignore_ascii_case("parquet");
+    let provider = match is_parquet && has_floats(&provider.schema()) {
+        true => {
+            let state = without_statistics(state);
+            let inner = factory.create(&state, &command).await?;
+            Arc::new(FileWithFloats { inner, state }) as Arc<dyn TableProvider>
+        }
+        false => provider,
+    };
+    in_own_types(provider)
+}
+
+fn has_floats(schema: &Schema) -> bool {
+    schema.fields().iter().any(|field| field.data_type().is_floating())
+}
+
+/// Statistics of Parquet files leave NaN out, which is the greatest of all numbers: neither an
+/// extreme nor a filter may rely on them.
+fn without_statistics(state: &SessionState) -> SessionState {
+    let mut config = state.config().clone();
+    let options = config.options_mut();
+    options.execution.collect_statistics = false;
+    options.execution.parquet.pruning = false;
+    options.execution.parquet.enable_page_index = false;
+    let mut builder = SessionStateBuilder::new_from_existing(state.clone()).with_config(config);
+    if let Some(tables) = builder.table_options() {
+        tables.parquet.global.pruning = false;
+        tables.parquet.global.enable_page_index = false;
+    }
+    builder.build()
+}
+
+/// A file that is planned and read without statistics, whatever the session's settings are.
+#[derive(Debug)]
+struct FileWithFloats {
+    inner: Arc<dyn TableProvider>,
+    state: SessionState,
+}
+
+#[async_trait]
+impl TableProvider for FileWithFloats {
+    fn schema(&self) -> SchemaRef {
+        self.inner.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        self.inner.table_type()
+    }
+
+    async fn scan(
+        &self,
+        _session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.inner.scan(&self.state, projection, filters, limit).await
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        self.inner.supports_filters_pushdown(filters)
+    }
+}
+
+/// The rows of a file with the types that SQL has: integers without a sign as wider ones with a
+/// sign, `real` for half floats, microseconds for all moments. Arithmetic and aggregates know no
+/// others.
+fn in_own_types(provider: Arc<dyn TableProvider>) -> Result<Arc<dyn TableProvider>> {
+    let schema = provider.schema();
+    let own_type = |field: &Field| {
+        let own = arrow_type(&types::from_field(field).ok()?);
+        let are_texts = own.is_string() && field.data_type().is_string();
+        (own != *field.data_type() && !are_texts).then_some(own)
+    };
+    if !schema.fields().iter().any(|field| own_type(field).is_some()) {
+        return Ok(provider);
+    }
+    let plan = LogicalPlanBuilder::scan("external", provider_as_source(provider), None)?;
+    let columns = schema.fields().iter().map(|field| {
+        let column = ident(field.name());
+        match own_type(field) {
+            Some(own) => cast(column, own).alias(field.name()),
+            None => column,
+        }
+    });
+    let plan = plan.project(columns.collect::<Vec<_>>())?.build()?;
+    Ok(Arc::new(ViewTable::new(plan, None)))
 }
 
 /// Namespace, name and columns of every view and external table that can be planned.

@@ -86,7 +86,7 @@ impl Session {
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
         // NULL takes part in planning: what is compared with it is never true.
-        let own = self.settings.are_the_engines() || self.settings.query_memory().is_some();
+        let own = self.settings.query_memory().is_some();
         if own || values.iter().any(ScalarValue::is_null) {
             return Ok(None);
         }

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use datafusion::config::ConfigOptions;
 use datafusion::execution::session_state::SessionState;
 use futures::future::BoxFuture;
 use thalweg_dialect::begin_statement;
@@ -57,7 +56,6 @@ impl Lent {
         let result = {
             let mut execution = Execution {
                 database: &self.database,
-                context: &self.planner.context,
                 state: self.state,
                 form: self.form,
                 names: &self.planner.names,
@@ -132,28 +130,15 @@ impl Session {
         sql: &str,
         work: Work<T>,
     ) -> Result<(T, Transaction)> {
-        let own = self.planner.take();
-        let own_options = own.as_ref().map(Planner::options);
-        let planner = own.unwrap_or_else(|| self.database.shared.planners.take());
+        let planner = self.database.shared.planners.take();
         let lent = self.lent(planner, transaction, sql)?;
         let working = self.on_planning_thread(async move { Ok(lent.work(work).await) });
-        let done = match self.cancels.run(working).await {
-            Ok(done) => done,
-            Err(error) => {
-                self.planner = own_options.map(|options| self.another_planner(&options));
-                return Err(error);
-            }
-        };
+        let done = self.cancels.run(working).await?;
         let Done { result, planner, settings } = done;
         self.settings = settings;
         let transaction = planner.names.take();
         let wishes = planner.names.take_wishes();
-        if self.settings.are_the_engines() {
-            planner.names.forget();
-            self.planner = Some(planner);
-        } else {
-            self.database.shared.planners.give_back(planner);
-        }
+        self.database.shared.planners.give_back(planner);
         let done = result?;
         for Wish { name, value, scope } in wishes {
             if scope == Scope::Session || self.block.is_some() {
@@ -212,10 +197,5 @@ impl Session {
             has_looked: self.block.as_ref().is_some_and(|block| block.has_looked),
             cancels: self.cancels.heard(),
         })
-    }
-
-    /// A planner in the place of one that was lost, with the settings that this one had.
-    fn another_planner(&self, options: &ConfigOptions) -> Planner {
-        self.database.shared.planners.take().with_options(options)
     }
 }

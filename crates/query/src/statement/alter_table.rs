@@ -330,9 +330,10 @@ async fn set_type(
     using: Option<&Expr>,
 ) -> Result<()> {
     let (old, name) = (schema.columns[position].id, schema.columns[position].name.clone());
+    let column = Expr::Identifier(Ident::with_quote('"', name.as_str()));
     let cast = Expr::Cast {
         kind: CastKind::Cast,
-        expr: Box::new(Expr::Identifier(Ident::with_quote('"', name.as_str()))),
+        expr: Box::new(column.clone()),
         data_type: data_type.clone(),
         array: false,
         format: None,
@@ -343,7 +344,13 @@ async fn set_type(
         let hint = format!("You might need to specify \"USING {name}::{new}\".");
         return Err(Error::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
     }
-    let assigned = Assignments::one(target, &name, using.cloned().unwrap_or(cast))?;
+    // A cast would cut what is too long; an assignment refuses it.
+    let value = match (using, &new) {
+        (Some(using), _) => using.clone(),
+        (None, DataType::Text { max_chars: Some(_) }) => column,
+        (None, _) => cast,
+    };
+    let assigned = Assignments::one(target, &name, value)?;
     let rows = read(execution, target, &assigned).await?;
 
     let id = ColumnId(schema.next_column_id);

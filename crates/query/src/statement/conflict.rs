@@ -1,6 +1,7 @@
 //! Rows whose keys are taken: refused, skipped, or turned into updates.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array};
@@ -10,8 +11,8 @@ use arrow::record_batch::RecordBatch;
 use arrow::row::{Row, RowConverter, Rows, SortField};
 use datafusion::datasource::MemTable;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, ConflictTarget, DoUpdate, Expr, Ident, OnConflict, OnConflictAction,
-    visit_expressions_mut,
+    BinaryOperator, ConflictTarget, DoUpdate, Expr, Ident, OnConflict, OnConflictAction, Query,
+    Visit, Visitor,
 };
 use thalweg_store::TableState;
 use thalweg_types::{Error, Key, Result, RowId, SqlState, TableSchema};
@@ -59,6 +60,9 @@ impl Conflicts {
             OnConflictAction::DoNothing => None,
             OnConflictAction::DoUpdate(update) => Some(update.clone()),
         };
+        if let Some(update) = &update {
+            check_qualified(update, schema)?;
+        }
         if update.is_some() && on.conflict_target.is_none() {
             let message = "ON CONFLICT DO UPDATE requires inference specification or \
                            constraint name";
@@ -197,6 +201,50 @@ impl Held {
     }
 }
 
+/// Refuses names without their table, which the held row and the proposed one both have. Planning
+/// would find them too, but only for an update that has rows. Names in subqueries are left to it:
+/// they may belong to the subquery.
+fn check_qualified(update: &DoUpdate, schema: &TableSchema) -> Result<()> {
+    let mut names = UnqualifiedNames { schema, subqueries: 0 };
+    match update.visit(&mut names) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(name) => {
+            let message = format!("column reference \"{name}\" is ambiguous");
+            Err(Error::new(SqlState::AMBIGUOUS_COLUMN, message))
+        }
+    }
+}
+
+struct UnqualifiedNames<'s> {
+    schema: &'s TableSchema,
+    /// The number of subqueries around the expression.
+    subqueries: usize,
+}
+
+impl Visitor for UnqualifiedNames<'_> {
+    type Break = String;
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
+        self.subqueries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
+        self.subqueries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {
+        if let (Expr::Identifier(name), 0) = (expr, self.subqueries) {
+            let name = folded(name);
+            if self.schema.columns.iter().any(|column| column.name == name) {
+                return ControlFlow::Break(name);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 /// What becomes of rows that are to be inserted; those in neither list are skipped.
 struct Fates {
     free: Vec<u32>,
@@ -204,7 +252,8 @@ struct Fates {
     taken: Vec<(u32, RowId)>,
 }
 
-/// `DO UPDATE SET`: joins each held row with the one that was to be inserted, as `excluded`.
+/// `DO UPDATE SET`: joins each held row with the one that was to be inserted, as `excluded`. Both
+/// have the same columns, so that a name without its table is ambiguous.
 async fn apply(
     execution: &Execution<'_>,
     target: &Target,
@@ -216,7 +265,7 @@ async fn apply(
 ) -> Result<RecordBatch> {
     let ids: Vec<RowId> = taken.iter().map(|(_, id)| *id).collect();
     let existing = with_row_ids(held.rows_at(state, target, &ids)?, &ids)?;
-    let proposed = prefixed(take(rows, taken.iter().map(|(row, _)| *row))?)?;
+    let proposed = take(rows, taken.iter().map(|(row, _)| *row))?;
     let proposed = with_row_ids(proposed, &ids)?;
     let name = Ident::with_quote('"', target.schema().name.as_str());
     let alias = alias.unwrap_or(&name);
@@ -224,8 +273,6 @@ async fn apply(
     execution.names.lend("existing", mem_table(existing)?);
     execution.names.lend("excluded", mem_table(proposed)?);
 
-    let mut update = update.clone();
-    mark_excluded(&mut update);
     let assignments = Assignments::of(target, &update.assignments)?;
     assignments.stay_in_place(execution, target)?;
     let same_row = Expr::BinaryOp {
@@ -253,38 +300,6 @@ async fn apply(
     let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
     let rows = replace(execution, target, batches).await?;
     concat(target.schema(), &rows)
-}
-
-/// Unqualified names mean the held row, so the proposed one's columns go by other names.
-const EXCLUDED: &str = "__excluded_";
-
-fn prefixed(rows: RecordBatch) -> Result<RecordBatch> {
-    let schema = rows.schema();
-    let fields = schema.fields().iter().map(|field| {
-        let name = format!("{EXCLUDED}{}", field.name());
-        field.as_ref().clone().with_name(name)
-    });
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    RecordBatch::try_new(schema, rows.columns().to_vec())
-        .map_err(|error| Error::internal("rows cannot be renamed").with_source(error))
-}
-
-fn mark_excluded(update: &mut DoUpdate) {
-    let mut mark = |expr: &mut Expr| {
-        if let Expr::CompoundIdentifier(parts) = expr
-            && let [table, column] = parts.as_mut_slice()
-            && folded(table) == "excluded"
-        {
-            *column = Ident::with_quote('"', format!("{EXCLUDED}{}", folded(column)));
-        }
-        std::ops::ControlFlow::<()>::Continue(())
-    };
-    for assignment in &mut update.assignments {
-        let _ = visit_expressions_mut(&mut assignment.value, &mut mark);
-    }
-    if let Some(selection) = &mut update.selection {
-        let _ = visit_expressions_mut(selection, &mut mark);
-    }
 }
 
 /// In a transaction block, a taken key is refused at the statement that gives it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::{
     AlterIndexOperation, CreateIndex, Expr, IndexColumn, IndexType, ObjectName,
 };
+use thalweg_dialect::rewrite::check_collation;
 use thalweg_store::{TableState, is_ordered};
 use thalweg_txn::{Catalog, CatalogChange, Object, Securable, name_taken, prepare_index};
 use thalweg_types::{
@@ -131,7 +132,14 @@ fn columns(
     }
     let (mut ids, mut orders) = (Vec::new(), Vec::new());
     for column in columns {
-        let Expr::Identifier(name) = &column.column.expr else {
+        let expr = match &column.column.expr {
+            Expr::Collate { expr, collation } => {
+                check_collation(collation)?;
+                expr.as_ref()
+            }
+            expr => expr,
+        };
+        let Expr::Identifier(name) = expr else {
             return Err(Error::unsupported("an index over an expression"));
         };
         if let Some(class) = &column.operator_class {

@@ -12,9 +12,6 @@ use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::sql::parser::ResetStatement;
 use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Ident, ObjectName, Set, Value};
-use futures::StreamExt;
-use thalweg_dialect::errors::from_datafusion;
-use thalweg_dialect::parse::Parsed;
 use thalweg_types::{Error, Result, SqlState};
 
 use self::modes::LEVELS;
@@ -48,8 +45,6 @@ pub(crate) struct Settings {
     hidden: Vec<(String, String)>,
     /// Settings that only their users know, which have a dot in their names.
     custom: Arc<BTreeMap<String, String>>,
-    /// Whether a setting of DataFusion's was changed.
-    are_the_engines: bool,
 }
 
 /// What sessions begin with where it depends on their database.
@@ -134,7 +129,6 @@ impl Settings {
             modes: None,
             hidden: Vec::new(),
             custom: Arc::default(),
-            are_the_engines: false,
         }
     }
 
@@ -187,10 +181,6 @@ impl Settings {
             _ => {}
         }
         Ok(true)
-    }
-
-    pub(crate) fn are_the_engines(&self) -> bool {
-        self.are_the_engines
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<String> {
@@ -357,11 +347,7 @@ pub(crate) fn unrecognized(name: &str) -> Error {
     Error::new(SqlState::UNDEFINED_OBJECT, message)
 }
 
-pub(super) async fn set(
-    execution: &mut Execution<'_>,
-    set: &Set,
-    parsed: &Parsed,
-) -> Result<Outcome> {
+pub(super) fn set(execution: &mut Execution<'_>, set: &Set) -> Result<Outcome> {
     let outcome = Outcome::command("SET");
     let is_local = match set {
         Set::SingleAssignment { scope, .. } => *scope == Some(ContextModifier::Local),
@@ -378,7 +364,7 @@ pub(super) async fn set(
     match set {
         Set::SingleAssignment { variable, values, .. } => {
             let value = values.iter().map(value_text).collect::<Vec<_>>().join(", ");
-            return assign(execution, parsed, scope, &dotted(variable), &value).await;
+            return assign(execution, scope, &dotted(variable), &value);
         }
         Set::SetRole { context_modifier, role_name } => {
             return role::session::set_role(execution, *context_modifier, role_name.as_ref());
@@ -408,18 +394,10 @@ pub(super) async fn set(
 }
 
 /// `SET name = value`
-async fn assign(
-    execution: &mut Execution<'_>,
-    parsed: &Parsed,
-    scope: Scope,
-    name: &str,
-    value: &str,
-) -> Result<Outcome> {
+fn assign(execution: &mut Execution<'_>, scope: Scope, name: &str, value: &str) -> Result<Outcome> {
     let outcome = Outcome::command("SET");
     if name.contains('.') && !is_custom(name) {
-        execution.names.rights().set_engine(name)?;
-        execution.settings.are_the_engines = true;
-        return pass_on(execution, parsed).await;
+        return Err(unrecognized(name));
     }
     if let Some(outcome) = role::session::assign(execution, name, value)? {
         return Ok(outcome);
@@ -442,11 +420,7 @@ async fn assign(
 }
 
 /// Gives a setting the value that sessions begin with.
-pub(super) async fn reset(
-    execution: &mut Execution<'_>,
-    reset: &ResetStatement,
-    parsed: &Parsed,
-) -> Result<Outcome> {
+pub(super) fn reset(execution: &mut Execution<'_>, reset: &ResetStatement) -> Result<Outcome> {
     let ResetStatement::Variable(name) = reset;
     let name = dotted(name);
     if role::session::reset(execution, &name) {
@@ -457,14 +431,13 @@ pub(super) async fn reset(
         return Ok(Outcome::command("RESET"));
     }
     if name.contains('.') {
-        execution.names.rights().set_engine(&name)?;
-        return pass_on(execution, parsed).await;
+        return Err(unrecognized(&name));
     }
     let identity = execution.settings.identity;
     let fresh = Settings::new(execution.database.shared.defaults(), identity);
     if name == "all" {
-        let Settings { are_the_engines, modes, .. } = *execution.settings;
-        *execution.settings = Settings { are_the_engines, modes, ..fresh };
+        let modes = execution.settings.modes;
+        *execution.settings = Settings { modes, ..fresh };
         return Ok(Outcome::command("RESET"));
     }
     let value = fresh.get(&name).ok_or_else(|| unrecognized(&name))?;
@@ -496,11 +469,9 @@ pub(super) async fn show(execution: &Execution<'_>, variable: &[Ident]) -> Resul
         ["transaction", "isolation", "level"] => "transaction_isolation".to_owned(),
         words => words.join("."),
     };
-    let options = execution.state.config_options();
-    let of_engine = || options.entries().into_iter().find(|entry| entry.key == name)?.value;
     let catalog = execution.names.catalog();
     let of_role = || role::session::setting(&catalog, execution.settings.identity, &name);
-    let value = execution.settings.get(&name).or_else(of_role).or_else(of_engine);
+    let value = execution.settings.get(&name).or_else(of_role);
     let value = value.ok_or_else(|| unrecognized(&name))?;
     texts(&[&name], vec![vec![value]])
 }
@@ -532,22 +503,4 @@ fn texts(names: &[&str], columns: Vec<Vec<String>>) -> Result<Outcome> {
     let batch = RecordBatch::try_new(Arc::clone(&schema), arrays)
         .map_err(|error| Error::internal("settings cannot be shown").with_source(error))?;
     Ok(Outcome::batches(schema, vec![batch], Tag::Other("SHOW".to_owned())))
-}
-
-/// Statements about DataFusion's own settings, which its session answers by itself.
-async fn pass_on(execution: &Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
-    let planned = plan::statement(&execution.state, parsed.statement.clone()).await;
-    let planned = execution.told(planned)?;
-    let frame = execution.context.execute_logical_plan(planned.plan).await;
-    let mut rows = execution.told(execution.told(frame)?.execute_stream().await)?;
-    let schema = rows.schema();
-    let mut batches = Vec::new();
-    while let Some(batch) = rows.next().await {
-        batches.push(batch.map_err(|error| from_datafusion(error, execution.sql))?);
-    }
-    if schema.fields().is_empty() {
-        let first = parsed.text.split_whitespace().next().unwrap_or_default();
-        return Ok(Outcome::command(&first.to_uppercase()));
-    }
-    Ok(Outcome::batches(schema, batches, Tag::Select))
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StructArray, new_null_array};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::Result as PlanResult;
 use datafusion::logical_expr::{
@@ -37,6 +37,8 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         ("json_agg_items", Shape::Items, ", "),
         ("json_agg_rows", Shape::Items, ", \n "),
         ("jsonb_agg_items", Shape::Items, ", "),
+        ("json_list_items", Shape::Items, ","),
+        ("jsonb_list_items", Shape::Items, ","),
         ("json_object_items", Shape::Pairs, " : "),
         ("jsonb_object_items", Shape::Pairs, ": "),
     ]
@@ -292,6 +294,9 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         let items = json_of(column.as_list::<i32>().values(), item)?;
         return joined(column, items.as_string_view(), ",");
     }
+    if let Some(rows) = column.as_struct_opt() {
+        return json_of_rows(rows);
+    }
     let is_number = data_type.is_numeric();
     let is_moment = matches!(data_type, ArrowType::Timestamp(_, _));
     let mut made = Made::default();
@@ -299,10 +304,45 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         match text {
             Some(text @ ("NaN" | "Infinity" | "-Infinity")) => made.value(&quoted(text)),
             Some(text) if is_number => made.value(text),
-            Some(text) if is_moment => made.value(&quoted(&iso(text))),
+            Some(text) if is_moment && !text.ends_with("infinity") => {
+                made.value(&quoted(&iso(text)));
+            }
             Some(text) => made.write(|made| made.push(&quoted(text)))?,
             None => made.null(),
         }
+    }
+    Ok(made.finish())
+}
+
+/// Rows as objects. Those that a row constructor made have fields without names of their own,
+/// which PostgreSQL calls `f1`, `f2` and so on.
+fn json_of_rows(rows: &StructArray) -> Result<ArrayRef> {
+    let values = rows
+        .columns()
+        .iter()
+        .zip(rows.fields())
+        .map(|(column, field)| json_of(column, field))
+        .collect::<Result<Vec<_>>>()?;
+    let names = rows.fields().iter().enumerate().map(|(place, field)| {
+        let is_unnamed = *field.name() == format!("c{place}");
+        quoted(&if is_unnamed { format!("f{}", place + 1) } else { field.name().clone() })
+    });
+    let names: Vec<String> = names.collect();
+    let mut made = Made::default();
+    for row in 0..rows.len() {
+        if rows.is_null(row) {
+            made.null();
+            continue;
+        }
+        made.write(|text| {
+            text.push("{")?;
+            for (place, (name, values)) in names.iter().zip(&values).enumerate() {
+                let comma = if place > 0 { "," } else { "" };
+                let value = shown(values.as_string_view(), row);
+                [comma, name, ":", value].into_iter().try_for_each(|piece| text.push(piece))?;
+            }
+            text.push("}")
+        })?;
     }
     Ok(made.finish())
 }

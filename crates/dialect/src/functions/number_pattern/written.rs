@@ -57,6 +57,18 @@ pub(super) fn scientific(number: &str, places: usize) -> (bool, String) {
     (number.starts_with('-') && first.is_some(), text)
 }
 
+/// A number with its point moved to the right.
+pub(super) fn times_ten(number: &str, places: usize) -> String {
+    if places == 0 {
+        return number.to_string();
+    }
+    let plain = expand(number);
+    let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
+    let moved = fraction.len().min(places);
+    let zeros = "0".repeat(places - moved);
+    format!("{whole}{}{zeros}.{}", &fraction[..moved], &fraction[moved..])
+}
+
 /// What is behind a whole number that counts: `1st`, `12th`.
 pub(super) fn ordinal(whole: &str) -> &'static str {
     let mut last = whole.bytes().rev();

@@ -33,11 +33,11 @@ fn regexp_instr(columns: &[ArrayRef]) -> Result<ArrayRef> {
         let regex = patterns.get(expressions.value(row), flags)?;
         let text = texts.value(row);
         let offset = text.char_indices().nth(wanted.start - 1).map_or(text.len(), |(at, _)| at);
-        let captures = regex.captures_iter(&text[offset..]).nth(wanted.occurrence - 1);
-        let group = captures.and_then(|captures| captures.get(wanted.group));
-        Ok(Some(group.map_or(0, |group| {
-            let at = if wanted.is_end { group.end() } else { group.start() };
-            text[..offset + at].chars().count() as i32 + 1
+        let found = regex.find_all(text, offset).nth(wanted.occurrence - 1);
+        let group = found.and_then(|found| found.get(wanted.group).copied().flatten());
+        Ok(Some(group.map_or(0, |(start, end)| {
+            let at = if wanted.is_end { end } else { start };
+            text[..at].chars().count() as i32 + 1
         })))
     });
     Ok(Arc::new(places.collect::<Result<Int32Array>>()?))

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType as ArrowType, Int32Type};
 use datafusion::logical_expr::ScalarUDF;
-use regex::Captures;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::super::define::Function;
 use super::super::made::{Made, Text};
 use super::Patterns;
+use super::dissect::Groups;
 
 pub(super) fn function() -> Arc<ScalarUDF> {
     const TEXT: ArrowType = ArrowType::Utf8View;
@@ -49,18 +49,18 @@ fn replace(columns: &[ArrayRef]) -> Result<ArrayRef> {
         let from = given.char_indices().nth(start - 1).map_or(given.len(), |(at, _)| at);
         made.write(|replaced| {
             let mut end = 0;
-            for (place, captures) in regex.captures_iter(&given[from..]).enumerate() {
+            for (place, groups) in regex.find_all(given, from).enumerate() {
                 if occurrence > 0 && place + 1 > occurrence {
                     break;
                 }
-                let (Some(found), true) =
-                    (captures.get(0), occurrence == 0 || place + 1 == occurrence)
+                let (Some((start, behind)), true) =
+                    (groups[0], occurrence == 0 || place + 1 == occurrence)
                 else {
                     continue;
                 };
-                replaced.push(&given[end..from + found.start()])?;
-                replacement.write(&captures, replaced)?;
-                end = from + found.end();
+                replaced.push(&given[end..start])?;
+                replacement.write(given, &groups, replaced)?;
+                end = behind;
             }
             replaced.push(&given[end..])
         })?;
@@ -104,11 +104,12 @@ impl<'t> Replacement<'t> {
         Replacement(pieces)
     }
 
-    fn write(&self, captures: &Captures, text: &mut Text) -> Result<()> {
+    fn write(&self, given: &str, groups: &Groups, text: &mut Text) -> Result<()> {
         self.0.iter().try_for_each(|piece| match piece {
             Piece::Text(piece) => text.push(piece),
             Piece::Group(group) => {
-                captures.get(*group).map_or(Ok(()), |group| text.push(group.as_str()))
+                let group = groups.get(*group).copied().flatten();
+                group.map_or(Ok(()), |(start, end)| text.push(&given[start..end]))
             }
         })
     }

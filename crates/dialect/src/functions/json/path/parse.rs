@@ -3,6 +3,8 @@
 use serde_json::Value;
 use thalweg_types::{Error, Result, SqlState};
 
+use super::super::super::regexp::Matcher;
+
 /// How deep expressions in parentheses may lie in each other.
 const DEPTH_MAX: usize = 100;
 /// How many predicates may be joined by `&&` and `||`: each lies in the one behind it.
@@ -77,7 +79,7 @@ pub(super) enum Predicate {
     IsUnknown(Box<Predicate>),
     Exists(Expression),
     StartsWith(Expression, Expression),
-    Matches(Expression, regex::Regex),
+    Matches(Expression, Matcher),
 }
 
 impl Path {
@@ -295,7 +297,7 @@ impl<'t> Parser<'t> {
     }
 
     /// A regular expression, and flags as they are in XQuery.
-    fn pattern(&mut self) -> Result<regex::Regex> {
+    fn pattern(&mut self) -> Result<Matcher> {
         let Some(pattern) = self.quoted()? else { return Err(self.unexpected()) };
         let given = match self.word("flag") {
             true => self.quoted()?.ok_or_else(|| self.unexpected())?,
@@ -310,7 +312,7 @@ impl<'t> Parser<'t> {
         flags.extend(given.contains('i').then_some('i'));
         flags.extend(given.contains('m').then_some('w'));
         let plain = given.contains('q').then(|| regex::escape(&pattern));
-        super::super::super::regexp::compile(&plain.unwrap_or(pattern), &flags)
+        Matcher::new(&plain.unwrap_or(pattern), &flags)
     }
 
     fn values(&mut self) -> Result<Expression> {

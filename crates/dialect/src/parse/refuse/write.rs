@@ -1,0 +1,133 @@
+//! Clauses of INSERT, UPDATE, DELETE and TRUNCATE.
+
+use datafusion::sql::sqlparser::ast::{
+    Delete, FromTable, Insert, OnInsert, TableObject, Truncate, Update, UpdateTableFromKind,
+};
+use thalweg_types::Result;
+
+use super::absent;
+use super::select::joined;
+
+pub(super) fn insert(insert: &Insert) -> Result<()> {
+    let Insert {
+        insert_token: _,
+        optimizer_hints: _,
+        or,
+        ignore,
+        into,
+        table,
+        table_alias: _,
+        columns: _,
+        overwrite,
+        source: _,
+        assignments,
+        partitioned,
+        after_columns,
+        has_table_keyword,
+        on,
+        returning: _,
+        output,
+        replace_into,
+        priority,
+        insert_alias,
+        settings,
+        format_clause,
+        multi_table_insert_type,
+        multi_table_into_clauses,
+        multi_table_when_clauses,
+        multi_table_else_clause,
+    } = insert;
+    absent([
+        (or.is_some(), "INSERT OR"),
+        (*ignore, "INSERT IGNORE"),
+        (*overwrite, "INSERT OVERWRITE"),
+        (*replace_into, "REPLACE INTO"),
+        (!into, "INSERT without INTO"),
+        (!matches!(table, TableObject::TableName(_)), "INSERT INTO anything but a table"),
+        (!assignments.is_empty(), "INSERT ... SET"),
+        (partitioned.is_some(), "INSERT ... PARTITION"),
+        (!after_columns.is_empty(), "INSERT ... PARTITION"),
+        (*has_table_keyword, "INSERT INTO TABLE"),
+        (matches!(on, Some(OnInsert::DuplicateKeyUpdate(_))), "ON DUPLICATE KEY UPDATE"),
+        (output.is_some(), "OUTPUT"),
+        (priority.is_some(), "a priority of INSERT"),
+        (insert_alias.is_some(), "an alias behind the rows of INSERT"),
+        (settings.is_some(), "SETTINGS"),
+        (format_clause.is_some(), "FORMAT"),
+        (multi_table_insert_type.is_some(), "INSERT ALL or FIRST"),
+        (!multi_table_into_clauses.is_empty(), "INSERT into several tables"),
+        (!multi_table_when_clauses.is_empty(), "INSERT ... WHEN"),
+        (multi_table_else_clause.is_some(), "INSERT ... ELSE"),
+    ])
+}
+
+pub(super) fn update(update: &Update) -> Result<()> {
+    let Update {
+        update_token: _,
+        optimizer_hints: _,
+        table,
+        assignments: _,
+        from,
+        selection: _,
+        returning: _,
+        output,
+        or,
+        order_by,
+        limit,
+    } = update;
+    absent([
+        (!table.joins.is_empty(), "UPDATE of joined tables"),
+        (matches!(from, Some(UpdateTableFromKind::BeforeSet(_))), "FROM before SET"),
+        (output.is_some(), "OUTPUT"),
+        (or.is_some(), "UPDATE OR"),
+        (!order_by.is_empty(), "ORDER BY in UPDATE"),
+        (limit.is_some(), "LIMIT in UPDATE"),
+    ])?;
+    match from {
+        Some(UpdateTableFromKind::AfterSet(tables) | UpdateTableFromKind::BeforeSet(tables)) => {
+            tables.iter().try_for_each(joined)
+        }
+        None => Ok(()),
+    }
+}
+
+pub(super) fn delete(delete: &Delete) -> Result<()> {
+    let Delete {
+        delete_token: _,
+        optimizer_hints: _,
+        tables,
+        from,
+        using,
+        selection: _,
+        returning: _,
+        output,
+        order_by,
+        limit,
+    } = delete;
+    absent([
+        (!tables.is_empty(), "DELETE of several tables"),
+        (matches!(from, FromTable::WithoutKeyword(_)), "DELETE without FROM"),
+        (output.is_some(), "OUTPUT"),
+        (!order_by.is_empty(), "ORDER BY in DELETE"),
+        (limit.is_some(), "LIMIT in DELETE"),
+    ])?;
+    using.iter().flatten().try_for_each(joined)
+}
+
+pub(super) fn truncate(truncate: &Truncate) -> Result<()> {
+    let Truncate {
+        table_names: _,
+        partitions,
+        table: _,
+        if_exists,
+        // Both are looked at where the statement runs.
+        identity: _,
+        cascade: _,
+        on_cluster,
+    } = truncate;
+    absent([
+        (partitions.is_some(), "TRUNCATE ... PARTITION"),
+        (*if_exists, "TRUNCATE ... IF EXISTS"),
+        (on_cluster.is_some(), "ON CLUSTER"),
+    ])
+}
