@@ -163,10 +163,10 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
     if let Some(junk) = literal::hexadecimal(&tokens) {
         return Err(errors::trailing_junk(junk, sql));
     }
-    if let Some(junk) = literal::number_with_letters(tokens) {
+    if let Some(junk) = literal::number_with_letters(&tokens) {
         return Err(errors::trailing_junk(&junk, sql));
     }
-    if let Some(word) = refuse::swallowed(tokens) {
+    if let Some(word) = refuse::swallowed(&tokens) {
         return Err(errors::unexpected(word, sql));
     }
     if let Some(Keyword::SELECT | Keyword::WITH | Keyword::INSERT) = words.next()

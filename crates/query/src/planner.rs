@@ -99,17 +99,6 @@ impl Planner {
         privileges::functions(&names).into_iter().for_each(|who| context.register_udf(who));
         Planner { context, names }
     }
-
-    /// What DataFusion's settings are.
-    pub(crate) fn options(&self) -> Arc<ConfigOptions> {
-        Arc::clone(self.context.state_ref().read().config().options())
-    }
-
-    /// The same planner with other settings.
-    pub(crate) fn with_options(self, options: &ConfigOptions) -> Planner {
-        self.context.state_ref().write().config_mut().options_mut().clone_from(options);
-        self
-    }
 }
 
 /// DataFusion's passes for executable plans, with ours in their places. The first rows of an order
