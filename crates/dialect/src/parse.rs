@@ -31,8 +31,7 @@ use crate::errors;
 pub use cursors::is_move;
 pub(crate) use intervals::interval_parts;
 pub(crate) use place::{Places, character_at};
-pub(crate) use redact::may_hold_password;
-pub use redact::without_passwords;
+pub use redact::{may_hold_password, without_passwords};
 
 /// How deep parentheses, subqueries and the like may nest.
 const NESTING_MAX: usize = 256;
