@@ -35,8 +35,7 @@ use crate::errors;
 pub use cursors::is_move;
 pub(crate) use intervals::interval_parts;
 pub(crate) use place::{Places, character_at};
-pub(crate) use redact::may_hold_password;
-pub use redact::without_passwords;
+pub use redact::{may_hold_password, without_passwords};
 
 /// How deep the parser may recurse. A parenthesis takes up to four levels, and [`depth`] bounds
 /// those before.

@@ -6,9 +6,11 @@
 //! follows from a seed, and whose disk can fail at any chosen operation and lose, at a crash, all
 //! that a disk may lose. The same code runs on both.
 
+mod access;
 mod clock;
 mod control_groups;
 mod cores;
+mod descriptors;
 mod environment;
 mod files;
 mod memory;
@@ -20,8 +22,10 @@ mod recycling;
 mod simulated;
 mod threads;
 
+pub use access::open_to_others;
 pub use clock::{Clock, RealClock, SimulatedClock};
 pub use cores::{allowed_cores, keep_to_cores, share_of_cores};
+pub use descriptors::{descriptor_limit, raise_descriptor_limit};
 pub use environment::Env;
 pub use files::{DirLock, File, FileIdentity, FileSystem, OpenMode};
 pub use memory::{Memory, NoSpareMemory, RealMemory, machine_memory_bytes};

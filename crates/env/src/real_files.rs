@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +12,13 @@ use crate::{DirLock, File, FileIdentity, FileSystem, OpenMode};
 /// The most parts that one `pwritev` takes: Linux's IOV_MAX.
 const PARTS_MAX: usize = 1024;
 
-/// The machine's file system.
+/// What a new file lets others do: nothing, whatever the umask is.
+const FILE_MODE: u32 = 0o600;
+/// The same for a new directory.
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// The machine's file system. Files and directories that it creates are their owner's alone: rows
+/// and the verifiers of passwords are in them.
 pub struct RealFiles;
 
 struct RealFile(fs::File);
@@ -27,7 +33,7 @@ impl DirLock for RealLock {}
 impl FileSystem for RealFiles {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let mut options = fs::OpenOptions::new();
-        options.read(true);
+        options.read(true).mode(FILE_MODE);
         match mode {
             OpenMode::Read => {}
             OpenMode::ReadWrite => _ = options.write(true),
@@ -37,7 +43,7 @@ impl FileSystem for RealFiles {
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
+        fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
@@ -86,9 +92,9 @@ impl FileSystem for RealFiles {
 /// read-only media can still be locked while it is looked at.
 #[expect(clippy::disallowed_methods, reason = "this is the real file system")]
 fn open_to_lock(path: &Path) -> io::Result<fs::File> {
-    let writable =
-        fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-    match writable {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+    match options.open(path) {
         Err(error)
             if matches!(
                 error.kind(),

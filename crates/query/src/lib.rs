@@ -99,7 +99,7 @@ pub use scram::ScramVerifier;
 pub use session::{Session, Statement, TransactionStatus};
 pub use surroundings::{Activity, ActivityState, End, SessionFacts, Surroundings};
 pub use task::reconfigured;
-pub use thalweg_dialect::parse::without_passwords;
+pub use thalweg_dialect::parse::{may_hold_password, without_passwords};
 pub use thalweg_txn::RowChanges;
 pub use thalweg_txn::{
     AcknowledgeRows, BOOTSTRAP_ROLE, Durability, Failing, Figures, KeyedChange, KeyedRows, Patch,

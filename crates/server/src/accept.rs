@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
@@ -13,9 +14,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::shared::{Shared, Stage};
+use crate::strangers::{Stranger, Strangers};
 
 /// Sockets beyond the limit of connections: whoever is one too many is to be told so.
-const SPARE: usize = 1_024;
+pub(crate) const SPARE: usize = 1_024;
 /// A client that is gone without a word is noticed: after so long a silence it is asked whether it
 /// is there, and some times more.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
@@ -30,18 +32,17 @@ pub(crate) async fn serve<F>(
     shared: &Shared,
     listener: TcpListener,
     until: Stage,
-    one: impl Fn(TcpStream, SocketAddr) -> F,
+    one: impl Fn(TcpStream, SocketAddr, Arc<Stranger>) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let limit = shared.config.limits.connections.saturating_add(SPARE);
     let mut open = JoinSet::new();
-    let one = |stream, peer| {
+    let one = |stream, peer, stranger| {
         prepare(&stream);
-        one(stream, peer)
+        one(stream, peer, stranger)
     };
     tokio::select! {
-        () = take_in(&listener, limit, &mut open, one) => {}
+        () = take_in(&listener, &shared.strangers, &mut open, one) => {}
         () = shared.reached(until) => {}
     }
     drop(listener);
@@ -71,12 +72,12 @@ impl Source for TcpListener {
     }
 }
 
-/// Takes in what comes, at most `limit` at once, for ever.
+/// Takes in what comes, as far as there is room, for ever.
 async fn take_in<S: Source, F>(
     source: &S,
-    limit: usize,
+    strangers: &Arc<Strangers>,
     open: &mut JoinSet<()>,
-    one: impl Fn(S::Stream, SocketAddr) -> F,
+    one: impl Fn(S::Stream, SocketAddr, Arc<Stranger>) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -87,18 +88,30 @@ async fn take_in<S: Source, F>(
             Some(_) = open.join_next(), if !open.is_empty() => continue,
         };
         match accepted {
-            Ok((stream, peer)) if open.len() < limit => {
-                open.spawn(one(stream, peer));
-            }
-            Ok((_, peer)) => losses.tell(&format!("{peer} is one too many")),
+            Ok((stream, peer)) => match strangers.enter() {
+                Some(stranger) => {
+                    let served = one(stream, peer, Arc::clone(&stranger));
+                    open.spawn(unless_evicted(stranger, served));
+                }
+                None => losses.tell(&format!("{peer} is one too many")),
+            },
             // The client was gone before it was taken in.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             // Too many open files: there is no connection to wait for until one of them closes.
             Err(error) => {
                 losses.tell(&error.to_string());
+                strangers.evict_oldest();
                 pause().await;
             }
         }
+    }
+}
+
+/// Serves a connection, until it has to go for a newer one.
+async fn unless_evicted(stranger: Arc<Stranger>, served: impl Future<Output = ()>) {
+    tokio::select! {
+        () = served => {}
+        () = stranger.evicted() => {}
     }
 }
 
@@ -164,7 +177,8 @@ mod tests {
     async fn errors_end_nothing_and_no_more_than_the_limit_are_served() {
         let source = Script(Mutex::new([Err(24), Ok(1), Err(103), Ok(2), Ok(3)].into()));
         let (served, mut seen) = unbounded_channel();
-        let one = |number: i32, _| {
+        let one = |number: i32, _, stranger: Arc<Stranger>| {
+            stranger.is_known();
             let served = served.clone();
             async move {
                 served.send(number).unwrap();
@@ -173,8 +187,9 @@ mod tests {
         };
         let mut open = JoinSet::new();
         let first_two = async { (seen.recv().await.unwrap(), seen.recv().await.unwrap()) };
+        let strangers = Strangers::new(2);
         tokio::select! {
-            () = take_in(&source, 2, &mut open, one) => {}
+            () = take_in(&source, &strangers, &mut open, one) => {}
             numbers = first_two => assert_eq!(numbers, (1, 2)),
         }
         assert_eq!(open.len(), 2);

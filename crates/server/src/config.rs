@@ -66,6 +66,8 @@ impl ListenConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct AuthSection {
     pub method: AuthConfig,
+    /// Whether `/metrics` is shown without a password, whatever the method is.
+    pub open_metrics: bool,
 }
 
 /// Certificates for TLS; without them there is none. With them, gRPC and HTTP are spoken under TLS

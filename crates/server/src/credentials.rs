@@ -7,6 +7,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use crate::auth::Method;
 use crate::shared::Shared;
+use crate::strangers::caller_is_known;
 
 pub(crate) enum Credentials {
     Basic { user: String, password: String },
@@ -52,6 +53,7 @@ pub(crate) async fn user(
                 .with_hint("Send a user and a password."));
         }
     };
+    caller_is_known();
     Ok(identity.user.into())
 }
 

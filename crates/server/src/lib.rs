@@ -16,6 +16,7 @@ mod flight;
 pub mod fuzzing;
 mod grpc;
 mod guard;
+mod host;
 mod http;
 mod listen;
 mod metrics;
@@ -24,6 +25,7 @@ mod postgres;
 mod pump;
 mod records;
 mod shared;
+mod strangers;
 mod tls;
 mod trace;
 mod values;
@@ -32,5 +34,6 @@ mod web;
 pub use config::{
     AuthSection, Fault, LimitsConfig, ListenConfig, LogConfig, OtlpConfig, ServerConfig, TlsConfig,
 };
+pub use host::{raise_descriptor_limit, warn_of_access};
 pub use listen::{Addresses, Server};
 pub use trace::install as install_log;

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::accept::SPARE;
 use crate::admission::Admission;
 use crate::auth::{Policy, Users, administrator_password};
 use crate::config::ServerConfig;
@@ -20,6 +21,7 @@ use crate::connections::Connections;
 use crate::metrics::Metrics;
 use crate::postgres;
 use crate::shared::{Shared, Stage};
+use crate::strangers::Strangers;
 use crate::tls::Tls;
 use crate::trace::Observer;
 use crate::{flight, http};
@@ -70,11 +72,23 @@ impl Server {
         let limits = &config.limits;
         let metrics = Metrics::new();
         let observer = Observer::new(&metrics, &database, &config)?;
+        let strangers = Strangers::new(limits.connections.saturating_add(SPARE));
+        let connections = most_connections(strangers.sockets_max()).min(limits.connections);
+        if connections < limits.connections {
+            let (wanted, hint) = (limits.connections, "raise the limit of open files (ulimit -n)");
+            tracing::warn!(
+                connections,
+                wanted,
+                hint,
+                "there are fewer connections than configured"
+            );
+        }
         let shared = Arc::new(Shared {
             users: Arc::new(Users::new(database.clone(), limits.startup_timeout())),
             policy,
             tls,
-            connections: Connections::new(limits.connections, Arc::clone(&database.env().clock)),
+            connections: Connections::new(connections, Arc::clone(&database.env().clock)),
+            strangers,
             admission: Admission::new(limits.statements, limits.queue_timeout()),
             metrics,
             observer,
@@ -129,6 +143,11 @@ impl Server {
         self.tasks.shutdown().await;
         self.shared.observer.flush().await;
     }
+}
+
+/// How many connections there may be with so many sockets: clients that are refused need some.
+fn most_connections(sockets: usize) -> usize {
+    sockets.saturating_sub(SPARE).max(sockets * 3 / 4).max(1)
 }
 
 #[expect(clippy::disallowed_methods, reason = "clients end in real time")]

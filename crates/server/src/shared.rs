@@ -12,6 +12,7 @@ use crate::auth::{Policy, Users};
 use crate::config::ServerConfig;
 use crate::connections::{Connections, Listed, Place};
 use crate::metrics::Metrics;
+use crate::strangers::Strangers;
 use crate::tls::Tls;
 use crate::trace::Observer;
 
@@ -22,6 +23,7 @@ pub(crate) struct Shared {
     pub(crate) policy: Policy,
     pub(crate) tls: Option<Tls>,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) strangers: Arc<Strangers>,
     pub(crate) admission: Admission,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) observer: Arc<Observer>,

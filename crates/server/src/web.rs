@@ -24,6 +24,7 @@ use tower::ServiceExt;
 use crate::accept;
 use crate::metrics::Counted;
 use crate::shared::{Shared, Stage};
+use crate::strangers::Stranger;
 
 /// What one front end speaks.
 #[derive(Clone)]
@@ -117,19 +118,19 @@ impl Web {
 
     /// Takes connections in as long as this front end lasts, and lets their requests end.
     pub(crate) async fn serve(self, listener: TcpListener) {
-        let one = |stream, peer| self.clone().connection(stream, peer);
+        let one = |stream, peer, stranger| self.clone().connection(stream, peer, stranger);
         accept::serve(&self.shared, listener, self.kind.lasts_until(), one).await;
     }
 
     /// A connection on which nothing is asked in time is dropped: who opened it may be gone.
-    async fn connection(self, stream: TcpStream, peer: SocketAddr) {
+    async fn connection(self, stream: TcpStream, peer: SocketAddr, stranger: Arc<Stranger>) {
         let stream = Counted::new(stream, self.shared.metrics.socket_calls(self.kind));
         match &self.acceptor {
-            None => self.requests(stream, peer).await,
+            None => self.requests(stream, peer, &stranger).await,
             Some(acceptor) => {
                 let timeout = self.shared.config.limits.startup_timeout();
                 match tokio::time::timeout(timeout, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => self.requests(stream, peer).await,
+                    Ok(Ok(stream)) => self.requests(stream, peer, &stranger).await,
                     Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS failed"),
                     Err(_) => tracing::debug!(%peer, "TLS took too long"),
                 }
@@ -137,7 +138,7 @@ impl Web {
         }
     }
 
-    async fn requests<S>(&self, stream: S, peer: SocketAddr)
+    async fn requests<S>(&self, stream: S, peer: SocketAddr, stranger: &Arc<Stranger>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -148,6 +149,7 @@ impl Web {
             request.extensions_mut().insert(ConnectInfo(peer));
             request.extensions_mut().insert(line.clone());
             let answer = self.router.clone().oneshot(request.map(axum::body::Body::new));
+            let answer = Arc::clone(stranger).call(answer);
             async { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
         });
         let connection = self.builder.serve_connection(TokioIo::new(stream), service);

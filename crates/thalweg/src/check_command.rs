@@ -45,7 +45,8 @@ pub fn run(arguments: &CheckArguments) -> Exit {
         Err(error) => return report::not_opened(&error),
     };
     if !arguments.quiet {
-        written = written.and_then(|()| write!(out, "{}", sum_up(&summary)));
+        written = written
+            .and_then(|()| write!(out, "{}{}", access(&arguments.directory), sum_up(&summary)));
     }
     match written.and_then(|()| out.flush()) {
         _ if summary.problems > 0 => Exit::Damaged,
@@ -90,6 +91,17 @@ fn tell(finding: &Finding, arguments: &CheckArguments, out: &mut dyn Write) -> i
 fn problem(error: &Error) -> String {
     let told = render(error, None, None, ErrorStyle::default());
     told.replacen("ERROR:", "DAMAGE:", 1)
+}
+
+/// A warning where others than their owner may read the files; empty otherwise.
+fn access(directory: &Path) -> String {
+    thalweg_env::open_to_others(directory).map_or_else(String::new, |(mode, count)| {
+        let name = directory.display();
+        format!(
+            "\nWARNING: other users of this machine may read {name} (mode {mode:o}; {count} files \
+             and directories).\nHINT: chmod -R go= {name}\n"
+        )
+    })
 }
 
 fn sum_up(summary: &Summary) -> String {

@@ -70,12 +70,14 @@ pub fn run_as(arguments: &ServeArguments, gateway: Option<&GatewayArguments>) ->
     if let Err(error) = thalweg_server::install_log(&settings.log) {
         return report::usage(&[error]);
     }
+    thalweg_server::raise_descriptor_limit();
     let watched = std::io::stderr().is_terminal();
     let progress = watched.then(|| Arc::new(ProgressBars::new()) as Arc<dyn Progress>);
     let database = match arguments.database.open(&settings.database, progress) {
         Ok(database) => database,
         Err(error) => return report::not_opened(&error),
     };
+    thalweg_server::warn_of_access(arguments.database.data.as_deref());
     let runtime = match DatabaseArguments::runtime(&settings.database) {
         Ok(runtime) => runtime,
         Err(error) => {

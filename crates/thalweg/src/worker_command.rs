@@ -82,6 +82,8 @@ pub fn run(arguments: &WorkerArguments) -> Exit {
     if let Err(error) = keep_to(&arguments.cores) {
         return report::usage(&[error]);
     }
+    thalweg_server::raise_descriptor_limit();
+    thalweg_server::warn_of_access(arguments.database.data.as_deref());
     let runtime = match DatabaseArguments::runtime(&settings.database) {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, TokenWithSpan, TokenizerEr
 use thalweg_types::{Error, SqlState};
 
 use super::place;
-use crate::parse::{Places, may_hold_password};
+use crate::parse::{Places, may_hold_password, without_passwords};
 
 pub(super) fn from_parser(error: &ParserError, sql: &str) -> Error {
     match error {
@@ -27,7 +27,7 @@ pub(crate) fn from_tokenizer(error: &TokenizerError, sql: &str) -> Error {
 pub(crate) fn unexpected(token: &TokenWithSpan, sql: &str) -> Error {
     let mut places = Places::new(sql);
     let (start, end) = (places.offset(token.span.start), places.offset(token.span.end));
-    let told = format!("syntax error at or near \"{}\"", &sql[start..end]);
+    let told = format!("syntax error at or near \"{}\"", shown(&sql[start..end], sql));
     at(Error::new(SqlState::SYNTAX_ERROR, told), Some(token.span.start), sql)
 }
 
@@ -35,7 +35,8 @@ pub(crate) fn unexpected(token: &TokenWithSpan, sql: &str) -> Error {
 pub(crate) fn trailing_junk(token: &TokenWithSpan, sql: &str) -> Error {
     let mut places = Places::new(sql);
     let (start, end) = (places.offset(token.span.start), places.offset(token.span.end));
-    let told = format!("trailing junk after numeric literal at or near \"{}\"", &sql[start..end]);
+    let near = shown(&sql[start..end], sql);
+    let told = format!("trailing junk after numeric literal at or near \"{near}\"");
     at(Error::new(SqlState::SYNTAX_ERROR, told), Some(token.span.start), sql)
 }
 
@@ -54,11 +55,16 @@ fn unexpected_token(message: &str, sql: &str) -> Error {
     let told = if found == "EOF" || near.is_empty() {
         "syntax error at end of input".to_string()
     } else {
-        format!("syntax error at or near \"{near}\"")
+        format!("syntax error at or near \"{}\"", shown(&near, sql))
     };
     let error =
         Error::new(SqlState::SYNTAX_ERROR, told).with_detail(format!("Expected {expected}."));
     at(error, location, sql)
+}
+
+/// A piece of a statement as an error may show it: not where it may be a password.
+fn shown<'a>(piece: &'a str, sql: &str) -> &'a str {
+    if without_passwords(sql).contains(piece) { piece } else { "***" }
 }
 
 fn broken_token(message: &str, sql: &str) -> Error {

@@ -1,114 +1,387 @@
-//! Statements without their passwords, for whoever writes statements down.
+//! Statements without their passwords, for logs, traces and lists of statements.
+//!
+//! Promises: in a text that speaks of a password, no literal is shown, however it is quoted, and
+//! nothing behind a quote that is never closed. The text need not be valid SQL: a statement that
+//! was refused for its quotes is logged, too. So it is not read by the tokenizer of SQL, and
+//! statements of one text are not told apart.
 
 use std::borrow::Cow;
 
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
-
-use super::dialect::ThalwegDialect;
-use super::place::Places;
-
 const CONCEALED: &str = "'***'";
 
-/// A text of SQL as logs, traces and lists of what runs may show it: the text of every literal
-/// that follows `PASSWORD`, and of every literal in `CREATE` and `ALTER` of a user or role, is
-/// replaced. A text that cannot be read to its end is cut at its first literal.
+/// Parts of words that announce a secret.
+const SECRET_WORDS: [&str; 6] = ["password", "passwd", "passphrase", "pwd", "secret", "credential"];
+/// A word with so few typing mistakes is taken for `password`.
+const MISTAKES_MAX: usize = 2;
+/// Longer words are not compared letter by letter.
+const COMPARED_BYTES_MAX: usize = 12;
+
+/// Words that statements about roles have besides a password: anything else may be one whose quotes
+/// are missing.
+const ROLE_WORDS: [&str; 47] = [
+    "ADMIN",
+    "ALL",
+    "ALTER",
+    "AND",
+    "BYPASSRLS",
+    "CONNECTION",
+    "CREATE",
+    "CREATEDB",
+    "CREATEROLE",
+    "CREATEUSER",
+    "CURRENT_USER",
+    "DROP",
+    "ENCRYPTED",
+    "EXISTS",
+    "GRANT",
+    "GROUP",
+    "IF",
+    "IN",
+    "INHERIT",
+    "LIMIT",
+    "LOGIN",
+    "NOBYPASSRLS",
+    "NOCREATEDB",
+    "NOCREATEROLE",
+    "NOCREATEUSER",
+    "NOINHERIT",
+    "NOLOGIN",
+    "NOREPLICATION",
+    "NOSUPERUSER",
+    "NOT",
+    "NULL",
+    "OPTION",
+    "OPTIONS",
+    "REPLICATION",
+    "RESET",
+    "ROLE",
+    "SELECT",
+    "SET",
+    "SUPERUSER",
+    "SYSID",
+    "TO",
+    "UNENCRYPTED",
+    "UNTIL",
+    "USER",
+    "VALID",
+    "WITH",
+    "FOR",
+];
+
+/// Objects besides roles that `CREATE` and `ALTER` name. Beside a word for a secret, any other word
+/// is taken for `ROLE` with typing mistakes.
+const OTHER_OBJECTS: [&str; 40] = [
+    "access",
+    "aggregate",
+    "cast",
+    "collation",
+    "conversion",
+    "database",
+    "default",
+    "domain",
+    "event",
+    "extension",
+    "external",
+    "foreign",
+    "function",
+    "global",
+    "index",
+    "language",
+    "large",
+    "local",
+    "materialized",
+    "operator",
+    "or",
+    "policy",
+    "procedure",
+    "publication",
+    "recursive",
+    "rule",
+    "schema",
+    "sequence",
+    "statistics",
+    "system",
+    "table",
+    "tablespace",
+    "temp",
+    "temporary",
+    "text",
+    "transform",
+    "trigger",
+    "type",
+    "unique",
+    "view",
+];
+
+/// A text of SQL as logs, traces and lists of what runs may show it. Where it may hold a password,
+/// each literal and comment is replaced, and what stands behind the word `PASSWORD`.
 #[must_use]
 pub fn without_passwords(sql: &str) -> Cow<'_, str> {
     if !may_hold_password(sql) {
         return Cow::Borrowed(sql);
     }
-    let Ok(tokens) = Tokenizer::new(&ThalwegDialect, sql).tokenize_with_location() else {
-        let end = sql.find(['\'', '$']).unwrap_or(sql.len());
-        return Cow::Owned(format!("{}{CONCEALED}", &sql[..end]));
-    };
-    let mut places = Places::new(sql);
-    let (mut shown, mut from) = (String::with_capacity(sql.len()), 0);
-    for token in concealed(&tokens) {
-        shown.push_str(&sql[from..places.offset(token.span.start)]);
-        shown.push_str(CONCEALED);
-        from = places.offset(token.span.end);
-    }
-    if from == 0 {
-        return Cow::Borrowed(sql);
-    }
-    shown.push_str(&sql[from..]);
-    Cow::Owned(shown)
+    let concealer = Concealer { about_role: is_about_role(sql), ..Concealer::default() };
+    Cow::Owned(concealer.run(sql))
 }
 
-/// Whether a text speaks of passwords, users or roles at all.
-pub(crate) fn may_hold_password(sql: &str) -> bool {
-    ["password", "user", "role", "group"].iter().any(|word| {
-        let mut windows = sql.as_bytes().windows(word.len());
-        windows.any(|bytes| bytes.eq_ignore_ascii_case(word.as_bytes()))
+/// Whether a text speaks of a password, or of a role, or holds the address of a server with one.
+#[must_use]
+pub fn may_hold_password(sql: &str) -> bool {
+    words(sql).any(announces_secret) || is_about_role(sql) || has_address(sql)
+}
+
+/// `CREATE` or `ALTER` of a user or role, a server, or a mapping of users, anywhere in the text.
+fn is_about_role(sql: &str) -> bool {
+    let is_one_of =
+        |word: &str, known: &[&str]| known.iter().any(|known| word.eq_ignore_ascii_case(known));
+    let mut before = "";
+    for word in words(sql) {
+        if is_one_of(before, &["create", "alter"])
+            && (is_one_of(word, &["user", "role", "group", "server", "subscription"])
+                || (!is_one_of(word, &OTHER_OBJECTS) && words(sql).any(announces_secret)))
+        {
+            return true;
+        }
+        before = word;
+    }
+    false
+}
+
+/// Whether there is an address such as `postgres://user:secret@host`.
+fn has_address(sql: &str) -> bool {
+    sql.match_indices("://").any(|(place, _)| {
+        let rest = &sql[place + 3..];
+        let end = rest.find(|c: char| c.is_whitespace()).unwrap_or(rest.len());
+        rest[..end].contains('@')
     })
 }
 
-fn concealed(tokens: &[TokenWithSpan]) -> impl Iterator<Item = &TokenWithSpan> {
-    let statements = tokens.split(|token| token.token == Token::SemiColon);
-    statements.flat_map(|tokens| {
-        let spoken = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_));
-        let spoken: Vec<&TokenWithSpan> = tokens.iter().filter(spoken).collect();
-        let all = changes_role(&spoken);
-        let after_password = |place: usize| place > 0 && is_word(spoken[place - 1], &["password"]);
-        (0..spoken.len())
-            .filter(|place| is_literal(&spoken[*place].token) && (all || after_password(*place)))
-            .map(|place| spoken[place])
-            .collect::<Vec<_>>()
-    })
+fn words(sql: &str) -> impl Iterator<Item = &str> {
+    sql.split(|c: char| !is_word(c)).filter(|word| !word.is_empty())
 }
 
-fn changes_role(tokens: &[&TokenWithSpan]) -> bool {
-    matches!(tokens, [first, second, ..]
-        if is_word(first, &["create", "alter"]) && is_word(second, &["user", "role", "group"]))
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
-fn is_word(token: &TokenWithSpan, words: &[&str]) -> bool {
-    match &token.token {
-        Token::Word(word) => words.iter().any(|known| word.value.eq_ignore_ascii_case(known)),
-        _ => false,
+fn announces_secret(word: &str) -> bool {
+    if word.len() < 3 {
+        return false;
     }
+    let is_known = SECRET_WORDS.iter().any(|known| {
+        let mut windows = word.as_bytes().windows(known.len());
+        windows.any(|bytes| bytes.eq_ignore_ascii_case(known.as_bytes()))
+    });
+    is_known || is_nearly_password(word)
 }
 
-fn is_literal(token: &Token) -> bool {
-    matches!(
-        token,
-        Token::SingleQuotedString(_)
-            | Token::EscapedStringLiteral(_)
-            | Token::UnicodeStringLiteral(_)
-            | Token::NationalStringLiteral(_)
-            | Token::DollarQuotedString(_)
-            | Token::HexStringLiteral(_)
-    )
+/// Whether a word is one for a secret, and nothing is written to it.
+fn is_plain(word: &str) -> bool {
+    SECRET_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)) || is_nearly_password(word)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Whether a word is `password` with some letters missing, added, or others.
+fn is_nearly_password(word: &str) -> bool {
+    let known = SECRET_WORDS[0].as_bytes();
+    let first = word.as_bytes()[0].to_ascii_lowercase();
+    if first != b'p' || word.len() > COMPARED_BYTES_MAX || word.len() + MISTAKES_MAX < known.len() {
+        return false;
+    }
+    let mut row: Vec<usize> = (0..=known.len()).collect();
+    for (line, letter) in word.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], line + 1);
+        for (column, wanted) in known.iter().enumerate() {
+            let differs = usize::from(!letter.eq_ignore_ascii_case(wanted));
+            let least = (diagonal + differs).min(row[column] + 1).min(row[column + 1] + 1);
+            diagonal = std::mem::replace(&mut row[column + 1], least);
+        }
+    }
+    row[known.len()] <= MISTAKES_MAX
+}
 
-    #[test]
-    fn passwords_are_concealed_and_nothing_else() {
-        for (written, shown) in [
-            ("CREATE USER ann PASSWORD 'it''s'", "CREATE USER ann PASSWORD '***'"),
-            (
-                "ALTER ROLE ann\nENCRYPTED password E'\\x' -- ok",
-                "ALTER ROLE ann\nENCRYPTED password '***' -- ok",
-            ),
-            (
-                "SELECT 'a'; alter user ann password $x$ü$x$; SELECT 'b'",
-                "SELECT 'a'; alter user ann password '***'; SELECT 'b'",
-            ),
-            ("create user ann pasword 'x'", "create user ann pasword '***'"),
-            ("SELECT 'password' FROM users", "SELECT 'password' FROM users"),
-            ("CREATE USER ann PASSWORD 'half", "CREATE USER ann PASSWORD '***'"),
-            ("SELECT 1", "SELECT 1"),
-        ] {
-            assert_eq!(without_passwords(written), shown);
+/// Replaces what may be a secret.
+#[derive(Default)]
+struct Concealer {
+    shown: String,
+    /// Whether the text is about roles: then no unknown word behind a password is shown.
+    about_role: bool,
+    /// Whether a word for a secret came.
+    announced: bool,
+    /// Whether the next token is the secret.
+    is_next: bool,
+}
+
+/// A piece of a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    Space,
+    Comment,
+    /// `'…'`, `E'…'`, `U&'…'`, `$$…$$` and such.
+    Literal,
+    /// `"…"`
+    Identifier,
+    Word,
+    Number,
+    /// `$1`
+    Parameter,
+    Sign,
+    /// No quote of SQL: what follows cannot be told apart.
+    Unknown,
+}
+
+impl Concealer {
+    fn run(mut self, sql: &str) -> String {
+        let mut rest = sql;
+        while !rest.is_empty() {
+            let (piece, length, is_closed) = next_piece(rest);
+            if !is_closed {
+                self.shown.push_str(CONCEALED);
+                break;
+            }
+            let (text, after) = rest.split_at(length);
+            self.take(piece, text);
+            rest = after;
+        }
+        self.shown
+    }
+
+    fn take(&mut self, piece: Piece, text: &str) {
+        let announces = !matches!(piece, Piece::Space) && words(text).any(announces_secret);
+        let is_hidden = match piece {
+            Piece::Space | Piece::Sign | Piece::Parameter => false,
+            Piece::Comment | Piece::Literal | Piece::Unknown => true,
+            Piece::Identifier => self.announced || announces,
+            Piece::Number => self.is_next || (self.about_role && self.announced),
+            Piece::Word if announces => self.about_role && !is_plain(text),
+            Piece::Word => self.hides_word(text),
+        };
+        let is_skipped = match piece {
+            Piece::Space | Piece::Comment => true,
+            Piece::Sign => matches!(text, "=" | ":" | ">" | "(" | ","),
+            Piece::Word => {
+                ["to", "is", "as", "encrypted"].iter().any(|w| text.eq_ignore_ascii_case(w))
+            }
+            _ => false,
+        };
+        self.is_next = announces || (self.is_next && is_skipped);
+        self.announced |= announces;
+        match (piece, is_hidden) {
+            (Piece::Comment, _) => self.shown.push(' '),
+            (_, true) => self.shown.push_str(CONCEALED),
+            (_, false) => self.shown.push_str(text),
         }
     }
 
-    #[test]
-    fn a_text_without_the_words_is_not_copied() {
-        assert!(matches!(without_passwords("SELECT 'a'"), Cow::Borrowed(_)));
-        assert!(matches!(without_passwords("SELECT user"), Cow::Borrowed(_)));
+    /// Whether a word behind the announcement of a secret may be the secret, without quotes.
+    fn hides_word(&self, word: &str) -> bool {
+        let is_known = ROLE_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known));
+        match self.about_role {
+            true => self.announced && !is_known,
+            // `password = secret`, but not `SELECT password FROM users`.
+            false => self.is_next && self.shown.trim_end().ends_with(['=', '>', ':']),
+        }
     }
 }
+
+/// The kind and length of the first piece of a text, and whether it is closed.
+fn next_piece(rest: &str) -> (Piece, usize, bool) {
+    let first = rest.chars().next().unwrap_or(' ');
+    let whole = |piece, part: &str| (piece, part.len(), true);
+    let of = |piece, length: Option<usize>| (piece, length.unwrap_or(rest.len()), length.is_some());
+    let while_is =
+        |is: fn(char) -> bool| &rest[..rest.find(|c: char| !is(c)).unwrap_or(rest.len())];
+    match first {
+        c if c.is_whitespace() => whole(Piece::Space, while_is(char::is_whitespace)),
+        '-' if rest.starts_with("--") => {
+            whole(Piece::Comment, &rest[..rest.find('\n').unwrap_or(rest.len())])
+        }
+        '/' if rest.starts_with("/*") => of(Piece::Comment, end_of_comment(rest)),
+        '\'' => of(Piece::Literal, end_of_quoted(rest, 0, '\'', false)),
+        '"' => of(Piece::Identifier, end_of_quoted(rest, 0, '"', false)),
+        '$' => dollar(rest),
+        c if c.is_ascii_digit() => whole(Piece::Number, while_is(|c| is_word(c) || c == '.')),
+        c if is_word(c) => {
+            // Not as an identifier ends: `PASSWORD$$…$$` is a mistake that holds a password.
+            let word = while_is(is_word);
+            let prefix = if rest.as_bytes().get(1) == Some(&b'&') { 2 } else { word.len() };
+            match rest[prefix..].chars().next() {
+                Some('\'') if prefix <= 2 && (word.len() == 1) => {
+                    let escapes = word.eq_ignore_ascii_case("e");
+                    of(Piece::Literal, end_of_quoted(rest, prefix, '\'', escapes))
+                }
+                Some('"') if prefix == 2 && word.len() == 1 => {
+                    of(Piece::Identifier, end_of_quoted(rest, prefix, '"', false))
+                }
+                _ => whole(Piece::Word, word),
+            }
+        }
+        // A backtick, or a quote of a text processor: where its text ends cannot be told.
+        '`' => (Piece::Unknown, rest.len(), false),
+        c if !c.is_ascii() => (Piece::Unknown, rest.len(), false),
+        c => (Piece::Sign, c.len_utf8(), true),
+    }
+}
+
+/// A parameter, or a literal between `$tag$`.
+fn dollar(rest: &str) -> (Piece, usize, bool) {
+    let tag_end = rest[1..].find(|c: char| !is_word(c)).map(|end| end + 1);
+    match tag_end {
+        Some(end)
+            if rest[end..].starts_with('$')
+                && !rest[1..].starts_with(|c: char| c.is_ascii_digit()) =>
+        {
+            let tag = &rest[..=end];
+            match rest[tag.len()..].find(tag) {
+                Some(close) => (Piece::Literal, tag.len() * 2 + close, true),
+                None => (Piece::Literal, rest.len(), false),
+            }
+        }
+        _ => {
+            let end = tag_end.unwrap_or(rest.len());
+            let is_number = end > 1 && rest[1..end].bytes().all(|digit| digit.is_ascii_digit());
+            match is_number {
+                true => (Piece::Parameter, end, true),
+                // No tag, no number: what follows cannot be told apart.
+                false => (Piece::Unknown, rest.len(), false),
+            }
+        }
+    }
+}
+
+/// Where a quoted piece ends whose quote stands at `open`; doubled quotes are part of it.
+fn end_of_quoted(rest: &str, open: usize, quote: char, escapes: bool) -> Option<usize> {
+    let mut chars = rest.char_indices().skip_while(|(place, _)| *place <= open).peekable();
+    while let Some((place, c)) = chars.next() {
+        match c {
+            '\\' if escapes => _ = chars.next(),
+            c if c == quote => match chars.peek() {
+                Some((_, next)) if *next == quote => _ = chars.next(),
+                _ => return Some(place + 1),
+            },
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Where a comment ends; comments nest.
+fn end_of_comment(rest: &str) -> Option<usize> {
+    let (mut depth, mut place) = (0_usize, 0);
+    while place < rest.len() {
+        let here = &rest.as_bytes()[place..];
+        if here.starts_with(b"/*") {
+            (depth, place) = (depth + 1, place + 2);
+        } else if here.starts_with(b"*/") {
+            (depth, place) = (depth - 1, place + 2);
+            if depth == 0 {
+                return Some(place);
+            }
+        } else {
+            place += 1;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

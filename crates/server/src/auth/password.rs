@@ -7,11 +7,16 @@ use parking_lot::Mutex;
 use ring::digest;
 use thalweg_query::{Database, Role, ScramVerifier};
 use thalweg_types::{Error, Result, SqlState};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::remembered::Remembered;
-use super::throttle::Throttle;
+use super::throttle::{Lane, Throttle, Turn};
 use super::tokens::{Grounds, Tokens};
 use super::{refused, secret};
+
+/// The least time after which an attempt looks again whether it has its turn.
+const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
 
 /// Somebody who showed who they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +32,8 @@ pub struct Users {
     seed: [u8; 32],
     remembered: Mutex<Remembered>,
     throttle: Mutex<Throttle>,
+    /// Passwords that are hashed at once: a crowd must not take every core.
+    hashing: Semaphore,
     tokens: Mutex<Tokens>,
 }
 
@@ -39,6 +46,7 @@ impl Users {
             seed: secret(),
             remembered: Mutex::new(Remembered::new(&secret())),
             throttle: Mutex::new(Throttle::within(time)),
+            hashing: Semaphore::new(hashed_at_once()),
             tokens: Mutex::default(),
         }
     }
@@ -72,15 +80,17 @@ impl Users {
     ) -> Result<Identity> {
         let verifier = self.verifier(user);
         let proof = self.remembered.lock().proof(user, password, &verifier);
+        // That a password is remembered tells a guesser as much as that it is right.
+        self.attempt(user, peer).await?;
         if self.remembered.lock().knows(&proof) {
+            self.succeeded(user, peer);
             return self.admit(user);
         }
-        self.wait(user, peer).await;
+        let died = |_| Error::internal("a thread that checks passwords died");
+        let _permit = self.hashing.acquire().await;
         let given = password.to_owned();
         let checked = tokio::task::spawn_blocking(move || verifier.is_of(&given)).await;
-        let right = checked.map_err(|_| Error::internal("a thread that checks passwords died"))?;
-        if !right {
-            self.failed(user, peer);
+        if !checked.map_err(died)? {
             return Err(refused(user));
         }
         self.succeeded(user, peer);
@@ -98,24 +108,49 @@ impl Users {
         Ok(Identity { user: user.to_owned() })
     }
 
-    /// Waits as long as somebody must who failed before. For front ends that run an exchange of
-    /// their own; it belongs before their answer.
-    pub async fn wait(&self, user: &str, peer: IpAddr) {
-        let wait = self.throttle.lock().wait(user, peer, self.now());
+    /// Takes what an attempt to log in needs, and waits for it where passwords are guessed. Belongs
+    /// before any check of a password; [`Users::succeeded`] gives it back.
+    ///
+    /// # Errors
+    /// Where there were too many wrong passwords for this user from this address, or for any user
+    /// from it: then the password must not be checked.
+    pub async fn attempt(&self, user: &str, peer: IpAddr) -> Result<()> {
+        let [pair, address] = self.throttle.lock().lanes(user, peer);
+        self.take(pair).await.map_err(|()| guessed(user))?;
+        if self.take(address).await.is_err() {
+            self.throttle.lock().give_back(pair, self.now());
+            return Err(guessed(user));
+        }
+        let wait = self.throttle.lock().short_wait(user, peer, self.now());
         if wait > Duration::ZERO {
             #[expect(clippy::disallowed_methods, reason = "it is a client that waits")]
             tokio::time::sleep(wait).await;
         }
+        Ok(())
     }
 
-    /// An exchange of a front end's own came to its end, and the password was wrong.
-    pub fn failed(&self, user: &str, peer: IpAddr) {
-        self.throttle.lock().failed(user, peer, self.now());
+    async fn take(&self, lane: Lane) -> std::result::Result<(), ()> {
+        let turn = self.throttle.lock().take(lane, self.now());
+        let Turn::Wait(mut receiver, mut next) = turn else { return Ok(()) };
+        let deadline = Instant::now() + self.throttle.lock().wait_max;
+        loop {
+            let until = deadline.min(Instant::now() + next.max(LOOK_AGAIN_MIN));
+            tokio::select! {
+                biased;
+                turn = &mut receiver => return turn.map_err(|_| ()),
+                () = tokio::time::sleep_until(until) => {}
+            }
+            if Instant::now() >= deadline {
+                receiver.close();
+                return receiver.try_recv().map_err(|_| ());
+            }
+            next = self.throttle.lock().grant(lane, self.now());
+        }
     }
 
-    /// An exchange of a front end's own succeeded.
+    /// An attempt ended with the right password.
     pub fn succeeded(&self, user: &str, peer: IpAddr) {
-        self.throttle.lock().succeeded(user, peer);
+        self.throttle.lock().succeeded(user, peer, self.now());
     }
 
     /// A token that stands for somebody who was let in, for as long as nothing of that changes.
@@ -161,6 +196,18 @@ impl Users {
     fn now(&self) -> Duration {
         self.database.env().clock.monotonic()
     }
+}
+
+fn hashed_at_once() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
+}
+
+/// The same for users that are not there.
+fn guessed(user: &str) -> Error {
+    let message = format!("too many failed attempts to log in as user \"{user}\"");
+    Error::new(SqlState::TOO_MANY_CONNECTIONS, message)
+        .with_detail("They came from this address; the password was not checked this time.")
+        .with_hint("Try again after a few seconds, or from another address.")
 }
 
 #[cfg(test)]

@@ -1,174 +1,242 @@
-//! Whoever guesses passwords waits, longer each time.
+//! Passwords are guessed slowly, on however many connections.
+//!
+//! An attempt takes a token before it is checked, and gets it back when the password is right: what
+//! is limited is how many wrong passwords are checked. There are buckets of tokens
+//!
+//! - for each pair of user and address, and for each address. Where one of them is empty, attempts
+//!   wait for tokens, the newest first, and are not checked without one.
+//! - for each user, and for all attempts. Where one of them is empty, an attempt waits for a short
+//!   time, unless its address has let this user in before. Guesses from elsewhere cannot lock a
+//!   user out.
+//!
+//! The newest attempt goes first because those of a guesser fill every queue: a user who comes
+//! between them is served next, and no order gives a guesser more tokens.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-/// The wait after the first failure; it doubles with each further one.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-const STEP_MAX: Duration = Duration::from_secs(10);
-/// However many attempts are made at once, none waits longer: a client has to live to hear that its
-/// password is wrong, or right.
-const WAIT_MAX: Duration = STEP_MAX;
-/// After this long without a failure all is forgotten.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
-/// How many pairs of user and peer are remembered.
-const REMEMBERED_MAX: usize = 10_000;
+use tokio::sync::oneshot;
 
-type Key = (String, IpAddr);
+/// Entries of each table; what matters least is forgotten first.
+const ENTRIES_MAX: usize = 10_000;
+/// Attempts that wait for one bucket; the oldest is refused for a newer one.
+const WAITING_MAX: usize = 1_024;
+/// No attempt waits longer for a token.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long an attempt waits for the sake of guesses from other addresses.
+const SHORT_WAIT: Duration = Duration::from_millis(500);
 
-/// Failures by user and peer. Another peer is not slowed down: nobody can lock a user out from
-/// elsewhere.
-pub(super) struct Throttle {
-    failures: HashMap<Key, Failures>,
-    wait_max: Duration,
-}
-
+/// How fast a bucket fills.
 #[derive(Clone, Copy)]
-struct Failures {
-    count: u32,
-    last: Duration,
-    /// When the next attempt may be made.
-    next: Duration,
+struct Rate {
+    /// Tokens of a full bucket.
+    burst: f64,
+    per_second: f64,
 }
 
-impl Default for Throttle {
-    fn default() -> Throttle {
-        Throttle { failures: HashMap::new(), wait_max: WAIT_MAX }
-    }
+const OF_PAIR: Rate = Rate { burst: 10.0, per_second: 2.0 };
+const OF_ADDRESS: Rate = Rate { burst: 50.0, per_second: 5.0 };
+const OF_USER: Rate = Rate { burst: 50.0, per_second: 5.0 };
+const OF_ALL: Rate = Rate { burst: 500.0, per_second: 50.0 };
+
+/// A pair of user and address, or an address. Of a user's name only a hash is kept: names of
+/// strangers may be long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Lane {
+    Pair(u64, IpAddr),
+    Address(IpAddr),
+}
+
+/// What became of the wish for a token.
+pub(super) enum Turn {
+    Now,
+    /// The receiver tells when the token is there, and ends without one where it never will be. To
+    /// be looked after with [`Throttle::grant`] after the time.
+    Wait(oneshot::Receiver<()>, Duration),
+}
+
+pub(super) struct Throttle {
+    hasher: RandomState,
+    lanes: HashMap<Lane, Queue>,
+    users: HashMap<u64, Bucket>,
+    all: Bucket,
+    /// The pairs of user and address that succeeded, and when the last time was.
+    known: HashMap<Lane, Duration>,
+    pub(super) wait_max: Duration,
+}
+
+struct Bucket {
+    rate: Rate,
+    tokens: f64,
+    filled: Duration,
+}
+
+struct Queue {
+    bucket: Bucket,
+    /// The newest is the last.
+    waiting: Vec<oneshot::Sender<()>>,
 }
 
 impl Throttle {
     /// For a server that gives clients so much time to show who they are.
     pub(super) fn within(time: Duration) -> Throttle {
-        Throttle { wait_max: WAIT_MAX.min(time / 2), ..Throttle::default() }
+        Throttle {
+            hasher: RandomState::new(),
+            lanes: HashMap::new(),
+            users: HashMap::new(),
+            all: Bucket::full(OF_ALL, Duration::ZERO),
+            known: HashMap::new(),
+            wait_max: WAIT_MAX.min(time / 2),
+        }
     }
 
-    /// How long an attempt has to wait. Attempts that are made at once wait for each other, so that
-    /// guessing on many connections is no faster.
-    pub(super) fn wait(&mut self, user: &str, peer: IpAddr, now: Duration) -> Duration {
-        let found = self.failures.get_mut(&(user.to_owned(), peer));
-        let Some(failures) = found.filter(|failures| !failures.is_forgotten(now)) else {
+    /// The lanes in which an attempt needs a token each, in this order: who waits in the first takes
+    /// nothing away from other users of the address.
+    pub(super) fn lanes(&self, user: &str, peer: IpAddr) -> [Lane; 2] {
+        let network = network(peer);
+        [Lane::Pair(self.hasher.hash_one(user), network), Lane::Address(network)]
+    }
+
+    /// Takes a token, or a place in the queue for one.
+    pub(super) fn take(&mut self, lane: Lane, now: Duration) -> Turn {
+        self.grant(lane, now);
+        let queue = self.queue(lane, now);
+        if queue.waiting.is_empty() && queue.bucket.take(now) {
+            return Turn::Now;
+        }
+        if queue.waiting.len() >= WAITING_MAX {
+            queue.waiting.retain(|waiting| !waiting.is_closed());
+            if queue.waiting.len() >= WAITING_MAX {
+                queue.waiting.remove(0);
+            }
+        }
+        let (sender, receiver) = oneshot::channel();
+        queue.waiting.push(sender);
+        Turn::Wait(receiver, queue.bucket.time_to_next())
+    }
+
+    /// Gives the tokens that there are to those who wait; returns when the next one comes.
+    pub(super) fn grant(&mut self, lane: Lane, now: Duration) -> Duration {
+        let Some(queue) = self.lanes.get_mut(&lane) else { return Duration::ZERO };
+        queue.bucket.fill(now);
+        while queue.bucket.tokens >= 1.0 {
+            let Some(newest) = queue.waiting.pop() else { break };
+            if newest.send(()).is_ok() {
+                queue.bucket.tokens -= 1.0;
+            }
+        }
+        queue.bucket.time_to_next()
+    }
+
+    /// Gives back the token of an attempt that was no guess.
+    pub(super) fn give_back(&mut self, lane: Lane, now: Duration) {
+        if let Some(queue) = self.lanes.get_mut(&lane) {
+            queue.bucket.give_back();
+        }
+        self.grant(lane, now);
+    }
+
+    /// How long an attempt that has its tokens waits for the sake of guesses from elsewhere.
+    pub(super) fn short_wait(&mut self, user: &str, peer: IpAddr, now: Duration) -> Duration {
+        let [pair, _] = self.lanes(user, peer);
+        if self.known.contains_key(&pair) {
             return Duration::ZERO;
+        }
+        let user = self.hasher.hash_one(user);
+        if self.users.len() >= ENTRIES_MAX && !self.users.contains_key(&user) {
+            make_room(&mut self.users, |bucket| bucket.tokens_at(now));
+        }
+        let of_user = self.users.entry(user).or_insert_with(|| Bucket::full(OF_USER, now));
+        let (of_user, of_all) = (of_user.take(now), self.all.take(now));
+        if of_user && of_all { Duration::ZERO } else { SHORT_WAIT.min(self.wait_max) }
+    }
+
+    /// The password was right: all tokens come back, and the address is known from now on.
+    pub(super) fn succeeded(&mut self, user: &str, peer: IpAddr, now: Duration) {
+        let lanes = self.lanes(user, peer);
+        lanes.into_iter().for_each(|lane| self.give_back(lane, now));
+        if self.known.len() >= ENTRIES_MAX && !self.known.contains_key(&lanes[0]) {
+            // The newest stay: the older half goes.
+            make_room(&mut self.known, |seen| (now.saturating_sub(*seen)).as_secs_f64());
+        }
+        if self.known.insert(lanes[0], now).is_none() {
+            let user = self.hasher.hash_one(user);
+            self.users.entry(user).and_modify(Bucket::give_back);
+            self.all.give_back();
+        }
+    }
+
+    fn queue(&mut self, lane: Lane, now: Duration) -> &mut Queue {
+        if self.lanes.len() >= ENTRIES_MAX && !self.lanes.contains_key(&lane) {
+            make_room(&mut self.lanes, |queue| match queue.waiting.is_empty() {
+                true => queue.bucket.tokens_at(now) / queue.bucket.rate.burst,
+                false => 0.0,
+            });
+        }
+        let rate = match lane {
+            Lane::Pair(..) => OF_PAIR,
+            Lane::Address(_) => OF_ADDRESS,
         };
-        let step = failures.step();
-        let turn = failures.next.max(now + step).min(now + self.wait_max);
-        failures.next = turn + step;
-        turn - now
-    }
-
-    pub(super) fn failed(&mut self, user: &str, peer: IpAddr, now: Duration) {
-        let key = (user.to_owned(), peer);
-        if !self.failures.contains_key(&key) && self.failures.len() >= REMEMBERED_MAX {
-            self.make_room(now);
-        }
-        let failures =
-            self.failures.entry(key).or_insert(Failures { count: 0, last: now, next: now });
-        if failures.is_forgotten(now) {
-            failures.count = 0;
-        }
-        failures.count = failures.count.saturating_add(1);
-        failures.last = now;
-    }
-
-    pub(super) fn succeeded(&mut self, user: &str, peer: IpAddr) {
-        self.failures.remove(&(user.to_owned(), peer));
-    }
-
-    /// Forgets what is old; where nothing is, the older half.
-    fn make_room(&mut self, now: Duration) {
-        self.failures.retain(|_, failures| !failures.is_forgotten(now));
-        if self.failures.len() < REMEMBERED_MAX {
-            return;
-        }
-        let mut times: Vec<Duration> = self.failures.values().map(|f| f.last).collect();
-        let half = times.len() / 2;
-        let (_, median, _) = times.select_nth_unstable(half);
-        let median = *median;
-        self.failures.retain(|_, failures| failures.last > median);
+        let queue = || Queue { bucket: Bucket::full(rate, now), waiting: Vec::new() };
+        self.lanes.entry(lane).or_insert_with(queue)
     }
 }
 
-impl Failures {
-    fn step(&self) -> Duration {
-        let factor = 2_u32.saturating_pow(self.count.saturating_sub(1));
-        FIRST_WAIT.saturating_mul(factor).min(STEP_MAX)
+impl Bucket {
+    fn full(rate: Rate, now: Duration) -> Bucket {
+        Bucket { rate, tokens: rate.burst, filled: now }
     }
 
-    fn is_forgotten(&self, now: Duration) -> bool {
-        now.saturating_sub(self.last) > FORGOTTEN_AFTER
+    fn tokens_at(&self, now: Duration) -> f64 {
+        let since = now.saturating_sub(self.filled).as_secs_f64();
+        (self.tokens + since * self.rate.per_second).min(self.rate.burst)
+    }
+
+    fn fill(&mut self, now: Duration) {
+        self.tokens = self.tokens_at(now);
+        self.filled = self.filled.max(now);
+    }
+
+    fn take(&mut self, now: Duration) -> bool {
+        self.fill(now);
+        let has_one = self.tokens >= 1.0;
+        if has_one {
+            self.tokens -= 1.0;
+        }
+        has_one
+    }
+
+    fn give_back(&mut self) {
+        self.tokens = (self.tokens + 1.0).min(self.rate.burst);
+    }
+
+    fn time_to_next(&self) -> Duration {
+        Duration::from_secs_f64(((1.0 - self.tokens) / self.rate.per_second).max(0.0))
+    }
+}
+
+/// Removes the half of a table's entries that matters least: the entries with the highest weight.
+fn make_room<K: Copy + Eq + Hash, V>(table: &mut HashMap<K, V>, weight: impl Fn(&V) -> f64) {
+    let mut weighed: Vec<(f64, K)> = table.iter().map(|(key, v)| (weight(v), *key)).collect();
+    let half = weighed.len() / 2;
+    weighed.select_nth_unstable_by(half, |(one, _), (other, _)| other.total_cmp(one));
+    for (_, key) in &weighed[..half.max(1)] {
+        table.remove(key);
+    }
+}
+
+/// An address, or all those that one line has: of IPv6 a host has 2^64.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => {
+            let bits = address.to_bits() & !u128::from(u64::MAX);
+            IpAddr::V6(Ipv6Addr::from_bits(bits))
+        }
+        v4 => v4,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
-    const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
-    const NOW: Duration = Duration::from_secs(1000);
-
-    #[test]
-    fn waits_grow_to_a_limit_for_that_user_and_peer_only() {
-        let mut throttle = Throttle::default();
-        assert_eq!(throttle.wait("ann", PEER, NOW), Duration::ZERO);
-        let (mut now, mut waits) = (NOW, Vec::new());
-        for _ in 0..40 {
-            throttle.failed("ann", PEER, now);
-            waits.push(throttle.wait("ann", PEER, now));
-            now += waits[waits.len() - 1];
-        }
-        assert_eq!(waits[..3], [100, 200, 400].map(Duration::from_millis));
-        assert_eq!(waits[39], STEP_MAX);
-        assert_eq!(throttle.wait("ann", OTHER, now), Duration::ZERO);
-        assert_eq!(throttle.wait("bob", PEER, now), Duration::ZERO);
-    }
-
-    #[test]
-    fn attempts_that_are_made_at_once_wait_for_each_other() {
-        let mut throttle = Throttle::default();
-        throttle.failed("ann", PEER, NOW);
-        let waits: Vec<Duration> = (0..1000).map(|_| throttle.wait("ann", PEER, NOW)).collect();
-        assert_eq!(waits[..3], [100, 200, 300].map(Duration::from_millis));
-        assert_eq!(waits[999], WAIT_MAX);
-    }
-
-    #[test]
-    fn no_wait_outlasts_the_time_to_log_in() {
-        let limits = crate::LimitsConfig::default();
-        for time in [limits.startup_timeout(), Duration::from_secs(2)] {
-            let mut throttle = Throttle::within(time);
-            (0..40).for_each(|_| throttle.failed("ann", PEER, NOW));
-            assert!((0..100).all(|_| throttle.wait("ann", PEER, NOW) <= time / 2));
-        }
-    }
-
-    #[test]
-    fn success_and_time_forgive() {
-        let mut throttle = Throttle::default();
-        throttle.failed("ann", PEER, NOW);
-        assert_eq!(throttle.wait("ann", PEER, NOW + FORGOTTEN_AFTER * 2), Duration::ZERO);
-        throttle.succeeded("ann", PEER);
-        assert_eq!(throttle.wait("ann", PEER, NOW), Duration::ZERO);
-    }
-
-    #[test]
-    fn memory_is_bounded_and_the_newest_failures_stay() {
-        let mut throttle = Throttle::default();
-        for number in 0..3 * REMEMBERED_MAX as u64 {
-            throttle.failed(&format!("user {number}"), PEER, NOW + Duration::from_micros(number));
-        }
-        assert!(throttle.failures.len() <= REMEMBERED_MAX);
-        let newest = format!("user {}", 3 * REMEMBERED_MAX - 1);
-        assert!(throttle.wait(&newest, PEER, NOW) > Duration::ZERO);
-    }
-
-    #[test]
-    fn many_failures_at_one_moment_leave_room() {
-        let mut throttle = Throttle::default();
-        for number in 0..=REMEMBERED_MAX {
-            throttle.failed(&format!("user {number}"), PEER, NOW);
-        }
-        assert!(throttle.failures.len() <= REMEMBERED_MAX);
-    }
-}
+mod tests;

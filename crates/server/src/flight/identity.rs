@@ -22,6 +22,7 @@ use super::seats::Seat;
 use super::statements::leaves_something;
 use crate::auth::Identity;
 use crate::credentials::{self, Credentials};
+use crate::strangers::caller_is_known;
 use crate::web::Line;
 
 /// The name that Arrow's own servers give the cookie.
@@ -61,6 +62,7 @@ impl Flight {
         let mut caller = match given.map(Credentials::read).transpose()? {
             Some(Credentials::Bearer(token)) => {
                 let user = self.shared.users.check_token(&token)?.user.into();
+                caller_is_known();
                 let mut caller = Caller::new(user, peer);
                 caller.connection = Some(handle_of(&token)?);
                 caller.token = Some(token.into());

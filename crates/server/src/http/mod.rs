@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `GET /health/live` | 200 while the process answers |
 //! | `GET /health/ready` | 200 while statements are taken, 503 and the reason while they are not |
-//! | `GET /metrics` | counters for Prometheus |
+//! | `GET /metrics` | counters for Prometheus; asks for a password where SQL does |
 //! | `POST /sql` | runs a statement; rows as JSON lines, CSV or an Arrow stream ([`sql`]) |
 
 mod errors;
@@ -12,15 +12,17 @@ pub(crate) mod fuzz;
 mod request;
 mod sql;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
+use self::errors::Refused;
 use crate::shared::Shared;
 use crate::web::{Kind, Web};
 
@@ -49,6 +51,14 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
-    ([(CONTENT_TYPE, METRICS_TYPE)], shared.metrics.render(&shared.database)).into_response()
+async fn metrics(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: axum::extract::Request,
+) -> Result<Response, Refused> {
+    if !shared.config.auth.open_metrics {
+        let (head, _) = request.into_parts();
+        sql::user(&shared, &head, peer).await?;
+    }
+    Ok(([(CONTENT_TYPE, METRICS_TYPE)], shared.metrics.render(&shared.database)).into_response())
 }

@@ -79,7 +79,7 @@ async fn begin(
 
 /// # Errors
 /// Where the caller is nobody, not who they say, or a web page.
-async fn user(shared: &Shared, head: &Parts, peer: SocketAddr) -> Result<Arc<str>> {
+pub(super) async fn user(shared: &Shared, head: &Parts, peer: SocketAddr) -> Result<Arc<str>> {
     keep_pages_out(shared.policy, &head.headers, &head.uri, peer)?;
     let given = head.headers.get(AUTHORIZATION).map(|value| value.as_bytes());
     credentials::user(shared, given.map(Credentials::read).transpose()?, peer).await

@@ -74,7 +74,7 @@ async fn must_wait(server: &Server) -> bool {
     while server.shared.connections.open() > 0 {
         tokio::task::yield_now().await;
     }
-    server.shared.users.wait("eve", HERE).now_or_never().is_none()
+    server.shared.users.attempt("eve", HERE).now_or_never().is_none()
 }
 
 #[tokio::test]
@@ -95,15 +95,17 @@ async fn only_wrong_passwords_make_their_user_wait() {
         assert_eq!(queries.receive().await.0, b'E');
     }
     assert!(!must_wait(&server).await);
-    let mut guesses = plain(&server).await;
-    let answer = guesses.greet().await;
-    let nonce = answer.split(',').next().unwrap();
-    let proof = "A".repeat(43) + "=";
-    guesses.send(b"p", format!("c=biws,{nonce},p={proof}").as_bytes()).await;
-    let (kind, error) = guesses.receive().await;
-    assert_eq!(kind, b'E');
-    assert!(String::from_utf8_lossy(&error).contains("C28P01"));
-    drop(guesses);
+    for _ in 0..12 {
+        let mut guesses = plain(&server).await;
+        let answer = guesses.greet().await;
+        let nonce = answer.split(',').next().unwrap();
+        let proof = "A".repeat(43) + "=";
+        guesses.send(b"p", format!("c=biws,{nonce},p={proof}").as_bytes()).await;
+        let (kind, error) = guesses.receive().await;
+        assert_eq!(kind, b'E');
+        assert!(String::from_utf8_lossy(&error).contains("C28P01"));
+        drop(guesses);
+    }
     assert!(must_wait(&server).await);
 }
 

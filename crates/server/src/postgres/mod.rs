@@ -29,6 +29,6 @@ use crate::shared::{Shared, Stage};
 
 /// Takes connections in until the server drains.
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
-    let one = |stream, peer| opening::serve(Arc::clone(&shared), stream, peer);
+    let one = |stream, peer, stranger| opening::serve(Arc::clone(&shared), stream, peer, stranger);
     accept::serve(&shared, listener, Stage::Draining, one).await;
 }

@@ -16,12 +16,19 @@ use super::told::Told;
 use super::wire::{Stream, Wire};
 use crate::connections::{FrontEnd, Listed, Place};
 use crate::shared::Shared;
+use crate::strangers::Stranger;
 
 /// Serves one connection. Whatever goes wrong ends it, and nothing else.
-pub(super) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+pub(super) async fn serve(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    stranger: Arc<Stranger>,
+) {
     let timeout = shared.config.limits.startup_timeout();
     let opening = Box::pin(open(shared, Wire::new(Stream::Plain(stream)), peer));
     let Ok(Some(mut client)) = tokio::time::timeout(timeout, opening).await else { return };
+    stranger.is_known();
     Box::pin(client.run()).await;
 }
 

@@ -252,7 +252,6 @@ pub(super) async fn authenticate(
     let identity = match shared.policy.method(peer.ip()) {
         Method::Trust => shared.users.admit(user)?,
         Method::Password => {
-            wire.while_here(shared.users.wait(user, peer.ip())).await?;
             scram(shared, wire, user, peer).await?;
             shared.users.succeeded(user, peer.ip());
             shared.users.admit(user)?
@@ -262,8 +261,8 @@ pub(super) async fn authenticate(
     Ok(identity)
 }
 
-/// SCRAM-SHA-256, by `pgwire`. Only who came to the end of it has guessed: whoever goes before, or
-/// speaks otherwise, has learnt nothing, and must not make its user wait.
+/// SCRAM-SHA-256, by `pgwire`. A client guesses with its second answer: one that leaves before, or
+/// breaks the protocol, has learnt nothing, and must not make its user wait.
 async fn scram(
     shared: &Shared,
     wire: &mut Wire,
@@ -288,6 +287,10 @@ async fn scram(
                 let answer = password_message(wire).await?;
                 let answer = if answers == 0 { initial(answer)? } else { following(answer) };
                 answers += 1;
+                if answers == 2 {
+                    // The answer that holds a proof: the password is about to be checked.
+                    wire.while_here(shared.users.attempt(user, peer.ip())).await??;
+                }
                 state = mechanism.next(&client, answer).await;
             }
             Ok(AuthState::Ok { final_message, .. }) => {
@@ -296,12 +299,7 @@ async fn scram(
                 }
                 return Ok(());
             }
-            Ok(AuthState::Failed(_)) | Err(_) => {
-                if answers > 1 {
-                    shared.users.failed(user, peer.ip());
-                }
-                return Err(refused(user).into());
-            }
+            Ok(AuthState::Failed(_)) | Err(_) => return Err(refused(user).into()),
         }
     }
 }

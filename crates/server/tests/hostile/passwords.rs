@@ -85,3 +85,49 @@ async fn who_guesses_waits_and_nobody_else_does() {
     quiet(&server).await;
     eve(&server).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_ask_for_a_password_where_statements_do_and_health_never_does() {
+    for open_metrics in [false, true] {
+        let server = server(|config| {
+            guarded(config);
+            config.auth.open_metrics = open_metrics;
+        })
+        .await;
+        let get = async |path: &str, header: &str| {
+            let head = format!("GET {path} HTTP/1.1\r\n{header}");
+            http(server.addresses().http, &head, b"").await
+        };
+        let page = get("/metrics", "").await;
+        assert_eq!(page.starts_with("HTTP/1.1 200"), open_metrics, "{page}");
+        assert_eq!(page.contains("thalweg_"), open_metrics, "{page}");
+        // eve:secret
+        let page = get("/metrics", "Authorization: Basic ZXZlOnNlY3JldA==\r\n").await;
+        assert!(page.contains("thalweg_connections"), "{page}");
+        for path in ["/health/live", "/health/ready"] {
+            assert!(get(path, "").await.starts_with("HTTP/1.1 200"));
+        }
+    }
+}
+
+/// Guesses count together, whichever port they come to; after them not even the right password is
+/// checked until time has passed.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_ways_in_share_the_limit_of_guesses() {
+    let server = server(|config| {
+        guarded(config);
+        config.limits.startup_timeout_ms = 1_000;
+    })
+    .await;
+    let guesses = (0..40).map(async |number| match number % 3 {
+        // eve:wrong
+        0 => drop(post(&server, "Authorization: Basic ZXZlOndyb25n\r\n", b"SELECT 1").await),
+        1 => drop(flight(&server).await.handshake("eve", "wrong").await),
+        _ => drop(connect(&server, "user=eve password=wrong").await),
+    });
+    futures::future::join_all(guesses).await;
+    eventually("the right password is checked again", async || {
+        connect(&server, "user=eve password=secret").await.is_ok()
+    })
+    .await;
+}

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
@@ -68,9 +70,11 @@ impl LineEditor {
     /// Keeps a statement, also for the next start.
     pub fn remember(&mut self, statement: &str) {
         let added = self.editor.add_history_entry(statement).unwrap_or(false);
-        let Some(file) = self.history.as_ref().filter(|_| added) else { return };
+        // A statement with a password stays in memory.
+        let is_kept = added && !thalweg_query::may_hold_password(statement);
+        let Some(file) = self.history.as_ref().filter(|_| is_kept) else { return };
         if let Some(directory) = file.parent() {
-            let _ = std::fs::create_dir_all(directory);
+            let _ = DirBuilder::new().recursive(true).mode(0o700).create(directory);
         }
         // Several shells may share the file: each adds what is new.
         let _ = self.editor.append_history(file);
@@ -147,8 +151,8 @@ pub fn edit(text: &str) -> Result<String> {
     let path = std::env::temp_dir().join(name);
     let program = std::env::var("VISUAL").or_else(|_| std::env::var("EDITOR"));
     let program = program.unwrap_or_else(|_| "vi".to_owned());
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create_new(true).open(&path).map_err(failed)?;
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
     file.write_all(text.as_bytes()).and_then(|()| file.write_all(b"\n")).map_err(failed)?;
     drop(file);
     // Through the shell, since the variable may hold arguments too.

@@ -66,13 +66,30 @@ async fn a_password_ends_when_it_was_said_to() {
 }
 
 #[tokio::test]
-async fn failures_are_counted_and_a_success_clears_them() {
-    let (users, _) = users().await;
-    let wait = |users: &Users| users.throttle.lock().wait("ann", PEER, users.now());
-    assert!(users.check_password("ann", "wrong", PEER).await.is_err());
-    assert!(wait(&users) > Duration::ZERO);
+async fn after_many_wrong_passwords_none_is_checked_until_time_has_passed() {
+    let (users, clock) = users().await;
+    let users = Users::new(users.database, Duration::from_millis(200));
+    let elsewhere = IpAddr::from([10, 0, 0, 7]);
     assert!(users.check_password("ann", "pencil", PEER).await.is_ok());
-    assert_eq!(wait(&users), Duration::ZERO);
+    for number in 0..10 {
+        let error = users.check_password("ann", &number.to_string(), PEER).await.unwrap_err();
+        assert_eq!(error.state(), SqlState::INVALID_PASSWORD);
+    }
+    // Not even a password that is remembered tells whether it is right.
+    for password in ["wrong", "pencil"] {
+        let error = users.check_password("ann", password, PEER).await.unwrap_err();
+        assert_eq!(error.state(), SqlState::TOO_MANY_CONNECTIONS);
+    }
+    assert!(users.check_password("ann", "pencil", elsewhere).await.is_ok());
+    clock.advance(Duration::from_secs(1));
+    assert!(users.check_password("ann", "pencil", PEER).await.is_ok());
+}
+
+#[tokio::test]
+async fn right_passwords_that_come_at_once_are_all_let_in() {
+    let (users, _) = users().await;
+    let attempts = (0..100).map(|_| users.check_password("ann", "pencil", PEER));
+    assert!(futures::future::join_all(attempts).await.iter().all(Result::is_ok));
 }
 
 #[tokio::test]

@@ -1,0 +1,172 @@
+//! Connections whose clients have not shown who they are.
+//!
+//! Promises: they take no more sockets than they may, and a new one always gets in: the oldest goes
+//! for it. All sockets together leave descriptors for the files of the database.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::host::sockets_max;
+
+tokio::task_local! {
+    /// The connection that a call came on.
+    static CONNECTION: Arc<Stranger>;
+}
+
+/// All connections that are open, of all front ends.
+pub(crate) struct Strangers {
+    sockets_max: usize,
+    strangers_max: usize,
+    sockets: AtomicUsize,
+    by_age: Mutex<ByAge>,
+}
+
+#[derive(Default)]
+struct ByAge {
+    last: u64,
+    waiting: BTreeMap<u64, Arc<Notify>>,
+}
+
+/// A connection, from its first byte on; a stranger's until [`Stranger::is_known`] is said of it.
+pub(crate) struct Stranger {
+    all: Arc<Strangers>,
+    number: u64,
+    evicted: Arc<Notify>,
+}
+
+impl Strangers {
+    /// For a server that takes so many sockets, if the system has as many.
+    pub(crate) fn new(sockets_wanted: usize) -> Arc<Strangers> {
+        let sockets_max = sockets_wanted.min(sockets_max());
+        Arc::new(Strangers {
+            sockets_max,
+            // Sessions need sockets, too.
+            strangers_max: match sockets_max < sockets_wanted {
+                true => (sockets_max / 2).max(1),
+                false => sockets_max,
+            },
+            sockets: AtomicUsize::new(0),
+            by_age: Mutex::default(),
+        })
+    }
+
+    /// How many sockets there may be.
+    pub(crate) fn sockets_max(&self) -> usize {
+        self.sockets_max
+    }
+
+    /// Takes a connection in; `None` where there is no room and no stranger that could go.
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<Arc<Stranger>> {
+        let sockets = self.sockets.fetch_add(1, Ordering::Relaxed);
+        let mut by_age = self.by_age.lock();
+        let is_full = sockets >= self.sockets_max || by_age.waiting.len() >= self.strangers_max;
+        if is_full && !by_age.evict() {
+            drop(by_age);
+            self.sockets.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        by_age.last += 1;
+        let (number, evicted) = (by_age.last, Arc::new(Notify::new()));
+        by_age.waiting.insert(number, Arc::clone(&evicted));
+        drop(by_age);
+        Some(Arc::new(Stranger { all: Arc::clone(self), number, evicted }))
+    }
+
+    /// Makes the oldest stranger go, where the system has no descriptor left.
+    pub(crate) fn evict_oldest(&self) {
+        self.by_age.lock().evict();
+    }
+}
+
+impl ByAge {
+    fn evict(&mut self) -> bool {
+        let Some((_, oldest)) = self.waiting.pop_first() else { return false };
+        oldest.notify_one();
+        true
+    }
+}
+
+impl Stranger {
+    /// The client has shown who it is: its connection stays.
+    pub(crate) fn is_known(&self) {
+        self.all.by_age.lock().waiting.remove(&self.number);
+    }
+
+    /// Resolves when the connection must go for a newer one.
+    pub(crate) async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+
+    /// Answers a call on this connection.
+    pub(crate) fn call<F: Future>(
+        self: Arc<Self>,
+        call: F,
+    ) -> impl Future<Output = F::Output> + use<F> {
+        CONNECTION.scope(self, call)
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.is_known();
+        self.all.sockets.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The client of the call that runs has shown who it is.
+pub(crate) fn caller_is_known() {
+    let _ = CONNECTION.try_with(|connection| connection.is_known());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strangers(sockets_max: usize, strangers_max: usize) -> Arc<Strangers> {
+        let (sockets, by_age) = (AtomicUsize::new(0), Mutex::default());
+        Arc::new(Strangers { sockets_max, strangers_max, sockets, by_age })
+    }
+
+    fn has_to_go(stranger: &Stranger) -> bool {
+        futures::FutureExt::now_or_never(stranger.evicted()).is_some()
+    }
+
+    #[test]
+    fn the_oldest_stranger_goes_and_clients_that_are_known_stay() {
+        let all = strangers(10, 3);
+        let known = all.enter().unwrap();
+        known.is_known();
+        let three = [(); 3].map(|()| all.enter().unwrap());
+        assert!(three.iter().all(|stranger| !has_to_go(stranger)));
+        let fourth = all.enter().unwrap();
+        assert_eq!(three.each_ref().map(|stranger| has_to_go(stranger)), [true, false, false]);
+        drop((three, fourth));
+        assert!(!has_to_go(&known));
+        assert_eq!(all.sockets.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn there_is_no_room_beside_clients_that_are_known() {
+        let all = strangers(2, 2);
+        let two = [(); 2].map(|()| all.enter().unwrap());
+        two[0].is_known();
+        two[1].is_known();
+        assert!(all.enter().is_none());
+        drop(two);
+        assert!(all.enter().is_some());
+        assert_eq!(all.sockets.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn a_call_makes_its_own_connection_known() {
+        let all = strangers(2, 2);
+        let (one, other) = (all.enter().unwrap(), all.enter().unwrap());
+        Arc::clone(&one).call(async { caller_is_known() }).await;
+        let third = all.enter().unwrap();
+        assert!(!has_to_go(&one) && has_to_go(&other) && !has_to_go(&third));
+    }
+}
