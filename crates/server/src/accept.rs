@@ -83,6 +83,7 @@ async fn take_in<S: Source, F>(
 {
     let mut losses = Losses::default();
     loop {
+        strangers.has_room().await;
         let accepted = tokio::select! {
             accepted = source.accept() => accepted,
             Some(_) = open.join_next(), if !open.is_empty() => continue,

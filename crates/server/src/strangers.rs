@@ -22,6 +22,8 @@ pub(crate) struct Strangers {
     sockets_max: usize,
     strangers_max: usize,
     sockets: AtomicUsize,
+    /// Notified when a socket is closed.
+    closed: Notify,
     by_age: Mutex<ByAge>,
 }
 
@@ -50,6 +52,7 @@ impl Strangers {
                 false => sockets_max,
             },
             sockets: AtomicUsize::new(0),
+            closed: Notify::new(),
             by_age: Mutex::default(),
         })
     }
@@ -74,6 +77,18 @@ impl Strangers {
         by_age.waiting.insert(number, Arc::clone(&evicted));
         drop(by_age);
         Some(Arc::new(Stranger { all: Arc::clone(self), number, evicted }))
+    }
+
+    /// Resolves when there are no more sockets than there may be: one that was evicted is open until
+    /// its task has ended.
+    pub(crate) async fn has_room(&self) {
+        loop {
+            let closed = self.closed.notified();
+            if self.sockets.load(Ordering::Relaxed) <= self.sockets_max {
+                return;
+            }
+            closed.await;
+        }
     }
 
     /// Makes the oldest stranger go, where the system has no descriptor left.
@@ -114,6 +129,7 @@ impl Drop for Stranger {
     fn drop(&mut self) {
         self.is_known();
         self.all.sockets.fetch_sub(1, Ordering::Relaxed);
+        self.all.closed.notify_waiters();
     }
 }
 
@@ -128,7 +144,8 @@ mod tests {
 
     fn strangers(sockets_max: usize, strangers_max: usize) -> Arc<Strangers> {
         let (sockets, by_age) = (AtomicUsize::new(0), Mutex::default());
-        Arc::new(Strangers { sockets_max, strangers_max, sockets, by_age })
+        let closed = Notify::new();
+        Arc::new(Strangers { sockets_max, strangers_max, sockets, closed, by_age })
     }
 
     fn has_to_go(stranger: &Stranger) -> bool {
@@ -147,6 +164,18 @@ mod tests {
         drop((three, fourth));
         assert!(!has_to_go(&known));
         assert_eq!(all.sockets.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn nothing_is_accepted_until_an_evicted_socket_is_closed() {
+        let all = strangers(1, 1);
+        let first = all.enter().unwrap();
+        assert!(futures::FutureExt::now_or_never(all.has_room()).is_some());
+        let _second = all.enter().unwrap();
+        assert!(has_to_go(&first));
+        assert!(futures::FutureExt::now_or_never(all.has_room()).is_none());
+        drop(first);
+        assert!(futures::FutureExt::now_or_never(all.has_room()).is_some());
     }
 
     #[test]
