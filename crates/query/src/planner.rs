@@ -6,7 +6,6 @@
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::config::ConfigOptions;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
