@@ -51,7 +51,6 @@ mod prepared;
 mod privileges;
 mod records;
 mod reduce;
-mod relation_sorts;
 mod scan;
 mod scram;
 mod semi_joins_first;

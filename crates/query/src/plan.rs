@@ -31,7 +31,6 @@ use crate::optimization::optimize;
 use crate::outcome::BatchStream;
 use crate::plan_depth;
 use crate::planning::limits::{self, check_grouping_sets, check_size};
-use crate::relation_sorts::without_relation_sorts;
 use crate::statement::folded;
 
 /// With what children of a plan are replaced.
@@ -66,7 +65,6 @@ async fn translated(state: &SessionState, statement: Parsed) -> PlanResult<Plann
     go_on()?;
     plan_depth::check(&plan).map_err(external)?;
     check_size(&plan)?;
-    let plan = written(without_relation_sorts(plan)?, state)?;
     let told = told_columns(&plan)?;
     let fields = plan.schema().fields();
     check_columns(fields.len()).map_err(external)?;
