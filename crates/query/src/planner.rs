@@ -62,8 +62,6 @@ impl Planner {
         if let Some(Err(refusal)) = workers.map(|workers| workers.may_number()) {
             config = config.with_extension(Arc::new(NumberedElsewhere(refusal)));
         }
-        // One pass over each plan does the same (`relation_sorts`).
-        config.options_mut().sql_parser.enable_subquery_sort_elimination = false;
         let optimizer = &mut config.options_mut().optimizer;
         optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES_MAX;
         // Its bounds tell both zeros apart, of which joins make one. Scans have the keys of joins
