@@ -65,6 +65,7 @@ async fn translated(state: &SessionState, statement: Parsed) -> PlanResult<Plann
     go_on()?;
     plan_depth::check(&plan).map_err(external)?;
     check_size(&plan)?;
+    let plan = written(plan, state)?;
     let told = told_columns(&plan)?;
     let fields = plan.schema().fields();
     check_columns(fields.len()).map_err(external)?;

@@ -30,7 +30,8 @@ impl ScalarUDFImpl for Broken {
     }
 }
 
-/// A session whose next statement knows the function.
+/// A session whose next statement knows the function: the last planner that was given back is
+/// taken first.
 fn session() -> Session {
     let database = Database::in_memory().unwrap();
     let mut session = database.session();
@@ -42,7 +43,7 @@ fn break_next(session: &mut Session) {
     let planner = session.database.shared.planners.take();
     let signature = Signature::nullary(Volatility::Immutable);
     planner.context.register_udf(ScalarUDF::from(Broken(signature)));
-    session.planner = Some(planner);
+    session.database.shared.planners.give_back(planner);
 }
 
 fn assert_broke_down<T>(outcome: Result<T>) {
