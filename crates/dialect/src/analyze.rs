@@ -37,6 +37,7 @@ use crate::cast::is_text;
 use crate::cast_function::CastFunction;
 use crate::clock_literal;
 use crate::functions::{concatenation, is_concatenation};
+use crate::guards::filtered_arguments;
 use crate::types::{TYPE_KEY, arrow_field};
 use crate::{arithmetic, types};
 
@@ -118,7 +119,8 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             .or_else(|| float_equality::of_values(other, schema))
             .or_else(|| moments::in_micros(other, schema))
             .or_else(|| two_lists::apart(other, schema))
-            .or_else(|| missing::told(other)),
+            .or_else(|| missing::told(other))
+            .or_else(|| filtered_arguments(other)),
     };
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
 }

@@ -20,8 +20,7 @@
 mod fallible;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
-use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue, internal_err};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, lit};
 
@@ -137,7 +136,17 @@ impl Guards<'_> {
             Expr::Case(case) if case.expr.is_none() => {
                 self.case(case, |results, expr| results.value(expr))
             }
-            Expr::AggregateFunction(call) => self.aggregate(call),
+            Expr::AggregateFunction(mut call) => {
+                let filter = call.params.filter.take();
+                let filter = filter.map(|filter| self.condition(*filter).map(boxed)).transpose()?;
+                let call = Expr::AggregateFunction(call);
+                let call = call.map_children(|child| self.value(child).map(Transformed::yes))?;
+                let Expr::AggregateFunction(mut call) = call.data else {
+                    return internal_err!("an aggregate stays one");
+                };
+                call.params.filter = filter;
+                Ok(Expr::AggregateFunction(call))
+            }
             other => other.map_children(|child| self.value(child).map(Transformed::yes)).data(),
         }
     }
@@ -193,26 +202,29 @@ impl Guards<'_> {
         }
         Ok(before)
     }
+}
 
-    /// An aggregate with a filter of its own computes its arguments for the rows that pass.
-    fn aggregate(&self, mut call: AggregateFunction) -> PlanResult<Expr> {
-        let Some(filter) = call.params.filter.take() else {
-            let call = Expr::AggregateFunction(call);
-            return call.map_children(|child| self.value(child).map(Transformed::yes)).data();
-        };
-        let filter = self.condition(*filter)?;
-        let arguments = std::mem::take(&mut call.params.args).into_iter().map(|argument| {
-            let argument = self.value(argument)?;
-            if !may_refuse(&argument) {
-                return Ok(argument);
-            }
-            let branches = vec![(boxed(filter.clone()), boxed(argument))];
-            Ok(Expr::Case(Case::new(None, branches, None)))
-        });
-        call.params.args = arguments.collect::<PlanResult<Vec<Expr>>>()?;
-        call.params.filter = Some(boxed(filter));
-        Ok(Expr::AggregateFunction(call))
+/// An aggregate with a filter of its own, in a grouping or a window, which computes those of its
+/// arguments that may be refused for the rows that pass. Here and not as the last step, so that no
+/// pass takes an argument out for all rows.
+pub(crate) fn filtered_arguments(expr: &Expr) -> Option<Expr> {
+    let (mut expr, filter) = match expr {
+        Expr::AggregateFunction(call) => (expr.clone(), call.params.filter.as_deref()?),
+        Expr::WindowFunction(call) => (expr.clone(), call.params.filter.as_deref()?),
+        _ => return None,
+    };
+    let arguments = match &mut expr {
+        Expr::AggregateFunction(call) => &mut call.params.args,
+        Expr::WindowFunction(call) => &mut call.params.args,
+        _ => return None,
+    };
+    let mut is_changed = false;
+    for argument in arguments.iter_mut().filter(|argument| may_refuse(argument)) {
+        let branches = vec![(boxed(filter.clone()), boxed(argument.clone()))];
+        *argument = Expr::Case(Case::new(None, branches, None));
+        is_changed = true;
     }
+    is_changed.then_some(expr)
 }
 
 /// AND or OR of operands of which it matters alone whether all are true, or one.

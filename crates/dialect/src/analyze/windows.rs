@@ -54,7 +54,12 @@ fn asks_for_peers(expr: &Expr) -> bool {
 /// The arguments of `lag(value, offset, default)` where the default is a number of another type
 /// than the value: both become their common type, where DataFusion casts the default.
 fn of_one_type(arguments: &[Expr], schema: &DFSchema) -> Option<Vec<Expr>> {
-    let [value, offset, Expr::Literal(default, _)] = arguments else { return None };
+    let [value, offset, default] = arguments else { return None };
+    let default = match default {
+        Expr::Literal(default, _) => default.clone(),
+        Expr::Cast(cast) => cast.expr.as_literal()?.cast_to(cast.field.data_type()).ok()?,
+        _ => return None,
+    };
     let from = value.get_type(schema).ok()?;
     let common = common_type::of_numbers(&[from.clone(), default.data_type()])?;
     let value = match from == common {

@@ -17,7 +17,11 @@ pub fn check(files: &[File]) -> Vec<Violation> {
         if HOLDERS.contains(&directory) {
             continue;
         }
-        let sources = || files.iter().filter(|file| is_source_of(file, directory));
+        let own = || files.iter().filter(|file| is_source_of(file, directory));
+        // Tests that a crate takes from others by their path are its own as well.
+        let shares = own().any(|file| file.text.contains("#[path = \"../../../"));
+        let shared = || files.iter().filter(|file| shares && is_test(file));
+        let sources = || own().chain(shared());
         let named = dependencies(&manifest.text).filter(|(name, _)| !UNNAMED.contains(name));
         for (name, line) in named {
             let path = name.replace('-', "_");
@@ -38,6 +42,10 @@ fn is_manifest(file: &File) -> bool {
 fn is_source_of(file: &File, directory: &str) -> bool {
     file.has_extension(&["rs"])
         && file.path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn is_test(file: &File) -> bool {
+    file.has_extension(&["rs"]) && file.path.contains("/tests/")
 }
 
 /// Entries of the workspace's list that no crate takes.
