@@ -94,17 +94,13 @@ fn size_of_piece(piece: &ArrayRef) -> usize {
 fn compact(values: &ArrayRef) -> ArrayRef {
     match values.data_type() {
         ArrowType::Utf8View => {
-            let own = values.as_string_view().gc();
-            let is_short = own.data_buffers().is_empty();
-            let own: ArrayRef = Arc::new(own);
-            // Short texts lie in their views, which are still those of the batch.
-            if is_short { copied(&own) } else { own }
+            // The views of short texts and the bitmap of NULLs are still those of the batch.
+            let own: ArrayRef = Arc::new(values.as_string_view().gc());
+            copied(&own)
         }
         ArrowType::BinaryView => {
-            let own = values.as_binary_view().gc();
-            let is_short = own.data_buffers().is_empty();
-            let own: ArrayRef = Arc::new(own);
-            if is_short { copied(&own) } else { own }
+            let own: ArrayRef = Arc::new(values.as_binary_view().gc());
+            copied(&own)
         }
         ArrowType::List(item) => {
             let lists = values.as_list::<i32>();

@@ -32,7 +32,7 @@ const WORDS_MAX: usize = 500;
 
 /// How many words an expression may have beside its operators. They are names of columns, and what
 /// the parser takes for an operator that is not known here.
-const EXPRESSION_WORDS_MAX: usize = 5_000;
+const EXPRESSION_WORDS_MAX: usize = 6_000;
 
 /// How many queries, joins and set operations a statement may have. A common table expression can
 /// be the source of the next one, so that all of them can lie on one path of the plan.

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Cte, CteAsMaterialized, Ident, ObjectName, Query, SetExpr, Statement, TableAlias, TableFactor,
-    VisitMut, VisitorMut, With,
+    Value, ValueWithSpan, VisitMut, VisitorMut, With,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -19,6 +19,11 @@ use crate::statement::folded;
 pub(crate) fn mark(statement: &mut Statement) {
     let mut names = Names::default();
     let _ = statement.visit(&mut names);
+    // The type of a parameter follows from the plan around it, of which a materialised query is no
+    // part. Runs have values in place of parameters, and are marked themselves.
+    if names.has_parameters {
+        return;
+    }
     if names.found.iter().any(|cte| cte.references > 1 || cte.is_asked_for) {
         let _ = statement.visit(&mut Wrapping { found: &names.found, next: 0, around: Vec::new() });
     }
@@ -48,6 +53,7 @@ struct Frame {
 struct Names {
     found: Vec<Found>,
     frames: Vec<Frame>,
+    has_parameters: bool,
 }
 
 impl Names {
@@ -108,6 +114,11 @@ impl VisitorMut for Names {
         {
             around.visited += 1;
         }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
+        self.has_parameters |= matches!(value.value, Value::Placeholder(_));
         ControlFlow::Continue(())
     }
 
