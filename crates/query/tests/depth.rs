@@ -141,7 +141,7 @@ async fn forms_that_are_slow_to_plan_are_answered_or_refused() {
 
 #[tokio::test]
 async fn deep_values_are_answered_or_refused() {
-    answered_or_refused(&[10, 1_000, 6_000, 60_000, 200_000], &VALUES).await;
+    answered_or_refused(&[10, 1_000, 6_000], &VALUES).await;
 }
 
 /// What PostgreSQL answers, too.
