@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, AsArray, ListArray};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::logical_expr::{
@@ -187,5 +187,21 @@ pub(super) fn computed(args: ScalarFunctionArgs, compute: Compute) -> PlanResult
     // Constants are folded while a statement is planned, one large one after the other.
     go_on().map_err(external)?;
     let arguments = Arguments::of(args.args, args.number_rows)?;
-    arguments.result(compute(&arguments.columns).map_err(external)?)
+    let column = compute(&arguments.columns).map_err(external)?;
+    arguments.result(with_item_type(column, args.return_field.data_type()))
+}
+
+/// The column with the item field that the plan expects: items of a list may be of a type, such as
+/// `jsonb`, that only the metadata of their field says.
+fn with_item_type(column: ArrayRef, expected: &ArrowType) -> ArrayRef {
+    match (column.as_list_opt::<i32>(), expected) {
+        (Some(lists), ArrowType::List(item))
+            if column.data_type() != expected && lists.value_type() == *item.data_type() =>
+        {
+            let (_, offsets, values, nulls) = lists.clone().into_parts();
+            let typed = ListArray::try_new(Arc::clone(item), offsets, values, nulls);
+            typed.map_or(column, |typed| Arc::new(typed))
+        }
+        _ => column,
+    }
 }
