@@ -62,7 +62,8 @@ fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
     rewritten.map_data(|plan| interval_order::keyed(plan, &schema))
 }
 
-/// What a node's expressions may name: the columns of its inputs, and of the table that it scans.
+/// The columns that a node's expressions may name: those of its inputs, and of the table that it
+/// scans.
 pub(crate) fn visible_columns(plan: &LogicalPlan) -> PlanResult<DFSchema> {
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = plan {
@@ -82,7 +83,7 @@ pub(crate) fn rewrite_expressions(
     plan.map_expressions(|expr| {
         let name = names.save(&expr);
         let rewritten = expr.transform_up(&rewrite)?;
-        // What stays as it is keeps its name without an alias.
+        // An expression that is not rewritten keeps its name without an alias.
         match rewritten.transformed {
             true => Ok(rewritten.update_data(|expr| name.restore(expr))),
             false => Ok(rewritten),
@@ -188,7 +189,7 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
         return Some(Arc::new(function).call(vec![(*cast.expr).clone()]));
     }
     let (given, target) = (from.data_type(), cast.field.data_type());
-    // What the planner itself asks for, such as nanoseconds, is none of our types.
+    // Casts that the planner adds itself, such as those to nanoseconds, have no SQL type here.
     if !types::arrow_type(&to).equals_datatype(target) && !is_text(target) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What `INSERT`, `UPDATE` and `COPY` do to a value on its way into a column.
+//! Conversion of values that `INSERT`, `UPDATE` and `COPY` store in a column.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Field;

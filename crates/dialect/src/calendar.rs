@@ -18,7 +18,7 @@ pub(crate) fn is_infinite(micros: i64) -> bool {
     matches!(micros, i64::MIN | i64::MAX)
 }
 
-/// Whether a text says `infinity`, or `-infinity`, which is `Some(false)`.
+/// `Some(true)` if the text is `infinity`, `Some(false)` if it is `-infinity`.
 pub(crate) fn infinity(text: &str) -> Option<bool> {
     let text = text.trim();
     match text.strip_prefix('-') {
@@ -100,7 +100,7 @@ impl Refusal {
     }
 }
 
-/// What a text says about a moment.
+/// The parts of a moment that a text contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub days: Option<i64>,
@@ -175,7 +175,7 @@ impl ClockWord<'_> {
         }
     }
 
-    /// What it means at a moment in microseconds since 1970.
+    /// The day and time that the word means if the clock shows `now`, in microseconds since 1970.
     pub(crate) fn at(self, now: i64) -> Result<Moment, Refusal> {
         let today = now.div_euclid(MICROS_PER_DAY);
         match self {

@@ -75,7 +75,7 @@ pub(crate) fn convert(
     }
 }
 
-/// Whether values of the right Arrow type may still be wrong for the SQL type.
+/// True if a value of the right Arrow type may still be wrong for the SQL type.
 fn needs_check(from: &Field, to: &DataType) -> bool {
     let checked = matches!(
         to,

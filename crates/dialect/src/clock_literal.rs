@@ -20,7 +20,7 @@ use crate::cast::is_text;
 use crate::errors::external;
 use crate::types::{self, arrow_field, arrow_type};
 
-/// Whether a text, as a literal of a day or a moment, says another one whenever it is read.
+/// True if a literal of a date or timestamp with this text depends on the clock, as `today` does.
 #[must_use]
 pub fn is_told_by_clock(text: &str) -> bool {
     ClockWord::of(text).is_some()
@@ -49,12 +49,12 @@ pub(crate) fn of_literal(literal: &Expr, target: &ArrowType) -> Option<Expr> {
     Some(ScalarUDF::from(function).call(Vec::new()))
 }
 
-/// Whether an expression has such a value.
+/// True if an expression is such a value.
 pub(crate) fn is_one(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.name() == NAME)
 }
 
-/// What a literal says, also as `text`.
+/// The text of a literal, also of one that is cast to `text`.
 fn text_of(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Literal(value, _) => value.try_as_str()?,

@@ -23,10 +23,10 @@ pub fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// What a person is told about an error that DataFusion met while it planned or ran `sql`.
+/// The error that a client sees for one that DataFusion met while it planned or ran `sql`.
 ///
-/// `sql` must be the text that was parsed: places are found in it. An [`Error`] of Thalweg's own
-/// that DataFusion only carried comes back as it was.
+/// `sql` must be the text that was parsed, because positions refer to it. If DataFusion only
+/// carries an [`Error`] of Thalweg's own, the function returns that one unchanged.
 #[must_use]
 pub fn from_datafusion(error: DataFusionError, sql: &str) -> Error {
     match error {

@@ -1,6 +1,6 @@
-//! PostgreSQL's functions where DataFusion has none of the name, or one that does something else.
+//! PostgreSQL's functions that DataFusion lacks, or that it defines differently.
 //!
-//! One file for each family. What is not here is DataFusion's own and behaves alike.
+//! Each family has a file. Functions that are not here are DataFusion's own and behave alike.
 
 mod alternatives;
 mod array;

@@ -83,7 +83,7 @@ fn has_conditions(node: &LogicalPlan) -> PlanResult<bool> {
     Ok(found)
 }
 
-/// Whether there is something in an expression that a guard may be needed for.
+/// True if an expression contains a part that may need a guard.
 fn holds_conditions(expr: &Expr) -> PlanResult<bool> {
     expr.exists(|part| {
         Ok(match part {

@@ -57,7 +57,7 @@ pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     let planners = builder.expr_planners().get_or_insert_default();
     planners.splice(0..0, functions::expr_planners());
     replace(builder.aggregate_functions().get_or_insert_default(), functions::aggregate());
-    // What has no type yet gets one before DataFusion's coercion gives it another.
+    // Literals without a type get one before DataFusion's coercion gives them another.
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(analyze::ComputedLimits),
         Arc::new(analyze::UnionTypes),

@@ -21,7 +21,7 @@ type Pass = Arc<dyn OptimizerRule + Send + Sync>;
 /// Does a pass's work on a plan where that is right.
 type Guard = fn(&Pass, LogicalPlan, &dyn OptimizerConfig) -> PlanResult<Transformed<LogicalPlan>>;
 
-/// The same passes, of which some are guarded.
+/// Replaces some of DataFusion's passes with guarded ones.
 pub(crate) fn guarded(passes: Vec<Pass>) -> Vec<Pass> {
     let guarded = |pass: Pass| -> Pass {
         let guard: Guard = match pass.name() {

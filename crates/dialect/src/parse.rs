@@ -37,7 +37,7 @@ pub(crate) use intervals::interval_parts;
 pub(crate) use place::{Places, character_at};
 pub use redact::{may_hold_password, without_passwords};
 
-/// How deep the parser may recurse. A parenthesis takes up to four levels, and [`depth`] bounds
+/// Limit of the parser's recursion. A parenthesis takes up to four levels, and [`depth`] bounds
 /// those before.
 const NESTING_MAX: usize = 1_024;
 
@@ -174,7 +174,7 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
         return Err(errors::unexpected(stray, sql));
     }
     tokens.retain(|token| {
-        // What a line comment holds must not look like a place where parsing stopped.
+        // The content of a comment must not look like a place where parsing stopped.
         !matches!(
             token.token,
             Token::Whitespace(

@@ -26,11 +26,11 @@ const FOLDED_BYTES_MAX: usize = 64 << 10;
 const UNSETTLED_BYTES: i64 = 256 << 10;
 
 thread_local! {
-    /// Of the work that the thread is at.
+    /// The stop of the work that this thread runs.
     static CURRENT: RefCell<Option<Arc<Stop>>> = const { RefCell::new(None) };
     /// The thread's count of allocated bytes up to which its work was charged.
     static SETTLED: Cell<i64> = const { Cell::new(0) };
-    /// Whether constants of a plan are being computed.
+    /// True while this thread computes constants of a plan.
     static FOLDING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -66,7 +66,7 @@ impl Stop {
         self.is_wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody wants the work to stop.
+    /// True if this work or the work around it was told to stop.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Relaxed)
@@ -74,7 +74,7 @@ impl Stop {
     }
 
     /// # Errors
-    /// Where somebody wants the work to stop. Nobody is there to read the error.
+    /// If the work was told to stop. No client reads this error.
     pub fn go_on(&self) -> Result<()> {
         match self.is_wanted() {
             false => Ok(()),
@@ -112,32 +112,31 @@ pub fn go_on() -> Result<()> {
     })
 }
 
-/// Whether the work may reserve more memory, by what it has allocated so far.
+/// Checks that the work may reserve more memory, given what it has allocated so far.
 ///
 /// # Errors
-/// Where it has more than its limit.
+/// If it has more than its limit.
 pub fn check_reserving() -> std::result::Result<(), Exhausted> {
     CURRENT.with_borrow(|stop| {
         stop.as_ref().map_or(Ok(()), |stop| stop.memory.check_reserving(unsettled()))
     })
 }
 
-/// Whether an operator of the work that has reserved so many bytes, and can go to disk with them,
-/// may reserve more.
+/// Checks that an operator which can spill, and has reserved so many bytes, may reserve more.
 ///
 /// # Errors
-/// Where it should go to disk.
+/// If it should spill.
 pub fn check_spilling(reserved: usize) -> std::result::Result<(), Exhausted> {
     CURRENT.with_borrow(|stop| {
         stop.as_ref().map_or(Ok(()), |stop| stop.memory.check_spilling(reserved, unsettled()))
     })
 }
 
-/// Whether the work may make a value of so many bytes, which are not there yet, beside others of
-/// the same column.
+/// Checks that the work may make a value of so many bytes, which are not allocated yet, beside
+/// other values of the same column.
 ///
 /// # Errors
-/// Where memory is short, and where the value is too large a constant for a plan.
+/// If memory is short, or if the value is a constant that is too large for a plan.
 pub(crate) fn check_value(bytes: usize, beside: usize) -> Result<()> {
     let together = bytes.saturating_add(beside);
     if together > FOLDED_BYTES_MAX && FOLDING.get() {
@@ -169,7 +168,7 @@ pub fn too_much(exhausted: &Exhausted) -> Error {
     from_datafusion(DataFusionError::ResourcesExhausted(exhausted.to_string()), "")
 }
 
-/// What the thread has allocated since its work was charged last.
+/// Bytes that the thread has allocated since its work was last charged.
 fn unsettled() -> i64 {
     thread_net_bytes().wrapping_sub(SETTLED.get())
 }

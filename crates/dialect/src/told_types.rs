@@ -1,11 +1,11 @@
-//! What a query's columns are, where Arrow holds their values as something else: `uuid[]`, `oid[]`,
-//! and the text that a cast made of `json`.
+//! The types of a query's columns that Arrow holds as something else: `uuid[]`, `oid[]`, and the
+//! text that a cast made of `json`.
 //!
-//! Fields say it, those of a list's items included. DataFusion finds the type of `array_agg(x)` and
-//! of `ARRAY[x, y]` from Arrow's types alone, and forgets what a field says besides; so do many of
-//! its operators while a query runs. Of a cast it goes on to say what its argument was. Here the
-//! types of a query's columns are found once more, from a copy of its plan where casts say what
-//! they make. That copy is never run.
+//! The metadata of fields names these types, also in the fields of a list's items. DataFusion
+//! infers the type of `array_agg(x)` and of `ARRAY[x, y]` from Arrow's types alone and drops the
+//! metadata; many of its operators drop it while a query runs. A cast, in contrast, keeps the
+//! metadata of its argument. Here the types of a query's columns are found once more, from a copy
+//! of its plan in which casts name the types that they make. The copy is never run.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ fn list_of_values(expr: &Expr, schema: &DFSchema) -> Option<ArrowType> {
     (is_alike(made.data_type(), &list) && *made.data_type() != list).then_some(list)
 }
 
-/// Whether types are the same but for what fields say besides.
+/// True if two types differ in the metadata of fields at most.
 fn is_alike(left: &ArrowType, right: &ArrowType) -> bool {
     match (left, right) {
         (ArrowType::List(left), ArrowType::List(right)) => {

@@ -26,7 +26,7 @@ pub const TYPE_KEY: &str = "thalweg.type";
 /// The precision and scale of `numeric` where none is given: the most digits that fit 128 bits.
 pub const NUMERIC_DEFAULT: (u8, i8) = (38, 10);
 
-/// What more digits of a second are taken for: values have microseconds.
+/// Digits of a second that a value keeps: microseconds. More digits count as this many.
 const SECOND_DIGITS_MAX: u64 = 6;
 
 /// PostgreSQL's greatest length of `varchar(n)`.
@@ -112,8 +112,8 @@ pub fn kept_digits(sql: &SqlType) -> Result<Option<u8>> {
     }
 }
 
-/// The names of `pg_type` that SQL spells without quotes too. What is quoted, the parser takes for
-/// the name of a type that it has no variant for.
+/// The names of `pg_type` that SQL spells without quotes too. The parser takes a quoted name for a
+/// type that it has no variant for.
 const TYPE_NAMES: [&str; 21] = [
     "bool",
     "bpchar",
@@ -172,7 +172,7 @@ pub(crate) fn sql_type(text: &str) -> Option<SqlType> {
     parse_type(text).ok()
 }
 
-/// Whether the type is one of `serial`'s spellings: an integer that numbers itself, and is never
+/// True if the type is one of `serial`'s spellings: an integer that numbers itself and is never
 /// NULL.
 #[must_use]
 pub fn is_serial(sql: &SqlType) -> bool {
@@ -372,7 +372,7 @@ pub fn from_field(field: &Field) -> Result<DataType> {
     from_arrow(field.data_type())
 }
 
-/// What [`TYPE_KEY`] names: only the types that need naming are understood.
+/// The type that [`TYPE_KEY`] names, if it is one of the types that need naming.
 #[must_use]
 pub fn named_type(name: &str) -> Option<DataType> {
     match name {
@@ -452,7 +452,7 @@ pub fn sql_name(field: &Field) -> Result<String> {
     }
 }
 
-/// How PostgreSQL calls the type of a field, for messages and for `pg_typeof`.
+/// PostgreSQL's name for the type of a field, for messages and for `pg_typeof`.
 #[must_use]
 pub fn display_name(field: &Field) -> String {
     if let Some(system) = SystemType::of(field) {
@@ -624,7 +624,7 @@ mod tests {
             ("uuid[]", Some("uuid[]")),
             ("varchar(3)", Some("character varying(3)")),
             ("int4[]", Some("integer[]")),
-            // What is sent for these is text, or nothing that anybody sends.
+            // Clients send values of these types as text, or not at all.
             ("regclass", None),
             ("oidvector", None),
             ("regtype[]", None),

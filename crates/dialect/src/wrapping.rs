@@ -1,4 +1,4 @@
-//! What wrappers of DataFusion's aggregates hand on.
+//! Methods that wrappers of DataFusion's aggregates forward to the aggregate inside.
 
 /// Stands in the `impl AggregateUDFImpl` of a wrapper whose field `inner` is the aggregate, ahead
 /// of what the wrapper says otherwise.

@@ -8,7 +8,8 @@ use datafusion::logical_expr::{
     BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Operator, cast,
 };
 
-/// The same with `=`, or over sums with zero, which have one zero only.
+/// Rewrites an expression in which DataFusion tells both zeros apart. The new one compares with
+/// `=`, or adds zero to each value, which leaves one zero only.
 pub(super) fn of_values(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     match expr {
         Expr::Case(case) => searched(case, schema),
@@ -30,7 +31,7 @@ pub(super) fn of_values(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
 fn float_type(expr: &Expr, schema: &DFSchema) -> Option<ArrowType> {
     let data_type = expr.get_type(schema).ok()?;
     let is_float = matches!(data_type, ArrowType::Float32 | ArrowType::Float64);
-    // What is asked for twice must be the same both times.
+    // A rewritten expression is evaluated twice, so it must not be volatile.
     (is_float && !expr.is_volatile()).then_some(data_type)
 }
 
@@ -85,7 +86,7 @@ fn nullif(value: &Expr, other: &Expr, schema: &DFSchema) -> Option<Expr> {
         (ArrowType::Int16 | ArrowType::Int32, ArrowType::Float64) => {
             cast(other.clone(), data_type.clone())
         }
-        // What else there is, the function makes alike for itself.
+        // For arguments of other types the function itself compares as PostgreSQL does.
         _ => return None,
     };
     let null = Expr::Literal(ScalarValue::try_from(&data_type).ok()?, None);

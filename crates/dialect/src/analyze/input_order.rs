@@ -15,10 +15,10 @@ use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, Subquer
 const ORDERED: &[&str] =
     &["array_agg", "string_agg", "json_object_agg", "jsonb_object_agg", "json_agg", "jsonb_agg"];
 
-/// The same plan, where it is an aggregate over a sorted subquery with the order in it.
+/// Moves the order of a sorted subquery into the aggregates above it that depend on it.
 ///
 /// # Errors
-/// Where the plan cannot be put together again.
+/// If the plan cannot be put together again.
 pub(super) fn carried(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
     let LogicalPlan::Aggregate(aggregate) = &plan else { return Ok(Transformed::no(plan)) };
     if !aggregate.aggr_expr.iter().any(wants_order) {
@@ -56,7 +56,7 @@ fn with_order(expr: Expr, order: &[SortExpr]) -> PlanResult<Expr> {
         return datafusion::common::internal_err!("an aggregate is a call");
     };
     call.params.order_by = order.to_vec();
-    // Those above know it by the name that it had without an order.
+    // Plan nodes above refer to the aggregate by the name that it had without an order.
     Ok(Expr::AggregateFunction(call).alias_qualified(qualifier, name))
 }
 

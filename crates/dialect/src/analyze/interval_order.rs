@@ -60,10 +60,10 @@ fn length_of(expr: &Expr) -> Expr {
     LENGTH_OF.call(vec![expr.clone()])
 }
 
-/// What compares intervals as the comparison of their lengths.
+/// Rewrites an expression that compares intervals so that it compares their lengths.
 ///
 /// # Errors
-/// Where a subquery's plan cannot be extended.
+/// If a subquery's plan cannot be extended.
 pub(super) fn compared(expr: &Expr, schema: &DFSchema) -> PlanResult<Option<Expr>> {
     Ok(Some(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
@@ -191,7 +191,7 @@ impl AnalyzerRule for IntervalWindows {
     }
 }
 
-/// Whether there was an interval among what is sorted by.
+/// Replaces intervals among the sort keys by their lengths; true if there were any.
 fn sort_by_length(orders: &mut [SortExpr], schema: &DFSchema) -> bool {
     let mut changed = false;
     for order in orders {

@@ -114,7 +114,7 @@ fn settle(inputs: &mut [Arc<LogicalPlan>], column: usize, target: &ArrowType) ->
 }
 
 enum Common {
-    /// What literals in quotes take on; the rest is DataFusion's.
+    /// Only literals in quotes take on this type; DataFusion settles the rest.
     OfLiterals(ArrowType),
     OfAll(ArrowType),
 }
@@ -155,7 +155,7 @@ fn mismatch(operation: &str, first: &Field, second: &Field) -> DataFusionError {
     external(Error::new(SqlState::DATATYPE_MISMATCH, told))
 }
 
-/// Whether the column is a literal in quotes.
+/// True if the column is a literal in quotes.
 fn is_unknown(input: &LogicalPlan, column: usize) -> bool {
     let projection = match input {
         LogicalPlan::Projection(projection) => projection,

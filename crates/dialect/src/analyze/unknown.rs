@@ -44,11 +44,12 @@ impl AnalyzerRule for UnknownLiterals {
     }
 }
 
-/// What the pass makes of an expression that is no plan's.
+/// Applies the pass to an expression outside of a plan.
 ///
 /// # Errors
-/// Where it compares what cannot be compared, or with what is told by the clock: a table keeps its
-/// expressions, and PostgreSQL would keep what the clock said first.
+/// If it compares types that cannot be compared, or has a literal that depends on the clock: a
+/// table keeps its expressions, and PostgreSQL would keep the clock's value of the time of
+/// definition.
 pub fn with_operand_types(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
     let expr = expr.transform_up(|expr| rewrite(expr, schema))?.data;
     if expr.exists(|expr| Ok(clock_literal::is_one(expr)))? {
@@ -388,7 +389,7 @@ fn unified(values: Vec<Expr>, schema: &DFSchema) -> PlanResult<(Vec<Expr>, bool)
 fn with_typed_literals(values: Vec<Expr>, schema: &DFSchema) -> PlanResult<(Vec<Expr>, bool)> {
     let known = values.iter().filter(|value| !is_unknown(value));
     let types: Vec<ArrowType> = known.filter_map(|value| value.get_type(schema).ok()).collect();
-    // What does not fit together is told later.
+    // Another pass refuses types that do not fit together.
     let first = || types.iter().find(|known| !known.is_null()).cloned();
     let Some(target) = of_all(&types).or_else(first).filter(wants_type) else {
         return Ok((values, false));

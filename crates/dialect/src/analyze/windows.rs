@@ -15,10 +15,11 @@ use super::float_equality::with_one_zero;
 use super::rewrite_expressions;
 use crate::common_type;
 
-/// The same windows, where a plan is some. `schema` is what they may name.
+/// Rewrites the windows of a plan node that has some. `schema` holds the columns that they may
+/// name.
 ///
 /// # Errors
-/// Where the plan cannot be put together again.
+/// If the plan cannot be put together again.
 pub(super) fn rewritten(
     plan: LogicalPlan,
     schema: &DFSchema,
@@ -35,7 +36,8 @@ pub(super) fn rewritten(
     })
 }
 
-/// Whether a window tells which rows have equal keys. Others have these in any order.
+/// True if a window depends on which rows have equal keys. Other windows take such rows in any
+/// order.
 fn asks_for_peers(expr: &Expr) -> bool {
     match expr {
         Expr::Alias(alias) => asks_for_peers(&alias.expr),

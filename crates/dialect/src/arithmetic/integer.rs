@@ -235,7 +235,7 @@ fn wrapping<T: Checked>(
     });
     if T::is_overflow(witness) {
         let mut wrapped = false;
-        // What lies under NULLs may have wrapped: it is nobody's value.
+        // Values under NULLs may have wrapped, but they are never read.
         paired(&left, &right, |index, left, right| {
             let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(index));
             wrapped |= !is_null && T::is_overflow(operation(left, right).1);

@@ -14,7 +14,7 @@ use super::{numeric, temporal};
 use crate::common_type;
 use crate::types::arrow_type;
 
-/// What matters about an operand's type.
+/// The part of an operand's type that decides about the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Integer,

@@ -40,7 +40,8 @@ impl Default for CheckedSum {
     }
 }
 
-/// What is made with the Arrow type behind a data type whose sums are checked, or else the other.
+/// Expands to the first expression, with `$type` as the Arrow type, for data types whose sums are
+/// checked, and to the other expression for the rest.
 macro_rules! by_type {
     ($data_type:expr, $type:ident => $checked:expr, $other:expr) => {
         match $data_type {

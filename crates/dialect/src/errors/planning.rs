@@ -1,5 +1,4 @@
-//! What the planner refuses: names that are not there, types that do not fit, queries that make no
-//! sense.
+//! Errors of the planner: unknown names, types that do not fit, invalid queries.
 
 use datafusion::common::Column;
 use thalweg_types::{Error, SqlState};
@@ -81,7 +80,7 @@ pub(super) fn unknown_column(field: &Column, valid: &[Column], sql: &str) -> Err
     place::at_name(error, &field.name, sql)
 }
 
-/// Whether several columns of a subquery have the name, each with a mark that makes it unique.
+/// True if several columns of a subquery have the name, each with a mark that makes it unique.
 fn named_twice(field: &Column, valid: &[Column]) -> bool {
     let is_meant = |column: &&Column| {
         output_name(&column.name) == field.name

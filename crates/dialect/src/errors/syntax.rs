@@ -1,4 +1,4 @@
-//! What the parser and the tokenizer refuse.
+//! Errors of the parser and the tokenizer.
 
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, TokenWithSpan, TokenizerError};
@@ -81,7 +81,7 @@ fn broken_token(message: &str, sql: &str) -> Error {
         }
         told => told,
     };
-    // What is not closed may be a password.
+    // Text without a closing quote may be a password.
     let near = location
         .filter(|_| !may_hold_password(sql))
         .map(|location| {
@@ -113,7 +113,7 @@ fn split_location(message: &str) -> (&str, Option<Location>) {
     (told, location)
 }
 
-/// What stands at a place: a whole word or number, or one character.
+/// The text at a position: a whole word or number, or one character.
 fn word_at(sql: &str, location: Location) -> String {
     let rest = &sql[Places::new(sql).offset(location)..];
     let word: String =

@@ -1,4 +1,4 @@
-//! What goes wrong with values while a statement runs.
+//! Errors of values while a statement runs.
 
 use arrow::error::ArrowError;
 use thalweg_types::{Error, SqlState};
@@ -46,7 +46,7 @@ pub(super) fn from_message(message: &str) -> Error {
         .unwrap_or_else(|| Error::new(SqlState::DATA_EXCEPTION, told))
 }
 
-/// What functions say about arguments that they do not take.
+/// Errors of functions about arguments that they do not accept.
 fn bad_argument(message: &str) -> Option<Error> {
     if message.contains("field position must not be zero") {
         return Some(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));

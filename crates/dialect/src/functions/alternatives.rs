@@ -141,7 +141,8 @@ impl ScalarUDFImpl for NullIf {
         }
     }
 
-    /// What the first argument is beyond its Arrow type, as JSON is, the result is too.
+    /// The result keeps the metadata of the first argument's field, such as that its texts are
+    /// JSON.
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
         match args.arg_fields {
             [first, _] => {

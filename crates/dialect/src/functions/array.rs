@@ -102,7 +102,7 @@ fn each(column: &ArrayRef, measure: impl Fn(Vec<i32>) -> Option<i32>) -> Result<
     Ok(Arc::new(lengths.map(|lengths| measure(lengths?)).collect::<Int32Array>()))
 }
 
-/// What a dimension, given as the second argument, has to say.
+/// Applies `measure` to the length of the dimension that the second argument names.
 pub(super) fn along(columns: &[ArrayRef], measure: impl Fn(i32) -> i32) -> Result<ArrayRef> {
     let places = cast(&columns[1], &ArrowType::Int64)
         .map_err(|error| crate::errors::from_arrow_error(&error))?;

@@ -208,11 +208,11 @@ fn item_field(scale: i8) -> FieldRef {
     Arc::new(Field::new("item", ArrowType::Decimal128(SUM_PRECISION, scale), true))
 }
 
-/// What an average is made of.
+/// The state of an average.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     low: i128,
-    /// How many times 2^128 are missing from `low`.
+    /// Multiple of 2^128 to add to `low`.
     carry: i32,
     rows: u64,
 }

@@ -100,7 +100,7 @@ fn get_bit(columns: &[ArrayRef]) -> Result<ArrayRef> {
 fn set_byte(columns: &[ArrayRef]) -> Result<ArrayRef> {
     changed(columns, |bytes, number, value| {
         let place = place(number, bytes.len())?;
-        // Of a number its last byte is taken.
+        // The last byte of the number counts.
         bytes[place] = value as u8;
         Ok(())
     })

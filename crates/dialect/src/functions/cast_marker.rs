@@ -1,4 +1,4 @@
-//! What stands around casts that have to be told apart by name: see `rewrite/casts.rs`.
+//! The function around casts that must be told apart by name: see `rewrite/casts.rs`.
 
 use std::sync::Arc;
 

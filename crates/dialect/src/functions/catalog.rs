@@ -80,7 +80,7 @@ fn with_backslashes(pattern: &str, escape: &str) -> Result<String> {
     Ok(written)
 }
 
-/// What a function does with a list.
+/// The operation of a function on a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Job {
     /// The places of its items, in a list: what `generate_subscripts` gives row by row.

@@ -16,7 +16,7 @@ use thalweg_types::Result;
 use crate::errors::external;
 use crate::stop::go_on;
 
-/// What a function does: columns of equal length in, one column of that length out.
+/// The body of a function: takes columns of equal length and returns one column of that length.
 pub(crate) type Compute = fn(&[ArrayRef]) -> Result<ArrayRef>;
 
 /// A function that treats each row alike, whatever the session.
@@ -32,7 +32,7 @@ enum Returns {
     Always(ArrowType),
     /// The type of the argument at this place.
     Argument(usize),
-    /// What follows from the types of the arguments.
+    /// The type is computed from the types of the arguments.
     Computed(fn(&[ArrowType]) -> PlanResult<ArrowType>),
     Field(FieldRef),
 }
@@ -156,8 +156,8 @@ impl ScalarUDFImpl for Function {
     }
 }
 
-/// What a function is called with, as columns of equal length: of one row where no argument
-/// differs from row to row.
+/// A function's arguments as columns of equal length: one row if no argument differs from row to
+/// row.
 pub(super) struct Arguments {
     pub(super) columns: Vec<ArrayRef>,
     pub(super) rows: usize,
@@ -182,7 +182,7 @@ impl Arguments {
     }
 }
 
-/// What becomes of columns, or of one row where all arguments are values.
+/// Applies `compute` to columns, or to one row if all arguments are values.
 pub(super) fn computed(args: ScalarFunctionArgs, compute: Compute) -> PlanResult<ColumnarValue> {
     // Constants are folded while a statement is planned, one large one after the other.
     go_on().map_err(external)?;

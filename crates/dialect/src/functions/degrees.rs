@@ -66,22 +66,22 @@ fn radians(degrees: f64) -> f64 {
     degrees * (PI / 180.0)
 }
 
-/// Of 0 to 30 degrees.
+/// For angles from 0 to 30 degrees.
 fn sine_of_small(angle: f64) -> f64 {
     radians(angle).sin() / radians(30.0).sin() / 2.0
 }
 
-/// Of 0 to 60 degrees.
+/// For angles from 0 to 60 degrees.
 fn cosine_of_small(angle: f64) -> f64 {
     1.0 - (1.0 - radians(angle).cos()) / (1.0 - radians(60.0).cos()) / 2.0
 }
 
-/// Of 0 to 90 degrees.
+/// For angles from 0 to 90 degrees.
 fn sine_of_quadrant(angle: f64) -> f64 {
     if angle <= 30.0 { sine_of_small(angle) } else { cosine_of_small(90.0 - angle) }
 }
 
-/// Of 0 to 90 degrees.
+/// For angles from 0 to 90 degrees.
 fn cosine_of_quadrant(angle: f64) -> f64 {
     if angle <= 60.0 { cosine_of_small(angle) } else { sine_of_small(90.0 - angle) }
 }
@@ -129,7 +129,7 @@ fn cotangent(angle: f64) -> f64 {
     unsigned_zero(below * left * (ratio(angle) / ratio(45.0)))
 }
 
-/// Of 0 to 1.
+/// For ratios from 0 to 1.
 fn arc_sine_of_positive(ratio: f64) -> f64 {
     match ratio <= 0.5 {
         true => ratio.asin() / 0.5_f64.asin() * 30.0,

@@ -108,7 +108,7 @@ impl Unit {
         })
     }
 
-    /// How many digits the unit has behind the point, for values that know fractions of a second.
+    /// Number of digits that the unit has behind the point, for values with fractions of a second.
     fn scale(self, of_date: bool) -> i8 {
         match self {
             Unit::Second => 6,
@@ -129,7 +129,7 @@ impl Unit {
     }
 }
 
-/// What a unit is taken from.
+/// The type of value that a unit is taken from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Date,

@@ -106,7 +106,7 @@ impl<T: ArrowPrimitiveType> FloatExtremes<T> {
     }
 }
 
-/// Whether a row passes the filter of an aggregate.
+/// True if a row passes the filter of an aggregate.
 fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }

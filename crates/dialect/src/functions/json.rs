@@ -87,8 +87,8 @@ fn contains_udf() -> Arc<ScalarUDF> {
     .into_udf()
 }
 
-/// How deep the values nest that functions walk as trees: the limit of `serde_json`, which has no
-/// other one than all of the stack.
+/// Maximum nesting of values that functions walk as trees. It is the limit of `serde_json`, whose
+/// only alternative is the whole stack.
 const WALKED_DEPTH_MAX: usize = 127;
 
 fn too_deep(limit: usize) -> Error {
@@ -183,7 +183,7 @@ fn contains(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(held.collect::<BooleanArray>()))
 }
 
-/// Whether all that `part` says, `whole` says too, at the same place.
+/// True if `whole` contains all of `part`, at the same place.
 fn holds(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {

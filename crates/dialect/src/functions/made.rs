@@ -1,6 +1,5 @@
-//! Texts and bytes that functions make, and the limits that they have: a few characters of SQL must
-//! not take all of a machine's memory. How long a value gets is known, and checked, before it is
-//! there.
+//! Texts and bytes that functions make, and their limits: a few characters of SQL must not take all
+//! of a machine's memory. The length of a value is known, and checked, before the value exists.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::stop::check_value;
 
 /// PostgreSQL's limit of one value.
 const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
-/// What the values of one column, which are in memory together, may take.
+/// Maximum size of the values of one column, which are in memory together.
 const COLUMN_BYTES_MAX: usize = 4 << 30;
 /// After so many bytes the statement's memory is looked at again.
 const LOOKED_AT: usize = 64 << 10;
@@ -53,10 +52,10 @@ impl Made {
         self.texts.append_null();
     }
 
-    /// One more text, which `write` puts together.
+    /// Appends a text, which `write` puts together.
     ///
     /// # Errors
-    /// Those of `write`.
+    /// If `write` fails.
     pub(super) fn write(&mut self, write: impl FnOnce(&mut Text) -> Result<()>) -> Result<()> {
         let mut text = Text { made: self, text: String::new() };
         write(&mut text)?;
@@ -129,7 +128,7 @@ fn append_long<T: ByteViewType>(values: &mut GenericByteViewBuilder<T>, mut byte
     values.try_append_view(block, 0, length).expect("the block is the value");
 }
 
-/// Whether a value of so many bytes may be made behind others of a column.
+/// Checks that a value of so many bytes may be made behind others of a column.
 fn allow_next(before: usize, bytes: usize) -> Result<()> {
     if bytes > VALUE_BYTES_MAX {
         return Err(Error::new(SqlState::LIMIT_EXCEEDED, "requested length too large"));
@@ -159,11 +158,11 @@ fn check_column(bytes: usize) -> Result<()> {
         .with_hint("Ask for shorter texts, or for fewer rows."))
 }
 
-/// Whether what is made of each text of a column, `times` as long at most, may be there together.
-/// Many rows may share one long text, what is made of them does not.
+/// Checks that the results for all texts of a column fit in memory together, if each is at most
+/// `times` as long as its text. Many rows may share one long text; their results are separate.
 ///
 /// # Errors
-/// Where it would be too much.
+/// If they would take too much.
 pub(super) fn allow_all(column: &ArrayRef, times: usize) -> Result<()> {
     let bytes = match column.data_type() {
         ArrowType::Utf8View => {

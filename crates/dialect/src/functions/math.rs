@@ -26,7 +26,7 @@ use crate::types::{arrow_type, column_type, from_arrow};
 
 const PRECISION_MAX: u8 = 38;
 
-/// How many digits behind the point `to_number` reads at most.
+/// Maximum number of digits that `to_number` reads behind the point.
 const READ_SCALE: i8 = 15;
 
 /// As many bits as the type has: those of negative numbers are ones at the front.
@@ -319,7 +319,7 @@ fn to_number(columns: &[ArrayRef]) -> Result<ArrayRef> {
         .ok_or_else(|| Error::internal("text is read as numeric"))
 }
 
-/// How many digits a numeric has behind the point.
+/// Number of digits that a numeric has behind the point.
 fn scale(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let scale = decimal_of(columns[0].data_type()).map_or(0, |(_, scale)| i32::from(scale.max(0)));
     let column = &columns[0];
@@ -327,7 +327,7 @@ fn scale(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(scales.collect::<Int32Array>()))
 }
 
-/// How many of them it needs.
+/// Number of digits behind the point without trailing zeros.
 fn min_scale(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let texts = crate::cast::to_text(&columns[0])?;
     let scales = texts.as_string_view().iter().map(|text| {

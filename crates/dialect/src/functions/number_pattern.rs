@@ -61,7 +61,7 @@ enum Sign {
     Placed,
 }
 
-/// What a number is written in.
+/// The numerals of a number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Digits {
     Plain,
@@ -74,7 +74,7 @@ enum Digits {
 }
 
 struct NumberPattern {
-    /// What stands in front of all digits, and of their sign.
+    /// Text in front of all digits and their sign.
     ahead: String,
     parts: Vec<Part>,
     sign: Sign,

@@ -53,7 +53,7 @@ impl OrderedSet {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Fractions {
     One(Option<f64>),
-    /// Those of an array, and nothing for an array that is NULL.
+    /// The fractions of an array, or `None` for an array that is NULL.
     Many(Option<Vec<Option<f64>>>),
 }
 
@@ -129,7 +129,8 @@ fn in_range(fractions: &ArrayRef) -> PlanResult<Vec<Option<f64>>> {
     checked.collect()
 }
 
-/// What is evaluated on no columns and one row, where it is not there already: each group asks.
+/// The value of an expression without columns. A literal, which is the usual case, is not
+/// evaluated: each group calls this.
 fn constant(expr: &Arc<dyn PhysicalExpr>) -> PlanResult<ScalarValue> {
     if let Some(literal) = expr.downcast_ref::<Literal>() {
         return Ok(literal.value().clone());
@@ -267,7 +268,7 @@ impl Accumulator for Values {
 
 fn start_of_longest_run(sorted: &ArrayRef) -> PlanResult<usize> {
     let runs = arrow::compute::partition(std::slice::from_ref(sorted))?.ranges();
-    // Of runs of equal length the first is taken.
+    // The first one of several longest runs wins.
     let longest = runs.into_iter().rev().max_by_key(|run| run.len());
     Ok(longest.map_or(0, |run| run.start))
 }

@@ -46,7 +46,7 @@ fn periods((starts, ends): &(ArrayRef, ArrayRef)) -> impl Iterator<Item = Option
     })
 }
 
-/// Whether two periods share a moment; an end is no part of its period.
+/// True if two periods share a moment; the end of a period is not part of it.
 fn meet(one: (i64, Known), other: (i64, Known)) -> Option<bool> {
     if one.0 == other.0 {
         return (one.1.is_some() && other.1.is_some()).then_some(true);

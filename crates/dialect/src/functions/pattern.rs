@@ -25,7 +25,7 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// What stands for a value in a pattern; the longest name at a place is meant.
+/// A field of a pattern. The longest name that matches at a place wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Year(usize),
@@ -478,7 +478,7 @@ fn write_name(name: &str, short: bool, width: usize, case: Case, bare: bool, tex
     };
 }
 
-/// What has been read of a moment.
+/// The parts of a moment that have been read.
 #[derive(Default)]
 struct Reading {
     year: Option<i64>,

@@ -107,7 +107,7 @@ impl AggregateUDFImpl for PercentileCont {
 struct Values {
     fractions: Fractions,
     descending: bool,
-    /// Whether values go again, and in the order in which they came.
+    /// True if values leave again, in the order in which they came.
     slides: bool,
     values: Vec<f64>,
 }
@@ -170,7 +170,7 @@ impl Accumulator for Values {
     }
 }
 
-/// What lies, of values in their order, behind so much of the way from the first one to the last.
+/// The value at this fraction of the way from the first value to the last one, in their order.
 fn percentile(values: &mut [f64], fraction: f64, descending: bool) -> Option<f64> {
     let compare = |a: &f64, b: &f64| {
         let order = in_order(*a, *b);

@@ -17,14 +17,14 @@ use arrow::error::ArrowError;
 /// A group that has so many pieces makes one of those that are small.
 const PIECES_MAX: usize = 8;
 
-/// What an array has beside its values: its own description, and that of its buffers.
+/// Size of an array beside its values: its own description, and those of its buffers.
 const ARRAY_BYTES: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     /// Each at least twice as long as the one behind it, but for the last few.
     pieces: Vec<ArrayRef>,
-    /// What the pieces take, in bytes.
+    /// Size of the pieces in bytes.
     bytes: usize,
 }
 
@@ -90,7 +90,7 @@ fn size_of_piece(piece: &ArrayRef) -> usize {
     ARRAY_BYTES + piece.get_buffer_memory_size()
 }
 
-/// The same values in memory of their own, with one buffer for texts.
+/// A copy of the values in memory of its own, with one buffer for texts.
 fn compact(values: &ArrayRef) -> ArrayRef {
     match values.data_type() {
         ArrowType::Utf8View => {

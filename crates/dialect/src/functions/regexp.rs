@@ -152,7 +152,7 @@ fn all_matches(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(lists.finish()))
 }
 
-/// What the groups of the first match took, or all of it where there are none.
+/// The groups of the first match, or the whole match if the pattern has no groups.
 fn first_match(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut patterns = Patterns::default();
     let mut lists = ListBuilder::new(StringViewBuilder::new());
@@ -219,7 +219,7 @@ fn count(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(counts.collect::<Result<Int32Array>>()?))
 }
 
-/// What the first group matched, or the whole pattern where it has none.
+/// The first group of the first match, or the whole match if the pattern has no groups.
 fn substring(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut patterns = Patterns::default();
     let parts = rows(columns).map(|row| {

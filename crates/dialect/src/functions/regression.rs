@@ -76,8 +76,7 @@ struct Pairs {
 }
 
 impl Pairs {
-    /// Whether a line without a slope goes through all points, of which there are some beside each
-    /// other.
+    /// True if a line without a slope goes through all points, and their x differ.
     fn are_level(&mut self) -> PlanResult<bool> {
         let state = self.inner.state()?;
         let [_, _, _, ScalarValue::Float64(Some(x)), ScalarValue::Float64(Some(y)), _] =

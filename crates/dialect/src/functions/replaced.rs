@@ -1,8 +1,8 @@
 //! Functions of ours in the place of DataFusion's.
 //!
-//! A session finds functions by their names and aliases. Whoever makes a session of another one's
-//! functions, as workers do for their tasks, hears of each under all of its names, in no order: of
-//! two that share one, either would have it.
+//! A session finds functions by their names and aliases. Workers copy the functions of a session
+//! into one for each task: they get each function under all of its names, in no order. If two
+//! functions shared a name, either of them could end up with it.
 
 use std::collections::HashSet;
 use std::sync::Arc;

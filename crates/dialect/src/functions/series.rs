@@ -22,7 +22,7 @@ use crate::errors::external;
 use crate::stop::{check_value, go_on};
 use crate::types::{arrow_type, display_name};
 
-/// How many items all series of one batch may have together: they lie in memory.
+/// Maximum number of items that all series of one batch have together: they lie in memory.
 pub(super) const ITEMS_MAX: usize = 100_000_000;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -255,7 +255,7 @@ impl Moments {
     }
 }
 
-/// How many steps go into a range, and one for where it begins.
+/// Number of items of a series: the steps that fit into a range, and one for its start.
 fn about(range: i128, step: i128) -> u64 {
     let is_empty = range != 0 && (range < 0) != (step < 0);
     if step == 0 || is_empty {

@@ -64,12 +64,12 @@ const SAFE_WITH_CONSTANTS: &[&str] = &[
     "to_char",
 ];
 
-/// Whether the value of an expression may fail to be computed for some rows.
+/// True if the evaluation of an expression may fail for some rows.
 pub(super) fn may_fail(expr: &Expr, schema: &DFSchema) -> bool {
     expr.exists(|part| Ok(fails(part, schema))).unwrap_or(true)
 }
 
-/// Whether an expression may fail otherwise than by leaving the range of its type.
+/// True if an expression may fail for another reason than an overflow of its type.
 pub(super) fn may_refuse(expr: &Expr) -> bool {
     let refuses = |part: &Expr| match part {
         Expr::ScalarFunction(call) => {
@@ -146,7 +146,7 @@ fn is_plain_divisor(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a cast of Arrow's may meet a value that its type has no room for.
+/// True if a cast of Arrow's may meet a value that does not fit into the target type.
 fn cast_fails(cast: &Cast, schema: &DFSchema) -> bool {
     let to = cast.field.data_type();
     let Ok(from) = cast.expr.get_type(schema) else { return true };

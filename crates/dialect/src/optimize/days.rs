@@ -56,7 +56,7 @@ fn compares_a_moment(plan: &LogicalPlan) -> PlanResult<bool> {
     Ok(compares)
 }
 
-/// What is cast to a moment, how it compares, and with which.
+/// The value that is cast to a moment, the comparison, and the moment it is compared with.
 fn parts(expr: &Expr) -> Option<(&Expr, Operator, &ScalarValue)> {
     let Expr::BinaryExpr(binary) = expr else { return None };
     let (value, op, moment) = match (&*binary.left, &*binary.right) {
@@ -88,7 +88,8 @@ fn of_days(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(day.clone()), op, other)))
 }
 
-/// What is cast to a timestamp, in UTC if it has a zone at all, as all sessions are.
+/// The value under a cast to a timestamp. A timestamp with time zone is in UTC, as all sessions
+/// are.
 fn cast_to_moment(value: &Expr) -> Option<&Expr> {
     let (target, cast) = match value {
         Expr::Cast(cast) => (cast.field.data_type(), &*cast.expr),
@@ -138,7 +139,8 @@ mod tests {
     const OPERATORS: [&str; 8] =
         ["<", "<=", "=", "<>", ">=", ">", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"];
 
-    /// The same question about moments that no pass knows has the same answer.
+    /// A comparison with a constant, which the pass rewrites, gives the same answer as one with a
+    /// moment that no pass knows.
     #[test]
     fn days_and_moments_compare_as_before() {
         for moment in MOMENTS {

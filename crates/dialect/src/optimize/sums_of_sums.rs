@@ -12,7 +12,7 @@ use datafusion::optimizer::OptimizerConfig;
 
 use super::Pass;
 
-/// What DataFusion calls its pass.
+/// DataFusion's name of the pass.
 pub(super) const GUARDED: &str = "single_distinct_aggregation_to_group_by";
 
 pub(super) fn rewrite(

@@ -129,7 +129,7 @@ impl Chain {
 mod tests {
     use super::*;
 
-    /// What a sum or a product of numbers comes to.
+    /// The value of a sum or a product of numbers.
     fn value(expr: &Expr) -> i64 {
         match expr {
             Expr::Nested(inner) => value(inner),

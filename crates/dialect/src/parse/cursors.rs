@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::NESTING_MAX;
 use super::dialect::ThalwegDialect;
 
-/// Whether a `Statement::Fetch` was a `MOVE`.
+/// True if a `Statement::Fetch` was a `MOVE`.
 #[must_use]
 pub fn is_move(into: Option<&ObjectName>) -> bool {
     into.is_some_and(|name| name.0.is_empty())

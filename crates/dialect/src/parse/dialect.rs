@@ -37,7 +37,7 @@ const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
 #[derive(Debug)]
 pub(super) struct ThalwegDialect;
 
-/// What PostgreSQL's dialect answers to questions without arguments.
+/// Answers questions without arguments as PostgreSQL's dialect does.
 macro_rules! as_postgres {
     ($($question:ident,)*) => {
         $(fn $question(&self) -> bool {
@@ -65,8 +65,8 @@ impl Dialect for ThalwegDialect {
         true
     }
 
-    /// `-x`: what follows the sign is read as far as `::` and `[…]` bind, and no further. What
-    /// follows `VARIADIC` is an argument.
+    /// `-x`: the operand of the sign ends where operators follow that bind less tightly than `::`
+    /// and `[…]`. The operand of `VARIADIC` is an argument.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         if is_trim(parser) {
             return Some(trim(parser));
@@ -256,7 +256,7 @@ fn is_comparison_token(token: &Token) -> bool {
     matches!(token, Token::Eq | Token::Neq | Token::Lt | Token::Gt | Token::LtEq | Token::GtEq)
 }
 
-/// Whether an expression compares, without parentheses around it.
+/// True if an expression is a comparison without parentheses around it.
 fn is_comparison(expr: &Expr) -> bool {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
     matches!(expr, Expr::BinaryOp { op: Eq | NotEq | Lt | LtEq | Gt | GtEq, .. })

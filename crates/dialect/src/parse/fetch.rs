@@ -44,7 +44,7 @@ struct Fetch<'t> {
     behind: &'t [TokenWithSpan],
 }
 
-/// What begins with `FETCH`, if its count is in parentheses.
+/// The clause that begins with `FETCH`, if its count is in parentheses.
 fn fetch<'t>(tokens: &'t [TokenWithSpan], closings: &[usize]) -> Option<Fetch<'t>> {
     let (first, behind) = tokens.split_first()?;
     if !is_one_of(first, &[Keyword::FETCH]) {
@@ -80,8 +80,8 @@ fn closings(tokens: &[TokenWithSpan]) -> Vec<usize> {
     closings
 }
 
-/// What is in parentheses, if they come next, and what follows them; `tokens` are the last ones of
-/// those that `closings` is of.
+/// The tokens in parentheses, if they come next, and the tokens behind them. `tokens` are the last
+/// ones of the statement that `closings` belongs to.
 fn parenthesized<'t>(
     tokens: &'t [TokenWithSpan],
     closings: &[usize],

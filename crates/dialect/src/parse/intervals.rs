@@ -39,7 +39,7 @@ struct Literal<'t> {
     text: &'t str,
     span: Span,
     fields: IntervalFields,
-    /// How the statement says what the fields are.
+    /// The fields as the statement spells them.
     said: &'t [TokenWithSpan],
     behind: &'t [TokenWithSpan],
 }
@@ -69,8 +69,8 @@ pub(crate) fn interval_parts(value: IntervalMonthDayNano) -> String {
     format!("{months} months {days} days {} microseconds", nanoseconds / 1_000)
 }
 
-/// What begins with `INTERVAL`, if it is a literal. A bare number without fields is left alone: the
-/// word behind it may be a unit that PostgreSQL does not have.
+/// The literal that begins with `INTERVAL`, if there is one. A bare number without fields is left
+/// alone: the word behind it may be a unit that PostgreSQL does not have.
 fn literal(tokens: &[TokenWithSpan]) -> Option<Literal<'_>> {
     let (keyword, rest) = tokens.split_first()?;
     if !is_one_of(keyword, &[Keyword::INTERVAL]) {

@@ -101,7 +101,7 @@ pub(super) fn expand_table(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     expanded
 }
 
-/// What stands in front of a token.
+/// The token in front of another one.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     Nothing,
@@ -110,7 +110,7 @@ enum Before {
     Other,
 }
 
-/// Whether a query may stand behind these two.
+/// True if a query may follow these two tokens.
 fn begins_query(before: [Before; 2]) -> bool {
     const OPERATORS: [Keyword; 3] = [Keyword::UNION, Keyword::EXCEPT, Keyword::INTERSECT];
     let is_operator =
@@ -131,7 +131,7 @@ fn select_all(span: Span) -> [TokenWithSpan; 3] {
     select.map(|token| TokenWithSpan { token, span })
 }
 
-/// Whether a number has an exponent that no `numeric` of ours has digits for.
+/// True if a number's exponent is beyond the digits of `numeric`.
 fn is_beyond_numeric(digits: &str) -> bool {
     let exponent = digits.split_once(['e', 'E']).and_then(|(_, exponent)| exponent.parse().ok());
     exponent.is_some_and(|exponent: i32| exponent.abs() > NUMERIC_EXPONENT_MAX)

@@ -124,7 +124,8 @@ pub fn without_passwords(sql: &str) -> Cow<'_, str> {
     Cow::Owned(concealer.run(sql))
 }
 
-/// Whether a text speaks of a password, or of a role, or holds the address of a server with one.
+/// True if a text mentions a password or a role, or contains the address of a server with a
+/// password.
 #[must_use]
 pub fn may_hold_password(sql: &str) -> bool {
     words(sql).any(announces_secret) || is_about_role(sql) || has_address(sql)
@@ -147,7 +148,7 @@ fn is_about_role(sql: &str) -> bool {
     false
 }
 
-/// Whether there is an address such as `postgres://user:secret@host`.
+/// True if there is an address such as `postgres://user:secret@host`.
 fn has_address(sql: &str) -> bool {
     sql.match_indices("://").any(|(place, _)| {
         let rest = &sql[place + 3..];
@@ -175,12 +176,12 @@ fn announces_secret(word: &str) -> bool {
     is_known || is_nearly_password(word)
 }
 
-/// Whether a word is one for a secret, and nothing is written to it.
+/// True if a word is exactly, or nearly, one that announces a secret.
 fn is_plain(word: &str) -> bool {
     SECRET_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)) || is_nearly_password(word)
 }
 
-/// Whether a word is `password` with some letters missing, added, or others.
+/// True if a word is `password` with a few letters missing, added or replaced.
 fn is_nearly_password(word: &str) -> bool {
     let known = SECRET_WORDS[0].as_bytes();
     let first = word.as_bytes()[0].to_ascii_lowercase();
@@ -203,11 +204,11 @@ fn is_nearly_password(word: &str) -> bool {
 #[derive(Default)]
 struct Concealer {
     shown: String,
-    /// Whether the text is about roles: then no unknown word behind a password is shown.
+    /// True if the text is about roles: then no unknown word behind a password is shown.
     about_role: bool,
-    /// Whether a word for a secret came.
+    /// True behind a word that announces a secret.
     announced: bool,
-    /// Whether the next token is the secret.
+    /// True if the next token is the secret.
     is_next: bool,
 }
 
@@ -272,7 +273,7 @@ impl Concealer {
         }
     }
 
-    /// Whether a word behind the announcement of a secret may be the secret, without quotes.
+    /// True if a word behind the announcement of a secret may be the secret, without quotes.
     fn hides_word(&self, word: &str) -> bool {
         let is_known = ROLE_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known));
         match self.about_role {

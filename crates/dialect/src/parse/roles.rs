@@ -53,7 +53,7 @@ fn keyword(token: &TokenWithSpan) -> Option<Keyword> {
     }
 }
 
-/// Whether `ON` comes before the roles, which follow `end`.
+/// True if `ON` comes before the roles, which follow `end`.
 fn names_objects(tokens: &[TokenWithSpan], end: Keyword) -> bool {
     let mut words = tokens.iter().filter_map(keyword);
     words.find(|word| *word == end || *word == Keyword::ON) == Some(Keyword::ON)

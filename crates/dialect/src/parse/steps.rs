@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// Whether a token is one of the words, without quotes.
+/// True if a token is one of the words, without quotes.
 pub(super) fn is_one_of(token: &TokenWithSpan, keywords: &[Keyword]) -> bool {
     matches!(&token.token, Token::Word(word) if keywords.contains(&word.keyword))
 }

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{DictionaryField, Expr, Ident};
 use crate::analyze::{type_beside, typed};
 use crate::common_type;
 
-/// What a `CASE` is called on its way.
+/// The key that marks a `CASE` on its way to the planner.
 const KEY: &str = "case";
 
 /// Marks a `CASE`; to be called when everything inside `expr` has been seen.
@@ -72,7 +72,7 @@ fn with_common_type(case: Case, schema: &DFSchema) -> PlanResult<Case> {
     Ok(Case { expr, when_then_expr, else_expr })
 }
 
-/// Whether a result is a literal in quotes, which has no type of its own.
+/// True if a result is a literal in quotes, which has no type of its own.
 fn is_unknown(result: &Planned) -> bool {
     matches!(result, Planned::Literal(ScalarValue::Utf8(Some(_)), None))
 }

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::build::{call, text};
 use super::own;
 
-/// What stands around a cast.
+/// The name of the function around a cast.
 const MARKER: &str = "cast_as_told";
 
 /// Tells the expressions of one query apart; after its columns have got their names.
@@ -86,7 +86,7 @@ fn meant<'a>(key: &'a Expr, results: &'a [SelectItem]) -> &'a Expr {
 /// Finds calls, and keys of groups, that are alike but for casts.
 #[derive(Default)]
 struct Pairs {
-    /// What there is, by its text without casts.
+    /// The expressions found so far, by their text without casts.
     known: HashMap<String, String>,
     found: bool,
 }

@@ -67,7 +67,7 @@ fn subscript_by_name(access: &mut AccessExpr) {
     }
 }
 
-/// Whether a query follows a domain to the type that it rests on, as asyncpg asks for each type.
+/// True if a query follows a domain to its base type. asyncpg sends such a query for each type.
 fn follows_domains(query: &Query) -> bool {
     let recursive = query.with.as_ref().is_some_and(|with| with.recursive);
     recursive && query.to_string().contains("typbasetype")

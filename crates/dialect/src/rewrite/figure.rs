@@ -1,4 +1,4 @@
-//! What PostgreSQL calls a column without an alias.
+//! PostgreSQL's names for columns without an alias.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, DataType, Expr, Ident, ObjectName, Query, Select, SelectItem,

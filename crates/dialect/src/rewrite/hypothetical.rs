@@ -143,8 +143,8 @@ impl<'f> Hypothetical<'f> {
     }
 }
 
-/// Whether a row comes before another one, as a sort of both has them: NULL is the greatest value.
-/// NULL stands for false.
+/// The condition that a row sorts before another one: NULL is the greatest value. NULL stands for
+/// false.
 pub(super) fn row_before(row: &[Expr], other: &[Expr]) -> Expr {
     let key = |expr: &Expr| OrderByExpr {
         expr: expr.clone(),

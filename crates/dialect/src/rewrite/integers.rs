@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
     WindowFrameBound, WindowSpec, WindowType,
 };
 
-/// What such a number is called on its way.
+/// The key that marks such a number on its way to the planner.
 const KEY: &str = "integer";
 
 /// Marks a number; to be called when everything inside `expr` has been seen.

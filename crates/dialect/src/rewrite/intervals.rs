@@ -1,7 +1,8 @@
 //! Casts to intervals with fields: `CAST(x AS interval day to second(3))`.
 //!
-//! Literals with fields are spelled out when they are parsed. What of a literal is cast is read as
-//! the fields say, as PostgreSQL does; other values lose what is below the smallest field.
+//! Literals with fields are spelled out when they are parsed. In a cast of a literal, the fields
+//! decide how its text is read, as in PostgreSQL; other values lose the part below the smallest
+//! field.
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Interval, IntervalFields as Named, Value};
 use thalweg_formats::text::{IntervalFields, IntervalPart, parse};

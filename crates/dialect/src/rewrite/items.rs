@@ -16,7 +16,7 @@ use super::names::normalized;
 use super::relations::{Relations, label};
 use super::sources::{ITEM, name_of_items};
 
-/// Whether names of functions may stand for values, which takes the columns of other relations.
+/// True if names of functions may stand for values, which requires the columns of other relations.
 pub(super) fn may_be_named(select: &Select) -> bool {
     factors(select).any(|factor| name_of_items(factor).is_some())
 }

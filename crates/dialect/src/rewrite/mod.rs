@@ -8,7 +8,7 @@
 //! parse ──► rewrite_statement ──► planner ──► analyzer, then analyzer_rules ──► optimizer
 //! ```
 //!
-//! Whoever shows the columns of a result to people calls [`output_name`] for each.
+//! Code that shows the columns of a result to people calls [`output_name`] for each.
 
 mod arrays;
 mod build;
@@ -88,7 +88,7 @@ pub fn rewrite_statement(statement: &mut Statement, tables: &Tables) -> Result<(
 
 struct Rewrite<'t> {
     marks: names::Marks,
-    /// How many queries are around the one that is being visited.
+    /// Number of queries around the one that is being visited.
     depth: usize,
     relations: Relations<'t>,
 }

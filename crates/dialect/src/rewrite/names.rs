@@ -189,9 +189,9 @@ struct SelectNames<'a> {
     taken: HashSet<String>,
     /// Identifiers that other clauses use: an alias must not change what they mean.
     used: HashSet<String>,
-    /// What `*` shows; `None` where nobody knows.
+    /// The columns that `*` shows; `None` if some are not known.
     shown: Option<HashSet<String>>,
-    /// What the relations of FROM are called; `None` where that is not known of all.
+    /// The names of the relations of FROM; `None` if some are not known.
     labels: Option<HashSet<String>>,
     marks: &'a mut Marks,
 }
@@ -283,7 +283,7 @@ impl<'a> SelectNames<'a> {
         Some(self.marks.mark(&name))
     }
 
-    /// Whether an item is a column of a query around, which DataFusion calls `outer_ref(…)`.
+    /// True if an item is a column of an outer query, which DataFusion calls `outer_ref(…)`.
     fn is_of_outer_query(&self, column: &Expr) -> bool {
         let Some(labels) = &self.labels else { return false };
         match column {
@@ -296,7 +296,7 @@ impl<'a> SelectNames<'a> {
     }
 }
 
-/// How an identifier reads after folding to lower case.
+/// The identifier after folding to lower case.
 pub(super) fn normalized(identifier: &Ident) -> String {
     match identifier.quote_style {
         Some(_) => identifier.value.clone(),

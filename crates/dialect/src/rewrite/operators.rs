@@ -80,7 +80,7 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// Whether a name is a function that is called without parentheses.
+/// True if a name is a function that is called without parentheses.
 pub(super) fn is_call_without_parentheses(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(name)
         if name.quote_style.is_none() && keyword(&normalized(name)).is_some())
@@ -98,7 +98,8 @@ fn keyword(name: &str) -> Option<Expr> {
     }
 }
 
-/// What is gathered in two lists has as many items in both.
+/// Refuses IGNORE NULLS and RESPECT NULLS for aggregates that gather two lists: both lists must have
+/// the same number of items.
 fn check_nulls(function: &Function) -> Result<()> {
     let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
     let name = name.unwrap_or_default();
@@ -161,7 +162,7 @@ fn list_of_json(function: &Function) -> Option<Expr> {
     Some(call(written, vec![list]))
 }
 
-/// Whether an expression is a call or a cast, whose type its neighbours do not change.
+/// True if an expression is a call or a cast, whose type its neighbours do not change.
 fn has_own_type(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(_) | Expr::Cast { .. } | Expr::TypedString(_))
 }
@@ -292,7 +293,8 @@ fn numeric(expr: &Expr) -> Expr {
     }
 }
 
-/// How many digits a plain number has behind the point, if there is room for as many.
+/// Number of digits that a plain number has behind the point, if a decimal has room for all its
+/// digits.
 fn fraction_digits(number: &str) -> Option<i64> {
     let number = number.strip_prefix(['-', '+']).unwrap_or(number);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

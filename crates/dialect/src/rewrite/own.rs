@@ -25,7 +25,7 @@ pub(super) fn change_inner_first(node: &mut impl VisitMut, change: impl FnMut(&m
 }
 
 struct Looking<L> {
-    /// How many queries are around what is being visited.
+    /// Number of queries around the expression that is being visited.
     depth: usize,
     look: L,
 }

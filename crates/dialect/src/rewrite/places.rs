@@ -48,7 +48,7 @@ fn is_null(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a number is written out that is less than 1.
+/// True if a number is written out that is less than 1.
 fn is_no_count(expr: &Expr) -> bool {
     let number = |expr: &Expr| match expr {
         Expr::Value(value) => match &value.value {

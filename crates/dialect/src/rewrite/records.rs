@@ -27,7 +27,7 @@ const FUNCTIONS: [&str; 5] = ["row_to_json", "to_json", "to_jsonb", "json_agg", 
 /// Makes what `json_row` makes, for a list in which rows stand in lines of their own.
 pub(super) const ROW_OF_LIST: &str = "json_row_of_list";
 
-/// Whether a call may be one that takes a row.
+/// True if a call may take a row.
 pub(super) fn takes_record(expr: &Expr) -> bool {
     let Expr::Function(function) = expr else { return false };
     let takes_json = named(function).is_some()
@@ -64,7 +64,7 @@ fn is_row(function: &Function) -> bool {
     function.name.to_string().eq_ignore_ascii_case("row")
 }
 
-/// What a relation is called whose rows may stand as values.
+/// The name of a relation whose rows may stand as values.
 pub(super) fn label_of_rows(factor: &TableFactor) -> Option<Ident> {
     match factor {
         TableFactor::Table { args: None, .. }
@@ -117,7 +117,7 @@ struct Rows {
     scopes: Vec<Scope>,
     /// The relations that have a row wherever there is one of the query.
     present: Vec<String>,
-    /// Those that an outer join may leave without one.
+    /// The relations that may have no row, because of an outer join.
     lacking: Vec<String>,
     /// Names that a query around this one calls columns, which comes first.
     hidden: Vec<String>,
@@ -209,7 +209,7 @@ impl Rows {
         self.columns_of(name).filter(|columns| !columns.is_empty())
     }
 
-    /// Whether a name is that of a relation which may be without a row.
+    /// True if a name is that of a relation that may have no row.
     fn may_lack_row(&self, name: &Ident) -> bool {
         self.lacking.contains(&normalized(name)) && self.columns_of(name).is_some()
     }
@@ -389,7 +389,7 @@ fn add_lacking(from: &TableWithJoins, all: bool, found: &mut Vec<String>) {
     }
 }
 
-/// Whether a filter lets nothing through that has no row of a relation.
+/// True if a filter only passes rows in which a relation has a row.
 fn finds_row(filter: Option<&Expr>, relation: &Ident) -> bool {
     match filter {
         Some(Expr::Nested(inner)) => finds_row(Some(inner), relation),

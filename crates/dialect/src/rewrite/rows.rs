@@ -269,7 +269,7 @@ fn with_any_row_of(
 /// A row beside a subquery.
 struct Beside {
     members: Vec<Expr>,
-    /// What the columns of the subquery are called, as a list.
+    /// The names of the subquery's columns, as a list.
     names: String,
     columns: Vec<Expr>,
 }
@@ -310,7 +310,7 @@ fn operand(member: &Expr) -> Expr {
     }
 }
 
-/// Whether there is an aggregate or a window function in it, outside of the queries inside.
+/// True if there is an aggregate or a window function in it, outside of the queries inside.
 fn gathers_rows(member: &Expr) -> bool {
     let gathers = |function: &Function| {
         let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
@@ -326,7 +326,7 @@ fn gathers_rows(member: &Expr) -> bool {
     .is_break()
 }
 
-/// How many columns a query has, where it lists them.
+/// Number of columns of a query that lists them.
 fn width_of(body: &SetExpr) -> Option<usize> {
     match body {
         SetExpr::Select(select) => {
@@ -387,7 +387,7 @@ pub(super) fn parse_query(sql: &str) -> Result<Query> {
     }
 }
 
-/// Whether a test holds for every member; of none, it does.
+/// The condition that a test holds for every member; it is true if there are none.
 fn each_is(members: Vec<Expr>, test: fn(Box<Expr>) -> Expr) -> Expr {
     let tests = members.into_iter().map(|member| test(Box::new(nested(member))));
     let all = tests.reduce(|left, right| binary(left, BinaryOperator::And, right));

@@ -42,7 +42,7 @@ const MEMBER_FUNCTIONS: [(&str, [&str; 2]); 4] = [
     ("jsonb_each_text", ["jsonb_text_names", "jsonb_members_text"]),
 ];
 
-/// The same where they stand in a list of columns, and those that give an array of rows.
+/// Such functions in a list of columns, and those that give an array of rows.
 const PAIR_FUNCTIONS: [(&str, &str); 4] = [
     ("json_each", "json_pairs"),
     ("json_each_text", "json_pairs_text"),
@@ -62,7 +62,7 @@ const ARRAYS_OF_JSON: [(&str, SqlType); 5] = [
 /// Functions that give rows to the planner itself.
 const OF_PLANNER: [&str; 2] = ["generate_series", "range"];
 
-/// What the column of the items of a JSON array is called.
+/// The name of the column with the items of a JSON array.
 pub(super) const ITEM: &str = "value";
 
 /// Names a series that has been seen already.
@@ -72,11 +72,11 @@ const COUNTED: &str = "__counted";
 struct Source {
     function: String,
     arguments: Vec<String>,
-    /// Whether an argument is a column of another table.
+    /// True if an argument is a column of another table.
     depends: bool,
     alias: Option<TableAlias>,
     with_ordinality: bool,
-    /// What the rows count by and their type, where they are whole numbers between two given ones.
+    /// The bounds, the step and the type of rows that are whole numbers between two given ones.
     counts: Option<(Vec<String>, &'static str)>,
 }
 
@@ -131,7 +131,7 @@ impl Source {
     }
 }
 
-/// What PostgreSQL calls the column of a function's rows.
+/// PostgreSQL's name for the column of a function's rows.
 fn column_of(function: &str) -> &str {
     if function.contains("array_elements") { ITEM } else { function }
 }
@@ -150,8 +150,8 @@ fn array_function(name: &str) -> Option<&'static str> {
     SET_FUNCTIONS.iter().find(|(function, _)| *function == name).map(|(_, array)| *array)
 }
 
-/// What a function in FROM is called, where that stands for the values of its one column and the
-/// column has another name.
+/// The name of a function in FROM, if it stands for the values of its one column and the column has
+/// another name.
 pub(super) fn name_of_items(factor: &TableFactor) -> Option<&Ident> {
     let (name, alias) = match factor {
         TableFactor::Table {
@@ -172,7 +172,7 @@ pub(super) fn name_of_items(factor: &TableFactor) -> Option<&Ident> {
     (is_bare && gives_items).then_some(&alias.name)
 }
 
-/// Whether a function gives arrays of one dimension, which rows are made of here.
+/// True if a function gives arrays of one dimension, from which rows are made here.
 pub(super) fn gives_one_dimension(name: &str) -> bool {
     let of_rows = SET_FUNCTIONS.iter().map(|(_, array)| *array);
     let of_members = MEMBER_FUNCTIONS.iter().flat_map(|(_, arrays)| *arrays);
@@ -300,7 +300,7 @@ pub(super) fn expand_series(select: &mut Select) {
     }
 }
 
-/// Whether an expression gives rows, and not one value.
+/// True if an expression gives rows, and not one value.
 pub(super) fn gives_rows(expr: &Expr) -> bool {
     own::look_at(expr, |expr| match expr {
         Expr::Function(function)
@@ -316,9 +316,9 @@ pub(super) fn gives_rows(expr: &Expr) -> bool {
 /// Puts the rows of arrays in the place of the functions that give them.
 #[derive(Default)]
 struct Expand {
-    /// How many queries are around: they expand their own.
+    /// Number of enclosing queries: they expand their own.
     queries: usize,
-    /// How many calls of `unnest` are around: what is in them is an array already.
+    /// Number of enclosing calls of `unnest`: their arguments are arrays already.
     arrays: usize,
 }
 
@@ -435,7 +435,7 @@ fn column(name: Ident) -> TableAliasColumnDef {
     TableAliasColumnDef { name, data_type: None }
 }
 
-/// Whether `expr` names a column of some other table.
+/// True if `expr` names a column of some other table.
 pub(super) fn has_column(expr: &Expr) -> bool {
     struct Columns;
     impl Visitor for Columns {
@@ -450,8 +450,7 @@ pub(super) fn has_column(expr: &Expr) -> bool {
     Visit::visit(expr, &mut Columns).is_break()
 }
 
-/// Whether `expr` is a whole number as it is written.
-/// Whole numbers that are written out, and the type of what counts by them.
+/// The arguments, if they are whole numbers that are written out, and the type of the series.
 fn counted(arguments: &[&Expr]) -> Option<(Vec<String>, &'static str)> {
     let numbers: Vec<(String, bool)> =
         arguments.iter().map(|argument| whole_number(argument)).collect::<Option<_>>()?;

@@ -85,7 +85,7 @@ fn resolve_positions(select: &mut Select) {
         let Expr::Value(value) = &*expression else { continue };
         let Value::Number(number, _) = &value.value else { continue };
         let Ok(position) = number.to_string().parse::<usize>() else { continue };
-        // What stands behind `*` is not known here.
+        // The number of columns behind `*` is not known here.
         let items = select.projection.iter().take(position);
         let mut named = items.map(|item| match item {
             SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. } => {

@@ -1,12 +1,12 @@
 //! `JOIN … USING (k)` and `NATURAL JOIN`: the one column that stands for both keys.
 //!
-//! DataFusion takes a bare `k` for the left side's key. That is NULL for rows which only the right
+//! DataFusion takes a bare `k` for the left side's key. This key is NULL for rows which only the right
 //! side of a RIGHT or FULL join has, and ambiguous in the conditions of later joins. Here a bare
 //! `k` becomes the key that PostgreSQL means: the left one, the right one of RIGHT joins, and
 //! `coalesce` of both for FULL joins. `*` shows merged columns first, as PostgreSQL does.
 //!
-//! Which relation has a key, and what NATURAL joins by, takes the columns of all relations
-//! ([`Relations`]). Where they are not known, and the statement does not tell, DataFusion's reading
+//! The columns of all relations ([`Relations`]) tell which relation has a key, and by which keys
+//! NATURAL joins. If they are not known, and the statement does not tell, DataFusion's reading
 //! stays.
 
 mod scope;

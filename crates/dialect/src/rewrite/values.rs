@@ -13,7 +13,7 @@ use super::names::normalized;
 use super::operators::literal_text;
 use crate::types::column_type;
 
-/// What the values of a column are, as far as it can be read off them.
+/// The type of a column's values, as far as the values show it.
 enum Shown {
     Integer,
     Bigint,

@@ -90,7 +90,7 @@ impl StatementsMemory {
     }
 }
 
-/// What one statement has allocated, and may.
+/// The memory that one statement has allocated, and its limit.
 #[derive(Debug)]
 pub struct StatementMemory {
     /// Bytes; `i64::MAX` for no limit.
@@ -134,7 +134,7 @@ impl StatementMemory {
         self.net.load(Ordering::Relaxed)
     }
 
-    /// Whether the statement has more than its limit, the margin left out.
+    /// True if the statement has more than its limit, not counting the margin.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.net_bytes() > self.limit
@@ -175,7 +175,8 @@ impl StatementMemory {
         }
     }
 
-    /// Of what is handed over, some may never have been the statement's: rows of tables.
+    /// Takes bytes off the statement's count, at most as many as it has: some of the memory that it
+    /// hands over may never have counted as its own, such as rows of tables.
     pub(super) fn hand_over(&self, bytes: i64) {
         let counted = self.net_bytes().clamp(0, bytes);
         self.add(-counted);
@@ -186,10 +187,10 @@ impl StatementMemory {
         (self.limit / 10).max(MARGIN_BYTES_MIN)
     }
 
-    /// Whether no more should be reserved: operators that can spill do so then.
+    /// Checks that more memory may be reserved. Operators that can spill do so if it may not.
     ///
     /// # Errors
-    /// Where the statement has more than its limit.
+    /// If the statement has more than its limit and half of the margin.
     pub(super) fn check_reserving(&self, unsettled: i64) -> Result<(), Exhausted> {
         let net = self.net_bytes().saturating_add(unsettled);
         match net > self.limit.saturating_add(self.margin() / 2) {
@@ -198,11 +199,12 @@ impl StatementMemory {
         }
     }
 
-    /// Whether an operator that has reserved so many bytes should go to disk with them, rather than
-    /// reserve more. Sorting what goes to disk takes about as much again for a moment.
+    /// Checks that an operator that has reserved so many bytes may reserve more, rather than spill.
+    /// Sorting the rows to spill takes about as much again for a moment.
     ///
     /// # Errors
-    /// Where the statement has more than half of its limit, and the operator a good part of it.
+    /// If the statement has more than half of its limit, and the operator more than a quarter of
+    /// it.
     pub(super) fn check_spilling(&self, reserved: usize, unsettled: i64) -> Result<(), Exhausted> {
         let net = self.net_bytes().saturating_add(unsettled);
         let reserved = i64::try_from(reserved).unwrap_or(i64::MAX);
@@ -212,7 +214,7 @@ impl StatementMemory {
         }
     }
 
-    /// Whether a value of so many bytes may be made, for which nothing has been allocated yet.
+    /// Checks that a value of so many bytes may be made, for which nothing has been allocated yet.
     /// `together` are the bytes of this and others which are in memory together.
     pub(super) fn check_value(
         &self,
@@ -246,7 +248,8 @@ impl StatementMemory {
 }
 
 impl Drop for StatementMemory {
-    /// What was not seen to be freed is not the statement's any more.
+    /// Takes the statement's remaining bytes off the total. Memory that it did not see freed
+    /// belongs to others from now on.
     fn drop(&mut self) {
         if let Some(all) = &self.all {
             let _ = all.add(-self.net_bytes());

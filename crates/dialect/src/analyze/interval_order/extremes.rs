@@ -76,7 +76,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    /// Whether `other`, which came later, takes the place of `kept`.
+    /// True if `other`, which came later, replaces `kept`.
     fn replaces(self, other: IntervalMonthDayNano, kept: IntervalMonthDayNano) -> bool {
         match self {
             Wanted::Longest => compare(other, kept).is_ge(),
@@ -86,7 +86,7 @@ impl Wanted {
     }
 }
 
-/// Of each row the interval that is wanted; NULLs are passed by.
+/// The wanted interval of each row; NULLs are skipped.
 fn chosen(columns: &[ArrayRef], wanted: Ordering) -> ArrayRef {
     let columns: Vec<&Intervals> = columns.iter().map(|column| column.as_primitive()).collect();
     let rows = columns.first().map_or(0, |column| column.len());
@@ -176,7 +176,8 @@ impl Accumulator for Best {
 #[derive(Debug)]
 struct Sliding {
     wanted: Wanted,
-    /// What may still become the best one, the best first, with how many came before it.
+    /// The values that may still become the best one, best first, each with the number of values
+    /// that entered before it.
     candidates: VecDeque<(u64, IntervalMonthDayNano)>,
     entered: u64,
     left: u64,

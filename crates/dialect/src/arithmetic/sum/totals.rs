@@ -36,7 +36,7 @@ impl<T: Summed> Total<T> {
         self.total.and_then(T::narrow).map(Some).ok_or_else(out_of_range::<T>)
     }
 
-    /// How many values were added.
+    /// Number of values that were added.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -111,7 +111,8 @@ impl<T: Summed> Accumulator for Total<T> {
 #[derive(Debug)]
 pub(super) struct DistinctTotal<T: Summed> {
     total: Total<T>,
-    /// How often each value is there: one that leaves a frame may have come twice.
+    /// The number of times that each value is present: a value that leaves a frame may have come
+    /// twice.
     counts: HashMap<Hashable<T::Native>, u64>,
 }
 

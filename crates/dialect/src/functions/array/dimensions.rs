@@ -44,7 +44,8 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// What lists of lists are of in the end; nothing for lists of one dimension, and for no lists.
+/// The innermost item field of lists of lists; `None` for lists of one dimension, and for other
+/// types.
 fn innermost(given: &ArrowType) -> Option<&FieldRef> {
     let ArrowType::List(item) = given else { return None };
     let ArrowType::List(inner) = item.data_type() else { return None };
@@ -79,7 +80,7 @@ impl ScalarUDFImpl for Items {
         })
     }
 
-    /// What an array of one dimension is beyond its Arrow type, the result is too.
+    /// An array of one dimension passes the metadata of its field to the result.
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
         let given = &args.arg_fields[0];
         Ok(match innermost(given.data_type()) {
@@ -217,7 +218,7 @@ fn filled<const DIMENSIONS: usize>(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(items)
 }
 
-/// How long the array of a row is to be in each dimension; where it has none in one, in all.
+/// The lengths that the array of a row has in each dimension; all are zero if one is.
 fn lengths_in<const DIMENSIONS: usize>(
     dimensions: &ListArray,
     row: usize,

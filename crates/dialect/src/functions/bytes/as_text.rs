@@ -1,5 +1,5 @@
-//! Functions that text and bytes have alike: parts, places, and what goes from either end. Of text
-//! they are DataFusion's, of bytes they are here.
+//! Functions that text and bytes have alike: substrings, positions, and trimming. DataFusion's
+//! functions do it for text, these for bytes.
 
 use std::sync::Arc;
 
@@ -235,7 +235,7 @@ fn found(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     if wanted.len() > bytes.len() {
         return None;
     }
-    // How much of the beginning stands at the end of each longer beginning as well.
+    // For each prefix of `wanted`, the length of the longest shorter prefix that it also ends with.
     let mut again = vec![0_usize; wanted.len()];
     let mut length = 0;
     for place in 1..wanted.len() {
@@ -252,7 +252,8 @@ fn found(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     (length == wanted.len()).then(|| bytes.len() - length)
 }
 
-/// How much of the beginning stands in front of what follows `byte`, `length` of it did before.
+/// The length of the longest prefix of `wanted` that ends at `byte`, if one of `length` bytes ended
+/// in front of it.
 fn extended(mut length: usize, byte: u8, wanted: &[u8], again: &[usize]) -> usize {
     while length > 0 && wanted[length] != byte {
         length = again[length - 1];

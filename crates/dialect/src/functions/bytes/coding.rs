@@ -57,7 +57,7 @@ impl Format {
         })
     }
 
-    /// How many characters a byte becomes at most.
+    /// Maximum number of characters that a byte becomes.
     fn growth(self) -> usize {
         match self {
             Format::Hex | Format::Base64 => 2,

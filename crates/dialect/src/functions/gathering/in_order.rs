@@ -17,8 +17,8 @@ use super::runs::Runs;
 use crate::errors::external;
 use crate::stop::go_on;
 
-/// DataFusion holds each value for itself, in a hundred bytes and more, and sorts all of them at
-/// once. That many rows take a few milliseconds.
+/// Number of rows that DataFusion aggregates within a few milliseconds. It holds each value for
+/// itself, in a hundred bytes and more, and sorts all of them at once.
 const FEW_ROWS: usize = 4 << 10;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct InOrder {
     order: Order,
 }
 
-/// What is gathered, and in which order.
+/// The type of the gathered items, and their order.
 #[derive(Debug)]
 pub(super) struct Order {
     item: ArrowType,
@@ -60,7 +60,7 @@ impl Order {
         })
     }
 
-    /// What there is of no rows.
+    /// The result for no rows.
     fn nothing(&self) -> ScalarValue {
         ScalarValue::new_null_list(self.item.clone(), true, 1)
     }

@@ -13,7 +13,7 @@ use datafusion::logical_expr::Accumulator;
 pub(super) struct Measured {
     inner: Box<dyn Accumulator>,
     rows: usize,
-    /// How many rows there were when it was measured, and how much it held.
+    /// Number of rows at the last measurement, and the size then.
     measured: (usize, usize),
 }
 
@@ -22,7 +22,7 @@ impl Measured {
         Measured { inner, rows: 0, measured: (0, 0) }
     }
 
-    /// How many rows it was given.
+    /// Number of rows that were added.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }

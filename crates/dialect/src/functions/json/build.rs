@@ -67,7 +67,7 @@ enum Shape {
 struct Build {
     name: &'static str,
     shape: Shape,
-    /// What stands between the name and the value of a member, or between items.
+    /// The mark between the name and the value of a member, or between items.
     mark: &'static str,
     signature: Signature,
 }
@@ -82,7 +82,7 @@ impl Build {
         Build { name, shape, mark, signature: Signature::new(signature, Volatility::Immutable) }
     }
 
-    /// Whether it makes `jsonb`.
+    /// True if it makes `jsonb`.
     fn is_binary(&self) -> bool {
         self.name.starts_with("jsonb") || self.name == "to_jsonb"
     }
@@ -135,7 +135,7 @@ impl Build {
         ))
     }
 
-    /// What would be made of the items of each list as arguments.
+    /// The result for the items of each list as arguments.
     fn of_items(&self, column: &ArrayRef) -> Result<ArrayRef> {
         let Some(lists) = variadic_lists(column)? else {
             return Ok(new_null_array(&ArrowType::Utf8View, column.len()));
@@ -232,7 +232,7 @@ impl Build {
     }
 }
 
-/// What the lists in lists are of in the end.
+/// The field of the innermost items of lists in lists.
 fn innermost(lists: &ArrowType) -> Option<&FieldRef> {
     let ArrowType::List(item) = lists else { return None };
     innermost(item.data_type()).or(Some(item))
@@ -314,8 +314,8 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     Ok(made.finish())
 }
 
-/// Rows as objects. Those that a row constructor made have fields without names of their own,
-/// which PostgreSQL calls `f1`, `f2` and so on.
+/// Rows as objects. A row constructor makes fields without names of their own, which PostgreSQL
+/// calls `f1`, `f2` and so on.
 fn json_of_rows(rows: &StructArray) -> Result<ArrayRef> {
     let values = rows
         .columns()

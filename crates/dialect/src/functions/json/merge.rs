@@ -66,7 +66,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// What becomes of each document; NULL beside it makes it NULL.
+/// Applies `change` to each document; a NULL argument gives NULL.
 fn each(columns: &[ArrayRef], change: impl Fn(&str, usize) -> Result<String>) -> Result<ArrayRef> {
     let documents = columns[0].as_string_view();
     let mut made = Made::default();

@@ -27,7 +27,7 @@ pub(super) fn of_document(is_binary: bool) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(part))
 }
 
-/// What `datafusion-functions-json` finds, and a field that says which JSON it is.
+/// A function of `datafusion-functions-json` whose result field says which JSON type it is.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Part {
     name: &'static str,

@@ -43,8 +43,8 @@ fn item() -> FieldRef {
     Arc::new(arrow_field("item", &DataType::Jsonb, true))
 }
 
-/// What each row finds; nothing where an argument is NULL, or where the document has another shape
-/// than the path wants and nobody is to be told.
+/// Passes the items that the path finds in each row to `take`; `None` if an argument is NULL, or if
+/// the document has another shape than the path wants and errors are suppressed.
 fn each(
     columns: &[ArrayRef],
     silent: bool,

@@ -17,13 +17,13 @@ use thalweg_types::Result;
 use super::too_deep;
 use crate::errors::external;
 
-/// How deep values may nest, with some levels to spare.
+/// Maximum nesting of values, a little below what the functions can take.
 const DEPTH_MAX: usize = 190;
 
-/// What a level takes at least: its opening and its closing mark.
+/// Minimum size of a level: its opening and its closing mark.
 const LEVEL_BYTES_MIN: usize = 2;
 
-/// The same function, which refuses values that are too deep.
+/// Wraps a function so that it refuses values that nest too deeply.
 pub(super) fn of(function: ScalarUDF) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(Shallow { function }))
 }

@@ -8,7 +8,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 /// The greatest number in braces, as in PostgreSQL.
 const COUNT_MAX: u32 = 255;
-/// How deep groups may nest.
+/// Maximum nesting of groups.
 const DEPTH_MAX: usize = 200;
 
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl Node {
         }
     }
 
-    /// Whether anything in it answers a question.
+    /// True if this node or a node in it meets a condition.
     pub(super) fn any(&self, asked: &impl Fn(&Node) -> bool) -> bool {
         asked(self)
             || match self {
@@ -88,7 +88,8 @@ impl Node {
     }
 }
 
-/// What the letters of a flags argument, and those of `(?…)` in front of a pattern, switch.
+/// The options that the letters of a flags argument, and those of `(?…)` in front of a pattern,
+/// switch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     pub(super) ignore_case: bool,
@@ -177,7 +178,7 @@ pub(super) fn parse(pattern: &str, options: Options) -> Result<(Node, usize)> {
 struct Parser<'p> {
     rest: &'p str,
     options: Options,
-    /// How many groups have begun.
+    /// Number of groups that have begun.
     groups: usize,
     /// The groups that have ended, which can be referred to.
     closed: Vec<usize>,

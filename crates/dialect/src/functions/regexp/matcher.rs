@@ -16,7 +16,7 @@ use super::dissect::{Groups, Part};
 pub(crate) struct Matcher {
     /// The pattern for the `regex` crate, where it has all that the pattern needs.
     quick: Option<Regex>,
-    /// Whether the `regex` crate takes the same matches.
+    /// True if the `regex` crate finds the same matches.
     is_plain: bool,
     root: Option<Part>,
     groups: usize,
@@ -45,7 +45,7 @@ impl Matcher {
         Ok(Matcher { quick, is_plain, root, groups, has_references })
     }
 
-    /// How many groups there are.
+    /// Number of groups.
     pub(super) fn groups(&self) -> usize {
         self.groups
     }
@@ -140,7 +140,7 @@ fn translated(node: &Node) -> Option<String> {
     write(node, &mut text).then_some(text)
 }
 
-/// Whether all of a node could be written.
+/// Writes a node in the syntax of the `regex` crate; false if part of it cannot be written.
 fn write(node: &Node, text: &mut String) -> bool {
     match node {
         Node::Empty => true,
@@ -235,9 +235,9 @@ fn length(node: &Node) -> Option<usize> {
     }
 }
 
-/// Whether the first match that backtracking finds is the one that PostgreSQL takes: each
-/// quantifier is greedy and repeats something of one length, and at most one of those whose end
-/// depends on what follows stands in each stretch between groups.
+/// True if backtracking finds the same first match as PostgreSQL. This requires that each
+/// quantifier is greedy and repeats something of one length. At most one quantifier whose end
+/// depends on what follows may stand in each stretch between groups.
 fn is_plain(node: &Node) -> bool {
     let mut items = Vec::new();
     flatten(node, false, &mut items);

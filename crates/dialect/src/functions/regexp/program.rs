@@ -151,7 +151,7 @@ impl Program {
         }
     }
 
-    /// Whether a match begins and ends at two places.
+    /// True if there is a match from `start` to `end`.
     pub(super) fn spans(&self, text: &str, start: usize, end: usize) -> bool {
         let mut does = false;
         self.ends(text, start, end, |at| {

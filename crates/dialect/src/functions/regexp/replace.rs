@@ -76,7 +76,7 @@ fn whole(number: i32, place: usize) -> Result<usize> {
     })
 }
 
-/// What a match becomes: texts, and groups of it.
+/// The replacement of a match: texts, and groups of the match.
 struct Replacement<'t>(Vec<Piece<'t>>);
 
 enum Piece<'t> {

@@ -1,6 +1,6 @@
 //! Pushes a domain down through a subquery's plan, until nothing in it refers to outer rows.
 //!
-//! What comes out answers the subquery for all bindings at once: for every binding `d` in the
+//! The resulting plan answers the subquery for all bindings at once: for every binding `d` in the
 //! domain, the rows whose keys are `d` are the rows that the subquery gives under `d`.
 
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Push<'_> {
             LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Union(union) => self.union(union),
             LogicalPlan::Values(values) => self.values(values),
-            // What LATERAL is marked by; the tie is being cut.
+            // This node marks LATERAL. It goes, since the plan below stops depending on outer rows.
             LogicalPlan::Subquery(subquery) => self.push(&subquery.subquery),
             LogicalPlan::Unnest(unnest) => self.unnest(unnest),
             other => Err(DataFusionError::NotImplemented(format!(

@@ -118,7 +118,7 @@ fn may_move(expression: &Expr) -> bool {
     !contains_subquery(expression) && !expression.is_volatile()
 }
 
-/// Whether a value that takes work would be computed more than once.
+/// True if an expensive value would be computed more than once.
 fn repeats_a_computation(expressions: &[Expr], columns: &[(Column, Expr)]) -> bool {
     let is_plain = |value: &Expr| {
         matches!(value, Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::Literal(..))

@@ -397,7 +397,7 @@ fn subquery_of(expression: &Expr) -> Option<&Subquery> {
     }
 }
 
-/// Whether there is a subquery anywhere in `expression`.
+/// True if there is a subquery anywhere in `expression`.
 fn contains_subquery(expression: &Expr) -> bool {
     expression.exists(|expression| Ok(is_subquery(expression))).expect("the test never fails")
 }

@@ -26,7 +26,7 @@ pub(super) enum Place {
     Elsewhere,
 }
 
-/// Whether a subquery of the plan over `outer` is left to DataFusion.
+/// True if a subquery of the plan over `outer` is left to DataFusion.
 pub(super) fn is_native(expression: &Expr, place: Place, outer: &LogicalPlan) -> Result<bool> {
     match expression {
         Expr::ScalarSubquery(subquery) => scalar_is_native(subquery, place, outer),
@@ -50,7 +50,7 @@ pub(super) fn is_native(expression: &Expr, place: Place, outer: &LogicalPlan) ->
     }
 }
 
-/// Whether all outer references are to `outer` itself, and DataFusion can pull them up.
+/// True if all outer references are to `outer` itself, and DataFusion can pull them up.
 fn is_bound(subquery: &Subquery, outer: &LogicalPlan) -> Result<bool> {
     let references = outer_references(&subquery.subquery)?;
     let bound =
@@ -58,7 +58,7 @@ fn is_bound(subquery: &Subquery, outer: &LogicalPlan) -> Result<bool> {
     Ok(bound && (references.is_empty() || !shadows_a_column(&subquery.subquery)?))
 }
 
-/// Whether an output of the plan is called like a column of a table in it. DataFusion adds the
+/// True if an output of the plan has the name of a column of a table in it. DataFusion adds the
 /// columns of the correlation to the outputs, and then can't tell the two apart.
 fn shadows_a_column(plan: &LogicalPlan) -> Result<bool> {
     let is_output = |name: &String| {
@@ -144,7 +144,7 @@ fn is_bare_column(expression: &Expr) -> bool {
     }
 }
 
-/// Whether an expression is NULL where the columns in it are: arithmetic of at least one column.
+/// True if an expression is NULL whenever its columns are: arithmetic of at least one column.
 fn is_null_for_null(expression: &Expr) -> bool {
     let is_arithmetic = |name: &str| {
         ["integer_", "float_", "numeric_", "postgres_cast"]
@@ -166,7 +166,7 @@ fn is_null_for_null(expression: &Expr) -> bool {
     }
 }
 
-/// Whether an aggregate of no rows is NULL.
+/// True if an aggregate of no rows is NULL.
 fn is_null_of_nothing(expression: &Expr) -> bool {
     match expression {
         Expr::Alias(alias) => is_null_of_nothing(&alias.expr),

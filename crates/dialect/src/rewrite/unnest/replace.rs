@@ -280,7 +280,7 @@ fn first_row(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Limit(Limit { skip: None, fetch, input: Arc::new(plan) }))
 }
 
-/// Whether the subquery's form alone says that it never gives two rows.
+/// True if the subquery's form alone shows that it never gives two rows.
 fn gives_at_most_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => gives_at_most_one_row(&projection.input),

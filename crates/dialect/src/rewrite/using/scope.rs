@@ -1,4 +1,4 @@
-//! What an item of FROM shows: its relations, and the keys that joins have merged.
+//! The columns that an item of FROM shows: its relations, and the keys that joins have merged.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Join, JoinConstraint, JoinOperator, TableFactor, TableWithJoins,
@@ -24,7 +24,7 @@ pub(in super::super) struct Relation {
     pub(in super::super) columns: Option<Vec<String>>,
 }
 
-/// What `*` shows at one place.
+/// A part of what `*` shows.
 #[derive(Clone)]
 #[expect(clippy::large_enum_variant, reason = "a statement has few, and not for long")]
 pub(super) enum Shown {
@@ -33,7 +33,7 @@ pub(super) enum Shown {
     Rest(Relation),
 }
 
-/// What the relations of one item of FROM are called, and which keys they share.
+/// The relations of one item of FROM, and the keys that they share.
 #[derive(Clone)]
 pub(in super::super) struct Scope {
     /// In the order in which `*` shows them.
@@ -76,7 +76,7 @@ pub(in super::super) fn constraint_of(operator: &JoinOperator) -> Option<&JoinCo
     }
 }
 
-/// Whether rows may have NULLs in the place of a relation's, by an outer join.
+/// True if an outer join may put NULLs in the place of a relation's rows.
 pub(in super::super) fn may_lack_rows(from: &TableWithJoins, place: usize) -> bool {
     from.joins.iter().enumerate().any(|(before, join)| {
         let is_right = place == before + 1;

@@ -5,13 +5,13 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::super::super::regexp::Matcher;
 
-/// How deep expressions in parentheses may lie in each other.
+/// Maximum nesting of expressions in parentheses.
 const DEPTH_MAX: usize = 100;
-/// How many predicates may be joined by `&&` and `||`: each lies in the one behind it.
+/// Maximum number of predicates joined by `&&` and `||`: each lies inside the one behind it.
 const JOINED_MAX: usize = 1_000;
 
 pub(super) struct Path {
-    /// Whether what the path says of a document's shape has to hold.
+    /// True in strict mode: the document must have the shape that the path describes.
     pub(super) strict: bool,
     pub(super) expression: Expression,
 }

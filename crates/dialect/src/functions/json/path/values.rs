@@ -10,7 +10,8 @@ use thalweg_types::{Error, Result, SqlState};
 use super::parse::{Comparison, Expression, Path, Place, Predicate, Start, Step};
 use crate::stop::go_on;
 
-/// What a path finds may be more than the document has, as `$[0, 0][0, 0]` does.
+/// Maximum number of items. A path such as `$[0, 0][0, 0]` finds more of them than the document
+/// has.
 const ITEMS_MAX: usize = 1_000_000;
 
 /// Why there are no values.
@@ -31,8 +32,8 @@ fn shape(state: SqlState, told: impl Into<String>) -> Fault {
     Fault::Shape(Error::new(state, told))
 }
 
-/// One value, as the text of its JSON: a part of the document, however often it is found. What is
-/// made here is a number, a text or a truth value.
+/// The JSON text of one value. Parts of the document are borrowed, however often a path finds them;
+/// computed values are numbers, texts or truth values, and owned.
 pub(super) type Item<'d> = Cow<'d, str>;
 
 type Found<'d> = std::result::Result<Vec<Item<'d>>, Fault>;
@@ -240,7 +241,7 @@ impl<'d> Search<'d> {
         Ok(Some(items))
     }
 
-    /// Whether a predicate holds for one pair of values.
+    /// True if the predicate `holds` for at least one pair of values.
     fn any(
         &self,
         left: &'d Expression,
@@ -268,7 +269,7 @@ impl<'d> Search<'d> {
     }
 }
 
-/// What a value has in it. What is made here has nothing in it.
+/// The items or members of a value. Computed values are scalars.
 fn parts<'d>(value: &Item<'d>) -> Result<JsonParts<'d>> {
     match value {
         Cow::Borrowed(text) => json_parts(text),
@@ -444,7 +445,7 @@ fn anywhere<'d>(
     last: u32,
     found: &mut Vec<Item<'d>>,
 ) -> Result<()> {
-    // Those in the last level alone have nothing in them.
+    // The range consists of the last level alone: it takes only values without items or members.
     let is_in_last = |is_leaf: bool| first == u32::MAX && is_leaf;
     let inner: Vec<&'d str> = match parts(value)? {
         JsonParts::Array(items) => items,
