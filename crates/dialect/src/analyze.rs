@@ -74,7 +74,7 @@ pub(crate) fn visible_columns(plan: &LogicalPlan) -> PlanResult<DFSchema> {
     Ok(schema)
 }
 
-/// Rewrites the expressions of a node, which keep the names that they have for those above it.
+/// Rewrites the expressions of a node. They keep their names, because nodes above refer to them.
 pub(crate) fn rewrite_expressions(
     plan: LogicalPlan,
     rewrite: impl Fn(Expr) -> PlanResult<Transformed<Expr>>,
@@ -124,8 +124,8 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
 }
 
-/// `IS TRUE` and its like, as what DataFusion makes of them when the plan is run: it says of the
-/// one that it is never NULL, of the other that it may be, and refuses plans that say both.
+/// `IS TRUE` and its like, in the form that DataFusion gives them when it runs the plan. The two
+/// forms differ in whether they may be NULL, and DataFusion refuses plans in which both occur.
 fn truth_test(expr: &Expr) -> Option<Expr> {
     let beside = |operand: &Expr, op, value| {
         let value = Expr::Literal(ScalarValue::Boolean(Some(value)), None);
@@ -142,8 +142,8 @@ fn truth_test(expr: &Expr) -> Option<Expr> {
     })
 }
 
-/// `text || text`, which has limits as a function. Both operands are of one type by now; that of a
-/// long chain to the left is not asked for again and again.
+/// `text || text` as a function, which has limits. Both operands have one type by now. The type of
+/// the right one decides: that of a long chain to the left would be computed again and again.
 fn concatenated(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
     let wanted = binary.right.get_type(schema).ok()?;
     if !is_text(&wanted) {
@@ -193,8 +193,8 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
     if !types::arrow_type(&to).equals_datatype(target) && !is_text(target) {
         return None;
     }
-    // Arrow's cast would go on to say what its argument was, as that its text is JSON. Numbers that
-    // are shown as names get their text elsewhere.
+    // Arrow's cast would keep the metadata of its argument, such as that its text is JSON. Another
+    // function gives the text of numbers that are shown as names.
     let says_less = from.metadata().contains_key(TYPE_KEY)
         && cast.field.metadata().is_empty()
         && is_text(given) == is_text(target);
@@ -224,8 +224,8 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
     Some(Arc::new(function).call(vec![(*cast.expr).clone()]))
 }
 
-/// The type of arrays that a value with several dimensions is cast to: SQL names arrays of one and
-/// of several dimensions alike, while a list of lists is another type than a list.
+/// The array type that a value with several dimensions is cast to. SQL has one name for arrays of
+/// one and of several dimensions, but a list of lists is another type than a list.
 fn nested_like(value: &Expr, from: &Field, to: &DataType) -> Option<DataType> {
     let DataType::Array(item) = to else { return None };
     if let DataType::Array(_) = item.as_ref() {

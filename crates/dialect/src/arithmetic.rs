@@ -44,7 +44,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     INTEGER_OPERATORS.iter().chain([&*FLOAT_DIVISION, &*FLOAT_NEGATION]).cloned().collect()
 }
 
-/// The checked form of an operator on operands of these types; `None` where DataFusion's own is
+/// The checked form of an operator on operands of these types; `None` if DataFusion's own is
 /// right.
 pub(crate) fn checked(binary: &BinaryExpr, left: &ArrowType, right: &ArrowType) -> Option<Expr> {
     if left != right {

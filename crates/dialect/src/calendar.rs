@@ -9,7 +9,7 @@ use crate::zone::Zone;
 pub(crate) const MICROS_PER_SECOND: i64 = 1_000_000;
 pub(crate) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 
-/// `infinity` and `-infinity` as days and as microseconds: the ends of what integers hold.
+/// True for `infinity` and `-infinity` as a day: the largest and the smallest integer.
 pub(crate) fn is_infinite_day(days: i32) -> bool {
     matches!(days, i32::MIN | i32::MAX)
 }
@@ -140,7 +140,7 @@ pub(crate) fn parse_moment(text: &str) -> Result<Moment, Refusal> {
     on_day(days, rest.trim_start_matches(['T', 't']))
 }
 
-/// A day, and the time that the rest of a text says, if it says one.
+/// A day, and the time in the rest of the text, if there is one.
 fn on_day(days: i64, rest: &str) -> Result<Moment, Refusal> {
     let rest = rest.trim();
     if rest.is_empty() {
@@ -151,7 +151,7 @@ fn on_day(days: i64, rest: &str) -> Result<Moment, Refusal> {
     Ok(Moment { days: Some(days), micros, offset })
 }
 
-/// A word that says a day or a moment by the clock, and what follows it in its text.
+/// A word that means a day or a moment relative to the clock, and the text behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClockWord<'a> {
     /// `now`, behind which nothing comes.
@@ -161,7 +161,7 @@ pub(crate) enum ClockWord<'a> {
 }
 
 impl ClockWord<'_> {
-    /// `None` for a text that says the same whenever it is read.
+    /// `None` for a text whose meaning does not depend on the clock.
     pub(crate) fn of(text: &str) -> Option<ClockWord<'_>> {
         let text = text.trim();
         let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());

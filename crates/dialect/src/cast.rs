@@ -21,16 +21,16 @@ pub(crate) use list::{dimensions as array_dimensions, split as split_array};
 pub use output::to_text;
 pub(crate) use time::rounded;
 
-/// Why a value is converted, which decides what is allowed.
+/// The purpose of a conversion, which decides what it allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Manner {
-    /// Into a column: what doesn't fit is an error.
+    /// Into a column: a value that doesn't fit is an error.
     Assignment,
-    /// By `CAST`: what is too long for `varchar(n)` is cut.
+    /// By `CAST`: a text that is too long for `varchar(n)` is cut.
     Explicit,
 }
 
-/// The values in the type that is asked for; `None` when there is no such conversion.
+/// Converts values to a type; `None` if there is no such conversion.
 pub(crate) fn convert(
     array: &ArrayRef,
     from: &Field,

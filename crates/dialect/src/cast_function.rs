@@ -91,7 +91,7 @@ impl ScalarUDFImpl for CastFunction {
     }
 }
 
-/// The one value of an array. DataFusion's own way forgets what a list's field says of its items.
+/// The one value of an array. DataFusion's own function loses the metadata of a list's item field.
 fn scalar(array: &ArrayRef) -> PlanResult<ScalarValue> {
     match array.as_list_opt::<i32>() {
         Some(list) => Ok(ScalarValue::List(Arc::new(list.clone()))),

@@ -1,7 +1,7 @@
-//! `'today'`, `'now'` and their like: literals of days and times that are told by the clock.
+//! `'today'`, `'now'` and their like: literals of days and times that depend on the clock.
 //!
-//! They become values when their statement is planned, as `now()` does, and mean the same all
-//! through it. Texts that are no literals say nothing about the clock.
+//! They become values when their statement is planned, as `now()` does, and do not change while it
+//! runs. Only literals have this meaning, not other texts.
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ pub fn is_told_by_clock(text: &str) -> bool {
     ClockWord::of(text).is_some()
 }
 
-/// The value of a cast, where it is of such a literal.
+/// The value of a cast of such a literal; `None` for other casts.
 pub(crate) fn of_cast(cast: &Cast) -> Option<Expr> {
     of_literal(&cast.expr, cast.field.data_type())
 }
 
-/// The literal as a value of a type, where it is such a literal.
+/// The literal as a value of a type; `None` for other literals.
 pub(crate) fn of_literal(literal: &Expr, target: &ArrowType) -> Option<Expr> {
     let to = types::from_arrow(target).ok().filter(|to| arrow_type(to) == *target)?;
     let text = text_of(literal)?;

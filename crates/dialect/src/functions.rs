@@ -67,7 +67,7 @@ pub(crate) use replaced::replace;
 pub use series::{Series, series_counts};
 pub use truncate::even_unit;
 
-/// All scalar functions, in the place of those of DataFusion's that share a name with them.
+/// All scalar functions. They replace DataFusion's functions of the same names.
 pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     [
         array::functions(),
@@ -119,7 +119,7 @@ pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
     functions
 }
 
-/// Operators that are functions: asked before DataFusion's own planners.
+/// Planners for operators that are functions. They come before DataFusion's own planners.
 pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
     vec![
         Arc::new(IntegerLiterals),

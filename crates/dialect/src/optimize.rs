@@ -1,5 +1,5 @@
-//! Passes over plans that keep their meaning and make them cheaper, where constants are folded, and
-//! guards around those of DataFusion's that change what a plan means.
+//! Optimizer passes that make plans cheaper without changing their meaning, a place where constants
+//! are folded, and guards around DataFusion's passes that would change the meaning of a plan.
 
 mod days;
 mod many_joins;
@@ -35,7 +35,7 @@ pub(crate) fn guarded(passes: Vec<Pass>) -> Vec<Pass> {
     passes.into_iter().map(guarded).collect()
 }
 
-/// A pass of DataFusion's, which is asked for everything but its work.
+/// A pass of DataFusion's. Everything but `rewrite` is forwarded to it.
 #[derive(Debug)]
 struct Guarded {
     pass: Pass,

@@ -1,8 +1,8 @@
-//! Work of a statement: whether anybody still wants what it computes, and how much memory it has.
+//! Work of a statement: its cancellation, and its memory.
 //!
-//! Operators give way between their batches. A function or an aggregate of millions of values
-//! computes in one go, on a thread that belongs to nobody: so it looks here now and then, and ends
-//! early.
+//! Operators yield between their batches. A function or an aggregate of millions of values computes
+//! in one go, without yielding its thread. It calls [`go_on`] now and then, and ends early if its
+//! statement was canceled.
 
 mod memory;
 
@@ -82,13 +82,14 @@ impl Stop {
         }
     }
 
-    /// Takes bytes off the work's count that are somebody else's from now on.
+    /// Takes bytes off the work's count that belong to another owner from now on.
     pub fn hand_over(&self, bytes: usize) {
         self.memory.hand_over(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 }
 
-/// Does work on this thread that hears by [`go_on`] where it is stopped, and whose memory counts.
+/// Runs work on this thread. [`go_on`] fails inside it once `stop` is set, and its memory is
+/// counted.
 pub fn within<T>(stop: &Arc<Stop>, work: impl FnOnce() -> T) -> T {
     settle();
     let _before = Before(CURRENT.replace(Some(Arc::clone(stop))));
@@ -96,8 +97,7 @@ pub fn within<T>(stop: &Arc<Stop>, work: impl FnOnce() -> T) -> T {
 }
 
 /// # Errors
-/// Where the work that this belongs to was stopped, of which nobody is there to read the error; or
-/// where it has more memory than it may.
+/// If the work was stopped (no client reads this error), or if it has more memory than its limit.
 pub fn go_on() -> Result<()> {
     if unsettled().abs() >= UNSETTLED_BYTES {
         settle();
@@ -186,7 +186,7 @@ fn settle() {
     }
 }
 
-/// Puts back what the thread was at when this is dropped.
+/// Restores the thread's previous work when it is dropped.
 struct Before(Option<Arc<Stop>>);
 
 impl Drop for Before {

@@ -196,7 +196,7 @@ pub fn planned_field(sql: &SqlType) -> Option<Field> {
     Some(Field::new("", ArrowType::List(Arc::new(item)), true))
 }
 
-/// The number of the type that SQL spells so: `character varying(20)[]`; `None` where none is.
+/// The number of the type that SQL spells so: `character varying(20)[]`; `None` if none is.
 #[must_use]
 pub fn named_type_oid(text: &str) -> Option<u32> {
     let sql = sql_type(text)?;
@@ -206,7 +206,8 @@ pub fn named_type_oid(text: &str) -> Option<u32> {
     }
 }
 
-/// The number that PostgreSQL gives to the type of a field; that of `text` for what it has not.
+/// PostgreSQL's number for the type of a field; the number of `text` for types that it does not
+/// have.
 #[must_use]
 pub fn type_oid(field: &Field) -> u32 {
     if let Some(system) = SystemType::of(field) {

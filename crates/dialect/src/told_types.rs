@@ -18,11 +18,11 @@ use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, Logi
 
 use crate::analyze::rewrite_expressions;
 
-/// The columns of a plan: what was cast is what it was cast to, and arrays have items that are what
-/// they were made of.
+/// The columns of a plan, with the types that casts name, and with arrays whose items have the
+/// types of the values they were made of.
 ///
 /// # Errors
-/// None that the plan itself does not have.
+/// Only those of the plan itself.
 pub fn told_columns(plan: &LogicalPlan) -> PlanResult<DFSchemaRef> {
     if !may_say_otherwise(plan)? {
         return Ok(Arc::clone(plan.schema()));
@@ -55,7 +55,7 @@ fn gathered_value(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-/// The list type of an array whose items say more than their type in Arrow.
+/// The list type of an array whose items have metadata beside their Arrow type.
 fn list_of_values(expr: &Expr, schema: &DFSchema) -> Option<ArrowType> {
     let (_, value) = gathered_value(expr)?.to_field(schema).ok()?;
     let is_list = matches!(value.data_type(), ArrowType::List(_));
@@ -64,7 +64,7 @@ fn list_of_values(expr: &Expr, schema: &DFSchema) -> Option<ArrowType> {
     }
     let item = value.as_ref().clone().with_name(Field::LIST_FIELD_DEFAULT_NAME);
     let list = ArrowType::List(Arc::new(item.with_nullable(true)));
-    // Values of several types are brought to one, which is nothing that one of them names.
+    // Values of several types are converted to a common type, which is none of the types they name.
     let (_, made) = expr.to_field(schema).ok()?;
     (is_alike(made.data_type(), &list) && *made.data_type() != list).then_some(list)
 }
@@ -84,8 +84,8 @@ fn named(expr: Expr, list: ArrowType) -> Expr {
     Expr::Cast(Cast { expr: Box::new(expr), field })
 }
 
-/// A cast to a type that says nothing besides, as one that says so: to DataFusion, a field that has
-/// a name says everything.
+/// A cast to a type without metadata, in a form that drops the metadata of its argument: DataFusion
+/// keeps that metadata unless the field of the cast has a name.
 fn explicit(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let Expr::Cast(Cast { expr, field }) = expr else { return None };
     let (_, from) = expr.to_field(schema).ok()?;

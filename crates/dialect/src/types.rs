@@ -20,7 +20,7 @@ use crate::errors::external;
 use crate::parse::parse_type;
 use crate::system_types::{self, SystemType};
 
-/// The key of a field's metadata under which the SQL type is named where Arrow's type says less.
+/// The metadata key of a field that names its SQL type, where Arrow's type is less specific.
 pub const TYPE_KEY: &str = "thalweg.type";
 
 /// The precision and scale of `numeric` where none is given: the most digits that fit 128 bits.
@@ -70,7 +70,7 @@ pub fn column_type(sql: &SqlType) -> Result<DataType> {
     }
 }
 
-/// The digits of their seconds that values of the type keep, where its name says how many.
+/// The number of digits of a second that values of the type keep, if the type's name contains it.
 #[must_use]
 pub fn second_digits(sql: &SqlType) -> Option<u8> {
     if let Some(plain) = respelled(sql) {
@@ -88,7 +88,7 @@ pub fn second_digits(sql: &SqlType) -> Option<u8> {
 /// [`second_digits`] of a column.
 ///
 /// # Errors
-/// Where a column would have to take something away from intervals, or from the items of arrays.
+/// If a column would have to take something away from intervals, or from the items of arrays.
 pub fn kept_digits(sql: &SqlType) -> Result<Option<u8>> {
     if let Some(plain) = respelled(sql) {
         return kept_digits(&plain);
@@ -167,7 +167,7 @@ pub(crate) fn respelled(sql: &SqlType) -> Option<SqlType> {
     }
 }
 
-/// The parser's tree of a type's name; `None` where it is none.
+/// The parser's tree of a type's name; `None` if it is none.
 pub(crate) fn sql_type(text: &str) -> Option<SqlType> {
     parse_type(text).ok()
 }

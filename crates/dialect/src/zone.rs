@@ -107,7 +107,7 @@ impl Zone {
         match (self, naive(micros)) {
             (Zone::Fixed(seconds), _) => *seconds,
             (Zone::Place(place), Some(moment)) => seconds(&place.offset_from_utc_datetime(&moment)),
-            // Beyond what the zone database can tell.
+            // The zone database has no data for this moment.
             (Zone::Place(_), None) => 0,
         }
     }

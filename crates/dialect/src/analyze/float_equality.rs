@@ -1,4 +1,4 @@
-//! Places where DataFusion tells both zeros apart, which are one value.
+//! Places where DataFusion distinguishes 0.0 and -0.0, which are equal in SQL.
 
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::tree_node::Transformed;
@@ -8,7 +8,7 @@ use datafusion::logical_expr::{
     BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Operator, cast,
 };
 
-/// Rewrites an expression in which DataFusion tells both zeros apart. The new one compares with
+/// Rewrites an expression in which DataFusion distinguishes both zeros. The new one compares with
 /// `=`, or adds zero to each value, which leaves one zero only.
 pub(super) fn of_values(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     match expr {
@@ -35,8 +35,8 @@ fn float_type(expr: &Expr, schema: &DFSchema) -> Option<ArrowType> {
     (is_float && !expr.is_volatile()).then_some(data_type)
 }
 
-/// Sorts by floating point numbers and more, where the rest decides between both zeros. Scans know
-/// a column with one zero by its sum with it.
+/// Rewrites sorts by a floating point number and further keys, where the further keys must decide
+/// the order of both zeros. Scans recognise such a column by its sum with zero.
 pub(super) fn of_sorts(plan: LogicalPlan, schema: &DFSchema) -> Transformed<LogicalPlan> {
     let LogicalPlan::Sort(mut sort) = plan else { return Transformed::no(plan) };
     let changed = before_the_last(&mut sort.expr, schema);
@@ -125,7 +125,8 @@ fn known(value: &Expr, data_type: &ArrowType) -> Option<ScalarValue> {
     }
 }
 
-/// The list with the other zero, if it has one of them alone: what is looked for stays a column.
+/// Adds the other zero to a list with only one of them, so that the tested value stays a plain
+/// column.
 fn with_both_zeros(expr: &Expr, mut known: Vec<ScalarValue>, negated: bool) -> Option<Expr> {
     let zeros = match known.first()?.data_type() {
         ArrowType::Float32 => [0.0, -0.0].map(|zero| ScalarValue::Float32(Some(zero))),

@@ -1,7 +1,7 @@
-//! Subqueries that stand for a value, and may give no row: then the value is NULL.
+//! Scalar subqueries that may give no row: then the value is NULL.
 //!
-//! DataFusion says of them what it says of their column: one of a key is never NULL, and so
-//! `(SELECT id …) IS NULL` would be false, and a NULL would be refused where it is shown.
+//! DataFusion derives their nullability from their column. A subquery of a key would never be NULL:
+//! then `(SELECT id …) IS NULL` would be false, and a NULL in the result would be an error.
 
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 

@@ -1,6 +1,6 @@
 //! Comparisons of days and moments in microseconds, as columns have them.
 //!
-//! DataFusion compares what is of two such types in nanoseconds, which end in the year 2262.
+//! DataFusion compares values of two such types in nanoseconds, which end in the year 2262.
 
 use arrow::datatypes::{DataType as ArrowType, TimeUnit};
 use datafusion::common::DFSchema;

@@ -13,7 +13,8 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, Scalar
 use crate::cast_function::CastFunction;
 use crate::types;
 
-/// `AND` and `OR` whose lists on the right are those of another value than all before them.
+/// Rewrites `AND` and `OR` so that the lists on the right test another value than all lists before
+/// them.
 pub(super) fn apart(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
     if !matches!(op, Operator::And | Operator::Or) {

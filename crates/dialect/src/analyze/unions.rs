@@ -61,7 +61,7 @@ fn is_set_operation(join: &Join) -> bool {
         && join.on.len() == join.left.schema().fields().len()
 }
 
-/// Unlike those of a union, the columns of such a pair are the left one's in DataFusion.
+/// The columns of INTERSECT and EXCEPT are the left input's in DataFusion, unlike those of a union.
 fn match_pair(mut join: Join) -> PlanResult<Transformed<LogicalPlan>> {
     let name = if join.join_type == JoinType::LeftSemi { "INTERSECT" } else { "EXCEPT" };
     let mut inputs = vec![Arc::clone(&join.left), Arc::clone(&join.right)];

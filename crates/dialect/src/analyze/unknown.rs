@@ -136,8 +136,8 @@ fn is_comparison(op: Operator) -> bool {
         || matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom | Operator::NotEq)
 }
 
-/// `IN` compares with an array of its items, which have one type: that of a value that may be any
-/// of them. One item is compared with as it is.
+/// `IN` compares with an array of its items, which have one type: the common type of all of them. A
+/// single item keeps its type.
 fn listed(list: InList, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     let InList { expr, list, negated } = list;
     let common: CommonType =
@@ -156,7 +156,7 @@ fn listed(list: InList, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     Ok(if changed { Transformed::yes(list) } else { Transformed::no(list) })
 }
 
-/// A value beside the rows of a subquery.
+/// The tested value of a subquery comparison.
 fn beside_subquery(
     tested: Expr,
     subquery: Subquery,
@@ -249,7 +249,7 @@ pub(super) fn is_unknown(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::Utf8(Some(_)), None))
 }
 
-/// The literal as a value of the type; what is no such value is told at once.
+/// The literal as a value of the type; any other text is an error at once.
 pub(crate) fn typed(literal: Expr, target: &ArrowType) -> PlanResult<Expr> {
     if let Some(value) = clock_literal::of_literal(&literal, target) {
         return Ok(value);
@@ -266,7 +266,7 @@ pub(crate) fn typed(literal: Expr, target: &ArrowType) -> PlanResult<Expr> {
 }
 
 /// The type that a literal gets where it is one of several values, and the others are of these
-/// types; `None` where it is left to DataFusion.
+/// types; `None` if it is left to DataFusion.
 pub(crate) fn type_beside(types: &[ArrowType]) -> Option<ArrowType> {
     of_all(types).filter(wants_type)
 }
@@ -279,7 +279,7 @@ fn of_all(types: &[ArrowType]) -> Option<ArrowType> {
         .or_else(|| type_union_resolution(&known))
 }
 
-/// Numerics are left out: their columns' scale would round what the literal says.
+/// Numerics are left out: the scale of their columns would round the literal.
 fn wants_type(data_type: &ArrowType) -> bool {
     !is_text(data_type)
         && !data_type.is_decimal()

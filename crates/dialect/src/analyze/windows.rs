@@ -1,7 +1,7 @@
 //! Windows whose frames lose rows, and windows in the order of floating point numbers.
 //!
-//! DataFusion's `bool_and` and `bool_or` cannot take back a value that leaves their frame, as its
-//! `min` and `max` can; and its sorts tell both zeros apart, which are one value.
+//! DataFusion's `bool_and` and `bool_or` cannot remove a value that leaves their frame, but its
+//! `min` and `max` can. Its sorts distinguish both zeros, which are equal in SQL.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result as PlanResult};

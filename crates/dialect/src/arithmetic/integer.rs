@@ -107,7 +107,7 @@ impl ScalarUDFImpl for IntegerArithmetic {
         let [left, right] = args.args.as_slice() else {
             return exec_err!("{} takes two operands", self.name());
         };
-        // Columns of nulls alone have a type of their own: the planner asks what becomes of them.
+        // Columns of nulls alone have a type of their own; the planner evaluates such calls.
         if left.data_type().is_null() || right.data_type().is_null() {
             return ScalarValue::try_from(args.return_type()).map(ColumnarValue::Scalar);
         }
@@ -248,7 +248,7 @@ fn wrapping<T: Checked>(
     finish::<T>(values, nulls, scalar).map(Ok)
 }
 
-/// Both operands as arrays; an operand that is one value has one row. The flag tells whether the
+/// Both operands as arrays; an operand that is one value has one row. The flag is true if the
 /// result is one value too.
 fn operands<T: Checked>(
     left: &ColumnarValue,

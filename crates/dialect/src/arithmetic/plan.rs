@@ -115,8 +115,8 @@ fn compared_interval(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<RawBinary
     Some(RawBinaryExpr { op: raw.op.clone(), left, right })
 }
 
-/// Numbers of several kinds of which one is of floating point. Both are `double precision` then,
-/// also where the plan is never analyzed, as that of a check is not.
+/// Numbers of several kinds with a floating point number among them. Both operands become
+/// `double precision`. This also works for expressions that are never analyzed, such as a check's.
 fn in_double_precision(raw: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
     use BinaryOperator::{Divide, Eq, Gt, GtEq, Lt, LtEq, Minus, Multiply, NotEq, Plus};
     let takes_numbers =
@@ -141,7 +141,7 @@ struct Operand {
     kind: Kind,
 }
 
-/// The operands, where a literal in quotes has got the type that the operator wants of it.
+/// The operands, with a literal in quotes converted to the type that the operator expects.
 fn typed(
     operator: Operator,
     (left, left_type): (Expr, ArrowType),

@@ -1,9 +1,9 @@
-//! `sum` that fails where the total leaves its type, and never wraps around.
+//! `sum` that fails when the total overflows its type, and never wraps around.
 //!
-//! PostgreSQL's `sum(bigint)` is a `numeric` and never leaves its range. Here it stays `bigint`,
-//! which is a third of the work and what programs bind to; a total that does not fit is an error,
-//! never a wrong number. So it is for numerics, which have the digits that their bits have room
-//! for, and for intervals. Floats go to DataFusion's own `sum`.
+//! PostgreSQL's `sum(bigint)` is a `numeric`, which has room for every total. Here it stays
+//! `bigint`, which takes a third of the work and is the type that programs bind to; a total that
+//! does not fit is an error, never a wrong number. The same rule holds for numerics, whose digits
+//! are limited by their bits, and for intervals. Floats use DataFusion's own `sum`.
 
 mod groups;
 mod summed;

@@ -168,7 +168,7 @@ fn divide(columns: &[ArrayRef]) -> Result<ArrayRef> {
     )
 }
 
-/// Scales each part; what is left of months becomes days, and what is left of days a time.
+/// Scales each part; the fraction of months becomes days, and the fraction of days a time.
 pub(crate) fn scale(
     interval: IntervalMonthDayNano,
     scaled: impl Fn(f64) -> f64,

@@ -146,7 +146,7 @@ pub(crate) fn split(text: &str, nested: bool) -> Option<Vec<Option<String>>> {
     }
 }
 
-/// One item, and what stands behind the comma if there is one.
+/// One item, and the text behind the comma if there is one.
 fn take_item(text: &str, nested: bool) -> Option<(Option<String>, Option<&str>)> {
     let text = text.trim_start();
     let (mut item, mut quoted, mut in_quotes, mut depth) = (String::new(), false, false, 0_u32);

@@ -178,7 +178,7 @@ pub(crate) fn write_timestamp(micros: i64, text: &mut String) {
 /// `1 year 2 mons -3 days +04:05:06.5`
 pub(crate) fn write_interval(value: IntervalMonthDayNano, text: &mut String) {
     let start = text.len();
-    // A positive part behind a negative one says so.
+    // A positive part behind a negative one gets a plus sign.
     let mut negative_before = false;
     let mut part = |amount: i64, unit: &str, text: &mut String| {
         if amount == 0 {

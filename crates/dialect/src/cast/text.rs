@@ -1,4 +1,4 @@
-//! Text into values, and values into the types that are kept as text.
+//! Conversions of text into values, and of values into types that are stored as text.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ fn limited(values: &StringViewArray, most: usize, manner: Manner) -> Result<Arra
     Ok(Arc::new(texts.collect::<Result<StringViewArray>>()?))
 }
 
-/// Reads values of a type that is not kept as text.
+/// Reads values of a type that is not stored as text.
 pub(super) fn parse_into(
     array: &ArrayRef,
     to: &DataType,

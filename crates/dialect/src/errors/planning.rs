@@ -15,7 +15,7 @@ pub(super) fn from_message(message: &str, sql: &str) -> Error {
     Error::new(SqlState::SYNTAX_ERROR, lower_first(&clean(message)))
 }
 
-/// Each knows one kind of sentence, and gives nothing for others.
+/// Each function recognises one kind of sentence, and returns `None` for others.
 const RECOGNISERS: [fn(&str, &str) -> Option<Error>; 11] = [
     bad_literal,
     bad_position,
@@ -209,7 +209,7 @@ fn bad_literal(message: &str, _sql: &str) -> Option<Error> {
     })
 }
 
-/// `ORDER BY 2` and `GROUP BY 2` beyond the columns, and what `LIMIT` can't be.
+/// `ORDER BY 2` and `GROUP BY 2` beyond the columns, and invalid values of `LIMIT`.
 fn bad_position(message: &str, _sql: &str) -> Option<Error> {
     let (clause, place) =
         if let Some(place) = between(message, "Order by column out of bounds, specified: ", ",") {
@@ -238,7 +238,7 @@ fn bad_position(message: &str, _sql: &str) -> Option<Error> {
     ))
 }
 
-/// Orders that do not fit what is distinct.
+/// Sort keys that do not match the `DISTINCT` clause.
 fn bad_order(message: &str, _sql: &str) -> Option<Error> {
     let told = if message.contains("SELECT DISTINCT ON expressions must match") {
         "SELECT DISTINCT ON expressions must match initial ORDER BY expressions"

@@ -31,7 +31,7 @@ pub(crate) fn unexpected(token: &TokenWithSpan, sql: &str) -> Error {
     at(Error::new(SqlState::SYNTAX_ERROR, told), Some(token.span.start), sql)
 }
 
-/// A number that goes on with what is none.
+/// A number with characters behind it that do not belong to a number.
 pub(crate) fn trailing_junk(token: &TokenWithSpan, sql: &str) -> Error {
     let mut places = Places::new(sql);
     let (start, end) = (places.offset(token.span.start), places.offset(token.span.end));

@@ -80,8 +80,8 @@ fn overflow(message: &str) -> Error {
     if message.is_empty() { error } else { error.with_detail(clean(message)) }
 }
 
-/// Text that stands for no value of a type: "Cannot cast string 'abc' to value of Int32 type",
-/// "Error parsing timestamp from 'x': …", "Parser error: Invalid date …".
+/// Text that is not a value of the type: "Cannot cast string 'abc' to value of Int32 type", "Error
+/// parsing timestamp from 'x': …", "Parser error: Invalid date …".
 fn bad_text(message: &str) -> Option<Error> {
     let (text, name) = if let Some((_, rest)) = message.split_once("Cannot cast string '") {
         let (text, rest) = rest.rsplit_once("' to value of ")?;
@@ -99,7 +99,7 @@ fn bad_text(message: &str) -> Option<Error> {
     Some(invalid_text(name, text))
 }
 
-/// `text` is no value of the type; the code tells apart dates, as PostgreSQL does.
+/// `text` is not a value of the type. Dates have error codes of their own, as in PostgreSQL.
 pub(crate) fn invalid_text(type_name: &str, text: &str) -> Error {
     let state = match type_name {
         "date" | "interval" => SqlState::INVALID_DATETIME_FORMAT,

@@ -237,7 +237,7 @@ impl ExprPlanner for ArrayOperators {
         schema: &DFSchema,
     ) -> PlanResult<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator::{ArrowAt, AtArrow, PGOverlap, StringConcat};
-        // Beside `||` a value that is known to be text is one more item.
+        // A value of a text type beside `||` is one more item.
         let is_unknown = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Utf8(_), _));
         let takes_arrays = match expr.op {
             ArrowAt | AtArrow | PGOverlap => true,
@@ -254,7 +254,7 @@ impl ExprPlanner for ArrayOperators {
                 expr.left = typed_literal(&expr.left, &expr.right, schema).unwrap_or(expr.left);
             }
         }
-        // Nothing beside an array is no item, and an array without items.
+        // NULL beside an array is not an item, but an array without items.
         if let StringConcat = expr.op {
             let is_null = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Null, _));
             if is_null(&expr.right) && is_list(&expr.left, schema) {

@@ -250,7 +250,7 @@ impl Sum {
 /// Averages of sums and numbers of rows, as `avg` gives them.
 ///
 /// # Errors
-/// Where one has more digits than a `numeric` has room for.
+/// If one has more digits than a `numeric` has room for.
 pub fn exact_averages(
     sums: &Decimal128Array,
     counts: &Int64Array,
@@ -259,7 +259,7 @@ pub fn exact_averages(
     let target = decimal_of(data_type).map_or(QUOTIENT_SCALE, |(_, scale)| scale);
     let pairs = sums.iter().zip(counts.values());
     let averages = pairs.map(|(total, rows)| {
-        // Where there are no values, some say that these add up to 0.
+        // Without values some states hold a total of 0.
         let Some(total) = total.filter(|_| *rows > 0) else { return Ok(None) };
         let shift = i32::from(target) - i32::from(sums.scale());
         quotient(total, i128::from(*rows), shift).map(Some).ok_or_else(out_of_digits)
@@ -292,7 +292,7 @@ fn each_value(values: &ArrayRef, mut take: impl FnMut(usize, i128)) {
     }
 }
 
-/// The average of one group; also of window frames that slide.
+/// The average of one group, or of a sliding window frame.
 #[derive(Debug)]
 struct NumericAverage {
     sum: Sum,

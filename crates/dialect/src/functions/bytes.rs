@@ -1,4 +1,4 @@
-//! Functions of bytes: single ones, their bits, parts of them, and the text that they are.
+//! Functions of bytes: single bytes and bits, substrings, and conversion to text.
 
 mod as_text;
 mod coding;
@@ -50,7 +50,7 @@ fn converted(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     })
 }
 
-/// Bytes, and a whole number beside each.
+/// Bytes, and a whole number for each row.
 struct Numbered {
     bytes: ArrayRef,
     numbers: ArrayRef,

@@ -15,7 +15,7 @@ pub(super) fn function() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(CastMarker { signature }))
 }
 
-/// Gives its first argument; the second one says what that was cast to.
+/// Returns its first argument; the second one names the target type of the cast inside.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CastMarker {
     signature: Signature,

@@ -159,7 +159,7 @@ fn item_of(list: &ArrowType) -> FieldRef {
     }
 }
 
-/// The places of items, none where there is no such dimension.
+/// The subscripts of an array's items; empty if it has no such dimension.
 fn subscripts(lengths: &ArrayRef, lower: i32) -> ListArray {
     let lengths = lengths.as_primitive::<Int32Type>();
     let mut lists = ListBuilder::new(Int32Builder::new());

@@ -1,4 +1,4 @@
-//! Defining functions of values: name, types, and what it does to whole columns.
+//! Definitions of functions of values: name, types, and the computation over whole columns.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -1,8 +1,8 @@
-//! Functions of angles in degrees, which are exact where those of radians are not: the sine of 30
-//! degrees is one half.
+//! Functions of angles in degrees. They are exact where functions of radians are not: the sine of
+//! 30 degrees is one half.
 //!
-//! As in PostgreSQL, angles are brought into the first quadrant, and values are measured against
-//! what the machine has for those that are exact.
+//! As in PostgreSQL, angles are reduced to the first quadrant, and results are scaled by the
+//! machine's value for an angle whose exact result is known.
 
 use std::f64::consts::PI;
 use std::sync::Arc;

@@ -396,7 +396,7 @@ fn date_part(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut parts: Vec<Option<f64>> = vec![None; units.len()];
     let mut row = 0;
     while row < units.len() {
-        // Rows that ask for the same unit, as most do, are taken together.
+        // Consecutive rows with the same unit, the usual case, are computed together.
         let same = |other: &usize| {
             units.is_valid(*other) == units.is_valid(row)
                 && (units.is_null(row) || units.value(*other) == units.value(row))
@@ -415,8 +415,8 @@ fn date_part(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(Float64Array::from(parts)))
 }
 
-/// A number of so many digits behind the point. Where all of them are more than a float has, those
-/// before the point are as exact as they can be.
+/// A number with `scale` digits behind the point. If it has more digits than a float, the whole
+/// part is as exact as possible.
 fn as_float(value: i128, scale: i8) -> f64 {
     let unit = 10_i128.pow(scale as u32);
     match scale {

@@ -20,7 +20,7 @@ const LOOKED_AT: usize = 64 << 10;
 /// A value that is longer lies in the memory in which it was put together; others are copied.
 const MOVED_BYTES_MIN: usize = 64 << 10;
 
-/// The texts of one column, and what they take.
+/// The texts of one column, and their size.
 #[derive(Default)]
 pub(super) struct Made {
     texts: StringViewBuilder,
@@ -29,7 +29,7 @@ pub(super) struct Made {
 
 impl Made {
     /// # Errors
-    /// Where a text of so many bytes is too long, or one too many.
+    /// If a text of so many bytes is too long, or one too many.
     pub(super) fn allow(&self, bytes: usize) -> Result<()> {
         allow_next(self.bytes, bytes)
     }
@@ -77,7 +77,7 @@ pub(super) struct Text<'m> {
 
 impl Text<'_> {
     /// # Errors
-    /// Where it becomes too long.
+    /// If it becomes too long.
     pub(super) fn push(&mut self, piece: &str) -> Result<()> {
         self.made.allow(self.text.len().saturating_add(piece.len()))?;
         self.text.push_str(piece);
@@ -85,7 +85,7 @@ impl Text<'_> {
     }
 }
 
-/// The bytes of one column, and what they take.
+/// The bytes of one column, and their size.
 #[derive(Default)]
 pub(super) struct MadeBytes {
     values: BinaryViewBuilder,
@@ -96,7 +96,7 @@ impl MadeBytes {
     /// One more value, of these pieces.
     ///
     /// # Errors
-    /// Where it is too long, or one too many.
+    /// If it is too long, or one too many.
     pub(super) fn value(&mut self, pieces: &[&[u8]]) -> Result<()> {
         let length = pieces.iter().map(|piece| piece.len()).fold(0, usize::saturating_add);
         allow_next(self.bytes, length)?;
@@ -141,7 +141,7 @@ fn allow_next(before: usize, bytes: usize) -> Result<()> {
 }
 
 /// # Errors
-/// Where so many bytes, which are not there yet, are too many for the values of one column.
+/// If so many bytes, which are not allocated yet, are too many for the values of one column.
 pub(super) fn allow_together(bytes: usize) -> Result<()> {
     if bytes >= LOOKED_AT {
         check_value(bytes, 0)?;
@@ -176,7 +176,7 @@ pub(super) fn allow_all(column: &ArrayRef, times: usize) -> Result<()> {
         // Others hold each text by itself.
         _ => 0,
     };
-    // Most results are as long as what they are made of; the others count as they are there.
+    // Most results are as long as their arguments; longer ones count as they are written.
     allow_together(bytes)?;
     check_column(usize::saturating_mul(bytes, times))
 }

@@ -1,5 +1,5 @@
-//! `mode()` and `percentile_disc(fraction)`, both `WITHIN GROUP (ORDER BY …)`, and the fractions
-//! that percentiles are asked for: one of them, or an array.
+//! `mode()` and `percentile_disc(fraction)`, both `WITHIN GROUP (ORDER BY …)`, and the fractions of
+//! percentiles: one of them, or an array.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl OrderedSet {
     }
 }
 
-/// The fractions that are asked for, of which NULL is none.
+/// The requested fractions; `None` stands for NULL.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Fractions {
     One(Option<f64>),
@@ -80,7 +80,7 @@ impl Fractions {
         }
     }
 
-    /// The value of the fraction, or an array of those of all.
+    /// The value at the fraction, or an array of the values at all fractions.
     pub(super) fn each(
         &self,
         data_type: &ArrowType,
@@ -102,7 +102,7 @@ impl Fractions {
     }
 }
 
-/// The type of a result: that of a value, or an array of such where the fractions are one.
+/// The type of a result: the type of a value, or an array of it for an array of fractions.
 pub(super) fn percentile_type(value: &ArrowType, fractions: &ArrowType) -> PlanResult<ArrowType> {
     let is_fraction = |given: &ArrowType| given.is_numeric() || given.is_null();
     match fractions {

@@ -36,7 +36,7 @@ fn overlaps(columns: &[ArrayRef]) -> Result<ArrayRef> {
 /// A time, or NULL where it is not known.
 type Known = Option<i64>;
 
-/// Starts and ends in order. A period of which nothing is known is none at all.
+/// Starts and ends in order. A period with neither start nor end is NULL.
 fn periods((starts, ends): &(ArrayRef, ArrayRef)) -> impl Iterator<Item = Option<(i64, Known)>> {
     let starts = starts.as_primitive::<Int64Type>().iter();
     starts.zip(ends.as_primitive::<Int64Type>().iter()).map(|period| match period {

@@ -212,10 +212,10 @@ impl Pattern {
         }
     }
 
-    /// Writes a span: its hours may be more than a day has.
+    /// Writes an interval. It may have more than 24 hours.
     ///
     /// # Errors
-    /// 22007 where the pattern asks for names, which spans do not have.
+    /// 22007 if the pattern contains names of months or days, which intervals do not have.
     pub(crate) fn write_interval(
         &self,
         interval: IntervalMonthDayNano,
@@ -494,7 +494,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Takes a field's value from the front of the text, and gives what is behind it.
+    /// Reads a field's value from the front of the text, and returns the rest behind it.
     fn take<'a>(
         &mut self,
         field: Field,

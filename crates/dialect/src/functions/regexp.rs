@@ -128,7 +128,7 @@ fn split(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(lists.finish()))
 }
 
-/// For each match a list: what its groups matched, or all of it where there are none.
+/// A list for each match: the texts of its groups, or the whole match if there are no groups.
 fn all_matches(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut patterns = Patterns::default();
     let mut lists = ListBuilder::new(ListBuilder::new(StringViewBuilder::new()));

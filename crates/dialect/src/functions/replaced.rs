@@ -25,7 +25,7 @@ impl Named for AggregateUDF {
     }
 }
 
-/// Adds functions, and takes out all that share a name with one of them.
+/// Adds functions, and removes all others that share a name with one of them.
 pub(crate) fn replace<F: Named>(functions: &mut Vec<Arc<F>>, ours: Vec<Arc<F>>) {
     let names: HashSet<&str> = ours.iter().flat_map(|function| function.names()).collect();
     functions.retain(|function| !function.names().any(|name| names.contains(name)));

@@ -267,7 +267,7 @@ fn about(range: i128, step: i128) -> u64 {
 /// About how many items the series of each row has, by the columns of its arguments.
 ///
 /// # Errors
-/// Where there are no such series.
+/// If there are no such series.
 pub fn series_counts(columns: &[ArrayRef]) -> Result<Vec<u64>> {
     let types: Vec<ArrowType> = columns.iter().map(|column| column.data_type().clone()).collect();
     let item = item_type(&types)?;
@@ -289,7 +289,7 @@ pub fn series_counts(columns: &[ArrayRef]) -> Result<Vec<u64>> {
     Ok(rows.map(count).collect())
 }
 
-/// One series, of which a part is in memory at a time.
+/// One series, which is made piece by piece.
 pub struct Series {
     items: Bounds,
     item: ArrowType,
@@ -301,11 +301,10 @@ enum Bounds {
 }
 
 impl Series {
-    /// The series of the arguments of a row; `None` where one of them is NULL. Columns have one
-    /// row.
+    /// The series of the arguments of a row; `None` if one of them is NULL. Columns have one row.
     ///
     /// # Errors
-    /// Where there is no such series.
+    /// If there is no such series.
     pub fn of(columns: &[ArrayRef]) -> Result<Option<Series>> {
         let types: Vec<ArrowType> =
             columns.iter().map(|column| column.data_type().clone()).collect();
@@ -334,7 +333,7 @@ impl Series {
     /// The next items, `most` at most; fewer at the end, and none behind it.
     ///
     /// # Errors
-    /// Where a moment is out of range.
+    /// If a moment is out of range.
     pub fn next(&mut self, most: usize) -> Result<ArrayRef> {
         Ok(match &mut self.items {
             Bounds::Numbers { next, end, step } => {

@@ -1,6 +1,6 @@
-//! Which expressions may fail for some rows.
+//! Classifies expressions that may fail for some rows.
 //!
-//! The list is one of those that cannot: what is not on it may fail.
+//! The list holds those that cannot fail: every other expression may.
 
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::tree_node::TreeNode;

@@ -1,7 +1,7 @@
-//! Days compared with moments, as days compared with days.
+//! Comparisons of days with moments, as comparisons of days with days.
 //!
 //! `day <= date '1998-12-01' - interval '90 days'` compares with a timestamp, so each day is cast
-//! to one. With a day in its place nothing is cast, and minima and maxima of chunks tell which of
+//! to one. With a day on the right nothing is cast, and minima and maxima of chunks show which of
 //! them can hold such a day.
 
 use arrow::datatypes::DataType as ArrowType;

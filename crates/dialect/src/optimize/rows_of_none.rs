@@ -1,8 +1,8 @@
-//! Conditions that name no column, above aggregates that give a row for no rows.
+//! Conditions without columns, above aggregates that give a row even for no rows.
 //!
-//! DataFusion moves a condition below an aggregate where all columns that it names are keys, also
-//! where it names none: `SELECT count(*) FROM t HAVING (SELECT false)` counted no rows, and gave a
-//! row. Such a condition stays where it is, and its pass sees the others alone.
+//! DataFusion moves a condition below an aggregate if all columns of the condition are keys, also
+//! if it has none: `SELECT count(*) FROM t HAVING (SELECT false)` counted no rows, and gave a row.
+//! Here such a condition stays in its place, and the pass only sees the other conditions.
 
 use std::sync::Arc;
 

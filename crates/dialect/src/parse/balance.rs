@@ -74,7 +74,7 @@ fn is_long(mut expr: &Expr, kind: Kind) -> bool {
     operators > UNBALANCED_MAX
 }
 
-/// Operands, each with the operator before it; the first one's says nothing.
+/// Operands, each with the operator before it; that of the first one has no meaning.
 struct Chain {
     links: Vec<(BinaryOperator, Option<Expr>)>,
 }

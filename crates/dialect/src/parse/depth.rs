@@ -61,7 +61,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<Depth> {
     Ok(path.deepest)
 }
 
-/// The brackets around a token, and what has been seen between them.
+/// The brackets around a token, each with its state.
 struct Path {
     levels: Vec<Level>,
     /// The sum of all levels' lengths.

@@ -1,7 +1,7 @@
 //! The dialect that statements are parsed in: the parser's PostgreSQL, but for these:
 //!
-//! - The parser lets a function's named argument have an expression for a name, which is nothing
-//!   that PostgreSQL knows. To find out, it parses every argument twice, and a call nested in
+//! - The parser lets a function's named argument have an expression for a name, which PostgreSQL
+//!   does not. To find out, it parses every argument twice, and a call nested in
 //!   twenty others a million times.
 //! - A sign binds tighter than `^`: `-2 ^ 2` is 4.
 //! - Literals on lines of their own are one literal.
@@ -56,7 +56,7 @@ impl Dialect for ThalwegDialect {
         false
     }
 
-    /// Everybody is read as a role's name, which tells as much.
+    /// Everybody is read as the name of a role, which carries the same information.
     fn get_reserved_grantees_types(&self) -> &[GranteesType] {
         &[GranteesType::Public]
     }

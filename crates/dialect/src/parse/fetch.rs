@@ -6,7 +6,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use super::steps::{behind_blanks, is_one_of, one_of};
 use crate::functions::WITH_TIES;
 
-/// The tokens with `LIMIT (count)` in its place; those of the count stay where they were.
+/// The tokens with `LIMIT (count)` instead of the clause; the tokens of the count keep their
+/// positions.
 pub(super) fn as_limits(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if !tokens.iter().any(|token| is_one_of(token, &[Keyword::FETCH])) {
         return tokens;

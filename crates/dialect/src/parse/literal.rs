@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Whitespa
 /// The greatest exponent of a number that is taken as `numeric`.
 const NUMERIC_EXPONENT_MAX: i32 = 30;
 
-/// The tokens with such literals replaced; places stay those of the text.
+/// The tokens with such literals replaced; positions stay those of the text.
 pub(super) fn readable(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut readable: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     for TokenWithSpan { token, span } in tokens {
@@ -36,7 +36,7 @@ pub(super) fn readable(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     readable
 }
 
-/// The second of two literals that stand side by side on one line, which mean nothing together.
+/// The second of two literals side by side on one line, which is a syntax error.
 pub(super) fn stray(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
     let mut after_literal = false;
     for token in tokens {
@@ -152,7 +152,7 @@ fn written_out(digits: &str) -> Option<String> {
             let (whole, fraction) = digits.split_at(point as usize);
             format!("{whole}.{fraction}")
         }
-        // The point says that it is no whole number.
+        // The point marks it as a number with a fraction.
         _ => format!("{digits:0<width$}.", width = point as usize),
     })
 }

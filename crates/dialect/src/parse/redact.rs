@@ -1,9 +1,9 @@
 //! Statements without their passwords, for logs, traces and lists of statements.
 //!
-//! Promises: in a text that speaks of a password, no literal is shown, however it is quoted, and
+//! Promises: in a text that mentions a password, no literal is shown, however it is quoted, and
 //! nothing behind a quote that is never closed. The text need not be valid SQL: a statement that
-//! was refused for its quotes is logged, too. So it is not read by the tokenizer of SQL, and
-//! statements of one text are not told apart.
+//! was refused for its quotes is logged, too. So the tokenizer of SQL does not read it, and several
+//! statements of one text are treated as one.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ const CONCEALED: &str = "'***'";
 
 /// Parts of words that announce a secret.
 const SECRET_WORDS: [&str; 6] = ["password", "passwd", "passphrase", "pwd", "secret", "credential"];
-/// A word with so few typing mistakes is taken for `password`.
+/// A word with so few typing mistakes counts as `password`.
 const MISTAKES_MAX: usize = 2;
 /// Longer words are not compared letter by letter.
 const COMPARED_BYTES_MAX: usize = 12;
@@ -113,8 +113,8 @@ const OTHER_OBJECTS: [&str; 40] = [
     "view",
 ];
 
-/// A text of SQL as logs, traces and lists of what runs may show it. Where it may hold a password,
-/// each literal and comment is replaced, and what stands behind the word `PASSWORD`.
+/// SQL text in a form that logs, traces and lists of running statements may show. If it may hold a
+/// password, each literal and comment is replaced, and so is the text behind the word `PASSWORD`.
 #[must_use]
 pub fn without_passwords(sql: &str) -> Cow<'_, str> {
     if !may_hold_password(sql) {
@@ -226,7 +226,7 @@ enum Piece {
     /// `$1`
     Parameter,
     Sign,
-    /// No quote of SQL: what follows cannot be told apart.
+    /// No quote of SQL: the text behind it cannot be split into pieces.
     Unknown,
 }
 
@@ -316,7 +316,7 @@ fn next_piece(rest: &str) -> (Piece, usize, bool) {
                 _ => whole(Piece::Word, word),
             }
         }
-        // A backtick, or a quote of a text processor: where its text ends cannot be told.
+        // A backtick, or a quote of a text processor: the end of its text is unknown.
         '`' => (Piece::Unknown, rest.len(), false),
         c if !c.is_ascii() => (Piece::Unknown, rest.len(), false),
         c => (Piece::Sign, c.len_utf8(), true),
@@ -342,7 +342,7 @@ fn dollar(rest: &str) -> (Piece, usize, bool) {
             let is_number = end > 1 && rest[1..end].bytes().all(|digit| digit.is_ascii_digit());
             match is_number {
                 true => (Piece::Parameter, end, true),
-                // No tag, no number: what follows cannot be told apart.
+                // Neither a tag nor a number: the text behind it cannot be split into pieces.
                 false => (Piece::Unknown, rest.len(), false),
             }
         }

@@ -19,7 +19,7 @@ use super::dialect::ThalwegDialect;
 
 type Parse = fn(&mut Parser<'_>) -> Result<Statement, ParserError>;
 
-/// Parses a statement about roles; `None` where it is about something else.
+/// Parses a statement about roles; `None` if it is about something else.
 pub(super) fn parse(tokens: &[TokenWithSpan]) -> Option<Result<Tree, DataFusionError>> {
     let parse = parse_for(tokens)?;
     let mut parser = Parser::new(&ThalwegDialect)

@@ -1,4 +1,4 @@
-//! Arrays of several dimensions, as far as the text of a statement tells of them: rows of all their
+//! Arrays of several dimensions, as far as the text of a statement shows them: rows of all their
 //! items, subscripts, and `array_fill`.
 
 use datafusion::sql::sqlparser::ast::{
@@ -14,7 +14,7 @@ use super::sources::gives_one_dimension;
 /// PostgreSQL's limit.
 const DIMENSIONS_MAX: usize = 6;
 
-/// Rewrites `expr` itself; what is inside it is rewritten separately.
+/// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     match expr {
         Expr::Function(function) => {

@@ -1,10 +1,10 @@
 //! `CASE` whose results are numbers or moments of several types, or literals in quotes beside
 //! others.
 //!
-//! DataFusion says while it plans that a `CASE` has the type of its first result, and finds the
-//! common one later: too late for the operators around it, which are chosen while planning. So a
-//! `CASE` travels as `{case: CASE … END}`, as numbers do (see [`integers`](super::integers)), and
-//! [`CaseResults`] casts its results before anything is made of it.
+//! While it plans, DataFusion gives a `CASE` the type of its first result, and finds the common
+//! type later: too late for the operators around it, which are chosen while planning. So a `CASE`
+//! travels as `{case: CASE … END}`, as numbers do (see [`integers`](super::integers)), and
+//! [`CaseResults`] casts its results before an operator is chosen for it.
 
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::logical_expr::expr::Case;

@@ -1,6 +1,6 @@
-//! `rank(3) WITHIN GROUP (ORDER BY x)`: the place that a row would have among those of a group.
+//! `rank(3) WITHIN GROUP (ORDER BY x)`: the rank that a row would have among those of a group.
 //!
-//! It follows from counts: of the rows that such a row would stand behind, and of all.
+//! It follows from two counts: the rows that sort before such a row, and all rows.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, DuplicateTreatment, Expr, Function, FunctionArguments, OrderByExpr,
@@ -15,7 +15,7 @@ use super::sources::has_column;
 
 const FUNCTIONS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
 
-/// Rewrites `expr` itself; what is inside it is rewritten separately.
+/// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let Expr::Function(function) = &*expr else { return Ok(()) };
     if let Some(place) = place(function)? {
@@ -174,7 +174,7 @@ fn before(keys: &[(&OrderByExpr, &Expr)]) -> Expr {
     nested(binary(decided, BinaryOperator::Or, nested(then)))
 }
 
-/// NULL is the greatest value, unless it is said otherwise.
+/// NULL is the greatest value by default.
 fn nulls_first(key: &OrderByExpr) -> bool {
     key.options.nulls_first.unwrap_or(key.options.asc == Some(false))
 }

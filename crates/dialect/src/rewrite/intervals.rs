@@ -17,7 +17,7 @@ use crate::parse::interval_parts;
 const SECOND_DIGITS_MAX: u64 = 6;
 
 /// # Errors
-/// Where a literal has fields that no type has, such as `YEAR TO DAY`: others are gone by now.
+/// If a literal has fields that no type has, such as `YEAR TO DAY`: others are gone by now.
 pub(super) fn check_fields(interval: &Interval) -> Result<()> {
     let Some(last) = &interval.last_field else { return Ok(()) };
     let near = last.to_string().to_lowercase();
@@ -25,7 +25,7 @@ pub(super) fn check_fields(interval: &Interval) -> Result<()> {
     Err(Error::new(SqlState::SYNTAX_ERROR, told))
 }
 
-/// The value of a cast to a type with fields; `None` where the type has none.
+/// The value of a cast to a type with fields; `None` if the type has none.
 pub(super) fn in_fields(
     expr: &Expr,
     fields: Option<&Named>,

@@ -21,7 +21,7 @@ pub(super) fn may_be_named(select: &Select) -> bool {
     factors(select).any(|factor| name_of_items(factor).is_some())
 }
 
-/// Puts columns in the place of such names, in a SELECT and in what it is ordered by.
+/// Replaces such names by columns, in a SELECT and in its ORDER BY.
 pub(super) fn name_columns(
     select: &mut Select,
     orders: &mut [OrderByExpr],
@@ -65,7 +65,7 @@ struct Items<'a> {
 }
 
 impl Items<'_> {
-    /// Gives the output columns the names that they have as written, and tells them.
+    /// Gives the output columns the names that they have as written, and returns these.
     fn name_output(&mut self, select: &mut Select) -> Vec<String> {
         change_output(select, |expr| {
             let before = expr.clone();
@@ -74,7 +74,7 @@ impl Items<'_> {
         })
     }
 
-    /// The keys of groups: what an output column is called, that column is.
+    /// Replaces names in the keys of groups, except where a key is the name of an output column.
     fn name_keys(&mut self, keys: GroupByExpr, output: &[String]) -> GroupByExpr {
         let (mut keys, modifiers) = match keys {
             GroupByExpr::Expressions(keys, modifiers) => (keys, modifiers),

@@ -7,7 +7,7 @@ use thalweg_types::{Error, Result, SqlState};
 const COLUMNS_MAX: usize = 1_664;
 
 /// # Errors
-/// Where a result would have more columns than a result can have.
+/// If a result would have more columns than a result can have.
 pub fn check_columns(count: usize) -> Result<()> {
     if count <= COLUMNS_MAX {
         return Ok(());

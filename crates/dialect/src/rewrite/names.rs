@@ -1,10 +1,10 @@
 //! Names of output columns: PostgreSQL's for those without an alias, and no name twice.
 //!
-//! DataFusion wants the names of a relation's columns to differ, and calls a column without an
+//! DataFusion requires the names of a relation's columns to differ, and calls a column without an
 //! alias by the text of its expression. Here every such column gets an alias: the name that
-//! PostgreSQL would give it, followed, where that alone could collide, by a mark and a number. A
-//! mark travels through `*`, views and set operations, and [`output_name`] takes it off again
-//! where people read the name.
+//! PostgreSQL would give it, followed by a mark and a number if that alone could collide. A mark
+//! travels through `*`, views and set operations, and [`output_name`] removes it where clients read
+//! the name.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -40,8 +40,8 @@ pub fn without_marks(text: &str) -> String {
     plain
 }
 
-/// Counts the marks of a statement: what one of its queries marks may meet, through `*`, what
-/// another one did.
+/// Counts the marks of a statement. Marked names of different queries can meet through `*`, so the
+/// numbers are unique in the statement.
 #[derive(Default)]
 pub(super) struct Marks {
     given: usize,
@@ -53,8 +53,8 @@ impl Marks {
         Ident::with_quote('"', format!("{name}{MARK}{}", self.given))
     }
 
-    /// Names the output columns of one query, not of those inside it. A name that is there twice
-    /// can't be referred to: inside another query none of the columns keeps it.
+    /// Names the output columns of one query, not of those inside it. A duplicate name can't be
+    /// referred to: inside another query none of the columns keeps it.
     pub(super) fn name_columns(
         &mut self,
         query: &mut Query,
@@ -72,7 +72,7 @@ impl Marks {
                 if is_nested {
                     self.mark_doubled(select);
                 }
-                // The query around knows the columns of one inside it by their names.
+                // An outer query knows the columns of an inner one by their names.
                 if !is_nested {
                     self.tell_columns_from_outputs(select, orders);
                 }
@@ -196,7 +196,7 @@ struct SelectNames<'a> {
     marks: &'a mut Marks,
 }
 
-/// The names of the columns that `*` and `t.*` show; `None` where some are not known.
+/// The names of the columns that `*` and `t.*` show; `None` if some are not known.
 fn shown_by_wildcards(select: &Select, relations: &Relations) -> Option<HashSet<String>> {
     let wildcard = |item: &&SelectItem| {
         matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
@@ -208,7 +208,7 @@ fn shown_by_wildcards(select: &Select, relations: &Relations) -> Option<HashSet<
     Some(names)
 }
 
-/// The names of the relations of FROM; `None` where one has no name or is in parentheses.
+/// The names of the relations of FROM; `None` if one has no name or is in parentheses.
 fn labels(select: &Select) -> Option<HashSet<String>> {
     let joined = |from: &TableWithJoins| {
         let joined = from.joins.iter().map(|join| label(&join.relation));

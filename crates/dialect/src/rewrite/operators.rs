@@ -13,7 +13,7 @@ use super::records::ROW_OF_LIST;
 use super::sources::has_column;
 use super::{intervals, normal_forms};
 
-/// Rewrites `expr` itself; what is inside it is rewritten separately.
+/// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let respelled = match expr {
         Expr::AtTimeZone { timestamp, time_zone } => {
@@ -98,8 +98,8 @@ fn keyword(name: &str) -> Option<Expr> {
     }
 }
 
-/// Refuses IGNORE NULLS and RESPECT NULLS for aggregates that gather two lists: both lists must have
-/// the same number of items.
+/// Refuses IGNORE NULLS and RESPECT NULLS for aggregates that gather two lists: both must have as
+/// many items.
 fn check_nulls(function: &Function) -> Result<()> {
     let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
     let name = name.unwrap_or_default();

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Ident, Query, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 
-/// Looks at the expressions, each ahead of those inside it, until it is told to end.
+/// Visits the expressions, each ahead of those inside it, until `look` breaks.
 pub(super) fn look_at(
     node: &impl Visit,
     look: impl FnMut(&Expr) -> ControlFlow<()>,

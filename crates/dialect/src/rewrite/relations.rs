@@ -1,8 +1,8 @@
-//! Which columns the relations of a statement have.
+//! The columns of a statement's relations.
 //!
-//! Most of what is written can be understood without: only some spellings need it, and only where
-//! [`tables_of`] finds one of them are the columns of tables looked up before planning. Derived
-//! tables and `WITH` are read off the statement. Where columns are not known, nobody guesses.
+//! Only some spellings need them. The columns of tables are looked up before planning only if
+//! [`tables_of`] finds such a spelling. The columns of derived tables and `WITH` are read off the
+//! statement. If columns are not known, the spelling stays as it is.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -33,7 +33,7 @@ pub struct Tables(HashMap<String, Columns>);
 type Columns = Vec<(String, Option<String>)>;
 
 impl Tables {
-    /// `name` is what the statement says, as [`tables_of`] gives it.
+    /// `name` is the name in the statement, as [`tables_of`] gives it.
     pub fn add(&mut self, name: &ObjectName, schema: &Schema) {
         let column = |field: &FieldRef| {
             let data_type = from_field(field).ok().map(|data_type| data_type.to_string());
@@ -136,7 +136,7 @@ pub(super) struct Relations<'t> {
     changes_rows: bool,
 }
 
-/// The columns of relations, by what these are called.
+/// Names of relations, each with its columns.
 type Shown = Vec<(Option<String>, Vec<String>)>;
 
 impl<'t> Relations<'t> {
@@ -144,7 +144,7 @@ impl<'t> Relations<'t> {
         Relations { tables: Some(tables), ..Relations::default() }
     }
 
-    /// Takes what a query's `WITH` names; to be followed by [`leave`](Relations::leave).
+    /// Adds the names of a query's `WITH`; to be followed by [`leave`](Relations::leave).
     pub(super) fn enter(&mut self, query: &Query) {
         let before = self.named.len();
         for table in query.with.iter().flat_map(|with| &with.cte_tables) {
@@ -168,7 +168,7 @@ impl<'t> Relations<'t> {
         };
     }
 
-    /// Takes what a SELECT shows to the queries inside it; to be followed by
+    /// Makes the columns of a SELECT known to the queries inside it; to be followed by
     /// [`leave_select`](Relations::leave_select).
     pub(super) fn enter_select(&mut self, select: &Select) {
         let mut shown = Shown::new();
@@ -182,8 +182,8 @@ impl<'t> Relations<'t> {
         self.around.pop();
     }
 
-    /// Hides from an item of FROM what it doesn't see: itself, and all others if it is a query that
-    /// isn't LATERAL. To be followed by [`leave_source`](Relations::leave_source).
+    /// Hides from an item of FROM the relations that it doesn't see: itself, and all others if it
+    /// is a query that isn't LATERAL. To be followed by [`leave_source`](Relations::leave_source).
     pub(super) fn enter_source(&mut self, factor: &TableFactor) {
         let Some(shown) = self.around.last_mut() else {
             self.unseen.push(Shown::new());

@@ -356,7 +356,7 @@ fn is_unnest(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(function) if set_function(&function.name) == Some(""))
 }
 
-/// The rows of a call, if there is an array of them.
+/// The rows of a call as an array that is unnested, if there is a function for the array.
 fn rows_in_place(expr: &Expr) -> Option<Expr> {
     let Expr::Function(function) = expr else { return None };
     let array = set_function(&function.name).or_else(|| pairs_of(&function.name));
@@ -459,7 +459,7 @@ fn counted(arguments: &[&Expr]) -> Option<(Vec<String>, &'static str)> {
     Some((numbers.into_iter().map(|(number, _)| number).collect(), data_type))
 }
 
-/// A number and whether it is said to be a `bigint`, as parameters are.
+/// A number, and true if it is cast to `bigint`, as parameters are.
 fn whole_number(expr: &Expr) -> Option<(String, bool)> {
     match expr {
         Expr::Nested(inner) => whole_number(inner),

@@ -52,12 +52,12 @@ pub(super) fn check_windows(select: &Select) -> Result<()> {
     Ok(())
 }
 
-/// `GROUP BY ()` makes one group of all rows, also where there are none.
+/// `GROUP BY ()` makes one group of all rows, even if there are none.
 pub(super) fn group_once(select: &mut Select) {
     let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by else { return };
     let before = keys.len();
     keys.retain(|key| !matches!(key, Expr::Tuple(members) if members.is_empty()));
-    // A list in parentheses is its members, also beside GROUPING SETS.
+    // A list in parentheses stands for its members, also beside GROUPING SETS.
     if keys.iter().any(|key| matches!(key, Expr::Tuple(_))) {
         let members = |key| match key {
             Expr::Tuple(members) => members,
@@ -102,7 +102,8 @@ fn resolve_positions(select: &mut Select) {
     }
 }
 
-/// `FETCH FIRST n ROWS ONLY` is `LIMIT n`; what is asked for with ties, the plan tells.
+/// `FETCH FIRST n ROWS ONLY` becomes `LIMIT n`. A call around the count marks WITH TIES for the
+/// plan.
 fn fetch_as_limit(query: &mut Query) -> Result<()> {
     let Some(fetch) = query.fetch.take() else { return Ok(()) };
     if fetch.percent {

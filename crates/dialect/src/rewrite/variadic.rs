@@ -26,10 +26,10 @@ fn array_of(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-/// Rewrites `expr` itself; what is inside it is rewritten separately.
+/// Rewrites `expr` itself; the expressions inside it are rewritten separately.
 ///
 /// # Errors
-/// Where the word stands behind nothing that takes it.
+/// If the word is in a call that does not accept it.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let Expr::Function(function) = &*expr else { return Ok(()) };
     if array_of(expr).is_some() {
@@ -50,7 +50,7 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// The function of what stands before the array, and its items.
+/// The call of a function with the arguments before the array, and the array's items.
 fn over_array(name: &str, before: &[&Expr], array: &Expr) -> Option<Expr> {
     let array = array.clone();
     Some(match (name, before) {

@@ -1,7 +1,7 @@
 //! Windows that are named: `OVER w`, and `OVER (w ORDER BY …)`, which begins as `w` does.
 //!
-//! DataFusion knows the former in the columns of a query alone, and takes no notice of the name in
-//! the latter. Here windows are written out.
+//! DataFusion knows the former in the columns of a query alone, and ignores the name in the latter.
+//! Here windows are written out.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, OrderByKind, Query, Select,
@@ -77,7 +77,7 @@ fn found<'k>(known: &'k [(String, WindowSpec)], name: &Ident) -> Result<&'k Wind
     })
 }
 
-/// A window with what it takes from the one that it names.
+/// A window with the clauses of the window that it names.
 fn extended(window: &WindowSpec, known: &[(String, WindowSpec)]) -> Result<WindowSpec> {
     let Some(name) = &window.window_name else { return Ok(window.clone()) };
     let base = found(known, name)?;

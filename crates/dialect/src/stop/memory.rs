@@ -1,10 +1,10 @@
 //! The memory of a statement, as its threads allocate it.
 //!
-//! Operators reserve what they know of in memory pools. Functions, aggregate states, hash tables
-//! and batches between operators are allocated without a word to these. So each piece of a
+//! Operators reserve the memory that they know of in memory pools. Functions, aggregate states,
+//! hash tables and batches between operators allocate without telling the pools. So each piece of a
 //! statement's work is measured from outside: by how much its thread's count of allocated bytes
-//! ([`thread_net_bytes`]) changes in the meantime. A pool refuses to reserve more where a statement
-//! has more than its limit, so that operators spill; where that does not help, the statement ends.
+//! ([`thread_net_bytes`]) changes in the meantime. A pool refuses to reserve more if a statement
+//! has more than its limit, so that operators spill; if that does not help, the statement ends.
 //!
 //! In a process without a [`Metered`](thalweg_env::Metered) allocator all counts are 0: limits hold
 //! for reservations, and for single values that functions make.
@@ -20,8 +20,8 @@ use thalweg_env::{MemoryWatch, OverLimit, Purpose};
 /// their way between operators, which no reservation counts.
 const MARGIN_BYTES_MIN: i64 = 16 << 20;
 
-/// Statements together grow by so many bytes before the system is asked for the process's memory:
-/// batches come and go all the time.
+/// All statements together grow by so many bytes before the process's memory is checked: batches
+/// come and go all the time.
 const UNREPORTED_BYTES: i64 = 16 << 20;
 
 /// A limit that a statement ran into.
@@ -55,7 +55,7 @@ const PROCESS_LIMIT: &str = "process_memory_limit";
 pub struct StatementsMemory {
     watch: Option<Arc<MemoryWatch>>,
     net: AtomicI64,
-    /// The count up to which the watch knows of their growth.
+    /// The part of their growth that was reported to the watch.
     reported: AtomicI64,
 }
 
@@ -110,7 +110,8 @@ impl Default for StatementMemory {
 }
 
 impl StatementMemory {
-    /// At most `limit` bytes, which `setting` sets; and what the process has room for.
+    /// At most `limit` bytes, the value of `setting`, and at most the memory that the process has
+    /// room for.
     #[must_use]
     pub fn new(
         limit: Option<usize>,

@@ -1,4 +1,4 @@
-//! Plans whose rows are told apart by intervals: sorts, groups, distinct rows and joins.
+//! Plans that compare rows by intervals: sorts, groups, distinct rows and joins.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use datafusion::logical_expr::{
 
 use super::{extremes, is_interval, length_of, sort_by_length};
 
-/// The plan with lengths in the places of intervals that tell its rows apart. Its columns stay as
-/// they are.
+/// Replaces intervals that rows are compared by with their lengths. The plan's columns stay as they
+/// are.
 pub(in super::super) fn keyed(plan: LogicalPlan, schema: &DFSchema) -> PlanResult<LogicalPlan> {
     Ok(match plan {
         LogicalPlan::Sort(Sort { mut expr, input, fetch }) => {
@@ -43,7 +43,8 @@ pub(in super::super) fn keyed(plan: LogicalPlan, schema: &DFSchema) -> PlanResul
     })
 }
 
-/// A union says of its columns what its inputs say, which may be NULL where they were not before.
+/// A union takes the nullability of its columns from its inputs, which may be NULL where they were
+/// not before.
 fn with_nulls(mut union: Union) -> PlanResult<Union> {
     let schema = &union.schema;
     let fields = schema.iter().enumerate().map(|(place, (qualifier, field))| {

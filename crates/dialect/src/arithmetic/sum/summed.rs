@@ -25,7 +25,7 @@ pub(crate) trait Summed: ArrowPrimitiveType + Debug + Send + Sync + Sized {
 
     fn out_of_range() -> Error;
 
-    /// The total of values of which none is NULL.
+    /// The total of values without NULLs.
     fn total(values: &[Self::Native]) -> Option<Self::Wide> {
         let add =
             |total: Self::Wide, value: &Self::Native| total.add_checked(Self::wide(*value)).ok();

@@ -28,7 +28,7 @@ impl<T: Summed> Total<T> {
     /// The sum, and nothing where there were no values.
     ///
     /// # Errors
-    /// Where its type has no room for it.
+    /// If its type has no room for it.
     pub fn sum(&self) -> PlanResult<Option<T::Native>> {
         if self.rows == 0 {
             return Ok(None);

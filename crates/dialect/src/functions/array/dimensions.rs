@@ -1,5 +1,5 @@
-//! Arrays of several dimensions, which are lists of lists: all of their items, what one subscript
-//! of several gives, and arrays of one value.
+//! Arrays of several dimensions, which are lists of lists: the list of all items, subscripts, and
+//! arrays filled with one value.
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ use crate::cast::{Manner, convert, is_text};
 use crate::errors::external;
 use crate::types::display_name;
 
-/// Stands around the last of an array's subscripts, where a statement tells which one that is.
+/// The function around the last subscript of an array, where the statement shows which one is the
+/// last.
 const LAST: &str = "subscript_last";
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {

@@ -108,7 +108,7 @@ impl OfBoth {
             TypeSignature::OneOf(lists) => lists.clone(),
             list => vec![list.clone()],
         };
-        // Where a list of text takes bytes, those of bytes come first.
+        // If a signature with text also accepts bytes, the signatures with bytes come first.
         let lists = match kind {
             Kind::Overlay => [of_bytes, texts].concat(),
             _ => [texts, of_bytes].concat(),
@@ -219,7 +219,7 @@ fn overlaid(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(made.finish())
 }
 
-/// Where bytes first stand in others, counted from 1; 0 where they do not.
+/// The position of the first occurrence of bytes in others, counted from 1; 0 if there is none.
 fn place_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let bytes = converted(&columns[0], &DataType::Bytea)?;
     let wanted = converted(&columns[1], &DataType::Bytea)?;

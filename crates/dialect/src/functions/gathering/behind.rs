@@ -11,7 +11,7 @@ use crate::stop::go_on;
 /// So many rows are copied between two looks.
 const LOOKED_AT: usize = 256 << 10;
 
-/// All pieces of a column as one. Between these it is heard whether nobody wants it any more.
+/// Concatenates all pieces of a column. Checks for cancellation between pieces.
 pub(super) fn as_one(pieces: &[ArrayRef]) -> PlanResult<ArrayRef> {
     let rows = pieces.iter().map(|piece| piece.len()).sum();
     let parts: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();

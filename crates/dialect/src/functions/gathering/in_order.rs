@@ -1,4 +1,4 @@
-//! `array_agg` in an order: DataFusion's own for some rows, and runs of them for many.
+//! `array_agg` in an order: DataFusion's own for few rows, and sorted runs for many.
 
 use std::sync::Arc;
 
@@ -38,17 +38,16 @@ pub(super) struct Order {
 #[derive(Debug)]
 enum Held {
     Few(Measured),
-    /// The rows, and what their order's columns are called in a state.
+    /// The rows, and the names of the sort keys in a state.
     Many(Box<Runs>, Fields),
 }
 
 impl Order {
     /// # Errors
-    /// Where the order is by what has no type.
+    /// If a sort key has no type.
     pub(super) fn of(args: &AccumulatorArgs) -> PlanResult<Order> {
         let field = |by: &PhysicalSortExpr| {
-            // Rows that come the other way round than they are asked for are handed on reversed, in
-            // states, too.
+            // Rows of a reversed aggregate are passed on in reversed order, also in states.
             let options = if args.is_reversed { !by.options } else { by.options };
             Ok(SortField::new_with_options(by.expr.data_type(args.schema)?, options))
         };
@@ -100,7 +99,7 @@ fn broken(what: &str) -> DataFusionError {
     DataFusionError::Internal(what.to_owned())
 }
 
-/// Adds the rows of states: lists of values, and of what these are ordered by.
+/// Adds the rows of states: lists of values, and of their sort keys.
 fn add_states(runs: &mut Runs, states: &[ArrayRef]) -> PlanResult<Fields> {
     let lists = |column: &ArrayRef| column.as_list_opt::<i32>().cloned();
     let (Some(values), Some(orders)) =

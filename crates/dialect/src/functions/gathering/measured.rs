@@ -1,7 +1,7 @@
 //! An aggregate that is not measured with each batch.
 //!
-//! DataFusion asks an aggregate how much it holds whenever it was given some rows. In an order it
-//! holds each value for itself, and goes through all of them to answer.
+//! DataFusion asks an aggregate for its size after every batch. An ordered one holds each value
+//! separately, and visits all of them to compute the size.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::common::{Result as PlanResult, ScalarValue};
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Holds ten bytes for each row, and counts how often it is asked.
+    /// Holds ten bytes for each row, and counts how often it is measured.
     #[derive(Debug)]
     struct Asked {
         rows: usize,

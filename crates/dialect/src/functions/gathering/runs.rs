@@ -1,7 +1,7 @@
-//! Values in an order, as runs of rows that each are in order, which are merged at the end.
+//! Ordered values, as sorted runs that are merged at the end.
 //!
-//! Neither takes long at once: a run is sorted when it is full, and a merge hears between pieces
-//! where nobody wants it any more.
+//! Neither step takes long at once: a run is sorted when it is full, and a merge checks for
+//! cancellation between pieces.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -57,7 +57,7 @@ impl Runs {
         })
     }
 
-    /// Adds rows: their values, and behind these what they are ordered by.
+    /// Adds rows: their values, and behind them their sort keys.
     pub(super) fn add(&mut self, columns: &[ArrayRef]) -> PlanResult<()> {
         let mut columns = columns.to_vec();
         if self.leaves_nulls_out && columns[0].is_nullable() {
@@ -94,7 +94,7 @@ impl Runs {
         self.runs_bytes + self.pending_bytes
     }
 
-    /// The first so many columns of all rows in order; `None` where there are no rows.
+    /// The first so many columns of all rows in order; `None` if there are no rows.
     pub(super) fn merged(&mut self, columns: usize) -> PlanResult<Option<Vec<ArrayRef>>> {
         self.end_run()?;
         let mut pieces = vec![Vec::new(); columns];

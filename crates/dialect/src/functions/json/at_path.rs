@@ -1,5 +1,5 @@
-//! `#>` and `#>>`: what lies at the end of a path. A step is a key of an object and a place in an
-//! array, whichever of them it meets.
+//! `#>` and `#>>`: the value at the end of a path. A step is a key in an object and an index in an
+//! array.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! JSON from values: `json_build_object`, `json_build_array`, `to_json`, and what `json_agg` is
-//! spelled as.
+//! JSON from values: `json_build_object`, `json_build_array`, `to_json`, and the functions that
+//! replace `json_agg`.
 
 use std::sync::Arc;
 

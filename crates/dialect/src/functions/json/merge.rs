@@ -153,7 +153,7 @@ fn place_in(items: &[&str], place: i64) -> Option<usize> {
     (0..length).contains(&place).then_some(place as usize)
 }
 
-/// Without what lies at the end of a path; one that leads nowhere takes nothing away.
+/// The document without the value at the end of a path; unchanged if there is none.
 fn without_path(document: &str, path: &[String]) -> Result<String> {
     let parts = json_parts(document)?;
     let Some((step, rest)) = path.split_first() else {
@@ -218,7 +218,7 @@ fn exists(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(found.collect::<Result<BooleanArray>>()?))
 }
 
-/// Asks each document for several keys.
+/// Looks for several keys in each document.
 fn keys(columns: &[ArrayRef], enough: fn(usize, usize) -> bool) -> Result<ArrayRef> {
     let (documents, lists) = (columns[0].as_string_view(), columns[1].as_list::<i32>());
     let found = (0..documents.len()).map(|row| {

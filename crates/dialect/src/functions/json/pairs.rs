@@ -86,7 +86,7 @@ fn pairs(
     Ok(Arc::new(lists))
 }
 
-/// JSON arrays as arrays are written, and what else there is as `->>` has it.
+/// JSON arrays as PostgreSQL writes arrays, and other values as the text that `->>` gives.
 fn array_texts(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut made = Made::default();
     for text in columns[0].as_string_view() {

@@ -49,7 +49,7 @@ impl ScalarUDFImpl for Part {
     }
 
     fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
-        // It knows what arguments there can be.
+        // This function checks the argument types.
         udfs::json_get_json_udf().return_type(arg_types)?;
         Ok(ArrowType::Utf8View)
     }

@@ -1,4 +1,4 @@
-//! `jsonb_path_query` and its sisters, `@?` and `@@`: what a path finds in documents.
+//! `jsonb_path_query` and its sisters, `@?` and `@@`: the items that a path finds in documents.
 
 mod parse;
 mod values;

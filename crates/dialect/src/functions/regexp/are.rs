@@ -253,7 +253,7 @@ impl Parser<'_> {
         set
     }
 
-    /// Skips comments, and blanks where they say nothing.
+    /// Skips comments, and blanks where they mean nothing.
     fn skip(&mut self) -> Result<()> {
         loop {
             if let Some(comment) = self.rest.strip_prefix("(?#") {

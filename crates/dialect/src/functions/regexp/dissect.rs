@@ -150,7 +150,8 @@ impl Part {
     }
 }
 
-/// The number of nodes that are one part: those without groups that prefer the same, or one.
+/// The number of nodes that form one part: several nodes without groups that have the same
+/// preference, or one node.
 fn leading(nodes: &[Node]) -> usize {
     let mut prefers = Preference::None;
     let fits = |node: &&Node| {
@@ -230,7 +231,7 @@ fn dissect_each(part: &Part, text: &str, from: usize, ends: &[usize], found: &mu
 }
 
 impl Part {
-    /// Groups of an earlier repetition say nothing about the next one.
+    /// Clears the groups of an earlier repetition: they do not carry over to the next one.
     fn forget(&self, found: &mut Groups) {
         match &self.kind {
             Kind::Plain | Kind::Back(_) => {}

@@ -93,7 +93,7 @@ impl Matcher {
         None
     }
 
-    /// All matches from a place on. One without characters may stand at the end of another.
+    /// All matches from a place on. An empty match may lie at the end of another one.
     pub(super) fn find_all<'m>(
         &'m self,
         text: &'m str,

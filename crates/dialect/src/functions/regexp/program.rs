@@ -8,7 +8,7 @@ use thalweg_types::Result;
 
 use super::are::{Assert, Node, invalid};
 
-/// The most states of one machine.
+/// Maximum number of states of one machine.
 const STATES_MAX: usize = 50_000;
 
 #[derive(Debug)]
@@ -116,8 +116,8 @@ impl Program {
         Ok(())
     }
 
-    /// Calls `found` with each end of a match from `start` on, the nearest first, until it says
-    /// that there are enough. No match goes beyond `limit`.
+    /// Calls `found` with each end of a match from `start` on, the nearest first, until it returns
+    /// false. No match goes beyond `limit`.
     pub(super) fn ends(
         &self,
         text: &str,

@@ -155,8 +155,8 @@ impl Push<'_> {
         }
     }
 
-    /// An aggregate without GROUP BY gives a row even for no input, so each binding must have
-    /// one: those that `grouped` lost come back with what the aggregates say of no rows.
+    /// An aggregate without GROUP BY gives a row even for no input, so each binding must have one:
+    /// bindings missing from `grouped` come back with the aggregates' values for no rows.
     fn restore_empty_groups(
         &mut self,
         aggregate: &Aggregate,

@@ -173,7 +173,7 @@ pub(super) fn join(
     join_type: JoinType,
     conditions: Vec<Expr>,
 ) -> Result<LogicalPlan> {
-    // DataFusion wants a condition for every join but the cross join.
+    // DataFusion requires a condition for every join but the cross join.
     let always = (join_type != JoinType::Inner).then(|| lit(true));
     let filter = conjunction(conditions).or(always);
     let join = Join::try_new(

@@ -1,7 +1,7 @@
-//! Which subqueries DataFusion answers itself, rightly and with the plans that it does best.
+//! Classifies the subqueries that DataFusion answers itself, correctly and with its best plans.
 //!
-//! The list is one of shapes that are known to be right, and everything else is ours: DataFusion
-//! pulls correlated predicates up through a few operators only, and its mark joins know no NULL.
+//! The list holds shapes that are known to be right, and everything else is ours: DataFusion pulls
+//! correlated predicates up through a few operators only, and its mark joins ignore NULL.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -108,9 +108,9 @@ fn scalar_is_native(subquery: &Subquery, place: Place, outer: &LogicalPlan) -> R
     aggregates_by_equality(&subquery.subquery, false)
 }
 
-/// `computes` says that a value is computed from the aggregates. DataFusion's join leaves it NULL
-/// for outer rows without any inner ones, which is right where the aggregates of no rows are NULL
-/// and an operator gives NULL for NULL.
+/// `computes` is true if a value is computed from the aggregates. DataFusion's join leaves it NULL
+/// for outer rows without any inner ones, which is right if the aggregates of no rows are NULL and
+/// each operator gives NULL for NULL.
 fn aggregates_by_equality(plan: &LogicalPlan, computes: bool) -> Result<bool> {
     match plan {
         LogicalPlan::Projection(projection) => {

@@ -8,7 +8,7 @@ use super::super::build::{call, column_of};
 use super::super::names::normalized;
 use super::super::relations::{Relations, label};
 
-/// A key that stands for several.
+/// A key that stands for those of several relations.
 #[derive(Clone)]
 pub(in super::super) struct Merged {
     pub(super) name: String,
@@ -40,7 +40,7 @@ pub(in super::super) struct Scope {
     pub(super) shown: Vec<Shown>,
 }
 
-/// Which side of a join has the keys of all rows.
+/// The side of a join that has the keys of all rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Left,
@@ -91,7 +91,7 @@ pub(in super::super) fn may_lack_rows(from: &TableWithJoins, place: usize) -> bo
 }
 
 impl Scope {
-    /// `None` where the statement and what is known of its tables don't tell.
+    /// `None` if neither the statement nor the known tables determine it.
     pub(in super::super) fn of(from: &TableWithJoins, relations: &Relations) -> Option<Scope> {
         let mut scope = Scope::of_factor(&from.relation, relations)?;
         for join in &from.joins {
@@ -161,7 +161,8 @@ impl Scope {
         })
     }
 
-    /// The names and values of what `*` shows, where the columns of all relations are known.
+    /// The names and values of the columns that `*` shows, if the columns of all relations are
+    /// known.
     pub(in super::super) fn items(&self) -> Option<Vec<(String, Expr)>> {
         let mut items = Vec::new();
         for shown in &self.shown {
@@ -183,13 +184,13 @@ impl Scope {
         Some(self.items()?.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// The columns of a relation that others of its name stand for.
+    /// The columns of a relation that are merged with those of others.
     pub(super) fn keys_of(&self, relation: &Relation) -> Vec<&str> {
         let merged = self.merged().filter(|merged| merged.relations.contains(&relation.name));
         merged.map(|merged| merged.name.as_str()).collect()
     }
 
-    /// The key `name`, where it is clear which relation has it.
+    /// The key `name`, if it is clear which relation has it.
     pub(super) fn key(&self, name: &str) -> Option<Merged> {
         if let Some(merged) = self.merged().find(|merged| merged.name == name) {
             return Some(merged.clone());

@@ -16,7 +16,7 @@ const ITEMS_MAX: usize = 1_000_000;
 
 /// Why there are no values.
 pub(super) enum Fault {
-    /// The document has another shape than the path wants; a predicate is unknown then.
+    /// The document has another shape than the path requires; a predicate is unknown then.
     Shape(Error),
     /// Nothing hides this one.
     Error(Error),
@@ -38,7 +38,7 @@ pub(super) type Item<'d> = Cow<'d, str>;
 
 type Found<'d> = std::result::Result<Vec<Item<'d>>, Fault>;
 
-/// A path, and what it is asked of.
+/// A path, and the document it is applied to.
 pub(super) struct Search<'d> {
     pub(super) path: &'d Path,
     pub(super) document: &'d str,
@@ -93,7 +93,7 @@ impl<'d> Search<'d> {
         })
     }
 
-    /// Adds what one step leads to from a value.
+    /// Adds the values that one step reaches from a value.
     fn step(
         &self,
         step: &'d Step,
@@ -114,7 +114,7 @@ impl<'d> Search<'d> {
             Step::Items | Step::Places(_) => items_of(step, value, strict, found)?,
             Step::Anywhere(first, last) => anywhere(value, 0, *first, *last, found)?,
             Step::Member(_) | Step::Members | Step::Filter(_) | Step::Double => {
-                // Where shapes need not hold, an array stands for its items.
+                // In lax mode an array stands for its items.
                 match parts(value)? {
                     JsonParts::Array(items) if !strict => {
                         let mut items = items.into_iter().map(Item::from);
@@ -287,7 +287,7 @@ fn allow(found: &[Item<'_>]) -> Result<()> {
     }
 }
 
-/// The values, unless a document's shape kept them away.
+/// The values; `None` if the document has another shape than the path requires.
 fn known(found: Found<'_>) -> std::result::Result<Option<Vec<Item<'_>>>, Fault> {
     match found {
         Ok(values) => Ok(Some(values)),
@@ -327,7 +327,7 @@ impl Kind {
     }
 }
 
-/// The first letter of a text of JSON tells what it is.
+/// The first letter of a JSON text tells its kind.
 fn kind(value: &str) -> Kind {
     match value.as_bytes().first() {
         Some(b'n') => Kind::Null,
