@@ -1,7 +1,8 @@
 //! The pass that gives operators and casts PostgreSQL's meaning, once the types are known.
 //!
 //! It runs behind DataFusion's type coercion and before any optimisation, so that constants are
-//! folded with PostgreSQL's results. A fold that fails stays in the plan and fails when it is run.
+//! folded with PostgreSQL's results. An expression that fails while it is folded stays in the plan
+//! and fails when it runs.
 
 mod float_equality;
 mod input_order;
@@ -176,7 +177,7 @@ fn chain_in(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-/// A cast that Arrow would make in another way than PostgreSQL, as a function.
+/// A function for a cast whose result differs between Arrow and PostgreSQL.
 fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
     if let Some(value) = clock_literal::of_cast(cast) {
         return Some(value);
@@ -209,7 +210,7 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
             types::from_field(&from).ok() != Some(to.clone())
         }
         (given, DataType::Int2 | DataType::Int4 | DataType::Int8) => !given.is_integer(),
-        // Neither is a value of the other kind, whatever Arrow makes of it.
+        // PostgreSQL has no such casts, although Arrow does.
         (number, to) if number.is_numeric() && is_temporal(to) => true,
         (ArrowType::Boolean, DataType::Float4 | DataType::Float8 | DataType::Decimal { .. }) => {
             true

@@ -80,11 +80,11 @@ pub(crate) fn days_in_month(year: i64, month: u32) -> u32 {
     }
 }
 
-/// Why a text is no moment.
+/// The reason why a text is not a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Syntax,
-    /// A month 13, a minute 61.
+    /// A part is out of range: a month 13, a minute 61.
     Field,
 }
 
@@ -154,9 +154,9 @@ fn on_day(days: i64, rest: &str) -> Result<Moment, Refusal> {
 /// A word that means a day or a moment relative to the clock, and the text behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClockWord<'a> {
-    /// `now`, behind which nothing comes.
+    /// `now`, with nothing behind it.
     Now,
-    /// So many days from today, and perhaps a time: `tomorrow 10:00`.
+    /// A number of days from today, with an optional time: `tomorrow 10:00`.
     Day(i64, &'a str),
 }
 
@@ -254,7 +254,7 @@ fn parse_time(text: &str) -> Result<(i64, Option<Zone>), Refusal> {
     let mut rest = rest.trim();
     let mut micros = parse_clock(clock)?;
     let half = rest.get(..2).map(str::to_ascii_lowercase);
-    // Behind it the word has to end: `America/New_York` is a zone.
+    // The word has to end behind it: `America/New_York` is a zone.
     let ends = rest.get(2..).is_none_or(|rest| !rest.starts_with(char::is_alphabetic));
     if let Some(half @ ("am" | "pm")) = half.as_deref().filter(|_| ends) {
         let hour = micros / (3_600 * MICROS_PER_SECOND);

@@ -1,7 +1,7 @@
-//! Conversions between types, value by value as PostgreSQL makes them.
+//! Conversions between types, with PostgreSQL's results.
 //!
-//! Arrow's own casts differ in many small ways: they cut where PostgreSQL rounds, write
-//! timestamps with a `T`, read fewer spellings. Where they agree they are used.
+//! Arrow's own casts differ in many small ways: they truncate where PostgreSQL rounds, write
+//! timestamps with a `T`, and read fewer spellings. Where both agree this module uses them.
 
 mod list;
 mod number;

@@ -1,4 +1,4 @@
-//! `CAST` as a function of plans, for the casts that Arrow makes in another way.
+//! `CAST` as a function of plans, for the casts whose results differ from Arrow's.
 
 use std::sync::Arc;
 

@@ -98,7 +98,7 @@ impl ClockLiteral {
         })
     }
 
-    /// The type as errors call it.
+    /// The type's name in errors.
     fn type_name(&self) -> &str {
         match &self.to {
             DataType::Date => "date",

@@ -17,7 +17,7 @@ use thalweg_types::{Error, SqlState};
 pub(crate) use syntax::{from_tokenizer, trailing_junk, unexpected};
 pub(crate) use values::{from_arrow as from_arrow_error, invalid_text};
 
-/// Carries an error of ours through DataFusion; [`from_datafusion`] gives it back.
+/// Carries an error of ours through DataFusion; [`from_datafusion`] extracts it.
 #[must_use]
 pub fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
@@ -183,7 +183,7 @@ fn internal(message: &str) -> Error {
     Error::internal(clean(message))
 }
 
-/// The first line of a message without the prefixes and pleas that DataFusion puts around it.
+/// The first line of a message without the prefixes and requests that DataFusion puts around it.
 fn clean(message: &str) -> String {
     const PREFIXES: [&str; 8] = [
         "Error during planning: ",

@@ -105,7 +105,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     .collect()
 }
 
-/// All aggregates, as [`scalar`] gives the scalar functions.
+/// All aggregates, like [`scalar`] for scalar functions.
 pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
     let mut functions = ordered_set::functions();
     functions.push(Arc::new(bool_and_udaf().as_ref().clone().with_aliases(["every"])));

@@ -124,7 +124,7 @@ impl Guards<'_> {
         }
     }
 
-    /// An expression whose value matters, NULL or not.
+    /// Guards an expression whose value matters, so that NULL and false differ.
     fn value(&self, expr: Expr) -> PlanResult<Expr> {
         match expr {
             Expr::BinaryExpr(binary) if is_logical(binary.op) => {

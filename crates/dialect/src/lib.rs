@@ -86,7 +86,7 @@ fn postgres_config(mut config: SessionConfig) -> SessionConfig {
     // without turning them into floating point numbers.
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.collect_spans = true;
-    // The rows of a sorted subquery come in its order, and are gathered in it.
+    // The rows of a sorted subquery keep its order, which `array_agg` relies on.
     options.sql_parser.enable_subquery_sort_elimination = false;
     options.sql_parser.default_null_ordering = "nulls_max".to_string();
     options.sql_parser.support_varchar_with_length = true;

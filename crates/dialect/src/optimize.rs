@@ -18,7 +18,7 @@ pub(crate) use self::days::CompareDays;
 
 type Pass = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// Does a pass's work on a plan where that is right.
+/// Runs a pass on a plan where the pass is correct.
 type Guard = fn(&Pass, LogicalPlan, &dyn OptimizerConfig) -> PlanResult<Transformed<LogicalPlan>>;
 
 /// Replaces some of DataFusion's passes with guarded ones.

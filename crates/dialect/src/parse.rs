@@ -75,7 +75,7 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
 fn parse_all(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<Parsed>> {
     let mut places = Places::new(sql);
     let mut statements = Vec::new();
-    // Tokens are handed on and not copied: one may be a text of hundreds of megabytes.
+    // Tokens are moved and not copied: one may be a text of hundreds of megabytes.
     let mut tokens = tokens.into_iter();
     while tokens.len() > 0 {
         let of_one = tokens.by_ref().take_while(|token| token.token != Token::SemiColon);
@@ -126,7 +126,7 @@ pub fn parse_query(text: &str) -> Result<ast::Query> {
     parse_part(text, |parser| parser.parse_query().map(|query| *query))
 }
 
-/// Parses a whole text as a part of a statement, in PostgreSQL's own dialect.
+/// Parses a whole text as a part of a statement, in our PostgreSQL dialect.
 fn parse_part<T>(
     text: &str,
     parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>,

@@ -22,7 +22,7 @@ pub use memory::{Exhausted, StatementMemory, StatementsMemory};
 /// constants, and every pass of the planner copies them.
 const FOLDED_BYTES_MAX: usize = 64 << 10;
 
-/// Work that looks whether it may go on counts its memory whenever that has changed by so much.
+/// A cancellation check also counts the work's memory, once that has changed by so much.
 const UNSETTLED_BYTES: i64 = 256 << 10;
 
 thread_local! {
@@ -39,7 +39,7 @@ thread_local! {
 pub struct Stop {
     is_wanted: AtomicBool,
     memory: StatementMemory,
-    /// The work that this is a part of: it ends this one as well.
+    /// The work that this is a part of: stopping it stops this one as well.
     outer: Option<Arc<Stop>>,
 }
 
@@ -149,8 +149,8 @@ pub(crate) fn check_value(bytes: usize, beside: usize) -> Result<()> {
     checked.map_err(|exhausted| too_much(&exhausted))
 }
 
-/// Computes constants of a plan; large ones are left to the statement. DataFusion keeps the
-/// expression of a constant that could not be computed.
+/// Computes constants of a plan. Large constants fail here and are computed when the statement
+/// runs: DataFusion keeps the expression of a constant that fails.
 pub fn folding<T>(work: impl FnOnce() -> T) -> T {
     struct Folding(bool);
     impl Drop for Folding {

@@ -44,7 +44,7 @@ fn may_say_otherwise(plan: &LogicalPlan) -> PlanResult<bool> {
     Ok(found)
 }
 
-/// The first of the values that an expression makes an array of.
+/// The first of the values that an expression collects into an array.
 fn gathered_value(expr: &Expr) -> Option<&Expr> {
     match expr {
         Expr::AggregateFunction(call) if call.func.name() == "array_agg" => {

@@ -304,7 +304,7 @@ fn unknown_type(name: &str) -> Error {
     Error::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
 }
 
-/// A name as it would be looked up.
+/// A name as it is looked up.
 fn shown(name: &ObjectName) -> String {
     let parts = name.0.iter().filter_map(|part| part.as_ident());
     let parts = parts.map(|part| match part.quote_style {
@@ -427,8 +427,7 @@ pub fn from_arrow(data_type: &ArrowType) -> Result<DataType> {
     })
 }
 
-/// The field of the values that a client gives for a parameter of the type; `None` for types that
-/// no parameter has.
+/// The field of a parameter's values of this type; `None` for types that parameters cannot have.
 #[must_use]
 pub fn parameter_field(sql: &SqlType) -> Option<Field> {
     let Some(field) = system_types::planned_field(sql) else {
@@ -473,7 +472,7 @@ pub fn display_name(field: &Field) -> String {
     }
 }
 
-/// Teaches DataFusion's planner the type names above, for casts and for typed literals.
+/// Makes the type names above known to DataFusion's planner, for casts and for typed literals.
 #[derive(Debug, Default)]
 pub struct PostgresTypePlanner;
 

@@ -43,7 +43,7 @@ pub(super) fn of_sorts(plan: LogicalPlan, schema: &DFSchema) -> Transformed<Logi
     Transformed::new_transformed(LogicalPlan::Sort(sort), changed)
 }
 
-/// Gives keys one zero where others come behind them.
+/// Adds zero to each key but the last one, so that it has only one zero.
 fn before_the_last(keys: &mut [SortExpr], schema: &DFSchema) -> bool {
     let Some((_, before)) = keys.split_last_mut() else { return false };
     let mut changed = false;
@@ -55,7 +55,7 @@ fn before_the_last(keys: &mut [SortExpr], schema: &DFSchema) -> bool {
     changed
 }
 
-/// A floating point number that has one zero only; `None` for other values.
+/// A floating point number with only one zero; `None` for other values.
 pub(super) fn with_one_zero(value: &Expr, schema: &DFSchema) -> Option<Expr> {
     let zero = ScalarValue::new_zero(&float_type(value, schema)?).ok()?;
     Some(binary(value, Operator::Plus, Expr::Literal(zero, None)))
@@ -95,7 +95,7 @@ fn nullif(value: &Expr, other: &Expr, schema: &DFSchema) -> Option<Expr> {
     Some(Expr::Case(Case::new(None, cases, Some(Box::new(value.clone())))))
 }
 
-/// Where zero is, or may be, among the values that are listed.
+/// An `IN` list that contains a zero, or may contain one.
 fn in_list(InList { expr, list, negated }: &InList, schema: &DFSchema) -> Option<Expr> {
     let data_type = float_type(expr, schema)?;
     if let Some(known) = list.iter().map(|value| known(value, &data_type)).collect() {
@@ -111,7 +111,7 @@ fn in_list(InList { expr, list, negated }: &InList, schema: &DFSchema) -> Option
     Some(Expr::InList(InList::new(Box::new(sum(expr)), list, *negated)))
 }
 
-/// A value that is written out, in a type.
+/// A constant value, converted to a type.
 fn known(value: &Expr, data_type: &ArrowType) -> Option<ScalarValue> {
     match value {
         Expr::Literal(value, _) if value.data_type() == *data_type || value.is_null() => {

@@ -1,8 +1,8 @@
-//! Arrays and texts that are made of rows in the order of a subquery.
+//! Arrays and texts that are aggregated in the order of a subquery.
 //!
-//! `array_agg(a)` over `(SELECT a FROM t ORDER BY a DESC)` takes the rows in their order in
-//! PostgreSQL. DataFusion takes the order of an aggregate's input for nothing that matters, and
-//! leaves the sort out. Here the order of the subquery becomes one of the aggregate's own.
+//! `array_agg(a)` over `(SELECT a FROM t ORDER BY a DESC)` takes the rows in that order in
+//! PostgreSQL. DataFusion assumes that an aggregate does not depend on the order of its input, and
+//! drops the sort. Here the order of the subquery becomes the aggregate's own.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ fn with_order(expr: Expr, order: &[SortExpr]) -> PlanResult<Expr> {
     Ok(Expr::AggregateFunction(call).alias_qualified(qualifier, name))
 }
 
-/// A plan, and the order of its rows by columns of its own.
+/// A plan, and the order of its rows as keys over its own columns.
 struct Ordered {
     plan: LogicalPlan,
     order: Vec<SortExpr>,
@@ -99,7 +99,7 @@ fn ordered(plan: &LogicalPlan) -> PlanResult<Option<Ordered>> {
     }
 }
 
-/// Keys that a projection leaves out become columns of it.
+/// Sort keys that a projection leaves out become columns of it.
 fn through(projection: &Projection) -> PlanResult<Option<Ordered>> {
     let Some(Ordered { plan: input, order }) = ordered(&projection.input)? else {
         return Ok(None);

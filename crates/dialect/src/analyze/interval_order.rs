@@ -152,7 +152,7 @@ fn windowed(call: &WindowFunction, schema: &DFSchema) -> Option<Expr> {
         }
         WindowFrameBound::CurrentRow => false,
     };
-    // Distances between intervals are intervals, which lengths have none of.
+    // A RANGE frame has distances that are intervals. Lengths have no such distances.
     let has_distance = frame.units == WindowFrameUnits::Range
         && (is_offset(&frame.start_bound) || is_offset(&frame.end_bound));
     changed |= !has_distance && sort_by_length(&mut call.params.order_by, schema);
@@ -166,7 +166,8 @@ fn windowed(call: &WindowFunction, schema: &DFSchema) -> Option<Expr> {
     changed.then(|| Expr::WindowFunction(Box::new(call)))
 }
 
-/// Windows in the order of intervals, which DataFusion's coercion would refuse: for before it.
+/// Windows in the order of intervals. The rule runs before DataFusion's coercion, which would
+/// refuse them.
 #[derive(Debug, Default)]
 pub(crate) struct IntervalWindows;
 

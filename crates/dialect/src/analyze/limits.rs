@@ -48,7 +48,7 @@ impl AnalyzerRule for ComputedLimits {
     }
 }
 
-/// Which rows are wanted.
+/// The limit, the offset and the treatment of ties.
 struct Wanted {
     skip: Option<Expr>,
     count: Option<Expr>,
@@ -140,7 +140,7 @@ fn wanted(limit: &Wanted, input: &Arc<LogicalPlan>) -> PlanResult<LogicalPlan> {
             let sorted = LogicalPlan::Sort(Sort { input, ..sort.clone() });
             with_columns_of(&sort.input, sorted)
         }
-        // Its order is in it, and not to be had from outside.
+        // Its order is internal: a window above cannot use it.
         LogicalPlan::Distinct(Distinct::On(_)) => {
             Err(external(Error::unsupported("DISTINCT ON with a limit that is computed")))
         }
@@ -158,7 +158,7 @@ fn filtered(
     input: &Arc<LogicalPlan>,
     order: &[SortExpr],
 ) -> PlanResult<LogicalPlan> {
-    // An empty order is none: its frame would be one of peers.
+    // Without keys there is no order: the frame would consist of peers.
     let numbers = match order {
         [] => row_number(),
         order => row_number().order_by(order.to_vec()).build()?,

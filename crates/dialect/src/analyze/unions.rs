@@ -193,7 +193,7 @@ fn typed(input: &LogicalPlan, column: usize, target: &ArrowType) -> PlanResult<L
     Ok(LogicalPlan::Projection(Projection::try_new(exprs, projection.input.clone())?))
 }
 
-/// The input with a column of another type. Where it gives no row twice, it still does not.
+/// Casts a column of the input. If the input has no duplicate rows, the result has none.
 fn cast_column(
     input: &Arc<LogicalPlan>,
     column: usize,

@@ -119,7 +119,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         }
         Expr::ScalarFunction(call) if takes_alternatives(&call) => {
             let ScalarFunction { func, args } = call;
-            // `nullif` gives its first argument, whatever number that is compared with.
+            // `nullif` returns its first argument, whatever the type of the second one.
             let (args, changed) = match func.name() {
                 "nullif" => with_typed_literals(args, schema)?,
                 _ => unified(args, schema)?,
@@ -178,7 +178,7 @@ fn beside_subquery(
 
 type CommonType = fn(&[ArrowType]) -> Option<ArrowType>;
 
-/// Values that have a type, as numbers of a common one, if they are numbers of several.
+/// Converts numbers of several types to a common one.
 fn common_numbers(
     values: Vec<Expr>,
     schema: &DFSchema,
@@ -218,7 +218,7 @@ fn takes_alternatives(call: &ScalarFunction) -> bool {
     matches!(call.func.name(), "coalesce" | "greatest" | "least" | "nullif")
 }
 
-/// The operands of a comparison, where a literal has got its type.
+/// The operands of a comparison, with types for literals in quotes.
 fn compared(
     left: Expr,
     op: Operator,
@@ -271,7 +271,7 @@ pub(crate) fn type_beside(types: &[ArrowType]) -> Option<ArrowType> {
     of_all(types).filter(wants_type)
 }
 
-/// The type that values of these types have together.
+/// The common type of values of these types.
 fn of_all(types: &[ArrowType]) -> Option<ArrowType> {
     let known: Vec<ArrowType> = types.iter().filter(|given| !given.is_null()).cloned().collect();
     common_type::of_numbers(&known)

@@ -25,7 +25,7 @@ pub(super) fn rewritten(
     schema: &DFSchema,
 ) -> PlanResult<Transformed<LogicalPlan>> {
     let LogicalPlan::Window(windows) = &plan else { return Ok(Transformed::no(plan)) };
-    // All windows of a plan have the same keys, also when this is done.
+    // All windows of a plan have the same keys, and the rewrite keeps it so.
     let ask_for_peers = windows.window_expr.iter().any(asks_for_peers);
     rewrite_expressions(plan, |expr| {
         let rewritten = match &expr {

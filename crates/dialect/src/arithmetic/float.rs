@@ -1,4 +1,4 @@
-//! Division of floating point numbers, where a zero below the line is an error, and their negation.
+//! Division of floating point numbers, where a zero divisor is an error, and their negation.
 
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ impl ScalarUDFImpl for FloatNegation {
         "float_negate"
     }
 
-    /// As the operator shows itself.
+    /// The name that the operator would have.
     fn schema_name(&self, args: &[Expr]) -> PlanResult<String> {
         match args {
             [operand] => Ok(format!("(- {})", operand.schema_name())),

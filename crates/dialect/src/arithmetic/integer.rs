@@ -70,7 +70,7 @@ impl ScalarUDFImpl for IntegerArithmetic {
         }
     }
 
-    /// As the operator shows itself, so that columns keep their names.
+    /// The name that the operator would have, so that columns keep their names.
     fn schema_name(&self, args: &[Expr]) -> PlanResult<String> {
         match args {
             [left, right] => Ok(format!(
@@ -95,8 +95,8 @@ impl ScalarUDFImpl for IntegerArithmetic {
         true
     }
 
-    /// Any value of their type: bounds of no type cannot be compared, and DataFusion does not see
-    /// then that rows are in the order of a comparison.
+    /// Any value of their type. Bounds without a type cannot be compared, and then DataFusion would
+    /// not see that rows are in the order of a comparison.
     fn evaluate_bounds(&self, operands: &[&Interval]) -> PlanResult<Interval> {
         let mut types = operands.iter().map(|operand| operand.data_type());
         let known = types.find(|operand| !operand.is_null());
@@ -143,7 +143,7 @@ macro_rules! checked {
             #[inline(always)]
             fn add(left: $native, right: $native) -> ($native, $native) {
                 let sum = left.wrapping_add(right);
-                // It wrapped if both operands have the sign that the sum has not.
+                // The sum wrapped if both operands have the opposite sign.
                 (sum, (left ^ sum) & (right ^ sum))
             }
 
@@ -187,7 +187,7 @@ checked!(Int16Type, i16, i32, "smallint");
 checked!(Int32Type, i32, i64, "integer");
 checked!(Int64Type, i64, i128, "bigint");
 
-/// Plans fail for themselves outside, the operation with an error of its own inside.
+/// The outer result is an error of the plan, the inner one an error of the operation.
 fn compute<T: Checked>(
     operator: IntegerOperator,
     left: &ColumnarValue,

@@ -1,6 +1,6 @@
-//! Which function an arithmetic operator is, by the types of its operands.
+//! Maps an arithmetic operator to a function, by the types of its operands.
 //!
-//! DataFusion fixes the type of an expression when it is planned; operators whose results have
+//! DataFusion fixes the type of an expression when it is planned. So operators whose results have
 //! another type in PostgreSQL are replaced then, and not by a later pass.
 
 use arrow::datatypes::{DataType as ArrowType, TimeUnit};
@@ -172,7 +172,8 @@ fn typed(
     }
 }
 
-/// The operator on operands of these kinds; the operands come back where DataFusion's own is right.
+/// The operator on operands of these kinds; returns the operands if DataFusion's own operator is
+/// right.
 fn planned(
     operator: Operator,
     left: Expr,

@@ -2,8 +2,8 @@
 //!
 //! PostgreSQL's `sum(bigint)` is a `numeric`, which has room for every total. Here it stays
 //! `bigint`, which takes a third of the work and is the type that programs bind to; a total that
-//! does not fit is an error, never a wrong number. The same rule holds for numerics, whose digits
-//! are limited by their bits, and for intervals. Floats use DataFusion's own `sum`.
+//! does not fit is an error, never a wrong number. Numerics, whose digits are limited by their
+//! bits, and intervals follow this rule too. Floats use DataFusion's own `sum`.
 
 mod groups;
 mod summed;

@@ -70,7 +70,7 @@ pub(super) fn parse(values: &StringViewArray, item: &DataType, manner: Manner) -
     list_of(item, offsets, items, values.nulls().cloned())
 }
 
-/// The text behind the bounds of an array's dimensions. Arrays begin at 1 here.
+/// The text behind the bounds of an array's dimensions. Only arrays that begin at 1 are accepted.
 fn without_bounds(text: &str) -> Result<&str> {
     let trimmed = text.trim_start();
     if !trimmed.starts_with('[') {

@@ -145,7 +145,7 @@ pub(crate) fn write_date(days: i64, text: &mut String) {
     let _ = write!(text, "{year:04}-{month:02}-{day:02}{era}");
 }
 
-/// No table has a negative time, but files may: it has a sign.
+/// Tables have no negative times, but files may: they get a minus sign.
 pub(crate) fn write_time(micros: i64, text: &mut String) {
     if micros < 0 {
         text.push('-');

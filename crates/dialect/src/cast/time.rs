@@ -72,7 +72,7 @@ fn out_of_range() -> Error {
     Error::new(SqlState::DATETIME_OVERFLOW, "timestamp out of range")
 }
 
-/// PostgreSQL counts from the beginning of 2000, and so rounds halves away from it.
+/// PostgreSQL counts from the beginning of 2000, and so rounds halves away from that moment.
 const EPOCH_MICROS: i64 = 10_957 * MICROS_PER_DAY;
 
 /// Times and moments rounded to so many digits of a second.
@@ -85,7 +85,7 @@ pub(crate) fn rounded(array: &ArrayRef, digits: u8) -> ArrayRef {
         ArrowType::Timestamp(TimeUnit::Microsecond, _) => {
             let moments = array.as_primitive::<TimestampMicrosecondType>();
             let rounded = moments.unary::<_, TimestampMicrosecondType>(|at| match at {
-                // Without an end.
+                // Infinite moments.
                 i64::MIN | i64::MAX => at,
                 at => moment_nearest(at, step).unwrap_or(at),
             });

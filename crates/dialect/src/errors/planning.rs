@@ -91,7 +91,7 @@ fn named_twice(field: &Column, valid: &[Column]) -> bool {
     valid.iter().filter(is_meant).count() > 1
 }
 
-/// The known column whose name is a slip of the pen away.
+/// The known column whose name differs by a typing mistake.
 fn nearest(name: &str, valid: &[Column]) -> Option<String> {
     let distance = |column: &&Column| {
         datafusion::common::utils::datafusion_strsim::levenshtein(
@@ -250,7 +250,7 @@ fn bad_order(message: &str, _sql: &str) -> Option<Error> {
     Some(Error::new(SqlState::INVALID_COLUMN_REFERENCE, told))
 }
 
-/// Aggregates and windows where they can't be.
+/// Aggregates and windows in clauses that do not allow them.
 fn bad_placement(message: &str, _sql: &str) -> Option<Error> {
     let told = if message.contains("Aggregate functions are not allowed in the WHERE clause") {
         "aggregate functions are not allowed in WHERE"
@@ -277,7 +277,7 @@ fn wrong_column_counts(message: &str, _sql: &str) -> Option<Error> {
     one_column.then(|| Error::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"))
 }
 
-/// Conditions that are no conditions, and casts that are none.
+/// Conditions of another type than boolean, and casts that do not exist.
 fn bad_type(message: &str, _sql: &str) -> Option<Error> {
     if let Some(given) = between(message, "non-boolean predicate ", " returning ") {
         let returned = message.split(" returning ").nth(1).unwrap_or_default();
@@ -309,7 +309,7 @@ fn bad_type(message: &str, _sql: &str) -> Option<Error> {
     ))
 }
 
-/// Arrow's names of types in a sentence, as PostgreSQL calls them.
+/// A sentence with PostgreSQL's names in place of Arrow's type names.
 fn postgres_types(text: &str) -> String {
     const NAMES: [(&str, &str); 18] = [
         ("Timestamp(ns)", "timestamp without time zone"),

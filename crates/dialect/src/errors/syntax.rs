@@ -23,7 +23,7 @@ pub(crate) fn from_tokenizer(error: &TokenizerError, sql: &str) -> Error {
     broken_token(&format!("{} at Line: {line}, Column: {column}", error.message), sql)
 }
 
-/// A token where none may be.
+/// A token where the grammar does not allow it.
 pub(crate) fn unexpected(token: &TokenWithSpan, sql: &str) -> Error {
     let mut places = Places::new(sql);
     let (start, end) = (places.offset(token.span.start), places.offset(token.span.end));
@@ -62,7 +62,7 @@ fn unexpected_token(message: &str, sql: &str) -> Error {
     at(error, location, sql)
 }
 
-/// A piece of a statement as an error may show it: not where it may be a password.
+/// A piece of a statement for an error message; hidden if it may be a password.
 fn shown<'a>(piece: &'a str, sql: &str) -> &'a str {
     if without_passwords(sql).contains(piece) { piece } else { "***" }
 }

@@ -1,4 +1,4 @@
-//! Functions that give one of their arguments: `coalesce`, `greatest`, `least` and `nullif`.
+//! Functions that return one of their arguments: `coalesce`, `greatest`, `least` and `nullif`.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl<F: ScalarUDFImpl + Eq + Hash> ScalarUDFImpl for Alternatives<F> {
     }
 }
 
-/// `nullif`: its first argument as it is, unless comparing takes it for a number of another kind.
+/// `nullif`: returns its first argument, converted if the comparison needs a common number type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct NullIf {
     signature: Signature,

@@ -34,7 +34,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     };
     let mut functions = vec![
         array_remove::function(),
-        // DataFusion's own of this name stops at the first item.
+        // DataFusion's own function of this name stops at the first item.
         Arc::new(array_replace_all_udf().as_ref().clone().with_aliases(["array_replace"])),
         of_any("array_length", 2, int(), |columns| along(columns, |length| length)),
         of_any("array_upper", 2, int(), |columns| along(columns, |length| length)),

@@ -268,7 +268,7 @@ pub fn exact_averages(
     Ok(Arc::new(averages.with_data_type(data_type.clone())))
 }
 
-/// Hands over each value that is not NULL, with its row.
+/// Calls `take` with each value that is not NULL, and its row.
 fn each_value(values: &ArrayRef, mut take: impl FnMut(usize, i128)) {
     macro_rules! each {
         ($arrow:ty) => {{
@@ -348,7 +348,7 @@ impl Accumulator for NumericAverage {
     }
 }
 
-/// The average of the values that differ.
+/// The average of the distinct values.
 #[derive(Debug)]
 struct DistinctAverage {
     values: HashSet<i128>,
@@ -476,7 +476,7 @@ fn interval_item() -> FieldRef {
     Arc::new(Field::new("item", arrow_type(&DataType::Interval), true))
 }
 
-/// The average of the intervals that differ. A month is thirty days there, and a day 24 hours.
+/// The average of the distinct intervals. They compare with 30 days a month and 24 hours a day.
 #[derive(Debug, Default)]
 struct DistinctIntervalAverage {
     /// By their lengths in nanoseconds.

@@ -69,7 +69,7 @@ impl Numbered {
     }
 }
 
-/// The place that a number means among so many.
+/// The index that a number refers to in a value of this length.
 fn place(number: i64, length: usize) -> Result<usize> {
     usize::try_from(number).ok().filter(|place| *place < length).ok_or_else(|| {
         let last = length as i64 - 1;
@@ -174,7 +174,7 @@ impl Encoding {
 fn convert_from(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let values = converted(&columns[0], &DataType::Bytea)?;
     let names = converted(&columns[1], &DataType::Text { max_chars: None })?;
-    // A byte is two of UTF-8 at most.
+    // A byte becomes two bytes of UTF-8 at most.
     allow_all(&values, 2)?;
     let texts = values.as_binary_view().iter().zip(names.as_string_view()).map(|pair| {
         let (Some(bytes), Some(name)) = pair else { return Ok(None) };

@@ -19,7 +19,7 @@ use crate::stop::go_on;
 /// The body of a function: takes columns of equal length and returns one column of that length.
 pub(crate) type Compute = fn(&[ArrayRef]) -> Result<ArrayRef>;
 
-/// A function that treats each row alike, whatever the session.
+/// A function that computes each row by itself, independent of the session.
 pub(crate) struct Function {
     name: &'static str,
     aliases: Vec<String>,
@@ -38,7 +38,7 @@ enum Returns {
 }
 
 impl Function {
-    /// A function with a choice of argument lists; values are converted to the first that fits.
+    /// A function with several argument lists; arguments are converted to the first list that fits.
     pub(crate) fn new(
         name: &'static str,
         arguments: &[&[ArrowType]],
@@ -173,7 +173,7 @@ impl Arguments {
         Ok(Arguments { columns, rows, are_constant })
     }
 
-    /// The result that a column of results is: one value where the arguments are.
+    /// The result for a column of results: one value if all arguments are constant.
     pub(super) fn result(&self, column: ArrayRef) -> PlanResult<ColumnarValue> {
         match self.are_constant && !column.is_empty() {
             true => ScalarValue::try_from_array(&column, 0).map(ColumnarValue::Scalar),
@@ -184,7 +184,7 @@ impl Arguments {
 
 /// Applies `compute` to columns, or to one row if all arguments are values.
 pub(super) fn computed(args: ScalarFunctionArgs, compute: Compute) -> PlanResult<ColumnarValue> {
-    // Constants are folded while a statement is planned, one large one after the other.
+    // Folding computes large constants one after the other, so it checks for cancellation here.
     go_on().map_err(external)?;
     let arguments = Arguments::of(args.args, args.number_rows)?;
     arguments.result(compute(&arguments.columns).map_err(external)?)

@@ -86,8 +86,8 @@ fn cosine_of_quadrant(angle: f64) -> f64 {
     if angle <= 60.0 { cosine_of_small(angle) } else { sine_of_small(90.0 - angle) }
 }
 
-/// The angle's counterpart between 0 and 90 degrees, and the signs that it takes from the half of
-/// the circle below, and from the one to the left.
+/// The angle's counterpart between 0 and 90 degrees, and the signs of the lower and of the left
+/// half of the circle.
 fn in_quadrant(angle: f64) -> (f64, f64, f64) {
     let (mut angle, mut below, mut left) = (angle % 360.0, 1.0, 1.0);
     if angle < 0.0 {

@@ -77,7 +77,7 @@ fn is_digit(byte: u8) -> bool {
     byte.is_ascii_hexdigit()
 }
 
-/// Text holds no zero.
+/// Text cannot hold the character zero.
 fn character(number: u32) -> Result<char> {
     char::from_u32(number).filter(|c| *c != '\0').ok_or_else(|| {
         let told = format!("invalid Unicode code point: {number:04X}");

@@ -34,7 +34,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![date_part.alias("datepart").into_udf()]
 }
 
-/// Plans `EXTRACT`: its unit is known then, and with it the result's scale.
+/// Plans `EXTRACT`. Its unit is known then, which decides the scale of the result.
 #[derive(Debug)]
 pub(super) struct ExtractPlanner;
 
@@ -160,7 +160,7 @@ impl Source {
     }
 }
 
-/// The unit as a whole number of its least digits.
+/// The unit's value as a whole number at the unit's scale.
 fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<i128>>> {
     let field = Field::new("", column.data_type().clone(), true);
     let values = convert(column, &field, &source.data_type(), Manner::Explicit)?
@@ -207,7 +207,7 @@ fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<
     }
 }
 
-/// Units that go on growing, which are infinite where the moment is. Others are NULL there.
+/// Units that grow without end: infinite for an infinite moment. Other units are NULL there.
 fn is_monotonic(unit: Unit) -> bool {
     matches!(
         unit,
@@ -282,7 +282,7 @@ fn of_moment(unit: Unit, micros: i64) -> Option<i64> {
     })
 }
 
-/// The Julian day, and how much of it is over, in digits of its scale.
+/// The Julian day with its fraction, as a whole number at [`JULIAN_SCALE`].
 fn julian(micros: i64) -> i128 {
     let unit = 10_i128.pow(JULIAN_SCALE as u32);
     let days = i128::from(micros.div_euclid(MICROS_PER_DAY) + JULIAN_OF_1970);

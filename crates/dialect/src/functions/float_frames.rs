@@ -129,7 +129,7 @@ impl Accumulator for FloatFrame {
     }
 }
 
-/// DataFusion's own, but for frames that slide.
+/// DataFusion's own function, except for sliding frames.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Spread {
     inner: Arc<AggregateUDF>,

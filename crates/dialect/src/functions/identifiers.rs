@@ -1,4 +1,4 @@
-//! `parse_ident`: the parts of a name as it is written in SQL.
+//! `parse_ident`: the parts of an SQL name.
 
 use std::sync::Arc;
 

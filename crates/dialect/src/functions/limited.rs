@@ -1,4 +1,4 @@
-//! Which rows are within a limit that is known only when they come.
+//! Filters rows by a limit whose value is only known at run time.
 
 use std::sync::{Arc, LazyLock};
 

@@ -15,9 +15,9 @@ use crate::stop::check_value;
 const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
 /// Maximum size of the values of one column, which are in memory together.
 const COLUMN_BYTES_MAX: usize = 4 << 30;
-/// After so many bytes the statement's memory is looked at again.
+/// Number of bytes after which the statement's memory is checked again.
 const LOOKED_AT: usize = 64 << 10;
-/// A value that is longer lies in the memory in which it was put together; others are copied.
+/// Longer values keep the memory in which they were built; shorter ones are copied.
 const MOVED_BYTES_MIN: usize = 64 << 10;
 
 /// The texts of one column, and their size.
@@ -39,7 +39,7 @@ impl Made {
         self.texts.append_value(text);
     }
 
-    /// One more text, which is not copied where it is long.
+    /// Appends a text, without a copy if it is long.
     pub(super) fn owned(&mut self, text: String) {
         if text.len() < MOVED_BYTES_MIN {
             return self.value(&text);
@@ -69,7 +69,7 @@ impl Made {
     }
 }
 
-/// A text that grows as far as it may.
+/// A text that grows up to the limit.
 pub(super) struct Text<'m> {
     made: &'m Made,
     text: String,

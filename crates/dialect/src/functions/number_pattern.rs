@@ -82,7 +82,7 @@ struct NumberPattern {
     bare: bool,
 }
 
-/// The text behind a word, in whatever case that is.
+/// The rest of a text behind a word, whose case does not matter.
 fn behind<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let (first, rest) = text.split_at_checked(word.len())?;
     first.eq_ignore_ascii_case(word).then_some(rest)

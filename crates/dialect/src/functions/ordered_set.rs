@@ -206,7 +206,7 @@ struct Values {
 
 impl Values {
     fn all(&mut self) -> PlanResult<ArrayRef> {
-        // Each of many groups comes here, one after the other without a pause.
+        // Many groups are evaluated one after the other, so each checks for cancellation.
         go_on().map_err(external)?;
         Ok(self.pieces.all()?.unwrap_or_else(|| new_empty_array(&self.data_type)))
     }

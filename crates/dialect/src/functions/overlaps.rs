@@ -33,7 +33,7 @@ fn overlaps(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(met.collect::<BooleanArray>()))
 }
 
-/// A time, or NULL where it is not known.
+/// A time, or `None` if it is not known.
 type Known = Option<i64>;
 
 /// Starts and ends in order. A period with neither start nor end is NULL.

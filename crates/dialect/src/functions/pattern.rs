@@ -215,7 +215,7 @@ impl Pattern {
     /// Writes an interval. It may have more than 24 hours.
     ///
     /// # Errors
-    /// 22007 if the pattern contains names of months or days, which intervals do not have.
+    /// 22007 if the pattern contains names, which intervals do not have.
     pub(crate) fn write_interval(
         &self,
         interval: IntervalMonthDayNano,
@@ -248,7 +248,7 @@ impl Pattern {
                     let months = interval.months % 12;
                     match months {
                         0 => {}
-                        // Months that are missing are counted back from the last one.
+                        // Negative months are counted back from December.
                         1.. => write_roman(months as usize, case, bare, text),
                         _ => write_roman((months + 13) as usize, case, bare, text),
                     }
@@ -260,7 +260,7 @@ impl Pattern {
                     Clock::at(at).write(field, case, bare, text);
                     continue;
                 }
-                // Spans have no names and no place in the calendar.
+                // Intervals have no names and no place in the calendar.
                 _ => {
                     let message = "invalid format specification for an interval value";
                     return Err(Error::new(SqlState::INVALID_DATETIME_FORMAT, message)

@@ -1,7 +1,7 @@
 //! `percentile_cont(fraction) WITHIN GROUP (ORDER BY …)`, and of arrays of fractions.
 //!
-//! DataFusion's own keeps the first only of several states of a group that are merged at once, and
-//! cuts off, after six digits, how far between two values the result lies.
+//! DataFusion's own keeps only the first of several states of a group that are merged at once, and
+//! truncates the interpolation between two values after six digits.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Regular expressions: taking text apart by them, and `SIMILAR TO`.
+//! Functions of regular expressions, and `SIMILAR TO`.
 
 mod are;
 mod dissect;
@@ -75,7 +75,7 @@ fn literal(text: &str) -> Expr {
     Expr::Literal(ScalarValue::Utf8View(Some(text.to_owned())), None)
 }
 
-/// Compiled patterns: most columns of patterns have one.
+/// Compiled patterns: in most columns all patterns are equal.
 #[derive(Default)]
 struct Patterns {
     last: Option<(String, String, Matcher)>,

@@ -1,5 +1,5 @@
-//! `regr_count` and `regr_r2`: DataFusion's own, but for the type of the one, which is `bigint`,
-//! and for the other of values that are all alike.
+//! `regr_count` and `regr_r2`: DataFusion's own, but `regr_count` is a `bigint`, and `regr_r2`
+//! handles values that are all equal.
 
 use std::sync::Arc;
 

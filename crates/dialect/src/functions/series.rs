@@ -137,7 +137,7 @@ fn too_many() -> Error {
         .with_hint("Give the bounds as plain numbers: such a series is made row by row.")
 }
 
-/// Looks now and then whether there may be another item.
+/// Checks now and then that there is memory for another item.
 fn look<T>(items: &Vec<T>) -> Result<()> {
     if items.len() == items.capacity() {
         go_on()?;
@@ -363,7 +363,7 @@ fn length(step: IntervalMonthDayNano) -> i128 {
     days * i128::from(MICROS_PER_DAY) + i128::from(step.nanoseconds / 1_000)
 }
 
-/// Months first, to the month's last day at most, then days, then the time.
+/// Adds months first, up to the last day of the month at most, then days, then the time.
 fn later(moment: i64, step: IntervalMonthDayNano) -> Option<i64> {
     let (days, clock) = (moment.div_euclid(MICROS_PER_DAY), moment.rem_euclid(MICROS_PER_DAY));
     let Civil { year, month, day } = Civil::from_days(days);

@@ -52,8 +52,8 @@ const SAFE: &[&str] = &[
     "upper",
 ];
 
-/// Functions that have a value wherever their other arguments than the first are constants that
-/// they take: these fail for all rows or for none.
+/// Functions that have a value for all first arguments if their other arguments are valid
+/// constants. Invalid constants fail for all rows.
 const SAFE_WITH_CONSTANTS: &[&str] = &[
     "regexp_like",
     "regexp_match",
@@ -125,8 +125,8 @@ fn call_fails(call: &ScalarFunction) -> bool {
     if let Some(cast) = call.func.inner().downcast_ref::<CastFunction>() {
         return !is_text(cast.target());
     }
-    // Not even a literal divisor is zero for some rows and not for others; the least integer by -1
-    // leaves the type.
+    // A literal divisor is zero for all rows or for none, but the least integer divided by -1
+    // overflows.
     if matches!(name, "integer_divide" | "integer_modulo" | "float_divide") {
         return !call.args.get(1).is_some_and(is_plain_divisor);
     }

@@ -109,7 +109,7 @@ fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "+00:00" | "+00")
 }
 
-/// The day that a moment lies in, and whether it is the first moment of it.
+/// The day of a moment, and true if the moment is the first one of that day.
 fn day_of(moment: &ScalarValue) -> Option<(i64, bool)> {
     let (moment, in_a_second) = match moment {
         ScalarValue::TimestampSecond(Some(moment), _) => (*moment, 1),

@@ -68,7 +68,7 @@ struct Path {
     chain: usize,
     /// Queries and relations since the statement began.
     relations: usize,
-    /// Words since the last token that is none.
+    /// Words since the last token that is not a word.
     words: usize,
     previous: Previous,
     deepest: Depth,
@@ -87,12 +87,12 @@ impl Default for Path {
     }
 }
 
-/// The token before, as far as it decides how the next one is read.
+/// The kind of the previous token, as far as the reading of the next one depends on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Previous {
     /// Nothing, an opening bracket, a comma or a period.
     Start,
-    /// An operand is bound to follow.
+    /// An operand must follow.
     Operator,
     Keyword(Keyword),
     /// A literal, a closing bracket, or a star in place of columns.
@@ -301,7 +301,7 @@ struct Level {
 
 impl Level {
     fn length(&self) -> usize {
-        // More signs than that are balanced.
+        // Further signs are balanced.
         self.operators + self.relations + self.signs.min(UNBALANCED_MAX) * ARITHMETIC_WEIGHT
     }
 
@@ -309,7 +309,7 @@ impl Level {
         (self.operators, self.signs, self.words) = (0, 0, 0);
     }
 
-    /// Counts a token; gives how many relations it adds to the statement.
+    /// Counts a token; returns the number of relations that it adds to the statement.
     fn take(&mut self, token: &Token, previous: Previous) -> usize {
         match token {
             Token::Comma => {

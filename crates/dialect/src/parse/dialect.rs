@@ -47,7 +47,7 @@ macro_rules! as_postgres {
 }
 
 impl Dialect for ThalwegDialect {
-    /// The parser takes it for PostgreSQL's own.
+    /// The parser treats this dialect as PostgreSQL's own.
     fn dialect(&self) -> TypeId {
         POSTGRES.dialect()
     }
@@ -213,7 +213,7 @@ impl Dialect for ThalwegDialect {
     }
 }
 
-/// Reads `[NOT] BETWEEN SYMMETRIC`, if that comes next: whether it is negated.
+/// Reads `[NOT] BETWEEN SYMMETRIC`, if it comes next; true if it is negated.
 fn symmetric_between(parser: &mut Parser) -> Option<bool> {
     [
         (&[Keyword::NOT, Keyword::BETWEEN, Keyword::SYMMETRIC][..], true),
@@ -223,7 +223,7 @@ fn symmetric_between(parser: &mut Parser) -> Option<bool> {
     .find_map(|(words, negated)| parser.parse_keywords(words).then_some(negated))
 }
 
-/// Reads `IS [NOT] DISTINCT FROM`, if that comes next: whether it is negated.
+/// Reads `IS [NOT] DISTINCT FROM`, if it comes next; true if it is negated.
 fn is_distinct(parser: &mut Parser) -> Option<bool> {
     [
         (&[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM][..], true),

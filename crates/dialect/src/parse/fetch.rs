@@ -63,8 +63,8 @@ fn fetch<'t>(tokens: &'t [TokenWithSpan], closings: &[usize]) -> Option<Fetch<'t
     }
 }
 
-/// For each opening parenthesis the place of the one that closes it, and 0 for all else. They are
-/// looked for once, however many begin a count.
+/// The position of the closing parenthesis for each opening one, and 0 for all other tokens. It is
+/// computed once for all counts of a statement.
 fn closings(tokens: &[TokenWithSpan]) -> Vec<usize> {
     let (mut closings, mut open) = (vec![0; tokens.len()], Vec::new());
     for (place, token) in tokens.iter().enumerate() {

@@ -98,7 +98,7 @@ fn literal(tokens: &[TokenWithSpan]) -> Option<Literal<'_>> {
     Some(Literal { text, span: token.span, fields, said, behind })
 }
 
-/// The tokens of the first slice that the second one, its end, leaves.
+/// The tokens of the first slice in front of the second one, which is its end.
 fn between<'t>(tokens: &'t [TokenWithSpan], end: &[TokenWithSpan]) -> &'t [TokenWithSpan] {
     &tokens[..tokens.len() - end.len()]
 }

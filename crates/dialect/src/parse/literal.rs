@@ -1,4 +1,4 @@
-//! Literals that DataFusion's planner does not read, put into words that it does.
+//! Literals that DataFusion's planner does not read, rewritten to literals that it does.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Whitespace, Word};
@@ -137,8 +137,8 @@ fn is_beyond_numeric(digits: &str) -> bool {
     exponent.is_some_and(|exponent: i32| exponent.abs() > NUMERIC_EXPONENT_MAX)
 }
 
-/// A number with an exponent as one without. DataFusion's planner would take `1e9` for a numeric
-/// that is a multiple of a billion, and arithmetic with other numbers has no type then.
+/// Writes a number with an exponent as one without. DataFusion's planner would take `1e9` for a
+/// numeric with a negative scale, for which arithmetic with other numbers has no type.
 fn written_out(digits: &str) -> Option<String> {
     let (mantissa, exponent) = digits.split_once(['e', 'E'])?;
     let exponent: i32 = exponent.parse().ok()?;

@@ -278,7 +278,7 @@ impl Concealer {
         let is_known = ROLE_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known));
         match self.about_role {
             true => self.announced && !is_known,
-            // `password = secret`, but not `SELECT password FROM users`.
+            // The secret in `password = secret`, but nothing in `SELECT password FROM users`.
             false => self.is_next && self.shown.trim_end().ends_with(['=', '>', ':']),
         }
     }

@@ -5,7 +5,7 @@ use super::depth::Depth;
 /// Trees within these limits take less stack than any thread has left.
 const SHALLOW: Depth = Depth { brackets: 32, operators: 128, words: 64 };
 
-/// Statements of more tokens than this are parsed with room for any depth that is allowed.
+/// Longer statements are parsed with stack for the greatest allowed depth.
 const SHORT_TOKENS: usize = 1_000;
 
 /// Stack that parsing takes at the limits of [`super::depth`], in bytes.

@@ -1,4 +1,4 @@
-//! Steps over the tokens of a statement, for passes that put others in the place of some.
+//! Steps over the tokens of a statement, for passes that replace some of them.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};

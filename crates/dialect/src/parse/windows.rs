@@ -1,4 +1,4 @@
-//! Windows by the names of keywords: the parser takes `first` of `OVER (first)` for no name.
+//! Windows named like keywords: the parser does not take `first` in `OVER (first)` for a name.
 
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};

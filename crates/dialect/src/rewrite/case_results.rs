@@ -18,7 +18,7 @@ use crate::common_type;
 /// The key that marks a `CASE` on its way to the planner.
 const KEY: &str = "case";
 
-/// Marks a `CASE`; to be called when everything inside `expr` has been seen.
+/// Marks a `CASE`; to be called after everything inside `expr` was visited.
 pub(super) fn mark(expr: &mut Expr) {
     if matches!(expr, Expr::Case { .. }) {
         let value = Box::new(expr.clone());
@@ -26,7 +26,7 @@ pub(super) fn mark(expr: &mut Expr) {
     }
 }
 
-/// Takes the marks off again.
+/// Removes the marks again.
 #[derive(Debug)]
 pub(crate) struct CaseResults;
 

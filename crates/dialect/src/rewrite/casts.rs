@@ -123,7 +123,7 @@ impl VisitorMut for WithoutCasts {
     }
 }
 
-/// Puts a call around a cast.
+/// Wraps a cast in a call.
 fn mark(expr: &mut Expr) {
     if let Expr::Cast { data_type, .. } = &*expr {
         let told = text(data_type.to_string());

@@ -40,7 +40,7 @@ pub(super) fn column_name(expr: &Expr) -> Option<String> {
 
 struct Figured {
     name: String,
-    /// The name of a type or of CASE gives way to a name that comes from within.
+    /// The name comes from a type or from CASE: a name from within takes precedence.
     is_weak: bool,
 }
 

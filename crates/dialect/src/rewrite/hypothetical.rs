@@ -51,7 +51,7 @@ fn place(function: &Function) -> Result<Option<Expr>> {
     }))
 }
 
-/// A row that is not there, by the keys that the others are ordered by.
+/// A row that does not exist, given by its sort keys.
 struct Hypothetical<'f> {
     keys: &'f [OrderByExpr],
     values: Vec<&'f Expr>,
@@ -77,7 +77,7 @@ impl<'f> Hypothetical<'f> {
         Ok(Some(Hypothetical { keys, values, filter: function.filter.as_deref() }))
     }
 
-    /// The rows before it, and itself.
+    /// The number of rows before it, plus one.
     fn rank(&self) -> Expr {
         sum(number(1), self.count(Some(self.rows_before())))
     }
@@ -97,7 +97,7 @@ impl<'f> Hypothetical<'f> {
         sum(number(1), different)
     }
 
-    /// The share of the rows that come before it; none of none.
+    /// The fraction of the rows that come before it; 0 if there are no rows.
     fn percent_rank(&self) -> Expr {
         let all = call("nullif", vec![self.count(None), number(0)]);
         let share =
@@ -105,7 +105,7 @@ impl<'f> Hypothetical<'f> {
         call("coalesce", vec![share, float(number(0))])
     }
 
-    /// The share of the rows up to it and its peers, itself among them.
+    /// The fraction of the rows up to it and its peers, where it counts itself.
     fn cume_dist(&self) -> Expr {
         let same = self.keys.iter().zip(&self.values).map(|(key, value)| equal(key, value));
         let same = same.reduce(|first, next| binary(first, BinaryOperator::And, next));

@@ -18,14 +18,14 @@ use datafusion::sql::sqlparser::ast::{
 /// The key that marks such a number on its way to the planner.
 const KEY: &str = "integer";
 
-/// Marks a number; to be called when everything inside `expr` has been seen.
+/// Marks a number; to be called after everything inside `expr` was visited.
 pub(super) fn mark(expr: &mut Expr) {
     let number = match expr {
         Expr::Value(value) => match &value.value {
             Value::Number(digits, _) => parse(&digits.to_string()),
             _ => None,
         },
-        // The least integer has no counterpart above zero.
+        // The least integer has no positive counterpart.
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match expr.as_ref() {
             Expr::Value(value) => match &value.value {
                 Value::Number(digits, _) => parse(&format!("-{digits}")),

@@ -1,7 +1,7 @@
 //! `e` for the values of `jsonb_array_elements(…) AS e`, whose column is called `value`.
 //!
-//! In PostgreSQL the name of a function in FROM is that of its rows, and these are values where the
-//! function gives no more than one column. Columns of that name come first.
+//! In PostgreSQL the name of a function in FROM stands for its rows, and for the values if the
+//! function has a single column. Columns of that name take precedence.
 
 use std::ops::ControlFlow;
 
@@ -60,7 +60,7 @@ fn factors(select: &Select) -> impl Iterator<Item = &TableFactor> {
 struct Items<'a> {
     names: Vec<String>,
     relations: &'a Relations<'a>,
-    /// The names that mean something else in each of the queries around.
+    /// The names that have another meaning in each enclosing query.
     hidden: Vec<Vec<String>>,
 }
 

@@ -112,7 +112,7 @@ impl VisitorMut for Rewrite<'_> {
         if let SetExpr::Values(rows) = query.body.as_mut() {
             values::agree(rows);
         }
-        // Names come from the expressions as they were written: before anything inside changes.
+        // Names come from the expressions as written, so this runs before anything inside changes.
         self.relations.enter(query);
         let named = self.marks.name_columns(query, self.depth > 0, &self.relations);
         casts::tell_apart(query);

@@ -23,13 +23,13 @@ use super::{items, records, using};
 /// Stands between a name and the number that makes it unique. No identifier holds it in practice.
 const MARK: char = '\u{1f}';
 
-/// The name of an output column as people read it.
+/// The name of an output column without its mark.
 #[must_use]
 pub fn output_name(field: &str) -> &str {
     field.split_once(MARK).map_or(field, |(name, _)| name)
 }
 
-/// A text that may hold names, as a plan's does, with the names as people read them.
+/// A text that may contain names, such as a plan, without the marks of the names.
 #[must_use]
 pub fn without_marks(text: &str) -> String {
     let mut parts = text.split(MARK);
@@ -161,14 +161,14 @@ impl Marks {
                 self.name_operands(left, relations)?;
                 self.name_operands(right, relations)?;
             }
-            // Queries in parentheses are visited by themselves; the rest has names of its own.
+            // Queries in parentheses are visited separately; other operands have names already.
             _ => {}
         }
         Ok(())
     }
 }
 
-/// The column that an expression is, where it is one.
+/// The name of the column, if an expression is a column.
 fn column_of(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Identifier(name) => Some(normalized(name)),

@@ -64,7 +64,7 @@ impl<C> Changing<C> {
         Changing { depth: 0, is_inner_first, change, fields: Vec::new() }
     }
 
-    /// Takes the names out of `row.field`; to be followed by [`show_fields`](Self::show_fields).
+    /// Takes out the names of `row.field`; to be followed by [`show_fields`](Self::show_fields).
     fn hide_fields(&mut self, expr: &mut Expr) {
         let Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
         for access in access_chain {

@@ -11,7 +11,7 @@ use super::names::normalized;
 use super::operators::{binary, literal_text};
 use crate::cast::split_array;
 
-/// Longer arrays are not written out as comparisons with each item.
+/// Longer arrays are not expanded into comparisons with each item.
 const COMPARED_MAX: usize = 100;
 
 /// Rewrites `expr` itself; the expressions inside are rewritten separately.

@@ -115,11 +115,11 @@ fn is_output(expr: &Expr, output: &[String]) -> bool {
 
 struct Rows {
     scopes: Vec<Scope>,
-    /// The relations that have a row wherever there is one of the query.
+    /// The relations that have a row in each row of the query.
     present: Vec<String>,
     /// The relations that may have no row, because of an outer join.
     lacking: Vec<String>,
-    /// Names that a query around this one calls columns, which comes first.
+    /// Names that are columns of an outer query, which take precedence.
     hidden: Vec<String>,
     /// A relation in `lacking` whose row is used.
     refused: RefCell<Option<String>>,
@@ -214,7 +214,7 @@ impl Rows {
         self.lacking.contains(&normalized(name)) && self.columns_of(name).is_some()
     }
 
-    /// The relation that a value is the row of, if that may be missing.
+    /// The relation whose row the value is, if that row may be missing.
     fn lacking_in<'e>(&self, value: &'e Expr) -> Option<&'e Ident> {
         match value {
             Expr::Nested(inner) => self.lacking_in(inner),
@@ -285,7 +285,7 @@ impl Rows {
         }
     }
 
-    /// Gives an object of a row's columns to a function that is given the row.
+    /// Passes an object of a row's columns to a function that takes the row.
     fn as_json(&self, function: &Function) -> Option<Expr> {
         let name = named(function)?;
         let arguments = arguments_of(function)?;

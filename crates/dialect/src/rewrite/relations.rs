@@ -29,7 +29,7 @@ const UNNAMED: &str = "?column?";
 #[derive(Default)]
 pub struct Tables(HashMap<String, Columns>);
 
-/// The names and types of a table's columns; nothing for a type that SQL has no name for.
+/// The names and types of a table's columns; `None` for a type that SQL cannot name.
 type Columns = Vec<(String, Option<String>)>;
 
 impl Tables {
@@ -115,7 +115,7 @@ fn needs_columns(select: &Select) -> bool {
     stands_beside
         || items::may_be_named(select)
         || select.from.iter().any(|from| {
-            // Joins in parentheses are not looked into: they are rare.
+            // Joins in parentheses are not searched: they are rare.
             from.joins.iter().any(merges) || matches!(from.relation, TableFactor::NestedJoin { .. })
         })
 }

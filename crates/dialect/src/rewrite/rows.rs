@@ -111,7 +111,7 @@ pub(super) fn compare_rows(expr: &mut Expr) -> Result<()> {
             }
             _ => None,
         },
-        // It holds for all where it is false of none.
+        // Holds for all rows if no row violates it.
         Expr::AllOp { left, compare_op, right } => match (row(left), right.as_ref()) {
             (Some(tested), Expr::Subquery(query)) => {
                 let failing = with_any_row_of(&tested, compare_op, query, true)?;
@@ -277,7 +277,7 @@ struct Beside {
 impl Beside {
     fn of(tested: &[Expr], subquery: &Query) -> Result<Beside> {
         if tested.iter().any(gathers_rows) {
-            // It would belong to the query that is written around the subquery.
+            // It would belong to the new query around the subquery.
             return Err(Error::unsupported(
                 "an aggregate or a window function in a row beside a subquery",
             ));

@@ -1,5 +1,4 @@
-//! Functions that give rows: the names of their columns, arguments that come from other tables, and
-//! numbers for their rows.
+//! Functions that give rows: names of their columns, arguments from other tables, and row numbers.
 
 use std::ops::ControlFlow;
 
@@ -50,7 +49,7 @@ const PAIR_FUNCTIONS: [(&str, &str); 4] = [
     ("jsonb_each_text", "jsonb_pairs_text"),
 ];
 
-/// Arrays whose items are JSON, which items in rows of their own forget.
+/// Functions that give arrays of JSON. Their items lose that type when they become rows.
 const ARRAYS_OF_JSON: [(&str, SqlType); 5] = [
     ("json_elements", SqlType::JSON),
     ("json_members", SqlType::JSON),
@@ -65,7 +64,7 @@ const OF_PLANNER: [&str; 2] = ["generate_series", "range"];
 /// The name of the column with the items of a JSON array.
 pub(super) const ITEM: &str = "value";
 
-/// Names a series that has been seen already.
+/// The alias of a rewritten series.
 const COUNTED: &str = "__counted";
 
 /// A call in FROM, taken apart.
@@ -184,8 +183,8 @@ fn member_functions(name: &str) -> Option<[&'static str; 2]> {
     MEMBER_FUNCTIONS.iter().find(|(function, _)| *function == name).map(|(_, arrays)| *arrays)
 }
 
-/// Gives a function in FROM the column names that PostgreSQL gives it. All but the plainest become
-/// subqueries, lateral ones where the arguments are columns.
+/// Gives a function in FROM the column names that PostgreSQL gives it. Most become subqueries,
+/// lateral ones if the arguments are columns.
 pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
     if let TableFactor::NestedJoin { table_with_joins, alias: Some(alias) } = factor {
         // `(a JOIN b …) AS j` shows the columns of both under one name.
@@ -195,7 +194,7 @@ pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
     }
     let Some(source) = Source::of(factor) else {
         return match factor {
-            // DataFusion would leave the numbers out without a word.
+            // DataFusion would drop the numbers silently.
             TableFactor::Table { args: Some(_), with_ordinality: true, .. }
             | TableFactor::Function { with_ordinality: true, .. } => {
                 Err(Error::unsupported("WITH ORDINALITY for this function"))
@@ -231,7 +230,7 @@ pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
     Ok(())
 }
 
-/// A function of values as a source of rows gives one; one of JSON, rows of the columns listed.
+/// A function of values in FROM gives one row; one of JSON gives rows of the listed columns.
 fn single_row(factor: &mut TableFactor) -> Result<()> {
     let (name, arguments, alias) = match &*factor {
         TableFactor::Table { name, alias, args: Some(args), .. } => (name, &args.args, alias),
@@ -313,7 +312,7 @@ pub(super) fn gives_rows(expr: &Expr) -> bool {
     .is_break()
 }
 
-/// Puts the rows of arrays in the place of the functions that give them.
+/// Replaces functions that give rows by the rows of arrays.
 #[derive(Default)]
 struct Expand {
     /// Number of enclosing queries: they expand their own.
@@ -414,7 +413,7 @@ fn derived(rows: &str, alias: TableAlias, lateral: bool) -> Result<TableFactor> 
     Ok(TableFactor::Derived { lateral, subquery, alias: Some(alias), sample: None })
 }
 
-/// A function with one column calls that column as it calls itself.
+/// The column of a function with one column has the name of the function.
 fn named_columns(alias: Option<TableAlias>, source: &Source, width: usize) -> TableAlias {
     let is_named = alias.is_some();
     let mut alias = alias.unwrap_or_else(|| named(quoted(source.function.clone())));

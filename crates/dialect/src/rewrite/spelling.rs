@@ -1,4 +1,4 @@
-//! Spellings that DataFusion's planner refuses, in words that it takes.
+//! Spellings that DataFusion's planner refuses, rewritten to ones that it accepts.
 
 use std::ops::ControlFlow;
 
@@ -25,7 +25,7 @@ pub(super) fn respell(query: &mut Query) -> Result<()> {
     expand_tables(&mut query.body)
 }
 
-/// Orders by a constant mean a position, and nothing else.
+/// Constants in ORDER BY must be positions.
 fn check_orders(query: &Query) -> Result<()> {
     let Some(OrderBy { kind: OrderByKind::Expressions(orders), .. }) = &query.order_by else {
         return Ok(());
@@ -36,7 +36,7 @@ fn check_orders(query: &Query) -> Result<()> {
     }
 }
 
-/// Windows look at the rows that WHERE has let through, and can't decide about them.
+/// Window functions run after WHERE, so they cannot appear in it.
 pub(super) fn check_windows(select: &Select) -> Result<()> {
     let end_at_window = |expr: &Expr| match expr {
         Expr::Function(function) if function.over.is_some() => ControlFlow::Break(()),

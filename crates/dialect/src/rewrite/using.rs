@@ -135,7 +135,7 @@ fn spell_conditions(from: &mut TableWithJoins, relations: &Relations) {
     }
 }
 
-/// `left.k = right.k AND …`, where DataFusion's own reading would look at other keys.
+/// `left.k = right.k AND …`, if DataFusion would compare other keys.
 fn condition(left: &Scope, join: &Join, right: &Scope) -> Option<Expr> {
     let constraint = constraint_of(&join.join_operator)?;
     let is_natural = matches!(constraint, JoinConstraint::Natural);
@@ -157,7 +157,7 @@ fn condition(left: &Scope, join: &Join, right: &Scope) -> Option<Expr> {
         op: BinaryOperator::And,
         right: Box::new(right),
     });
-    // Without a common column every row meets every other one.
+    // Without a common column the join is a cross join.
     Some(all.unwrap_or_else(|| Expr::value(Value::Boolean(true))))
 }
 

@@ -87,7 +87,7 @@ fn named(data_type: &DataType) -> Shown {
     }
 }
 
-/// Among numbers the one that holds the others; a type with a name before any number.
+/// The number type that holds the other one; a named type wins over any number.
 fn wider(left: Shown, right: Shown) -> Shown {
     if rank(&right) > rank(&left) { right } else { left }
 }

@@ -1,7 +1,7 @@
 //! `VARIADIC array`: the items of an array as the last arguments of a function.
 //!
-//! The parser has no place for the word: our dialect reads it as a call of a function that there is
-//! not ([`marked`]). Functions that take it are spelled as others that take an array.
+//! The parser does not support the word: our dialect reads it as a call of a function that does not
+//! exist ([`marked`]). Calls that use it are rewritten to functions that take an array.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 use thalweg_types::{Error, Result, SqlState};

@@ -23,7 +23,7 @@ pub(super) fn write_out(query: &mut Query) -> Result<()> {
     }
 }
 
-/// Gives the windows that a SELECT names, which its order may name, too.
+/// Returns the windows that a SELECT names, which its ORDER BY may use, too.
 fn write_out_operands(body: &mut SetExpr) -> Result<Vec<(String, WindowSpec)>> {
     match body {
         SetExpr::Select(select) => write_out_select(select),
@@ -51,7 +51,7 @@ fn write_out_select(select: &mut Select) -> Result<Vec<(String, WindowSpec)>> {
     Ok(known)
 }
 
-/// Writes out the windows of calls, each as it is known.
+/// Replaces the names of windows in calls by their definitions.
 fn write_out_calls(node: &mut impl VisitMut, known: &[(String, WindowSpec)]) -> Result<()> {
     let mut outcome = Ok(());
     own::change(node, |expr| {

@@ -16,8 +16,8 @@ use std::task::{Context, Waker};
 
 use thalweg_env::{MemoryWatch, OverLimit, Purpose};
 
-/// Bytes beyond its limit that a statement may have, where a tenth of the limit is less: batches on
-/// their way between operators, which no reservation counts.
+/// Minimum margin beyond a statement's limit, which is a tenth of the limit otherwise. It covers
+/// batches on their way between operators, which no reservation counts.
 const MARGIN_BYTES_MIN: i64 = 16 << 20;
 
 /// All statements together grow by so many bytes before the process's memory is checked: batches
@@ -29,7 +29,7 @@ const UNREPORTED_BYTES: i64 = 16 << 20;
 pub struct Exhausted {
     /// The name of the setting, without its section.
     pub setting: &'static str,
-    /// Bytes in use, and wanted.
+    /// Bytes in use, including the requested ones.
     pub used: u64,
     pub limit: u64,
 }
@@ -146,8 +146,8 @@ impl StatementMemory {
         self.is_exhausted.load(Ordering::Relaxed)
     }
 
-    /// The limit that ends the statement. Otherwise the task of the context is woken when there is
-    /// one; only one task may wait.
+    /// The limit that ends the statement. If there is none yet, the task of the context is woken
+    /// once there is; only one task may wait.
     pub fn exhausted(&self, context: &Context<'_>) -> Option<Exhausted> {
         let mut exhausted = self.exhausted.lock().unwrap_or_else(PoisonError::into_inner);
         if exhausted.0.is_none() {
@@ -156,7 +156,7 @@ impl StatementMemory {
         exhausted.0
     }
 
-    /// After the limit was exceeded: a second attempt that takes less.
+    /// Prepares a second attempt, with less memory, after the limit was exceeded.
     pub fn begin_again(&self) {
         let mut exhausted = self.exhausted.lock().unwrap_or_else(PoisonError::into_inner);
         exhausted.0 = None;

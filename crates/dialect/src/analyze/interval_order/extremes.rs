@@ -64,14 +64,14 @@ fn compare(one: IntervalMonthDayNano, other: IntervalMonthDayNano) -> Ordering {
     micros_of(one).cmp(&micros_of(other))
 }
 
-/// Which interval an aggregate looks for.
+/// The interval that an aggregate looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Wanted {
     /// The last one of the longest intervals.
     Longest,
     /// The last one of the shortest intervals.
     Shortest,
-    /// Any, of intervals that are all equal: the first one.
+    /// The first one, of intervals that are all equal.
     First,
 }
 

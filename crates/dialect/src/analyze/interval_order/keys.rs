@@ -71,7 +71,7 @@ fn first_of_lengths(distinct: &mut DistinctOn, schema: &DFSchema) {
     sort_by_length(distinct.sort_expr.as_deref_mut().unwrap_or_default(), schema);
 }
 
-/// Groups by lengths; of the intervals of a group, which are all equal, the first one is shown.
+/// Groups by lengths. All intervals of a group are equal; the first one is shown.
 fn grouped(aggregate: Aggregate, schema: &DFSchema) -> PlanResult<LogicalPlan> {
     let keys = grouping_set_to_exprlist(&aggregate.group_expr)?;
     let keys: Vec<Expr> = keys.into_iter().cloned().collect();
@@ -91,7 +91,7 @@ fn grouped(aggregate: Aggregate, schema: &DFSchema) -> PlanResult<LogicalPlan> {
     let columns = aggregate.schema.columns().into_iter().zip(lengths.schema.columns());
     let columns = columns.enumerate().map(|(place, (column, found))| {
         let value = match places.contains(&place) {
-            // Where a grouping set leaves the key out, its length is NULL.
+            // A grouping set without the key leaves its length NULL.
             true => when(Expr::Column(found).is_not_null(), ident(name_of(place))).end()?,
             false => Expr::Column(found),
         };

@@ -20,7 +20,7 @@ pub(crate) trait Summed: ArrowPrimitiveType + Debug + Send + Sync + Sized {
 
     fn wide(value: Self::Native) -> Self::Wide;
 
-    /// The total as a value, where it is one.
+    /// The total in the type of the values; `None` if it does not fit.
     fn narrow(total: Self::Wide) -> Option<Self::Native>;
 
     fn out_of_range() -> Error;

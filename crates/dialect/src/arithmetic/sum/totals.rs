@@ -14,7 +14,7 @@ use super::summed::{Summed, out_of_range};
 /// The sum of the values.
 #[derive(Debug)]
 pub(crate) struct Total<T: Summed> {
-    /// Nothing once it left even the wide type.
+    /// `None` once it has overflowed even the wide type.
     total: Option<T::Wide>,
     rows: u64,
     data_type: ArrowType,
@@ -107,7 +107,7 @@ impl<T: Summed> Accumulator for Total<T> {
     }
 }
 
-/// The sum of the values that differ.
+/// The sum of the distinct values.
 #[derive(Debug)]
 pub(super) struct DistinctTotal<T: Summed> {
     total: Total<T>,

@@ -159,7 +159,7 @@ impl ExprPlanner for Subscripts {
     }
 }
 
-/// `array_fill(value, dimensions)`, where so many are known to be there.
+/// `array_fill(value, dimensions)` for a known number of dimensions.
 fn filling<const DIMENSIONS: usize>(name: &'static str) -> Arc<ScalarUDF> {
     let compute: Compute = filled::<DIMENSIONS>;
     Function::signed(name, TypeSignature::Any(2), ArrowType::Null, compute)
@@ -174,7 +174,7 @@ fn filling<const DIMENSIONS: usize>(name: &'static str) -> Arc<ScalarUDF> {
         .into_udf()
 }
 
-/// The type of an array of values of a type.
+/// The type of an array with so many dimensions of a value.
 fn filled_type<const DIMENSIONS: usize>(value: &ArrowType) -> ArrowType {
     let item = if is_text(value) { ArrowType::Utf8View } else { value.clone() };
     (0..DIMENSIONS).fold(item, |item, _| ArrowType::List(Arc::new(Field::new("item", item, true))))
@@ -238,7 +238,7 @@ fn lengths_in<const DIMENSIONS: usize>(
         return Ok(lengths);
     }
     if given.len() != DIMENSIONS {
-        // The type of the result is that of so many dimensions.
+        // The type of the result has a fixed number of dimensions.
         return Err(Error::unsupported("array_fill of dimensions that are not written out"));
     }
     for (length, given) in lengths.iter_mut().zip(given.values()) {

@@ -193,7 +193,8 @@ fn place_within(number: i64, bytes: &[u8]) -> usize {
     usize::try_from(number).unwrap_or(0).min(bytes.len())
 }
 
-/// `overlay(bytes PLACING others FROM place FOR count)`; without a count as many go as come.
+/// `overlay(bytes PLACING others FROM place FOR count)`; without a count, as many bytes are
+/// replaced as are inserted.
 fn overlaid(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let numbered = Numbered::of(&[Arc::clone(&columns[0]), Arc::clone(&columns[2])])?;
     let others = converted(&columns[1], &DataType::Bytea)?;
@@ -230,7 +231,7 @@ fn place_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(places.collect::<Result<Int32Array>>()?))
 }
 
-/// Knuth, Morris and Pratt's search, which takes no longer for bytes that repeat.
+/// Knuth, Morris and Pratt's search, whose time is linear for repetitive bytes too.
 fn found(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     if wanted.len() > bytes.len() {
         return None;
@@ -261,7 +262,7 @@ fn extended(mut length: usize, byte: u8, wanted: &[u8], again: &[usize]) -> usiz
     length + usize::from(wanted[length] == byte)
 }
 
-/// Without the bytes at either end that are among the others.
+/// Removes bytes from either end that occur in the other argument.
 fn trimmed(columns: &[ArrayRef], at_start: bool, at_end: bool) -> Result<ArrayRef> {
     let bytes = converted(&columns[0], &DataType::Bytea)?;
     let others = converted(&columns[1], &DataType::Bytea)?;

@@ -70,7 +70,7 @@ impl InOrder {
         InOrder { held: Held::Few(Measured::new(few)), order }
     }
 
-    /// Goes over to runs where there are many rows.
+    /// Switches to runs once there are many rows.
     fn look(&mut self) -> PlanResult<()> {
         match &self.held {
             Held::Few(few) if few.rows() > FEW_ROWS => self.go_over(),
@@ -124,7 +124,7 @@ fn add_states(runs: &mut Runs, states: &[ArrayRef]) -> PlanResult<Fields> {
 
 impl Accumulator for InOrder {
     fn update_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
-        // Rows that were sorted before come without a pause in between.
+        // Rows of earlier sorts come without a pause, so this checks for cancellation.
         go_on().map_err(external)?;
         match &mut self.held {
             Held::Few(few) => few.update_batch(values)?,

@@ -7,8 +7,8 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::logical_expr::Accumulator;
 
-/// An aggregate that is measured each time when it has twice as many rows; in between, its size is
-/// that of as many rows of the size that they had then.
+/// An aggregate whose size is measured each time its number of rows has doubled. In between, its
+/// size is extrapolated from the rows of the last measurement.
 #[derive(Debug)]
 pub(super) struct Measured {
     inner: Box<dyn Accumulator>,

@@ -18,10 +18,10 @@ use super::behind::as_one;
 use crate::errors::external;
 use crate::stop::go_on;
 
-/// A run has so many rows, and a batch more at most.
+/// Number of rows of a run, plus a batch at most.
 const RUN_ROWS: usize = 32 << 10;
 
-/// So many rows are merged between two looks.
+/// Number of rows that are merged between two cancellation checks.
 const PIECE_ROWS: usize = 8 << 10;
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ struct Run {
 }
 
 impl Runs {
-    /// Where `leaves_nulls_out`, values that are NULL are no rows.
+    /// With `leaves_nulls_out`, rows whose value is NULL are skipped.
     pub(super) fn new(order: Vec<SortField>, leaves_nulls_out: bool) -> PlanResult<Runs> {
         Ok(Runs {
             converter: RowConverter::new(order)?,

@@ -78,7 +78,7 @@ fn plain(given: &ArrowType) -> &ArrowType {
     }
 }
 
-/// Literals are `Utf8`, which no column is.
+/// The type in an error message. Literals are `Utf8`, but columns are not.
 fn named(given: &ArrowType) -> String {
     match given {
         ArrowType::Utf8 | ArrowType::Null => "unknown".to_owned(),
@@ -130,7 +130,7 @@ impl Separators {
         }
     }
 
-    /// Where the one in front of an item is.
+    /// The position of the separator in front of an item.
     fn place(&self, row: usize, item: usize) -> usize {
         self.starts.as_ref().map_or(row, |starts| starts[row] + item)
     }

@@ -174,7 +174,7 @@ impl Build {
         Ok(made.finish())
     }
 
-    /// Objects of keys and values that lie in two lists, the values as JSON.
+    /// Objects of keys and values from two lists, the values as JSON.
     fn pairs(&self, keys: &ArrayRef, values: &ArrayRef) -> Result<ArrayRef> {
         let (Some(key_lists), Some(value_lists)) =
             (keys.as_list_opt::<i32>(), values.as_list_opt::<i32>())
@@ -194,7 +194,7 @@ impl Build {
             let (from, to) = (key_lists.value_offsets()[row], key_lists.value_offsets()[row + 1]);
             let first = value_lists.value_offsets()[row] as usize;
             made.write(|text| {
-                // The blanks are PostgreSQL's.
+                // PostgreSQL writes these blanks too.
                 text.push("{ ")?;
                 for (place, key) in (from as usize..to as usize).enumerate() {
                     let key = key_of(&keys, key)
@@ -253,7 +253,7 @@ fn write_array<'t>(
     text.push("]")
 }
 
-/// The values in the text that `jsonb` has of each.
+/// The values in the canonical text of `jsonb`.
 fn in_one_text(values: &ArrayRef) -> Result<ArrayRef> {
     let mut made = Made::default();
     for text in values.as_string_view() {

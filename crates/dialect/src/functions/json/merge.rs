@@ -90,7 +90,7 @@ fn array(items: &[&str]) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// Two objects become one, in which the second one's members count; all else becomes an array.
+/// Merges two objects, where the second one's members win; anything else becomes an array.
 fn both(left: &str, right: &str) -> Result<String> {
     let items = |parts, whole| match parts {
         JsonParts::Array(items) => items,
@@ -113,7 +113,7 @@ fn refused(message: &str) -> Error {
     Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
-/// Without the members of these names; of an array, without the texts.
+/// The document without the members of these names; an array loses texts instead.
 fn without(document: &str, keys: &[&str]) -> Result<String> {
     match json_parts(document)? {
         JsonParts::Object(mut members) => {
@@ -128,7 +128,7 @@ fn without(document: &str, keys: &[&str]) -> Result<String> {
     }
 }
 
-/// The text that an item is, if it is one.
+/// The text of an item that is a string.
 fn text_of(item: &str) -> Option<String> {
     serde_json::from_str(item).ok()
 }
@@ -146,7 +146,7 @@ fn without_item(document: &str, place: i64) -> Result<String> {
     }
 }
 
-/// Places below 0 count from the end.
+/// Negative places count from the end.
 fn place_in(items: &[&str], place: i64) -> Option<usize> {
     let length = items.len() as i64;
     let place = if place < 0 { place.checked_add(length)? } else { place };
@@ -200,7 +200,7 @@ fn deeper(document: &str, path: &[String]) -> Result<String> {
     }
 }
 
-/// The keys that a document has: its members, the texts of an array, or the text that it is.
+/// The keys of a document: the names of its members, the texts of an array, or the text itself.
 fn keys_of(document: &str) -> Result<Vec<String>> {
     Ok(match json_parts(document)? {
         JsonParts::Object(members) => members.into_iter().map(|(key, _)| key).collect(),

@@ -1,4 +1,4 @@
-//! `->` and `#>`: a part of a document, which is of the kind that the document is.
+//! `->` and `#>`: a part of a document, of the document's type.
 
 use std::sync::Arc;
 

@@ -148,7 +148,7 @@ fn exists(found: &[Item<'_>], _silent: bool) -> Result<Option<bool>> {
     Ok(Some(!found.is_empty()))
 }
 
-/// The truth value that a predicate gives, alone.
+/// The truth value of a path that is a single predicate.
 fn matched(found: &[Item<'_>], silent: bool) -> Result<Option<bool>> {
     match found {
         [one] if one == "true" => Ok(Some(true)),

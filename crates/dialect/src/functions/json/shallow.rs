@@ -53,7 +53,7 @@ fn check_all<'t>(texts: impl Iterator<Item = Option<&'t str>>) -> Result<()> {
 }
 
 fn check_text(text: &str) -> Result<()> {
-    // A short text cannot be too deep, and is not read a second time.
+    // A short text cannot nest too deeply, so it is not scanned twice.
     match text.len() > DEPTH_MAX * LEVEL_BYTES_MIN && json_depth(text) > DEPTH_MAX {
         true => Err(too_deep(DEPTH_MAX)),
         false => Ok(()),

@@ -48,7 +48,7 @@ pub(super) enum Assert {
     NotWordEdge,
 }
 
-/// Which of several matches an expression takes.
+/// The preference of an expression among several matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Preference {
     None,
@@ -57,7 +57,7 @@ pub(super) enum Preference {
 }
 
 impl Node {
-    /// The first quantifier of a sequence decides; alternatives are always taken as long as can be.
+    /// The first quantifier of a sequence decides; alternatives always prefer the longest match.
     pub(super) fn prefers(&self) -> Preference {
         match self {
             Node::Group(_, node) => node.prefers(),
@@ -93,7 +93,7 @@ impl Node {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     pub(super) ignore_case: bool,
-    /// A dot and a negated set leave line ends out.
+    /// A dot and a negated set do not match line ends.
     pub(super) stops_at_lines: bool,
     /// `^` and `$` stand at the ends of lines, too.
     pub(super) anchors_at_lines: bool,
@@ -389,7 +389,7 @@ impl Parser<'_> {
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     }
 
-    /// `*`, `+`, `?` or `{m,n}`, and whether it is `{m}`, which has no preference.
+    /// `*`, `+`, `?` or `{m,n}`; the flag is true for `{m}`, which has no preference.
     fn quantifier(&mut self) -> Result<Option<(u32, Option<u32>, bool)>> {
         Ok(Some(match self.peek() {
             Some('*') => (self.next(), (0, None, false)).1,

@@ -1,8 +1,8 @@
-//! Which part of a match each group took.
+//! The groups of a match.
 //!
-//! After Henry Spencer's library, which PostgreSQL uses: the ends of the whole match are found
-//! first. It is then taken apart from left to right, where each part is as long, or as short, as
-//! its own quantifiers prefer and the rest allows.
+//! The method is Henry Spencer's, whose library PostgreSQL uses: it finds the ends of the whole
+//! match first. Then it takes the match apart from left to right, where each part is as long, or as
+//! short, as its own quantifiers prefer and the rest allows.
 
 use std::collections::HashSet;
 
@@ -171,7 +171,8 @@ fn sequence(nodes: &[Node]) -> Node {
     }
 }
 
-/// Takes a text apart into repetitions of a part. Only the last one's groups are known afterwards.
+/// Splits a text into repetitions of a part. Only the groups of the last repetition are known
+/// afterwards.
 fn iterate(
     part: &Part,
     (min, max): (usize, usize),
@@ -187,7 +188,7 @@ fn iterate(
     // For each repetition, the ends that are left to try, the preferred one last.
     let candidates = |at: usize, count: usize| -> Vec<usize> {
         let mut ends = part.ends(text, at, to);
-        // A repetition without characters is one too many, once there are enough.
+        // An empty repetition adds nothing once there are enough.
         ends.retain(|end| *end > at || count < min);
         ends.reverse();
         ends

@@ -1,9 +1,9 @@
 //! A compiled pattern.
 //!
-//! The `regex` crate answers all that does not depend on which of several matches is taken:
-//! whether there is one, and where the first one begins. It takes the first alternative that
-//! matches, where PostgreSQL takes the longest match, so that the ends of matches come from it
-//! only for patterns for which both are the same.
+//! The `regex` crate answers questions that do not depend on the choice among several matches: if
+//! there is a match, and where the first one begins. It takes the first alternative that matches,
+//! but PostgreSQL takes the longest match. So the ends of matches come from the crate only for
+//! patterns where both are equal.
 
 use regex::Regex;
 use regex_syntax::hir::ClassUnicode;
@@ -14,7 +14,7 @@ use super::dissect::{Groups, Part};
 
 #[derive(Debug)]
 pub(crate) struct Matcher {
-    /// The pattern for the `regex` crate, where it has all that the pattern needs.
+    /// The pattern for the `regex` crate, if the crate supports all of it.
     quick: Option<Regex>,
     /// True if the `regex` crate finds the same matches.
     is_plain: bool,

@@ -1,6 +1,6 @@
-//! Patterns as state machines: where a match that begins at a place can end.
+//! Patterns as state machines: the places where a match that begins at a given place can end.
 //!
-//! Each step looks at all states at once, so that the time is the length of the text times that of
+//! Each step advances all states at once, so that the time is the length of the text times that of
 //! the pattern.
 
 use regex_syntax::hir::ClassUnicode;
@@ -26,7 +26,7 @@ pub(super) struct Program {
     states: Vec<State>,
 }
 
-/// The states that are active, each once.
+/// The active states, each once.
 struct Active {
     states: Vec<usize>,
     is_member: Vec<bool>,
@@ -161,7 +161,7 @@ impl Program {
         does
     }
 
-    /// Makes a state active, and all that follow without a character.
+    /// Activates a state, and all states that follow it without a character.
     fn enter(&self, first: usize, text: &str, at: usize, active: &mut Active) {
         let mut todo = vec![first];
         while let Some(state) = todo.pop() {

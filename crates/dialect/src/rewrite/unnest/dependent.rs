@@ -68,7 +68,7 @@ impl Push<'_> {
         self.domain.bind(expression.clone(), keys)
     }
 
-    /// Like [`Push::bind`] for a column of `schema` at `place`, whose name must stay.
+    /// Like [`Push::bind`] for the column of `schema` at `place`, whose name must stay.
     fn bind_named(
         &self,
         expression: &Expr,
@@ -290,7 +290,7 @@ impl Push<'_> {
         use JoinType::*;
         let left_depends = self.domain.is_used_by(&original.left)?;
         let right_depends = self.domain.is_used_by(&original.right)?;
-        // The side whose rows must be there for each binding carries the keys.
+        // The side whose rows are preserved carries the keys for each binding.
         let (push_left, push_right) = match original.join_type {
             Inner => (left_depends || !right_depends, right_depends),
             Left | LeftSemi | LeftAnti | LeftMark => (true, right_depends),

@@ -136,7 +136,7 @@ fn repeats_a_computation(expressions: &[Expr], columns: &[(Column, Expr)]) -> bo
     })
 }
 
-/// A plan that refers to nothing outside, with columns of names that the outer plan has not.
+/// A plan without outer references, whose column names differ from those of the outer plan.
 fn base(plan: &LogicalPlan, names: &mut Names) -> Result<Flat> {
     let mut columns = vec![];
     let mut renamed = vec![];
@@ -152,7 +152,7 @@ fn base(plan: &LogicalPlan, names: &mut Names) -> Result<Flat> {
     Ok(Flat { plan, predicates: vec![], columns })
 }
 
-/// `expression` over the values of columns in place of the columns.
+/// `expression` with columns replaced by their values.
 fn bind(expression: Expr, columns: &[(Column, Expr)]) -> Result<Expr> {
     expression
         .transform_up(|expression| {

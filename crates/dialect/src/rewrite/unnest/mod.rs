@@ -86,7 +86,7 @@ struct Unnester {
 }
 
 impl Unnester {
-    /// Unnests whatever is in `plan`, from the leaves up.
+    /// Unnests all subqueries in `plan`, from the leaves up.
     fn query(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let plan = plan.transform_down(filtered_early).data()?;
         plan.transform_up(|node| self.node(node).map(Transformed::yes)).data()

@@ -38,8 +38,8 @@ pub(super) fn is_native(expression: &Expr, place: Place, outer: &LogicalPlan) ->
                 return Ok(false);
             }
             let correlated = !outer_references(&subquery.subquery)?.is_empty();
-            // DataFusion's anti join that minds NULL takes a single key and no filter, and learns
-            // from the columns of its condition alone whether there may be NULLs. Upstream:
+            // DataFusion's null-aware anti join takes a single key and no filter, and derives from
+            // the columns of its condition alone if there may be NULLs. Upstream:
             // <https://github.com/apache/datafusion/issues/25347>.
             let has_key = matches!(expr.as_ref(), Expr::Column(_));
             Ok((!*negated || (has_key && !correlated))

@@ -74,7 +74,7 @@ fn push_ranked(
     Ok(Dependent { plan, keys })
 }
 
-/// A window's partitions are parted further by binding.
+/// A window's partitions are divided further by binding.
 pub(super) fn push_window(push: &mut Push<'_>, window: &Window) -> Result<Dependent> {
     let Dependent { plan, keys } = push.push(&window.input)?;
     let width = window.input.schema().fields().len();

@@ -22,7 +22,7 @@ pub(super) struct Replace<'a> {
     pub(super) names: &'a mut Names,
 }
 
-/// A subquery without its ties: keys, and columns that depend on them.
+/// A subquery without outer references: keys, and columns that depend on them.
 struct Untied {
     plan: LogicalPlan,
     keys: Vec<Column>,
@@ -246,7 +246,7 @@ impl Replace<'_> {
     }
 }
 
-/// The one value of a subquery that reads no rows, where it is the same whenever it is computed.
+/// The single value of a subquery that reads no rows, if repeated evaluation gives the same value.
 pub(super) fn without_source(subquery: &LogicalPlan) -> Option<Expr> {
     let LogicalPlan::Projection(projection) = subquery else { return None };
     let (condition, input) = match projection.input.as_ref() {

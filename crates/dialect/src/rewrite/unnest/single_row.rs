@@ -1,4 +1,4 @@
-//! The guard of scalar subqueries: more than one row is an error, not a choice.
+//! The guard of scalar subqueries: several rows are an error.
 
 use std::sync::{Arc, LazyLock};
 

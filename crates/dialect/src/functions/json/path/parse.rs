@@ -202,7 +202,7 @@ impl<'t> Parser<'t> {
         Some(number)
     }
 
-    /// A predicate, or else the values that something gives.
+    /// A predicate, or else an expression with values.
     fn either(&mut self) -> Result<Expression> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {

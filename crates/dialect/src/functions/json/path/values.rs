@@ -14,11 +14,11 @@ use crate::stop::go_on;
 /// has.
 const ITEMS_MAX: usize = 1_000_000;
 
-/// Why there are no values.
+/// The reason why there are no values.
 pub(super) enum Fault {
     /// The document has another shape than the path requires; a predicate is unknown then.
     Shape(Error),
-    /// Nothing hides this one.
+    /// An error that silent mode does not suppress.
     Error(Error),
 }
 
@@ -339,7 +339,7 @@ fn kind(value: &str) -> Kind {
     }
 }
 
-/// The text that a value is, if it is one.
+/// The text of a value that is a string.
 fn text(value: &str) -> Option<String> {
     serde_json::from_str(value).ok()
 }
@@ -437,7 +437,7 @@ fn items_of<'d>(
     Ok(())
 }
 
-/// A value and all that is in it, in some levels.
+/// Finds a value and everything inside it, within a range of levels.
 fn anywhere<'d>(
     value: &Item<'d>,
     level: u32,
