@@ -236,7 +236,7 @@ impl ExprPlanner for CatalogOperators {
                 **key = key.as_ref().clone() + lit(1_i64);
             } else if let ArrowType::List(_) = field.data_type() {
                 **key = never_negative(key)?;
-                // DataFusion would make an `nth_value` of this, which only accepts certain literals.
+                // DataFusion would make an `nth_value` of this, which takes certain literals only.
                 if let Expr::AggregateFunction(_) = access.expr {
                     let item = array_element(access.expr, (**key).clone());
                     return Ok(PlannerResult::Planned(item));

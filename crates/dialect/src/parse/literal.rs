@@ -138,7 +138,7 @@ fn is_beyond_numeric(digits: &str) -> bool {
 }
 
 /// Writes a number with an exponent as one without. DataFusion's planner would take `1e9` for a
-/// numeric with a negative scale, for which arithmetic with other numbers has no type.
+/// numeric in units of a billion, for which arithmetic with other numbers has no type.
 fn written_out(digits: &str) -> Option<String> {
     let (mantissa, exponent) = digits.split_once(['e', 'E'])?;
     let exponent: i32 = exponent.parse().ok()?;

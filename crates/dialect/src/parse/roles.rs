@@ -59,8 +59,8 @@ fn names_objects(tokens: &[TokenWithSpan], end: Keyword) -> bool {
     words.find(|word| *word == end || *word == Keyword::ON) == Some(Keyword::ON)
 }
 
-/// The words in the parser's spelling. `ENCRYPTED PASSWORD` becomes `PASSWORD`, because all
-/// passwords are encrypted; `CONNECTION LIMIT -1` gets one number token, not a sign and a number.
+/// The words in the parser's spelling. `ENCRYPTED PASSWORD` becomes `PASSWORD`, since
+/// there is no other kind; `CONNECTION LIMIT -1` gets one number token, not a sign and a number.
 fn respelled(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let spoken = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_));
     let mut rest = tokens.iter().filter(spoken).cloned().peekable();
