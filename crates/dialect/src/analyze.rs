@@ -1,7 +1,8 @@
 //! The pass that gives operators and casts PostgreSQL's meaning, once the types are known.
 //!
 //! It runs behind DataFusion's type coercion and before any optimisation, so that constants are
-//! folded with PostgreSQL's results. A fold that fails stays in the plan and fails when it is run.
+//! folded with PostgreSQL's results. An expression that fails while it is folded stays in the plan
+//! and fails when it runs.
 
 mod float_equality;
 mod input_order;
@@ -63,7 +64,8 @@ fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
     rewritten.map_data(|plan| interval_order::keyed(plan, &schema))
 }
 
-/// What a node's expressions may name: the columns of its inputs, and of the table that it scans.
+/// The columns that a node's expressions may name: those of its inputs, and of the table that it
+/// scans.
 pub(crate) fn visible_columns(plan: &LogicalPlan) -> PlanResult<DFSchema> {
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = plan {
@@ -74,7 +76,7 @@ pub(crate) fn visible_columns(plan: &LogicalPlan) -> PlanResult<DFSchema> {
     Ok(schema)
 }
 
-/// Rewrites the expressions of a node, which keep the names that they have for those above it.
+/// Rewrites the expressions of a node. They keep their names, because nodes above refer to them.
 pub(crate) fn rewrite_expressions(
     plan: LogicalPlan,
     rewrite: impl Fn(Expr) -> PlanResult<Transformed<Expr>>,
@@ -83,7 +85,7 @@ pub(crate) fn rewrite_expressions(
     plan.map_expressions(|expr| {
         let name = names.save(&expr);
         let rewritten = expr.transform_up(&rewrite)?;
-        // What stays as it is keeps its name without an alias.
+        // An expression that is not rewritten keeps its name without an alias.
         match rewritten.transformed {
             true => Ok(rewritten.update_data(|expr| name.restore(expr))),
             false => Ok(rewritten),
@@ -125,8 +127,8 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
 }
 
-/// `IS TRUE` and its like, as what DataFusion makes of them when the plan is run: it says of the
-/// one that it is never NULL, of the other that it may be, and refuses plans that say both.
+/// `IS TRUE` and its like, in the form that DataFusion gives them when it runs the plan. The two
+/// forms differ in whether they may be NULL, and DataFusion refuses plans in which both occur.
 fn truth_test(expr: &Expr) -> Option<Expr> {
     let beside = |operand: &Expr, op, value| {
         let value = Expr::Literal(ScalarValue::Boolean(Some(value)), None);
@@ -143,8 +145,8 @@ fn truth_test(expr: &Expr) -> Option<Expr> {
     })
 }
 
-/// `text || text`, which has limits as a function. Both operands are of one type by now; that of a
-/// long chain to the left is not asked for again and again.
+/// `text || text` as a function, which has limits. Both operands have one type by now. The type of
+/// the right one decides: that of a long chain to the left would be computed again and again.
 fn concatenated(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
     let wanted = binary.right.get_type(schema).ok()?;
     if !is_text(&wanted) {
@@ -177,7 +179,7 @@ fn chain_in(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-/// A cast that Arrow would make in another way than PostgreSQL, as a function.
+/// A function for a cast whose result differs between Arrow and PostgreSQL.
 fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
     if let Some(value) = clock_literal::of_cast(cast) {
         return Some(value);
@@ -190,12 +192,12 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
         return Some(Arc::new(function).call(vec![(*cast.expr).clone()]));
     }
     let (given, target) = (from.data_type(), cast.field.data_type());
-    // What the planner itself asks for, such as nanoseconds, is none of our types.
+    // Casts that the planner adds itself, such as those to nanoseconds, have no SQL type here.
     if !types::arrow_type(&to).equals_datatype(target) && !is_text(target) {
         return None;
     }
-    // Arrow's cast would go on to say what its argument was, as that its text is JSON. Numbers that
-    // are shown as names get their text elsewhere.
+    // Arrow's cast would keep the metadata of its argument, such as that its text is JSON. Another
+    // function gives the text of numbers that are shown as names.
     let says_less = from.metadata().contains_key(TYPE_KEY)
         && cast.field.metadata().is_empty()
         && is_text(given) == is_text(target);
@@ -210,7 +212,7 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
             types::from_field(&from).ok() != Some(to.clone())
         }
         (given, DataType::Int2 | DataType::Int4 | DataType::Int8) => !given.is_integer(),
-        // Neither is a value of the other kind, whatever Arrow makes of it.
+        // PostgreSQL has no such casts, although Arrow does.
         (number, to) if number.is_numeric() && is_temporal(to) => true,
         (ArrowType::Boolean, DataType::Float4 | DataType::Float8 | DataType::Decimal { .. }) => {
             true
@@ -225,8 +227,8 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
     Some(Arc::new(function).call(vec![(*cast.expr).clone()]))
 }
 
-/// The type of arrays that a value with several dimensions is cast to: SQL names arrays of one and
-/// of several dimensions alike, while a list of lists is another type than a list.
+/// The array type that a value with several dimensions is cast to. SQL has one name for arrays of
+/// one and of several dimensions, but a list of lists is another type than a list.
 fn nested_like(value: &Expr, from: &Field, to: &DataType) -> Option<DataType> {
     let DataType::Array(item) = to else { return None };
     if let DataType::Array(_) = item.as_ref() {

@@ -1,8 +1,8 @@
 //! Arithmetic that fails where PostgreSQL's fails, instead of wrapping around or giving infinity.
 //!
-//! DataFusion's operators on integers wrap around. After types are resolved, an analyzer rule puts
-//! the functions of this module in their place; the kernels look for overflow once a batch, so that
-//! they stay vectorised. Decimals need no help: Arrow checks them always.
+//! DataFusion's operators on integers wrap around. After types are resolved, an analyzer rule
+//! replaces them with the functions of this module. Their kernels look for overflow once a batch,
+//! so that they stay vectorised. Arrow always checks decimals.
 
 pub(crate) mod float;
 pub(crate) mod integer;
@@ -44,7 +44,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     INTEGER_OPERATORS.iter().chain([&*FLOAT_DIVISION, &*FLOAT_NEGATION]).cloned().collect()
 }
 
-/// The checked form of an operator on operands of these types; `None` where DataFusion's own is
+/// The checked form of an operator on operands of these types; `None` if DataFusion's own is
 /// right.
 pub(crate) fn checked(binary: &BinaryExpr, left: &ArrowType, right: &ArrowType) -> Option<Expr> {
     if left != right {
@@ -60,7 +60,7 @@ pub(crate) fn checked(binary: &BinaryExpr, left: &ArrowType, right: &ArrowType) 
     Some(function.call(vec![(*binary.left).clone(), (*binary.right).clone()]))
 }
 
-/// `-operand`, which the least integer has no counterpart for, and NaN neither.
+/// `-operand`: the least integer has no positive counterpart, and a NaN must keep its sign.
 pub(crate) fn checked_negation(operand: &Expr, data_type: &ArrowType) -> PlanResult<Option<Expr>> {
     if is_float(data_type) {
         return Ok(Some(FLOAT_NEGATION.call(vec![operand.clone()])));

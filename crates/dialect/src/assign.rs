@@ -1,4 +1,4 @@
-//! What `INSERT`, `UPDATE` and `COPY` do to a value on its way into a column.
+//! Conversion of values that `INSERT`, `UPDATE` and `COPY` store in a column.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Field;
@@ -7,10 +7,10 @@ use thalweg_types::{Column, Error, Result, SqlState};
 use crate::cast::{Manner, convert, rounded};
 use crate::types;
 
-/// The values as the column keeps them, or the error of the first value that it can't take.
+/// The values as the column stores them, or the error of the first value that does not fit.
 ///
-/// Values that are of the column's type already are not copied. NULLs pass: whether the column may
-/// hold them is not decided here.
+/// Values that have the column's type already are not copied. NULLs pass: NOT NULL is checked
+/// elsewhere.
 pub fn assign(array: &ArrayRef, from: &Field, to: &Column) -> Result<ArrayRef> {
     match convert(array, from, &to.data_type, Manner::Assignment)? {
         Some(converted) => Ok(match to.second_digits {

@@ -9,7 +9,7 @@ use crate::zone::Zone;
 pub(crate) const MICROS_PER_SECOND: i64 = 1_000_000;
 pub(crate) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 
-/// `infinity` and `-infinity` as days and as microseconds: the ends of what integers hold.
+/// True for `infinity` and `-infinity` as a day: the largest and the smallest integer.
 pub(crate) fn is_infinite_day(days: i32) -> bool {
     matches!(days, i32::MIN | i32::MAX)
 }
@@ -18,7 +18,7 @@ pub(crate) fn is_infinite(micros: i64) -> bool {
     matches!(micros, i64::MIN | i64::MAX)
 }
 
-/// Whether a text says `infinity`, or `-infinity`, which is `Some(false)`.
+/// `Some(true)` if the text is `infinity`, `Some(false)` if it is `-infinity`.
 pub(crate) fn infinity(text: &str) -> Option<bool> {
     let text = text.trim();
     match text.strip_prefix('-') {
@@ -80,11 +80,11 @@ pub(crate) fn days_in_month(year: i64, month: u32) -> u32 {
     }
 }
 
-/// Why a text is no moment.
+/// The reason why a text is not a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Syntax,
-    /// A month 13, a minute 61.
+    /// A part is out of range: a month 13, a minute 61.
     Field,
 }
 
@@ -100,7 +100,7 @@ impl Refusal {
     }
 }
 
-/// What a text says about a moment.
+/// The parts of a moment that a text contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub days: Option<i64>,
@@ -140,7 +140,7 @@ pub(crate) fn parse_moment(text: &str) -> Result<Moment, Refusal> {
     on_day(days, rest.trim_start_matches(['T', 't']))
 }
 
-/// A day, and the time that the rest of a text says, if it says one.
+/// A day, and the time in the rest of the text, if there is one.
 fn on_day(days: i64, rest: &str) -> Result<Moment, Refusal> {
     let rest = rest.trim();
     if rest.is_empty() {
@@ -151,17 +151,17 @@ fn on_day(days: i64, rest: &str) -> Result<Moment, Refusal> {
     Ok(Moment { days: Some(days), micros, offset })
 }
 
-/// A word that says a day or a moment by the clock, and what follows it in its text.
+/// A word that means a day or a moment relative to the clock, and the text behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClockWord<'a> {
-    /// `now`, behind which nothing comes.
+    /// `now`, with nothing behind it.
     Now,
-    /// So many days from today, and perhaps a time: `tomorrow 10:00`.
+    /// A number of days from today, with an optional time: `tomorrow 10:00`.
     Day(i64, &'a str),
 }
 
 impl ClockWord<'_> {
-    /// `None` for a text that says the same whenever it is read.
+    /// `None` for a text whose meaning does not depend on the clock.
     pub(crate) fn of(text: &str) -> Option<ClockWord<'_>> {
         let text = text.trim();
         let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -175,7 +175,7 @@ impl ClockWord<'_> {
         }
     }
 
-    /// What it means at a moment in microseconds since 1970.
+    /// The day and time that the word means if the clock shows `now`, in microseconds since 1970.
     pub(crate) fn at(self, now: i64) -> Result<Moment, Refusal> {
         let today = now.div_euclid(MICROS_PER_DAY);
         match self {
@@ -254,7 +254,7 @@ fn parse_time(text: &str) -> Result<(i64, Option<Zone>), Refusal> {
     let mut rest = rest.trim();
     let mut micros = parse_clock(clock)?;
     let half = rest.get(..2).map(str::to_ascii_lowercase);
-    // Behind it the word has to end: `America/New_York` is a zone.
+    // The word has to end behind it: `America/New_York` is a zone.
     let ends = rest.get(2..).is_none_or(|rest| !rest.starts_with(char::is_alphabetic));
     if let Some(half @ ("am" | "pm")) = half.as_deref().filter(|_| ends) {
         let hour = micros / (3_600 * MICROS_PER_SECOND);

@@ -1,7 +1,7 @@
-//! Conversions between types, value by value as PostgreSQL makes them.
+//! Conversions between types, with PostgreSQL's results.
 //!
-//! Arrow's own casts differ in many small ways: they cut where PostgreSQL rounds, write
-//! timestamps with a `T`, read fewer spellings. Where they agree they are used.
+//! Arrow's own casts differ in many small ways: they truncate where PostgreSQL rounds, write
+//! timestamps with a `T`, and read fewer spellings. Where both agree this module uses them.
 
 mod list;
 mod number;
@@ -21,16 +21,16 @@ pub(crate) use list::{dimensions as array_dimensions, split as split_array};
 pub use output::to_text;
 pub(crate) use time::rounded;
 
-/// Why a value is converted, which decides what is allowed.
+/// The purpose of a conversion, which decides what it allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Manner {
-    /// Into a column: what doesn't fit is an error.
+    /// Into a column: a value that doesn't fit is an error.
     Assignment,
-    /// By `CAST`: what is too long for `varchar(n)` is cut.
+    /// By `CAST`: a text that is too long for `varchar(n)` is cut.
     Explicit,
 }
 
-/// The values in the type that is asked for; `None` when there is no such conversion.
+/// Converts values to a type; `None` if there is no such conversion.
 pub(crate) fn convert(
     array: &ArrayRef,
     from: &Field,
@@ -75,7 +75,7 @@ pub(crate) fn convert(
     }
 }
 
-/// Whether values of the right Arrow type may still be wrong for the SQL type.
+/// True if a value of the right Arrow type may still be wrong for the SQL type.
 fn needs_check(from: &Field, to: &DataType) -> bool {
     let checked = matches!(
         to,

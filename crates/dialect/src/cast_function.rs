@@ -1,4 +1,4 @@
-//! `CAST` as a function of plans, for the casts that Arrow makes in another way.
+//! `CAST` as a function of plans, for the casts whose results differ from Arrow's.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::types::{self, arrow_field};
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CastFunction {
     to: DataType,
-    /// What the plan asks for: it may be another kind of string than columns have, or one of the
-    /// types that only the catalog has.
+    /// The type that the plan asks for: it may be another Arrow string type than columns have, or a
+    /// type that only the catalog has.
     target: FieldRef,
     signature: Signature,
 }
@@ -30,7 +30,7 @@ impl CastFunction {
         CastFunction { to, target, signature: Signature::any(1, Volatility::Immutable) }
     }
 
-    /// What it casts to.
+    /// The Arrow type of the result.
     pub(crate) fn target(&self) -> &ArrowType {
         self.target.data_type()
     }
@@ -91,7 +91,7 @@ impl ScalarUDFImpl for CastFunction {
     }
 }
 
-/// The one value of an array. DataFusion's own way forgets what a list's field says of its items.
+/// The one value of an array. DataFusion's own function loses the metadata of a list's item field.
 fn scalar(array: &ArrayRef) -> PlanResult<ScalarValue> {
     match array.as_list_opt::<i32>() {
         Some(list) => Ok(ScalarValue::List(Arc::new(list.clone()))),

@@ -1,7 +1,7 @@
-//! `'today'`, `'now'` and their like: literals of days and times that are told by the clock.
+//! `'today'`, `'now'` and their like: literals of days and times that depend on the clock.
 //!
-//! They become values when their statement is planned, as `now()` does, and mean the same all
-//! through it. Texts that are no literals say nothing about the clock.
+//! They become values when their statement is planned, as `now()` does, and do not change while it
+//! runs. Only literals have this meaning, not other texts.
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ use crate::cast::is_text;
 use crate::errors::external;
 use crate::types::{self, arrow_field, arrow_type};
 
-/// Whether a text, as a literal of a day or a moment, says another one whenever it is read.
+/// True if a literal of a date or timestamp with this text depends on the clock, as `today` does.
 #[must_use]
 pub fn is_told_by_clock(text: &str) -> bool {
     ClockWord::of(text).is_some()
 }
 
-/// The value of a cast, where it is of such a literal.
+/// The value of a cast of such a literal; `None` for other casts.
 pub(crate) fn of_cast(cast: &Cast) -> Option<Expr> {
     of_literal(&cast.expr, cast.field.data_type())
 }
 
-/// The literal as a value of a type, where it is such a literal.
+/// The literal as a value of a type; `None` for other literals.
 pub(crate) fn of_literal(literal: &Expr, target: &ArrowType) -> Option<Expr> {
     let to = types::from_arrow(target).ok().filter(|to| arrow_type(to) == *target)?;
     let text = text_of(literal)?;
@@ -49,12 +49,12 @@ pub(crate) fn of_literal(literal: &Expr, target: &ArrowType) -> Option<Expr> {
     Some(ScalarUDF::from(function).call(Vec::new()))
 }
 
-/// Whether an expression has such a value.
+/// True if an expression is such a value.
 pub(crate) fn is_one(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.name() == NAME)
 }
 
-/// What a literal says, also as `text`.
+/// The text of a literal, also of one that is cast to `text`.
 fn text_of(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Literal(value, _) => value.try_as_str()?,
@@ -98,7 +98,7 @@ impl ClockLiteral {
         })
     }
 
-    /// The type as errors call it.
+    /// The type's name in errors.
     fn type_name(&self) -> &str {
         match &self.to {
             DataType::Date => "date",

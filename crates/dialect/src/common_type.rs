@@ -1,10 +1,10 @@
-//! The common type of numbers, where a floating point number is among them, and that of days and
+//! The common type of numbers with a floating point number among them, and that of days and
 //! moments.
 //!
-//! DataFusion takes a `double precision` beside a `numeric` for a `numeric` with 15 digits behind
-//! the point, which loses small numbers and refuses great ones. In PostgreSQL both are floating
-//! point numbers: `double precision` where values are compared, the widest floating point type
-//! that is there where one of them is chosen. Days beside moments it takes for nanoseconds, which
+//! DataFusion compares a `double precision` with a `numeric` as a `numeric` with 15 digits behind
+//! the point, which loses small numbers and refuses great ones. In PostgreSQL both become floating
+//! point numbers: `double precision` in comparisons, and the widest floating point type present
+//! where one of the values is chosen. DataFusion compares days with moments in nanoseconds, which
 //! end in the year 2262.
 
 use arrow::datatypes::{DataType as ArrowType, TimeUnit};
@@ -12,12 +12,12 @@ use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 
-/// The type to compare numbers of these types in; `None` where DataFusion's own choice is right.
+/// The type to compare numbers of these types in; `None` if DataFusion's own choice is right.
 pub(crate) fn compared(types: &[ArrowType]) -> Option<ArrowType> {
     mixed(types).map(|_| ArrowType::Float64)
 }
 
-/// The type of a value that is one of several; `None` where DataFusion's own choice is right.
+/// The type of a value that is one of several; `None` if DataFusion's own choice is right.
 pub(crate) fn chosen(types: &[ArrowType]) -> Option<ArrowType> {
     mixed(types)
 }

@@ -1,7 +1,7 @@
-//! DataFusion's errors in PostgreSQL's terms: code, wording, place in the statement, hint.
+//! DataFusion's errors in PostgreSQL's terms: code, wording, position in the statement, hint.
 //!
-//! DataFusion reports most mistakes as sentences. The sentences that people meet are recognised
-//! here; one that is not keeps its wording, freed of DataFusion's own prefixes.
+//! DataFusion reports most mistakes as sentences. This module recognises the sentences that clients
+//! meet. Any other sentence keeps its wording, without DataFusion's own prefixes.
 
 mod place;
 mod planning;
@@ -17,16 +17,16 @@ use thalweg_types::{Error, SqlState};
 pub(crate) use syntax::{from_tokenizer, trailing_junk, unexpected};
 pub(crate) use values::{from_arrow as from_arrow_error, invalid_text};
 
-/// Carries an error of ours through DataFusion; [`from_datafusion`] gives it back.
+/// Carries an error of ours through DataFusion; [`from_datafusion`] extracts it.
 #[must_use]
 pub fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// What a person is told about an error that DataFusion met while it planned or ran `sql`.
+/// The error that a client sees for one that DataFusion met while it planned or ran `sql`.
 ///
-/// `sql` must be the text that was parsed: places are found in it. An [`Error`] of Thalweg's own
-/// that DataFusion only carried comes back as it was.
+/// `sql` must be the text that was parsed, because positions refer to it. If DataFusion only
+/// carries an [`Error`] of Thalweg's own, the function returns that one unchanged.
 #[must_use]
 pub fn from_datafusion(error: DataFusionError, sql: &str) -> Error {
     match error {
@@ -90,7 +90,7 @@ fn from_source(source: &Source, sql: &str) -> Error {
     known(source, sql).unwrap_or_else(|| Error::internal(clean(&source.to_string())))
 }
 
-/// Errors come wrapped in turns by DataFusion, by Arrow and by what reads and writes files.
+/// Errors come wrapped several times, by DataFusion, Arrow, and code that reads and writes files.
 fn known(source: &Source, sql: &str) -> Option<Error> {
     if let Some(own) = source.downcast_ref::<Error>() {
         Some(own.clone())
@@ -103,7 +103,7 @@ fn known(source: &Source, sql: &str) -> Option<Error> {
     }
 }
 
-/// Statements read and write no files by themselves but those that they spill to.
+/// Spill files are the only files that statements themselves read and write.
 fn from_io(error: &std::io::Error, sql: &str) -> Error {
     use std::io::ErrorKind;
     if let Some(told) = error.get_ref().and_then(|source| known(source, sql)) {
@@ -144,7 +144,7 @@ fn from_schema(error: &SchemaError, sql: &str) -> Error {
             &field.name,
             sql,
         ),
-        // Columns of one name in one relation: two relations have its name.
+        // Two columns of one relation have the same name, because two relations have its name.
         SchemaError::DuplicateQualifiedField { qualifier, .. } => Error::new(
             SqlState::DUPLICATE_ALIAS,
             format!("table name \"{}\" specified more than once", qualifier.table()),
@@ -183,7 +183,7 @@ fn internal(message: &str) -> Error {
     Error::internal(clean(message))
 }
 
-/// The first line of a message without the prefixes and pleas that DataFusion puts around it.
+/// The first line of a message without the prefixes and requests that DataFusion puts around it.
 fn clean(message: &str) -> String {
     const PREFIXES: [&str; 8] = [
         "Error during planning: ",
@@ -201,7 +201,7 @@ fn clean(message: &str) -> String {
     while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
         text = rest;
     }
-    // The parser's values in Rust's notation tell nobody anything.
+    // The parser's values in Rust's notation mean nothing to users.
     if text.contains("span: Span(") {
         text = text.split(['{', '(', ':']).next().unwrap_or(text).trim_end_matches(", got");
     }

@@ -1,6 +1,6 @@
-//! PostgreSQL's functions where DataFusion has none of the name, or one that does something else.
+//! PostgreSQL's functions that DataFusion lacks, or that it defines differently.
 //!
-//! One file for each family. What is not here is DataFusion's own and behaves alike.
+//! Each family has a file. Functions that are not here are DataFusion's own and behave alike.
 
 mod alternatives;
 mod array;
@@ -67,7 +67,7 @@ pub(crate) use replaced::replace;
 pub use series::{Series, series_counts};
 pub use truncate::even_unit;
 
-/// All scalar functions, in the place of those of DataFusion's that share a name with them.
+/// All scalar functions. They replace DataFusion's functions of the same names.
 pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     [
         array::functions(),
@@ -105,7 +105,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
     .collect()
 }
 
-/// All aggregates, as [`scalar`] gives the scalar functions.
+/// All aggregates, like [`scalar`] for scalar functions.
 pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
     let mut functions = ordered_set::functions();
     functions.push(Arc::new(bool_and_udaf().as_ref().clone().with_aliases(["every"])));
@@ -119,7 +119,7 @@ pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
     functions
 }
 
-/// Operators that are functions: asked before DataFusion's own planners.
+/// Planners for operators that are functions. They come before DataFusion's own planners.
 pub(crate) fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
     vec![
         Arc::new(IntegerLiterals),

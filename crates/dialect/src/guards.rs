@@ -1,8 +1,8 @@
 //! Conditions that guard others: `y <> 0 AND 10 / y > 3` divides no row by zero.
 //!
-//! PostgreSQL looks at the operands of AND and OR from left to right, and no further than it must.
-//! DataFusion computes both operands for all rows of a batch, unless the left one decides most of
-//! them, and makes ANDs and ORs of a CASE whose results are truths. Upstream:
+//! PostgreSQL evaluates the operands of AND and OR from left to right, and stops as soon as the
+//! result is known. DataFusion computes both operands for all rows of a batch, unless the left one
+//! decides most of them, and turns a CASE with boolean results into ANDs and ORs. Upstream:
 //! <https://github.com/apache/datafusion/issues/8927> and
 //! <https://github.com/apache/datafusion/pull/25143>.
 //!
@@ -27,24 +27,26 @@ use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, LogicalPla
 use self::fallible::{may_fail, may_refuse};
 use crate::analyze::visible_columns;
 
-/// A plan whose conditions compute what may fail for the rows that the others leave.
+/// A plan in which operands that may fail are computed only for the rows that the other operands
+/// leave undecided.
 ///
 /// # Errors
-/// Where the plan cannot be put together again.
+/// If the plan cannot be put together again.
 pub fn guarded(plan: LogicalPlan) -> PlanResult<LogicalPlan> {
     plan.transform_up_with_subqueries(guard_node).data()
 }
 
-/// An expression with guards, as those of a plan have them. `schema` is what it may name.
+/// An expression with guards, as those of a plan have them. `schema` holds the columns that it may
+/// name.
 ///
 /// # Errors
-/// Where its types cannot be found.
+/// If its types cannot be found.
 pub fn guarded_expression(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
     Guards { schema }.value(expr)
 }
 
 fn guard_node(node: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
-    // The filters of a scan are for what they leave out, and are not computed.
+    // A scan uses its filters to skip data; nothing computes them.
     if matches!(node, LogicalPlan::TableScan(_)) || !has_conditions(&node)? {
         return Ok(Transformed::no(node));
     }
@@ -82,7 +84,7 @@ fn has_conditions(node: &LogicalPlan) -> PlanResult<bool> {
     Ok(found)
 }
 
-/// Whether there is something in an expression that a guard may be needed for.
+/// True if an expression contains a part that may need a guard.
 fn holds_conditions(expr: &Expr) -> PlanResult<bool> {
     expr.exists(|part| {
         Ok(match part {
@@ -102,7 +104,7 @@ struct Guards<'a> {
 }
 
 impl Guards<'_> {
-    /// An expression of which it matters alone whether it is true.
+    /// Guards an expression as a condition: only true matters, false and NULL are alike.
     fn condition(&self, expr: Expr) -> PlanResult<Expr> {
         match expr {
             Expr::BinaryExpr(binary) if is_logical(binary.op) => {
@@ -121,7 +123,7 @@ impl Guards<'_> {
         }
     }
 
-    /// An expression whose value matters, NULL or not.
+    /// Guards an expression whose value matters, so that NULL and false differ.
     fn value(&self, expr: Expr) -> PlanResult<Expr> {
         match expr {
             Expr::BinaryExpr(binary) if is_logical(binary.op) => {
@@ -169,8 +171,8 @@ impl Guards<'_> {
         Ok(Expr::Case(Case::new(None, branches, otherwise)))
     }
 
-    /// The operands as one condition, where none of them may fail beside others. Otherwise those
-    /// that cannot fail as the first operand, and then the others.
+    /// Joins the operands into one condition if none of them may fail. Otherwise returns the
+    /// operands: the ones that cannot fail, joined, come first, then the others.
     fn in_order(&self, operator: Operator, parts: Vec<Expr>) -> Result<Expr, Vec<Expr>> {
         if !parts.iter().any(|part| may_fail(part, self.schema)) {
             return Ok(joined(operator, parts).expect("an operator has operands"));
@@ -180,7 +182,8 @@ impl Guards<'_> {
         Err(joined(operator, safe).into_iter().chain(fallible).collect())
     }
 
-    /// AND or OR of three values: each operand is computed where those before have not decided.
+    /// AND or OR with NULL as a third value: each operand is computed for the rows that the
+    /// operands before it leave undecided.
     fn one_by_one(&self, operator: Operator, parts: Vec<Expr>) -> PlanResult<Expr> {
         let mut parts = parts.into_iter();
         let mut before = parts.next().expect("an operator has operands");
@@ -227,7 +230,7 @@ pub(crate) fn filtered_arguments(expr: &Expr) -> Option<Expr> {
     is_changed.then_some(expr)
 }
 
-/// AND or OR of operands of which it matters alone whether all are true, or one.
+/// AND or OR as a condition, where NULL counts as false.
 fn decided_by_first(operator: Operator, mut parts: Vec<Expr>) -> Expr {
     let last = parts.pop().expect("an operator has operands");
     if parts.is_empty() {

@@ -1,8 +1,8 @@
-//! PostgreSQL's habits on DataFusion: how statements are read, which types, functions and operators
-//! there are, how arithmetic fails, and how errors are told.
+//! PostgreSQL's behaviour on DataFusion: the syntax of statements, the types, functions and
+//! operators, the errors of arithmetic, and the wording of errors.
 //!
-//! [`configure`] prepares a session for all of it; [`parse`](parse::parse) reads statements for
-//! it; [`errors::from_datafusion`] tells what went wrong in it.
+//! [`configure`] prepares a session for all of it. [`parse`](parse::parse) reads statements for
+//! such a session, and [`errors::from_datafusion`] translates its errors.
 
 mod analyze;
 mod arithmetic;
@@ -42,10 +42,10 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
 use datafusion::prelude::SessionConfig;
 
-/// Installs DataFusion's default features, and PostgreSQL's habits over them, in a session's state.
+/// Adds DataFusion's default features and PostgreSQL's behaviour to the state of a session.
 ///
-/// Settings that the builder already holds are kept, except those that the habits consist of. To be
-/// called once, before further functions and rules are added.
+/// Settings that the builder already holds are kept, except those that the behaviour consists of.
+/// Must be called once, before further functions and rules are added.
 #[must_use]
 pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder.with_default_features();
@@ -57,7 +57,7 @@ pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     let planners = builder.expr_planners().get_or_insert_default();
     planners.splice(0..0, functions::expr_planners());
     replace(builder.aggregate_functions().get_or_insert_default(), functions::aggregate());
-    // What has no type yet gets one before DataFusion's coercion gives it another.
+    // Literals without a type get one before DataFusion's coercion gives them another.
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(analyze::ComputedLimits),
         Arc::new(analyze::UnionTypes),
@@ -66,8 +66,8 @@ pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(analyze::PostgresOperators));
-    // Behind the folding of constants, and before what several conditions have in common is taken
-    // out of them.
+    // The pass runs after constants are folded, and before common parts of several conditions are
+    // factored out.
     let mut passes: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Optimizer::new().rules;
     let folded = passes.iter().position(|pass| pass.name() == "simplify_expressions");
     passes.insert(folded.map_or(0, |place| place + 1), Arc::new(optimize::CompareDays));
@@ -86,7 +86,7 @@ fn postgres_config(mut config: SessionConfig) -> SessionConfig {
     // without turning them into floating point numbers.
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.collect_spans = true;
-    // The rows of a sorted subquery come in its order, and are gathered in it.
+    // The rows of a sorted subquery keep its order, which `array_agg` relies on.
     options.sql_parser.enable_subquery_sort_elimination = false;
     options.sql_parser.default_null_ordering = "nulls_max".to_string();
     options.sql_parser.support_varchar_with_length = true;

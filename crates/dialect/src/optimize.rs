@@ -1,5 +1,5 @@
-//! Passes over plans that keep their meaning and make them cheaper, where constants are folded, and
-//! guards around those of DataFusion's that change what a plan means.
+//! Optimizer passes that make plans cheaper without changing their meaning, a place where constants
+//! are folded, and guards around DataFusion's passes that would change the meaning of a plan.
 
 mod days;
 mod many_joins;
@@ -18,10 +18,10 @@ pub(crate) use self::days::CompareDays;
 
 type Pass = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// Does a pass's work on a plan where that is right.
+/// Runs a pass on a plan where the pass is correct.
 type Guard = fn(&Pass, LogicalPlan, &dyn OptimizerConfig) -> PlanResult<Transformed<LogicalPlan>>;
 
-/// The same passes, of which some are guarded.
+/// Replaces some of DataFusion's passes with guarded ones.
 pub(crate) fn guarded(passes: Vec<Pass>) -> Vec<Pass> {
     let guarded = |pass: Pass| -> Pass {
         let guard: Guard = match pass.name() {
@@ -35,7 +35,7 @@ pub(crate) fn guarded(passes: Vec<Pass>) -> Vec<Pass> {
     passes.into_iter().map(guarded).collect()
 }
 
-/// A pass of DataFusion's, which is asked for everything but its work.
+/// A pass of DataFusion's. Everything but `rewrite` is forwarded to it.
 #[derive(Debug)]
 struct Guarded {
     pass: Pass,

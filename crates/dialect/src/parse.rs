@@ -1,7 +1,7 @@
-//! From text to statements.
+//! The parser of statements.
 //!
-//! A text may hold several statements. Each comes back with its own text and place, and its tree
-//! keeps the places of the whole text, so that errors found later can point into what was written.
+//! A text may hold several statements. Each comes back with its own text and position, and its tree
+//! keeps the positions of the whole text, so that later errors can point into the text as written.
 //! No text, however long or deep, exhausts the stack: see [`depth`].
 
 mod balance;
@@ -37,7 +37,7 @@ pub(crate) use intervals::interval_parts;
 pub(crate) use place::{Places, character_at};
 pub use redact::{may_hold_password, without_passwords};
 
-/// How deep the parser may recurse. A parenthesis takes up to four levels, and [`depth`] bounds
+/// Limit of the parser's recursion. A parenthesis takes up to four levels, and [`depth`] bounds
 /// those before.
 const NESTING_MAX: usize = 1_024;
 
@@ -75,7 +75,7 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
 fn parse_all(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<Parsed>> {
     let mut places = Places::new(sql);
     let mut statements = Vec::new();
-    // Tokens are handed on and not copied: one may be a text of hundreds of megabytes.
+    // Tokens are moved and not copied: one may be a text of hundreds of megabytes.
     let mut tokens = tokens.into_iter();
     while tokens.len() > 0 {
         let of_one = tokens.by_ref().take_while(|token| token.token != Token::SemiColon);
@@ -105,7 +105,7 @@ pub fn parse_single(sql: &str) -> Result<Parsed> {
 /// Parses the name of a type, which may come from a client or from storage.
 ///
 /// # Errors
-/// Where the text is no type's name, or has too many brackets.
+/// If the text is no type's name, or has too many brackets.
 pub fn parse_type(text: &str) -> Result<ast::DataType> {
     parse_part(text, |parser| parser.parse_data_type())
 }
@@ -113,7 +113,7 @@ pub fn parse_type(text: &str) -> Result<ast::DataType> {
 /// Parses an expression that was stored as text.
 ///
 /// # Errors
-/// Where the text is no expression, or nests too deeply.
+/// If the text is no expression, or nests too deeply.
 pub fn parse_expression(text: &str) -> Result<ast::Expr> {
     parse_part(text, |parser| parser.parse_expr())
 }
@@ -121,12 +121,12 @@ pub fn parse_expression(text: &str) -> Result<ast::Expr> {
 /// Parses a query that was put together from parts of other statements.
 ///
 /// # Errors
-/// Where the text is no query, or nests too deeply.
+/// If the text is no query, or nests too deeply.
 pub fn parse_query(text: &str) -> Result<ast::Query> {
     parse_part(text, |parser| parser.parse_query().map(|query| *query))
 }
 
-/// Parses a whole text as a part of a statement, in PostgreSQL's own dialect.
+/// Parses a whole text as a part of a statement, in our PostgreSQL dialect.
 fn parse_part<T>(
     text: &str,
     parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>,
@@ -174,7 +174,7 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
         return Err(errors::unexpected(stray, sql));
     }
     tokens.retain(|token| {
-        // What a line comment holds must not look like a place where parsing stopped.
+        // The content of a comment must not look like a place where parsing stopped.
         !matches!(
             token.token,
             Token::Whitespace(
@@ -219,7 +219,7 @@ fn parse_other(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError>
     Ok(statement)
 }
 
-/// `COPY` as PostgreSQL has it; where that fails, DataFusion's `COPY … STORED AS …`.
+/// `COPY` as in PostgreSQL; if that fails, DataFusion's `COPY … STORED AS …`.
 fn parse_copy(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {
     let mut parser = Parser::new(&ThalwegDialect)
         .with_tokens_with_locations(tokens.clone())

@@ -1,8 +1,8 @@
-//! Work of a statement: whether anybody still wants what it computes, and how much memory it has.
+//! Work of a statement: its cancellation, and its memory.
 //!
-//! Operators give way between their batches. A function or an aggregate of millions of values
-//! computes in one go, on a thread that belongs to nobody: so it looks here now and then, and ends
-//! early.
+//! Operators yield between their batches. A function or an aggregate of millions of values computes
+//! in one go, without yielding its thread. It calls [`go_on`] now and then, and ends early if its
+//! statement was canceled.
 
 mod memory;
 
@@ -22,15 +22,15 @@ pub use memory::{Exhausted, StatementMemory, StatementsMemory};
 /// constants, and every pass of the planner copies them.
 const FOLDED_BYTES_MAX: usize = 64 << 10;
 
-/// Work that looks whether it may go on counts its memory whenever that has changed by so much.
+/// A cancellation check also counts the work's memory, once that has changed by so much.
 const UNSETTLED_BYTES: i64 = 256 << 10;
 
 thread_local! {
-    /// Of the work that the thread is at.
+    /// The stop of the work that this thread runs.
     static CURRENT: RefCell<Option<Arc<Stop>>> = const { RefCell::new(None) };
     /// The thread's count of allocated bytes up to which its work was charged.
     static SETTLED: Cell<i64> = const { Cell::new(0) };
-    /// Whether constants of a plan are being computed.
+    /// True while this thread computes constants of a plan.
     static FOLDING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -39,7 +39,7 @@ thread_local! {
 pub struct Stop {
     is_wanted: AtomicBool,
     memory: StatementMemory,
-    /// The work that this is a part of: it ends this one as well.
+    /// The work that this is a part of: stopping it stops this one as well.
     outer: Option<Arc<Stop>>,
 }
 
@@ -66,7 +66,7 @@ impl Stop {
         self.is_wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody wants the work to stop.
+    /// True if this work or the work around it was told to stop.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Relaxed)
@@ -74,7 +74,7 @@ impl Stop {
     }
 
     /// # Errors
-    /// Where somebody wants the work to stop. Nobody is there to read the error.
+    /// If the work was told to stop. No client reads this error.
     pub fn go_on(&self) -> Result<()> {
         match self.is_wanted() {
             false => Ok(()),
@@ -82,13 +82,14 @@ impl Stop {
         }
     }
 
-    /// Takes bytes off the work's count that are somebody else's from now on.
+    /// Takes bytes off the work's count that belong to another owner from now on.
     pub fn hand_over(&self, bytes: usize) {
         self.memory.hand_over(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 }
 
-/// Does work on this thread that hears by [`go_on`] where it is stopped, and whose memory counts.
+/// Runs work on this thread. [`go_on`] fails inside it once `stop` is set, and its memory is
+/// counted.
 pub fn within<T>(stop: &Arc<Stop>, work: impl FnOnce() -> T) -> T {
     settle();
     let _before = Before(CURRENT.replace(Some(Arc::clone(stop))));
@@ -96,8 +97,7 @@ pub fn within<T>(stop: &Arc<Stop>, work: impl FnOnce() -> T) -> T {
 }
 
 /// # Errors
-/// Where the work that this belongs to was stopped, of which nobody is there to read the error; or
-/// where it has more memory than it may.
+/// If the work was stopped (no client reads this error), or if it has more memory than its limit.
 pub fn go_on() -> Result<()> {
     if unsettled().abs() >= UNSETTLED_BYTES {
         settle();
@@ -112,32 +112,31 @@ pub fn go_on() -> Result<()> {
     })
 }
 
-/// Whether the work may reserve more memory, by what it has allocated so far.
+/// Checks that the work may reserve more memory, given what it has allocated so far.
 ///
 /// # Errors
-/// Where it has more than its limit.
+/// If it has more than its limit.
 pub fn check_reserving() -> std::result::Result<(), Exhausted> {
     CURRENT.with_borrow(|stop| {
         stop.as_ref().map_or(Ok(()), |stop| stop.memory.check_reserving(unsettled()))
     })
 }
 
-/// Whether an operator of the work that has reserved so many bytes, and can go to disk with them,
-/// may reserve more.
+/// Checks that an operator which can spill, and has reserved so many bytes, may reserve more.
 ///
 /// # Errors
-/// Where it should go to disk.
+/// If it should spill.
 pub fn check_spilling(reserved: usize) -> std::result::Result<(), Exhausted> {
     CURRENT.with_borrow(|stop| {
         stop.as_ref().map_or(Ok(()), |stop| stop.memory.check_spilling(reserved, unsettled()))
     })
 }
 
-/// Whether the work may make a value of so many bytes, which are not there yet, beside others of
-/// the same column.
+/// Checks that the work may make a value of so many bytes, which are not allocated yet, beside
+/// other values of the same column.
 ///
 /// # Errors
-/// Where memory is short, and where the value is too large a constant for a plan.
+/// If memory is short, or if the value is a constant that is too large for a plan.
 pub(crate) fn check_value(bytes: usize, beside: usize) -> Result<()> {
     let together = bytes.saturating_add(beside);
     if together > FOLDED_BYTES_MAX && FOLDING.get() {
@@ -150,8 +149,8 @@ pub(crate) fn check_value(bytes: usize, beside: usize) -> Result<()> {
     checked.map_err(|exhausted| too_much(&exhausted))
 }
 
-/// Computes constants of a plan; large ones are left to the statement. DataFusion keeps the
-/// expression of a constant that could not be computed.
+/// Computes constants of a plan. Large constants fail here and are computed when the statement
+/// runs: DataFusion keeps the expression of a constant that fails.
 pub fn folding<T>(work: impl FnOnce() -> T) -> T {
     struct Folding(bool);
     impl Drop for Folding {
@@ -169,7 +168,7 @@ pub fn too_much(exhausted: &Exhausted) -> Error {
     from_datafusion(DataFusionError::ResourcesExhausted(exhausted.to_string()), "")
 }
 
-/// What the thread has allocated since its work was charged last.
+/// Bytes that the thread has allocated since its work was last charged.
 fn unsettled() -> i64 {
     thread_net_bytes().wrapping_sub(SETTLED.get())
 }
@@ -187,7 +186,7 @@ fn settle() {
     }
 }
 
-/// Puts back what the thread was at when this is dropped.
+/// Restores the thread's previous work when it is dropped.
 struct Before(Option<Arc<Stop>>);
 
 impl Drop for Before {

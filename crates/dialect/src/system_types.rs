@@ -1,7 +1,7 @@
 //! The types that only PostgreSQL's own catalog uses, and the numbers that it gives to all types.
 //!
-//! Arrow has none of them. A column of such a type is one of a plain type whose field says under
-//! [`TYPE_KEY`] what it is, as for `uuid` and `json`:
+//! Arrow has none of them. A column of such a type has a plain Arrow type, and its field names the
+//! type under [`TYPE_KEY`], as for `uuid` and `json`:
 //!
 //! | type | in Arrow |
 //! | --- | --- |
@@ -10,9 +10,9 @@
 //! | `name`, `"char"` (as `char`), `pg_node_tree`, `aclitem`, … | `Utf8View` |
 //! | `int2vector`, `oidvector` | `List` of `Int16`, of `Int64`, while a query runs |
 //!
-//! Where a result is handed to its reader, `reg…` types and vectors have become the text that
-//! PostgreSQL shows for them; the field still names the type. Whoever writes a result for
-//! PostgreSQL's clients asks [`type_oid`] and [`type_modifier`] for each field.
+//! A finished result holds `reg…` types and vectors as the text that PostgreSQL shows for them; the
+//! field still names the type. Encoders of results for PostgreSQL's clients call [`type_oid`] and
+//! [`type_modifier`] for each field.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub enum SystemType {
     Registered(Registered),
 }
 
-/// What a number shown by its name is the number of.
+/// The kind of object that a number shown by its name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Registered {
     Class,
@@ -143,8 +143,8 @@ impl SystemType {
         }
     }
 
-    /// Whether values are in Arrow, all the way to their readers, what a client sends and reads:
-    /// numbers and texts, neither of which stands for something else.
+    /// True if Arrow holds values as clients send and read them: as numbers and texts, neither of
+    /// which stands for something else.
     #[must_use]
     pub fn is_plain(self) -> bool {
         !self.is_vector()
@@ -154,7 +154,7 @@ impl SystemType {
             )
     }
 
-    /// Whether the type is an array that counts from 0 and is written without braces.
+    /// True if the type is an array that counts from 0 and is written without braces.
     #[must_use]
     pub fn is_vector(self) -> bool {
         matches!(self, SystemType::Int2Vector | SystemType::OidVector)
@@ -196,7 +196,7 @@ pub fn planned_field(sql: &SqlType) -> Option<Field> {
     Some(Field::new("", ArrowType::List(Arc::new(item)), true))
 }
 
-/// The number of the type that SQL spells so: `character varying(20)[]`; `None` where none is.
+/// The number of the type that SQL spells so: `character varying(20)[]`; `None` if none is.
 #[must_use]
 pub fn named_type_oid(text: &str) -> Option<u32> {
     let sql = sql_type(text)?;
@@ -206,7 +206,8 @@ pub fn named_type_oid(text: &str) -> Option<u32> {
     }
 }
 
-/// The number that PostgreSQL gives to the type of a field; that of `text` for what it has not.
+/// PostgreSQL's number for the type of a field; the number of `text` for types that it does not
+/// have.
 #[must_use]
 pub fn type_oid(field: &Field) -> u32 {
     if let Some(system) = SystemType::of(field) {
@@ -276,8 +277,8 @@ fn numbers(data_type: &DataType) -> (u32, u32) {
     }
 }
 
-/// What PostgreSQL notes beside a field's type: the length of `varchar(n)`, the digits of
-/// `numeric(p,s)`; -1 where there is nothing to note.
+/// PostgreSQL's modifier of a field's type: the length of `varchar(n)`, the digits of
+/// `numeric(p,s)`; -1 if the type has none.
 #[must_use]
 pub fn type_modifier(field: &Field) -> i32 {
     match SystemType::of(field) {

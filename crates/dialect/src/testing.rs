@@ -13,7 +13,7 @@ pub(crate) fn context() -> SessionContext {
     SessionContext::new_with_state(configure(SessionStateBuilder::new()).build())
 }
 
-/// Runs a statement, and gives its batches.
+/// Runs a statement, and returns its batches.
 pub(crate) fn run(sql: &str) -> Result<Vec<RecordBatch>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -29,7 +29,7 @@ pub(crate) fn run(sql: &str) -> Result<Vec<RecordBatch>> {
     })
 }
 
-/// The rows as `psql -At` shows them: values parted by bars, NULL as nothing.
+/// The rows as `psql -At` shows them: values separated by bars, NULL as nothing.
 pub(crate) fn rows(sql: &str) -> Result<Vec<String>> {
     let mut rows = Vec::new();
     for batch in run(sql)? {

@@ -1,11 +1,11 @@
-//! What a query's columns are, where Arrow holds their values as something else: `uuid[]`, `oid[]`,
-//! and the text that a cast made of `json`.
+//! The types of a query's columns that Arrow holds as something else: `uuid[]`, `oid[]`, and the
+//! text that a cast made of `json`.
 //!
-//! Fields say it, those of a list's items included. DataFusion finds the type of `array_agg(x)` and
-//! of `ARRAY[x, y]` from Arrow's types alone, and forgets what a field says besides; so do many of
-//! its operators while a query runs. Of a cast it goes on to say what its argument was. Here the
-//! types of a query's columns are found once more, from a copy of its plan where casts say what
-//! they make. That copy is never run.
+//! The metadata of fields names these types, also in the fields of a list's items. DataFusion
+//! infers the type of `array_agg(x)` and of `ARRAY[x, y]` from Arrow's types alone and drops the
+//! metadata; many of its operators drop it while a query runs. A cast, in contrast, keeps the
+//! metadata of its argument. Here the types of a query's columns are found once more, from a copy
+//! of its plan in which casts name the types that they make. The copy is never run.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, Logi
 
 use crate::analyze::rewrite_expressions;
 
-/// The columns of a plan: what was cast is what it was cast to, and arrays have items that are what
-/// they were made of.
+/// The columns of a plan, with the types that casts name, and with arrays whose items have the
+/// types of the values they were made of.
 ///
 /// # Errors
-/// None that the plan itself does not have.
+/// Only those of the plan itself.
 pub fn told_columns(plan: &LogicalPlan) -> PlanResult<DFSchemaRef> {
     if !may_say_otherwise(plan)? {
         return Ok(Arc::clone(plan.schema()));
@@ -44,7 +44,7 @@ fn may_say_otherwise(plan: &LogicalPlan) -> PlanResult<bool> {
     Ok(found)
 }
 
-/// The first of the values that an expression makes an array of.
+/// The first of the values that an expression collects into an array.
 fn gathered_value(expr: &Expr) -> Option<&Expr> {
     match expr {
         Expr::AggregateFunction(call) if call.func.name() == "array_agg" => {
@@ -55,7 +55,7 @@ fn gathered_value(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-/// The list type of an array whose items say more than their type in Arrow.
+/// The list type of an array whose items have metadata beside their Arrow type.
 fn list_of_values(expr: &Expr, schema: &DFSchema) -> Option<ArrowType> {
     let (_, value) = gathered_value(expr)?.to_field(schema).ok()?;
     let is_list = matches!(value.data_type(), ArrowType::List(_));
@@ -64,12 +64,12 @@ fn list_of_values(expr: &Expr, schema: &DFSchema) -> Option<ArrowType> {
     }
     let item = value.as_ref().clone().with_name(Field::LIST_FIELD_DEFAULT_NAME);
     let list = ArrowType::List(Arc::new(item.with_nullable(true)));
-    // Values of several types are brought to one, which is nothing that one of them names.
+    // Values of several types are converted to a common type, which is none of the types they name.
     let (_, made) = expr.to_field(schema).ok()?;
     (is_alike(made.data_type(), &list) && *made.data_type() != list).then_some(list)
 }
 
-/// Whether types are the same but for what fields say besides.
+/// True if two types differ in the metadata of fields at most.
 fn is_alike(left: &ArrowType, right: &ArrowType) -> bool {
     match (left, right) {
         (ArrowType::List(left), ArrowType::List(right)) => {
@@ -84,8 +84,8 @@ fn named(expr: Expr, list: ArrowType) -> Expr {
     Expr::Cast(Cast { expr: Box::new(expr), field })
 }
 
-/// A cast to a type that says nothing besides, as one that says so: to DataFusion, a field that has
-/// a name says everything.
+/// A cast to a type without metadata, in a form that drops the metadata of its argument: DataFusion
+/// keeps that metadata unless the field of the cast has a name.
 fn explicit(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let Expr::Cast(Cast { expr, field }) = expr else { return None };
     let (_, from) = expr.to_field(schema).ok()?;

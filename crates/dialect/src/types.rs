@@ -20,13 +20,13 @@ use crate::errors::external;
 use crate::parse::parse_type;
 use crate::system_types::{self, SystemType};
 
-/// The key of a field's metadata under which the SQL type is named where Arrow's type says less.
+/// The metadata key of a field that names its SQL type, where Arrow's type is less specific.
 pub const TYPE_KEY: &str = "thalweg.type";
 
 /// The precision and scale of `numeric` where none is given: the most digits that fit 128 bits.
 pub const NUMERIC_DEFAULT: (u8, i8) = (38, 10);
 
-/// What more digits of a second are taken for: values have microseconds.
+/// Digits of a second that a value keeps: microseconds. More digits count as this many.
 const SECOND_DIGITS_MAX: u64 = 6;
 
 /// PostgreSQL's greatest length of `varchar(n)`.
@@ -70,7 +70,7 @@ pub fn column_type(sql: &SqlType) -> Result<DataType> {
     }
 }
 
-/// The digits of their seconds that values of the type keep, where its name says how many.
+/// The number of digits of a second that values of the type keep, if the type's name contains it.
 #[must_use]
 pub fn second_digits(sql: &SqlType) -> Option<u8> {
     if let Some(plain) = respelled(sql) {
@@ -88,7 +88,7 @@ pub fn second_digits(sql: &SqlType) -> Option<u8> {
 /// [`second_digits`] of a column.
 ///
 /// # Errors
-/// Where a column would have to take something away from intervals, or from the items of arrays.
+/// If a column would have to take something away from intervals, or from the items of arrays.
 pub fn kept_digits(sql: &SqlType) -> Result<Option<u8>> {
     if let Some(plain) = respelled(sql) {
         return kept_digits(&plain);
@@ -112,8 +112,8 @@ pub fn kept_digits(sql: &SqlType) -> Result<Option<u8>> {
     }
 }
 
-/// The names of `pg_type` that SQL spells without quotes too. What is quoted, the parser takes for
-/// the name of a type that it has no variant for.
+/// The names of `pg_type` that SQL spells without quotes too. The parser takes a quoted name for a
+/// type that it has no variant for.
 const TYPE_NAMES: [&str; 21] = [
     "bool",
     "bpchar",
@@ -167,12 +167,12 @@ pub(crate) fn respelled(sql: &SqlType) -> Option<SqlType> {
     }
 }
 
-/// The parser's tree of a type's name; `None` where it is none.
+/// The parser's tree of a type's name; `None` if it is none.
 pub(crate) fn sql_type(text: &str) -> Option<SqlType> {
     parse_type(text).ok()
 }
 
-/// Whether the type is one of `serial`'s spellings: an integer that numbers itself, and is never
+/// True if the type is one of `serial`'s spellings: an integer that numbers itself and is never
 /// NULL.
 #[must_use]
 pub fn is_serial(sql: &SqlType) -> bool {
@@ -304,7 +304,7 @@ fn unknown_type(name: &str) -> Error {
     Error::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
 }
 
-/// A name as it would be looked up.
+/// A name as it is looked up.
 fn shown(name: &ObjectName) -> String {
     let parts = name.0.iter().filter_map(|part| part.as_ident());
     let parts = parts.map(|part| match part.quote_style {
@@ -372,7 +372,7 @@ pub fn from_field(field: &Field) -> Result<DataType> {
     from_arrow(field.data_type())
 }
 
-/// What [`TYPE_KEY`] names: only the types that need naming are understood.
+/// The type that [`TYPE_KEY`] names, if it is one of the types that need naming.
 #[must_use]
 pub fn named_type(name: &str) -> Option<DataType> {
     match name {
@@ -427,8 +427,7 @@ pub fn from_arrow(data_type: &ArrowType) -> Result<DataType> {
     })
 }
 
-/// The field of the values that a client gives for a parameter of the type; `None` for types that
-/// no parameter has.
+/// The field of a parameter's values of this type; `None` for types that parameters cannot have.
 #[must_use]
 pub fn parameter_field(sql: &SqlType) -> Option<Field> {
     let Some(field) = system_types::planned_field(sql) else {
@@ -452,7 +451,7 @@ pub fn sql_name(field: &Field) -> Result<String> {
     }
 }
 
-/// How PostgreSQL calls the type of a field, for messages and for `pg_typeof`.
+/// PostgreSQL's name for the type of a field, for messages and for `pg_typeof`.
 #[must_use]
 pub fn display_name(field: &Field) -> String {
     if let Some(system) = SystemType::of(field) {
@@ -473,7 +472,7 @@ pub fn display_name(field: &Field) -> String {
     }
 }
 
-/// Teaches DataFusion's planner the type names above, for casts and for typed literals.
+/// Makes the type names above known to DataFusion's planner, for casts and for typed literals.
 #[derive(Debug, Default)]
 pub struct PostgresTypePlanner;
 
@@ -624,7 +623,7 @@ mod tests {
             ("uuid[]", Some("uuid[]")),
             ("varchar(3)", Some("character varying(3)")),
             ("int4[]", Some("integer[]")),
-            // What is sent for these is text, or nothing that anybody sends.
+            // Clients send values of these types as text, or not at all.
             ("regclass", None),
             ("oidvector", None),
             ("regtype[]", None),

@@ -1,7 +1,7 @@
-//! What wrappers of DataFusion's aggregates hand on.
+//! Methods that wrappers of DataFusion's aggregates forward to the aggregate inside.
 
-/// Stands in the `impl AggregateUDFImpl` of a wrapper whose field `inner` is the aggregate, ahead
-/// of what the wrapper says otherwise.
+/// Belongs into the `impl AggregateUDFImpl` of a wrapper whose field `inner` is the aggregate,
+/// ahead of the methods that the wrapper overrides.
 macro_rules! hands_on_to_inner {
     () => {
         fn name(&self) -> &str {

@@ -1,7 +1,8 @@
-//! Time zones: how far from UTC a clock is, at a place and a moment.
+//! Time zones: the offset from UTC that a clock has at a place and a moment.
 //!
-//! The rules come from the zone database that Arrow carries. What the clock skips or shows twice is
-//! read as PostgreSQL reads it: by the offset before a gap, and by the later of two offsets.
+//! The rules come from the zone database that Arrow carries. A local time that the clock skips or
+//! shows twice is read as PostgreSQL reads it: by the offset before a gap, and by the later of two
+//! offsets.
 
 use arrow::array::timezone::Tz;
 use arrow::datatypes::IntervalMonthDayNano;
@@ -60,7 +61,7 @@ impl Zone {
         place?.ok().map(Zone::Place)
     }
 
-    /// What `AT TIME ZONE` takes: a name, or an offset that counts to the west, as in POSIX.
+    /// The argument of `AT TIME ZONE`: a name, or an offset that counts to the west, as in POSIX.
     pub(crate) fn given(text: &str) -> Result<Zone, Error> {
         let text = text.trim();
         let digits = text.trim_start_matches(|c: char| c.is_ascii_alphabetic());
@@ -106,7 +107,7 @@ impl Zone {
         match (self, naive(micros)) {
             (Zone::Fixed(seconds), _) => *seconds,
             (Zone::Place(place), Some(moment)) => seconds(&place.offset_from_utc_datetime(&moment)),
-            // Beyond what the zone database can tell.
+            // The zone database has no data for this moment.
             (Zone::Place(_), None) => 0,
         }
     }

@@ -1,4 +1,4 @@
-//! Places where DataFusion tells both zeros apart, which are one value.
+//! Places where DataFusion distinguishes 0.0 and -0.0, which are equal in SQL.
 
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::tree_node::Transformed;
@@ -8,7 +8,8 @@ use datafusion::logical_expr::{
     BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Operator, cast,
 };
 
-/// The same with `=`, or over sums with zero, which have one zero only.
+/// Rewrites an expression in which DataFusion distinguishes both zeros. The new one compares with
+/// `=`, or adds zero to each value, which leaves one zero only.
 pub(super) fn of_values(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     match expr {
         Expr::Case(case) => searched(case, schema),
@@ -30,19 +31,19 @@ pub(super) fn of_values(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
 fn float_type(expr: &Expr, schema: &DFSchema) -> Option<ArrowType> {
     let data_type = expr.get_type(schema).ok()?;
     let is_float = matches!(data_type, ArrowType::Float32 | ArrowType::Float64);
-    // What is asked for twice must be the same both times.
+    // A rewritten expression is evaluated twice, so it must not be volatile.
     (is_float && !expr.is_volatile()).then_some(data_type)
 }
 
-/// Sorts by floating point numbers and more, where the rest decides between both zeros. Scans know
-/// a column with one zero by its sum with it.
+/// Rewrites sorts by a floating point number and further keys, where the further keys must decide
+/// the order of both zeros. Scans recognise such a column by its sum with zero.
 pub(super) fn of_sorts(plan: LogicalPlan, schema: &DFSchema) -> Transformed<LogicalPlan> {
     let LogicalPlan::Sort(mut sort) = plan else { return Transformed::no(plan) };
     let changed = before_the_last(&mut sort.expr, schema);
     Transformed::new_transformed(LogicalPlan::Sort(sort), changed)
 }
 
-/// Gives keys one zero where others come behind them.
+/// Adds zero to each key but the last one, so that it has only one zero.
 fn before_the_last(keys: &mut [SortExpr], schema: &DFSchema) -> bool {
     let Some((_, before)) = keys.split_last_mut() else { return false };
     let mut changed = false;
@@ -54,7 +55,7 @@ fn before_the_last(keys: &mut [SortExpr], schema: &DFSchema) -> bool {
     changed
 }
 
-/// A floating point number that has one zero only; `None` for other values.
+/// A floating point number with only one zero; `None` for other values.
 pub(super) fn with_one_zero(value: &Expr, schema: &DFSchema) -> Option<Expr> {
     let zero = ScalarValue::new_zero(&float_type(value, schema)?).ok()?;
     Some(binary(value, Operator::Plus, Expr::Literal(zero, None)))
@@ -85,7 +86,7 @@ fn nullif(value: &Expr, other: &Expr, schema: &DFSchema) -> Option<Expr> {
         (ArrowType::Int16 | ArrowType::Int32, ArrowType::Float64) => {
             cast(other.clone(), data_type.clone())
         }
-        // What else there is, the function makes alike for itself.
+        // For arguments of other types the function itself compares as PostgreSQL does.
         _ => return None,
     };
     let null = Expr::Literal(ScalarValue::try_from(&data_type).ok()?, None);
@@ -94,7 +95,7 @@ fn nullif(value: &Expr, other: &Expr, schema: &DFSchema) -> Option<Expr> {
     Some(Expr::Case(Case::new(None, cases, Some(Box::new(value.clone())))))
 }
 
-/// Where zero is, or may be, among the values that are listed.
+/// An `IN` list that contains a zero, or may contain one.
 fn in_list(InList { expr, list, negated }: &InList, schema: &DFSchema) -> Option<Expr> {
     let data_type = float_type(expr, schema)?;
     if let Some(known) = list.iter().map(|value| known(value, &data_type)).collect() {
@@ -110,7 +111,7 @@ fn in_list(InList { expr, list, negated }: &InList, schema: &DFSchema) -> Option
     Some(Expr::InList(InList::new(Box::new(sum(expr)), list, *negated)))
 }
 
-/// A value that is written out, in a type.
+/// A constant value, converted to a type.
 fn known(value: &Expr, data_type: &ArrowType) -> Option<ScalarValue> {
     match value {
         Expr::Literal(value, _) if value.data_type() == *data_type || value.is_null() => {
@@ -124,7 +125,8 @@ fn known(value: &Expr, data_type: &ArrowType) -> Option<ScalarValue> {
     }
 }
 
-/// The list with the other zero, if it has one of them alone: what is looked for stays a column.
+/// Adds the other zero to a list with only one of them, so that the tested value stays a plain
+/// column.
 fn with_both_zeros(expr: &Expr, mut known: Vec<ScalarValue>, negated: bool) -> Option<Expr> {
     let zeros = match known.first()?.data_type() {
         ArrowType::Float32 => [0.0, -0.0].map(|zero| ScalarValue::Float32(Some(zero))),

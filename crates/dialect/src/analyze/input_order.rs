@@ -1,8 +1,8 @@
-//! Arrays and texts that are made of rows in the order of a subquery.
+//! Arrays and texts that are aggregated in the order of a subquery.
 //!
-//! `array_agg(a)` over `(SELECT a FROM t ORDER BY a DESC)` takes the rows in their order in
-//! PostgreSQL. DataFusion takes the order of an aggregate's input for nothing that matters, and
-//! leaves the sort out. Here the order of the subquery becomes one of the aggregate's own.
+//! `array_agg(a)` over `(SELECT a FROM t ORDER BY a DESC)` takes the rows in that order in
+//! PostgreSQL. DataFusion assumes that an aggregate does not depend on the order of its input, and
+//! drops the sort. Here the order of the subquery becomes the aggregate's own.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, Subquer
 const ORDERED: &[&str] =
     &["array_agg", "string_agg", "json_object_agg", "jsonb_object_agg", "json_agg", "jsonb_agg"];
 
-/// The same plan, where it is an aggregate over a sorted subquery with the order in it.
+/// Moves the order of a sorted subquery into the aggregates above it that depend on it.
 ///
 /// # Errors
-/// Where the plan cannot be put together again.
+/// If the plan cannot be put together again.
 pub(super) fn carried(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
     let LogicalPlan::Aggregate(aggregate) = &plan else { return Ok(Transformed::no(plan)) };
     if !aggregate.aggr_expr.iter().any(wants_order) {
@@ -56,11 +56,11 @@ fn with_order(expr: Expr, order: &[SortExpr]) -> PlanResult<Expr> {
         return datafusion::common::internal_err!("an aggregate is a call");
     };
     call.params.order_by = order.to_vec();
-    // Those above know it by the name that it had without an order.
+    // Plan nodes above refer to the aggregate by the name that it had without an order.
     Ok(Expr::AggregateFunction(call).alias_qualified(qualifier, name))
 }
 
-/// A plan, and the order of its rows by columns of its own.
+/// A plan, and the order of its rows as keys over its own columns.
 struct Ordered {
     plan: LogicalPlan,
     order: Vec<SortExpr>,
@@ -99,7 +99,7 @@ fn ordered(plan: &LogicalPlan) -> PlanResult<Option<Ordered>> {
     }
 }
 
-/// Keys that a projection leaves out become columns of it.
+/// Sort keys that a projection leaves out become columns of it.
 fn through(projection: &Projection) -> PlanResult<Option<Ordered>> {
     let Some(Ordered { plan: input, order }) = ordered(&projection.input)? else {
         return Ok(None);

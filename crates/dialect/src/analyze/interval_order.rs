@@ -60,10 +60,10 @@ fn length_of(expr: &Expr) -> Expr {
     LENGTH_OF.call(vec![expr.clone()])
 }
 
-/// What compares intervals as the comparison of their lengths.
+/// Rewrites an expression that compares intervals so that it compares their lengths.
 ///
 /// # Errors
-/// Where a subquery's plan cannot be extended.
+/// If a subquery's plan cannot be extended.
 pub(super) fn compared(expr: &Expr, schema: &DFSchema) -> PlanResult<Option<Expr>> {
     Ok(Some(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
@@ -152,7 +152,7 @@ fn windowed(call: &WindowFunction, schema: &DFSchema) -> Option<Expr> {
         }
         WindowFrameBound::CurrentRow => false,
     };
-    // Distances between intervals are intervals, which lengths have none of.
+    // A RANGE frame has distances that are intervals. Lengths have no such distances.
     let has_distance = frame.units == WindowFrameUnits::Range
         && (is_offset(&frame.start_bound) || is_offset(&frame.end_bound));
     changed |= !has_distance && sort_by_length(&mut call.params.order_by, schema);
@@ -166,7 +166,8 @@ fn windowed(call: &WindowFunction, schema: &DFSchema) -> Option<Expr> {
     changed.then(|| Expr::WindowFunction(Box::new(call)))
 }
 
-/// Windows in the order of intervals, which DataFusion's coercion would refuse: for before it.
+/// Windows in the order of intervals. The rule runs before DataFusion's coercion, which would
+/// refuse them.
 #[derive(Debug, Default)]
 pub(crate) struct IntervalWindows;
 
@@ -191,7 +192,7 @@ impl AnalyzerRule for IntervalWindows {
     }
 }
 
-/// Whether there was an interval among what is sorted by.
+/// Replaces intervals among the sort keys by their lengths; true if there were any.
 fn sort_by_length(orders: &mut [SortExpr], schema: &DFSchema) -> bool {
     let mut changed = false;
     for order in orders {

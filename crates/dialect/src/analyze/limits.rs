@@ -1,9 +1,9 @@
 //! `LIMIT` and `OFFSET` of values that are to be computed, and `FETCH FIRST … WITH TIES`.
 //!
-//! DataFusion's limits take whole numbers that are known when a statement is planned. What is of
-//! another type becomes one here, or is refused. Where a subquery says how many rows are wanted, or
-//! rows that are alike in their order count as one, rows are numbered in the order of the sort
-//! below, and a filter asks for each whether it is within the limit.
+//! DataFusion's limits are whole numbers that are known when a statement is planned. Here a
+//! constant of another type becomes a whole number, or is refused. If a subquery computes the
+//! limit, or ties count as one row, a window function numbers the rows in the order of the sort
+//! below, and a filter checks each number against the limit.
 //!
 //! ```text
 //! Limit: fetch = (SELECT …)        Projection: all but the number
@@ -48,11 +48,11 @@ impl AnalyzerRule for ComputedLimits {
     }
 }
 
-/// Which rows are wanted.
+/// The limit, the offset and the treatment of ties.
 struct Wanted {
     skip: Option<Expr>,
     count: Option<Expr>,
-    /// Whether rows that are alike in their order come together.
+    /// True for `WITH TIES`: rows that tie in the order count together.
     with_ties: bool,
 }
 
@@ -86,13 +86,13 @@ fn without_ties(fetch: Expr) -> (Expr, bool) {
     }
 }
 
-/// How many rows a clause means, as a whole number.
+/// The number of rows that a clause asks for, as a whole number.
 fn counted(count: Expr, clause: &str) -> PlanResult<Expr> {
     if count.exists(|expr| Ok(matches!(expr, Expr::AggregateFunction(_))))? {
         let told = format!("aggregate functions are not allowed in {clause}");
         return Err(external(Error::new(SqlState::GROUPING_ERROR, told)));
     }
-    // What is not known yet, as the type of a parameter, is not told here.
+    // The type may be unknown so far, as that of a parameter is: then nothing is refused here.
     let Ok(given) = count.get_type(&DFSchema::empty()) else { return Ok(count) };
     match given {
         ArrowType::Null => Ok(count),
@@ -123,7 +123,7 @@ fn has_subquery(expr: &Expr) -> bool {
 /// The wanted rows of a plan, in the order that it gives them.
 fn wanted(limit: &Wanted, input: &Arc<LogicalPlan>) -> PlanResult<LogicalPlan> {
     match input.as_ref() {
-        // What is sorted by need not be shown.
+        // The sort keys need not be among the projected columns.
         LogicalPlan::Projection(projection)
             if matches!(projection.input.as_ref(), LogicalPlan::Sort(_)) =>
         {
@@ -140,7 +140,7 @@ fn wanted(limit: &Wanted, input: &Arc<LogicalPlan>) -> PlanResult<LogicalPlan> {
             let sorted = LogicalPlan::Sort(Sort { input, ..sort.clone() });
             with_columns_of(&sort.input, sorted)
         }
-        // Its order is in it, and not to be had from outside.
+        // Its order is internal: a window above cannot use it.
         LogicalPlan::Distinct(Distinct::On(_)) => {
             Err(external(Error::unsupported("DISTINCT ON with a limit that is computed")))
         }
@@ -158,7 +158,7 @@ fn filtered(
     input: &Arc<LogicalPlan>,
     order: &[SortExpr],
 ) -> PlanResult<LogicalPlan> {
-    // An empty order is none: its frame would be one of peers.
+    // Without keys there is no order: the frame would consist of peers.
     let numbers = match order {
         [] => row_number(),
         order => row_number().order_by(order.to_vec()).build()?,

@@ -1,14 +1,15 @@
-//! Subqueries that stand for a value, and may give no row: then the value is NULL.
+//! Scalar subqueries that may give no row: then the value is NULL.
 //!
-//! DataFusion says of them what it says of their column: one of a key is never NULL, and so
-//! `(SELECT id …) IS NULL` would be false, and a NULL would be refused where it is shown.
+//! DataFusion derives their nullability from their column. A subquery of a key would never be NULL:
+//! then `(SELECT id …) IS NULL` would be false, and a NULL in the result would be an error.
 
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 
 use crate::functions::MAY_BE_MISSING;
 
-/// The subquery as a value that may be NULL, where it may be and does not say so. Those that depend
-/// on outer rows become joins, which know.
+/// The subquery wrapped as a value that may be NULL, if it may give no row and its schema says that
+/// it is never NULL. Subqueries that depend on outer rows become joins, which handle this
+/// themselves.
 pub(super) fn told(expr: &Expr) -> Option<Expr> {
     let Expr::ScalarSubquery(subquery) = expr else { return None };
     let says_never = |subquery: &Subquery| {
@@ -21,7 +22,7 @@ pub(super) fn told(expr: &Expr) -> Option<Expr> {
     may_be_missing.then(|| MAY_BE_MISSING.call(vec![expr.clone()]))
 }
 
-/// Whether a query gives one row whatever the tables have.
+/// True if a query gives one row whatever the tables contain.
 fn gives_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => gives_one_row(&projection.input),

@@ -1,13 +1,13 @@
 //! Comparisons of days and moments in microseconds, as columns have them.
 //!
-//! DataFusion compares what is of two such types in nanoseconds, which end in the year 2262.
+//! DataFusion compares values of two such types in nanoseconds, which end in the year 2262.
 
 use arrow::datatypes::{DataType as ArrowType, TimeUnit};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::expr::{Between, InList};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, cast};
 
-/// The same comparison, where all of it was cast to nanoseconds.
+/// The comparison in microseconds, if both sides were cast to nanoseconds.
 pub(super) fn in_micros(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let one = |expr: &Expr| in_micros_of(expr, schema);
     let boxed = |expr: &Expr| one(expr).map(Box::new);
@@ -26,7 +26,7 @@ pub(super) fn in_micros(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     })
 }
 
-/// What was cast to nanoseconds and is nothing finer than microseconds.
+/// The value under a cast to nanoseconds, if the value has no more than microseconds.
 fn in_micros_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let Expr::Cast(outer) = expr else { return None };
     let ArrowType::Timestamp(TimeUnit::Nanosecond, zone) = outer.field.data_type() else {

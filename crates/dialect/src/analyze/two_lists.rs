@@ -1,7 +1,8 @@
-//! Several lists that one value is looked for in, where DataFusion makes one list of them.
+//! Tests of one value against several lists, which DataFusion merges into one list.
 //!
-//! Of `d NOT IN (1, 5) OR d NOT IN (2, 3)` it keeps what both lists have, which is nothing, and
-//! takes the whole for true: for NULL it is NULL. Values that look different are not put together.
+//! It reduces `d NOT IN (1, 5) OR d NOT IN (2, 3)` to the items that both lists have. There are
+//! none, so it takes the condition for true, but for NULL it is NULL. This pass makes the tested
+//! values look different, so that DataFusion does not merge their lists.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, Scalar
 use crate::cast_function::CastFunction;
 use crate::types;
 
-/// `AND` and `OR` whose lists on the right are those of another value than all before them.
+/// Rewrites `AND` and `OR` so that the lists on the right test another value than all lists before
+/// them.
 pub(super) fn apart(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
     if !matches!(op, Operator::And | Operator::Or) {
@@ -68,8 +70,7 @@ fn told_apart(
     }
 }
 
-/// Whether nothing may be left of two lists, here or below a `NOT`. All others are put together
-/// without losing NULL.
+/// True if the merged list may be empty, here or below a `NOT`. All other merges keep NULL.
 fn may_vanish(op: Operator, left: &InList, right: &InList) -> bool {
     match op {
         Operator::Or => left.negated || right.negated,
@@ -77,7 +78,7 @@ fn may_vanish(op: Operator, left: &InList, right: &InList) -> bool {
     }
 }
 
-/// The same list for a value that looks different.
+/// A copy of the list test whose value looks different to DataFusion.
 fn of_another(list: &InList, schema: &DFSchema) -> Option<InList> {
     let (_, field) = list.expr.to_field(schema).ok()?;
     let to = types::from_field(&field).ok()?;

@@ -61,7 +61,7 @@ fn is_set_operation(join: &Join) -> bool {
         && join.on.len() == join.left.schema().fields().len()
 }
 
-/// Unlike those of a union, the columns of such a pair are the left one's in DataFusion.
+/// The columns of INTERSECT and EXCEPT are the left input's in DataFusion, unlike those of a union.
 fn match_pair(mut join: Join) -> PlanResult<Transformed<LogicalPlan>> {
     let name = if join.join_type == JoinType::LeftSemi { "INTERSECT" } else { "EXCEPT" };
     let mut inputs = vec![Arc::clone(&join.left), Arc::clone(&join.right)];
@@ -114,7 +114,7 @@ fn settle(inputs: &mut [Arc<LogicalPlan>], column: usize, target: &ArrowType) ->
 }
 
 enum Common {
-    /// What literals in quotes take on; the rest is DataFusion's.
+    /// Only literals in quotes take on this type; DataFusion settles the rest.
     OfLiterals(ArrowType),
     OfAll(ArrowType),
 }
@@ -155,7 +155,7 @@ fn mismatch(operation: &str, first: &Field, second: &Field) -> DataFusionError {
     external(Error::new(SqlState::DATATYPE_MISMATCH, told))
 }
 
-/// Whether the column is a literal in quotes.
+/// True if the column is a literal in quotes.
 fn is_unknown(input: &LogicalPlan, column: usize) -> bool {
     let projection = match input {
         LogicalPlan::Projection(projection) => projection,
@@ -193,7 +193,7 @@ fn typed(input: &LogicalPlan, column: usize, target: &ArrowType) -> PlanResult<L
     Ok(LogicalPlan::Projection(Projection::try_new(exprs, projection.input.clone())?))
 }
 
-/// The input with a column of another type. Where it gives no row twice, it still does not.
+/// Casts a column of the input. If the input has no duplicate rows, the result has none.
 fn cast_column(
     input: &Arc<LogicalPlan>,
     column: usize,

@@ -44,11 +44,12 @@ impl AnalyzerRule for UnknownLiterals {
     }
 }
 
-/// What the pass makes of an expression that is no plan's.
+/// Applies the pass to an expression outside of a plan.
 ///
 /// # Errors
-/// Where it compares what cannot be compared, or with what is told by the clock: a table keeps its
-/// expressions, and PostgreSQL would keep what the clock said first.
+/// If it compares types that cannot be compared, or has a literal that depends on the clock: a
+/// table keeps its expressions, and PostgreSQL would keep the clock's value of the time of
+/// definition.
 pub fn with_operand_types(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
     let expr = expr.transform_up(|expr| rewrite(expr, schema))?.data;
     if expr.exists(|expr| Ok(clock_literal::is_one(expr)))? {
@@ -118,7 +119,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         }
         Expr::ScalarFunction(call) if takes_alternatives(&call) => {
             let ScalarFunction { func, args } = call;
-            // `nullif` gives its first argument, whatever number that is compared with.
+            // `nullif` returns its first argument, whatever the type of the second one.
             let (args, changed) = match func.name() {
                 "nullif" => with_typed_literals(args, schema)?,
                 _ => unified(args, schema)?,
@@ -135,8 +136,8 @@ fn is_comparison(op: Operator) -> bool {
         || matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom | Operator::NotEq)
 }
 
-/// `IN` compares with an array of its items, which have one type: that of a value that may be any
-/// of them. One item is compared with as it is.
+/// `IN` compares with an array of its items, which have one type: the common type of all of them. A
+/// single item keeps its type.
 fn listed(list: InList, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     let InList { expr, list, negated } = list;
     let common: CommonType =
@@ -155,7 +156,7 @@ fn listed(list: InList, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     Ok(if changed { Transformed::yes(list) } else { Transformed::no(list) })
 }
 
-/// A value beside the rows of a subquery.
+/// The tested value of a subquery comparison.
 fn beside_subquery(
     tested: Expr,
     subquery: Subquery,
@@ -177,7 +178,7 @@ fn beside_subquery(
 
 type CommonType = fn(&[ArrowType]) -> Option<ArrowType>;
 
-/// Values that have a type, as numbers of a common one, if they are numbers of several.
+/// Converts numbers of several types to a common one.
 fn common_numbers(
     values: Vec<Expr>,
     schema: &DFSchema,
@@ -217,7 +218,7 @@ fn takes_alternatives(call: &ScalarFunction) -> bool {
     matches!(call.func.name(), "coalesce" | "greatest" | "least" | "nullif")
 }
 
-/// The operands of a comparison, where a literal has got its type.
+/// The operands of a comparison, with types for literals in quotes.
 fn compared(
     left: Expr,
     op: Operator,
@@ -248,7 +249,7 @@ pub(super) fn is_unknown(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::Utf8(Some(_)), None))
 }
 
-/// The literal as a value of the type; what is no such value is told at once.
+/// The literal as a value of the type; any other text is an error at once.
 pub(crate) fn typed(literal: Expr, target: &ArrowType) -> PlanResult<Expr> {
     if let Some(value) = clock_literal::of_literal(&literal, target) {
         return Ok(value);
@@ -265,12 +266,12 @@ pub(crate) fn typed(literal: Expr, target: &ArrowType) -> PlanResult<Expr> {
 }
 
 /// The type that a literal gets where it is one of several values, and the others are of these
-/// types; `None` where it is left to DataFusion.
+/// types; `None` if it is left to DataFusion.
 pub(crate) fn type_beside(types: &[ArrowType]) -> Option<ArrowType> {
     of_all(types).filter(wants_type)
 }
 
-/// The type that values of these types have together.
+/// The common type of values of these types.
 fn of_all(types: &[ArrowType]) -> Option<ArrowType> {
     let known: Vec<ArrowType> = types.iter().filter(|given| !given.is_null()).cloned().collect();
     common_type::of_numbers(&known)
@@ -278,7 +279,7 @@ fn of_all(types: &[ArrowType]) -> Option<ArrowType> {
         .or_else(|| type_union_resolution(&known))
 }
 
-/// Numerics are left out: their columns' scale would round what the literal says.
+/// Numerics are left out: the scale of their columns would round the literal.
 fn wants_type(data_type: &ArrowType) -> bool {
     !is_text(data_type)
         && !data_type.is_decimal()
@@ -388,7 +389,7 @@ fn unified(values: Vec<Expr>, schema: &DFSchema) -> PlanResult<(Vec<Expr>, bool)
 fn with_typed_literals(values: Vec<Expr>, schema: &DFSchema) -> PlanResult<(Vec<Expr>, bool)> {
     let known = values.iter().filter(|value| !is_unknown(value));
     let types: Vec<ArrowType> = known.filter_map(|value| value.get_type(schema).ok()).collect();
-    // What does not fit together is told later.
+    // Another pass refuses types that do not fit together.
     let first = || types.iter().find(|known| !known.is_null()).cloned();
     let Some(target) = of_all(&types).or_else(first).filter(wants_type) else {
         return Ok((values, false));

@@ -1,6 +1,6 @@
-//! Literals beside `uuid` values, put into the one form in which uuids are kept.
+//! Literals compared with `uuid` values, in the canonical form of uuids.
 //!
-//! Uuids are text underneath: `id = 'A0EE…'` would find nothing if the literal stayed as written.
+//! Uuids are stored as text: `id = 'A0EE…'` would find nothing if the literal stayed as written.
 
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, InList};

@@ -1,7 +1,7 @@
 //! Windows whose frames lose rows, and windows in the order of floating point numbers.
 //!
-//! DataFusion's `bool_and` and `bool_or` cannot take back a value that leaves their frame, as its
-//! `min` and `max` can; and its sorts tell both zeros apart, which are one value.
+//! DataFusion's `bool_and` and `bool_or` cannot remove a value that leaves their frame, but its
+//! `min` and `max` can. Its sorts distinguish both zeros, which are equal in SQL.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result as PlanResult};
@@ -15,16 +15,17 @@ use super::float_equality::with_one_zero;
 use super::rewrite_expressions;
 use crate::common_type;
 
-/// The same windows, where a plan is some. `schema` is what they may name.
+/// Rewrites the windows of a plan node that has some. `schema` holds the columns that they may
+/// name.
 ///
 /// # Errors
-/// Where the plan cannot be put together again.
+/// If the plan cannot be put together again.
 pub(super) fn rewritten(
     plan: LogicalPlan,
     schema: &DFSchema,
 ) -> PlanResult<Transformed<LogicalPlan>> {
     let LogicalPlan::Window(windows) = &plan else { return Ok(Transformed::no(plan)) };
-    // All windows of a plan have the same keys, also when this is done.
+    // All windows of a plan have the same keys, and the rewrite keeps it so.
     let ask_for_peers = windows.window_expr.iter().any(asks_for_peers);
     rewrite_expressions(plan, |expr| {
         let rewritten = match &expr {
@@ -35,7 +36,8 @@ pub(super) fn rewritten(
     })
 }
 
-/// Whether a window tells which rows have equal keys. Others have these in any order.
+/// True if a window depends on which rows have equal keys. Other windows take such rows in any
+/// order.
 fn asks_for_peers(expr: &Expr) -> bool {
     match expr {
         Expr::Alias(alias) => asks_for_peers(&alias.expr),

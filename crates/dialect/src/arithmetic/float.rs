@@ -1,4 +1,4 @@
-//! Division of floating point numbers, where a zero below the line is an error, and their negation.
+//! Division of floating point numbers, where a zero divisor is an error, and their negation.
 
 use std::sync::Arc;
 
@@ -76,8 +76,8 @@ impl ScalarUDFImpl for FloatDivision {
     }
 }
 
-/// `-value`, where a NaN stays what it is: with another sign it would compare as less than all
-/// other numbers.
+/// `-value`, where a NaN keeps its sign: with another sign it would compare as less than all other
+/// numbers.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FloatNegation {
     signature: Signature,
@@ -94,7 +94,7 @@ impl ScalarUDFImpl for FloatNegation {
         "float_negate"
     }
 
-    /// As the operator shows itself.
+    /// The name that the operator would have.
     fn schema_name(&self, args: &[Expr]) -> PlanResult<String> {
         match args {
             [operand] => Ok(format!("(- {})", operand.schema_name())),
@@ -141,7 +141,7 @@ impl ScalarUDFImpl for FloatNegation {
 /// The rows that hold a zero.
 fn zeros<T: ArrowPrimitiveType>(array: &ArrayRef) -> Vec<usize> {
     let values = array.as_primitive::<T>();
-    // Hardly ever is there one: the common case is one pass without a branch.
+    // Zeros are rare: the common case is one pass without a branch.
     if !values.values().iter().fold(false, |found, value| found | value.is_zero()) {
         return Vec::new();
     }

@@ -70,7 +70,7 @@ impl ScalarUDFImpl for IntegerArithmetic {
         }
     }
 
-    /// As the operator shows itself, so that columns keep their names.
+    /// The name that the operator would have, so that columns keep their names.
     fn schema_name(&self, args: &[Expr]) -> PlanResult<String> {
         match args {
             [left, right] => Ok(format!(
@@ -95,8 +95,8 @@ impl ScalarUDFImpl for IntegerArithmetic {
         true
     }
 
-    /// Any value of their type: bounds of no type cannot be compared, and DataFusion does not see
-    /// then that rows are in the order of a comparison.
+    /// Any value of their type. Bounds without a type cannot be compared, and then DataFusion would
+    /// not see that rows are in the order of a comparison.
     fn evaluate_bounds(&self, operands: &[&Interval]) -> PlanResult<Interval> {
         let mut types = operands.iter().map(|operand| operand.data_type());
         let known = types.find(|operand| !operand.is_null());
@@ -107,7 +107,7 @@ impl ScalarUDFImpl for IntegerArithmetic {
         let [left, right] = args.args.as_slice() else {
             return exec_err!("{} takes two operands", self.name());
         };
-        // Columns of nulls alone have a type of their own: the planner asks what becomes of them.
+        // Columns of nulls alone have a type of their own; the planner evaluates such calls.
         if left.data_type().is_null() || right.data_type().is_null() {
             return ScalarValue::try_from(args.return_type()).map(ColumnarValue::Scalar);
         }
@@ -143,7 +143,7 @@ macro_rules! checked {
             #[inline(always)]
             fn add(left: $native, right: $native) -> ($native, $native) {
                 let sum = left.wrapping_add(right);
-                // It wrapped if both operands have the sign that the sum has not.
+                // The sum wrapped if both operands have the opposite sign.
                 (sum, (left ^ sum) & (right ^ sum))
             }
 
@@ -187,7 +187,7 @@ checked!(Int16Type, i16, i32, "smallint");
 checked!(Int32Type, i32, i64, "integer");
 checked!(Int64Type, i64, i128, "bigint");
 
-/// Plans fail for themselves outside, the operation with an error of its own inside.
+/// The outer result is an error of the plan, the inner one an error of the operation.
 fn compute<T: Checked>(
     operator: IntegerOperator,
     left: &ColumnarValue,
@@ -235,7 +235,7 @@ fn wrapping<T: Checked>(
     });
     if T::is_overflow(witness) {
         let mut wrapped = false;
-        // What lies under NULLs may have wrapped: it is nobody's value.
+        // Values under NULLs may have wrapped, but they are never read.
         paired(&left, &right, |index, left, right| {
             let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(index));
             wrapped |= !is_null && T::is_overflow(operation(left, right).1);
@@ -248,7 +248,7 @@ fn wrapping<T: Checked>(
     finish::<T>(values, nulls, scalar).map(Ok)
 }
 
-/// Both operands as arrays; an operand that is one value has one row. The flag tells whether the
+/// Both operands as arrays; an operand that is one value has one row. The flag is true if the
 /// result is one value too.
 fn operands<T: Checked>(
     left: &ColumnarValue,

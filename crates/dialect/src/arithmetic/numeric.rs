@@ -11,8 +11,8 @@ use thalweg_types::{Error, Result, SqlState};
 
 use crate::functions::Function;
 
-/// The digits that a quotient has behind the point at least. PostgreSQL gives as many as make 16
-/// significant ones, which is the same for quotients from 1 to 9,999.
+/// Minimum number of digits that a quotient has behind the point. PostgreSQL gives 16 significant
+/// digits, which is as many for quotients from 1 to 9,999.
 pub(crate) const QUOTIENT_SCALE: i8 = 16;
 
 const PRECISION_MAX: u8 = 38;

@@ -1,6 +1,6 @@
-//! Which function an arithmetic operator is, by the types of its operands.
+//! Maps an arithmetic operator to a function, by the types of its operands.
 //!
-//! DataFusion fixes the type of an expression when it is planned; operators whose results have
+//! DataFusion fixes the type of an expression when it is planned. So operators whose results have
 //! another type in PostgreSQL are replaced then, and not by a later pass.
 
 use arrow::datatypes::{DataType as ArrowType, TimeUnit};
@@ -14,7 +14,7 @@ use super::{numeric, temporal};
 use crate::common_type;
 use crate::types::arrow_type;
 
-/// What matters about an operand's type.
+/// The part of an operand's type that decides about the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Integer,
@@ -115,8 +115,8 @@ fn compared_interval(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<RawBinary
     Some(RawBinaryExpr { op: raw.op.clone(), left, right })
 }
 
-/// Numbers of several kinds of which one is of floating point. Both are `double precision` then,
-/// also where the plan is never analyzed, as that of a check is not.
+/// Numbers of several kinds with a floating point number among them. Both operands become
+/// `double precision`. This also works for expressions that are never analyzed, such as a check's.
 fn in_double_precision(raw: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
     use BinaryOperator::{Divide, Eq, Gt, GtEq, Lt, LtEq, Minus, Multiply, NotEq, Plus};
     let takes_numbers =
@@ -141,7 +141,7 @@ struct Operand {
     kind: Kind,
 }
 
-/// The operands, where a literal in quotes has got the type that the operator wants of it.
+/// The operands, with a literal in quotes converted to the type that the operator expects.
 fn typed(
     operator: Operator,
     (left, left_type): (Expr, ArrowType),
@@ -172,7 +172,8 @@ fn typed(
     }
 }
 
-/// The operator on operands of these kinds; the operands come back where DataFusion's own is right.
+/// The operator on operands of these kinds; returns the operands if DataFusion's own operator is
+/// right.
 fn planned(
     operator: Operator,
     left: Expr,

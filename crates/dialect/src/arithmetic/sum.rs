@@ -1,9 +1,9 @@
-//! `sum` that fails where the total leaves its type, and never wraps around.
+//! `sum` that fails when the total overflows its type, and never wraps around.
 //!
-//! PostgreSQL's `sum(bigint)` is a `numeric` and never leaves its range. Here it stays `bigint`,
-//! which is a third of the work and what programs bind to; a total that does not fit is an error,
-//! never a wrong number. So it is for numerics, which have the digits that their bits have room
-//! for, and for intervals. Floats go to DataFusion's own `sum`.
+//! PostgreSQL's `sum(bigint)` is a `numeric`, which has room for every total. Here it stays
+//! `bigint`, which takes a third of the work and is the type that programs bind to; a total that
+//! does not fit is an error, never a wrong number. Numerics, whose digits are limited by their
+//! bits, and intervals follow this rule too. Floats use DataFusion's own `sum`.
 
 mod groups;
 mod summed;
@@ -40,7 +40,8 @@ impl Default for CheckedSum {
     }
 }
 
-/// What is made with the Arrow type behind a data type whose sums are checked, or else the other.
+/// Expands to the first expression, with `$type` as the Arrow type, for data types whose sums are
+/// checked, and to the other expression for the rest.
 macro_rules! by_type {
     ($data_type:expr, $type:ident => $checked:expr, $other:expr) => {
         match $data_type {

@@ -128,7 +128,7 @@ fn subtract_times(columns: &[ArrayRef]) -> Result<ArrayRef> {
     )
 }
 
-/// The clock starts again at midnight; days and months do not matter to it.
+/// The clock wraps at midnight; days and months do not affect it.
 fn add_to_time(columns: &[ArrayRef]) -> Result<ArrayRef> {
     each::<Time64MicrosecondType, IntervalMonthDayNanoType, Time64MicrosecondType>(
         columns,
@@ -168,12 +168,12 @@ fn divide(columns: &[ArrayRef]) -> Result<ArrayRef> {
     )
 }
 
-/// Scales each part; what is left of months becomes days, and what is left of days a time.
+/// Scales each part; the fraction of months becomes days, and the fraction of days a time.
 pub(crate) fn scale(
     interval: IntervalMonthDayNano,
     scaled: impl Fn(f64) -> f64,
 ) -> Result<IntervalMonthDayNano> {
-    // Errors of the binary fractions, which must not make a day of 23:59:59.999999.
+    // Rounding removes errors of binary fractions, which must not make a day of 23:59:59.999999.
     let tidy = |value: f64| (value * 1e6).round_ties_even() / 1e6;
     let whole_months = scaled(f64::from(interval.months));
     let whole_days = scaled(f64::from(interval.days));

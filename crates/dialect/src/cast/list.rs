@@ -70,7 +70,7 @@ pub(super) fn parse(values: &StringViewArray, item: &DataType, manner: Manner) -
     list_of(item, offsets, items, values.nulls().cloned())
 }
 
-/// The text behind the bounds of an array's dimensions. Arrays begin at 1 here.
+/// The text behind the bounds of an array's dimensions. Only arrays that begin at 1 are accepted.
 fn without_bounds(text: &str) -> Result<&str> {
     let trimmed = text.trim_start();
     if !trimmed.starts_with('[') {
@@ -146,7 +146,7 @@ pub(crate) fn split(text: &str, nested: bool) -> Option<Vec<Option<String>>> {
     }
 }
 
-/// One item, and what stands behind the comma if there is one.
+/// One item, and the text behind the comma if there is one.
 fn take_item(text: &str, nested: bool) -> Option<(Option<String>, Option<&str>)> {
     let text = text.trim_start();
     let (mut item, mut quoted, mut in_quotes, mut depth) = (String::new(), false, false, 0_u32);

@@ -204,7 +204,7 @@ pub(super) fn parse_decimal(text: &str, precision: u8, scale: i8) -> Option<Opti
     if !all_digits || (whole.is_empty() && fraction.is_empty()) {
         return None;
     }
-    // How many digits, counted from the left of both parts, lie at or before the last place.
+    // Number of digits, counted from the left of both parts, that lie at or before the last place.
     let kept = whole.len() as i64 + exponent.saturating_add(i64::from(scale));
     let digits = whole.bytes().chain(fraction.bytes()).map(|byte| byte - b'0');
     Some(
@@ -243,7 +243,7 @@ fn round_digits(digits: impl Iterator<Item = u8>, kept: i64, precision: u8) -> O
     (value <= limit).then_some(value)
 }
 
-/// Whether a text is a whole number, whatever its size.
+/// True if a text is a whole number, whatever its size.
 pub(super) fn is_whole_number(text: &str) -> bool {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())

@@ -145,7 +145,7 @@ pub(crate) fn write_date(days: i64, text: &mut String) {
     let _ = write!(text, "{year:04}-{month:02}-{day:02}{era}");
 }
 
-/// No table has a negative time, but files may: it has a sign.
+/// Tables have no negative times, but files may: they get a minus sign.
 pub(crate) fn write_time(micros: i64, text: &mut String) {
     if micros < 0 {
         text.push('-');
@@ -178,7 +178,7 @@ pub(crate) fn write_timestamp(micros: i64, text: &mut String) {
 /// `1 year 2 mons -3 days +04:05:06.5`
 pub(crate) fn write_interval(value: IntervalMonthDayNano, text: &mut String) {
     let start = text.len();
-    // A positive part behind a negative one says so.
+    // A positive part behind a negative one gets a plus sign.
     let mut negative_before = false;
     let mut part = |amount: i64, unit: &str, text: &mut String| {
         if amount == 0 {

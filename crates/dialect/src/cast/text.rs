@@ -1,4 +1,4 @@
-//! Text into values, and values into the types that are kept as text.
+//! Conversions of text into values, and of values into types that are stored as text.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ fn limited(values: &StringViewArray, most: usize, manner: Manner) -> Result<Arra
     Ok(Arc::new(texts.collect::<Result<StringViewArray>>()?))
 }
 
-/// Reads values of a type that is not kept as text.
+/// Reads values of a type that is not stored as text.
 pub(super) fn parse_into(
     array: &ArrayRef,
     to: &DataType,
@@ -164,7 +164,7 @@ pub(super) fn parse_into(
     })
 }
 
-/// PostgreSQL counts no less than microseconds.
+/// Drops nanoseconds, which PostgreSQL does not have.
 fn whole_micros(interval: IntervalMonthDayNano) -> IntervalMonthDayNano {
     let below = interval.nanoseconds % 1_000;
     let up = if below.abs() < 500 { 0 } else { 1_000 * below.signum() };
@@ -215,7 +215,7 @@ fn out_of_range(text: &str, name: &str) -> Error {
 
 fn parse_float<F: FromStr + Copy>(text: &str, name: &str, infinite: fn(F) -> bool) -> Result<F> {
     let digits = text.trim();
-    // One NaN for both signs: that of the sign would come before all numbers.
+    // A NaN has no sign here: a negative NaN would sort before all numbers.
     let unsigned = digits.strip_prefix('-').filter(|rest| rest.eq_ignore_ascii_case("nan"));
     let digits = unsigned.unwrap_or(digits);
     let value: F = digits.parse().map_err(|_| invalid_text(name, text))?;

@@ -1,4 +1,4 @@
-//! Dates, times and moments among each other. All moments are kept in microseconds.
+//! Conversions between dates, times and moments. All moments are in microseconds.
 
 use std::sync::Arc;
 
@@ -72,10 +72,10 @@ fn out_of_range() -> Error {
     Error::new(SqlState::DATETIME_OVERFLOW, "timestamp out of range")
 }
 
-/// PostgreSQL counts from the beginning of 2000, and so rounds halves away from it.
+/// PostgreSQL counts from the beginning of 2000, and so rounds halves away from that moment.
 const EPOCH_MICROS: i64 = 10_957 * MICROS_PER_DAY;
 
-/// Times and moments with so many digits of their seconds, the nearest to what they were.
+/// Times and moments rounded to so many digits of a second.
 pub(crate) fn rounded(array: &ArrayRef, digits: u8) -> ArrayRef {
     let step = 10_i64.pow(6_u32.saturating_sub(u32::from(digits)));
     if step == 1 {
@@ -85,7 +85,7 @@ pub(crate) fn rounded(array: &ArrayRef, digits: u8) -> ArrayRef {
         ArrowType::Timestamp(TimeUnit::Microsecond, _) => {
             let moments = array.as_primitive::<TimestampMicrosecondType>();
             let rounded = moments.unary::<_, TimestampMicrosecondType>(|at| match at {
-                // Without an end.
+                // Infinite moments.
                 i64::MIN | i64::MAX => at,
                 at => moment_nearest(at, step).unwrap_or(at),
             });
@@ -99,7 +99,7 @@ pub(crate) fn rounded(array: &ArrayRef, digits: u8) -> ArrayRef {
     }
 }
 
-/// `None` where there is no such moment.
+/// `None` if there is no such moment.
 fn moment_nearest(at: i64, step: i64) -> Option<i64> {
     nearest(at.checked_sub(EPOCH_MICROS)?, step).checked_add(EPOCH_MICROS)
 }

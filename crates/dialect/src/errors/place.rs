@@ -1,4 +1,4 @@
-//! Where in a statement something is, as the place of a character counted from 1.
+//! The position in a statement, as the number of a character counted from 1.
 
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};

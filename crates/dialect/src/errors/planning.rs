@@ -1,5 +1,4 @@
-//! What the planner refuses: names that are not there, types that do not fit, queries that make no
-//! sense.
+//! Errors of the planner: unknown names, types that do not fit, invalid queries.
 
 use datafusion::common::Column;
 use thalweg_types::{Error, SqlState};
@@ -16,7 +15,7 @@ pub(super) fn from_message(message: &str, sql: &str) -> Error {
     Error::new(SqlState::SYNTAX_ERROR, lower_first(&clean(message)))
 }
 
-/// Each knows one kind of sentence, and gives nothing for others.
+/// Each function recognises one kind of sentence, and returns `None` for others.
 const RECOGNISERS: [fn(&str, &str) -> Option<Error>; 11] = [
     bad_literal,
     bad_position,
@@ -81,7 +80,7 @@ pub(super) fn unknown_column(field: &Column, valid: &[Column], sql: &str) -> Err
     place::at_name(error, &field.name, sql)
 }
 
-/// Whether several columns of a subquery have the name, each with a mark that makes it unique.
+/// True if several columns of a subquery have the name, each with a mark that makes it unique.
 fn named_twice(field: &Column, valid: &[Column]) -> bool {
     let is_meant = |column: &&Column| {
         output_name(&column.name) == field.name
@@ -92,7 +91,7 @@ fn named_twice(field: &Column, valid: &[Column]) -> bool {
     valid.iter().filter(is_meant).count() > 1
 }
 
-/// The known column whose name is a slip of the pen away.
+/// The known column whose name differs by a typing mistake.
 fn nearest(name: &str, valid: &[Column]) -> Option<String> {
     let distance = |column: &&Column| {
         datafusion::common::utils::datafusion_strsim::levenshtein(
@@ -210,7 +209,7 @@ fn bad_literal(message: &str, _sql: &str) -> Option<Error> {
     })
 }
 
-/// `ORDER BY 2` and `GROUP BY 2` beyond the columns, and what `LIMIT` can't be.
+/// `ORDER BY 2` and `GROUP BY 2` beyond the columns, and invalid values of `LIMIT`.
 fn bad_position(message: &str, _sql: &str) -> Option<Error> {
     let (clause, place) =
         if let Some(place) = between(message, "Order by column out of bounds, specified: ", ",") {
@@ -239,7 +238,7 @@ fn bad_position(message: &str, _sql: &str) -> Option<Error> {
     ))
 }
 
-/// Orders that do not fit what is distinct.
+/// Sort keys that do not match the `DISTINCT` clause.
 fn bad_order(message: &str, _sql: &str) -> Option<Error> {
     let told = if message.contains("SELECT DISTINCT ON expressions must match") {
         "SELECT DISTINCT ON expressions must match initial ORDER BY expressions"
@@ -251,7 +250,7 @@ fn bad_order(message: &str, _sql: &str) -> Option<Error> {
     Some(Error::new(SqlState::INVALID_COLUMN_REFERENCE, told))
 }
 
-/// Aggregates and windows where they can't be.
+/// Aggregates and windows in clauses that do not allow them.
 fn bad_placement(message: &str, _sql: &str) -> Option<Error> {
     let told = if message.contains("Aggregate functions are not allowed in the WHERE clause") {
         "aggregate functions are not allowed in WHERE"
@@ -278,7 +277,7 @@ fn wrong_column_counts(message: &str, _sql: &str) -> Option<Error> {
     one_column.then(|| Error::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"))
 }
 
-/// Conditions that are no conditions, and casts that are none.
+/// Conditions of another type than boolean, and casts that do not exist.
 fn bad_type(message: &str, _sql: &str) -> Option<Error> {
     if let Some(given) = between(message, "non-boolean predicate ", " returning ") {
         let returned = message.split(" returning ").nth(1).unwrap_or_default();
@@ -310,7 +309,7 @@ fn bad_type(message: &str, _sql: &str) -> Option<Error> {
     ))
 }
 
-/// Arrow's names of types in a sentence, as PostgreSQL calls them.
+/// A sentence with PostgreSQL's names in place of Arrow's type names.
 fn postgres_types(text: &str) -> String {
     const NAMES: [(&str, &str); 18] = [
         ("Timestamp(ns)", "timestamp without time zone"),

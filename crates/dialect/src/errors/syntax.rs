@@ -1,4 +1,4 @@
-//! What the parser and the tokenizer refuse.
+//! Errors of the parser and the tokenizer.
 
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, TokenWithSpan, TokenizerError};
@@ -23,7 +23,7 @@ pub(crate) fn from_tokenizer(error: &TokenizerError, sql: &str) -> Error {
     broken_token(&format!("{} at Line: {line}, Column: {column}", error.message), sql)
 }
 
-/// A token where none may be.
+/// A token where the grammar does not allow it.
 pub(crate) fn unexpected(token: &TokenWithSpan, sql: &str) -> Error {
     let mut places = Places::new(sql);
     let (start, end) = (places.offset(token.span.start), places.offset(token.span.end));
@@ -31,7 +31,7 @@ pub(crate) fn unexpected(token: &TokenWithSpan, sql: &str) -> Error {
     at(Error::new(SqlState::SYNTAX_ERROR, told), Some(token.span.start), sql)
 }
 
-/// A number that goes on with what is none.
+/// A number with characters behind it that do not belong to a number.
 pub(crate) fn trailing_junk(token: &TokenWithSpan, sql: &str) -> Error {
     let mut places = Places::new(sql);
     let (start, end) = (places.offset(token.span.start), places.offset(token.span.end));
@@ -62,7 +62,7 @@ fn unexpected_token(message: &str, sql: &str) -> Error {
     at(error, location, sql)
 }
 
-/// A piece of a statement as an error may show it: not where it may be a password.
+/// A piece of a statement for an error message; hidden if it may be a password.
 fn shown<'a>(piece: &'a str, sql: &str) -> &'a str {
     if without_passwords(sql).contains(piece) { piece } else { "***" }
 }
@@ -81,7 +81,7 @@ fn broken_token(message: &str, sql: &str) -> Error {
         }
         told => told,
     };
-    // What is not closed may be a password.
+    // Text without a closing quote may be a password.
     let near = location
         .filter(|_| !may_hold_password(sql))
         .map(|location| {
@@ -113,7 +113,7 @@ fn split_location(message: &str) -> (&str, Option<Location>) {
     (told, location)
 }
 
-/// What stands at a place: a whole word or number, or one character.
+/// The text at a position: a whole word or number, or one character.
 fn word_at(sql: &str, location: Location) -> String {
     let rest = &sql[Places::new(sql).offset(location)..];
     let word: String =

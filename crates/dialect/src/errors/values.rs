@@ -1,4 +1,4 @@
-//! What goes wrong with values while a statement runs.
+//! Errors of values while a statement runs.
 
 use arrow::error::ArrowError;
 use thalweg_types::{Error, SqlState};
@@ -46,7 +46,7 @@ pub(super) fn from_message(message: &str) -> Error {
         .unwrap_or_else(|| Error::new(SqlState::DATA_EXCEPTION, told))
 }
 
-/// What functions say about arguments that they do not take.
+/// Errors of functions about arguments that they do not accept.
 fn bad_argument(message: &str) -> Option<Error> {
     if message.contains("field position must not be zero") {
         return Some(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
@@ -80,8 +80,8 @@ fn overflow(message: &str) -> Error {
     if message.is_empty() { error } else { error.with_detail(clean(message)) }
 }
 
-/// Text that stands for no value of a type: "Cannot cast string 'abc' to value of Int32 type",
-/// "Error parsing timestamp from 'x': …", "Parser error: Invalid date …".
+/// Text that is not a value of the type: "Cannot cast string 'abc' to value of Int32 type", "Error
+/// parsing timestamp from 'x': …", "Parser error: Invalid date …".
 fn bad_text(message: &str) -> Option<Error> {
     let (text, name) = if let Some((_, rest)) = message.split_once("Cannot cast string '") {
         let (text, rest) = rest.rsplit_once("' to value of ")?;
@@ -99,7 +99,7 @@ fn bad_text(message: &str) -> Option<Error> {
     Some(invalid_text(name, text))
 }
 
-/// `text` is no value of the type; the code tells apart dates, as PostgreSQL does.
+/// `text` is not a value of the type. Dates have error codes of their own, as in PostgreSQL.
 pub(crate) fn invalid_text(type_name: &str, text: &str) -> Error {
     let state = match type_name {
         "date" | "interval" => SqlState::INVALID_DATETIME_FORMAT,

@@ -1,4 +1,4 @@
-//! Functions that give one of their arguments: `coalesce`, `greatest`, `least` and `nullif`.
+//! Functions that return one of their arguments: `coalesce`, `greatest`, `least` and `nullif`.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -32,9 +32,9 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// DataFusion's own function in everything but the types that it takes: literals beside what they
-/// are read as, as in `coalesce(tags, '{}')` and `coalesce(day, 'today')`, numbers beside those of
-/// floating point, and days beside moments.
+/// DataFusion's own function with more argument types: literals among values of another type, as in
+/// `coalesce(tags, '{}')` and `coalesce(day, 'today')`, numbers among floating point numbers, and
+/// days among moments.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 struct Alternatives<F> {
     inner: F,
@@ -53,7 +53,7 @@ impl<F: ScalarUDFImpl + Eq + Hash> ScalarUDFImpl for Alternatives<F> {
         self.inner.return_type(arg_types)
     }
 
-    /// JSON is text to DataFusion, which is told otherwise by one of the arguments.
+    /// JSON is text to DataFusion. If one of the arguments is JSON, the result is, too.
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
         let is_json =
             |field: &&FieldRef| matches!(from_field(field), Ok(DataType::Json | DataType::Jsonb));
@@ -85,7 +85,7 @@ impl<F: ScalarUDFImpl + Eq + Hash> ScalarUDFImpl for Alternatives<F> {
         self.inner.short_circuits()
     }
 
-    /// Literals, which are `Utf8` where columns of text are not, become what the others are.
+    /// Converts literals, which are `Utf8` unlike text columns, to the type of the other arguments.
     fn coerce_types(&self, arg_types: &[ArrowType]) -> PlanResult<Vec<ArrowType>> {
         let known: Vec<ArrowType> =
             arg_types.iter().filter(|given| **given != ArrowType::Utf8).cloned().collect();
@@ -111,7 +111,7 @@ impl<F: ScalarUDFImpl + Eq + Hash> ScalarUDFImpl for Alternatives<F> {
     }
 }
 
-/// `nullif`: its first argument as it is, unless comparing takes it for a number of another kind.
+/// `nullif`: returns its first argument, converted if the comparison needs a common number type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct NullIf {
     signature: Signature,
@@ -141,7 +141,8 @@ impl ScalarUDFImpl for NullIf {
         }
     }
 
-    /// What the first argument is beyond its Arrow type, as JSON is, the result is too.
+    /// The result keeps the metadata of the first argument's field, such as that its texts are
+    /// JSON.
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
         match args.arg_fields {
             [first, _] => {

@@ -34,7 +34,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     };
     let mut functions = vec![
         array_remove::function(),
-        // DataFusion's own of this name stops at the first item.
+        // DataFusion's own function of this name stops at the first item.
         Arc::new(array_replace_all_udf().as_ref().clone().with_aliases(["array_replace"])),
         of_any("array_length", 2, int(), |columns| along(columns, |length| length)),
         of_any("array_upper", 2, int(), |columns| along(columns, |length| length)),
@@ -102,7 +102,7 @@ fn each(column: &ArrayRef, measure: impl Fn(Vec<i32>) -> Option<i32>) -> Result<
     Ok(Arc::new(lengths.map(|lengths| measure(lengths?)).collect::<Int32Array>()))
 }
 
-/// What a dimension, given as the second argument, has to say.
+/// Applies `measure` to the length of the dimension that the second argument names.
 pub(super) fn along(columns: &[ArrayRef], measure: impl Fn(i32) -> i32) -> Result<ArrayRef> {
     let places = cast(&columns[1], &ArrowType::Int64)
         .map_err(|error| crate::errors::from_arrow_error(&error))?;
@@ -237,7 +237,7 @@ impl ExprPlanner for ArrayOperators {
         schema: &DFSchema,
     ) -> PlanResult<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator::{ArrowAt, AtArrow, PGOverlap, StringConcat};
-        // Beside `||` a value that is known to be text is one more item.
+        // A value of a text type beside `||` is one more item.
         let is_unknown = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Utf8(_), _));
         let takes_arrays = match expr.op {
             ArrowAt | AtArrow | PGOverlap => true,
@@ -254,7 +254,7 @@ impl ExprPlanner for ArrayOperators {
                 expr.left = typed_literal(&expr.left, &expr.right, schema).unwrap_or(expr.left);
             }
         }
-        // Nothing beside an array is no item, and an array without items.
+        // NULL beside an array is not an item, but an array without items.
         if let StringConcat = expr.op {
             let is_null = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Null, _));
             if is_null(&expr.right) && is_list(&expr.left, schema) {

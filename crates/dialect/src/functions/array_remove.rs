@@ -1,4 +1,4 @@
-//! `array_remove`: DataFusion's own of all items that are alike, and NULLs where these are to go.
+//! `array_remove`: DataFusion's own `array_remove_all`, and a way to remove NULLs.
 
 use std::sync::Arc;
 

@@ -208,11 +208,11 @@ fn item_field(scale: i8) -> FieldRef {
     Arc::new(Field::new("item", ArrowType::Decimal128(SUM_PRECISION, scale), true))
 }
 
-/// What an average is made of.
+/// The state of an average.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     low: i128,
-    /// How many times 2^128 are missing from `low`.
+    /// Multiple of 2^128 to add to `low`.
     carry: i32,
     rows: u64,
 }
@@ -250,7 +250,7 @@ impl Sum {
 /// Averages of sums and numbers of rows, as `avg` gives them.
 ///
 /// # Errors
-/// Where one has more digits than a `numeric` has room for.
+/// If one has more digits than a `numeric` has room for.
 pub fn exact_averages(
     sums: &Decimal128Array,
     counts: &Int64Array,
@@ -259,7 +259,7 @@ pub fn exact_averages(
     let target = decimal_of(data_type).map_or(QUOTIENT_SCALE, |(_, scale)| scale);
     let pairs = sums.iter().zip(counts.values());
     let averages = pairs.map(|(total, rows)| {
-        // Where there are no values, some say that these add up to 0.
+        // Without values some states hold a total of 0.
         let Some(total) = total.filter(|_| *rows > 0) else { return Ok(None) };
         let shift = i32::from(target) - i32::from(sums.scale());
         quotient(total, i128::from(*rows), shift).map(Some).ok_or_else(out_of_digits)
@@ -268,7 +268,7 @@ pub fn exact_averages(
     Ok(Arc::new(averages.with_data_type(data_type.clone())))
 }
 
-/// Hands over each value that is not NULL, with its row.
+/// Calls `take` with each value that is not NULL, and its row.
 fn each_value(values: &ArrayRef, mut take: impl FnMut(usize, i128)) {
     macro_rules! each {
         ($arrow:ty) => {{
@@ -292,7 +292,7 @@ fn each_value(values: &ArrayRef, mut take: impl FnMut(usize, i128)) {
     }
 }
 
-/// The average of one group; also of window frames that slide.
+/// The average of one group, or of a sliding window frame.
 #[derive(Debug)]
 struct NumericAverage {
     sum: Sum,
@@ -348,7 +348,7 @@ impl Accumulator for NumericAverage {
     }
 }
 
-/// The average of the values that differ.
+/// The average of the distinct values.
 #[derive(Debug)]
 struct DistinctAverage {
     values: HashSet<i128>,
@@ -476,7 +476,7 @@ fn interval_item() -> FieldRef {
     Arc::new(Field::new("item", arrow_type(&DataType::Interval), true))
 }
 
-/// The average of the intervals that differ. A month is thirty days there, and a day 24 hours.
+/// The average of the distinct intervals. They compare with 30 days a month and 24 hours a day.
 #[derive(Debug, Default)]
 struct DistinctIntervalAverage {
     /// By their lengths in nanoseconds.

@@ -1,4 +1,4 @@
-//! Functions of bytes: single ones, their bits, parts of them, and the text that they are.
+//! Functions of bytes: single bytes and bits, substrings, and conversion to text.
 
 mod as_text;
 mod coding;
@@ -50,7 +50,7 @@ fn converted(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     })
 }
 
-/// Bytes, and a whole number beside each.
+/// Bytes, and a whole number for each row.
 struct Numbered {
     bytes: ArrayRef,
     numbers: ArrayRef,
@@ -69,7 +69,7 @@ impl Numbered {
     }
 }
 
-/// The place that a number means among so many.
+/// The index that a number refers to in a value of this length.
 fn place(number: i64, length: usize) -> Result<usize> {
     usize::try_from(number).ok().filter(|place| *place < length).ok_or_else(|| {
         let last = length as i64 - 1;
@@ -100,7 +100,7 @@ fn get_bit(columns: &[ArrayRef]) -> Result<ArrayRef> {
 fn set_byte(columns: &[ArrayRef]) -> Result<ArrayRef> {
     changed(columns, |bytes, number, value| {
         let place = place(number, bytes.len())?;
-        // Of a number its last byte is taken.
+        // The last byte of the number counts.
         bytes[place] = value as u8;
         Ok(())
     })
@@ -174,7 +174,7 @@ impl Encoding {
 fn convert_from(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let values = converted(&columns[0], &DataType::Bytea)?;
     let names = converted(&columns[1], &DataType::Text { max_chars: None })?;
-    // A byte is two of UTF-8 at most.
+    // A byte becomes two bytes of UTF-8 at most.
     allow_all(&values, 2)?;
     let texts = values.as_binary_view().iter().zip(names.as_string_view()).map(|pair| {
         let (Some(bytes), Some(name)) = pair else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! What stands around casts that have to be told apart by name: see `rewrite/casts.rs`.
+//! The function around casts that must be told apart by name: see `rewrite/casts.rs`.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) fn function() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(CastMarker { signature }))
 }
 
-/// Gives its first argument; the second one says what that was cast to.
+/// Returns its first argument; the second one names the target type of the cast inside.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CastMarker {
     signature: Signature,

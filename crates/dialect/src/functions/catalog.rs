@@ -1,4 +1,4 @@
-//! Arrays as the catalog's clients take them apart: subscripts, bounds, vectors that count from 0.
+//! Functions for clients of the catalog: subscripts, bounds, and vectors that count from 0.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// A pattern of LIKE with another character for escapes, in one that escapes with backslashes.
+/// Converts a pattern of LIKE with another escape character to one that escapes with backslashes.
 fn like_escape(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let (patterns, escapes) = (arguments[0].as_string_view(), arguments[1].as_string_view());
     let rows = patterns.iter().zip(escapes).map(|row| match row {
@@ -80,7 +80,7 @@ fn with_backslashes(pattern: &str, escape: &str) -> Result<String> {
     Ok(written)
 }
 
-/// What a function does with a list.
+/// The operation of a function on a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Job {
     /// The places of its items, in a list: what `generate_subscripts` gives row by row.
@@ -159,7 +159,7 @@ fn item_of(list: &ArrowType) -> FieldRef {
     }
 }
 
-/// The places of items, none where there is no such dimension.
+/// The subscripts of an array's items; empty if it has no such dimension.
 fn subscripts(lengths: &ArrayRef, lower: i32) -> ListArray {
     let lengths = lengths.as_primitive::<Int32Type>();
     let mut lists = ListBuilder::new(Int32Builder::new());
@@ -236,7 +236,7 @@ impl ExprPlanner for CatalogOperators {
                 **key = key.as_ref().clone() + lit(1_i64);
             } else if let ArrowType::List(_) = field.data_type() {
                 **key = never_negative(key)?;
-                // DataFusion makes `nth_value` of this, which takes some literals only.
+                // DataFusion would make an `nth_value` of this, which takes certain literals only.
                 if let Expr::AggregateFunction(_) = access.expr {
                     let item = array_element(access.expr, (**key).clone());
                     return Ok(PlannerResult::Planned(item));
@@ -263,7 +263,7 @@ impl ExprPlanner for CatalogOperators {
     }
 }
 
-/// Nothing lies before the first item; the planner counts back from the last one.
+/// Nothing lies before the first item; DataFusion would count back from the last one.
 fn never_negative(key: &Expr) -> PlanResult<Expr> {
     if let Expr::Literal(value, _) = key
         && value.cast_to(&ArrowType::Int64).is_ok_and(|value| value >= ScalarValue::Int64(Some(0)))

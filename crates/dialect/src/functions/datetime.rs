@@ -184,7 +184,7 @@ fn round_moment(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(rounded(&columns[0], digits))
 }
 
-/// The time between two moments in years, months and days, as a person would count them.
+/// The time between two moments in years, months and days of the calendar.
 fn age(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let [later, earlier] = columns else {
         return Err(Error::unsupported("age of one moment, as counted from today"));

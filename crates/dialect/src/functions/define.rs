@@ -1,4 +1,4 @@
-//! Defining functions of values: name, types, and what it does to whole columns.
+//! Definitions of functions of values: name, types, and the computation over whole columns.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -16,10 +16,10 @@ use thalweg_types::Result;
 use crate::errors::external;
 use crate::stop::go_on;
 
-/// What a function does: columns of equal length in, one column of that length out.
+/// The body of a function: takes columns of equal length and returns one column of that length.
 pub(crate) type Compute = fn(&[ArrayRef]) -> Result<ArrayRef>;
 
-/// A function that treats each row alike, whatever the session.
+/// A function that computes each row by itself, independent of the session.
 pub(crate) struct Function {
     name: &'static str,
     aliases: Vec<String>,
@@ -32,13 +32,13 @@ enum Returns {
     Always(ArrowType),
     /// The type of the argument at this place.
     Argument(usize),
-    /// What follows from the types of the arguments.
+    /// The type is computed from the types of the arguments.
     Computed(fn(&[ArrowType]) -> PlanResult<ArrowType>),
     Field(FieldRef),
 }
 
 impl Function {
-    /// A function with a choice of argument lists; values are converted to the first that fits.
+    /// A function with several argument lists; arguments are converted to the first list that fits.
     pub(crate) fn new(
         name: &'static str,
         arguments: &[&[ArrowType]],
@@ -156,8 +156,8 @@ impl ScalarUDFImpl for Function {
     }
 }
 
-/// What a function is called with, as columns of equal length: of one row where no argument
-/// differs from row to row.
+/// A function's arguments as columns of equal length: one row if no argument differs from row to
+/// row.
 pub(super) struct Arguments {
     pub(super) columns: Vec<ArrayRef>,
     pub(super) rows: usize,
@@ -173,7 +173,7 @@ impl Arguments {
         Ok(Arguments { columns, rows, are_constant })
     }
 
-    /// The result that a column of results is: one value where the arguments are.
+    /// The result for a column of results: one value if all arguments are constant.
     pub(super) fn result(&self, column: ArrayRef) -> PlanResult<ColumnarValue> {
         match self.are_constant && !column.is_empty() {
             true => ScalarValue::try_from_array(&column, 0).map(ColumnarValue::Scalar),
@@ -182,9 +182,9 @@ impl Arguments {
     }
 }
 
-/// What becomes of columns, or of one row where all arguments are values.
+/// Applies `compute` to columns, or to one row if all arguments are values.
 pub(super) fn computed(args: ScalarFunctionArgs, compute: Compute) -> PlanResult<ColumnarValue> {
-    // Constants are folded while a statement is planned, one large one after the other.
+    // Folding computes large constants one after the other, so it checks for cancellation here.
     go_on().map_err(external)?;
     let arguments = Arguments::of(args.args, args.number_rows)?;
     let column = compute(&arguments.columns).map_err(external)?;

@@ -1,8 +1,8 @@
-//! Functions of angles in degrees, which are exact where those of radians are not: the sine of 30
-//! degrees is one half.
+//! Functions of angles in degrees. They are exact where functions of radians are not: the sine of
+//! 30 degrees is one half.
 //!
-//! As in PostgreSQL, angles are brought into the first quadrant, and values are measured against
-//! what the machine has for those that are exact.
+//! As in PostgreSQL, angles are reduced to the first quadrant, and results are scaled by the
+//! machine's value for an angle whose exact result is known.
 
 use std::f64::consts::PI;
 use std::sync::Arc;
@@ -66,28 +66,28 @@ fn radians(degrees: f64) -> f64 {
     degrees * (PI / 180.0)
 }
 
-/// Of 0 to 30 degrees.
+/// For angles from 0 to 30 degrees.
 fn sine_of_small(angle: f64) -> f64 {
     radians(angle).sin() / radians(30.0).sin() / 2.0
 }
 
-/// Of 0 to 60 degrees.
+/// For angles from 0 to 60 degrees.
 fn cosine_of_small(angle: f64) -> f64 {
     1.0 - (1.0 - radians(angle).cos()) / (1.0 - radians(60.0).cos()) / 2.0
 }
 
-/// Of 0 to 90 degrees.
+/// For angles from 0 to 90 degrees.
 fn sine_of_quadrant(angle: f64) -> f64 {
     if angle <= 30.0 { sine_of_small(angle) } else { cosine_of_small(90.0 - angle) }
 }
 
-/// Of 0 to 90 degrees.
+/// For angles from 0 to 90 degrees.
 fn cosine_of_quadrant(angle: f64) -> f64 {
     if angle <= 60.0 { cosine_of_small(angle) } else { sine_of_small(90.0 - angle) }
 }
 
-/// The angle's counterpart between 0 and 90 degrees, and the signs that it takes from the half of
-/// the circle below, and from the one to the left.
+/// The angle's counterpart between 0 and 90 degrees, and the signs of the lower and of the left
+/// half of the circle.
 fn in_quadrant(angle: f64) -> (f64, f64, f64) {
     let (mut angle, mut below, mut left) = (angle % 360.0, 1.0, 1.0);
     if angle < 0.0 {
@@ -129,7 +129,7 @@ fn cotangent(angle: f64) -> f64 {
     unsigned_zero(below * left * (ratio(angle) / ratio(45.0)))
 }
 
-/// Of 0 to 1.
+/// For ratios from 0 to 1.
 fn arc_sine_of_positive(ratio: f64) -> f64 {
     match ratio <= 0.5 {
         true => ratio.asin() / 0.5_f64.asin() * 30.0,

@@ -19,7 +19,7 @@ fn unistr(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(texts.collect::<Result<StringViewArray>>()?))
 }
 
-/// Text with the characters that its escapes stand for.
+/// Text with its escapes replaced by their characters.
 fn unescaped(text: &str) -> Result<String> {
     let mut written = String::with_capacity(text.len());
     let mut rest = text;
@@ -55,7 +55,7 @@ fn unescaped(text: &str) -> Result<String> {
     Ok(written)
 }
 
-/// The number behind a backslash, and what is behind it.
+/// The number behind a backslash, and the rest of the text.
 fn escape(text: &str) -> Result<(u32, &str)> {
     let (start, length) = match text.as_bytes().first() {
         Some(b'+') => (1, 6),
@@ -77,7 +77,7 @@ fn is_digit(byte: u8) -> bool {
     byte.is_ascii_hexdigit()
 }
 
-/// Text holds no zero.
+/// Text cannot hold the character zero.
 fn character(number: u32) -> Result<char> {
     char::from_u32(number).filter(|c| *c != '\0').ok_or_else(|| {
         let told = format!("invalid Unicode code point: {number:04X}");

@@ -34,7 +34,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![date_part.alias("datepart").into_udf()]
 }
 
-/// Plans `EXTRACT`: its unit is known then, and with it the result's scale.
+/// Plans `EXTRACT`. Its unit is known then, which decides the scale of the result.
 #[derive(Debug)]
 pub(super) struct ExtractPlanner;
 
@@ -108,7 +108,7 @@ impl Unit {
         })
     }
 
-    /// How many digits the unit has behind the point, for values that know fractions of a second.
+    /// Number of digits that the unit has behind the point, for values with fractions of a second.
     fn scale(self, of_date: bool) -> i8 {
         match self {
             Unit::Second => 6,
@@ -129,7 +129,7 @@ impl Unit {
     }
 }
 
-/// What a unit is taken from.
+/// The type of value that a unit is taken from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Date,
@@ -160,7 +160,7 @@ impl Source {
     }
 }
 
-/// The unit as a whole number of its least digits.
+/// The unit's value as a whole number at the unit's scale.
 fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<i128>>> {
     let field = Field::new("", column.data_type().clone(), true);
     let values = convert(column, &field, &source.data_type(), Manner::Explicit)?
@@ -207,7 +207,7 @@ fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<
     }
 }
 
-/// Units that go on growing, which are infinite where the moment is. Others are NULL there.
+/// Units that grow without end: infinite for an infinite moment. Other units are NULL there.
 fn is_monotonic(unit: Unit) -> bool {
     matches!(
         unit,
@@ -282,7 +282,7 @@ fn of_moment(unit: Unit, micros: i64) -> Option<i64> {
     })
 }
 
-/// The Julian day, and how much of it is over, in digits of its scale.
+/// The Julian day with its fraction, as a whole number at [`JULIAN_SCALE`].
 fn julian(micros: i64) -> i128 {
     let unit = 10_i128.pow(JULIAN_SCALE as u32);
     let days = i128::from(micros.div_euclid(MICROS_PER_DAY) + JULIAN_OF_1970);
@@ -396,7 +396,7 @@ fn date_part(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut parts: Vec<Option<f64>> = vec![None; units.len()];
     let mut row = 0;
     while row < units.len() {
-        // Rows that ask for the same unit, as most do, are taken together.
+        // Consecutive rows with the same unit, the usual case, are computed together.
         let same = |other: &usize| {
             units.is_valid(*other) == units.is_valid(row)
                 && (units.is_null(row) || units.value(*other) == units.value(row))
@@ -415,8 +415,8 @@ fn date_part(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(Float64Array::from(parts)))
 }
 
-/// A number of so many digits behind the point. Where all of them are more than a float has, those
-/// before the point are as exact as they can be.
+/// A number with `scale` digits behind the point. If it has more digits than a float, the whole
+/// part is as exact as possible.
 fn as_float(value: i128, scale: i8) -> f64 {
     let unit = 10_i128.pow(scale as u32);
     match scale {

@@ -1,7 +1,7 @@
-//! `min` and `max`: DataFusion's own, but for floats in groups.
+//! `min` and `max`: DataFusion's own, except for groups of floats.
 //!
-//! DataFusion begins each group with the greatest finite number, or the least, so that a group of
-//! infinities has none of them for its answer; and what follows a NaN takes its place.
+//! DataFusion starts each group at the greatest finite number, or the least, so that a group with
+//! only infinities gets a wrong answer; and a value that follows a NaN replaces it.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ impl<T: ArrowPrimitiveType> FloatExtremes<T> {
     }
 }
 
-/// Whether a row passes the filter of an aggregate.
+/// True if a row passes the filter of an aggregate.
 fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }

@@ -54,7 +54,7 @@ pub(crate) enum Figure {
 }
 
 impl Figure {
-    /// The figure of values in their order; `None` where there are too few.
+    /// The figure of values in their order; `None` if there are too few.
     fn of(self, values: &VecDeque<f64>) -> Option<f64> {
         let count = values.len() as f64;
         if values.is_empty() {
@@ -70,7 +70,7 @@ impl Figure {
     }
 }
 
-/// By the method of Youngs and Cramer, as PostgreSQL has it.
+/// The method of Youngs and Cramer, which PostgreSQL uses too.
 fn variance(values: &VecDeque<f64>, of_sample: bool) -> Option<f64> {
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for value in values {
@@ -129,7 +129,7 @@ impl Accumulator for FloatFrame {
     }
 }
 
-/// DataFusion's own, but for frames that slide.
+/// DataFusion's own function, except for sliding frames.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Spread {
     inner: Arc<AggregateUDF>,

@@ -1,5 +1,5 @@
-//! `array_agg`: DataFusion's own for groups and distinct values. Many values that are one array are
-//! put together in pieces.
+//! `array_agg`: DataFusion's own for groups and distinct values. Otherwise the values are
+//! concatenated in pieces.
 
 mod behind;
 mod in_order;

@@ -1,4 +1,4 @@
-//! DataFusion's functions of texts, which are asked first whether there is room for what they make.
+//! DataFusion's functions of texts, with a check of the size of their results.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
 use super::made::allow_all;
 use crate::errors::external;
 
-/// The functions, and how much longer than what they are given their results may be.
+/// The functions, each with the maximum growth of its result over its arguments.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     use datafusion::functions::{string, unicode};
     [

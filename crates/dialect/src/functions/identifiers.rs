@@ -1,4 +1,4 @@
-//! `parse_ident`: the parts of a name as it is written in SQL.
+//! `parse_ident`: the parts of an SQL name.
 
 use std::sync::Arc;
 
@@ -31,7 +31,8 @@ fn parse_ident(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(lists.finish()))
 }
 
-/// Quoted parts are as they are, others in lower case. What follows them is wrong, if `strict`.
+/// Quoted parts are as they are, others in lower case. If `strict`, text behind the last part is an
+/// error.
 fn parts(name: &str, strict: bool) -> Result<Vec<String>> {
     let told = format!("string is not a valid identifier: \"{name}\"");
     let wrong = || Error::new(SqlState::INVALID_PARAMETER_VALUE, told.clone());
@@ -68,7 +69,7 @@ fn parts(name: &str, strict: bool) -> Result<Vec<String>> {
     }
 }
 
-/// What stands before the closing quote, and behind it; two quotes within are one.
+/// Splits a text at the closing quote; two quotes within stand for one.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let mut part = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! What of intervals a type with fields keeps: `interval hour`, `interval(3)`.
+//! The fields of an interval that a type such as `interval hour` or `interval(3)` keeps.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![Function::new("interval_in_fields", arguments, interval, in_fields).into_udf()]
 }
 
-/// How a part is called.
+/// The name of a part.
 pub(crate) fn part_name(part: IntervalPart) -> &'static str {
     PARTS[part as usize].1
 }

@@ -20,7 +20,7 @@ use crate::stop::go_on;
 
 const TEXT: ArrowType = ArrowType::Utf8View;
 
-/// After so many texts whoever joins them looks whether anybody wants them.
+/// Number of texts after which a function that joins them checks for cancellation.
 const LOOKED_AT: usize = 64 << 10;
 
 static CONCATENATION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
@@ -187,14 +187,14 @@ fn as_list(column: &ArrayRef, refused: impl FnOnce() -> Error) -> Result<Option<
     lists.map(Some).map_err(|error| crate::errors::from_arrow_error(&error))
 }
 
-/// The lists of what `VARIADIC` stands in front of.
+/// The lists behind `VARIADIC`.
 pub(super) fn variadic_lists(column: &ArrayRef) -> Result<Option<ArrayRef>> {
     as_list(column, || {
         Error::new(SqlState::DATATYPE_MISMATCH, "VARIADIC argument must be an array")
     })
 }
 
-/// The items of all lists, of lists in them too, and where those of each row begin.
+/// The items of all lists, those of nested lists included, and the offset of each row's first item.
 pub(super) fn items_of(lists: &ArrayRef) -> (ArrayRef, Vec<usize>) {
     let lists = lists.as_list::<i32>();
     let mut bounds: Vec<usize> = lists.value_offsets().iter().map(|at| *at as usize).collect();

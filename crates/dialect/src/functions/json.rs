@@ -87,8 +87,8 @@ fn contains_udf() -> Arc<ScalarUDF> {
     .into_udf()
 }
 
-/// How deep the values nest that functions walk as trees: the limit of `serde_json`, which has no
-/// other one than all of the stack.
+/// Maximum nesting of values that functions walk as trees. It is the limit of `serde_json`, whose
+/// only alternative is the whole stack.
 const WALKED_DEPTH_MAX: usize = 127;
 
 fn too_deep(limit: usize) -> Error {
@@ -173,7 +173,7 @@ fn contains(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let (whole, part) = (each(&columns[0], Ok)?, each(&columns[1], Ok)?);
     let held = whole.iter().zip(&part).map(|(whole, part)| match (whole, part) {
         (Some(whole), Some(part)) => {
-            // An array may be asked for one of its scalars.
+            // An array contains a scalar that is one of its items.
             let scalar = !part.is_array() && !part.is_object();
             let item = scalar && whole.as_array().is_some_and(|items| items.contains(part));
             Some(item || holds(whole, part))
@@ -183,7 +183,7 @@ fn contains(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(held.collect::<BooleanArray>()))
 }
 
-/// Whether all that `part` says, `whole` says too, at the same place.
+/// True if `whole` contains all of `part`, at the same place.
 fn holds(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {
@@ -298,7 +298,7 @@ fn of_jsonb(
     })
 }
 
-/// The type that JSON results are shown as: functions say by their names which of the two it is.
+/// The JSON type of a function's result: its name tells which of the two it is.
 fn json_field(name: &str) -> Field {
     let is_binary = name.starts_with("jsonb") || name == "to_jsonb";
     arrow_field(name, if is_binary { &DataType::Jsonb } else { &DataType::Json }, true)

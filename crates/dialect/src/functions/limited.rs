@@ -1,4 +1,4 @@
-//! Which rows are within a limit that is known only when they come.
+//! Filters rows by a limit whose value is only known at run time.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,12 +9,12 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::define::Function;
 
-/// The function that stands around the count of `FETCH FIRST count ROWS WITH TIES`.
+/// The name of the function around the count of `FETCH FIRST count ROWS WITH TIES`.
 pub(crate) const WITH_TIES: &str = "limit_with_ties";
 
-/// `is_within_limit(row, rank, skip, count)`: whether a row with this number, and this rank among
-/// rows that may be alike, comes behind those that are skipped and is one of as many. NULL limits
-/// nothing.
+/// `is_within_limit(row, rank, skip, count)`: true if the row with this number, and this rank among
+/// ties, comes behind the skipped rows and is one of the first `count` after them. A limit of NULL
+/// is no limit.
 pub(crate) static WITHIN_LIMIT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     const NUMBER: ArrowType = ArrowType::Int64;
     let arguments: &[&[ArrowType]] = &[&[NUMBER, NUMBER, NUMBER, NUMBER]];
@@ -26,7 +26,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![with_ties.returning_argument(0).into_udf(), Arc::clone(&WITHIN_LIMIT)]
 }
 
-/// The count itself: what stands around it is looked at before.
+/// Returns the count itself: the call only marks it, and the planner has seen the mark.
 fn counted(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::clone(&columns[0]))
 }

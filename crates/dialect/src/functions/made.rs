@@ -1,6 +1,5 @@
-//! Texts and bytes that functions make, and the limits that they have: a few characters of SQL must
-//! not take all of a machine's memory. How long a value gets is known, and checked, before it is
-//! there.
+//! Texts and bytes that functions make, and their limits: a few characters of SQL must not take all
+//! of a machine's memory. The length of a value is known, and checked, before the value exists.
 
 use std::sync::Arc;
 
@@ -14,14 +13,14 @@ use crate::stop::check_value;
 
 /// PostgreSQL's limit of one value.
 const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
-/// What the values of one column, which are in memory together, may take.
+/// Maximum size of the values of one column, which are in memory together.
 const COLUMN_BYTES_MAX: usize = 4 << 30;
-/// After so many bytes the statement's memory is looked at again.
+/// Number of bytes after which the statement's memory is checked again.
 const LOOKED_AT: usize = 64 << 10;
-/// A value that is longer lies in the memory in which it was put together; others are copied.
+/// Longer values keep the memory in which they were built; shorter ones are copied.
 const MOVED_BYTES_MIN: usize = 64 << 10;
 
-/// The texts of one column, and what they take.
+/// The texts of one column, and their size.
 #[derive(Default)]
 pub(super) struct Made {
     texts: StringViewBuilder,
@@ -30,7 +29,7 @@ pub(super) struct Made {
 
 impl Made {
     /// # Errors
-    /// Where a text of so many bytes is too long, or one too many.
+    /// If a text of so many bytes is too long, or one too many.
     pub(super) fn allow(&self, bytes: usize) -> Result<()> {
         allow_next(self.bytes, bytes)
     }
@@ -40,7 +39,7 @@ impl Made {
         self.texts.append_value(text);
     }
 
-    /// One more text, which is not copied where it is long.
+    /// Appends a text, without a copy if it is long.
     pub(super) fn owned(&mut self, text: String) {
         if text.len() < MOVED_BYTES_MIN {
             return self.value(&text);
@@ -53,10 +52,10 @@ impl Made {
         self.texts.append_null();
     }
 
-    /// One more text, which `write` puts together.
+    /// Appends a text, which `write` puts together.
     ///
     /// # Errors
-    /// Those of `write`.
+    /// If `write` fails.
     pub(super) fn write(&mut self, write: impl FnOnce(&mut Text) -> Result<()>) -> Result<()> {
         let mut text = Text { made: self, text: String::new() };
         write(&mut text)?;
@@ -70,7 +69,7 @@ impl Made {
     }
 }
 
-/// A text that grows as far as it may.
+/// A text that grows up to the limit.
 pub(super) struct Text<'m> {
     made: &'m Made,
     text: String,
@@ -78,7 +77,7 @@ pub(super) struct Text<'m> {
 
 impl Text<'_> {
     /// # Errors
-    /// Where it becomes too long.
+    /// If it becomes too long.
     pub(super) fn push(&mut self, piece: &str) -> Result<()> {
         self.made.allow(self.text.len().saturating_add(piece.len()))?;
         self.text.push_str(piece);
@@ -86,7 +85,7 @@ impl Text<'_> {
     }
 }
 
-/// The bytes of one column, and what they take.
+/// The bytes of one column, and their size.
 #[derive(Default)]
 pub(super) struct MadeBytes {
     values: BinaryViewBuilder,
@@ -97,7 +96,7 @@ impl MadeBytes {
     /// One more value, of these pieces.
     ///
     /// # Errors
-    /// Where it is too long, or one too many.
+    /// If it is too long, or one too many.
     pub(super) fn value(&mut self, pieces: &[&[u8]]) -> Result<()> {
         let length = pieces.iter().map(|piece| piece.len()).fold(0, usize::saturating_add);
         allow_next(self.bytes, length)?;
@@ -129,7 +128,7 @@ fn append_long<T: ByteViewType>(values: &mut GenericByteViewBuilder<T>, mut byte
     values.try_append_view(block, 0, length).expect("the block is the value");
 }
 
-/// Whether a value of so many bytes may be made behind others of a column.
+/// Checks that a value of so many bytes may be made behind others of a column.
 fn allow_next(before: usize, bytes: usize) -> Result<()> {
     if bytes > VALUE_BYTES_MAX {
         return Err(Error::new(SqlState::LIMIT_EXCEEDED, "requested length too large"));
@@ -142,7 +141,7 @@ fn allow_next(before: usize, bytes: usize) -> Result<()> {
 }
 
 /// # Errors
-/// Where so many bytes, which are not there yet, are too many for the values of one column.
+/// If so many bytes, which are not allocated yet, are too many for the values of one column.
 pub(super) fn allow_together(bytes: usize) -> Result<()> {
     if bytes >= LOOKED_AT {
         check_value(bytes, 0)?;
@@ -159,11 +158,11 @@ fn check_column(bytes: usize) -> Result<()> {
         .with_hint("Ask for shorter texts, or for fewer rows."))
 }
 
-/// Whether what is made of each text of a column, `times` as long at most, may be there together.
-/// Many rows may share one long text, what is made of them does not.
+/// Checks that the results for all texts of a column fit in memory together, if each is at most
+/// `times` as long as its text. Many rows may share one long text; their results are separate.
 ///
 /// # Errors
-/// Where it would be too much.
+/// If they would take too much.
 pub(super) fn allow_all(column: &ArrayRef, times: usize) -> Result<()> {
     let bytes = match column.data_type() {
         ArrowType::Utf8View => {
@@ -177,7 +176,7 @@ pub(super) fn allow_all(column: &ArrayRef, times: usize) -> Result<()> {
         // Others hold each text by itself.
         _ => 0,
     };
-    // Most results are as long as what they are made of; the others count as they are there.
+    // Most results are as long as their arguments; longer ones count as they are written.
     allow_together(bytes)?;
     check_column(usize::saturating_mul(bytes, times))
 }

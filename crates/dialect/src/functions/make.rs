@@ -148,7 +148,8 @@ fn make_timestamptz(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(made.with_data_type(arrow_type(&DataType::Timestamptz))))
 }
 
-/// Years, months, weeks, days, hours, minutes and seconds, as many as are given.
+/// The interval of years, months, weeks, days, hours, minutes and seconds; trailing parts may be
+/// missing.
 fn make_interval(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let parts = Parts { columns };
     let made = parts.make(|row| {

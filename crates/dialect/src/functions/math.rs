@@ -26,7 +26,7 @@ use crate::types::{arrow_type, column_type, from_arrow};
 
 const PRECISION_MAX: u8 = 38;
 
-/// How many digits behind the point `to_number` reads at most.
+/// Maximum number of digits that `to_number` reads behind the point.
 const READ_SCALE: i8 = 15;
 
 /// As many bits as the type has: those of negative numbers are ones at the front.
@@ -165,7 +165,7 @@ fn numeric_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
     })
 }
 
-/// Whole numbers among themselves give a whole number, as anything else does a numeric.
+/// Whole numbers give a whole number, anything else gives a numeric.
 fn whole_quotient(arguments: &[ArrowType]) -> PlanResult<ArrowType> {
     match arguments {
         [left, right] if left.is_integer() && right.is_integer() => Ok(ArrowType::Int64),
@@ -235,7 +235,7 @@ fn log(columns: &[ArrayRef]) -> Result<ArrayRef> {
         if base == 1.0 {
             return Err(Error::new(SqlState::DIVISION_BY_ZERO, "division by zero"));
         }
-        // Exact for powers of these bases.
+        // Exact results for powers of these bases.
         Ok(match base {
             2.0 => value.log2(),
             10.0 => value.log10(),
@@ -319,7 +319,7 @@ fn to_number(columns: &[ArrayRef]) -> Result<ArrayRef> {
         .ok_or_else(|| Error::internal("text is read as numeric"))
 }
 
-/// How many digits a numeric has behind the point.
+/// Number of digits that a numeric has behind the point.
 fn scale(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let scale = decimal_of(columns[0].data_type()).map_or(0, |(_, scale)| i32::from(scale.max(0)));
     let column = &columns[0];
@@ -327,7 +327,7 @@ fn scale(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(scales.collect::<Int32Array>()))
 }
 
-/// How many of them it needs.
+/// Number of digits behind the point without trailing zeros.
 fn min_scale(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let texts = crate::cast::to_text(&columns[0])?;
     let scales = texts.as_string_view().iter().map(|text| {
@@ -347,8 +347,8 @@ fn count_nulls(columns: &[ArrayRef], are_null: bool) -> Result<ArrayRef> {
     Ok(Arc::new(counts.collect::<Int32Array>()))
 }
 
-/// In which of so many equal parts of a range a value lies: 0 below it, one more than there are
-/// above it.
+/// The number of the bucket that a value lies in, out of equal parts of a range: 0 below the range,
+/// one more than there are parts above it.
 fn width_bucket(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let float = |place: usize| -> &Float64Array { columns[place].as_primitive::<Float64Type>() };
     let (values, lows, highs) = (float(0), float(1), float(2));
@@ -383,7 +383,7 @@ static POWER: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         .into_udf()
 });
 
-/// `a ^ b` is a power, and not DataFusion's exclusive or.
+/// `a ^ b` is a power. DataFusion takes it for an exclusive or.
 #[derive(Debug)]
 pub(super) struct Power;
 

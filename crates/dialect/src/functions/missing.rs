@@ -1,4 +1,4 @@
-//! A value that may be missing, though what it comes from says that it never is.
+//! A value that may be missing, although its source is never NULL.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,7 +9,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-/// Gives its argument as it is, and says that it may be NULL.
+/// Returns its argument, with a field that may be NULL.
 pub(crate) static MAY_BE_MISSING: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let signature = Signature::any(1, Volatility::Immutable);
     Arc::new(ScalarUDF::from(MayBeMissing { signature }))

@@ -12,7 +12,7 @@ use super::define::Function;
 use super::made::{Made, allow_all};
 use crate::stop::go_on;
 
-/// How many times as long a text becomes at most: of three bytes there may be 33.
+/// Maximum growth of a text: three bytes may become 33.
 const GROWTH_MAX: usize = 11;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -24,8 +24,8 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// How letters with marks are written, as one character or as several, and whether those that only
-/// look otherwise are kept.
+/// Form of letters with marks: as one character or as several, and with or without those that
+/// differ only in appearance.
 #[derive(Clone, Copy)]
 enum Form {
     Nfc,

@@ -39,7 +39,7 @@ enum Part {
     Sign {
         plus_only: bool,
     },
-    /// `V`: what follows are digits that the number is multiplied for.
+    /// `V`: the number is multiplied by 10 for each digit that follows.
     Shift,
 }
 
@@ -61,7 +61,7 @@ enum Sign {
     Placed,
 }
 
-/// What a number is written in.
+/// The numerals of a number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Digits {
     Plain,
@@ -74,7 +74,7 @@ enum Digits {
 }
 
 struct NumberPattern {
-    /// What stands in front of all digits, and of their sign.
+    /// Text in front of all digits and their sign.
     ahead: String,
     parts: Vec<Part>,
     sign: Sign,
@@ -82,7 +82,7 @@ struct NumberPattern {
     bare: bool,
 }
 
-/// The text behind a word, in whatever case that is.
+/// The rest of a text behind a word, whose case does not matter.
 fn behind<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let (first, rest) = text.split_at_checked(word.len())?;
     first.eq_ignore_ascii_case(word).then_some(rest)
@@ -107,7 +107,7 @@ impl NumberPattern {
         made
     }
 
-    /// Takes a pattern of several letters, and gives what is behind it.
+    /// Reads a pattern of several letters, and returns the rest behind it.
     fn word<'p>(&mut self, rest: &'p str) -> Option<&'p str> {
         let upper = rest.starts_with(|c: char| c.is_ascii_uppercase());
         if let Some(behind) = behind(rest, "FM") {
@@ -146,7 +146,7 @@ impl NumberPattern {
         }
     }
 
-    /// Takes text up to the quote that ends it, and gives what is behind that.
+    /// Reads text up to its closing quote, and returns the rest behind it.
     fn quoted<'p>(&mut self, text: &'p str) -> &'p str {
         let mut characters = text.char_indices();
         while let Some((place, c)) = characters.next() {
@@ -231,7 +231,7 @@ impl NumberPattern {
         self.with_sign(text, negative && !zero)
     }
 
-    /// `FM` drops the zeros at the end that stand for `9`.
+    /// `FM` drops trailing zeros that come from `9`.
     fn trim_fraction(&self, behind: &[Part], text: &mut String) {
         for part in behind.iter().rev() {
             if *part != (Part::Digit { zero: false }) || !text.ends_with('0') {

@@ -1,5 +1,5 @@
-//! `mode()` and `percentile_disc(fraction)`, both `WITHIN GROUP (ORDER BY …)`, and the fractions
-//! that percentiles are asked for: one of them, or an array.
+//! `mode()` and `percentile_disc(fraction)`, both `WITHIN GROUP (ORDER BY …)`, and the fractions of
+//! percentiles: one of them, or an array.
 
 use std::sync::Arc;
 
@@ -49,11 +49,11 @@ impl OrderedSet {
     }
 }
 
-/// The fractions that are asked for, of which NULL is none.
+/// The requested fractions; `None` stands for NULL.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Fractions {
     One(Option<f64>),
-    /// Those of an array, and nothing for an array that is NULL.
+    /// The fractions of an array, or `None` for an array that is NULL.
     Many(Option<Vec<Option<f64>>>),
 }
 
@@ -80,7 +80,7 @@ impl Fractions {
         }
     }
 
-    /// The value of the fraction, or an array of those of all.
+    /// The value at the fraction, or an array of the values at all fractions.
     pub(super) fn each(
         &self,
         data_type: &ArrowType,
@@ -102,7 +102,7 @@ impl Fractions {
     }
 }
 
-/// The type of a result: that of a value, or an array of such where the fractions are one.
+/// The type of a result: the type of a value, or an array of it for an array of fractions.
 pub(super) fn percentile_type(value: &ArrowType, fractions: &ArrowType) -> PlanResult<ArrowType> {
     let is_fraction = |given: &ArrowType| given.is_numeric() || given.is_null();
     match fractions {
@@ -129,7 +129,8 @@ fn in_range(fractions: &ArrayRef) -> PlanResult<Vec<Option<f64>>> {
     checked.collect()
 }
 
-/// What is evaluated on no columns and one row, where it is not there already: each group asks.
+/// The value of an expression without columns. A literal, which is the usual case, is not
+/// evaluated: each group calls this.
 fn constant(expr: &Arc<dyn PhysicalExpr>) -> PlanResult<ScalarValue> {
     if let Some(literal) = expr.downcast_ref::<Literal>() {
         return Ok(literal.value().clone());
@@ -205,7 +206,7 @@ struct Values {
 
 impl Values {
     fn all(&mut self) -> PlanResult<ArrayRef> {
-        // Each of many groups comes here, one after the other without a pause.
+        // Many groups are evaluated one after the other, so each checks for cancellation.
         go_on().map_err(external)?;
         Ok(self.pieces.all()?.unwrap_or_else(|| new_empty_array(&self.data_type)))
     }
@@ -267,7 +268,7 @@ impl Accumulator for Values {
 
 fn start_of_longest_run(sorted: &ArrayRef) -> PlanResult<usize> {
     let runs = arrow::compute::partition(std::slice::from_ref(sorted))?.ranges();
-    // Of runs of equal length the first is taken.
+    // The first one of several longest runs wins.
     let longest = runs.into_iter().rev().max_by_key(|run| run.len());
     Ok(longest.map_or(0, |run| run.start))
 }

@@ -33,10 +33,10 @@ fn overlaps(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(met.collect::<BooleanArray>()))
 }
 
-/// A time, or NULL where it is not known.
+/// A time, or `None` if it is not known.
 type Known = Option<i64>;
 
-/// Starts and ends in order. A period of which nothing is known is none at all.
+/// Starts and ends in order. A period with neither start nor end is NULL.
 fn periods((starts, ends): &(ArrayRef, ArrayRef)) -> impl Iterator<Item = Option<(i64, Known)>> {
     let starts = starts.as_primitive::<Int64Type>().iter();
     starts.zip(ends.as_primitive::<Int64Type>().iter()).map(|period| match period {
@@ -46,7 +46,7 @@ fn periods((starts, ends): &(ArrayRef, ArrayRef)) -> impl Iterator<Item = Option
     })
 }
 
-/// Whether two periods share a moment; an end is no part of its period.
+/// True if two periods share a moment; the end of a period is not part of it.
 fn meet(one: (i64, Known), other: (i64, Known)) -> Option<bool> {
     if one.0 == other.0 {
         return (one.1.is_some() && other.1.is_some()).then_some(true);

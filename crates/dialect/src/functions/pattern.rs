@@ -25,7 +25,7 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// What stands for a value in a pattern; the longest name at a place is meant.
+/// A field of a pattern. The longest name that matches at a place wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Year(usize),
@@ -212,10 +212,10 @@ impl Pattern {
         }
     }
 
-    /// Writes a span: its hours may be more than a day has.
+    /// Writes an interval. It may have more than 24 hours.
     ///
     /// # Errors
-    /// 22007 where the pattern asks for names, which spans do not have.
+    /// 22007 if the pattern contains names, which intervals do not have.
     pub(crate) fn write_interval(
         &self,
         interval: IntervalMonthDayNano,
@@ -248,7 +248,7 @@ impl Pattern {
                     let months = interval.months % 12;
                     match months {
                         0 => {}
-                        // Months that are missing are counted back from the last one.
+                        // Negative months are counted back from December.
                         1.. => write_roman(months as usize, case, bare, text),
                         _ => write_roman((months + 13) as usize, case, bare, text),
                     }
@@ -260,7 +260,7 @@ impl Pattern {
                     Clock::at(at).write(field, case, bare, text);
                     continue;
                 }
-                // Spans have no names and no place in the calendar.
+                // Intervals have no names and no place in the calendar.
                 _ => {
                     let message = "invalid format specification for an interval value";
                     return Err(Error::new(SqlState::INVALID_DATETIME_FORMAT, message)
@@ -478,7 +478,7 @@ fn write_name(name: &str, short: bool, width: usize, case: Case, bare: bool, tex
     };
 }
 
-/// What has been read of a moment.
+/// The parts of a moment that have been read.
 #[derive(Default)]
 struct Reading {
     year: Option<i64>,
@@ -494,7 +494,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Takes a field's value from the front of the text, and gives what is behind it.
+    /// Reads a field's value from the front of the text, and returns the rest behind it.
     fn take<'a>(
         &mut self,
         field: Field,

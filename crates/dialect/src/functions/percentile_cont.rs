@@ -1,7 +1,7 @@
 //! `percentile_cont(fraction) WITHIN GROUP (ORDER BY …)`, and of arrays of fractions.
 //!
-//! DataFusion's own keeps the first only of several states of a group that are merged at once, and
-//! cuts off, after six digits, how far between two values the result lies.
+//! DataFusion's own keeps only the first of several states of a group that are merged at once, and
+//! truncates the interpolation between two values after six digits.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl AggregateUDFImpl for PercentileCont {
 struct Values {
     fractions: Fractions,
     descending: bool,
-    /// Whether values go again, and in the order in which they came.
+    /// True if values leave again, in the order in which they came.
     slides: bool,
     values: Vec<f64>,
 }
@@ -170,7 +170,7 @@ impl Accumulator for Values {
     }
 }
 
-/// What lies, of values in their order, behind so much of the way from the first one to the last.
+/// The value at this fraction of the way from the first value to the last one, in their order.
 fn percentile(values: &mut [f64], fraction: f64, descending: bool) -> Option<f64> {
     let compare = |a: &f64, b: &f64| {
         let order = in_order(*a, *b);

@@ -1,9 +1,9 @@
-//! Values of one group of many, in no more memory than they need.
+//! Values of one of many groups, in no more memory than they need.
 //!
-//! A group is given its rows of a batch as a slice. A slice of texts holds on to all texts of its
-//! batch, and lists all buffers that these lie in; slices that are put together list the buffers of
-//! each. With a hundred thousand groups that is quadratic, in memory and in time. So values are
-//! copied out of their batch at once, and a group has a few pieces however many batches came.
+//! A group receives its rows of a batch as a slice. A slice of texts holds on to all texts of its
+//! batch, and lists all buffers of that batch; concatenated slices list the buffers of each. With a
+//! hundred thousand groups that is quadratic in memory and in time. So values are copied out of
+//! their batch at once, and a group has a few pieces however many batches came.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use arrow::compute::concat;
 use arrow::datatypes::DataType as ArrowType;
 use arrow::error::ArrowError;
 
-/// A group that has so many pieces makes one of those that are small.
+/// A group with so many pieces merges the small ones into one.
 const PIECES_MAX: usize = 8;
 
-/// What an array has beside its values: its own description, and that of its buffers.
+/// Size of an array beside its values: its own description, and those of its buffers.
 const ARRAY_BYTES: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     /// Each at least twice as long as the one behind it, but for the last few.
     pieces: Vec<ArrayRef>,
-    /// What the pieces take, in bytes.
+    /// Size of the pieces in bytes.
     bytes: usize,
 }
 
@@ -32,7 +32,7 @@ impl Pieces {
     /// Adds a copy of some values.
     ///
     /// # Errors
-    /// Where the values become too many for one array.
+    /// If the values become too many for one array.
     pub(super) fn push(&mut self, values: &ArrayRef) -> Result<(), ArrowError> {
         if values.is_empty() {
             return Ok(());
@@ -49,7 +49,7 @@ impl Pieces {
     /// All values as one array, and nothing where there are none.
     ///
     /// # Errors
-    /// Where they are too many for one array.
+    /// If they are too many for one array.
     pub(super) fn all(&mut self) -> Result<Option<ArrayRef>, ArrowError> {
         if self.pieces.len() > 1 {
             self.merge_from(0)?;
@@ -90,7 +90,7 @@ fn size_of_piece(piece: &ArrayRef) -> usize {
     ARRAY_BYTES + piece.get_buffer_memory_size()
 }
 
-/// The same values in memory of their own, with one buffer for texts.
+/// A copy of the values in memory of its own, with one buffer for texts.
 fn compact(values: &ArrayRef) -> ArrayRef {
     match values.data_type() {
         ArrowType::Utf8View => {

@@ -1,4 +1,4 @@
-//! Regular expressions: taking text apart by them, and `SIMILAR TO`.
+//! Functions of regular expressions, and `SIMILAR TO`.
 
 mod are;
 mod dissect;
@@ -75,7 +75,7 @@ fn literal(text: &str) -> Expr {
     Expr::Literal(ScalarValue::Utf8View(Some(text.to_owned())), None)
 }
 
-/// Compiled patterns: most columns of patterns have one.
+/// Compiled patterns: in most columns all patterns are equal.
 #[derive(Default)]
 struct Patterns {
     last: Option<(String, String, Matcher)>,
@@ -128,7 +128,7 @@ fn split(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(lists.finish()))
 }
 
-/// For each match a list: what its groups matched, or all of it where there are none.
+/// A list for each match: the texts of its groups, or the whole match if there are no groups.
 fn all_matches(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut patterns = Patterns::default();
     let mut lists = ListBuilder::new(ListBuilder::new(StringViewBuilder::new()));
@@ -152,7 +152,7 @@ fn all_matches(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(lists.finish()))
 }
 
-/// What the groups of the first match took, or all of it where there are none.
+/// The groups of the first match, or the whole match if the pattern has no groups.
 fn first_match(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut patterns = Patterns::default();
     let mut lists = ListBuilder::new(StringViewBuilder::new());
@@ -219,7 +219,7 @@ fn count(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(counts.collect::<Result<Int32Array>>()?))
 }
 
-/// What the first group matched, or the whole pattern where it has none.
+/// The first group of the first match, or the whole match if the pattern has no groups.
 fn substring(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut patterns = Patterns::default();
     let parts = rows(columns).map(|row| {

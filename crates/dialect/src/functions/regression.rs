@@ -1,5 +1,5 @@
-//! `regr_count` and `regr_r2`: DataFusion's own, but for the type of the one, which is `bigint`,
-//! and for the other of values that are all alike.
+//! `regr_count` and `regr_r2`: DataFusion's own, but `regr_count` is a `bigint`, and `regr_r2`
+//! handles values that are all equal.
 
 use std::sync::Arc;
 
@@ -76,8 +76,7 @@ struct Pairs {
 }
 
 impl Pairs {
-    /// Whether a line without a slope goes through all points, of which there are some beside each
-    /// other.
+    /// True if a line without a slope goes through all points, and their x differ.
     fn are_level(&mut self) -> PlanResult<bool> {
         let state = self.inner.state()?;
         let [_, _, _, ScalarValue::Float64(Some(x)), ScalarValue::Float64(Some(y)), _] =

@@ -1,8 +1,8 @@
 //! Functions of ours in the place of DataFusion's.
 //!
-//! A session finds functions by their names and aliases. Whoever makes a session of another one's
-//! functions, as workers do for their tasks, hears of each under all of its names, in no order: of
-//! two that share one, either would have it.
+//! A session finds functions by their names and aliases. Workers copy the functions of a session
+//! into one for each task: they get each function under all of its names, in no order. If two
+//! functions shared a name, either of them could end up with it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Named for AggregateUDF {
     }
 }
 
-/// Adds functions, and takes out all that share a name with one of them.
+/// Adds functions, and removes all others that share a name with one of them.
 pub(crate) fn replace<F: Named>(functions: &mut Vec<Arc<F>>, ours: Vec<Arc<F>>) {
     let names: HashSet<&str> = ours.iter().flat_map(|function| function.names()).collect();
     functions.retain(|function| !function.names().any(|name| names.contains(name)));

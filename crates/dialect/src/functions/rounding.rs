@@ -1,4 +1,4 @@
-//! `round`, `trunc`, `ceil` and `floor`: numerics get the scale that is left, floats stay floats.
+//! `round`, `trunc`, `ceil` and `floor`: numerics get the remaining scale, floats stay floats.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Manner {
         }
     }
 
-    /// Without the last so many digits.
+    /// Removes the last `digits` digits.
     fn decimal(self, value: i128, digits: u32) -> i128 {
         let Some(unit) = 10_i128.checked_pow(digits) else { return 0 };
         match self {

@@ -22,7 +22,7 @@ use crate::errors::external;
 use crate::stop::{check_value, go_on};
 use crate::types::{arrow_type, display_name};
 
-/// How many items all series of one batch may have together: they lie in memory.
+/// Maximum number of items that all series of one batch have together: they lie in memory.
 pub(super) const ITEMS_MAX: usize = 100_000_000;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -137,7 +137,7 @@ fn too_many() -> Error {
         .with_hint("Give the bounds as plain numbers: such a series is made row by row.")
 }
 
-/// Looks now and then whether there may be another item.
+/// Checks now and then that there is memory for another item.
 fn look<T>(items: &Vec<T>) -> Result<()> {
     if items.len() == items.capacity() {
         go_on()?;
@@ -255,7 +255,7 @@ impl Moments {
     }
 }
 
-/// How many steps go into a range, and one for where it begins.
+/// Number of items of a series: the steps that fit into a range, and one for its start.
 fn about(range: i128, step: i128) -> u64 {
     let is_empty = range != 0 && (range < 0) != (step < 0);
     if step == 0 || is_empty {
@@ -267,7 +267,7 @@ fn about(range: i128, step: i128) -> u64 {
 /// About how many items the series of each row has, by the columns of its arguments.
 ///
 /// # Errors
-/// Where there are no such series.
+/// If there are no such series.
 pub fn series_counts(columns: &[ArrayRef]) -> Result<Vec<u64>> {
     let types: Vec<ArrowType> = columns.iter().map(|column| column.data_type().clone()).collect();
     let item = item_type(&types)?;
@@ -289,7 +289,7 @@ pub fn series_counts(columns: &[ArrayRef]) -> Result<Vec<u64>> {
     Ok(rows.map(count).collect())
 }
 
-/// One series, of which a part is in memory at a time.
+/// One series, which is made piece by piece.
 pub struct Series {
     items: Bounds,
     item: ArrowType,
@@ -301,11 +301,10 @@ enum Bounds {
 }
 
 impl Series {
-    /// The series of the arguments of a row; `None` where one of them is NULL. Columns have one
-    /// row.
+    /// The series of the arguments of a row; `None` if one of them is NULL. Columns have one row.
     ///
     /// # Errors
-    /// Where there is no such series.
+    /// If there is no such series.
     pub fn of(columns: &[ArrayRef]) -> Result<Option<Series>> {
         let types: Vec<ArrowType> =
             columns.iter().map(|column| column.data_type().clone()).collect();
@@ -334,7 +333,7 @@ impl Series {
     /// The next items, `most` at most; fewer at the end, and none behind it.
     ///
     /// # Errors
-    /// Where a moment is out of range.
+    /// If a moment is out of range.
     pub fn next(&mut self, most: usize) -> Result<ArrayRef> {
         Ok(match &mut self.items {
             Bounds::Numbers { next, end, step } => {
@@ -364,7 +363,7 @@ fn length(step: IntervalMonthDayNano) -> i128 {
     days * i128::from(MICROS_PER_DAY) + i128::from(step.nanoseconds / 1_000)
 }
 
-/// Months first, to the month's last day at most, then days, then the time.
+/// Adds months first, up to the last day of the month at most, then days, then the time.
 fn later(moment: i64, step: IntervalMonthDayNano) -> Option<i64> {
     let (days, clock) = (moment.div_euclid(MICROS_PER_DAY), moment.rem_euclid(MICROS_PER_DAY));
     let Civil { year, month, day } = Civil::from_days(days);

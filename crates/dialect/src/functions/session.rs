@@ -1,4 +1,4 @@
-//! What a session says about itself, and about the types of values.
+//! Functions about a session and about the types of values.
 
 use std::sync::Arc;
 

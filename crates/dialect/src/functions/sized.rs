@@ -1,4 +1,4 @@
-//! Functions that make texts of a length that they are told.
+//! Functions that make texts of a given length.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use thalweg_types::Result;
 use super::define::Function;
 use super::made::Made;
 
-/// PostgreSQL counts so many for a character that it does not know yet.
+/// PostgreSQL's assumption for the size of a character that it has not seen yet.
 const CHARACTER_BYTES_MAX: usize = 4;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {

@@ -25,8 +25,8 @@ pub fn begin_statement(state: &mut SessionState, transaction: i64, statement: i6
     state.config_mut().options_mut().extensions.insert(StatementBegan(statement));
 }
 
-/// When a statement in a transaction block began. Where the session's options do not hold it, the
-/// statement is the transaction.
+/// The beginning of a statement in a transaction block. If the session's options do not hold it,
+/// the statement is the transaction.
 #[derive(Clone, Copy, Debug)]
 struct StatementBegan(i64);
 

@@ -236,7 +236,7 @@ fn format_items(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(made.finish())
 }
 
-/// `value` gives the argument at a place: nothing beyond the last, or NULL, or text.
+/// `value` returns the argument at a place: `None` beyond the last, or NULL, or text.
 fn format_row<'a>(
     pattern: &str,
     value: impl Fn(usize) -> Option<Option<&'a str>>,

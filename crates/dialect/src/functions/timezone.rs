@@ -98,7 +98,7 @@ impl Zones {
         }
     }
 
-    /// Whether two rows have the same zone: most columns of zones have one.
+    /// True if two rows have the same zone: most columns of zones have one.
     fn same(&self, first: usize, second: usize) -> bool {
         match self.column.data_type() {
             ArrowType::Interval(_) => false,

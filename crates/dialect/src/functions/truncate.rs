@@ -117,8 +117,8 @@ impl Unit {
     }
 }
 
-/// A unit of which each lasts as long as any other: how many microseconds that are, and a moment
-/// at which one begins. `None` for other names.
+/// A unit whose instances all have the same length: the length in microseconds, and the start of
+/// one instance. `None` for other names.
 #[must_use]
 pub fn even_unit(name: &str) -> Option<(i64, i64)> {
     let unit = Unit::of(name).ok()?;

@@ -1,6 +1,6 @@
-//! Which expressions may fail for some rows.
+//! Classifies expressions that may fail for some rows.
 //!
-//! The list is one of those that cannot: what is not on it may fail.
+//! The list holds those that cannot fail: every other expression may.
 
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::tree_node::TreeNode;
@@ -52,8 +52,8 @@ const SAFE: &[&str] = &[
     "upper",
 ];
 
-/// Functions that have a value wherever their other arguments than the first are constants that
-/// they take: these fail for all rows or for none.
+/// Functions that have a value for all first arguments if their other arguments are valid
+/// constants. Invalid constants fail for all rows.
 const SAFE_WITH_CONSTANTS: &[&str] = &[
     "regexp_like",
     "regexp_match",
@@ -64,12 +64,12 @@ const SAFE_WITH_CONSTANTS: &[&str] = &[
     "to_char",
 ];
 
-/// Whether the value of an expression may fail to be computed for some rows.
+/// True if the evaluation of an expression may fail for some rows.
 pub(super) fn may_fail(expr: &Expr, schema: &DFSchema) -> bool {
     expr.exists(|part| Ok(fails(part, schema))).unwrap_or(true)
 }
 
-/// Whether an expression may fail otherwise than by leaving the range of its type.
+/// True if an expression may fail for another reason than an overflow of its type.
 pub(super) fn may_refuse(expr: &Expr) -> bool {
     let refuses = |part: &Expr| match part {
         Expr::ScalarFunction(call) => {
@@ -125,8 +125,8 @@ fn call_fails(call: &ScalarFunction) -> bool {
     if let Some(cast) = call.func.inner().downcast_ref::<CastFunction>() {
         return !is_text(cast.target());
     }
-    // Not even a literal divisor is zero for some rows and not for others; the least integer by -1
-    // leaves the type.
+    // A literal divisor is zero for all rows or for none, but the least integer divided by -1
+    // overflows.
     if matches!(name, "integer_divide" | "integer_modulo" | "float_divide") {
         return !call.args.get(1).is_some_and(is_plain_divisor);
     }
@@ -146,7 +146,7 @@ fn is_plain_divisor(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a cast of Arrow's may meet a value that its type has no room for.
+/// True if a cast of Arrow's may meet a value that does not fit into the target type.
 fn cast_fails(cast: &Cast, schema: &DFSchema) -> bool {
     let to = cast.field.data_type();
     let Ok(from) = cast.expr.get_type(schema) else { return true };

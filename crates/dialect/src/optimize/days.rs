@@ -1,7 +1,7 @@
-//! Days compared with moments, as days compared with days.
+//! Comparisons of days with moments, as comparisons of days with days.
 //!
 //! `day <= date '1998-12-01' - interval '90 days'` compares with a timestamp, so each day is cast
-//! to one. With a day in its place nothing is cast, and minima and maxima of chunks tell which of
+//! to one. With a day on the right nothing is cast, and minima and maxima of chunks show which of
 //! them can hold such a day.
 
 use arrow::datatypes::DataType as ArrowType;
@@ -56,7 +56,7 @@ fn compares_a_moment(plan: &LogicalPlan) -> PlanResult<bool> {
     Ok(compares)
 }
 
-/// What is cast to a moment, how it compares, and with which.
+/// The value that is cast to a moment, the comparison, and the moment it is compared with.
 fn parts(expr: &Expr) -> Option<(&Expr, Operator, &ScalarValue)> {
     let Expr::BinaryExpr(binary) = expr else { return None };
     let (value, op, moment) = match (&*binary.left, &*binary.right) {
@@ -88,7 +88,8 @@ fn of_days(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(day.clone()), op, other)))
 }
 
-/// What is cast to a timestamp, in UTC if it has a zone at all, as all sessions are.
+/// The value under a cast to a timestamp. A timestamp with time zone is in UTC, as all sessions
+/// are.
 fn cast_to_moment(value: &Expr) -> Option<&Expr> {
     let (target, cast) = match value {
         Expr::Cast(cast) => (cast.field.data_type(), &*cast.expr),
@@ -108,7 +109,7 @@ fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "+00:00" | "+00")
 }
 
-/// The day that a moment lies in, and whether it is the first moment of it.
+/// The day of a moment, and true if the moment is the first one of that day.
 fn day_of(moment: &ScalarValue) -> Option<(i64, bool)> {
     let (moment, in_a_second) = match moment {
         ScalarValue::TimestampSecond(Some(moment), _) => (*moment, 1),
@@ -138,7 +139,8 @@ mod tests {
     const OPERATORS: [&str; 8] =
         ["<", "<=", "=", "<>", ">=", ">", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"];
 
-    /// The same question about moments that no pass knows has the same answer.
+    /// A comparison with a constant, which the pass rewrites, gives the same answer as one with a
+    /// moment that no pass knows.
     #[test]
     fn days_and_moments_compare_as_before() {
         for moment in MOMENTS {

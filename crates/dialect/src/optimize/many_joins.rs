@@ -13,10 +13,10 @@ use datafusion::optimizer::OptimizerConfig;
 
 use super::Pass;
 
-/// The pass.
+/// DataFusion's name of the pass.
 pub(super) const GUARDED: &str = "eliminate_cross_join";
 
-/// A plan with more joins is left as it is.
+/// Plans with more joins keep their order.
 const JOINS_MAX: usize = 100;
 
 pub(super) fn rewrite(

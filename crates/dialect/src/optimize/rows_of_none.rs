@@ -1,8 +1,8 @@
-//! Conditions that name no column, above aggregates that give a row for no rows.
+//! Conditions without columns, above aggregates that give a row even for no rows.
 //!
-//! DataFusion moves a condition below an aggregate where all columns that it names are keys, also
-//! where it names none: `SELECT count(*) FROM t HAVING (SELECT false)` counted no rows, and gave a
-//! row. Such a condition stays where it is, and its pass sees the others alone.
+//! DataFusion moves a condition below an aggregate if all columns of the condition are keys, also
+//! if it has none: `SELECT count(*) FROM t HAVING (SELECT false)` counted no rows, and gave a row.
+//! Here such a condition stays in its place, and the pass only sees the other conditions.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use datafusion::optimizer::OptimizerConfig;
 
 use super::Pass;
 
-/// What DataFusion calls its pass.
+/// DataFusion's name of the pass.
 pub(super) const GUARDED: &str = "push_down_filter";
 
 pub(super) fn rewrite(
@@ -37,8 +37,8 @@ pub(super) fn rewrite(
     moved.map_data(|below| Ok(LogicalPlan::Filter(Filter::try_new(staying, Arc::new(below))?)))
 }
 
-/// What filters say, one over the other, of an aggregate that gives a row for no rows. The lowest
-/// one comes first, as it does in one filter.
+/// The conditions of filters over an aggregate that gives a row even for no rows. The lowest filter
+/// comes first, as in one filter with all conditions.
 fn conditions_over_rows_of_none(plan: &LogicalPlan) -> Option<(&Arc<LogicalPlan>, Vec<&Expr>)> {
     let LogicalPlan::Filter(filter) = plan else { return None };
     let (aggregate, mut conditions) = match filter.input.as_ref() {
@@ -60,7 +60,8 @@ fn has_row_of_none(aggregate: &Aggregate) -> bool {
     }
 }
 
-/// What names an outer query's columns becomes part of a join.
+/// True if the condition has no columns. A condition on an outer query's columns becomes part of a
+/// join.
 fn names_no_column(condition: &Expr) -> bool {
     condition.column_refs().is_empty() && !condition.contains_outer()
 }

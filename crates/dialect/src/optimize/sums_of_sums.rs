@@ -1,9 +1,9 @@
 //! Sums beside aggregates of distinct values.
 //!
-//! DataFusion makes two groupings of one where all distinct values are of one expression, and adds
-//! up in the outer one what the inner one has added up. A sum of numerics has more digits than they
-//! have, and a sum of such sums more still: whatever compares it was made for the former. Where a
-//! column would get another type, the grouping stays as it is.
+//! If all distinct aggregates have the same expression, DataFusion splits the grouping in two, and
+//! the outer one adds up the sums of the inner one. A sum of numerics has more digits than its
+//! argument, and a sum of such sums has more still, but the expressions above were planned for the
+//! type of the former. If a column would get another type, the grouping stays as it is.
 
 use datafusion::common::Result as PlanResult;
 use datafusion::common::tree_node::Transformed;
@@ -12,7 +12,7 @@ use datafusion::optimizer::OptimizerConfig;
 
 use super::Pass;
 
-/// What DataFusion calls its pass.
+/// DataFusion's name of the pass.
 pub(super) const GUARDED: &str = "single_distinct_aggregation_to_group_by";
 
 pub(super) fn rewrite(

@@ -1,9 +1,9 @@
 //! Long sums, products and conditions as trees that are wide and not deep.
 //!
-//! `1 + 1 + 1 …` is parsed into a tree as deep as the chain is long, which everything behind the
-//! parser walks by recursion, in time that grows much faster than the chain. Here
-//! `a + b - c - d` becomes `(a + b) - (c + d)`. Short chains stay as they are: their sums of
-//! floating point numbers are rounded in the order that was written.
+//! The parser makes a tree of `1 + 1 + 1 …` that is as deep as the chain is long. All later passes
+//! walk it by recursion, in time that grows much faster than the chain. Here `a + b - c - d`
+//! becomes `(a + b) - (c + d)`. Short chains stay as they are: their sums of floating point numbers
+//! are rounded in the order that was written.
 
 use std::ops::ControlFlow;
 
@@ -29,7 +29,7 @@ struct Balance;
 impl VisitorMut for Balance {
     type Break = ();
 
-    /// A chain is met from its end, before anything walks down into it.
+    /// The visitor meets a chain at its end, before any recursion into it.
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::BinaryOp { op, .. } = expr
             && let Some(kind) = Kind::of(op)
@@ -42,7 +42,7 @@ impl VisitorMut for Balance {
     }
 }
 
-/// Operators whose chains may be put together in another order.
+/// Operators whose chains may be reassociated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Sum,
@@ -74,7 +74,7 @@ fn is_long(mut expr: &Expr, kind: Kind) -> bool {
     operators > UNBALANCED_MAX
 }
 
-/// Operands, each with the operator before it; the first one's says nothing.
+/// Operands, each with the operator before it; that of the first one has no meaning.
 struct Chain {
     links: Vec<(BinaryOperator, Option<Expr>)>,
 }
@@ -103,7 +103,7 @@ impl Chain {
         self.part(0, all, false)
     }
 
-    /// The links from one place to before another. Behind a minus, signs are turned around.
+    /// The links from one place to before another. Behind a minus, signs are inverted.
     fn part(&mut self, from: usize, to: usize, turned: bool) -> Expr {
         if to - from == 1 {
             return self.links[from].1.take().expect("each operand is taken once");
@@ -129,7 +129,7 @@ impl Chain {
 mod tests {
     use super::*;
 
-    /// What a sum or a product of numbers comes to.
+    /// The value of a sum or a product of numbers.
     fn value(expr: &Expr) -> i64 {
         match expr {
             Expr::Nested(inner) => value(inner),
@@ -177,7 +177,7 @@ mod tests {
             let expected = value(&chain);
             let balanced = Chain::taken_apart(chain, Kind::Sum).tree();
             assert_eq!(value(&balanced), expected, "{text}");
-            // Written down, it is the same again.
+            // Its text parses to the same value again.
             assert_eq!(value(&parsed(&balanced.to_string())), expected, "{balanced}");
         }
     }

@@ -1,7 +1,7 @@
 //! `FETCH` and `MOVE` as PostgreSQL spells them.
 //!
-//! The parser wants a direction and `FROM`, knows no `MOVE` and no sign before a number. `MOVE` is
-//! given back as a `FETCH` into nothing: see [`is_move`].
+//! The parser requires a direction and `FROM`, and knows neither `MOVE` nor a sign before a number.
+//! `MOVE` is returned as a `FETCH` into nothing: see [`is_move`].
 
 use datafusion::error::DataFusionError;
 use datafusion::sql::parser::Statement as Tree;
@@ -15,13 +15,13 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::NESTING_MAX;
 use super::dialect::ThalwegDialect;
 
-/// Whether a `Statement::Fetch` was a `MOVE`.
+/// True if a `Statement::Fetch` was a `MOVE`.
 #[must_use]
 pub fn is_move(into: Option<&ObjectName>) -> bool {
     into.is_some_and(|name| name.0.is_empty())
 }
 
-/// Parses a statement about a cursor's place; `None` where it is about something else.
+/// Parses a statement about a cursor's place; `None` if it is about something else.
 pub(super) fn parse(tokens: &[TokenWithSpan]) -> Option<Result<Tree, DataFusionError>> {
     let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)))?;
     let Token::Word(first) = &first.token else { return None };

@@ -12,33 +12,33 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::balance::UNBALANCED_MAX;
 
-/// How deep parentheses and brackets may nest.
+/// Maximum nesting of parentheses and brackets.
 const BRACKETS_MAX: usize = 256;
 
-/// How many operators may lie on one path of the tree, weighed by [`ARITHMETIC_WEIGHT`].
+/// Maximum number of operators on one path of the tree, weighed by [`ARITHMETIC_WEIGHT`].
 const CHAIN_MAX: usize = 1_000;
 
-/// How many signs of sums and products a statement may have between one pair of brackets: they are
-/// balanced, but the parser has to build their tree before.
+/// Maximum number of signs of sums and products between one pair of brackets. They are balanced
+/// later, but the parser has to build their tree first.
 const SIGNS_MAX: usize = 5_000;
 
-/// What an arithmetic operator or a subscript counts: each is a call with a name of its own, and
+/// Weight of an arithmetic operator or a subscript: each is a call with a name of its own, and
 /// planning takes time that grows with the cube of their number.
 const ARITHMETIC_WEIGHT: usize = 4;
 
-/// How many words may follow each other with nothing else between them. Prefixes such as
+/// Maximum number of words that follow each other with nothing else between them. Prefixes such as
 /// `INTERVAL` are words that the parser recurses into.
 const WORDS_MAX: usize = 500;
 
-/// How many words an expression may have beside its operators. They are names of columns, and what
-/// the parser takes for an operator that is not known here.
+/// Maximum number of words in an expression beside its operators. They are names of columns, and
+/// operators of the parser that this module does not know.
 const EXPRESSION_WORDS_MAX: usize = 6_000;
 
-/// How many queries, joins and set operations a statement may have. A common table expression can
-/// be the source of the next one, so that all of them can lie on one path of the plan.
+/// Maximum number of queries, joins and set operations in a statement. A common table expression
+/// can be the source of the next one, so that all of them can lie on one path of the plan.
 const RELATIONS_MAX: usize = 3_000;
 
-/// How deep a statement's tree can be, at the most.
+/// Upper bound of the depth of a statement's tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Depth {
     /// Brackets inside each other.
@@ -61,14 +61,14 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<Depth> {
     Ok(path.deepest)
 }
 
-/// The brackets around a token, and what has been seen between them.
+/// The brackets around a token, each with its state.
 struct Path {
     levels: Vec<Level>,
     /// The sum of all levels' lengths.
     chain: usize,
     /// Queries and relations since the statement began.
     relations: usize,
-    /// Words since the last token that is none.
+    /// Words since the last token that is not a word.
     words: usize,
     previous: Previous,
     deepest: Depth,
@@ -87,12 +87,12 @@ impl Default for Path {
     }
 }
 
-/// The token before, as far as it decides how the next one is read.
+/// The kind of the previous token, as far as the reading of the next one depends on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Previous {
     /// Nothing, an opening bracket, a comma or a period.
     Start,
-    /// An operand is bound to follow.
+    /// An operand must follow.
     Operator,
     Keyword(Keyword),
     /// A literal, a closing bracket, or a star in place of columns.
@@ -189,7 +189,7 @@ impl Path {
 }
 
 impl Previous {
-    /// Whether a bracket that follows is a subscript, or belongs to a type's name.
+    /// True if a bracket that follows is a subscript, or belongs to a type's name.
     fn is_operand(self) -> bool {
         match self {
             Previous::Operand => true,
@@ -198,8 +198,8 @@ impl Previous {
         }
     }
 
-    /// Whether a clause can begin, so that what follows is a sibling of what came before. A word
-    /// behind an operator is a name; `IS DISTINCT FROM` and `WITHIN GROUP` belong to expressions.
+    /// True if a clause can begin, so that it is a sibling of the text before it. A word behind an
+    /// operator is a name; `IS DISTINCT FROM` and `WITHIN GROUP` belong to expressions.
     fn ends_expression(self, next: Keyword) -> bool {
         match (self, next) {
             (Previous::Operator, _) => false,
@@ -226,7 +226,7 @@ impl Previous {
         }
     }
 
-    /// Whether a star stands for all columns.
+    /// True if a star stands for all columns.
     fn is_before_star(self) -> bool {
         let keywords = [Keyword::SELECT, Keyword::ALL, Keyword::DISTINCT, Keyword::RETURNING];
         match self {
@@ -282,7 +282,7 @@ fn is_prefix_or_postfix(keyword: Keyword) -> bool {
     matches!(keyword, Keyword::NOTNULL | Keyword::INTERVAL | Keyword::EXPLAIN | Keyword::PRIOR)
 }
 
-/// What has been seen between one pair of brackets, or of `CASE` and `END`.
+/// State of one pair of brackets, or of one `CASE … END`.
 #[derive(Default)]
 struct Level {
     /// Opened by `CASE`, to be closed by `END`.
@@ -291,7 +291,7 @@ struct Level {
     is_in_from: bool,
     /// Operators since the expression began.
     operators: usize,
-    /// Those of them that are signs of sums and products.
+    /// The signs of sums and products among `operators`.
     signs: usize,
     /// Words since the expression began that are no operators.
     words: usize,
@@ -301,7 +301,7 @@ struct Level {
 
 impl Level {
     fn length(&self) -> usize {
-        // More signs than that are balanced.
+        // Further signs are balanced.
         self.operators + self.relations + self.signs.min(UNBALANCED_MAX) * ARITHMETIC_WEIGHT
     }
 
@@ -309,7 +309,7 @@ impl Level {
         (self.operators, self.signs, self.words) = (0, 0, 0);
     }
 
-    /// Counts a token; gives how many relations it adds to the statement.
+    /// Counts a token; returns the number of relations that it adds to the statement.
     fn take(&mut self, token: &Token, previous: Previous) -> usize {
         match token {
             Token::Comma => {

@@ -1,7 +1,7 @@
 //! The dialect that statements are parsed in: the parser's PostgreSQL, but for these:
 //!
-//! - The parser lets a function's named argument have an expression for a name, which is nothing
-//!   that PostgreSQL knows. To find out, it parses every argument twice, and a call nested in
+//! - The parser lets a function's named argument have an expression for a name, which PostgreSQL
+//!   does not. To find out, it parses every argument twice, and a call nested in
 //!   twenty others a million times.
 //! - A sign binds tighter than `^`: `-2 ^ 2` is 4.
 //! - Literals on lines of their own are one literal.
@@ -37,7 +37,7 @@ const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
 #[derive(Debug)]
 pub(super) struct ThalwegDialect;
 
-/// What PostgreSQL's dialect answers to questions without arguments.
+/// Answers questions without arguments as PostgreSQL's dialect does.
 macro_rules! as_postgres {
     ($($question:ident,)*) => {
         $(fn $question(&self) -> bool {
@@ -47,7 +47,7 @@ macro_rules! as_postgres {
 }
 
 impl Dialect for ThalwegDialect {
-    /// The parser takes it for PostgreSQL's own.
+    /// The parser treats this dialect as PostgreSQL's own.
     fn dialect(&self) -> TypeId {
         POSTGRES.dialect()
     }
@@ -56,7 +56,7 @@ impl Dialect for ThalwegDialect {
         false
     }
 
-    /// Everybody is read as a role's name, which tells as much.
+    /// Everybody is read as the name of a role, which carries the same information.
     fn get_reserved_grantees_types(&self) -> &[GranteesType] {
         &[GranteesType::Public]
     }
@@ -65,8 +65,8 @@ impl Dialect for ThalwegDialect {
         true
     }
 
-    /// `-x`: what follows the sign is read as far as `::` and `[…]` bind, and no further. What
-    /// follows `VARIADIC` is an argument.
+    /// `-x`: the operand of the sign ends where operators follow that bind less tightly than `::`
+    /// and `[…]`. The operand of `VARIADIC` is an argument.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         if is_trim(parser) {
             return Some(trim(parser));
@@ -213,7 +213,7 @@ impl Dialect for ThalwegDialect {
     }
 }
 
-/// Reads `[NOT] BETWEEN SYMMETRIC`, if that comes next: whether it is negated.
+/// Reads `[NOT] BETWEEN SYMMETRIC`, if it comes next; true if it is negated.
 fn symmetric_between(parser: &mut Parser) -> Option<bool> {
     [
         (&[Keyword::NOT, Keyword::BETWEEN, Keyword::SYMMETRIC][..], true),
@@ -223,7 +223,7 @@ fn symmetric_between(parser: &mut Parser) -> Option<bool> {
     .find_map(|(words, negated)| parser.parse_keywords(words).then_some(negated))
 }
 
-/// Reads `IS [NOT] DISTINCT FROM`, if that comes next: whether it is negated.
+/// Reads `IS [NOT] DISTINCT FROM`, if it comes next; true if it is negated.
 fn is_distinct(parser: &mut Parser) -> Option<bool> {
     [
         (&[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM][..], true),
@@ -256,7 +256,7 @@ fn is_comparison_token(token: &Token) -> bool {
     matches!(token, Token::Eq | Token::Neq | Token::Lt | Token::Gt | Token::LtEq | Token::GtEq)
 }
 
-/// Whether an expression compares, without parentheses around it.
+/// True if an expression is a comparison without parentheses around it.
 fn is_comparison(expr: &Expr) -> bool {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
     matches!(expr, Expr::BinaryOp { op: Eq | NotEq | Lt | LtEq | Gt | GtEq, .. })

@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// The tokens of a statement with the names that the parser knows.
+/// The tokens of a statement with formats that the parser knows.
 pub(super) fn known_formats(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let spoken: Vec<usize> =
         (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();

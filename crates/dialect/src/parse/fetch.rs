@@ -6,7 +6,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use super::steps::{behind_blanks, is_one_of, one_of};
 use crate::functions::WITH_TIES;
 
-/// The tokens with `LIMIT (count)` in its place; those of the count stay where they were.
+/// The tokens with `LIMIT (count)` instead of the clause; the tokens of the count keep their
+/// positions.
 pub(super) fn as_limits(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if !tokens.iter().any(|token| is_one_of(token, &[Keyword::FETCH])) {
         return tokens;
@@ -44,7 +45,7 @@ struct Fetch<'t> {
     behind: &'t [TokenWithSpan],
 }
 
-/// What begins with `FETCH`, if its count is in parentheses.
+/// The clause that begins with `FETCH`, if its count is in parentheses.
 fn fetch<'t>(tokens: &'t [TokenWithSpan], closings: &[usize]) -> Option<Fetch<'t>> {
     let (first, behind) = tokens.split_first()?;
     if !is_one_of(first, &[Keyword::FETCH]) {
@@ -62,8 +63,8 @@ fn fetch<'t>(tokens: &'t [TokenWithSpan], closings: &[usize]) -> Option<Fetch<'t
     }
 }
 
-/// For each opening parenthesis the place of the one that closes it, and 0 for all else. They are
-/// looked for once, however many begin a count.
+/// The position of the closing parenthesis for each opening one, and 0 for all other tokens. It is
+/// computed once for all counts of a statement.
 fn closings(tokens: &[TokenWithSpan]) -> Vec<usize> {
     let (mut closings, mut open) = (vec![0; tokens.len()], Vec::new());
     for (place, token) in tokens.iter().enumerate() {
@@ -80,8 +81,8 @@ fn closings(tokens: &[TokenWithSpan]) -> Vec<usize> {
     closings
 }
 
-/// What is in parentheses, if they come next, and what follows them; `tokens` are the last ones of
-/// those that `closings` is of.
+/// The tokens in parentheses, if they come next, and the tokens behind them. `tokens` are the last
+/// ones of the statement that `closings` belongs to.
 fn parenthesized<'t>(
     tokens: &'t [TokenWithSpan],
     closings: &[usize],

@@ -1,7 +1,7 @@
 //! Literals of intervals with a unit for each of their parts.
 //!
-//! DataFusion's planner reads `1 months 2 days 3 microseconds`, and little of what else PostgreSQL
-//! does: `INTERVAL '1-2'`, `INTERVAL '1 2:03' DAY TO MINUTE`, `INTERVAL(3) '1.2345'`.
+//! DataFusion's planner reads `1 months 2 days 3 microseconds`, but few of PostgreSQL's other
+//! forms: `INTERVAL '1-2'`, `INTERVAL '1 2:03' DAY TO MINUTE`, `INTERVAL(3) '1.2345'`.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -13,7 +13,7 @@ use super::steps::{is_one_of, next, one_of};
 /// Values have microseconds.
 const SECOND_DIGITS_MAX: u8 = 6;
 
-/// The tokens with such literals replaced; places stay those of the text.
+/// The tokens with such literals replaced; positions stay those of the text.
 pub(super) fn spelled_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if !tokens.iter().any(|token| is_one_of(token, &[Keyword::INTERVAL])) {
         return tokens;
@@ -39,13 +39,14 @@ struct Literal<'t> {
     text: &'t str,
     span: Span,
     fields: IntervalFields,
-    /// How the statement says what the fields are.
+    /// The fields as the statement spells them.
     said: &'t [TokenWithSpan],
     behind: &'t [TokenWithSpan],
 }
 
 impl Literal<'_> {
-    /// Writes a literal that says the same; what is wrong with it is told where a text is cast.
+    /// Writes a literal of the same value. An invalid one becomes a cast of its text, which reports
+    /// the error.
     fn spell(&self, keyword: &TokenWithSpan, spelled: &mut Vec<TokenWithSpan>) {
         let here = |token| TokenWithSpan { token, span: self.span };
         match parse::interval_in(self.text, self.fields) {
@@ -69,8 +70,8 @@ pub(crate) fn interval_parts(value: IntervalMonthDayNano) -> String {
     format!("{months} months {days} days {} microseconds", nanoseconds / 1_000)
 }
 
-/// What begins with `INTERVAL`, if it is a literal. A bare number without fields is left alone: the
-/// word behind it may be a unit that PostgreSQL does not have.
+/// The literal that begins with `INTERVAL`, if there is one. A bare number without fields is left
+/// alone: the word behind it may be a unit that PostgreSQL does not have.
 fn literal(tokens: &[TokenWithSpan]) -> Option<Literal<'_>> {
     let (keyword, rest) = tokens.split_first()?;
     if !is_one_of(keyword, &[Keyword::INTERVAL]) {
@@ -97,7 +98,7 @@ fn literal(tokens: &[TokenWithSpan]) -> Option<Literal<'_>> {
     Some(Literal { text, span: token.span, fields, said, behind })
 }
 
-/// The tokens of the first slice that the second one, its end, leaves.
+/// The tokens of the first slice in front of the second one, which is its end.
 fn between<'t>(tokens: &'t [TokenWithSpan], end: &[TokenWithSpan]) -> &'t [TokenWithSpan] {
     &tokens[..tokens.len() - end.len()]
 }

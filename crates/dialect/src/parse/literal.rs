@@ -1,4 +1,4 @@
-//! Literals that DataFusion's planner does not read, put into words that it does.
+//! Literals that DataFusion's planner does not read, rewritten to literals that it does.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Whitespace, Word};
@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Whitespa
 /// The greatest exponent of a number that is taken as `numeric`.
 const NUMERIC_EXPONENT_MAX: i32 = 30;
 
-/// The tokens with such literals replaced; places stay those of the text.
+/// The tokens with such literals replaced; positions stay those of the text.
 pub(super) fn readable(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut readable: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     for TokenWithSpan { token, span } in tokens {
@@ -36,7 +36,7 @@ pub(super) fn readable(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     readable
 }
 
-/// The second of two literals that stand side by side on one line, which mean nothing together.
+/// The second of two literals side by side on one line, which is a syntax error.
 pub(super) fn stray(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
     let mut after_literal = false;
     for token in tokens {
@@ -101,7 +101,7 @@ pub(super) fn expand_table(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     expanded
 }
 
-/// What stands in front of a token.
+/// The token in front of another one.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     Nothing,
@@ -110,7 +110,7 @@ enum Before {
     Other,
 }
 
-/// Whether a query may stand behind these two.
+/// True if a query may follow these two tokens.
 fn begins_query(before: [Before; 2]) -> bool {
     const OPERATORS: [Keyword; 3] = [Keyword::UNION, Keyword::EXCEPT, Keyword::INTERSECT];
     let is_operator =
@@ -131,14 +131,14 @@ fn select_all(span: Span) -> [TokenWithSpan; 3] {
     select.map(|token| TokenWithSpan { token, span })
 }
 
-/// Whether a number has an exponent that no `numeric` of ours has digits for.
+/// True if a number's exponent is beyond the digits of `numeric`.
 fn is_beyond_numeric(digits: &str) -> bool {
     let exponent = digits.split_once(['e', 'E']).and_then(|(_, exponent)| exponent.parse().ok());
     exponent.is_some_and(|exponent: i32| exponent.abs() > NUMERIC_EXPONENT_MAX)
 }
 
-/// A number with an exponent as one without. DataFusion's planner would take `1e9` for a numeric
-/// that is a multiple of a billion, and arithmetic with other numbers has no type then.
+/// Writes a number with an exponent as one without. DataFusion's planner would take `1e9` for a
+/// numeric in units of a billion, for which arithmetic with other numbers has no type.
 fn written_out(digits: &str) -> Option<String> {
     let (mantissa, exponent) = digits.split_once(['e', 'E'])?;
     let exponent: i32 = exponent.parse().ok()?;
@@ -152,7 +152,7 @@ fn written_out(digits: &str) -> Option<String> {
             let (whole, fraction) = digits.split_at(point as usize);
             format!("{whole}.{fraction}")
         }
-        // The point says that it is no whole number.
+        // The point marks it as a number with a fraction.
         _ => format!("{digits:0<width$}.", width = point as usize),
     })
 }

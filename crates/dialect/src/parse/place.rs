@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::tokenizer::Location;
 
-/// Walks a text forwards; asking for places in ascending order costs one pass in all.
+/// Walks a text forwards; positions in ascending order cost one pass in all.
 pub(crate) struct Places<'a> {
     text: &'a str,
     offset: usize,

@@ -1,9 +1,9 @@
 //! Statements without their passwords, for logs, traces and lists of statements.
 //!
-//! Promises: in a text that speaks of a password, no literal is shown, however it is quoted, and
+//! Promises: in a text that mentions a password, no literal is shown, however it is quoted, and
 //! nothing behind a quote that is never closed. The text need not be valid SQL: a statement that
-//! was refused for its quotes is logged, too. So it is not read by the tokenizer of SQL, and
-//! statements of one text are not told apart.
+//! was refused for its quotes is logged, too. So the tokenizer of SQL does not read it, and several
+//! statements of one text are treated as one.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ const CONCEALED: &str = "'***'";
 
 /// Parts of words that announce a secret.
 const SECRET_WORDS: [&str; 6] = ["password", "passwd", "passphrase", "pwd", "secret", "credential"];
-/// A word with so few typing mistakes is taken for `password`.
+/// A word with so few typing mistakes counts as `password`.
 const MISTAKES_MAX: usize = 2;
 /// Longer words are not compared letter by letter.
 const COMPARED_BYTES_MAX: usize = 12;
@@ -113,8 +113,8 @@ const OTHER_OBJECTS: [&str; 40] = [
     "view",
 ];
 
-/// A text of SQL as logs, traces and lists of what runs may show it. Where it may hold a password,
-/// each literal and comment is replaced, and what stands behind the word `PASSWORD`.
+/// SQL text in a form that logs, traces and lists of running statements may show. If it may hold a
+/// password, each literal and comment is replaced, and so is the text behind the word `PASSWORD`.
 #[must_use]
 pub fn without_passwords(sql: &str) -> Cow<'_, str> {
     if !may_hold_password(sql) {
@@ -124,7 +124,8 @@ pub fn without_passwords(sql: &str) -> Cow<'_, str> {
     Cow::Owned(concealer.run(sql))
 }
 
-/// Whether a text speaks of a password, or of a role, or holds the address of a server with one.
+/// True if a text mentions a password or a role, or contains the address of a server with a
+/// password.
 #[must_use]
 pub fn may_hold_password(sql: &str) -> bool {
     words(sql).any(announces_secret) || is_about_role(sql) || has_address(sql)
@@ -147,7 +148,7 @@ fn is_about_role(sql: &str) -> bool {
     false
 }
 
-/// Whether there is an address such as `postgres://user:secret@host`.
+/// True if there is an address such as `postgres://user:secret@host`.
 fn has_address(sql: &str) -> bool {
     sql.match_indices("://").any(|(place, _)| {
         let rest = &sql[place + 3..];
@@ -175,12 +176,12 @@ fn announces_secret(word: &str) -> bool {
     is_known || is_nearly_password(word)
 }
 
-/// Whether a word is one for a secret, and nothing is written to it.
+/// True if a word is exactly, or nearly, one that announces a secret.
 fn is_plain(word: &str) -> bool {
     SECRET_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)) || is_nearly_password(word)
 }
 
-/// Whether a word is `password` with some letters missing, added, or others.
+/// True if a word is `password` with a few letters missing, added or replaced.
 fn is_nearly_password(word: &str) -> bool {
     let known = SECRET_WORDS[0].as_bytes();
     let first = word.as_bytes()[0].to_ascii_lowercase();
@@ -203,11 +204,11 @@ fn is_nearly_password(word: &str) -> bool {
 #[derive(Default)]
 struct Concealer {
     shown: String,
-    /// Whether the text is about roles: then no unknown word behind a password is shown.
+    /// True if the text is about roles: then no unknown word behind a password is shown.
     about_role: bool,
-    /// Whether a word for a secret came.
+    /// True behind a word that announces a secret.
     announced: bool,
-    /// Whether the next token is the secret.
+    /// True if the next token is the secret.
     is_next: bool,
 }
 
@@ -225,7 +226,7 @@ enum Piece {
     /// `$1`
     Parameter,
     Sign,
-    /// No quote of SQL: what follows cannot be told apart.
+    /// No quote of SQL: the text behind it cannot be split into pieces.
     Unknown,
 }
 
@@ -272,12 +273,12 @@ impl Concealer {
         }
     }
 
-    /// Whether a word behind the announcement of a secret may be the secret, without quotes.
+    /// True if a word behind the announcement of a secret may be the secret, without quotes.
     fn hides_word(&self, word: &str) -> bool {
         let is_known = ROLE_WORDS.iter().any(|known| word.eq_ignore_ascii_case(known));
         match self.about_role {
             true => self.announced && !is_known,
-            // `password = secret`, but not `SELECT password FROM users`.
+            // The secret in `password = secret`, but nothing in `SELECT password FROM users`.
             false => self.is_next && self.shown.trim_end().ends_with(['=', '>', ':']),
         }
     }
@@ -315,7 +316,7 @@ fn next_piece(rest: &str) -> (Piece, usize, bool) {
                 _ => whole(Piece::Word, word),
             }
         }
-        // A backtick, or a quote of a text processor: where its text ends cannot be told.
+        // A backtick, or a quote of a text processor: the end of its text is unknown.
         '`' => (Piece::Unknown, rest.len(), false),
         c if !c.is_ascii() => (Piece::Unknown, rest.len(), false),
         c => (Piece::Sign, c.len_utf8(), true),
@@ -341,7 +342,7 @@ fn dollar(rest: &str) -> (Piece, usize, bool) {
             let is_number = end > 1 && rest[1..end].bytes().all(|digit| digit.is_ascii_digit());
             match is_number {
                 true => (Piece::Parameter, end, true),
-                // No tag, no number: what follows cannot be told apart.
+                // Neither a tag nor a number: the text behind it cannot be split into pieces.
                 false => (Piece::Unknown, rest.len(), false),
             }
         }

@@ -1,8 +1,8 @@
-//! Clauses that the parser reads and nothing behind it does.
+//! Clauses that the parser accepts and that would have no effect.
 //!
 //! The parser's tree has fields for the clauses of a dozen systems. Each field of the statements
-//! that Thalweg runs is either used or refused here: the patterns name every field, so that a field
-//! which a new version of the parser adds stops this module from compiling until someone decides.
+//! that Thalweg runs is either used or refused here. The patterns name every field, so that a field
+//! added by a new version of the parser stops this module from compiling until it is handled.
 
 mod define;
 mod select;
@@ -36,8 +36,8 @@ pub(super) fn check(statement: &EngineStatement) -> Result<()> {
     }
 }
 
-/// The first word of a definition that the parser reads over: it takes the options of columns that
-/// other systems have, and forgets them where the dialect is PostgreSQL's. No upstream issue found.
+/// The first word of a definition that the parser drops silently: it reads the column options of
+/// other systems, and ignores them in PostgreSQL's dialect. No upstream issue found.
 pub(super) fn swallowed(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let is = |token: &TokenWithSpan, keyword| matches!(&token.token, Token::Word(word) if word.keyword == keyword);

@@ -19,7 +19,7 @@ use super::dialect::ThalwegDialect;
 
 type Parse = fn(&mut Parser<'_>) -> Result<Statement, ParserError>;
 
-/// Parses a statement about roles; `None` where it is about something else.
+/// Parses a statement about roles; `None` if it is about something else.
 pub(super) fn parse(tokens: &[TokenWithSpan]) -> Option<Result<Tree, DataFusionError>> {
     let parse = parse_for(tokens)?;
     let mut parser = Parser::new(&ThalwegDialect)
@@ -53,14 +53,14 @@ fn keyword(token: &TokenWithSpan) -> Option<Keyword> {
     }
 }
 
-/// Whether `ON` comes before the roles, which follow `end`.
+/// True if `ON` comes before the roles, which follow `end`.
 fn names_objects(tokens: &[TokenWithSpan], end: Keyword) -> bool {
     let mut words = tokens.iter().filter_map(keyword);
     words.find(|word| *word == end || *word == Keyword::ON) == Some(Keyword::ON)
 }
 
-/// The words as the parser takes them: `ENCRYPTED PASSWORD` is `PASSWORD`; there is no other way
-/// to keep one; and `CONNECTION LIMIT -1` has one number, not a sign and a number.
+/// The words in the parser's spelling. `ENCRYPTED PASSWORD` becomes `PASSWORD`, since
+/// there is no other kind; `CONNECTION LIMIT -1` gets one number token, not a sign and a number.
 fn respelled(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let spoken = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_));
     let mut rest = tokens.iter().filter(spoken).cloned().peekable();

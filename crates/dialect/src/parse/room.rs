@@ -5,13 +5,13 @@ use super::depth::Depth;
 /// Trees within these limits take less stack than any thread has left.
 const SHALLOW: Depth = Depth { brackets: 32, operators: 128, words: 64 };
 
-/// Statements of more tokens than this are parsed with room for any depth that is allowed.
+/// Longer statements are parsed with stack for the greatest allowed depth.
 const SHORT_TOKENS: usize = 1_000;
 
-/// What parsing takes at the limits of [`super::depth`], in bytes.
+/// Stack that parsing takes at the limits of [`super::depth`], in bytes.
 const LEAST_BYTES: usize = 32 << 20;
 
-/// How large another stack is. Pages that are not used take no memory.
+/// Size of another stack. Pages that are not used take no memory.
 const ROOM_BYTES: usize = 64 << 20;
 
 /// Parses with enough stack for a tree of this depth.

@@ -1,9 +1,9 @@
-//! Steps over the tokens of a statement, for passes that put others in the place of some.
+//! Steps over the tokens of a statement, for passes that replace some of them.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// Whether a token is one of the words, without quotes.
+/// True if a token is one of the words, without quotes.
 pub(super) fn is_one_of(token: &TokenWithSpan, keywords: &[Keyword]) -> bool {
     matches!(&token.token, Token::Word(word) if keywords.contains(&word.keyword))
 }

@@ -1,6 +1,7 @@
-//! `DEFERRABLE` and `NOT DEFERRABLE`, which the parser does not take as modes of transactions.
+//! `DEFERRABLE` and `NOT DEFERRABLE`, which the parser does not accept as modes of transactions.
 //!
-//! They say whether a transaction may wait to begin. None here ever waits, so they say nothing.
+//! They decide whether a transaction may wait to begin. No transaction here ever waits, so they
+//! have no effect.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};

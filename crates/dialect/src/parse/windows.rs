@@ -1,17 +1,17 @@
-//! Windows by the names of keywords: the parser takes `first` of `OVER (first)` for no name.
+//! Windows named like keywords: the parser does not take `first` in `OVER (first)` for a name.
 
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::steps::is_one_of;
 
-/// What begins a window that has no name.
+/// The words that begin a window that has no name.
 const CLAUSES: [Keyword; 5] =
     [Keyword::PARTITION, Keyword::ORDER, Keyword::RANGE, Keyword::ROWS, Keyword::GROUPS];
 
 /// The tokens with such keywords as plain words.
 pub(super) fn named(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    /// How far a beginning of `OVER (` has come.
+    /// The tokens of `OVER (` that have been seen.
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
         Nothing,

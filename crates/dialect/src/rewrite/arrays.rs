@@ -1,4 +1,4 @@
-//! Arrays of several dimensions, as far as the text of a statement tells of them: rows of all their
+//! Arrays of several dimensions, as far as the text of a statement shows them: rows of all their
 //! items, subscripts, and `array_fill`.
 
 use datafusion::sql::sqlparser::ast::{
@@ -14,7 +14,7 @@ use super::sources::gives_one_dimension;
 /// PostgreSQL's limit.
 const DIMENSIONS_MAX: usize = 6;
 
-/// Rewrites `expr` itself; what is inside it is rewritten separately.
+/// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     match expr {
         Expr::Function(function) => {
@@ -64,7 +64,7 @@ fn has_one_dimension(array: &Expr) -> bool {
     }
 }
 
-/// Whether an item is a literal.
+/// True if an item is a literal.
 fn is_plain(item: &Expr) -> bool {
     match item {
         Expr::Value(_) => true,
@@ -73,7 +73,8 @@ fn is_plain(item: &Expr) -> bool {
     }
 }
 
-/// Of `array[1][2]`, only the last subscript may find that there are more dimensions.
+/// Marks the last subscript: in `array[1][2]` only this one may find that there are more
+/// dimensions.
 fn tell_last_subscript(chain: &mut [AccessExpr]) {
     if let Some(AccessExpr::Subscript(Subscript::Index { index })) = chain.last_mut()
         && literal_text(index).is_none()
@@ -121,7 +122,7 @@ fn lengths(dimensions: &Expr) -> Option<&[Expr]> {
     }
 }
 
-/// Whether there is a 1 for each dimension.
+/// True if there is a 1 for each dimension.
 fn begin_at_one(dimensions: &Expr, bounds: &Expr) -> bool {
     let is_one = |bound: &Expr| {
         matches!(bound, Expr::Value(value)

@@ -1,4 +1,4 @@
-//! Pieces of statements, for passes that put other pieces in their place.
+//! Builders for pieces of statements.
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,

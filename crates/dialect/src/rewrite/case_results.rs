@@ -1,10 +1,10 @@
 //! `CASE` whose results are numbers or moments of several types, or literals in quotes beside
 //! others.
 //!
-//! DataFusion says while it plans that a `CASE` has the type of its first result, and finds the
-//! common one later: too late for the operators around it, which are chosen while planning. So a
-//! `CASE` travels as `{case: CASE … END}`, as numbers do (see [`integers`](super::integers)), and
-//! [`CaseResults`] casts its results before anything is made of it.
+//! While it plans, DataFusion gives a `CASE` the type of its first result, and finds the common
+//! type later: too late for the operators around it, which are chosen while planning. So a `CASE`
+//! travels as `{case: CASE … END}`, as numbers do (see [`integers`](super::integers)), and
+//! [`CaseResults`] casts its results before an operator is chosen for it.
 
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::logical_expr::expr::Case;
@@ -15,10 +15,10 @@ use datafusion::sql::sqlparser::ast::{DictionaryField, Expr, Ident};
 use crate::analyze::{type_beside, typed};
 use crate::common_type;
 
-/// What a `CASE` is called on its way.
+/// The key that marks a `CASE` on its way to the planner.
 const KEY: &str = "case";
 
-/// Marks a `CASE`; to be called when everything inside `expr` has been seen.
+/// Marks a `CASE`; to be called after everything inside `expr` was visited.
 pub(super) fn mark(expr: &mut Expr) {
     if matches!(expr, Expr::Case { .. }) {
         let value = Box::new(expr.clone());
@@ -26,7 +26,7 @@ pub(super) fn mark(expr: &mut Expr) {
     }
 }
 
-/// Takes the marks off again.
+/// Removes the marks again.
 #[derive(Debug)]
 pub(crate) struct CaseResults;
 
@@ -72,7 +72,7 @@ fn with_common_type(case: Case, schema: &DFSchema) -> PlanResult<Case> {
     Ok(Case { expr, when_then_expr, else_expr })
 }
 
-/// Whether a result is a literal in quotes, which has no type of its own.
+/// True if a result is a literal in quotes, which has no type of its own.
 fn is_unknown(result: &Planned) -> bool {
     matches!(result, Planned::Literal(ScalarValue::Utf8(Some(_)), None))
 }

@@ -15,10 +15,10 @@ use datafusion::sql::sqlparser::ast::{
 use super::build::{call, text};
 use super::own;
 
-/// What stands around a cast.
+/// The name of the function around a cast.
 const MARKER: &str = "cast_as_told";
 
-/// Tells the expressions of one query apart; after its columns have got their names.
+/// Distinguishes the expressions of one query; runs after its columns have got their names.
 pub(super) fn tell_apart(query: &mut Query) {
     let Query { body, order_by, .. } = query;
     match body.as_mut() {
@@ -64,8 +64,7 @@ fn tell_operand_apart(body: &mut SetExpr, order_by: Option<&mut OrderBy>) {
     }
 }
 
-/// The expression that a key of groups stands for, which may be given by its place or its name
-/// among the results.
+/// The expression of a group key, which may be the position or the name of a result.
 fn meant<'a>(key: &'a Expr, results: &'a [SelectItem]) -> &'a Expr {
     let result = match key {
         Expr::Value(ValueWithSpan { value: Value::Number(place, _), .. }) => {
@@ -86,7 +85,7 @@ fn meant<'a>(key: &'a Expr, results: &'a [SelectItem]) -> &'a Expr {
 /// Finds calls, and keys of groups, that are alike but for casts.
 #[derive(Default)]
 struct Pairs {
-    /// What there is, by its text without casts.
+    /// The expressions found so far, by their text without casts.
     known: HashMap<String, String>,
     found: bool,
 }
@@ -124,7 +123,7 @@ impl VisitorMut for WithoutCasts {
     }
 }
 
-/// Puts a call around a cast.
+/// Wraps a cast in a call.
 fn mark(expr: &mut Expr) {
     if let Expr::Cast { data_type, .. } = &*expr {
         let told = text(data_type.to_string());

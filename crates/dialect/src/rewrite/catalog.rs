@@ -1,8 +1,8 @@
-//! Spellings that clients use when they look at the catalog.
+//! Spellings that clients use when they query the catalog.
 //!
-//! They name what lies in `pg_catalog` with its namespace, so that nothing a user makes can come
-//! in between: functions, operators, types. The planner knows functions by their bare names only,
-//! and the other spellings not at all.
+//! They name functions, operators and types of `pg_catalog` with their namespace, so that no object
+//! of a user can take their place. The planner knows functions by their bare names only, and does
+//! not know the other spellings.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType as SqlType, Expr, Function, FunctionArgumentClause,
@@ -19,7 +19,7 @@ use super::rows::parse_query;
 use super::sources::gives_rows;
 use crate::system_types::SystemType;
 
-/// Rewrites `expr` itself; what is inside it is rewritten separately.
+/// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     match expr {
         Expr::Function(function) => {
@@ -67,7 +67,7 @@ fn subscript_by_name(access: &mut AccessExpr) {
     }
 }
 
-/// Whether a query follows a domain to the type that it rests on, as asyncpg asks for each type.
+/// True if a query follows a domain to its base type. asyncpg sends such a query for each type.
 fn follows_domains(query: &Query) -> bool {
     let recursive = query.with.as_ref().is_some_and(|with| with.recursive);
     recursive && query.to_string().contains("typbasetype")
@@ -173,7 +173,7 @@ fn plain_operator(op: &mut BinaryOperator) {
     *op = plain;
 }
 
-/// The function that finds what a cast to `regclass` and its like finds.
+/// The function with the effect of a cast to `regclass` and its like.
 fn registering_function(data_type: &SqlType) -> Option<&'static str> {
     match SystemType::from_sql(data_type)? {
         registered @ SystemType::Registered(_) => Some(registered.name()),
@@ -228,7 +228,7 @@ fn gathered_directly(query: &Query) -> Option<Query> {
     else {
         return None;
     };
-    // Nothing gathers rows that are made beside it: they are made first.
+    // An item that gives rows cannot be aggregated directly: its rows are made first.
     if gives_rows(item) {
         return None;
     }
@@ -255,7 +255,7 @@ fn gathered_directly(query: &Query) -> Option<Query> {
     Some(query)
 }
 
-/// Stands in for an expression that is taken out of its place.
+/// Stands in for an expression that is moved out.
 fn nothing() -> Expr {
     Expr::Identifier(Ident::new(""))
 }

@@ -1,4 +1,4 @@
-//! What PostgreSQL calls a column without an alias.
+//! PostgreSQL's names for columns without an alias.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, DataType, Expr, Ident, ObjectName, Query, Select, SelectItem,
@@ -7,8 +7,9 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::names::normalized;
 
-/// Changes what a query shows, by what says whether it did; what was changed keeps the name that it
-/// has as written. Tells the names of all output columns that have one.
+/// Changes the output expressions of a query by `change`, which returns true if it changed one. A
+/// changed column keeps the name that it has as written. Returns the names of all output columns
+/// that have one.
 pub(super) fn change_output(
     select: &mut Select,
     mut change: impl FnMut(&mut Expr) -> bool,
@@ -32,14 +33,14 @@ pub(super) fn change_output(
     output
 }
 
-/// The name, or nothing where PostgreSQL says `?column?`.
+/// The name, or `None` if PostgreSQL calls it `?column?`.
 pub(super) fn column_name(expr: &Expr) -> Option<String> {
     figure(expr).map(|figured| figured.name)
 }
 
 struct Figured {
     name: String,
-    /// The name of a type or of CASE gives way to a name that comes from within.
+    /// The name comes from a type or from CASE: a name from within takes precedence.
     is_weak: bool,
 }
 
@@ -99,7 +100,7 @@ fn figure_access(root: &Expr, chain: &[AccessExpr]) -> Option<Figured> {
     figure(root)
 }
 
-/// A scalar subquery is called what its own column is called.
+/// A scalar subquery has the name of its own column.
 fn figure_subquery(query: &Query) -> Option<Figured> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     match select.projection.first()? {

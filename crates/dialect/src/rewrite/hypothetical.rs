@@ -1,6 +1,6 @@
-//! `rank(3) WITHIN GROUP (ORDER BY x)`: the place that a row would have among those of a group.
+//! `rank(3) WITHIN GROUP (ORDER BY x)`: the rank that a row would have among those of a group.
 //!
-//! It follows from counts: of the rows that such a row would stand behind, and of all.
+//! It follows from two counts: the rows that sort before such a row, and all rows.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, DuplicateTreatment, Expr, Function, FunctionArguments, OrderByExpr,
@@ -15,7 +15,7 @@ use super::sources::has_column;
 
 const FUNCTIONS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
 
-/// Rewrites `expr` itself; what is inside it is rewritten separately.
+/// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let Expr::Function(function) = &*expr else { return Ok(()) };
     if let Some(place) = place(function)? {
@@ -51,7 +51,7 @@ fn place(function: &Function) -> Result<Option<Expr>> {
     }))
 }
 
-/// A row that is not there, by the keys that the others are ordered by.
+/// A row that does not exist, given by its sort keys.
 struct Hypothetical<'f> {
     keys: &'f [OrderByExpr],
     values: Vec<&'f Expr>,
@@ -77,7 +77,7 @@ impl<'f> Hypothetical<'f> {
         Ok(Some(Hypothetical { keys, values, filter: function.filter.as_deref() }))
     }
 
-    /// The rows before it, and itself.
+    /// The number of rows before it, plus one.
     fn rank(&self) -> Expr {
         sum(number(1), self.count(Some(self.rows_before())))
     }
@@ -97,7 +97,7 @@ impl<'f> Hypothetical<'f> {
         sum(number(1), different)
     }
 
-    /// The share of the rows that come before it; none of none.
+    /// The fraction of the rows that come before it; 0 if there are no rows.
     fn percent_rank(&self) -> Expr {
         let all = call("nullif", vec![self.count(None), number(0)]);
         let share =
@@ -105,7 +105,7 @@ impl<'f> Hypothetical<'f> {
         call("coalesce", vec![share, float(number(0))])
     }
 
-    /// The share of the rows up to it and its peers, itself among them.
+    /// The fraction of the rows up to it and its peers, where it counts itself.
     fn cume_dist(&self) -> Expr {
         let same = self.keys.iter().zip(&self.values).map(|(key, value)| equal(key, value));
         let same = same.reduce(|first, next| binary(first, BinaryOperator::And, next));
@@ -143,8 +143,8 @@ impl<'f> Hypothetical<'f> {
     }
 }
 
-/// Whether a row comes before another one, as a sort of both has them: NULL is the greatest value.
-/// NULL stands for false.
+/// The condition that a row sorts before another one: NULL is the greatest value. NULL stands for
+/// false.
 pub(super) fn row_before(row: &[Expr], other: &[Expr]) -> Expr {
     let key = |expr: &Expr| OrderByExpr {
         expr: expr.clone(),
@@ -174,7 +174,7 @@ fn before(keys: &[(&OrderByExpr, &Expr)]) -> Expr {
     nested(binary(decided, BinaryOperator::Or, nested(then)))
 }
 
-/// NULL is the greatest value, unless it is said otherwise.
+/// NULL is the greatest value by default.
 fn nulls_first(key: &OrderByExpr) -> bool {
     key.options.nulls_first.unwrap_or(key.options.asc == Some(false))
 }

@@ -1,10 +1,10 @@
 //! Whole numbers that fit `integer` are `integer`, as in PostgreSQL. DataFusion takes them for
 //! `bigint`.
 //!
-//! DataFusion offers no say in the type of a literal. It does ask, though, what `{name: value}` is
-//! to mean, which PostgreSQL has no use for: a number travels as `{integer: number}`, and
-//! [`IntegerLiterals`] turns that into a literal of the right type. Numbers that are positions or
-//! counts (ORDER BY 1, LIMIT 5, ROWS 2 PRECEDING) stay as they are.
+//! DataFusion has no hook for the type of a literal. It has one for `{name: value}`, which is not
+//! PostgreSQL's syntax: so a number travels as `{integer: number}`, and [`IntegerLiterals`] turns
+//! that into a literal of the right type. Numbers that are positions or counts (ORDER BY 1, LIMIT
+//! 5, ROWS 2 PRECEDING) stay as they are.
 
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::logical_expr::Expr as Planned;
@@ -15,17 +15,17 @@ use datafusion::sql::sqlparser::ast::{
     WindowFrameBound, WindowSpec, WindowType,
 };
 
-/// What such a number is called on its way.
+/// The key that marks such a number on its way to the planner.
 const KEY: &str = "integer";
 
-/// Marks a number; to be called when everything inside `expr` has been seen.
+/// Marks a number; to be called after everything inside `expr` was visited.
 pub(super) fn mark(expr: &mut Expr) {
     let number = match expr {
         Expr::Value(value) => match &value.value {
             Value::Number(digits, _) => parse(&digits.to_string()),
             _ => None,
         },
-        // The least integer has no counterpart above zero.
+        // The least integer has no positive counterpart.
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match expr.as_ref() {
             Expr::Value(value) => match &value.value {
                 Value::Number(digits, _) => parse(&format!("-{digits}")),
@@ -92,7 +92,7 @@ pub(super) fn unmark_select(select: &mut Select) {
     }
 }
 
-/// The arguments of a table function, which DataFusion wants to be `bigint`, and table samples.
+/// The arguments of a table function, which DataFusion requires to be `bigint`, and table samples.
 pub(super) fn unmark_table(factor: &mut TableFactor) {
     let arguments = match factor {
         TableFactor::Table { args: Some(arguments), .. } => &mut arguments.args,

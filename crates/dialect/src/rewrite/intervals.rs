@@ -1,7 +1,8 @@
 //! Casts to intervals with fields: `CAST(x AS interval day to second(3))`.
 //!
-//! Literals with fields are spelled out when they are parsed. What of a literal is cast is read as
-//! the fields say, as PostgreSQL does; other values lose what is below the smallest field.
+//! Literals with fields are spelled out when they are parsed. In a cast of a literal, the fields
+//! decide how its text is read, as in PostgreSQL; other values lose the part below the smallest
+//! field.
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Interval, IntervalFields as Named, Value};
 use thalweg_formats::text::{IntervalFields, IntervalPart, parse};
@@ -16,7 +17,7 @@ use crate::parse::interval_parts;
 const SECOND_DIGITS_MAX: u64 = 6;
 
 /// # Errors
-/// Where a literal has fields that no type has, such as `YEAR TO DAY`: others are gone by now.
+/// If a literal has fields that no type has, such as `YEAR TO DAY`: others are gone by now.
 pub(super) fn check_fields(interval: &Interval) -> Result<()> {
     let Some(last) = &interval.last_field else { return Ok(()) };
     let near = last.to_string().to_lowercase();
@@ -24,7 +25,7 @@ pub(super) fn check_fields(interval: &Interval) -> Result<()> {
     Err(Error::new(SqlState::SYNTAX_ERROR, told))
 }
 
-/// The value of a cast to a type with fields; `None` where the type has none.
+/// The value of a cast to a type with fields; `None` if the type has none.
 pub(super) fn in_fields(
     expr: &Expr,
     fields: Option<&Named>,

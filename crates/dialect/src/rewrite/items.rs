@@ -1,7 +1,7 @@
 //! `e` for the values of `jsonb_array_elements(…) AS e`, whose column is called `value`.
 //!
-//! In PostgreSQL the name of a function in FROM is that of its rows, and these are values where the
-//! function gives no more than one column. Columns of that name come first.
+//! In PostgreSQL the name of a function in FROM stands for its rows, and for the values if the
+//! function has a single column. Columns of that name take precedence.
 
 use std::ops::ControlFlow;
 
@@ -16,12 +16,12 @@ use super::names::normalized;
 use super::relations::{Relations, label};
 use super::sources::{ITEM, name_of_items};
 
-/// Whether names of functions may stand for values, which takes the columns of other relations.
+/// True if names of functions may stand for values, which requires the columns of other relations.
 pub(super) fn may_be_named(select: &Select) -> bool {
     factors(select).any(|factor| name_of_items(factor).is_some())
 }
 
-/// Puts columns in the place of such names, in a SELECT and in what it is ordered by.
+/// Replaces such names by columns, in a SELECT and in its ORDER BY.
 pub(super) fn name_columns(
     select: &mut Select,
     orders: &mut [OrderByExpr],
@@ -60,12 +60,12 @@ fn factors(select: &Select) -> impl Iterator<Item = &TableFactor> {
 struct Items<'a> {
     names: Vec<String>,
     relations: &'a Relations<'a>,
-    /// The names that mean something else in each of the queries around.
+    /// The names that have another meaning in each enclosing query.
     hidden: Vec<Vec<String>>,
 }
 
 impl Items<'_> {
-    /// Gives the output columns the names that they have as written, and tells them.
+    /// Gives the output columns the names that they have as written, and returns these.
     fn name_output(&mut self, select: &mut Select) -> Vec<String> {
         change_output(select, |expr| {
             let before = expr.clone();
@@ -74,7 +74,7 @@ impl Items<'_> {
         })
     }
 
-    /// The keys of groups: what an output column is called, that column is.
+    /// Replaces names in the keys of groups, except where a key is the name of an output column.
     fn name_keys(&mut self, keys: GroupByExpr, output: &[String]) -> GroupByExpr {
         let (mut keys, modifiers) = match keys {
             GroupByExpr::Expressions(keys, modifiers) => (keys, modifiers),

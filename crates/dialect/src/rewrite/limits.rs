@@ -1,4 +1,4 @@
-//! How much a query may ask for: what is far beyond it would keep the planner busy for minutes.
+//! Limits of a query's size: a query far beyond them would keep the planner busy for minutes.
 
 use datafusion::sql::sqlparser::ast::{Query, SetExpr};
 use thalweg_types::{Error, Result, SqlState};
@@ -7,7 +7,7 @@ use thalweg_types::{Error, Result, SqlState};
 const COLUMNS_MAX: usize = 1_664;
 
 /// # Errors
-/// Where a result would have more columns than a result can have.
+/// If a result would have more columns than a result can have.
 pub fn check_columns(count: usize) -> Result<()> {
     if count <= COLUMNS_MAX {
         return Ok(());
@@ -16,7 +16,7 @@ pub fn check_columns(count: usize) -> Result<()> {
     Err(Error::new(SqlState::TOO_MANY_COLUMNS, message))
 }
 
-/// The same for rows that are written out.
+/// Like [`check_columns`], for rows that are written out.
 pub(super) fn check_values(query: &Query) -> Result<()> {
     match query.body.as_ref() {
         SetExpr::Values(values) => values.rows.iter().try_for_each(|row| check_columns(row.len())),

@@ -8,7 +8,7 @@
 //! parse ──► rewrite_statement ──► planner ──► analyzer, then analyzer_rules ──► optimizer
 //! ```
 //!
-//! Whoever shows the columns of a result to people calls [`output_name`] for each.
+//! Code that shows the columns of a result to people calls [`output_name`] for each.
 
 mod arrays;
 mod build;
@@ -63,21 +63,20 @@ use relations::Relations;
 pub use relations::{Tables, tables_of};
 pub(crate) use variadic::marked as variadic_argument;
 
-/// The rules over plans, in the order in which they belong behind all other analyzer rules: they
-/// rely on the coercions of those before, and leave behind plans that need none.
+/// The rules over plans, in their order behind all other analyzer rules: they rely on the coercions
+/// of those before, and produce plans that need none.
 #[must_use]
 pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![Arc::new(multiset::CountSetOperations::default()), Arc::new(UnnestSubqueries::default())]
 }
 
-/// Rewrites a statement and every query inside it into what DataFusion's planner takes.
+/// Rewrites a statement and every query inside it into a form that DataFusion's planner accepts.
 ///
-/// `tables` holds the columns of those that [`tables_of`] asks for, as far as they exist.
+/// `tables` holds the columns of the existing tables among those that [`tables_of`] returns.
 ///
 /// # Errors
 ///
-/// Where the statement is wrong in a way that only this pass would see, and where it asks for
-/// something that isn't supported.
+/// If the statement has an error that only this pass detects, or uses an unsupported feature.
 pub fn rewrite_statement(statement: &mut Statement, tables: &Tables) -> Result<()> {
     let relations = Relations::new(tables);
     match statement.visit(&mut Rewrite { marks: names::Marks::default(), depth: 0, relations }) {
@@ -88,7 +87,7 @@ pub fn rewrite_statement(statement: &mut Statement, tables: &Tables) -> Result<(
 
 struct Rewrite<'t> {
     marks: names::Marks,
-    /// How many queries are around the one that is being visited.
+    /// Number of queries around the one that is being visited.
     depth: usize,
     relations: Relations<'t>,
 }
@@ -113,7 +112,7 @@ impl VisitorMut for Rewrite<'_> {
         if let SetExpr::Values(rows) = query.body.as_mut() {
             values::agree(rows);
         }
-        // Names come from the expressions as they were written: before anything inside changes.
+        // Names come from the expressions as written, so this runs before anything inside changes.
         self.relations.enter(query);
         let named = self.marks.name_columns(query, self.depth > 0, &self.relations);
         casts::tell_apart(query);

@@ -1,10 +1,10 @@
 //! Names of output columns: PostgreSQL's for those without an alias, and no name twice.
 //!
-//! DataFusion wants the names of a relation's columns to differ, and calls a column without an
+//! DataFusion requires the names of a relation's columns to differ, and calls a column without an
 //! alias by the text of its expression. Here every such column gets an alias: the name that
-//! PostgreSQL would give it, followed, where that alone could collide, by a mark and a number. A
-//! mark travels through `*`, views and set operations, and [`output_name`] takes it off again
-//! where people read the name.
+//! PostgreSQL would give it, followed by a mark and a number if that alone could collide. A mark
+//! travels through `*`, views and set operations, and [`output_name`] removes it where clients read
+//! the name.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -23,13 +23,13 @@ use super::{items, records, using};
 /// Stands between a name and the number that makes it unique. No identifier holds it in practice.
 const MARK: char = '\u{1f}';
 
-/// The name of an output column as people read it.
+/// The name of an output column without its mark.
 #[must_use]
 pub fn output_name(field: &str) -> &str {
     field.split_once(MARK).map_or(field, |(name, _)| name)
 }
 
-/// A text that may hold names, as a plan's does, with the names as people read them.
+/// A text that may contain names, such as a plan, without the marks of the names.
 #[must_use]
 pub fn without_marks(text: &str) -> String {
     let mut parts = text.split(MARK);
@@ -40,8 +40,8 @@ pub fn without_marks(text: &str) -> String {
     plain
 }
 
-/// Counts the marks of a statement: what one of its queries marks may meet, through `*`, what
-/// another one did.
+/// Counts the marks of a statement. Marked names of different queries can meet through `*`, so the
+/// numbers are unique in the statement.
 #[derive(Default)]
 pub(super) struct Marks {
     given: usize,
@@ -53,8 +53,8 @@ impl Marks {
         Ident::with_quote('"', format!("{name}{MARK}{}", self.given))
     }
 
-    /// Names the output columns of one query, not of those inside it. A name that is there twice
-    /// can't be referred to: inside another query none of the columns keeps it.
+    /// Names the output columns of one query, not of those inside it. A duplicate name can't be
+    /// referred to: inside another query none of the columns keeps it.
     pub(super) fn name_columns(
         &mut self,
         query: &mut Query,
@@ -72,7 +72,7 @@ impl Marks {
                 if is_nested {
                     self.mark_doubled(select);
                 }
-                // The query around knows the columns of one inside it by their names.
+                // An outer query knows the columns of an inner one by their names.
                 if !is_nested {
                     self.tell_columns_from_outputs(select, orders);
                 }
@@ -161,14 +161,14 @@ impl Marks {
                 self.name_operands(left, relations)?;
                 self.name_operands(right, relations)?;
             }
-            // Queries in parentheses are visited by themselves; the rest has names of its own.
+            // Queries in parentheses are visited separately; other operands have names already.
             _ => {}
         }
         Ok(())
     }
 }
 
-/// The column that an expression is, where it is one.
+/// The name of the column, if an expression is a column.
 fn column_of(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Identifier(name) => Some(normalized(name)),
@@ -189,14 +189,14 @@ struct SelectNames<'a> {
     taken: HashSet<String>,
     /// Identifiers that other clauses use: an alias must not change what they mean.
     used: HashSet<String>,
-    /// What `*` shows; `None` where nobody knows.
+    /// The columns that `*` shows; `None` if some are not known.
     shown: Option<HashSet<String>>,
-    /// What the relations of FROM are called; `None` where that is not known of all.
+    /// The names of the relations of FROM; `None` if some are not known.
     labels: Option<HashSet<String>>,
     marks: &'a mut Marks,
 }
 
-/// The names of the columns that `*` and `t.*` show; `None` where some are not known.
+/// The names of the columns that `*` and `t.*` show; `None` if some are not known.
 fn shown_by_wildcards(select: &Select, relations: &Relations) -> Option<HashSet<String>> {
     let wildcard = |item: &&SelectItem| {
         matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
@@ -208,7 +208,7 @@ fn shown_by_wildcards(select: &Select, relations: &Relations) -> Option<HashSet<
     Some(names)
 }
 
-/// The names of the relations of FROM; `None` where one has no name or is in parentheses.
+/// The names of the relations of FROM; `None` if one has no name or is in parentheses.
 fn labels(select: &Select) -> Option<HashSet<String>> {
     let joined = |from: &TableWithJoins| {
         let joined = from.joins.iter().map(|join| label(&join.relation));
@@ -283,7 +283,7 @@ impl<'a> SelectNames<'a> {
         Some(self.marks.mark(&name))
     }
 
-    /// Whether an item is a column of a query around, which DataFusion calls `outer_ref(…)`.
+    /// True if an item is a column of an outer query, which DataFusion calls `outer_ref(…)`.
     fn is_of_outer_query(&self, column: &Expr) -> bool {
         let Some(labels) = &self.labels else { return false };
         match column {
@@ -296,7 +296,7 @@ impl<'a> SelectNames<'a> {
     }
 }
 
-/// How an identifier reads after folding to lower case.
+/// The identifier after folding to lower case.
 pub(super) fn normalized(identifier: &Ident) -> String {
     match identifier.quote_style {
         Some(_) => identifier.value.clone(),

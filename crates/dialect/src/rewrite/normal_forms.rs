@@ -15,7 +15,7 @@ pub(super) fn tested(expr: &Expr, form: Option<&NormalizationForm>, negated: boo
 /// `normalize(x [, form])` with the form as a text.
 ///
 /// # Errors
-/// Where what is given is no form.
+/// If what is given is no form.
 pub(super) fn made(function: &Function) -> Result<Option<Expr>> {
     const FORMS: [&str; 4] = ["nfc", "nfd", "nfkc", "nfkd"];
     let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);

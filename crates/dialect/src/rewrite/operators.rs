@@ -1,4 +1,4 @@
-//! Operators and casts that DataFusion has no plan for, or another meaning, spelled as functions.
+//! Operators and casts that DataFusion cannot plan, or reads differently, spelled as functions.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType, DuplicateTreatment, ExactNumberInfo, Expr, Function,
@@ -13,7 +13,7 @@ use super::records::ROW_OF_LIST;
 use super::sources::has_column;
 use super::{intervals, normal_forms};
 
-/// Rewrites `expr` itself; what is inside it is rewritten separately.
+/// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let respelled = match expr {
         Expr::AtTimeZone { timestamp, time_zone } => {
@@ -80,7 +80,7 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// Whether a name is a function that is called without parentheses.
+/// True if a name is a function that is called without parentheses.
 pub(super) fn is_call_without_parentheses(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(name)
         if name.quote_style.is_none() && keyword(&normalized(name)).is_some())
@@ -98,7 +98,8 @@ fn keyword(name: &str) -> Option<Expr> {
     }
 }
 
-/// What is gathered in two lists has as many items in both.
+/// Refuses IGNORE NULLS and RESPECT NULLS for aggregates that gather two lists: both must have as
+/// many items.
 fn check_nulls(function: &Function) -> Result<()> {
     let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
     let name = name.unwrap_or_default();
@@ -161,14 +162,14 @@ fn list_of_json(function: &Function) -> Option<Expr> {
     Some(call(written, vec![list]))
 }
 
-/// Whether an expression is a call or a cast, whose type its neighbours do not change.
+/// True if an expression is a call or a cast, whose type its neighbours do not change.
 fn has_own_type(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(_) | Expr::Cast { .. } | Expr::TypedString(_))
 }
 
-/// `string_agg(text, separator)`: the items of an array, which may be in an order of its own. As an
-/// aggregate it would be in one order with all others of its query, and have no limit. Separators
-/// that differ from row to row lie in an array of their own.
+/// `string_agg(text, separator)`: the joined items of an array, which can have an order of its own.
+/// As an aggregate it would share one order with all others of its query, and have no limit.
+/// Separators that differ from row to row are in a second array.
 fn text_aggregate(function: &Function) -> Option<Expr> {
     if normalized(function.name.0.last()?.as_ident()?) != "string_agg" {
         return None;
@@ -246,12 +247,12 @@ fn unary(op: UnaryOperator, operand: &Expr) -> Option<Expr> {
     Some(call(name, vec![operand.clone()]))
 }
 
-/// Text is ordered by its code points: by the collations that do this, and no others.
+/// Text is ordered by its code points. Only collations with this order are accepted.
 fn collated(expr: &Expr, collation: &ObjectName) -> Result<Expr> {
     check_collation(collation).map(|()| expr.clone())
 }
 
-/// Refuses collations that order text otherwise.
+/// Refuses collations with another order of text.
 pub fn check_collation(collation: &ObjectName) -> Result<()> {
     let name = collation.0.last().and_then(|part| part.as_ident()).map(normalized);
     let name = name.unwrap_or_default();
@@ -273,7 +274,7 @@ fn is_bare_numeric(data_type: &DataType) -> bool {
     )
 }
 
-/// `CAST(expr AS numeric)` keeps the digits that there are.
+/// `CAST(expr AS numeric)` keeps the digits of the value.
 fn numeric(expr: &Expr) -> Expr {
     let digits = match expr {
         Expr::Value(value) => match &value.value {
@@ -292,7 +293,8 @@ fn numeric(expr: &Expr) -> Expr {
     }
 }
 
-/// How many digits a plain number has behind the point, if there is room for as many.
+/// Number of digits that a plain number has behind the point, if a decimal has room for all its
+/// digits.
 fn fraction_digits(number: &str) -> Option<i64> {
     let number = number.strip_prefix(['-', '+']).unwrap_or(number);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -377,7 +379,7 @@ fn now_rounded(function: &Function) -> Option<Expr> {
     }
 }
 
-/// A time or moment with so many digits of its seconds; it has no more than six.
+/// Rounds a time or moment to so many digits of a second, at most six.
 fn rounded(moment: Expr, digits: u64) -> Expr {
     if digits >= 6 {
         return moment;

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Ident, Query, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 
-/// Looks at the expressions, each ahead of those inside it, until it is told to end.
+/// Visits the expressions, each ahead of those inside it, until `look` breaks.
 pub(super) fn look_at(
     node: &impl Visit,
     look: impl FnMut(&Expr) -> ControlFlow<()>,
@@ -25,7 +25,7 @@ pub(super) fn change_inner_first(node: &mut impl VisitMut, change: impl FnMut(&m
 }
 
 struct Looking<L> {
-    /// How many queries are around what is being visited.
+    /// Number of queries around the expression that is being visited.
     depth: usize,
     look: L,
 }
@@ -64,7 +64,7 @@ impl<C> Changing<C> {
         Changing { depth: 0, is_inner_first, change, fields: Vec::new() }
     }
 
-    /// Takes the names out of `row.field`; to be followed by [`show_fields`](Self::show_fields).
+    /// Takes out the names of `row.field`; to be followed by [`show_fields`](Self::show_fields).
     fn hide_fields(&mut self, expr: &mut Expr) {
         let Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
         for access in access_chain {

@@ -1,5 +1,5 @@
-//! `lag(x, NULL)`, `nth_value(x, 0)`: rows that a window function is told to look at and that are
-//! none. DataFusion takes NULL for 1, and some numbers for others.
+//! `lag(x, NULL)`, `nth_value(x, 0)`: window functions with an argument that names no row.
+//! DataFusion takes NULL for 1, and some numbers for others.
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
@@ -10,7 +10,7 @@ use thalweg_types::{Error, Result, SqlState};
 use super::build::arguments_of;
 use super::names::normalized;
 
-/// Rewrites `expr` itself; what is inside it is rewritten separately.
+/// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let Expr::Function(function) = &*expr else { return Ok(()) };
     if function.over.is_none() {
@@ -48,7 +48,7 @@ fn is_null(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a number is written out that is less than 1.
+/// True if a number is written out that is less than 1.
 fn is_no_count(expr: &Expr) -> bool {
     let number = |expr: &Expr| match expr {
         Expr::Value(value) => match &value.value {

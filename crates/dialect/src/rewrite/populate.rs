@@ -1,6 +1,6 @@
 //! `jsonb_populate_record(NULL::t, j)` in FROM: rows with the columns of a table.
 //!
-//! `jsonb_to_record` gives such rows where the columns are listed, so they are.
+//! It is rewritten to `jsonb_to_record` with the table's columns, which gives the same rows.
 
 use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias,
@@ -55,7 +55,7 @@ fn row_type(base: &Expr) -> Option<&ObjectName> {
 /// Lists the columns of such a function.
 ///
 /// # Errors
-/// Where there is no such table.
+/// If there is no such table.
 pub(super) fn list_columns(factor: &mut TableFactor, relations: &Relations<'_>) -> Result<()> {
     let Some(table) = table_of(factor) else { return Ok(()) };
     let columns = relations.row_of(table)?.ok_or_else(|| {

@@ -1,7 +1,7 @@
 //! Comparisons with all items of an array, and patterns with escapes of their own.
 //!
-//! `x = ANY (ARRAY[…])` is `x IN (…)`, which knows NULL and which scans can make use of. `LIKE ANY`
-//! and `LIKE ALL` are chains of comparisons, and so are others with an array that is written out.
+//! `x = ANY (ARRAY[…])` is `x IN (…)`, which handles NULL, and which scans can use. `LIKE ANY` and
+//! `LIKE ALL` are chains of comparisons, and so are others with an array that is written out.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, ValueWithSpan};
 use thalweg_types::{Error, Result, SqlState};
@@ -11,10 +11,10 @@ use super::names::normalized;
 use super::operators::{binary, literal_text};
 use crate::cast::split_array;
 
-/// Longer arrays are not written out as comparisons with each item.
+/// Longer arrays are not expanded into comparisons with each item.
 const COMPARED_MAX: usize = 100;
 
-/// Rewrites `expr` itself; what is inside it is rewritten separately.
+/// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let respelled = match expr {
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => equals_any(left, right),

@@ -1,8 +1,8 @@
-//! Whole rows: `t` where a value stands and `t` is a relation of the query, and rows as JSON.
+//! Whole rows: `t` as a value, where `t` is a relation of the query, and rows as JSON.
 //!
-//! A row is spelled as `ROW` of its columns. Where a function that makes JSON is given one, it is
-//! given an object of the row's columns. Rows of a relation compare as values do, two NULLs in one
-//! place being equal; what `ROW` makes is compared in `rewrite/rows`.
+//! A row is spelled as `ROW` of its columns. A function that makes JSON gets an object of the row's
+//! columns instead. Rows of a relation compare as values do, with NULLs being equal; rows that
+//! `ROW` makes are compared in `rewrite/rows`.
 
 use std::cell::RefCell;
 
@@ -24,10 +24,10 @@ use super::using::{Scope, may_lack_rows};
 
 const FUNCTIONS: [&str; 5] = ["row_to_json", "to_json", "to_jsonb", "json_agg", "jsonb_agg"];
 
-/// Makes what `json_row` makes, for a list in which rows stand in lines of their own.
+/// The function that makes the same as `json_row`, for a list with each row on a line of its own.
 pub(super) const ROW_OF_LIST: &str = "json_row_of_list";
 
-/// Whether a call may be one that takes a row.
+/// True if a call may take a row.
 pub(super) fn takes_record(expr: &Expr) -> bool {
     let Expr::Function(function) = expr else { return false };
     let takes_json = named(function).is_some()
@@ -64,7 +64,7 @@ fn is_row(function: &Function) -> bool {
     function.name.to_string().eq_ignore_ascii_case("row")
 }
 
-/// What a relation is called whose rows may stand as values.
+/// The name of a relation whose rows may stand as values.
 pub(super) fn label_of_rows(factor: &TableFactor) -> Option<Ident> {
     match factor {
         TableFactor::Table { args: None, .. }
@@ -74,8 +74,8 @@ pub(super) fn label_of_rows(factor: &TableFactor) -> Option<Ident> {
     }
 }
 
-/// Spells out the rows of one SELECT, those in what it is ordered by, and those that it makes with
-/// `ROW` for JSON.
+/// Spells out the rows of one SELECT, those in its ORDER BY, and those that it makes with `ROW` for
+/// JSON.
 pub(super) fn name_rows(
     select: &mut Select,
     orders: &mut [OrderByExpr],
@@ -115,13 +115,13 @@ fn is_output(expr: &Expr, output: &[String]) -> bool {
 
 struct Rows {
     scopes: Vec<Scope>,
-    /// The relations that have a row wherever there is one of the query.
+    /// The relations that have a row in each row of the query.
     present: Vec<String>,
-    /// Those that an outer join may leave without one.
+    /// The relations that may have no row, because of an outer join.
     lacking: Vec<String>,
-    /// Names that a query around this one calls columns, which comes first.
+    /// Names that are columns of an outer query, which take precedence.
     hidden: Vec<String>,
-    /// A relation of those in `lacking` whose row was asked for.
+    /// A relation in `lacking` whose row is used.
     refused: RefCell<Option<String>>,
 }
 
@@ -140,7 +140,7 @@ impl Rows {
         Rows { scopes, present, lacking, hidden, refused: RefCell::new(None) }
     }
 
-    /// Gives the output columns the names that they have as written, and tells them.
+    /// Gives the output columns the names that they have as written, and returns these.
     fn name_output(&self, select: &mut Select) -> Vec<String> {
         change_output(select, |expr| {
             let mut changed = false;
@@ -149,7 +149,7 @@ impl Rows {
         })
     }
 
-    /// The keys of groups: what an output column is called, that column is.
+    /// Spells out rows in the keys of groups, except where a key is the name of an output column.
     fn name_keys(&self, keys: GroupByExpr, output: &[String]) -> GroupByExpr {
         let (mut keys, modifiers) = match keys {
             GroupByExpr::Expressions(keys, modifiers) => (keys, modifiers),
@@ -209,12 +209,12 @@ impl Rows {
         self.columns_of(name).filter(|columns| !columns.is_empty())
     }
 
-    /// Whether a name is that of a relation which may be without a row.
+    /// True if a name is that of a relation that may have no row.
     fn may_lack_row(&self, name: &Ident) -> bool {
         self.lacking.contains(&normalized(name)) && self.columns_of(name).is_some()
     }
 
-    /// The relation that a value is the row of, if that may be missing.
+    /// The relation whose row the value is, if that row may be missing.
     fn lacking_in<'e>(&self, value: &'e Expr) -> Option<&'e Ident> {
         match value {
             Expr::Nested(inner) => self.lacking_in(inner),
@@ -223,7 +223,7 @@ impl Rows {
         }
     }
 
-    /// The columns of a relation whose row is a value, where its name may stand in parentheses.
+    /// The columns of a relation whose row is a value; its name may be in parentheses.
     fn row_in(&self, expr: &Expr) -> Option<Vec<(String, Expr)>> {
         match expr {
             Expr::Nested(inner) => self.row_in(inner),
@@ -232,7 +232,8 @@ impl Rows {
         }
     }
 
-    /// Spells `expr` itself, and tells whether it changed; what is inside is spelled afterwards.
+    /// Spells out `expr` itself, and returns true if it changed; the expressions inside follow
+    /// later.
     fn spell_out(&self, expr: &mut Expr) -> bool {
         if let Expr::Identifier(name) = &*expr
             && self.may_lack_row(name)
@@ -284,7 +285,7 @@ impl Rows {
         }
     }
 
-    /// Gives an object of a row's columns to a function that is given the row.
+    /// Passes an object of a row's columns to a function that takes the row.
     fn as_json(&self, function: &Function) -> Option<Expr> {
         let name = named(function)?;
         let arguments = arguments_of(function)?;
@@ -312,7 +313,7 @@ impl Rows {
         Some(Expr::Function(function))
     }
 
-    /// `(t).a`, and what is asked of that.
+    /// `(t).a`, and further subscripts behind it.
     fn field(&self, root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
         let [AccessExpr::Dot(Expr::Identifier(field)), others @ ..] = chain else { return None };
         let field = normalized(field);
@@ -326,7 +327,7 @@ impl Rows {
         })
     }
 
-    /// A comparison of two rows of which one is a relation's.
+    /// A comparison of two rows, at least one of which is a relation's.
     fn compared(&self, left: &Expr, op: &BinaryOperator, right: &Expr) -> Option<Expr> {
         use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
         if self.row_in(left).is_none() && self.row_in(right).is_none() {
@@ -389,7 +390,7 @@ fn add_lacking(from: &TableWithJoins, all: bool, found: &mut Vec<String>) {
     }
 }
 
-/// Whether a filter lets nothing through that has no row of a relation.
+/// True if a filter only passes rows in which a relation has a row.
 fn finds_row(filter: Option<&Expr>, relation: &Ident) -> bool {
     match filter {
         Some(Expr::Nested(inner)) => finds_row(Some(inner), relation),

@@ -1,8 +1,8 @@
-//! Which columns the relations of a statement have.
+//! The columns of a statement's relations.
 //!
-//! Most of what is written can be understood without: only some spellings need it, and only where
-//! [`tables_of`] finds one of them are the columns of tables looked up before planning. Derived
-//! tables and `WITH` are read off the statement. Where columns are not known, nobody guesses.
+//! Only some spellings need them. The columns of tables are looked up before planning only if
+//! [`tables_of`] finds such a spelling. The columns of derived tables and `WITH` are read off the
+//! statement. If columns are not known, the spelling stays as it is.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -22,18 +22,18 @@ use super::using::{Scope, constraint_of};
 use super::{items, populate, records};
 use crate::types::{from_field, sql_type};
 
-/// What a column without a name is called.
+/// The name of a column without a name.
 const UNNAMED: &str = "?column?";
 
 /// The columns of tables and views, by the names that a statement calls them.
 #[derive(Default)]
 pub struct Tables(HashMap<String, Columns>);
 
-/// The names and types of a table's columns; nothing for a type that SQL has no name for.
+/// The names and types of a table's columns; `None` for a type that SQL cannot name.
 type Columns = Vec<(String, Option<String>)>;
 
 impl Tables {
-    /// `name` is what the statement says, as [`tables_of`] gives it.
+    /// `name` is the name in the statement, as [`tables_of`] gives it.
     pub fn add(&mut self, name: &ObjectName, schema: &Schema) {
         let column = |field: &FieldRef| {
             let data_type = from_field(field).ok().map(|data_type| data_type.to_string());
@@ -52,7 +52,7 @@ fn key_of(name: &ObjectName) -> Option<String> {
 /// The tables whose columns have to be known to understand a statement; mostly none.
 #[must_use]
 pub fn tables_of(statement: &Statement) -> Vec<ObjectName> {
-    /// What relations are called, and the names that stand alone.
+    /// The names of relations, and the names that stand alone.
     #[derive(Default)]
     struct Needs {
         found: bool,
@@ -110,33 +110,33 @@ fn needs_columns(select: &Select) -> bool {
     let shows_all = |item: &SelectItem| {
         matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
     };
-    // What stands beside `*` must not be called as a column that it shows.
+    // An item beside `*` must not have the name of a column that the star shows.
     let stands_beside = items.len() > 1 && items.iter().any(shows_all);
     stands_beside
         || items::may_be_named(select)
         || select.from.iter().any(|from| {
-            // Joins in parentheses are not looked into: they are rare.
+            // Joins in parentheses are not searched: they are rare.
             from.joins.iter().any(merges) || matches!(from.relation, TableFactor::NestedJoin { .. })
         })
 }
 
-/// What is known of relations at one place of a statement.
+/// The relations that are known at one place of a statement.
 #[derive(Default)]
 pub(super) struct Relations<'t> {
     tables: Option<&'t Tables>,
-    /// What `WITH` names, the innermost last.
+    /// The common table expressions of `WITH`, the innermost last.
     named: Vec<(String, Option<Vec<String>>)>,
-    /// How many of them each query around has.
+    /// Number of them in each enclosing query.
     counts: Vec<usize>,
-    /// What each SELECT around shows of its relations, the innermost last.
+    /// The columns that each enclosing SELECT shows of its relations, the innermost last.
     around: Vec<Shown>,
-    /// What of the innermost one each item of FROM around doesn't see.
+    /// For each enclosing item of FROM, the part of the innermost SELECT that the item cannot see.
     unseen: Vec<Shown>,
-    /// Whether the columns of a table that is being changed may be in sight.
+    /// True if the columns of a table that is being changed may be in sight.
     changes_rows: bool,
 }
 
-/// The columns of relations, by what these are called.
+/// Names of relations, each with its columns.
 type Shown = Vec<(Option<String>, Vec<String>)>;
 
 impl<'t> Relations<'t> {
@@ -144,7 +144,7 @@ impl<'t> Relations<'t> {
         Relations { tables: Some(tables), ..Relations::default() }
     }
 
-    /// Takes what a query's `WITH` names; to be followed by [`leave`](Relations::leave).
+    /// Adds the names of a query's `WITH`; to be followed by [`leave`](Relations::leave).
     pub(super) fn enter(&mut self, query: &Query) {
         let before = self.named.len();
         for table in query.with.iter().flat_map(|with| &with.cte_tables) {
@@ -168,7 +168,7 @@ impl<'t> Relations<'t> {
         };
     }
 
-    /// Takes what a SELECT shows to the queries inside it; to be followed by
+    /// Makes the columns of a SELECT known to the queries inside it; to be followed by
     /// [`leave_select`](Relations::leave_select).
     pub(super) fn enter_select(&mut self, select: &Select) {
         let mut shown = Shown::new();
@@ -182,8 +182,8 @@ impl<'t> Relations<'t> {
         self.around.pop();
     }
 
-    /// Hides from an item of FROM what it doesn't see: itself, and all others if it is a query that
-    /// isn't LATERAL. To be followed by [`leave_source`](Relations::leave_source).
+    /// Hides from an item of FROM the relations that it doesn't see: itself, and all others if it
+    /// is a query that isn't LATERAL. To be followed by [`leave_source`](Relations::leave_source).
     pub(super) fn enter_source(&mut self, factor: &TableFactor) {
         let Some(shown) = self.around.last_mut() else {
             self.unseen.push(Shown::new());
@@ -221,7 +221,7 @@ impl<'t> Relations<'t> {
         }
     }
 
-    /// Whether a query around has a column of the name in sight.
+    /// True if an outer query has a column of the name in sight.
     pub(super) fn has_column_around(&self, name: &str) -> bool {
         let mut columns = self.around.iter().flatten().flat_map(|(_, columns)| columns);
         columns.any(|column| column == name) || (self.changes_rows && self.have_column(name))
@@ -238,7 +238,7 @@ impl<'t> Relations<'t> {
         Some(columns.iter().map(|(name, _)| name.clone()).collect())
     }
 
-    /// Whether some relation of the statement that is known has a column of the name.
+    /// True if some known relation of the statement has a column of the name.
     fn have_column(&self, name: &str) -> bool {
         let of_tables = self.tables.iter().flat_map(|tables| tables.0.values().flatten());
         let of_queries = self.named.iter().flat_map(|(_, columns)| columns.iter().flatten());
@@ -352,7 +352,7 @@ impl<'t> Relations<'t> {
     }
 }
 
-/// What a function in FROM may call its columns.
+/// The names that a function in FROM may give its columns.
 fn columns_of_function(factor: &TableFactor) -> Vec<String> {
     let (name, alias) = match factor {
         TableFactor::Table { name, alias, args: Some(_), .. }
@@ -391,7 +391,7 @@ fn qualifier(kind: &SelectItemQualifiedWildcardKind) -> Option<String> {
     name.0.last()?.as_ident().map(normalized)
 }
 
-/// Whether `*` or `t.*` shows what another one before it has shown.
+/// True if `*` or `t.*` shows columns that another one before it has shown.
 pub(super) fn repeats(item: &SelectItem, before: &[SelectItem]) -> bool {
     match item {
         SelectItem::Wildcard(_) => before.iter().any(|other| {
@@ -406,7 +406,7 @@ pub(super) fn repeats(item: &SelectItem, before: &[SelectItem]) -> bool {
     }
 }
 
-/// What a relation is called in its query.
+/// The name of a relation in its query.
 pub(super) fn label(factor: &TableFactor) -> Option<Ident> {
     match factor {
         TableFactor::Table { alias: Some(alias), .. }

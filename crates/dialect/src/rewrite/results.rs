@@ -6,7 +6,7 @@ use super::build::{arguments_of, cast};
 use super::names::normalized;
 use super::operators::literal_text;
 
-/// Puts a cast around such a call; to be asked when everything inside `expr` has been seen.
+/// Puts a cast around such a call; to be called after everything inside `expr` was visited.
 pub(super) fn retype(expr: &mut Expr) {
     let Expr::Function(function) = &*expr else { return };
     let Some(name) = function.name.0.last().and_then(|part| part.as_ident()).map(normalized) else {

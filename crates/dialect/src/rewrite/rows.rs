@@ -15,10 +15,10 @@ use super::build::call;
 use super::names::normalized;
 use super::own;
 
-/// Stands in a query that is written here for a comparison, which is put in its place as it is.
+/// A name in a query written here that is replaced by the comparison.
 const COMPARED: &str = "__compared";
 
-/// Functions that gather rows, wherever they stand.
+/// Aggregates, with and without `OVER`.
 const AGGREGATES: [&str; 38] = [
     "approx_distinct",
     "approx_median",
@@ -60,7 +60,7 @@ const AGGREGATES: [&str; 38] = [
     "variance",
 ];
 
-/// Rewrites `expr` if it is a comparison of rows; what is inside it is rewritten separately.
+/// Rewrites `expr` if it is a comparison of rows; the expressions inside are rewritten separately.
 pub(super) fn compare_rows(expr: &mut Expr) -> Result<()> {
     let rewritten = match expr {
         Expr::BinaryOp { left, op: BinaryOperator::Overlaps, right } => {
@@ -91,7 +91,7 @@ pub(super) fn compare_rows(expr: &mut Expr) -> Result<()> {
             })),
             _ => None,
         },
-        // Both say it of every member: a row may be neither.
+        // Both tests hold only if every member passes: a row may be neither.
         Expr::IsNull(tested) => row(tested).map(|members| each_is(members, Expr::IsNull)),
         Expr::IsNotNull(tested) => row(tested).map(|members| each_is(members, Expr::IsNotNull)),
         Expr::InList { expr: tested, list, negated } => match row(tested) {
@@ -111,7 +111,7 @@ pub(super) fn compare_rows(expr: &mut Expr) -> Result<()> {
             }
             _ => None,
         },
-        // It holds for all where it is false of none.
+        // Holds for all rows if no row violates it.
         Expr::AllOp { left, compare_op, right } => match (row(left), right.as_ref()) {
             (Some(tested), Expr::Subquery(query)) => {
                 let failing = with_any_row_of(&tested, compare_op, query, true)?;
@@ -168,7 +168,7 @@ fn comparison(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Result<Opti
     }))
 }
 
-/// `(a, b) < (x, y)` is `a < x OR (a = x AND b < y)`; only the last column knows `<=`.
+/// `(a, b) < (x, y)` is `a < x OR (a = x AND b < y)`; only the last column compares with `<=`.
 fn lexicographic(pairs: &[(Expr, Expr)], strict: &BinaryOperator, last: &BinaryOperator) -> Expr {
     let [(left, right), rest @ ..] = pairs else { unreachable!("rows are not empty") };
     if rest.is_empty() {
@@ -196,7 +196,7 @@ fn in_list(tested: &[Expr], list: &[Expr], negated: bool) -> Result<Expr> {
     Ok(negate_if(negated, nested(one_of(equal))))
 }
 
-/// A tree that is not deep: what walks it takes much longer for a deep one.
+/// A balanced tree: recursive passes take much longer over a deep one.
 fn one_of(mut conditions: Vec<Expr>) -> Expr {
     let behind = conditions.split_off(conditions.len() / 2);
     match <[Expr; 1]>::try_from(behind) {
@@ -206,8 +206,8 @@ fn one_of(mut conditions: Vec<Expr>) -> Expr {
     }
 }
 
-/// Rewrites what a `WHERE` asks of rows of a subquery. It tells false from NULL nowhere, so that a
-/// join can answer it.
+/// Rewrites a test of rows against a subquery in a `WHERE`, where false and NULL are alike, so that
+/// a join can answer it.
 pub(super) fn find_rows(condition: &mut Expr) -> Result<()> {
     let found = match condition {
         Expr::Nested(inner) => return find_rows(inner),
@@ -247,8 +247,8 @@ fn with_row_of(tested: &[Expr], op: &BinaryOperator, subquery: &Query) -> Result
     Ok(Some(Expr::Subquery(Box::new(over_rows(&sql, subquery, &nested(compared))?))))
 }
 
-/// Three answers out of one scalar subquery: true where a row compares so, or does not if it is
-/// `negated`; NULL where one might.
+/// Three answers out of one scalar subquery: true if a row compares so, or does not if it is
+/// `negated`; NULL if one might.
 fn with_any_row_of(
     tested: &[Expr],
     op: &BinaryOperator,
@@ -266,10 +266,10 @@ fn with_any_row_of(
     Ok(Some(Expr::Subquery(Box::new(over_rows(&sql, subquery, &compared)?))))
 }
 
-/// A row beside a subquery.
+/// A row that is compared with a subquery.
 struct Beside {
     members: Vec<Expr>,
-    /// What the columns of the subquery are called, as a list.
+    /// The names of the subquery's columns, as a list.
     names: String,
     columns: Vec<Expr>,
 }
@@ -277,7 +277,7 @@ struct Beside {
 impl Beside {
     fn of(tested: &[Expr], subquery: &Query) -> Result<Beside> {
         if tested.iter().any(gathers_rows) {
-            // It would belong to the query that is written around the subquery.
+            // It would belong to the new query around the subquery.
             return Err(Error::unsupported(
                 "an aggregate or a window function in a row beside a subquery",
             ));
@@ -310,7 +310,7 @@ fn operand(member: &Expr) -> Expr {
     }
 }
 
-/// Whether there is an aggregate or a window function in it, outside of the queries inside.
+/// True if there is an aggregate or a window function in it, outside of the queries inside.
 fn gathers_rows(member: &Expr) -> bool {
     let gathers = |function: &Function| {
         let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
@@ -326,7 +326,7 @@ fn gathers_rows(member: &Expr) -> bool {
     .is_break()
 }
 
-/// How many columns a query has, where it lists them.
+/// Number of columns of a query that lists them.
 fn width_of(body: &SetExpr) -> Option<usize> {
     match body {
         SetExpr::Select(select) => {
@@ -350,8 +350,8 @@ fn subquery_of(expr: &Expr) -> Option<&Query> {
     }
 }
 
-/// A query that this module wrote, over the rows of another one in the place of its own, and with
-/// a comparison where it says so. Neither goes through text, which would forget how it is nested.
+/// A query that this module wrote, with `rows` and `compared` in the places of their placeholders.
+/// Neither is written as text, which would lose its nesting.
 fn over_rows(sql: &str, rows: &Query, compared: &Expr) -> Result<Query> {
     struct Fill<'e>(&'e Expr);
     impl VisitorMut for Fill<'_> {
@@ -387,7 +387,7 @@ pub(super) fn parse_query(sql: &str) -> Result<Query> {
     }
 }
 
-/// Whether a test holds for every member; of none, it does.
+/// The condition that a test holds for every member; it is true if there are none.
 fn each_is(members: Vec<Expr>, test: fn(Box<Expr>) -> Expr) -> Expr {
     let tests = members.into_iter().map(|member| test(Box::new(nested(member))));
     let all = tests.reduce(|left, right| binary(left, BinaryOperator::And, right));

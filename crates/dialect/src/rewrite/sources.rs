@@ -1,5 +1,4 @@
-//! Functions that give rows: the names of their columns, arguments that come from other tables, and
-//! numbers for their rows.
+//! Functions that give rows: names of their columns, arguments from other tables, and row numbers.
 
 use std::ops::ControlFlow;
 
@@ -42,7 +41,7 @@ const MEMBER_FUNCTIONS: [(&str, [&str; 2]); 4] = [
     ("jsonb_each_text", ["jsonb_text_names", "jsonb_members_text"]),
 ];
 
-/// The same where they stand in a list of columns, and those that give an array of rows.
+/// Such functions in a list of columns, and those that give an array of rows.
 const PAIR_FUNCTIONS: [(&str, &str); 4] = [
     ("json_each", "json_pairs"),
     ("json_each_text", "json_pairs_text"),
@@ -50,7 +49,7 @@ const PAIR_FUNCTIONS: [(&str, &str); 4] = [
     ("jsonb_each_text", "jsonb_pairs_text"),
 ];
 
-/// Arrays whose items are JSON, which items in rows of their own forget.
+/// Functions that give arrays of JSON. Their items lose that type when they become rows.
 const ARRAYS_OF_JSON: [(&str, SqlType); 5] = [
     ("json_elements", SqlType::JSON),
     ("json_members", SqlType::JSON),
@@ -62,21 +61,21 @@ const ARRAYS_OF_JSON: [(&str, SqlType); 5] = [
 /// Functions that give rows to the planner itself.
 const OF_PLANNER: [&str; 2] = ["generate_series", "range"];
 
-/// What the column of the items of a JSON array is called.
+/// The name of the column with the items of a JSON array.
 pub(super) const ITEM: &str = "value";
 
-/// Names a series that has been seen already.
+/// The alias of a rewritten series.
 const COUNTED: &str = "__counted";
 
 /// A call in FROM, taken apart.
 struct Source {
     function: String,
     arguments: Vec<String>,
-    /// Whether an argument is a column of another table.
+    /// True if an argument is a column of another table.
     depends: bool,
     alias: Option<TableAlias>,
     with_ordinality: bool,
-    /// What the rows count by and their type, where they are whole numbers between two given ones.
+    /// The bounds, the step and the type of rows that are whole numbers between two given ones.
     counts: Option<(Vec<String>, &'static str)>,
 }
 
@@ -131,7 +130,7 @@ impl Source {
     }
 }
 
-/// What PostgreSQL calls the column of a function's rows.
+/// PostgreSQL's name for the column of a function's rows.
 fn column_of(function: &str) -> &str {
     if function.contains("array_elements") { ITEM } else { function }
 }
@@ -150,8 +149,8 @@ fn array_function(name: &str) -> Option<&'static str> {
     SET_FUNCTIONS.iter().find(|(function, _)| *function == name).map(|(_, array)| *array)
 }
 
-/// What a function in FROM is called, where that stands for the values of its one column and the
-/// column has another name.
+/// The name of a function in FROM, if it stands for the values of its one column and the column has
+/// another name.
 pub(super) fn name_of_items(factor: &TableFactor) -> Option<&Ident> {
     let (name, alias) = match factor {
         TableFactor::Table {
@@ -172,7 +171,7 @@ pub(super) fn name_of_items(factor: &TableFactor) -> Option<&Ident> {
     (is_bare && gives_items).then_some(&alias.name)
 }
 
-/// Whether a function gives arrays of one dimension, which rows are made of here.
+/// True if a function gives arrays of one dimension, from which rows are made here.
 pub(super) fn gives_one_dimension(name: &str) -> bool {
     let of_rows = SET_FUNCTIONS.iter().map(|(_, array)| *array);
     let of_members = MEMBER_FUNCTIONS.iter().flat_map(|(_, arrays)| *arrays);
@@ -184,8 +183,8 @@ fn member_functions(name: &str) -> Option<[&'static str; 2]> {
     MEMBER_FUNCTIONS.iter().find(|(function, _)| *function == name).map(|(_, arrays)| *arrays)
 }
 
-/// Gives a function in FROM the column names that PostgreSQL gives it. All but the plainest become
-/// subqueries, lateral ones where the arguments are columns.
+/// Gives a function in FROM the column names that PostgreSQL gives it. Most become subqueries,
+/// lateral ones if the arguments are columns.
 pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
     if let TableFactor::NestedJoin { table_with_joins, alias: Some(alias) } = factor {
         // `(a JOIN b …) AS j` shows the columns of both under one name.
@@ -195,7 +194,7 @@ pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
     }
     let Some(source) = Source::of(factor) else {
         return match factor {
-            // DataFusion would leave the numbers out without a word.
+            // DataFusion would drop the numbers silently.
             TableFactor::Table { args: Some(_), with_ordinality: true, .. }
             | TableFactor::Function { with_ordinality: true, .. } => {
                 Err(Error::unsupported("WITH ORDINALITY for this function"))
@@ -231,7 +230,7 @@ pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
     Ok(())
 }
 
-/// A function of values as a source of rows gives one; one of JSON, rows of the columns listed.
+/// A function of values in FROM gives one row; one of JSON gives rows of the listed columns.
 fn single_row(factor: &mut TableFactor) -> Result<()> {
     let (name, arguments, alias) = match &*factor {
         TableFactor::Table { name, alias, args: Some(args), .. } => (name, &args.args, alias),
@@ -300,7 +299,7 @@ pub(super) fn expand_series(select: &mut Select) {
     }
 }
 
-/// Whether an expression gives rows, and not one value.
+/// True if an expression gives rows, and not one value.
 pub(super) fn gives_rows(expr: &Expr) -> bool {
     own::look_at(expr, |expr| match expr {
         Expr::Function(function)
@@ -313,12 +312,12 @@ pub(super) fn gives_rows(expr: &Expr) -> bool {
     .is_break()
 }
 
-/// Puts the rows of arrays in the place of the functions that give them.
+/// Replaces functions that give rows by the rows of arrays.
 #[derive(Default)]
 struct Expand {
-    /// How many queries are around: they expand their own.
+    /// Number of enclosing queries: they expand their own.
     queries: usize,
-    /// How many calls of `unnest` are around: what is in them is an array already.
+    /// Number of enclosing calls of `unnest`: their arguments are arrays already.
     arrays: usize,
 }
 
@@ -356,7 +355,7 @@ fn is_unnest(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(function) if set_function(&function.name) == Some(""))
 }
 
-/// The rows of a call, if there is an array of them.
+/// The rows of a call as an array that is unnested, if there is a function for the array.
 fn rows_in_place(expr: &Expr) -> Option<Expr> {
     let Expr::Function(function) = expr else { return None };
     let array = set_function(&function.name).or_else(|| pairs_of(&function.name));
@@ -414,7 +413,7 @@ fn derived(rows: &str, alias: TableAlias, lateral: bool) -> Result<TableFactor> 
     Ok(TableFactor::Derived { lateral, subquery, alias: Some(alias), sample: None })
 }
 
-/// A function with one column calls that column as it calls itself.
+/// The column of a function with one column has the name of the function.
 fn named_columns(alias: Option<TableAlias>, source: &Source, width: usize) -> TableAlias {
     let is_named = alias.is_some();
     let mut alias = alias.unwrap_or_else(|| named(quoted(source.function.clone())));
@@ -435,7 +434,7 @@ fn column(name: Ident) -> TableAliasColumnDef {
     TableAliasColumnDef { name, data_type: None }
 }
 
-/// Whether `expr` names a column of some other table.
+/// True if `expr` names a column of some other table.
 pub(super) fn has_column(expr: &Expr) -> bool {
     struct Columns;
     impl Visitor for Columns {
@@ -450,8 +449,7 @@ pub(super) fn has_column(expr: &Expr) -> bool {
     Visit::visit(expr, &mut Columns).is_break()
 }
 
-/// Whether `expr` is a whole number as it is written.
-/// Whole numbers that are written out, and the type of what counts by them.
+/// The arguments, if they are whole numbers that are written out, and the type of the series.
 fn counted(arguments: &[&Expr]) -> Option<(Vec<String>, &'static str)> {
     let numbers: Vec<(String, bool)> =
         arguments.iter().map(|argument| whole_number(argument)).collect::<Option<_>>()?;
@@ -460,7 +458,7 @@ fn counted(arguments: &[&Expr]) -> Option<(Vec<String>, &'static str)> {
     Some((numbers.into_iter().map(|(number, _)| number).collect(), data_type))
 }
 
-/// A number and whether it is said to be a `bigint`, as parameters are.
+/// A number, and true if it is cast to `bigint`, as parameters are.
 fn whole_number(expr: &Expr) -> Option<(String, bool)> {
     match expr {
         Expr::Nested(inner) => whole_number(inner),

@@ -1,4 +1,4 @@
-//! Spellings that DataFusion's planner refuses, in words that it takes.
+//! Spellings that DataFusion's planner refuses, rewritten to ones that it accepts.
 
 use std::ops::ControlFlow;
 
@@ -25,7 +25,7 @@ pub(super) fn respell(query: &mut Query) -> Result<()> {
     expand_tables(&mut query.body)
 }
 
-/// Orders by a constant mean a position, and nothing else.
+/// Constants in ORDER BY must be positions.
 fn check_orders(query: &Query) -> Result<()> {
     let Some(OrderBy { kind: OrderByKind::Expressions(orders), .. }) = &query.order_by else {
         return Ok(());
@@ -36,7 +36,7 @@ fn check_orders(query: &Query) -> Result<()> {
     }
 }
 
-/// Windows look at the rows that WHERE has let through, and can't decide about them.
+/// Window functions run after WHERE, so they cannot appear in it.
 pub(super) fn check_windows(select: &Select) -> Result<()> {
     let end_at_window = |expr: &Expr| match expr {
         Expr::Function(function) if function.over.is_some() => ControlFlow::Break(()),
@@ -52,12 +52,12 @@ pub(super) fn check_windows(select: &Select) -> Result<()> {
     Ok(())
 }
 
-/// `GROUP BY ()` makes one group of all rows, also where there are none.
+/// `GROUP BY ()` makes one group of all rows, even if there are none.
 pub(super) fn group_once(select: &mut Select) {
     let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by else { return };
     let before = keys.len();
     keys.retain(|key| !matches!(key, Expr::Tuple(members) if members.is_empty()));
-    // A list in parentheses is its members, also beside GROUPING SETS.
+    // A list in parentheses stands for its members, also beside GROUPING SETS.
     if keys.iter().any(|key| matches!(key, Expr::Tuple(_))) {
         let members = |key| match key {
             Expr::Tuple(members) => members,
@@ -85,7 +85,7 @@ fn resolve_positions(select: &mut Select) {
         let Expr::Value(value) = &*expression else { continue };
         let Value::Number(number, _) = &value.value else { continue };
         let Ok(position) = number.to_string().parse::<usize>() else { continue };
-        // What stands behind `*` is not known here.
+        // The number of columns behind `*` is not known here.
         let items = select.projection.iter().take(position);
         let mut named = items.map(|item| match item {
             SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. } => {
@@ -102,7 +102,8 @@ fn resolve_positions(select: &mut Select) {
     }
 }
 
-/// `FETCH FIRST n ROWS ONLY` is `LIMIT n`; what is asked for with ties, the plan tells.
+/// `FETCH FIRST n ROWS ONLY` becomes `LIMIT n`. A call around the count marks WITH TIES for the
+/// plan.
 fn fetch_as_limit(query: &mut Query) -> Result<()> {
     let Some(fetch) = query.fetch.take() else { return Ok(()) };
     if fetch.percent {

@@ -1,6 +1,6 @@
-//! `tableoid`: the number of the table that a row is from, which tables don't hold.
+//! `tableoid`: the number of the table that a row is from, which is not stored in tables.
 //!
-//! Where the statement says what table is meant, the number is that of its name.
+//! If the statement names the table, the number is that of its name.
 
 use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, Ident, ObjectName, Select, TableFactor,
@@ -13,7 +13,7 @@ use super::own;
 
 const TABLE_OID: &str = "tableoid";
 
-/// Puts numbers in the places of one SELECT's `tableoid`, not of those inside it.
+/// Replaces `tableoid` by numbers in one SELECT, not in those inside it.
 pub(super) fn number_tables(select: &mut Select) {
     let mut tables = Vec::new();
     for from in &select.from {
@@ -31,7 +31,7 @@ pub(super) fn number_tables(select: &mut Select) {
     });
 }
 
-/// A table in FROM: what it is called there, and its name.
+/// A table in FROM: its name there, and its own name.
 fn named(factor: &TableFactor) -> Option<(Ident, ObjectName)> {
     let TableFactor::Table { name, alias, args: None, .. } = factor else { return None };
     let called = match alias {

@@ -1,12 +1,12 @@
 //! `JOIN … USING (k)` and `NATURAL JOIN`: the one column that stands for both keys.
 //!
-//! DataFusion takes a bare `k` for the left side's key. That is NULL for rows which only the right
+//! DataFusion takes a bare `k` for the left side's key. It is NULL for rows which only the right
 //! side of a RIGHT or FULL join has, and ambiguous in the conditions of later joins. Here a bare
 //! `k` becomes the key that PostgreSQL means: the left one, the right one of RIGHT joins, and
 //! `coalesce` of both for FULL joins. `*` shows merged columns first, as PostgreSQL does.
 //!
-//! Which relation has a key, and what NATURAL joins by, takes the columns of all relations
-//! ([`Relations`]). Where they are not known, and the statement does not tell, DataFusion's reading
+//! The columns of all relations ([`Relations`]) tell which relation has a key, and by which keys
+//! NATURAL joins. If they are not known, and the statement does not tell, DataFusion's reading
 //! stays.
 
 mod scope;
@@ -106,7 +106,7 @@ pub(super) fn expand(select: &mut Select, relations: &Relations) {
     }
 }
 
-/// Names in conditions mean what is to the left of them.
+/// Names in a join's condition refer to the relations to the left of it.
 fn spell_conditions(from: &mut TableWithJoins, relations: &Relations) {
     let inside = |factor: &mut TableFactor| {
         if let TableFactor::NestedJoin { table_with_joins, alias: None } = factor {
@@ -135,7 +135,7 @@ fn spell_conditions(from: &mut TableWithJoins, relations: &Relations) {
     }
 }
 
-/// `left.k = right.k AND …`, where DataFusion's own reading would look at other keys.
+/// `left.k = right.k AND …`, if DataFusion would compare other keys.
 fn condition(left: &Scope, join: &Join, right: &Scope) -> Option<Expr> {
     let constraint = constraint_of(&join.join_operator)?;
     let is_natural = matches!(constraint, JoinConstraint::Natural);
@@ -157,7 +157,7 @@ fn condition(left: &Scope, join: &Join, right: &Scope) -> Option<Expr> {
         op: BinaryOperator::And,
         right: Box::new(right),
     });
-    // Without a common column every row meets every other one.
+    // Without a common column the join is a cross join.
     Some(all.unwrap_or_else(|| Expr::value(Value::Boolean(true))))
 }
 
@@ -174,7 +174,7 @@ fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     }
 }
 
-/// Merged columns, then what else each relation has.
+/// Merged columns, then the other columns of each relation.
 fn show_all(scope: &Scope, options: &WildcardAdditionalOptions, items: &mut Vec<SelectItem>) {
     for shown in &scope.shown {
         items.push(match shown {
@@ -189,7 +189,7 @@ fn show_all(scope: &Scope, options: &WildcardAdditionalOptions, items: &mut Vec<
                 let keys: Vec<ObjectName> =
                     keys.map(|key| ObjectName::from(vec![quoted(key)])).collect();
                 if relation.columns.as_ref().is_some_and(|own| own.len() == keys.len()) {
-                    // Nothing is left of it, which DataFusion would take for a mistake.
+                    // Nothing is left of it, which DataFusion would refuse.
                     continue;
                 }
                 let exclude = (!keys.is_empty()).then_some(ExcludeSelectItem::Multiple(keys));

@@ -1,9 +1,9 @@
 //! VALUES whose literals differ from row to row: `(1), ('2')`.
 //!
-//! DataFusion refuses a column that has numbers in one row and quotes in the next. The quoted
-//! literals get the type that the column's other rows show; so do NULLs beside a type that is
-//! named, which DataFusion would take for values of no such type, and numbers beside one of
-//! floating point, which it would make a `numeric` of.
+//! DataFusion refuses a column that has numbers in one row and quotes in the next. Here quoted
+//! literals get the type of the column's other rows. NULLs beside a named type get it too;
+//! DataFusion would not take them for values of that type. Numbers beside a floating point number
+//! become one; DataFusion would make them a `numeric`.
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, UnaryOperator, Value, Values};
 use thalweg_types::DataType as ColumnType;
@@ -13,7 +13,7 @@ use super::names::normalized;
 use super::operators::literal_text;
 use crate::types::column_type;
 
-/// What the values of a column are, as far as it can be read off them.
+/// The type of a column's values, as far as the values show it.
 enum Shown {
     Integer,
     Bigint,
@@ -26,7 +26,7 @@ enum Shown {
 /// Functions that give `double precision`, whatever they are given.
 const DOUBLE_FUNCTIONS: [&str; 4] = ["sqrt", "random", "pi", "cbrt"];
 
-/// Gives quoted literals the type of what is above or below them.
+/// Gives quoted literals the type of the other values in their column.
 pub(super) fn agree(values: &mut Values) {
     let width = values.rows.first().map_or(0, |row| row.content.len());
     for place in 0..width {
@@ -87,7 +87,7 @@ fn named(data_type: &DataType) -> Shown {
     }
 }
 
-/// Among numbers the one that holds the others; a type with a name before any number.
+/// The number type that holds the other one; a named type wins over any number.
 fn wider(left: Shown, right: Shown) -> Shown {
     if rank(&right) > rank(&left) { right } else { left }
 }

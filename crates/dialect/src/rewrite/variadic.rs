@@ -1,7 +1,7 @@
 //! `VARIADIC array`: the items of an array as the last arguments of a function.
 //!
-//! The parser has no place for the word: our dialect reads it as a call of a function that there is
-//! not ([`marked`]). Functions that take it are spelled as others that take an array.
+//! The parser does not support the word: our dialect reads it as a call of a function that does not
+//! exist ([`marked`]). Calls that use it are rewritten to functions that take an array.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 use thalweg_types::{Error, Result, SqlState};
@@ -26,10 +26,10 @@ fn array_of(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-/// Rewrites `expr` itself; what is inside it is rewritten separately.
+/// Rewrites `expr` itself; the expressions inside it are rewritten separately.
 ///
 /// # Errors
-/// Where the word stands behind nothing that takes it.
+/// If the word is in a call that does not accept it.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let Expr::Function(function) = &*expr else { return Ok(()) };
     if array_of(expr).is_some() {
@@ -50,7 +50,7 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// The function of what stands before the array, and its items.
+/// The call of a function with the arguments before the array, and the array's items.
 fn over_array(name: &str, before: &[&Expr], array: &Expr) -> Option<Expr> {
     let array = array.clone();
     Some(match (name, before) {

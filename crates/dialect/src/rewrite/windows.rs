@@ -1,7 +1,7 @@
 //! Windows that are named: `OVER w`, and `OVER (w ORDER BY …)`, which begins as `w` does.
 //!
-//! DataFusion knows the former in the columns of a query alone, and takes no notice of the name in
-//! the latter. Here windows are written out.
+//! DataFusion knows the former in the columns of a query alone, and ignores the name in the latter.
+//! Here windows are written out.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, OrderByKind, Query, Select,
@@ -23,7 +23,7 @@ pub(super) fn write_out(query: &mut Query) -> Result<()> {
     }
 }
 
-/// Gives the windows that a SELECT names, which its order may name, too.
+/// Returns the windows that a SELECT names, which its ORDER BY may use, too.
 fn write_out_operands(body: &mut SetExpr) -> Result<Vec<(String, WindowSpec)>> {
     match body {
         SetExpr::Select(select) => write_out_select(select),
@@ -51,7 +51,7 @@ fn write_out_select(select: &mut Select) -> Result<Vec<(String, WindowSpec)>> {
     Ok(known)
 }
 
-/// Writes out the windows of calls, each as it is known.
+/// Replaces the names of windows in calls by their definitions.
 fn write_out_calls(node: &mut impl VisitMut, known: &[(String, WindowSpec)]) -> Result<()> {
     let mut outcome = Ok(());
     own::change(node, |expr| {
@@ -77,7 +77,7 @@ fn found<'k>(known: &'k [(String, WindowSpec)], name: &Ident) -> Result<&'k Wind
     })
 }
 
-/// A window with what it takes from the one that it names.
+/// A window with the clauses of the window that it names.
 fn extended(window: &WindowSpec, known: &[(String, WindowSpec)]) -> Result<WindowSpec> {
     let Some(name) = &window.window_name else { return Ok(window.clone()) };
     let base = found(known, name)?;

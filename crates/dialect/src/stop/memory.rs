@@ -1,10 +1,10 @@
 //! The memory of a statement, as its threads allocate it.
 //!
-//! Operators reserve what they know of in memory pools. Functions, aggregate states, hash tables
-//! and batches between operators are allocated without a word to these. So each piece of a
+//! Operators reserve the memory that they know of in memory pools. Functions, aggregate states,
+//! hash tables and batches between operators allocate without telling the pools. So each piece of a
 //! statement's work is measured from outside: by how much its thread's count of allocated bytes
-//! ([`thread_net_bytes`]) changes in the meantime. A pool refuses to reserve more where a statement
-//! has more than its limit, so that operators spill; where that does not help, the statement ends.
+//! ([`thread_net_bytes`]) changes in the meantime. A pool refuses to reserve more if a statement
+//! has more than its limit, so that operators spill; if that does not help, the statement ends.
 //!
 //! In a process without a [`Metered`](thalweg_env::Metered) allocator all counts are 0: limits hold
 //! for reservations, and for single values that functions make.
@@ -16,12 +16,12 @@ use std::task::{Context, Waker};
 
 use thalweg_env::{MemoryWatch, OverLimit, Purpose};
 
-/// Bytes beyond its limit that a statement may have, where a tenth of the limit is less: batches on
-/// their way between operators, which no reservation counts.
+/// Minimum margin beyond a statement's limit, which is a tenth of the limit otherwise. It covers
+/// batches on their way between operators, which no reservation counts.
 const MARGIN_BYTES_MIN: i64 = 16 << 20;
 
-/// Statements together grow by so many bytes before the system is asked for the process's memory:
-/// batches come and go all the time.
+/// All statements together grow by so many bytes before the process's memory is checked: batches
+/// come and go all the time.
 const UNREPORTED_BYTES: i64 = 16 << 20;
 
 /// A limit that a statement ran into.
@@ -29,7 +29,7 @@ const UNREPORTED_BYTES: i64 = 16 << 20;
 pub struct Exhausted {
     /// The name of the setting, without its section.
     pub setting: &'static str,
-    /// Bytes in use, and wanted.
+    /// Bytes in use, including the requested ones.
     pub used: u64,
     pub limit: u64,
 }
@@ -55,7 +55,7 @@ const PROCESS_LIMIT: &str = "process_memory_limit";
 pub struct StatementsMemory {
     watch: Option<Arc<MemoryWatch>>,
     net: AtomicI64,
-    /// The count up to which the watch knows of their growth.
+    /// The part of their growth that was reported to the watch.
     reported: AtomicI64,
 }
 
@@ -90,7 +90,7 @@ impl StatementsMemory {
     }
 }
 
-/// What one statement has allocated, and may.
+/// The memory that one statement has allocated, and its limit.
 #[derive(Debug)]
 pub struct StatementMemory {
     /// Bytes; `i64::MAX` for no limit.
@@ -110,7 +110,8 @@ impl Default for StatementMemory {
 }
 
 impl StatementMemory {
-    /// At most `limit` bytes, which `setting` sets; and what the process has room for.
+    /// At most `limit` bytes, the value of `setting`, and at most the memory that the process has
+    /// room for.
     #[must_use]
     pub fn new(
         limit: Option<usize>,
@@ -134,7 +135,7 @@ impl StatementMemory {
         self.net.load(Ordering::Relaxed)
     }
 
-    /// Whether the statement has more than its limit, the margin left out.
+    /// True if the statement has more than its limit, not counting the margin.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.net_bytes() > self.limit
@@ -145,8 +146,8 @@ impl StatementMemory {
         self.is_exhausted.load(Ordering::Relaxed)
     }
 
-    /// The limit that ends the statement. Otherwise the task of the context is woken when there is
-    /// one; only one task may wait.
+    /// The limit that ends the statement. If there is none yet, the task of the context is woken
+    /// once there is; only one task may wait.
     pub fn exhausted(&self, context: &Context<'_>) -> Option<Exhausted> {
         let mut exhausted = self.exhausted.lock().unwrap_or_else(PoisonError::into_inner);
         if exhausted.0.is_none() {
@@ -155,7 +156,7 @@ impl StatementMemory {
         exhausted.0
     }
 
-    /// After the limit was exceeded: a second attempt that takes less.
+    /// Prepares a second attempt, with less memory, after the limit was exceeded.
     pub fn begin_again(&self) {
         let mut exhausted = self.exhausted.lock().unwrap_or_else(PoisonError::into_inner);
         exhausted.0 = None;
@@ -175,7 +176,8 @@ impl StatementMemory {
         }
     }
 
-    /// Of what is handed over, some may never have been the statement's: rows of tables.
+    /// Takes bytes off the statement's count, at most as many as it has: some of the memory that it
+    /// hands over may never have counted as its own, such as rows of tables.
     pub(super) fn hand_over(&self, bytes: i64) {
         let counted = self.net_bytes().clamp(0, bytes);
         self.add(-counted);
@@ -186,10 +188,10 @@ impl StatementMemory {
         (self.limit / 10).max(MARGIN_BYTES_MIN)
     }
 
-    /// Whether no more should be reserved: operators that can spill do so then.
+    /// Checks that more memory may be reserved. Operators that can spill do so if it may not.
     ///
     /// # Errors
-    /// Where the statement has more than its limit.
+    /// If the statement has more than its limit and half of the margin.
     pub(super) fn check_reserving(&self, unsettled: i64) -> Result<(), Exhausted> {
         let net = self.net_bytes().saturating_add(unsettled);
         match net > self.limit.saturating_add(self.margin() / 2) {
@@ -198,11 +200,12 @@ impl StatementMemory {
         }
     }
 
-    /// Whether an operator that has reserved so many bytes should go to disk with them, rather than
-    /// reserve more. Sorting what goes to disk takes about as much again for a moment.
+    /// Checks that an operator that has reserved so many bytes may reserve more, rather than spill.
+    /// Sorting the rows to spill takes about as much again for a moment.
     ///
     /// # Errors
-    /// Where the statement has more than half of its limit, and the operator a good part of it.
+    /// If the statement has more than half of its limit, and the operator more than a quarter of
+    /// it.
     pub(super) fn check_spilling(&self, reserved: usize, unsettled: i64) -> Result<(), Exhausted> {
         let net = self.net_bytes().saturating_add(unsettled);
         let reserved = i64::try_from(reserved).unwrap_or(i64::MAX);
@@ -212,7 +215,7 @@ impl StatementMemory {
         }
     }
 
-    /// Whether a value of so many bytes may be made, for which nothing has been allocated yet.
+    /// Checks that a value of so many bytes may be made, for which nothing has been allocated yet.
     /// `together` are the bytes of this and others which are in memory together.
     pub(super) fn check_value(
         &self,
@@ -246,7 +249,8 @@ impl StatementMemory {
 }
 
 impl Drop for StatementMemory {
-    /// What was not seen to be freed is not the statement's any more.
+    /// Takes the statement's remaining bytes off the total. Memory that it did not see freed
+    /// belongs to others from now on.
     fn drop(&mut self) {
         if let Some(all) = &self.all {
             let _ = all.add(-self.net_bytes());

@@ -34,7 +34,7 @@ static GREATEST: LazyLock<Arc<ScalarUDF>> =
 static LEAST: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| chooser("least", |columns| Ok(chosen(columns, Ordering::Less))));
 
-/// The aggregate for intervals that stands for one of other values.
+/// The aggregate for intervals that replaces an aggregate of other values.
 pub(super) fn of_name(name: &str) -> Option<Arc<AggregateUDF>> {
     match name {
         "max" => Some(Arc::clone(&LONGEST)),
@@ -43,7 +43,7 @@ pub(super) fn of_name(name: &str) -> Option<Arc<AggregateUDF>> {
     }
 }
 
-/// The first of intervals that are all of one length.
+/// The first one of intervals that all have the same length.
 pub(super) fn first_of_equal(interval: Expr) -> Expr {
     FIRST.call(vec![interval])
 }
@@ -64,19 +64,19 @@ fn compare(one: IntervalMonthDayNano, other: IntervalMonthDayNano) -> Ordering {
     micros_of(one).cmp(&micros_of(other))
 }
 
-/// Which interval an aggregate looks for.
+/// The interval that an aggregate looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Wanted {
-    /// The last one of those that are longest.
+    /// The last one of the longest intervals.
     Longest,
-    /// The last one of those that are shortest.
+    /// The last one of the shortest intervals.
     Shortest,
-    /// Any, of intervals that are all equal: the first one.
+    /// The first one, of intervals that are all equal.
     First,
 }
 
 impl Wanted {
-    /// Whether `other`, which came later, takes the place of `kept`.
+    /// True if `other`, which came later, replaces `kept`.
     fn replaces(self, other: IntervalMonthDayNano, kept: IntervalMonthDayNano) -> bool {
         match self {
             Wanted::Longest => compare(other, kept).is_ge(),
@@ -86,7 +86,7 @@ impl Wanted {
     }
 }
 
-/// Of each row the interval that is wanted; NULLs are passed by.
+/// The wanted interval of each row; NULLs are skipped.
 fn chosen(columns: &[ArrayRef], wanted: Ordering) -> ArrayRef {
     let columns: Vec<&Intervals> = columns.iter().map(|column| column.as_primitive()).collect();
     let rows = columns.first().map_or(0, |column| column.len());
@@ -99,7 +99,7 @@ fn chosen(columns: &[ArrayRef], wanted: Ordering) -> ArrayRef {
     Arc::new(chosen.collect::<Intervals>())
 }
 
-/// `max`, `min`, or what shows a group of equal intervals.
+/// `max`, `min`, or the aggregate that picks one of a group of equal intervals.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Extreme {
     name: &'static str,
@@ -137,7 +137,7 @@ impl AggregateUDFImpl for Extreme {
     }
 }
 
-/// The best interval of all that came.
+/// The best interval so far.
 #[derive(Debug)]
 struct Best {
     wanted: Wanted,
@@ -176,7 +176,8 @@ impl Accumulator for Best {
 #[derive(Debug)]
 struct Sliding {
     wanted: Wanted,
-    /// What may still become the best one, the best first, with how many came before it.
+    /// The values that may still become the best one, best first, each with the number of values
+    /// that entered before it.
     candidates: VecDeque<(u64, IntervalMonthDayNano)>,
     entered: u64,
     left: u64,

@@ -1,4 +1,4 @@
-//! Plans whose rows are told apart by intervals: sorts, groups, distinct rows and joins.
+//! Plans that compare rows by intervals: sorts, groups, distinct rows and joins.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use datafusion::logical_expr::{
 
 use super::{extremes, is_interval, length_of, sort_by_length};
 
-/// The plan with lengths in the places of intervals that tell its rows apart. Its columns stay as
-/// they are.
+/// Replaces intervals that rows are compared by with their lengths. The plan's columns stay as they
+/// are.
 pub(in super::super) fn keyed(plan: LogicalPlan, schema: &DFSchema) -> PlanResult<LogicalPlan> {
     Ok(match plan {
         LogicalPlan::Sort(Sort { mut expr, input, fetch }) => {
@@ -43,7 +43,8 @@ pub(in super::super) fn keyed(plan: LogicalPlan, schema: &DFSchema) -> PlanResul
     })
 }
 
-/// A union says of its columns what its inputs say, which may be NULL where they were not before.
+/// A union takes the nullability of its columns from its inputs, which may be NULL where they were
+/// not before.
 fn with_nulls(mut union: Union) -> PlanResult<Union> {
     let schema = &union.schema;
     let fields = schema.iter().enumerate().map(|(place, (qualifier, field))| {
@@ -70,7 +71,7 @@ fn first_of_lengths(distinct: &mut DistinctOn, schema: &DFSchema) {
     sort_by_length(distinct.sort_expr.as_deref_mut().unwrap_or_default(), schema);
 }
 
-/// Groups by lengths; of the intervals of a group, which are all equal, the first one is shown.
+/// Groups by lengths. All intervals of a group are equal; the first one is shown.
 fn grouped(aggregate: Aggregate, schema: &DFSchema) -> PlanResult<LogicalPlan> {
     let keys = grouping_set_to_exprlist(&aggregate.group_expr)?;
     let keys: Vec<Expr> = keys.into_iter().cloned().collect();
@@ -90,7 +91,7 @@ fn grouped(aggregate: Aggregate, schema: &DFSchema) -> PlanResult<LogicalPlan> {
     let columns = aggregate.schema.columns().into_iter().zip(lengths.schema.columns());
     let columns = columns.enumerate().map(|(place, (column, found))| {
         let value = match places.contains(&place) {
-            // Where a grouping set leaves the key out, its length is NULL.
+            // A grouping set without the key leaves its length NULL.
             true => when(Expr::Column(found).is_not_null(), ident(name_of(place))).end()?,
             false => Expr::Column(found),
         };

@@ -12,8 +12,8 @@ use datafusion_functions_aggregate_common::aggregate::groups_accumulator as accu
 
 use super::summed::{Summed, out_of_range};
 
-/// Totals in as many bits as a value has. That one of them had no room is remembered, and told
-/// when the totals are asked for.
+/// Totals in as many bits as a value has. An overflow of any of them is remembered, and reported
+/// when the totals are read.
 struct Sums<T, Add>
 where
     T: Summed,

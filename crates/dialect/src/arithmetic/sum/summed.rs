@@ -14,18 +14,18 @@ use thalweg_types::{Error, SqlState};
 use crate::errors::external;
 
 pub(crate) trait Summed: ArrowPrimitiveType + Debug + Send + Sync + Sized {
-    /// What a total is computed in. Where it is wider than a value, a total fails only if it does
-    /// not fit itself, whatever was added and taken away before.
+    /// The type in which a total is computed. If it is wider than a value, only the final total can
+    /// overflow, whatever was added and subtracted before.
     type Wide: ArrowNativeTypeOp;
 
     fn wide(value: Self::Native) -> Self::Wide;
 
-    /// The total as a value, where it is one.
+    /// The total in the type of the values; `None` if it does not fit.
     fn narrow(total: Self::Wide) -> Option<Self::Native>;
 
     fn out_of_range() -> Error;
 
-    /// The total of values of which none is NULL.
+    /// The total of values without NULLs.
     fn total(values: &[Self::Native]) -> Option<Self::Wide> {
         let add =
             |total: Self::Wide, value: &Self::Native| total.add_checked(Self::wide(*value)).ok();
@@ -77,7 +77,7 @@ fn numeric_out_of_range() -> Error {
     Error::new(SqlState::NUMERIC_OUT_OF_RANGE, "value overflows numeric format")
 }
 
-/// Whether a number has no more digits than the widest decimal of its bits.
+/// True if a number has no more digits than the widest decimal of its bits.
 fn is_decimal<T: DecimalType>(number: T::Native) -> bool {
     T::is_valid_decimal_precision(number, T::MAX_PRECISION)
 }

@@ -14,7 +14,7 @@ use super::summed::{Summed, out_of_range};
 /// The sum of the values.
 #[derive(Debug)]
 pub(crate) struct Total<T: Summed> {
-    /// Nothing once it left even the wide type.
+    /// `None` once it has overflowed even the wide type.
     total: Option<T::Wide>,
     rows: u64,
     data_type: ArrowType,
@@ -28,7 +28,7 @@ impl<T: Summed> Total<T> {
     /// The sum, and nothing where there were no values.
     ///
     /// # Errors
-    /// Where its type has no room for it.
+    /// If its type has no room for it.
     pub fn sum(&self) -> PlanResult<Option<T::Native>> {
         if self.rows == 0 {
             return Ok(None);
@@ -36,7 +36,7 @@ impl<T: Summed> Total<T> {
         self.total.and_then(T::narrow).map(Some).ok_or_else(out_of_range::<T>)
     }
 
-    /// How many values were added.
+    /// Number of values that were added.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -107,11 +107,12 @@ impl<T: Summed> Accumulator for Total<T> {
     }
 }
 
-/// The sum of the values that differ.
+/// The sum of the distinct values.
 #[derive(Debug)]
 pub(super) struct DistinctTotal<T: Summed> {
     total: Total<T>,
-    /// How often each value is there: one that leaves a frame may have come twice.
+    /// The number of times that each value is present: a value that leaves a frame may have come
+    /// twice.
     counts: HashMap<Hashable<T::Native>, u64>,
 }
 

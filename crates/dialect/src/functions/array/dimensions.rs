@@ -1,5 +1,5 @@
-//! Arrays of several dimensions, which are lists of lists: all of their items, what one subscript
-//! of several gives, and arrays of one value.
+//! Arrays of several dimensions, which are lists of lists: the list of all items, subscripts, and
+//! arrays filled with one value.
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ use crate::cast::{Manner, convert, is_text};
 use crate::errors::external;
 use crate::types::display_name;
 
-/// Stands around the last of an array's subscripts, where a statement tells which one that is.
+/// The function around the last subscript of an array, where the statement shows which one is the
+/// last.
 const LAST: &str = "subscript_last";
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -44,7 +45,8 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// What lists of lists are of in the end; nothing for lists of one dimension, and for no lists.
+/// The innermost item field of lists of lists; `None` for lists of one dimension, and for other
+/// types.
 fn innermost(given: &ArrowType) -> Option<&FieldRef> {
     let ArrowType::List(item) = given else { return None };
     let ArrowType::List(inner) = item.data_type() else { return None };
@@ -79,7 +81,7 @@ impl ScalarUDFImpl for Items {
         })
     }
 
-    /// What an array of one dimension is beyond its Arrow type, the result is too.
+    /// An array of one dimension passes the metadata of its field to the result.
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
         let given = &args.arg_fields[0];
         Ok(match innermost(given.data_type()) {
@@ -157,7 +159,7 @@ impl ExprPlanner for Subscripts {
     }
 }
 
-/// `array_fill(value, dimensions)`, where so many are known to be there.
+/// `array_fill(value, dimensions)` for a known number of dimensions.
 fn filling<const DIMENSIONS: usize>(name: &'static str) -> Arc<ScalarUDF> {
     let compute: Compute = filled::<DIMENSIONS>;
     Function::signed(name, TypeSignature::Any(2), ArrowType::Null, compute)
@@ -172,7 +174,7 @@ fn filling<const DIMENSIONS: usize>(name: &'static str) -> Arc<ScalarUDF> {
         .into_udf()
 }
 
-/// The type of an array of values of a type.
+/// The type of an array with so many dimensions of a value.
 fn filled_type<const DIMENSIONS: usize>(value: &ArrowType) -> ArrowType {
     let item = if is_text(value) { ArrowType::Utf8View } else { value.clone() };
     (0..DIMENSIONS).fold(item, |item, _| ArrowType::List(Arc::new(Field::new("item", item, true))))
@@ -217,7 +219,7 @@ fn filled<const DIMENSIONS: usize>(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(items)
 }
 
-/// How long the array of a row is to be in each dimension; where it has none in one, in all.
+/// The lengths that the array of a row has in each dimension; all are zero if one is.
 fn lengths_in<const DIMENSIONS: usize>(
     dimensions: &ListArray,
     row: usize,
@@ -236,7 +238,7 @@ fn lengths_in<const DIMENSIONS: usize>(
         return Ok(lengths);
     }
     if given.len() != DIMENSIONS {
-        // The type of the result is that of so many dimensions.
+        // The type of the result has a fixed number of dimensions.
         return Err(Error::unsupported("array_fill of dimensions that are not written out"));
     }
     for (length, given) in lengths.iter_mut().zip(given.values()) {

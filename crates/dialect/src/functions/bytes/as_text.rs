@@ -1,5 +1,5 @@
-//! Functions that text and bytes have alike: parts, places, and what goes from either end. Of text
-//! they are DataFusion's, of bytes they are here.
+//! Functions that text and bytes have alike: substrings, positions, and trimming. DataFusion's
+//! functions do it for text, these for bytes.
 
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ impl OfBoth {
             TypeSignature::OneOf(lists) => lists.clone(),
             list => vec![list.clone()],
         };
-        // Where a list of text takes bytes, those of bytes come first.
+        // If a signature with text also accepts bytes, the signatures with bytes come first.
         let lists = match kind {
             Kind::Overlay => [of_bytes, texts].concat(),
             _ => [texts, of_bytes].concat(),
@@ -193,7 +193,8 @@ fn place_within(number: i64, bytes: &[u8]) -> usize {
     usize::try_from(number).unwrap_or(0).min(bytes.len())
 }
 
-/// `overlay(bytes PLACING others FROM place FOR count)`; without a count as many go as come.
+/// `overlay(bytes PLACING others FROM place FOR count)`; without a count, as many bytes are
+/// replaced as are inserted.
 fn overlaid(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let numbered = Numbered::of(&[Arc::clone(&columns[0]), Arc::clone(&columns[2])])?;
     let others = converted(&columns[1], &DataType::Bytea)?;
@@ -219,7 +220,7 @@ fn overlaid(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(made.finish())
 }
 
-/// Where bytes first stand in others, counted from 1; 0 where they do not.
+/// The position of the first occurrence of bytes in others, counted from 1; 0 if there is none.
 fn place_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let bytes = converted(&columns[0], &DataType::Bytea)?;
     let wanted = converted(&columns[1], &DataType::Bytea)?;
@@ -230,12 +231,12 @@ fn place_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(places.collect::<Result<Int32Array>>()?))
 }
 
-/// Knuth, Morris and Pratt's search, which takes no longer for bytes that repeat.
+/// Knuth, Morris and Pratt's search, whose time is linear for repetitive bytes too.
 fn found(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     if wanted.len() > bytes.len() {
         return None;
     }
-    // How much of the beginning stands at the end of each longer beginning as well.
+    // For each prefix of `wanted`, the length of the longest shorter prefix that it also ends with.
     let mut again = vec![0_usize; wanted.len()];
     let mut length = 0;
     for place in 1..wanted.len() {
@@ -252,7 +253,8 @@ fn found(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     (length == wanted.len()).then(|| bytes.len() - length)
 }
 
-/// How much of the beginning stands in front of what follows `byte`, `length` of it did before.
+/// The length of the longest prefix of `wanted` that ends at `byte`, if one of `length` bytes ended
+/// in front of it.
 fn extended(mut length: usize, byte: u8, wanted: &[u8], again: &[usize]) -> usize {
     while length > 0 && wanted[length] != byte {
         length = again[length - 1];
@@ -260,7 +262,7 @@ fn extended(mut length: usize, byte: u8, wanted: &[u8], again: &[usize]) -> usiz
     length + usize::from(wanted[length] == byte)
 }
 
-/// Without the bytes at either end that are among the others.
+/// Removes bytes from either end that occur in the other argument.
 fn trimmed(columns: &[ArrayRef], at_start: bool, at_end: bool) -> Result<ArrayRef> {
     let bytes = converted(&columns[0], &DataType::Bytea)?;
     let others = converted(&columns[1], &DataType::Bytea)?;

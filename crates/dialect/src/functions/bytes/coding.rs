@@ -57,7 +57,7 @@ impl Format {
         })
     }
 
-    /// How many characters a byte becomes at most.
+    /// Maximum number of characters that a byte becomes.
     fn growth(self) -> usize {
         match self {
             Format::Hex | Format::Base64 => 2,
@@ -112,9 +112,9 @@ fn of_hex(text: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// So many bytes are a line of 76 characters.
+/// Number of bytes in a line of 76 characters.
 const BASE64_LINE_BYTES: usize = 57;
-/// Bits that are left over do not matter.
+/// Left-over bits are ignored.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
@@ -151,7 +151,7 @@ fn of_base64(text: &str) -> Result<Vec<u8>> {
     })
 }
 
-/// Bytes that are no ASCII in octal digits, and zeros.
+/// Bytes that are not ASCII, and zeros, as octal digits.
 fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {

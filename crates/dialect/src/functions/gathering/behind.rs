@@ -1,4 +1,4 @@
-//! Columns one behind the other, as one.
+//! Concatenation of columns.
 
 use arrow::array::{Array, ArrayRef, MutableArrayData, make_array};
 use arrow::compute::concat;
@@ -8,10 +8,10 @@ use datafusion::common::Result as PlanResult;
 use crate::errors::external;
 use crate::stop::go_on;
 
-/// So many rows are copied between two looks.
+/// Number of rows that are copied between two cancellation checks.
 const LOOKED_AT: usize = 256 << 10;
 
-/// All pieces of a column as one. Between these it is heard whether nobody wants it any more.
+/// Concatenates all pieces of a column. Checks for cancellation between pieces.
 pub(super) fn as_one(pieces: &[ArrayRef]) -> PlanResult<ArrayRef> {
     let rows = pieces.iter().map(|piece| piece.len()).sum();
     let parts: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();

@@ -1,4 +1,4 @@
-//! `array_agg` in an order: DataFusion's own for some rows, and runs of them for many.
+//! `array_agg` in an order: DataFusion's own for few rows, and sorted runs for many.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use super::runs::Runs;
 use crate::errors::external;
 use crate::stop::go_on;
 
-/// DataFusion holds each value for itself, in a hundred bytes and more, and sorts all of them at
-/// once. That many rows take a few milliseconds.
+/// Number of rows that DataFusion aggregates within a few milliseconds. It holds each value for
+/// itself, in a hundred bytes and more, and sorts all of them at once.
 const FEW_ROWS: usize = 4 << 10;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct InOrder {
     order: Order,
 }
 
-/// What is gathered, and in which order.
+/// The type of the gathered items, and their order.
 #[derive(Debug)]
 pub(super) struct Order {
     item: ArrowType,
@@ -38,17 +38,16 @@ pub(super) struct Order {
 #[derive(Debug)]
 enum Held {
     Few(Measured),
-    /// The rows, and what their order's columns are called in a state.
+    /// The rows, and the names of the sort keys in a state.
     Many(Box<Runs>, Fields),
 }
 
 impl Order {
     /// # Errors
-    /// Where the order is by what has no type.
+    /// If a sort key has no type.
     pub(super) fn of(args: &AccumulatorArgs) -> PlanResult<Order> {
         let field = |by: &PhysicalSortExpr| {
-            // Rows that come the other way round than they are asked for are handed on reversed, in
-            // states, too.
+            // Rows of a reversed aggregate are passed on in reversed order, also in states.
             let options = if args.is_reversed { !by.options } else { by.options };
             Ok(SortField::new_with_options(by.expr.data_type(args.schema)?, options))
         };
@@ -60,7 +59,7 @@ impl Order {
         })
     }
 
-    /// What there is of no rows.
+    /// The result for no rows.
     fn nothing(&self) -> ScalarValue {
         ScalarValue::new_null_list(self.item.clone(), true, 1)
     }
@@ -71,7 +70,7 @@ impl InOrder {
         InOrder { held: Held::Few(Measured::new(few)), order }
     }
 
-    /// Goes over to runs where there are many rows.
+    /// Switches to runs once there are many rows.
     fn look(&mut self) -> PlanResult<()> {
         match &self.held {
             Held::Few(few) if few.rows() > FEW_ROWS => self.go_over(),
@@ -100,7 +99,7 @@ fn broken(what: &str) -> DataFusionError {
     DataFusionError::Internal(what.to_owned())
 }
 
-/// Adds the rows of states: lists of values, and of what these are ordered by.
+/// Adds the rows of states: lists of values, and of their sort keys.
 fn add_states(runs: &mut Runs, states: &[ArrayRef]) -> PlanResult<Fields> {
     let lists = |column: &ArrayRef| column.as_list_opt::<i32>().cloned();
     let (Some(values), Some(orders)) =
@@ -125,7 +124,7 @@ fn add_states(runs: &mut Runs, states: &[ArrayRef]) -> PlanResult<Fields> {
 
 impl Accumulator for InOrder {
     fn update_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
-        // Rows that were sorted before come without a pause in between.
+        // Rows of earlier sorts come without a pause, so this checks for cancellation.
         go_on().map_err(external)?;
         match &mut self.held {
             Held::Few(few) => few.update_batch(values)?,

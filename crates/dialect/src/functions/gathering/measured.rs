@@ -1,19 +1,19 @@
 //! An aggregate that is not measured with each batch.
 //!
-//! DataFusion asks an aggregate how much it holds whenever it was given some rows. In an order it
-//! holds each value for itself, and goes through all of them to answer.
+//! DataFusion asks an aggregate for its size after every batch. An ordered one holds each value
+//! separately, and visits all of them to compute the size.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::logical_expr::Accumulator;
 
-/// An aggregate that is measured each time when it has twice as many rows; in between, its size is
-/// that of as many rows of the size that they had then.
+/// An aggregate whose size is measured each time its number of rows has doubled. In between, its
+/// size is extrapolated from the rows of the last measurement.
 #[derive(Debug)]
 pub(super) struct Measured {
     inner: Box<dyn Accumulator>,
     rows: usize,
-    /// How many rows there were when it was measured, and how much it held.
+    /// Number of rows at the last measurement, and the size then.
     measured: (usize, usize),
 }
 
@@ -22,7 +22,7 @@ impl Measured {
         Measured { inner, rows: 0, measured: (0, 0) }
     }
 
-    /// How many rows it was given.
+    /// Number of rows that were added.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Holds ten bytes for each row, and counts how often it is asked.
+    /// Holds ten bytes for each row, and counts how often it is measured.
     #[derive(Debug)]
     struct Asked {
         rows: usize,

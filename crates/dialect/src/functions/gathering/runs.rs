@@ -1,7 +1,7 @@
-//! Values in an order, as runs of rows that each are in order, which are merged at the end.
+//! Ordered values, as sorted runs that are merged at the end.
 //!
-//! Neither takes long at once: a run is sorted when it is full, and a merge hears between pieces
-//! where nobody wants it any more.
+//! Neither step takes long at once: a run is sorted when it is full, and a merge checks for
+//! cancellation between pieces.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,17 +18,17 @@ use super::behind::as_one;
 use crate::errors::external;
 use crate::stop::go_on;
 
-/// A run has so many rows, and a batch more at most.
+/// Number of rows of a run, plus a batch at most.
 const RUN_ROWS: usize = 32 << 10;
 
-/// So many rows are merged between two looks.
+/// Number of rows that are merged between two cancellation checks.
 const PIECE_ROWS: usize = 8 << 10;
 
 #[derive(Debug)]
 pub(super) struct Runs {
     converter: RowConverter,
     leaves_nulls_out: bool,
-    /// What is in no run yet, batch by batch: the values, and behind them what they are ordered by.
+    /// Batches that are in no run yet: the values, and behind them the sort keys.
     pending: Vec<Vec<ArrayRef>>,
     pending_rows: usize,
     pending_bytes: usize,
@@ -39,12 +39,12 @@ pub(super) struct Runs {
 #[derive(Debug)]
 struct Run {
     columns: Vec<ArrayRef>,
-    /// What the rows are compared by.
+    /// The sort keys of the rows.
     keys: Rows,
 }
 
 impl Runs {
-    /// Where `leaves_nulls_out`, values that are NULL are no rows.
+    /// With `leaves_nulls_out`, rows whose value is NULL are skipped.
     pub(super) fn new(order: Vec<SortField>, leaves_nulls_out: bool) -> PlanResult<Runs> {
         Ok(Runs {
             converter: RowConverter::new(order)?,
@@ -57,7 +57,7 @@ impl Runs {
         })
     }
 
-    /// Adds rows: their values, and behind these what they are ordered by.
+    /// Adds rows: their values, and behind them their sort keys.
     pub(super) fn add(&mut self, columns: &[ArrayRef]) -> PlanResult<()> {
         let mut columns = columns.to_vec();
         if self.leaves_nulls_out && columns[0].is_nullable() {
@@ -94,7 +94,7 @@ impl Runs {
         self.runs_bytes + self.pending_bytes
     }
 
-    /// The first so many columns of all rows in order; `None` where there are no rows.
+    /// The first so many columns of all rows in order; `None` if there are no rows.
     pub(super) fn merged(&mut self, columns: usize) -> PlanResult<Option<Vec<ArrayRef>>> {
         self.end_run()?;
         let mut pieces = vec![Vec::new(); columns];
@@ -145,7 +145,7 @@ impl Runs {
     }
 }
 
-/// Where the rows of all runs are, in order. Of rows that are alike, those of earlier runs come
+/// The positions of the rows of all runs, in order. Among equal rows, those of earlier runs come
 /// first.
 struct Merge<'r> {
     runs: &'r [Run],
@@ -160,7 +160,7 @@ impl<'r> Merge<'r> {
         Merge { runs, next }
     }
 
-    /// Those of the next rows, by their runs and places; none behind the last row.
+    /// The next rows, as pairs of run and position; empty behind the last row.
     fn next_places(&mut self) -> Vec<(usize, usize)> {
         let mut places = Vec::with_capacity(PIECE_ROWS);
         while places.len() < PIECE_ROWS
@@ -224,7 +224,7 @@ mod tests {
         merged[0].as_string_view().iter().map(|text| text.map(str::to_owned)).collect()
     }
 
-    /// The same by a sort of all rows, of which those that are alike stay as they are.
+    /// The model: a stable sort of all rows.
     fn model(all: &[ArrayRef], leaves_nulls_out: bool) -> Vec<Option<String>> {
         let keys = all[1].as_primitive::<arrow::datatypes::Int64Type>().iter();
         let mut rows: Vec<_> = keys.zip(texts(all)).collect();
@@ -245,7 +245,7 @@ mod tests {
             let merged = runs.merged(2).unwrap().unwrap();
             let expected = model(&columns(0..rows), leaves_nulls_out);
             assert!(texts(&merged) == expected);
-            // What was merged before is in order, however much of it there is.
+            // Merged rows are in order, whatever their number.
             let mut again = self::runs(leaves_nulls_out);
             again.add_ordered(&merged).unwrap();
             again.add_ordered(&columns(0..0)).unwrap();

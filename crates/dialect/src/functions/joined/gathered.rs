@@ -1,5 +1,6 @@
-//! What `string_agg` is spelled as: the items of a list as one text, or as bytes, with separators
-//! between them. There is one for all of a list, or one in front of each of its items.
+//! The functions that replace `string_agg`: they join the items of a list into one text, or into
+//! bytes, with separators between them. The separator is one for the whole list, or one for each of
+//! its items.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// What a list is of.
+/// The type of a list's items.
 fn item_of(given: &ArrowType) -> &ArrowType {
     match given {
         ArrowType::List(item) => item.data_type(),
@@ -69,7 +70,7 @@ fn joined_type(given: &[ArrowType], separator: Separator) -> PlanResult<ArrowTyp
     }
 }
 
-/// What a dictionary is of.
+/// The type of a dictionary's values.
 fn plain(given: &ArrowType) -> &ArrowType {
     match given {
         ArrowType::Dictionary(_, value) => value,
@@ -77,7 +78,7 @@ fn plain(given: &ArrowType) -> &ArrowType {
     }
 }
 
-/// Literals are `Utf8`, which no column is.
+/// The type in an error message. Literals are `Utf8`, but columns are not.
 fn named(given: &ArrowType) -> String {
     match given {
         ArrowType::Utf8 | ArrowType::Null => "unknown".to_owned(),
@@ -99,7 +100,7 @@ fn joined(columns: &[ArrayRef], separator: Separator) -> Result<ArrayRef> {
     }
 }
 
-/// Whether the lists of a row are as long as each other, which those of one grouping are.
+/// Checks that the lists of a row have the same length, as those of one grouping do.
 pub(in crate::functions) fn check_pairs(lists: &ListArray, others: &ArrayRef) -> Result<()> {
     let Some(others) = others.as_list_opt::<i32>() else { return Ok(()) };
     let is_paired = |row: usize| lists.value_length(row) == others.value_length(row);
@@ -129,7 +130,7 @@ impl Separators {
         }
     }
 
-    /// Where the one in front of an item is.
+    /// The position of the separator in front of an item.
     fn place(&self, row: usize, item: usize) -> usize {
         self.starts.as_ref().map_or(row, |starts| starts[row] + item)
     }

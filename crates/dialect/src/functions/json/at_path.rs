@@ -1,5 +1,5 @@
-//! `#>` and `#>>`: what lies at the end of a path. A step is a key of an object and a place in an
-//! array, whichever of them it meets.
+//! `#>` and `#>>`: the value at the end of a path. A step is a key in an object and an index in an
+//! array.
 
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ fn after_blanks(text: &str, from: usize) -> usize {
     from + behind.iter().take_while(|byte| byte.is_ascii_whitespace()).count()
 }
 
-/// Where the value that begins at a place ends.
+/// The end of the value that begins at a place.
 fn value_end(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut at, mut depth, mut in_string) = (start, 0_usize, false);

@@ -1,5 +1,5 @@
-//! JSON from values: `json_build_object`, `json_build_array`, `to_json`, and what `json_agg` is
-//! spelled as.
+//! JSON from values: `json_build_object`, `json_build_array`, `to_json`, and the functions that
+//! replace `json_agg`.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ enum Shape {
 struct Build {
     name: &'static str,
     shape: Shape,
-    /// What stands between the name and the value of a member, or between items.
+    /// The mark between the name and the value of a member, or between items.
     mark: &'static str,
     signature: Signature,
 }
@@ -82,7 +82,7 @@ impl Build {
         Build { name, shape, mark, signature: Signature::new(signature, Volatility::Immutable) }
     }
 
-    /// Whether it makes `jsonb`.
+    /// True if it makes `jsonb`.
     fn is_binary(&self) -> bool {
         self.name.starts_with("jsonb") || self.name == "to_jsonb"
     }
@@ -135,7 +135,7 @@ impl Build {
         ))
     }
 
-    /// What would be made of the items of each list as arguments.
+    /// The result for the items of each list as arguments.
     fn of_items(&self, column: &ArrayRef) -> Result<ArrayRef> {
         let Some(lists) = variadic_lists(column)? else {
             return Ok(new_null_array(&ArrowType::Utf8View, column.len()));
@@ -174,7 +174,7 @@ impl Build {
         Ok(made.finish())
     }
 
-    /// Objects of keys and values that lie in two lists, the values as JSON.
+    /// Objects of keys and values from two lists, the values as JSON.
     fn pairs(&self, keys: &ArrayRef, values: &ArrayRef) -> Result<ArrayRef> {
         let (Some(key_lists), Some(value_lists)) =
             (keys.as_list_opt::<i32>(), values.as_list_opt::<i32>())
@@ -194,7 +194,7 @@ impl Build {
             let (from, to) = (key_lists.value_offsets()[row], key_lists.value_offsets()[row + 1]);
             let first = value_lists.value_offsets()[row] as usize;
             made.write(|text| {
-                // The blanks are PostgreSQL's.
+                // PostgreSQL writes these blanks too.
                 text.push("{ ")?;
                 for (place, key) in (from as usize..to as usize).enumerate() {
                     let key = key_of(&keys, key)
@@ -232,7 +232,7 @@ impl Build {
     }
 }
 
-/// What the lists in lists are of in the end.
+/// The field of the innermost items of lists in lists.
 fn innermost(lists: &ArrowType) -> Option<&FieldRef> {
     let ArrowType::List(item) = lists else { return None };
     innermost(item.data_type()).or(Some(item))
@@ -253,7 +253,7 @@ fn write_array<'t>(
     text.push("]")
 }
 
-/// The values in the text that `jsonb` has of each.
+/// The values in the canonical text of `jsonb`.
 fn in_one_text(values: &ArrayRef) -> Result<ArrayRef> {
     let mut made = Made::default();
     for text in values.as_string_view() {
@@ -314,8 +314,8 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     Ok(made.finish())
 }
 
-/// Rows as objects. Those that a row constructor made have fields without names of their own,
-/// which PostgreSQL calls `f1`, `f2` and so on.
+/// Rows as objects. A row constructor makes fields without names of their own, which PostgreSQL
+/// calls `f1`, `f2` and so on.
 fn json_of_rows(rows: &StructArray) -> Result<ArrayRef> {
     let values = rows
         .columns()

@@ -34,7 +34,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// Changes each document; the fourth argument is a truth value that may be left out.
+/// Changes each document; the fourth argument is an optional boolean.
 fn each(
     columns: &[ArrayRef],
     default: bool,
@@ -98,7 +98,7 @@ pub(super) fn paths(column: &ArrayRef) -> Result<Vec<Option<Vec<String>>>> {
 /// Where a path ends.
 enum Place<'a> {
     Member(&'a mut serde_json::Map<String, Value>, &'a str),
-    /// The place that a number means; below 0 it counts from the end.
+    /// The index of an item; negative ones count from the end.
     Item(&'a mut Vec<Value>, i64),
 }
 
@@ -146,7 +146,7 @@ fn found(items: &[Value], at: i64) -> Option<usize> {
     (0..length).contains(&at).then_some(at as usize)
 }
 
-/// Walks a path, and does something at its end. A path that leads nowhere changes nothing.
+/// Walks a path, and applies a change at its end. A path that leads nowhere changes nothing.
 fn change(
     document: &mut Value,
     path: &[String],

@@ -66,7 +66,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// What becomes of each document; NULL beside it makes it NULL.
+/// Applies `change` to each document; a NULL argument gives NULL.
 fn each(columns: &[ArrayRef], change: impl Fn(&str, usize) -> Result<String>) -> Result<ArrayRef> {
     let documents = columns[0].as_string_view();
     let mut made = Made::default();
@@ -90,7 +90,7 @@ fn array(items: &[&str]) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// Two objects become one, in which the second one's members count; all else becomes an array.
+/// Merges two objects, where the second one's members win; anything else becomes an array.
 fn both(left: &str, right: &str) -> Result<String> {
     let items = |parts, whole| match parts {
         JsonParts::Array(items) => items,
@@ -113,7 +113,7 @@ fn refused(message: &str) -> Error {
     Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
-/// Without the members of these names; of an array, without the texts.
+/// The document without the members of these names; an array loses texts instead.
 fn without(document: &str, keys: &[&str]) -> Result<String> {
     match json_parts(document)? {
         JsonParts::Object(mut members) => {
@@ -128,7 +128,7 @@ fn without(document: &str, keys: &[&str]) -> Result<String> {
     }
 }
 
-/// The text that an item is, if it is one.
+/// The text of an item that is a string.
 fn text_of(item: &str) -> Option<String> {
     serde_json::from_str(item).ok()
 }
@@ -146,14 +146,14 @@ fn without_item(document: &str, place: i64) -> Result<String> {
     }
 }
 
-/// Places below 0 count from the end.
+/// Negative places count from the end.
 fn place_in(items: &[&str], place: i64) -> Option<usize> {
     let length = items.len() as i64;
     let place = if place < 0 { place.checked_add(length)? } else { place };
     (0..length).contains(&place).then_some(place as usize)
 }
 
-/// Without what lies at the end of a path; one that leads nowhere takes nothing away.
+/// The document without the value at the end of a path; unchanged if there is none.
 fn without_path(document: &str, path: &[String]) -> Result<String> {
     let parts = json_parts(document)?;
     let Some((step, rest)) = path.split_first() else {
@@ -200,7 +200,7 @@ fn deeper(document: &str, path: &[String]) -> Result<String> {
     }
 }
 
-/// The keys that a document has: its members, the texts of an array, or the text that it is.
+/// The keys of a document: the names of its members, the texts of an array, or the text itself.
 fn keys_of(document: &str) -> Result<Vec<String>> {
     Ok(match json_parts(document)? {
         JsonParts::Object(members) => members.into_iter().map(|(key, _)| key).collect(),
@@ -218,7 +218,7 @@ fn exists(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(found.collect::<Result<BooleanArray>>()?))
 }
 
-/// Asks each document for several keys.
+/// Looks for several keys in each document.
 fn keys(columns: &[ArrayRef], enough: fn(usize, usize) -> bool) -> Result<ArrayRef> {
     let (documents, lists) = (columns[0].as_string_view(), columns[1].as_list::<i32>());
     let found = (0..documents.len()).map(|row| {

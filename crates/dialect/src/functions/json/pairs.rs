@@ -59,7 +59,7 @@ fn list_of_pairs(value: FieldRef) -> ArrowType {
     ArrowType::List(Arc::new(Field::new("item", ArrowType::Struct(row_of(value)), true)))
 }
 
-/// The names of an object's members, in the order in which it has them.
+/// The names of an object's members, in their order in the text.
 fn as_given(text: &str) -> Result<Vec<Option<String>>> {
     Ok(members(text)?.into_iter().map(|(name, _)| Some(name)).collect())
 }
@@ -86,7 +86,7 @@ fn pairs(
     Ok(Arc::new(lists))
 }
 
-/// JSON arrays as arrays are written, and what else there is as `->>` has it.
+/// JSON arrays as PostgreSQL writes arrays, and other values as the text that `->>` gives.
 fn array_texts(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut made = Made::default();
     for text in columns[0].as_string_view() {
@@ -102,7 +102,7 @@ fn array_texts(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(made.finish())
 }
 
-/// `dimension` is how many arrays there are up to this one.
+/// `dimension` is the number of nested arrays, this one included.
 fn array_text(text: &str, dimension: usize) -> Result<String> {
     if dimension > DIMENSIONS_MAX {
         let told = format!(

@@ -1,4 +1,4 @@
-//! `->` and `#>`: a part of a document, which is of the kind that the document is.
+//! `->` and `#>`: a part of a document, of the document's type.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) fn of_document(is_binary: bool) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(part))
 }
 
-/// What `datafusion-functions-json` finds, and a field that says which JSON it is.
+/// A function of `datafusion-functions-json` whose result field says which JSON type it is.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Part {
     name: &'static str,
@@ -49,7 +49,7 @@ impl ScalarUDFImpl for Part {
     }
 
     fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
-        // It knows what arguments there can be.
+        // This function checks the argument types.
         udfs::json_get_json_udf().return_type(arg_types)?;
         Ok(ArrowType::Utf8View)
     }

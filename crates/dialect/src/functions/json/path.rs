@@ -1,4 +1,4 @@
-//! `jsonb_path_query` and its sisters, `@?` and `@@`: what a path finds in documents.
+//! `jsonb_path_query` and its sisters, `@?` and `@@`: the items that a path finds in documents.
 
 mod parse;
 mod values;
@@ -43,8 +43,8 @@ fn item() -> FieldRef {
     Arc::new(arrow_field("item", &DataType::Jsonb, true))
 }
 
-/// What each row finds; nothing where an argument is NULL, or where the document has another shape
-/// than the path wants and nobody is to be told.
+/// Passes the items that the path finds in each row to `take`; `None` if an argument is NULL, or if
+/// the document has another shape than the path wants and errors are suppressed.
 fn each(
     columns: &[ArrayRef],
     silent: bool,
@@ -148,7 +148,7 @@ fn exists(found: &[Item<'_>], _silent: bool) -> Result<Option<bool>> {
     Ok(Some(!found.is_empty()))
 }
 
-/// The truth value that a predicate gives, alone.
+/// The truth value of a path that is a single predicate.
 fn matched(found: &[Item<'_>], silent: bool) -> Result<Option<bool>> {
     match found {
         [one] if one == "true" => Ok(Some(true)),

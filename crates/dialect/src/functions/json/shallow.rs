@@ -17,13 +17,13 @@ use thalweg_types::Result;
 use super::too_deep;
 use crate::errors::external;
 
-/// How deep values may nest, with some levels to spare.
+/// Maximum nesting of values, a little below what the functions can take.
 const DEPTH_MAX: usize = 190;
 
-/// What a level takes at least: its opening and its closing mark.
+/// Minimum size of a level: its opening and its closing mark.
 const LEVEL_BYTES_MIN: usize = 2;
 
-/// The same function, which refuses values that are too deep.
+/// Wraps a function so that it refuses values that nest too deeply.
 pub(super) fn of(function: ScalarUDF) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(Shallow { function }))
 }
@@ -53,7 +53,7 @@ fn check_all<'t>(texts: impl Iterator<Item = Option<&'t str>>) -> Result<()> {
 }
 
 fn check_text(text: &str) -> Result<()> {
-    // A short text cannot be too deep, and is not read a second time.
+    // A short text cannot nest too deeply, so it is not scanned twice.
     match text.len() > DEPTH_MAX * LEVEL_BYTES_MIN && json_depth(text) > DEPTH_MAX {
         true => Err(too_deep(DEPTH_MAX)),
         false => Ok(()),

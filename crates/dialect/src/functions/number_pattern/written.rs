@@ -36,7 +36,8 @@ pub(super) fn roman(number: &str, upper: bool, bare: bool) -> String {
     if bare { text } else { format!("{text:>ROMAN_WIDTH$}") }
 }
 
-/// Whether a number is below zero, and its digits: one of them, and so many behind the point.
+/// Scientific notation of a number: true if it is negative, and its digits, one of them in front of
+/// the point and `places` behind it.
 pub(super) fn scientific(number: &str, places: usize) -> (bool, String) {
     let plain = expand(number.trim_start_matches('-'));
     let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
@@ -69,7 +70,7 @@ pub(super) fn times_ten(number: &str, places: usize) -> String {
     format!("{whole}{}{zeros}.{}", &fraction[..moved], &fraction[moved..])
 }
 
-/// What is behind a whole number that counts: `1st`, `12th`.
+/// The ending of an ordinal number: `1st`, `12th`.
 pub(super) fn ordinal(whole: &str) -> &'static str {
     let mut last = whole.bytes().rev();
     match (last.next(), last.next()) {

@@ -8,7 +8,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 /// The greatest number in braces, as in PostgreSQL.
 const COUNT_MAX: u32 = 255;
-/// How deep groups may nest.
+/// Maximum nesting of groups.
 const DEPTH_MAX: usize = 200;
 
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub(super) enum Assert {
     NotWordEdge,
 }
 
-/// Which of several matches an expression takes.
+/// The preference of an expression among several matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Preference {
     None,
@@ -57,7 +57,7 @@ pub(super) enum Preference {
 }
 
 impl Node {
-    /// The first quantifier of a sequence decides; alternatives are always taken as long as can be.
+    /// The first quantifier of a sequence decides; alternatives always prefer the longest match.
     pub(super) fn prefers(&self) -> Preference {
         match self {
             Node::Group(_, node) => node.prefers(),
@@ -73,7 +73,7 @@ impl Node {
         }
     }
 
-    /// Whether anything in it answers a question.
+    /// True if this node or a node in it meets a condition.
     pub(super) fn any(&self, asked: &impl Fn(&Node) -> bool) -> bool {
         asked(self)
             || match self {
@@ -88,11 +88,12 @@ impl Node {
     }
 }
 
-/// What the letters of a flags argument, and those of `(?…)` in front of a pattern, switch.
+/// The options that the letters of a flags argument, and those of `(?…)` in front of a pattern,
+/// switch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     pub(super) ignore_case: bool,
-    /// A dot and a negated set leave line ends out.
+    /// A dot and a negated set do not match line ends.
     pub(super) stops_at_lines: bool,
     /// `^` and `$` stand at the ends of lines, too.
     pub(super) anchors_at_lines: bool,
@@ -177,7 +178,7 @@ pub(super) fn parse(pattern: &str, options: Options) -> Result<(Node, usize)> {
 struct Parser<'p> {
     rest: &'p str,
     options: Options,
-    /// How many groups have begun.
+    /// Number of groups that have begun.
     groups: usize,
     /// The groups that have ended, which can be referred to.
     closed: Vec<usize>,
@@ -252,7 +253,7 @@ impl Parser<'_> {
         set
     }
 
-    /// Skips comments, and blanks where they say nothing.
+    /// Skips comments, and blanks where they mean nothing.
     fn skip(&mut self) -> Result<()> {
         loop {
             if let Some(comment) = self.rest.strip_prefix("(?#") {
@@ -388,7 +389,7 @@ impl Parser<'_> {
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     }
 
-    /// `*`, `+`, `?` or `{m,n}`, and whether it is `{m}`, which has no preference.
+    /// `*`, `+`, `?` or `{m,n}`; the flag is true for `{m}`, which has no preference.
     fn quantifier(&mut self) -> Result<Option<(u32, Option<u32>, bool)>> {
         Ok(Some(match self.peek() {
             Some('*') => (self.next(), (0, None, false)).1,

@@ -1,8 +1,8 @@
-//! Which part of a match each group took.
+//! The groups of a match.
 //!
-//! After Henry Spencer's library, which PostgreSQL uses: the ends of the whole match are found
-//! first. It is then taken apart from left to right, where each part is as long, or as short, as
-//! its own quantifiers prefer and the rest allows.
+//! The method is Henry Spencer's, whose library PostgreSQL uses: it finds the ends of the whole
+//! match first. Then it takes the match apart from left to right, where each part is as long, or as
+//! short, as its own quantifiers prefer and the rest allows.
 
 use std::collections::HashSet;
 
@@ -150,7 +150,8 @@ impl Part {
     }
 }
 
-/// The number of nodes that are one part: those without groups that prefer the same, or one.
+/// The number of nodes that form one part: several nodes without groups that have the same
+/// preference, or one node.
 fn leading(nodes: &[Node]) -> usize {
     let mut prefers = Preference::None;
     let fits = |node: &&Node| {
@@ -170,7 +171,8 @@ fn sequence(nodes: &[Node]) -> Node {
     }
 }
 
-/// Takes a text apart into repetitions of a part. Only the last one's groups are known afterwards.
+/// Splits a text into repetitions of a part. Only the groups of the last repetition are known
+/// afterwards.
 fn iterate(
     part: &Part,
     (min, max): (usize, usize),
@@ -186,7 +188,7 @@ fn iterate(
     // For each repetition, the ends that are left to try, the preferred one last.
     let candidates = |at: usize, count: usize| -> Vec<usize> {
         let mut ends = part.ends(text, at, to);
-        // A repetition without characters is one too many, once there are enough.
+        // An empty repetition adds nothing once there are enough.
         ends.retain(|end| *end > at || count < min);
         ends.reverse();
         ends
@@ -230,7 +232,7 @@ fn dissect_each(part: &Part, text: &str, from: usize, ends: &[usize], found: &mu
 }
 
 impl Part {
-    /// Groups of an earlier repetition say nothing about the next one.
+    /// Clears the groups of an earlier repetition: they do not carry over to the next one.
     fn forget(&self, found: &mut Groups) {
         match &self.kind {
             Kind::Plain | Kind::Back(_) => {}

@@ -47,7 +47,7 @@ fn refused(told: impl Into<String>) -> Error {
     Error::new(SqlState::INVALID_PARAMETER_VALUE, told)
 }
 
-/// Which match is asked for, and what of it.
+/// The match to return, and the part of it.
 struct Wanted {
     start: usize,
     occurrence: usize,

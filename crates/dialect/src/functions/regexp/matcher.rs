@@ -1,9 +1,9 @@
 //! A compiled pattern.
 //!
-//! The `regex` crate answers all that does not depend on which of several matches is taken:
-//! whether there is one, and where the first one begins. It takes the first alternative that
-//! matches, where PostgreSQL takes the longest match, so that the ends of matches come from it
-//! only for patterns for which both are the same.
+//! The `regex` crate answers questions that do not depend on the choice among several matches: if
+//! there is a match, and where the first one begins. It takes the first alternative that matches,
+//! but PostgreSQL takes the longest match. So the ends of matches come from the crate only for
+//! patterns where both are equal.
 
 use regex::Regex;
 use regex_syntax::hir::ClassUnicode;
@@ -14,9 +14,9 @@ use super::dissect::{Groups, Part};
 
 #[derive(Debug)]
 pub(crate) struct Matcher {
-    /// The pattern for the `regex` crate, where it has all that the pattern needs.
+    /// The pattern for the `regex` crate, if the crate supports all of it.
     quick: Option<Regex>,
-    /// Whether the `regex` crate takes the same matches.
+    /// True if the `regex` crate finds the same matches.
     is_plain: bool,
     root: Option<Part>,
     groups: usize,
@@ -45,7 +45,7 @@ impl Matcher {
         Ok(Matcher { quick, is_plain, root, groups, has_references })
     }
 
-    /// How many groups there are.
+    /// Number of groups.
     pub(super) fn groups(&self) -> usize {
         self.groups
     }
@@ -93,7 +93,7 @@ impl Matcher {
         None
     }
 
-    /// All matches from a place on. One without characters may stand at the end of another.
+    /// All matches from a place on. An empty match may lie at the end of another one.
     pub(super) fn find_all<'m>(
         &'m self,
         text: &'m str,
@@ -140,7 +140,7 @@ fn translated(node: &Node) -> Option<String> {
     write(node, &mut text).then_some(text)
 }
 
-/// Whether all of a node could be written.
+/// Writes a node in the syntax of the `regex` crate; false if part of it cannot be written.
 fn write(node: &Node, text: &mut String) -> bool {
     match node {
         Node::Empty => true,
@@ -235,9 +235,9 @@ fn length(node: &Node) -> Option<usize> {
     }
 }
 
-/// Whether the first match that backtracking finds is the one that PostgreSQL takes: each
-/// quantifier is greedy and repeats something of one length, and at most one of those whose end
-/// depends on what follows stands in each stretch between groups.
+/// True if backtracking finds the same first match as PostgreSQL. This requires that each
+/// quantifier is greedy and repeats something of one length. At most one quantifier whose end
+/// depends on what follows may stand in each stretch between groups.
 fn is_plain(node: &Node) -> bool {
     let mut items = Vec::new();
     flatten(node, false, &mut items);

@@ -11,8 +11,8 @@ use super::{is_like_udf, literal};
 use crate::cast::is_text;
 use crate::errors::external;
 
-/// A literal pattern becomes one of the engine's, which it can simplify and compiles once. Others,
-/// and those that the engine has no syntax for, are arguments of a function.
+/// A literal pattern becomes a pattern of the engine, which simplifies it and compiles it once.
+/// Other patterns, and those that the engine has no syntax for, are arguments of a function.
 #[derive(Debug)]
 pub(in crate::functions) struct RegexOperators;
 

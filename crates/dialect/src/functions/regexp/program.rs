@@ -1,6 +1,6 @@
-//! Patterns as state machines: where a match that begins at a place can end.
+//! Patterns as state machines: the places where a match that begins at a given place can end.
 //!
-//! Each step looks at all states at once, so that the time is the length of the text times that of
+//! Each step advances all states at once, so that the time is the length of the text times that of
 //! the pattern.
 
 use regex_syntax::hir::ClassUnicode;
@@ -8,7 +8,7 @@ use thalweg_types::Result;
 
 use super::are::{Assert, Node, invalid};
 
-/// The most states of one machine.
+/// Maximum number of states of one machine.
 const STATES_MAX: usize = 50_000;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Program {
     states: Vec<State>,
 }
 
-/// The states that are active, each once.
+/// The active states, each once.
 struct Active {
     states: Vec<usize>,
     is_member: Vec<bool>,
@@ -116,8 +116,8 @@ impl Program {
         Ok(())
     }
 
-    /// Calls `found` with each end of a match from `start` on, the nearest first, until it says
-    /// that there are enough. No match goes beyond `limit`.
+    /// Calls `found` with each end of a match from `start` on, the nearest first, until it returns
+    /// false. No match goes beyond `limit`.
     pub(super) fn ends(
         &self,
         text: &str,
@@ -151,7 +151,7 @@ impl Program {
         }
     }
 
-    /// Whether a match begins and ends at two places.
+    /// True if there is a match from `start` to `end`.
     pub(super) fn spans(&self, text: &str, start: usize, end: usize) -> bool {
         let mut does = false;
         self.ends(text, start, end, |at| {
@@ -161,7 +161,7 @@ impl Program {
         does
     }
 
-    /// Makes a state active, and all that follow without a character.
+    /// Activates a state, and all states that follow it without a character.
     fn enter(&self, first: usize, text: &str, at: usize, active: &mut Active) {
         let mut todo = vec![first];
         while let Some(state) = todo.pop() {

@@ -42,7 +42,7 @@ fn replace(columns: &[ArrayRef]) -> Result<ArrayRef> {
         let flags = last.and_then(|flags| flags.as_string_view_opt()).map(|flags| flags.value(row));
         let flags = flags.unwrap_or_default();
         let start = number(3, row)?.unwrap_or(1);
-        // All occurrences are none in particular.
+        // Occurrence 0 stands for all of them.
         let occurrence = number(4, row)?.unwrap_or(usize::from(!flags.contains('g')));
         let regex = patterns.get(text(1, row), flags)?;
         let (given, replacement) = (text(0, row), Replacement::of(text(2, row)));
@@ -76,7 +76,7 @@ fn whole(number: i32, place: usize) -> Result<usize> {
     })
 }
 
-/// What a match becomes: texts, and groups of it.
+/// The replacement of a match: texts, and groups of the match.
 struct Replacement<'t>(Vec<Piece<'t>>);
 
 enum Piece<'t> {
@@ -94,7 +94,7 @@ impl<'t> Replacement<'t> {
                 Some('&') => (Piece::Group(0), 1),
                 Some(digit @ '1'..='9') => (Piece::Group(digit as usize - '0' as usize), 1),
                 Some('\\') => (Piece::Text("\\"), 1),
-                // Before anything else a backslash is one.
+                // A backslash before any other character stands for itself.
                 _ => (Piece::Text("\\"), 0),
             };
             pieces.push(piece);

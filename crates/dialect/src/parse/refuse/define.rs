@@ -273,7 +273,7 @@ pub(super) fn alter(alter: &AlterTable) -> Result<()> {
     let AlterTable {
         name: _,
         if_exists: _,
-        // No table has children.
+        // Tables have no children here.
         only: _,
         operations,
         location,

@@ -120,7 +120,7 @@ pub(super) fn truncate(truncate: &Truncate) -> Result<()> {
         partitions,
         table: _,
         if_exists,
-        // Both are looked at where the statement runs.
+        // Both are handled where the statement runs.
         identity: _,
         cascade: _,
         on_cluster,

@@ -1,8 +1,9 @@
-//! The identity, which hides from the optimizer that a domain's keys are unique.
+//! The identity function, which hides from the optimizer that a domain's keys are unique.
 //!
-//! They are, and that ends where the domain meets other rows. DataFusion carries such facts on
-//! through joins, and then takes groups by a key and another column for groups by the key alone:
-//! it drops a DISTINCT or a GROUP BY column that is needed. Nothing is known of a function's value.
+//! They are unique, but no longer once the domain is joined to other rows. DataFusion propagates
+//! uniqueness through joins, and then takes groups by a key and another column for groups by the
+//! key alone: it drops a DISTINCT or a GROUP BY column that is needed. It assumes nothing about a
+//! function's value.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,7 +14,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-/// `value`, of which nothing but the type and whether it may be NULL is known.
+/// `value` as a function call, of which DataFusion knows only the type and the nullability.
 pub(super) fn binding(value: Expr) -> Expr {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> =
         LazyLock::new(|| Arc::new(ScalarUDF::from(Binding::new())));

@@ -1,6 +1,6 @@
 //! Pushes a domain down through a subquery's plan, until nothing in it refers to outer rows.
 //!
-//! What comes out answers the subquery for all bindings at once: for every binding `d` in the
+//! The resulting plan answers the subquery for all bindings at once: for every binding `d` in the
 //! domain, the rows whose keys are `d` are the rows that the subquery gives under `d`.
 
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Push<'_> {
             LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Union(union) => self.union(union),
             LogicalPlan::Values(values) => self.values(values),
-            // What LATERAL is marked by; the tie is being cut.
+            // This node marks LATERAL. It goes, since the plan below stops depending on outer rows.
             LogicalPlan::Subquery(subquery) => self.push(&subquery.subquery),
             LogicalPlan::Unnest(unnest) => self.unnest(unnest),
             other => Err(DataFusionError::NotImplemented(format!(
@@ -68,7 +68,7 @@ impl Push<'_> {
         self.domain.bind(expression.clone(), keys)
     }
 
-    /// Like [`Push::bind`] for a column of `schema` at `place`, whose name must stay.
+    /// Like [`Push::bind`] for the column of `schema` at `place`, whose name must stay.
     fn bind_named(
         &self,
         expression: &Expr,
@@ -155,8 +155,8 @@ impl Push<'_> {
         }
     }
 
-    /// An aggregate without GROUP BY gives a row even for no input, so each binding must have
-    /// one: those that `grouped` lost come back with what the aggregates say of no rows.
+    /// An aggregate without GROUP BY gives a row even for no input, so each binding must have one:
+    /// bindings missing from `grouped` come back with the aggregates' values for no rows.
     fn restore_empty_groups(
         &mut self,
         aggregate: &Aggregate,
@@ -290,7 +290,7 @@ impl Push<'_> {
         use JoinType::*;
         let left_depends = self.domain.is_used_by(&original.left)?;
         let right_depends = self.domain.is_used_by(&original.right)?;
-        // The side whose rows must be there for each binding carries the keys.
+        // The side whose rows are preserved carries the keys for each binding.
         let (push_left, push_right) = match original.join_type {
             Inner => (left_depends || !right_depends, right_depends),
             Left | LeftSemi | LeftAnti | LeftMark => (true, right_depends),

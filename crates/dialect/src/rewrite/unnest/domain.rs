@@ -32,7 +32,7 @@ pub(super) struct Domain {
     outer: Arc<LogicalPlan>,
     /// The outer columns that are bound, one for each key.
     columns: Vec<Column>,
-    /// How the subquery spells them: a reference, and the place of its column.
+    /// The references of the subquery to the bindings, each with the position of its column.
     references: Vec<(Column, usize)>,
 }
 
@@ -65,13 +65,13 @@ impl Domain {
         self.columns.iter()
     }
 
-    /// Whether `plan` refers to any of the bindings.
+    /// True if `plan` refers to any of the bindings.
     pub(super) fn is_used_by(&self, plan: &LogicalPlan) -> Result<bool> {
         let references = outer_references(plan)?;
         Ok(self.references.iter().any(|(reference, _)| references.contains(reference)))
     }
 
-    /// Whether `expression` itself refers to any of the bindings.
+    /// True if `expression` itself refers to any of the bindings.
     pub(super) fn is_used_in(&self, expression: &Expr) -> Result<bool> {
         expression.exists(|expression| {
             Ok(match expression {
@@ -173,7 +173,7 @@ pub(super) fn join(
     join_type: JoinType,
     conditions: Vec<Expr>,
 ) -> Result<LogicalPlan> {
-    // DataFusion wants a condition for every join but the cross join.
+    // DataFusion requires a condition for every join but the cross join.
     let always = (join_type != JoinType::Inner).then(|| lit(true));
     let filter = conjunction(conditions).or(always);
     let join = Join::try_new(

@@ -1,8 +1,8 @@
 //! LATERAL queries of filters and projections, as plain joins.
 //!
 //! Such a query needs no domain: it gives each row of its own plan to each outer row, and its
-//! expressions may as well be computed above the join. The outer plan then stands in the new plan
-//! once. A domain holds a second copy, so that a chain of them doubles with each link.
+//! expressions can be computed above the join. So the new plan contains the outer plan once. A
+//! domain needs a second copy: a chain of such queries would double with each link.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use datafusion::logical_expr::{EmptyRelation, Expr, Join, JoinType, LogicalPlan}
 use super::contains_subquery;
 use super::domain::{Domain, Names, columns_of, join, outer_references, project};
 
-/// A query as a plan without outer references, and what is computed from its rows and outer ones.
+/// A query as a plan without outer references, and the expressions over its rows and outer ones.
 struct Flat {
     plan: LogicalPlan,
     predicates: Vec<Expr>,
@@ -22,7 +22,7 @@ struct Flat {
     columns: Vec<(Column, Expr)>,
 }
 
-/// `left JOIN LATERAL right` without a domain; `None` where the right side is of another form.
+/// `left JOIN LATERAL right` without a domain; `None` if the right side is of another form.
 pub(super) fn flattened(
     original: &Join,
     domain: &Domain,
@@ -118,7 +118,7 @@ fn may_move(expression: &Expr) -> bool {
     !contains_subquery(expression) && !expression.is_volatile()
 }
 
-/// Whether a value that takes work would be computed more than once.
+/// True if an expensive value would be computed more than once.
 fn repeats_a_computation(expressions: &[Expr], columns: &[(Column, Expr)]) -> bool {
     let is_plain = |value: &Expr| {
         matches!(value, Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::Literal(..))
@@ -136,7 +136,7 @@ fn repeats_a_computation(expressions: &[Expr], columns: &[(Column, Expr)]) -> bo
     })
 }
 
-/// A plan that refers to nothing outside, with columns of names that the outer plan has not.
+/// A plan without outer references, whose column names differ from those of the outer plan.
 fn base(plan: &LogicalPlan, names: &mut Names) -> Result<Flat> {
     let mut columns = vec![];
     let mut renamed = vec![];
@@ -152,7 +152,7 @@ fn base(plan: &LogicalPlan, names: &mut Names) -> Result<Flat> {
     Ok(Flat { plan, predicates: vec![], columns })
 }
 
-/// `expression` over the values of columns in place of the columns.
+/// `expression` with columns replaced by their values.
 fn bind(expression: Expr, columns: &[(Column, Expr)]) -> Result<Expr> {
     expression
         .transform_up(|expression| {

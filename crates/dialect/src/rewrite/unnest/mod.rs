@@ -1,10 +1,10 @@
 //! Subqueries that refer to outer rows, turned into joins.
 //!
-//! DataFusion decorrelates the common shapes of subqueries, and refuses or mistakes the others.
-//! [`UnnestSubqueries`] takes the others. The method is that of Neumann and Kemper, "Unnesting
-//! Arbitrary Queries" (BTW 2015): the distinct bindings of a subquery's outer references are a
-//! relation, the *domain*; pushed down through the subquery's plan, it makes the subquery answer
-//! for all bindings at once; and the answers are joined back to the outer rows.
+//! DataFusion decorrelates the common shapes of subqueries, and refuses the others or answers
+//! them wrongly. [`UnnestSubqueries`] handles those. The method is that of Neumann and Kemper,
+//! "Unnesting Arbitrary Queries" (BTW 2015). The distinct bindings of a subquery's outer references
+//! are a relation, the *domain*. Pushed down through the subquery's plan, it makes the subquery
+//! answer for all bindings at once; the answers are joined back to the outer rows.
 //!
 //! ```text
 //! SELECT a, (SELECT count(*) FROM u WHERE u.x < t.b) FROM t
@@ -19,16 +19,16 @@
 //!                                                     u
 //! ```
 //!
-//! - `native`: what is left to DataFusion. Its plans for those are kept as they are.
+//! - `native`: the subqueries that are left to DataFusion, whose plans stay as they are.
 //! - `domain`: the domain, and the join of keys under which NULL equals NULL.
 //! - `dependent`, `ranked`: the domain's way down, operator by operator.
 //! - `flattened`: LATERAL queries that need no domain.
-//! - `replace`: what each kind of subquery becomes: EXISTS, IN, ANY, ALL, scalar.
-//! - `binding`: keeps what is true of the domain from being taken for true of more.
+//! - `replace`: the replacement of each kind of subquery: EXISTS, IN, ANY, ALL, scalar.
+//! - `binding`: stops the optimizer from using the domain's uniqueness beyond the domain.
 //! - `single_row`: the error of a scalar subquery with several rows.
 //!
 //! The rule works from the inside out: when a subquery is unnested, those inside it are gone
-//! already, and what they left of references further out is pushed down like all the rest.
+//! already, and their remaining references to outer queries are pushed down like the rest.
 
 mod binding;
 mod dependent;
@@ -86,7 +86,7 @@ struct Unnester {
 }
 
 impl Unnester {
-    /// Unnests whatever is in `plan`, from the leaves up.
+    /// Unnests all subqueries in `plan`, from the leaves up.
     fn query(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let plan = plan.transform_down(filtered_early).data()?;
         plan.transform_up(|node| self.node(node).map(Transformed::yes)).data()
@@ -125,7 +125,7 @@ impl Unnester {
         project(columns_of(&schema), node)
     }
 
-    /// Unnests what is inside a subquery, so that only its own ties are left.
+    /// Unnests the subqueries inside a subquery, so that only its own outer references are left.
     fn inner(&mut self, subquery: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Subquery(subquery) = subquery else {
             return Ok(Transformed::no(subquery));
@@ -232,7 +232,7 @@ impl Unnester {
         self.expressions(LogicalPlan::Sort(Sort { input, ..sort }))
     }
 
-    /// `DISTINCT ON`: what it selects by subqueries becomes columns of its input.
+    /// `DISTINCT ON`: subqueries in its SELECT list become columns of its input.
     fn first_of_each(&mut self, first: DistinctOn) -> Result<LogicalPlan> {
         let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = first;
         let mut columns: Vec<Expr> = columns_of(input.schema()).collect();
@@ -352,8 +352,8 @@ impl Unnester {
     }
 }
 
-/// Takes predicates about the left side of a lateral join to that side: its right side must not be
-/// asked, and fail, for rows that are not wanted.
+/// Moves predicates about the left side of a lateral join to that side: its right side must not be
+/// computed, and fail, for rows that the predicates remove.
 fn filtered_early(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Filter(Filter { predicate, input, .. }) = &node else {
         return Ok(Transformed::no(node));
@@ -397,7 +397,7 @@ fn subquery_of(expression: &Expr) -> Option<&Subquery> {
     }
 }
 
-/// Whether there is a subquery anywhere in `expression`.
+/// True if there is a subquery anywhere in `expression`.
 fn contains_subquery(expression: &Expr) -> bool {
     expression.exists(|expression| Ok(is_subquery(expression))).expect("the test never fails")
 }

@@ -1,7 +1,7 @@
-//! Which subqueries DataFusion answers itself, rightly and with the plans that it does best.
+//! Classifies the subqueries that DataFusion answers itself, correctly and with its best plans.
 //!
-//! The list is one of shapes that are known to be right, and everything else is ours: DataFusion
-//! pulls correlated predicates up through a few operators only, and its mark joins know no NULL.
+//! The list holds shapes that are known to be right, and everything else is ours: DataFusion pulls
+//! correlated predicates up through a few operators only, and its mark joins ignore NULL.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -26,7 +26,7 @@ pub(super) enum Place {
     Elsewhere,
 }
 
-/// Whether a subquery of the plan over `outer` is left to DataFusion.
+/// True if a subquery of the plan over `outer` is left to DataFusion.
 pub(super) fn is_native(expression: &Expr, place: Place, outer: &LogicalPlan) -> Result<bool> {
     match expression {
         Expr::ScalarSubquery(subquery) => scalar_is_native(subquery, place, outer),
@@ -38,8 +38,8 @@ pub(super) fn is_native(expression: &Expr, place: Place, outer: &LogicalPlan) ->
                 return Ok(false);
             }
             let correlated = !outer_references(&subquery.subquery)?.is_empty();
-            // DataFusion's anti join that minds NULL takes a single key and no filter, and learns
-            // from the columns of its condition alone whether there may be NULLs. Upstream:
+            // DataFusion's null-aware anti join takes a single key and no filter, and derives from
+            // the columns of its condition alone if there may be NULLs. Upstream:
             // <https://github.com/apache/datafusion/issues/25347>.
             let has_key = matches!(expr.as_ref(), Expr::Column(_));
             Ok((!*negated || (has_key && !correlated))
@@ -50,7 +50,7 @@ pub(super) fn is_native(expression: &Expr, place: Place, outer: &LogicalPlan) ->
     }
 }
 
-/// Whether all outer references are to `outer` itself, and DataFusion can pull them up.
+/// True if all outer references are to `outer` itself, and DataFusion can pull them up.
 fn is_bound(subquery: &Subquery, outer: &LogicalPlan) -> Result<bool> {
     let references = outer_references(&subquery.subquery)?;
     let bound =
@@ -58,7 +58,7 @@ fn is_bound(subquery: &Subquery, outer: &LogicalPlan) -> Result<bool> {
     Ok(bound && (references.is_empty() || !shadows_a_column(&subquery.subquery)?))
 }
 
-/// Whether an output of the plan is called like a column of a table in it. DataFusion adds the
+/// True if an output of the plan has the name of a column of a table in it. DataFusion adds the
 /// columns of the correlation to the outputs, and then can't tell the two apart.
 fn shadows_a_column(plan: &LogicalPlan) -> Result<bool> {
     let is_output = |name: &String| {
@@ -108,9 +108,9 @@ fn scalar_is_native(subquery: &Subquery, place: Place, outer: &LogicalPlan) -> R
     aggregates_by_equality(&subquery.subquery, false)
 }
 
-/// `computes` says that a value is computed from the aggregates. DataFusion's join leaves it NULL
-/// for outer rows without any inner ones, which is right where the aggregates of no rows are NULL
-/// and an operator gives NULL for NULL.
+/// `computes` is true if a value is computed from the aggregates. DataFusion's join leaves it NULL
+/// for outer rows without any inner ones, which is right if the aggregates of no rows are NULL and
+/// each operator gives NULL for NULL.
 fn aggregates_by_equality(plan: &LogicalPlan, computes: bool) -> Result<bool> {
     match plan {
         LogicalPlan::Projection(projection) => {
@@ -144,7 +144,7 @@ fn is_bare_column(expression: &Expr) -> bool {
     }
 }
 
-/// Whether an expression is NULL where the columns in it are: arithmetic of at least one column.
+/// True if an expression is NULL whenever its columns are: arithmetic of at least one column.
 fn is_null_for_null(expression: &Expr) -> bool {
     let is_arithmetic = |name: &str| {
         ["integer_", "float_", "numeric_", "postgres_cast"]
@@ -166,7 +166,7 @@ fn is_null_for_null(expression: &Expr) -> bool {
     }
 }
 
-/// Whether an aggregate of no rows is NULL.
+/// True if an aggregate of no rows is NULL.
 fn is_null_of_nothing(expression: &Expr) -> bool {
     match expression {
         Expr::Alias(alias) => is_null_of_nothing(&alias.expr),

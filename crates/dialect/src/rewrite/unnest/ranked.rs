@@ -1,4 +1,4 @@
-//! LIMIT and window functions under a domain: both look at the rows of one binding at a time.
+//! LIMIT and window functions under a domain: both work on the rows of one binding at a time.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 use super::dependent::{Dependent, Push};
 use super::domain::{columns_of, project};
 
-/// A limit is a condition on the number of a row among those of its binding.
+/// A limit becomes a condition on the row number within the binding.
 pub(super) fn push_limit(push: &mut Push<'_>, limit: &Limit) -> Result<Dependent> {
     let below = |input: &Arc<LogicalPlan>| {
         let input = Arc::clone(input);
@@ -74,7 +74,7 @@ fn push_ranked(
     Ok(Dependent { plan, keys })
 }
 
-/// A window's partitions are parted further by binding.
+/// A window's partitions are divided further by binding.
 pub(super) fn push_window(push: &mut Push<'_>, window: &Window) -> Result<Dependent> {
     let Dependent { plan, keys } = push.push(&window.input)?;
     let width = window.input.schema().fields().len();

@@ -22,7 +22,7 @@ pub(super) struct Replace<'a> {
     pub(super) names: &'a mut Names,
 }
 
-/// A subquery without its ties: keys, and columns that depend on them.
+/// A subquery without outer references: keys, and columns that depend on them.
 struct Untied {
     plan: LogicalPlan,
     keys: Vec<Column>,
@@ -86,7 +86,7 @@ impl Replace<'_> {
         } else {
             distinct(project(untied.keys.iter().cloned().map(Expr::Column), untied.plan)?)
         };
-        // The join asks for a name of its own for each key and the marker.
+        // The join requires a name of its own for each key and the marker.
         let columns = untied.keys.iter().cloned().map(Expr::Column);
         let answers = project(columns.chain([lit(true).alias(&marker.name)]), answers)?;
         self.attach(answers, pair(untied.outer, untied.keys))?;
@@ -115,8 +115,8 @@ impl Replace<'_> {
         Ok(single_row(Expr::Column(value), Expr::Column(rows)))
     }
 
-    /// `(SELECT expression)` is the expression, computed where the subquery stands and not for rows
-    /// that a CASE around it leaves out.
+    /// `(SELECT expression)` becomes the expression, computed in place and not for rows that a CASE
+    /// around it leaves out.
     fn computed(&self, subquery: &LogicalPlan) -> Result<Option<Expr>> {
         let Some(value) = without_source(subquery) else { return Ok(None) };
         let mut is_bound = true;
@@ -132,8 +132,8 @@ impl Replace<'_> {
 
     /// `tested IN (subquery)`, with SQL's three answers.
     ///
-    /// One join looks the value up among the members; where nothing is found another one
-    /// tells, for the binding, whether there were any members and whether one was NULL.
+    /// One join looks the value up among the members. If it finds nothing, another join tells, for
+    /// the binding, whether there were any members and whether one was NULL.
     fn member(&mut self, tested: Expr, subquery: &LogicalPlan) -> Result<Expr> {
         let tested = self.as_column(tested)?;
         let source = Column::from(subquery.schema().qualified_field(0));
@@ -195,7 +195,7 @@ impl Replace<'_> {
             Expr::BinaryExpr(BinaryExpr::new(Box::new(reference), operator, Box::new(source)));
         let [answer, decided, unknown] =
             ["answer", "decided", "unknown"].map(|stem| self.names.fresh(stem));
-        // A plan over the subquery that counts, for each binding, what the comparison says.
+        // A plan over the subquery that counts the results of the comparison for each binding.
         let marked = project([comparison.alias(&answer)], subquery.clone())?;
         let column = |name: &str| Expr::Column(Column::new_unqualified(name));
         let decides = match quantifier {
@@ -246,7 +246,7 @@ impl Replace<'_> {
     }
 }
 
-/// The one value of a subquery that reads no rows, where it is the same whenever it is computed.
+/// The single value of a subquery that reads no rows, if repeated evaluation gives the same value.
 pub(super) fn without_source(subquery: &LogicalPlan) -> Option<Expr> {
     let LogicalPlan::Projection(projection) = subquery else { return None };
     let (condition, input) = match projection.input.as_ref() {
@@ -280,7 +280,7 @@ fn first_row(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Limit(Limit { skip: None, fetch, input: Arc::new(plan) }))
 }
 
-/// Whether the subquery's form alone says that it never gives two rows.
+/// True if the subquery's form alone shows that it never gives two rows.
 fn gives_at_most_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => gives_at_most_one_row(&projection.input),

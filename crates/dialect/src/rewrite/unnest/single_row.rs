@@ -1,4 +1,4 @@
-//! The guard of scalar subqueries: more than one row is an error, not a choice.
+//! The guard of scalar subqueries: several rows are an error.
 
 use std::sync::{Arc, LazyLock};
 
@@ -48,7 +48,7 @@ impl ScalarUDFImpl for SingleRow {
         Ok(arguments[0].clone())
     }
 
-    // What the field says beside its type, as that its texts are JSON, is said of the value too.
+    // The result keeps the metadata of the value's field, such as that its texts are JSON.
     fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
         let value = arguments.arg_fields[0].as_ref().clone();
         Ok(Arc::new(value.with_name(self.name()).with_nullable(true)))

@@ -1,4 +1,4 @@
-//! What an item of FROM shows: its relations, and the keys that joins have merged.
+//! The columns that an item of FROM shows: its relations, and the keys that joins have merged.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Join, JoinConstraint, JoinOperator, TableFactor, TableWithJoins,
@@ -8,7 +8,7 @@ use super::super::build::{call, column_of};
 use super::super::names::normalized;
 use super::super::relations::{Relations, label};
 
-/// A key that stands for several.
+/// A key that stands for those of several relations.
 #[derive(Clone)]
 pub(in super::super) struct Merged {
     pub(super) name: String,
@@ -24,7 +24,7 @@ pub(in super::super) struct Relation {
     pub(in super::super) columns: Option<Vec<String>>,
 }
 
-/// What `*` shows at one place.
+/// A part of what `*` shows.
 #[derive(Clone)]
 #[expect(clippy::large_enum_variant, reason = "a statement has few, and not for long")]
 pub(super) enum Shown {
@@ -33,14 +33,14 @@ pub(super) enum Shown {
     Rest(Relation),
 }
 
-/// What the relations of one item of FROM are called, and which keys they share.
+/// The relations of one item of FROM, and the keys that they share.
 #[derive(Clone)]
 pub(in super::super) struct Scope {
     /// In the order in which `*` shows them.
     pub(super) shown: Vec<Shown>,
 }
 
-/// Which side of a join has the keys of all rows.
+/// The side of a join that has the keys of all rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Left,
@@ -76,7 +76,7 @@ pub(in super::super) fn constraint_of(operator: &JoinOperator) -> Option<&JoinCo
     }
 }
 
-/// Whether rows may have NULLs in the place of a relation's, by an outer join.
+/// True if an outer join may put NULLs in the place of a relation's rows.
 pub(in super::super) fn may_lack_rows(from: &TableWithJoins, place: usize) -> bool {
     from.joins.iter().enumerate().any(|(before, join)| {
         let is_right = place == before + 1;
@@ -91,7 +91,7 @@ pub(in super::super) fn may_lack_rows(from: &TableWithJoins, place: usize) -> bo
 }
 
 impl Scope {
-    /// `None` where the statement and what is known of its tables don't tell.
+    /// `None` if neither the statement nor the known tables determine it.
     pub(in super::super) fn of(from: &TableWithJoins, relations: &Relations) -> Option<Scope> {
         let mut scope = Scope::of_factor(&from.relation, relations)?;
         for join in &from.joins {
@@ -161,7 +161,8 @@ impl Scope {
         })
     }
 
-    /// The names and values of what `*` shows, where the columns of all relations are known.
+    /// The names and values of the columns that `*` shows, if the columns of all relations are
+    /// known.
     pub(in super::super) fn items(&self) -> Option<Vec<(String, Expr)>> {
         let mut items = Vec::new();
         for shown in &self.shown {
@@ -183,13 +184,13 @@ impl Scope {
         Some(self.items()?.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// The columns of a relation that others of its name stand for.
+    /// The columns of a relation that are merged with those of others.
     pub(super) fn keys_of(&self, relation: &Relation) -> Vec<&str> {
         let merged = self.merged().filter(|merged| merged.relations.contains(&relation.name));
         merged.map(|merged| merged.name.as_str()).collect()
     }
 
-    /// The key `name`, where it is clear which relation has it.
+    /// The key `name`, if it is clear which relation has it.
     pub(super) fn key(&self, name: &str) -> Option<Merged> {
         if let Some(merged) = self.merged().find(|merged| merged.name == name) {
             return Some(merged.clone());

@@ -5,13 +5,13 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::super::super::regexp::Matcher;
 
-/// How deep expressions in parentheses may lie in each other.
+/// Maximum nesting of expressions in parentheses.
 const DEPTH_MAX: usize = 100;
-/// How many predicates may be joined by `&&` and `||`: each lies in the one behind it.
+/// Maximum number of predicates joined by `&&` and `||`: each lies inside the one behind it.
 const JOINED_MAX: usize = 1_000;
 
 pub(super) struct Path {
-    /// Whether what the path says of a document's shape has to hold.
+    /// True in strict mode: the document must have the shape that the path describes.
     pub(super) strict: bool,
     pub(super) expression: Expression,
 }
@@ -202,7 +202,7 @@ impl<'t> Parser<'t> {
         Some(number)
     }
 
-    /// A predicate, or else the values that something gives.
+    /// A predicate, or else an expression with values.
     fn either(&mut self) -> Result<Expression> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -230,7 +230,7 @@ impl<'t> Parser<'t> {
         Ok(first)
     }
 
-    /// Takes what joins two predicates, if it comes next.
+    /// Reads a sign that joins two predicates, if it comes next.
     fn joins(&mut self, sign: &str) -> Result<bool> {
         let joins = self.sign(sign);
         self.joined += usize::from(joins);
@@ -307,7 +307,7 @@ impl<'t> Parser<'t> {
             let told = format!("invalid input syntax for type jsonpath: flag \"{other}\"");
             return Err(Error::new(SqlState::SYNTAX_ERROR, told));
         }
-        // A dot is no end of a line there, unless it is said to be.
+        // A dot matches the end of a line only with the flag `s`.
         let mut flags = String::from(if given.contains('s') { "s" } else { "p" });
         flags.extend(given.contains('i').then_some('i'));
         flags.extend(given.contains('m').then_some('w'));
@@ -322,7 +322,7 @@ impl<'t> Parser<'t> {
             steps.push(step);
         }
         Ok(match start {
-            // `(predicate)`, which may be asked whether it is known.
+            // `(predicate)`, which `is unknown` may follow.
             Start::Nested(inner) if steps.is_empty() => match *inner {
                 Expression::Predicate(inner) if self.word("is") => {
                     if !self.word("unknown") {
@@ -439,7 +439,7 @@ impl<'t> Parser<'t> {
         Ok(Place::First(if negative { -place } else { place }))
     }
 
-    /// A number without what is behind its point.
+    /// The whole part of a number.
     fn whole(&mut self) -> Result<i64> {
         self.next();
         let number = self.number().and_then(|number| number.parse::<f64>().ok());

@@ -10,14 +10,15 @@ use thalweg_types::{Error, Result, SqlState};
 use super::parse::{Comparison, Expression, Path, Place, Predicate, Start, Step};
 use crate::stop::go_on;
 
-/// What a path finds may be more than the document has, as `$[0, 0][0, 0]` does.
+/// Maximum number of items. A path such as `$[0, 0][0, 0]` finds more of them than the document
+/// has.
 const ITEMS_MAX: usize = 1_000_000;
 
-/// Why there are no values.
+/// The reason why there are no values.
 pub(super) enum Fault {
-    /// The document has another shape than the path wants; a predicate is unknown then.
+    /// The document has another shape than the path requires; a predicate is unknown then.
     Shape(Error),
-    /// Nothing hides this one.
+    /// An error that silent mode does not suppress.
     Error(Error),
 }
 
@@ -31,13 +32,13 @@ fn shape(state: SqlState, told: impl Into<String>) -> Fault {
     Fault::Shape(Error::new(state, told))
 }
 
-/// One value, as the text of its JSON: a part of the document, however often it is found. What is
-/// made here is a number, a text or a truth value.
+/// The JSON text of one value. Parts of the document are borrowed, however often a path finds them;
+/// computed values are numbers, texts or truth values, and owned.
 pub(super) type Item<'d> = Cow<'d, str>;
 
 type Found<'d> = std::result::Result<Vec<Item<'d>>, Fault>;
 
-/// A path, and what it is asked of.
+/// A path, and the document it is applied to.
 pub(super) struct Search<'d> {
     pub(super) path: &'d Path,
     pub(super) document: &'d str,
@@ -92,7 +93,7 @@ impl<'d> Search<'d> {
         })
     }
 
-    /// Adds what one step leads to from a value.
+    /// Adds the values that one step reaches from a value.
     fn step(
         &self,
         step: &'d Step,
@@ -113,7 +114,7 @@ impl<'d> Search<'d> {
             Step::Items | Step::Places(_) => items_of(step, value, strict, found)?,
             Step::Anywhere(first, last) => anywhere(value, 0, *first, *last, found)?,
             Step::Member(_) | Step::Members | Step::Filter(_) | Step::Double => {
-                // Where shapes need not hold, an array stands for its items.
+                // In lax mode an array stands for its items.
                 match parts(value)? {
                     JsonParts::Array(items) if !strict => {
                         let mut items = items.into_iter().map(Item::from);
@@ -240,7 +241,7 @@ impl<'d> Search<'d> {
         Ok(Some(items))
     }
 
-    /// Whether a predicate holds for one pair of values.
+    /// True if the predicate `holds` for at least one pair of values.
     fn any(
         &self,
         left: &'d Expression,
@@ -268,7 +269,7 @@ impl<'d> Search<'d> {
     }
 }
 
-/// What a value has in it. What is made here has nothing in it.
+/// The items or members of a value. Computed values are scalars.
 fn parts<'d>(value: &Item<'d>) -> Result<JsonParts<'d>> {
     match value {
         Cow::Borrowed(text) => json_parts(text),
@@ -286,7 +287,7 @@ fn allow(found: &[Item<'_>]) -> Result<()> {
     }
 }
 
-/// The values, unless a document's shape kept them away.
+/// The values; `None` if the document has another shape than the path requires.
 fn known(found: Found<'_>) -> std::result::Result<Option<Vec<Item<'_>>>, Fault> {
     match found {
         Ok(values) => Ok(Some(values)),
@@ -326,7 +327,7 @@ impl Kind {
     }
 }
 
-/// The first letter of a text of JSON tells what it is.
+/// The first letter of a JSON text tells its kind.
 fn kind(value: &str) -> Kind {
     match value.as_bytes().first() {
         Some(b'n') => Kind::Null,
@@ -338,7 +339,7 @@ fn kind(value: &str) -> Kind {
     }
 }
 
-/// The text that a value is, if it is one.
+/// The text of a value that is a string.
 fn text(value: &str) -> Option<String> {
     serde_json::from_str(value).ok()
 }
@@ -436,7 +437,7 @@ fn items_of<'d>(
     Ok(())
 }
 
-/// A value and all that is in it, in some levels.
+/// Finds a value and everything inside it, within a range of levels.
 fn anywhere<'d>(
     value: &Item<'d>,
     level: u32,
@@ -444,7 +445,7 @@ fn anywhere<'d>(
     last: u32,
     found: &mut Vec<Item<'d>>,
 ) -> Result<()> {
-    // Those in the last level alone have nothing in them.
+    // The range consists of the last level alone: it takes only values without items or members.
     let is_in_last = |is_leaf: bool| first == u32::MAX && is_leaf;
     let inner: Vec<&'d str> = match parts(value)? {
         JsonParts::Array(items) => items,

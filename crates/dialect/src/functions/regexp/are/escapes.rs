@@ -1,4 +1,4 @@
-//! What stands behind a backslash.
+//! The escapes that follow a backslash.
 
 use thalweg_types::Result;
 
