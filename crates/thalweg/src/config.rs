@@ -1,7 +1,7 @@
 //! Configuration: defaults < `thalweg.toml` < `THALWEG__SECTION__KEY` < flags.
 //!
-//! Every value knows where it came from, and a key that means nothing is an error: a setting that
-//! is misspelt must not be one that is silently ignored.
+//! Every value knows where it came from. An unknown key is an error, so that a misspelt setting is
+//! never silently ignored.
 
 use std::path::{Path, PathBuf};
 
@@ -57,12 +57,12 @@ pub fn file_for(named: Option<&Path>, data: Option<&Path>) -> Option<PathBuf> {
     }
 }
 
-/// Reads all sources. Fails with everything that is wrong, not just the first.
+/// Reads all sources. Fails with all errors, not just the first.
 pub fn load(file: Option<&Path>, flags: Flags) -> Result<Config, Vec<Error>> {
     load_with(file, environment(), flags, |settings| settings.database.faults())
 }
 
-/// The same for a server, and with everything that a server refuses.
+/// Like [`load`], for a server: includes every check of the server's settings.
 pub fn load_for_server(file: Option<&Path>, flags: Flags) -> Result<Config, Vec<Error>> {
     load_with(file, environment(), flags, |settings| {
         let mut faults = settings.database.faults();
@@ -98,7 +98,7 @@ fn load_with(
         .merge(Named { name: "given", dict: sections(right) })
         .extract()
         .expect("each setting was read by itself");
-    // What is said of a setting whose value is wrong would be said of its default.
+    // A setting with a wrong value has its default here, so a fault about it would be misleading.
     let is_wrong = |setting: &&str| wrong.iter().any(|wrong| wrong == setting);
     let faults = faults(&settings).into_iter();
     errors.extend(faults.filter(|f| !f.settings.iter().any(is_wrong)).map(|f| f.error));

@@ -1,4 +1,4 @@
-//! What the demonstration prints, in colour where a terminal shows it.
+//! Output of the demonstration, in colour if the terminal shows it.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
