@@ -26,7 +26,8 @@ pub const WORKLOAD: Workload = Workload {
 };
 
 const ALL_BYTES: u64 = 1_000_000_000;
-/// Bytes that are read, in each format, before memory is measured: this excludes one-time
+/// Bytes, about one message, that are read before memory is measured: this excludes the one-time
+/// memory of the first result.
 /// allocations.
 const FIRST_BYTES: u64 = 300_000;
 /// A result that no gateway can hold.
