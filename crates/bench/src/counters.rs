@@ -129,7 +129,8 @@ pub fn bare_syncs(directory: &Path, writes: u64) -> Result<Vec<f64>> {
 
 /// The value below which a share of sorted values lies.
 ///
-/// # Panics If there are no values.
+/// # Panics
+/// If there are no values.
 pub fn percentile(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * share) as usize]
 }

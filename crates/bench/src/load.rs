@@ -36,7 +36,8 @@ pub trait Wire {
     /// Reads received bytes and writes any immediate answers; returns how many of the bytes it has
     /// consumed.
     ///
-    /// # Errors If a request failed: a load contains only valid requests.
+    /// # Errors
+    /// If a request failed: a load contains only valid requests.
     fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize>;
 
     /// Number of answered operations, counted from the first.

@@ -30,7 +30,8 @@ impl Samples {
 
     /// The median; the mean of the two middle values if their number is even.
     ///
-    /// # Panics If nothing was measured.
+    /// # Panics
+    /// If nothing was measured.
     #[must_use]
     pub fn median(&self) -> f64 {
         assert!(!self.is_empty(), "something was measured");

@@ -140,7 +140,8 @@ impl Client {
 
     /// Writes rows as one group; a row that cannot be written is left out by itself.
     ///
-    /// # Errors The reason why no row was written.
+    /// # Errors
+    /// The reason why no row was written.
     pub fn write(&self, changes: &[RowChange]) -> Result<Written, Failure> {
         let mut changes = changes.to_vec();
         if self.has(Mischief::CreateOverwrites) {
@@ -160,7 +161,8 @@ impl Client {
 
     /// Writes all rows of a group or none.
     ///
-    /// # Errors The reason why no row was written.
+    /// # Errors
+    /// The reason why no row was written.
     pub fn write_whole(&self, changes: &[RowChange]) -> Result<(), Failure> {
         let mut changes = changes.to_vec();
         if self.has(Mischief::ForgetExpectations) {

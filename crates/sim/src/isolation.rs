@@ -38,7 +38,7 @@ pub type Transaction = Operation<Vec<Step>, ()>;
 /// Anomalies that snapshot isolation forbids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Anomaly {
-    /// Two reads of a list are not prefixes of one another: lost updates, or repeated values.
+    /// Neither of two reads of a list is a prefix of the other: lost updates, or repeated values.
     IncompatibleOrder,
     /// Writes depend on each other in a cycle.
     G0,
@@ -78,7 +78,8 @@ fn wrong<T>(anomaly: Anomaly, what: String) -> Result<T, Violation> {
 
 /// Judges a history. `last` holds the final lists, after every transaction.
 ///
-/// # Errors The violation that was found.
+/// # Errors
+/// The violation that was found.
 pub fn check(history: &[Transaction], last: &BTreeMap<Key, Vec<u64>>) -> Result<(), Violation> {
     history.iter().try_for_each(check_within)?;
     let writers = Writers::new(history);

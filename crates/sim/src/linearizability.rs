@@ -57,9 +57,11 @@ impl Debug for Violation {
 
 /// Judges the history of one key.
 ///
-/// # Errors If no such order exists.
+/// # Errors
+/// If no such order exists.
 ///
-/// # Panics If the history is longer than [`OPERATIONS_MAX`].
+/// # Panics
+/// If the history is longer than [`OPERATIONS_MAX`].
 pub fn check<M: Model>(history: &[Operation<M::Action, M::Told>]) -> Result<(), Violation> {
     assert!(history.len() <= OPERATIONS_MAX, "{} operations of one key", history.len());
     Search::<M>::new(history).run()
@@ -192,7 +194,7 @@ impl<'h, M: Model> Search<'h, M> {
                 self.events[before].after = event;
                 self.events[after].before = event;
             }
-            // An operation cannot take place after another that began after its end.
+            // A step with `never` was taken at its operation's end, past which nothing can be next.
             if !never {
                 return Some(self.events[begin].after);
             }

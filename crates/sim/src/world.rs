@@ -242,7 +242,8 @@ impl World {
 
     /// Runs the clients concurrently; returns the result of each.
     ///
-    /// # Errors If a client panicked.
+    /// # Errors
+    /// If a client panicked.
     pub fn era<T: Send + 'static>(
         &mut self,
         work: impl Fn(Client) -> T + Send + Sync + 'static,

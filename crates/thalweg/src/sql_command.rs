@@ -41,7 +41,7 @@ pub struct SqlArguments {
     /// Shows each statement before it runs
     #[arg(short, long)]
     echo: bool,
-    /// What to do with the rest of a script after a statement fails
+    /// Behavior of a script after a statement fails
     #[arg(long, value_name = "WHAT", default_value = "stop")]
     on_error: OnError,
     /// Runs everything as one transaction

@@ -81,7 +81,8 @@ impl Line {
 
     /// Writes and reads as much as is possible without waiting; returns true if any byte moved.
     ///
-    /// # Errors If the server refused a request or closed the connection.
+    /// # Errors
+    /// If the server refused a request or closed the connection.
     pub fn turn(&mut self) -> Result<bool> {
         let wrote = self.write()?;
         Ok(self.read()? || wrote)
@@ -89,7 +90,8 @@ impl Line {
 
     /// Calls [`turn`](Self::turn) until this many operations are answered.
     ///
-    /// # Errors Like [`turn`](Self::turn).
+    /// # Errors
+    /// Like [`turn`](Self::turn).
     pub fn wait_for(&mut self, operations: u64) -> Result<()> {
         while self.answered() < operations {
             self.turn()?;

@@ -11,7 +11,8 @@ use super::{Line, Target};
 /// Pushes pieces as fast as they are taken, spread over new lines, and returns when everything is
 /// answered. Returns the number of operations and the number of rows received.
 ///
-/// # Errors If the server refused a request or closed the connection.
+/// # Errors
+/// If the server refused a request or closed the connection.
 pub fn flood(
     mut lines: Vec<Line>,
     pieces: impl IntoIterator<Item = (Bytes, u64)>,
@@ -63,7 +64,8 @@ const REST: Duration = Duration::from_micros(100);
 /// latency counts from the time when the operation was due, even if it was sent later. `beside` is
 /// called all the time. Returns the seconds until the last answer.
 ///
-/// # Errors If the server refused a request or closed the connection, or if `beside` fails.
+/// # Errors
+/// If the server refused a request or closed the connection, or if `beside` fails.
 pub fn offer(
     target: &dyn Target,
     lines: &mut [Line],
@@ -117,7 +119,8 @@ pub fn offer(
 
 /// All latencies of an [`offer`] with nothing beside it, sorted.
 ///
-/// # Errors Like [`offer`].
+/// # Errors
+/// Like [`offer`].
 pub fn latencies(
     target: &dyn Target,
     lines: &mut [Line],
@@ -134,7 +137,8 @@ pub fn latencies(
 /// Sends `batch` operations to each target in turn, and waits for their answers each time. Returns
 /// the number of operations.
 ///
-/// # Errors If a server refused a request or closed the connection.
+/// # Errors
+/// If a server refused a request or closed the connection.
 pub fn alternate(targets: &mut [(&dyn Target, Line)], operations: u64, batch: u64) -> Result<u64> {
     let mut answered: Vec<u64> = targets.iter().map(|(_, line)| line.answered()).collect();
     let mut done = 0;

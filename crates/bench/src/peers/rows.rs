@@ -36,7 +36,8 @@ pub fn to_rows(batches: &[RecordBatch]) -> Result<Rows> {
 
 /// Compares two results, ignoring the order of rows with equal sort keys.
 ///
-/// # Errors The first difference.
+/// # Errors
+/// The first difference.
 pub fn same(ours: &Rows, theirs: &Rows) -> Result<(), String> {
     if ours.len() != theirs.len() {
         return Err(format!("{} rows, the peer has {}", ours.len(), theirs.len()));

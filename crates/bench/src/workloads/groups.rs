@@ -88,7 +88,8 @@ async fn fill(session: &mut Session, rows: u64, groups: u64) -> Result<()> {
 
 /// Groups all rows; returns the seconds, and the growth of memory.
 ///
-/// # Errors If the number of groups is wrong.
+/// # Errors
+/// If the number of groups is wrong.
 async fn ask(context: &Context, session: &mut Session, groups: u64) -> Result<(f64, f64)> {
     let question = "SELECT id, count(*), sum(value), min(value) FROM readings GROUP BY id";
     let process = std::process::id();

@@ -39,7 +39,8 @@ pub struct Books {
 
 type History = Vec<Operation<Action, Books>>;
 
-/// # Errors The inconsistency that was found in the books.
+/// # Errors
+/// The inconsistency that was found in the books.
 pub fn play(world: &mut World) -> Result<Told, String> {
     let plan = *world.plan();
     let mut history: History = Vec::new();

@@ -38,7 +38,8 @@ impl Told {
 
 /// Runs a plan, starting with an empty disk.
 ///
-/// # Errors A result that violates a promise of the database.
+/// # Errors
+/// A result that violates a promise of the database.
 pub fn run(plan: &Plan, workload: Workload) -> Result<Report, String> {
     let plan = *plan;
     runtime::run(plan.seed, move || {
