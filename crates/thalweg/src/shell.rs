@@ -80,8 +80,8 @@ pub struct Shell {
     last_statement: String,
     /// Number of nested scripts around the current one.
     include_depth: u32,
-    /// Lines of the script that were rows of a copy and not statements, since the last query of
-    /// this count.
+    /// Lines of the script that were rows of a copy and not statements, and that its line counter
+    /// has not skipped yet.
     copied_lines: usize,
     has_failed: bool,
     /// True if a statement may have changed the names that completion knows.

@@ -2,8 +2,8 @@
 //!
 //! The output has PostgreSQL's style (`1 year 2 mons 3 days 04:05:06`). The input may have this
 //! style, with units in full or abbreviated, SQL's forms `1-2` and `3 04:05` ([`words`]), or ISO
-//! 8601 (`P1Y2M3DT4H5M6S`, [`iso`]). [`fields`] handles the restrictions of types such as `interval
-//! day to second(3)`.
+//! 8601 (`P1Y2M3DT4H5M6S`, [`iso`]). [`fields`] handles the restrictions of types
+//! such as `interval day to second(3)`.
 
 mod fields;
 mod iso;
