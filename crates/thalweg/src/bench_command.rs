@@ -47,7 +47,7 @@ pub struct BenchArguments {
     /// Rows of 500 bytes in the table when the mixed load starts
     #[arg(long, value_name = "N", default_value_t = 5_000_000)]
     records: u64,
-    /// Where `all` writes its report
+    /// Directory of the report that `all` writes
     #[arg(long, value_name = "DIR", default_value = "bench")]
     report: PathBuf,
     /// The Python that has the peers' modules [default: python3]
@@ -56,7 +56,7 @@ pub struct BenchArguments {
     /// The program whose server is measured [default: this one]
     #[arg(long, value_name = "FILE")]
     server: Option<PathBuf>,
-    /// Where data is kept between runs [default: thalweg/bench in the user's cache]
+    /// Directory of data that are kept between runs [default: thalweg/bench in the user's cache]
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
     /// Runs this process as a node that a workload has started

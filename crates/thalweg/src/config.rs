@@ -30,13 +30,13 @@ const FILE_NAME: &str = "thalweg.toml";
 const ENVIRONMENT_PREFIX: &str = "THALWEG__";
 const DEFAULTS: &str = "default";
 
-/// The settings in force, and where each came from.
+/// The settings in force, with the origin of each.
 pub struct Config {
     pub settings: Settings,
     figment: Figment,
 }
 
-/// Settings that were given as flags: `section.key` and the value.
+/// Settings from flags: `section.key` and the value.
 #[derive(Default)]
 pub struct Flags(Vec<(&'static str, Value)>);
 
@@ -105,7 +105,7 @@ fn load_with(
     if errors.is_empty() { Ok(Config { settings, figment }) } else { Err(errors) }
 }
 
-/// A provider whose values are named in messages as they should be.
+/// A provider with the names of its values for messages.
 struct Named {
     name: &'static str,
     dict: Dict,
@@ -142,7 +142,7 @@ fn first_tag(value: &Value) -> Tag {
     }
 }
 
-/// Where a value came from, in the words in which the user gave it.
+/// The origin of a value, worded as the user gave it.
 fn origin(metadata: Option<&Metadata>, path: &[String]) -> String {
     let Some(metadata) = metadata else { return DEFAULTS.to_owned() };
     if let Some(Source::File(file)) = &metadata.source {

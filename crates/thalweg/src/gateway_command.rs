@@ -26,7 +26,7 @@ A further gateway, which reads and writes as the first one does and leaves defin
 pub struct GatewayArguments {
     #[command(flatten)]
     serve: ServeArguments,
-    /// Where workers join
+    /// Address where workers join
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7473")]
     pub nodes: SocketAddr,
     /// The first gateway, if this is a further one: the address where workers join it

@@ -33,7 +33,7 @@ pub struct RemoveWorkerArguments {
     /// Removes it even if it owns buckets, whose rows are then lost
     #[arg(long)]
     lose_rows: bool,
-    /// Where workers join a gateway
+    /// Address where workers join a gateway
     #[arg(
         long,
         value_name = "ADDRESS:PORT",

@@ -34,7 +34,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct StatusArguments {
-    /// Where workers join a gateway
+    /// Address where workers join a gateway
     #[arg(
         long,
         value_name = "ADDRESS:PORT",

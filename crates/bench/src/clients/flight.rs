@@ -1,4 +1,4 @@
-//! Arrow Flight SQL: a query's tickets, and the record batches behind them.
+//! Arrow Flight SQL: a query's tickets, and the record batches of each.
 
 use std::ops::ControlFlow;
 

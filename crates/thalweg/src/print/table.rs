@@ -182,7 +182,7 @@ impl TablePrinter {
         for (place, value) in page.values.iter().enumerate() {
             let column = place % self.natural.len();
             let width = value.as_ref().map_or(null, |value| {
-                // A line that goes on is followed by a mark, which takes the padding's place.
+                // A mark after a line that continues takes the place of the padding.
                 value.split('\n').map(text::width).max().unwrap_or(0)
             });
             self.natural[column] = self.natural[column].max(width);

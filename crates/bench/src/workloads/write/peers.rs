@@ -112,7 +112,7 @@ pub async fn fastest_tarantool(
     Ok(server.map(|server| (server, setup)))
 }
 
-/// Redis, synced as it is told.
+/// Redis with the given setting of `appendfsync`.
 pub async fn redis(
     context: &Context,
     scratch: &Scratch,
