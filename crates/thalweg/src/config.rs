@@ -105,7 +105,7 @@ fn load_with(
     if errors.is_empty() { Ok(Config { settings, figment }) } else { Err(errors) }
 }
 
-/// A provider with the names of its values for messages.
+/// A provider with a name, which messages about its values show.
 struct Named {
     name: &'static str,
     dict: Dict,
