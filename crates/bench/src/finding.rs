@@ -80,7 +80,7 @@ impl Finding {
         self
     }
 
-    /// Ours divided by the peer's, by their medians; `None` without a peer, or if its median is zero.
+    /// Ratio of our median to the peer's; `None` without a peer, or if its median is zero.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let (_, peer) = self.peer.as_ref()?;
