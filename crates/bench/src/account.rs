@@ -1,6 +1,6 @@
-//! The row that is written and looked up, with ours and with every peer.
+//! The row that workloads write and look up, in our server and in every peer.
 
-/// Texts of owners are this long, unless messages have to be of a certain length.
+/// Length of owners' texts, unless messages need a certain length.
 pub const OWNER_BYTES: usize = 8;
 const OWNER_BYTES_MAX: usize = 16;
 
@@ -18,7 +18,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// The row that operation `number` is about, of as many as there are keys: a power of ten.
+    /// The row of operation `number`. `keys` is the number of keys, a power of ten.
     pub fn numbered(number: u64, keys: u64, owner_bytes: usize) -> Account {
         let mut owner = [b'0'; OWNER_BYTES_MAX];
         let mut digits = number;
@@ -34,8 +34,8 @@ impl Account {
     }
 }
 
-/// Keys are met in no order, and each once in as many operations as there are keys: the factor is
-/// prime to every power of ten.
+/// Keys come in a scattered order, each once in as many operations as there are keys: the factor is
+/// coprime to every power of ten.
 pub fn key(number: u64, keys: u64) -> u32 {
     (number * 7_919 % keys) as u32
 }

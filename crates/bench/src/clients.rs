@@ -1,4 +1,4 @@
-//! Clients that ask for rows and throw them away, so that a server is measured and not its client.
+//! Clients that fetch and discard rows, so that measurements reflect the server and not its client.
 
 pub mod flight;
 mod http;
@@ -42,8 +42,8 @@ impl FrontEnd {
         }
     }
 
-    /// Connects and reads the rows of a query; how many came. `look` is told how many there are
-    /// whenever some were read, and may end the reading.
+    /// Connects and reads the rows of a query; returns their number. `look` receives the number so
+    /// far after each read, and may stop the reading.
     pub async fn query(
         self,
         server: &Server,

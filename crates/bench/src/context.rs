@@ -1,4 +1,4 @@
-//! What a workload is given: its size, its data, its peers, a stopwatch and a place to write.
+//! The context of a workload: its size, data, peers, a stopwatch and a place for files.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,18 +15,18 @@ use crate::peers::{DuckDb, Programs, Python, Server};
 
 pub struct Context {
     pub scale: f64,
-    /// How often each thing is measured.
+    /// Number of measurements of each thing.
     pub repetitions: usize,
-    /// Rows that the mixed load finds.
+    /// Rows in the table when the mixed load starts.
     pub records: u64,
-    /// Whether anything is put beside ours.
+    /// True if peers are measured too.
     pub peers: bool,
     only: Option<String>,
     cache: PathBuf,
     python: Option<PathBuf>,
     server: PathBuf,
     server_core: usize,
-    /// As many as there were before this process was kept on one.
+    /// Number of cores, counted before this process was pinned to one.
     cores: usize,
     clock: RealClock,
 }
@@ -49,32 +49,32 @@ impl Context {
         })
     }
 
-    /// Whether something of this name is to be measured.
+    /// True if the run measures something of this name.
     pub fn wants(&self, name: &str) -> bool {
         self.only.as_deref().is_none_or(|only| name.contains(only))
     }
 
-    /// The TPC-H tables at this run's scale, made now if they are not in the cache.
+    /// The TPC-H tables at this run's scale, generated if they are not in the cache.
     pub fn tpch(&self) -> Result<TpchFiles> {
         TpchFiles::at_scale(&self.cache, self.scale)
     }
 
-    /// Where files are kept between runs.
+    /// Directory of files that outlive a run.
     pub fn cache(&self) -> &Path {
         &self.cache
     }
 
-    /// DuckDB on a database file, or in memory; nothing where it is not installed.
+    /// DuckDB on a database file or in memory; `None` if it is not installed.
     pub fn duckdb(&self, database: Option<&Path>) -> Result<Option<DuckDb>> {
         self.python("duckdb").map(|python| DuckDb::start(&python, database)).transpose()
     }
 
-    /// A Python that has a module; nothing where it is not installed.
+    /// A Python with a module; `None` if the module is not installed.
     pub fn python(&self, module: &str) -> Option<Python> {
         Python::with_module(self.python.as_deref(), module)
     }
 
-    /// The program whose processes are measured.
+    /// The program that runs the measured processes.
     pub fn program(&self) -> &Path {
         &self.server
     }
@@ -84,15 +84,14 @@ impl Context {
         Server::start(&self.server, scratch.path(), None).await
     }
 
-    /// The same on a core of its own, with this process kept away from it. On a machine of one core
-    /// they share it.
+    /// Like [`Self::server`], on a core of its own that this process avoids. On a machine with one
+    /// core they share it.
     pub async fn server_on_one_core(&self, scratch: &Scratch) -> Result<Server> {
         let core = self.core_for_servers()?;
         Server::start(&self.server, scratch.path(), core).await
     }
 
-    /// The core that servers have for themselves, with this process kept away from it; nothing on
-    /// a machine of one core.
+    /// The core reserved for servers, which this process avoids; `None` on a machine with one core.
     pub fn core_for_servers(&self) -> Result<Option<usize>> {
         if self.cores < 2 {
             return Ok(None);
@@ -102,13 +101,13 @@ impl Context {
         Ok(Some(core))
     }
 
-    /// Another core than this one, where there is one.
+    /// A core other than this one, if there is one.
     pub fn core_beside(&self, core: usize) -> usize {
         (core + 1) % self.cores
     }
 
-    /// How long the least of a durable write takes on the disk of a directory, from the core that
-    /// servers have.
+    /// Times of bare durable writes to the disk of a directory, from the servers' core: a lower
+    /// bound for any durable write.
     pub fn bare_syncs(&self, directory: &Path, writes: u64) -> Result<Vec<f64>> {
         if let Some(core) = self.core_for_servers()? {
             machine::pin(std::process::id(), core)?;
@@ -118,7 +117,7 @@ impl Context {
         taken
     }
 
-    /// PostgreSQL's programs; nothing where they are not installed.
+    /// PostgreSQL's programs; `None` if they are not installed.
     pub fn postgres_programs(&self) -> Option<Programs> {
         let programs = Programs::find().filter(|_| self.peers);
         if self.peers && programs.is_none() {
@@ -127,16 +126,16 @@ impl Context {
         programs
     }
 
-    /// An empty directory that goes away with the value.
+    /// An empty directory that is removed when the value is dropped.
     pub fn scratch(&self, name: &str) -> Result<Scratch> {
         Scratch::below(&self.cache.join("scratch"), name)
     }
 
     /// An empty directory on a disk for servers, which other users may enter: PostgreSQL does not
-    /// run as root, and root's cache is closed to everybody else.
+    /// run as root, and other users cannot enter root's cache.
     pub fn scratch_for_servers(&self, name: &str) -> Result<Scratch> {
         match machine::is_root() {
-            // Never kept in memory, as `/tmp` may be.
+            // This directory is never in memory, as `/tmp` may be.
             true => Scratch::below(Path::new("/var/tmp/thalweg-bench"), name),
             false => self.scratch(name),
         }
@@ -146,12 +145,12 @@ impl Context {
         self.clock.sleep(duration);
     }
 
-    /// Seconds since some fixed moment.
+    /// Seconds since an arbitrary fixed moment.
     pub fn seconds(&self) -> f64 {
         self.clock.monotonic().as_secs_f64()
     }
 
-    /// What a future gives, and the seconds that it took.
+    /// Awaits a future and returns the seconds that it took, with its value.
     pub async fn timed<T>(&self, work: impl Future<Output = Result<T>>) -> Result<(f64, T)> {
         let started = self.seconds();
         let value = work.await?;
@@ -177,7 +176,7 @@ impl Scratch {
     }
 
     fn remove(&self) {
-        // Nothing to remove is as good; what stays is removed by the next run of the same name.
+        // The directory may be gone already; the next run of the same name removes any remains.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel counts: processor time, system calls, and how long a disk takes.
+//! Counters of the kernel: processor time and system calls; and the latency of a disk.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -10,20 +10,20 @@ use thalweg_types::Result;
 
 use crate::errors::while_doing;
 
-/// The processor time of a process and of all that it started, in seconds.
+/// The processor time of a process and its descendants, in seconds.
 pub fn cpu_seconds_of(process: u32) -> Result<f64> {
     let mut ticks = 0.0;
     for member in members(process)? {
-        // One that is gone by now has left its time to whoever started it.
+        // The kernel adds the time of a process that has ended to its parent's.
         let fields = stat(member).unwrap_or_default();
         let used = fields.iter().skip(11).take(4);
         ticks += used.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>();
     }
-    // The kernel counts in hundredths, whatever its clock.
+    // The kernel reports hundredths of a second, whatever its own clock.
     Ok(ticks / 100.0)
 }
 
-/// A process and all below it.
+/// A process and its descendants.
 fn members(process: u32) -> Result<Vec<u32>> {
     let entries = std::fs::read_dir("/proc").map_err(while_doing("/proc"))?;
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -40,14 +40,14 @@ fn members(process: u32) -> Result<Vec<u32>> {
     Ok(members)
 }
 
-/// What the kernel tells of a process behind its name, which may hold anything.
+/// The fields of the kernel's `stat` after the process's name, which may contain any character.
 fn stat(process: u32) -> Option<Vec<String>> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     Some(rest.split_whitespace().map(str::to_owned).collect())
 }
 
-/// System calls of a process and of all that it started so far, counted by `perf`.
+/// System calls of a process and the descendants that it has so far, counted by `perf`.
 pub struct SystemCalls {
     perf: Child,
     told: PathBuf,
@@ -56,18 +56,18 @@ pub struct SystemCalls {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calls {
     pub all: f64,
-    /// Of those, the ones that made a file durable.
+    /// The calls among them that made a file durable.
     pub syncs: f64,
 }
 
 const ALL: &str = "raw_syscalls:sys_enter";
 const SYNCS: [&str; 2] = ["syscalls:sys_enter_fdatasync", "syscalls:sys_enter_fsync"];
-/// What a server needs to start a process for each of its new clients, and `perf` to begin.
+/// Time for a server to start a process for each new client, and for `perf` to attach.
 const SETTLED: Duration = Duration::from_millis(200);
 const ATTACHED: Duration = Duration::from_millis(500);
 
 impl SystemCalls {
-    /// Begins to count; nothing where `perf` is missing or not allowed to.
+    /// Starts counting; `None` if `perf` is missing or not permitted.
     pub fn count(process: u32, scratch: &Path) -> Result<Option<SystemCalls>> {
         let clock = RealClock::new();
         clock.sleep(SETTLED);
@@ -86,7 +86,7 @@ impl SystemCalls {
         Ok((!ended).then_some(SystemCalls { perf, told }))
     }
 
-    /// Ends it.
+    /// Stops counting and returns the counts.
     pub fn counted(mut self) -> Result<Calls> {
         let process = self.perf.id().to_string();
         Command::new("kill").args(["-INT", &process]).status().map_err(while_doing("kill"))?;
@@ -104,8 +104,8 @@ fn read(told: &str) -> Calls {
     Calls { all: counted(ALL), syncs: SYNCS.iter().map(|event| counted(event)).sum() }
 }
 
-/// The times of writes of a few bytes into a file of fixed length, each with its `fdatasync`,
-/// sorted: the least that a durable write can take on the disk of a directory.
+/// The sorted times of writes of a few bytes into a file of fixed length, each with its
+/// `fdatasync`: a lower bound for a durable write on the disk of a directory.
 pub fn bare_syncs(directory: &Path, writes: u64) -> Result<Vec<f64>> {
     const BYTES: u64 = 512;
     let path = directory.join("bare");
@@ -130,7 +130,7 @@ pub fn bare_syncs(directory: &Path, writes: u64) -> Result<Vec<f64>> {
 /// The value below which a share of sorted values lies.
 ///
 /// # Panics
-/// Where there are none.
+/// If there are no values.
 pub fn percentile(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * share) as usize]
 }

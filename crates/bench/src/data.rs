@@ -1,4 +1,4 @@
-//! The data of the workloads as Parquet files, made once and kept in the cache.
+//! The data of the workloads as Parquet files, generated once and stored in the cache.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct TpchFiles {
 }
 
 impl TpchFiles {
-    /// Finds them in the cache, or makes those that are missing.
+    /// Finds the tables in the cache, or generates the missing ones.
     pub fn at_scale(cache: &Path, scale: f64) -> Result<TpchFiles> {
         let directory = cache.join(format!("tpch-{scale}"));
         std::fs::create_dir_all(&directory).map_err(while_doing(directory.display()))?;
@@ -44,7 +44,7 @@ impl TpchFiles {
         self.reader(table)?.build().map_err(while_doing(table))
     }
 
-    /// How many rows a table has.
+    /// Number of rows of a table.
     pub fn rows(&self, table: &str) -> Result<u64> {
         let rows = self.reader(table)?.metadata().file_metadata().num_rows();
         u64::try_from(rows).map_err(while_doing(table))
@@ -57,7 +57,7 @@ impl TpchFiles {
         ParquetRecordBatchReaderBuilder::try_new(file).map_err(while_doing(path.display()))
     }
 
-    /// A table as CSV without a header, made now if it is not in the cache.
+    /// A table as CSV without a header, generated if it is not in the cache.
     pub fn csv(&self, table: &str) -> Result<PathBuf> {
         let path = self.directory.join(format!("{table}.csv"));
         if path.exists() {
@@ -80,7 +80,7 @@ impl TpchFiles {
     }
 }
 
-/// Makes a Parquet file of batches of columns.
+/// Writes batches of columns to a Parquet file.
 pub fn write_parquet(
     path: &Path,
     schema: &SchemaRef,
@@ -101,7 +101,7 @@ pub fn write_parquet(
     })
 }
 
-/// Writes beside the place and renames, so that a file is whole or not there.
+/// Writes to a temporary file and renames it, so that a file is complete or absent.
 #[expect(clippy::disallowed_methods, reason = "the benchmarks' own data, not a database's")]
 fn create_whole(path: &Path, write: impl FnOnce(File) -> Result<()>) -> Result<()> {
     let unfinished = path.with_extension("unfinished");

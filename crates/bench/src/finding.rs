@@ -1,10 +1,10 @@
-//! What a workload found, apart from how it is shown.
+//! The findings of a workload, independent of their display.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Samples;
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     Seconds,
@@ -17,11 +17,11 @@ pub enum Unit {
     RowsPerSecond,
     StatementsPerSecond,
     Count,
-    /// A plain number that need not be whole.
+    /// A plain number that may have a fraction.
     Number,
 }
 
-/// What the number should be.
+/// The target for a number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Wanted {
     /// Ours divided by the peer's is at most this.
@@ -32,11 +32,11 @@ pub enum Wanted {
     AtMost(f64),
     /// Ours is at least this.
     AtLeast(f64),
-    /// Shown for information.
+    /// No target; the number is shown for information.
     Nothing,
 }
 
-/// One measured thing, beside a peer's where there is one.
+/// One measured thing, with a peer's measurements if there are any.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     pub work: String,
@@ -44,7 +44,7 @@ pub struct Finding {
     pub ours: Samples,
     pub peer: Option<(String, Samples)>,
     pub wanted: Wanted,
-    /// What a reader must know to judge the number, a sentence or nothing.
+    /// A sentence that helps to judge the number, or nothing.
     pub note: String,
 }
 
@@ -61,7 +61,7 @@ impl Finding {
         }
     }
 
-    /// Sets a peer beside it; without measurements the peer was not there.
+    /// Adds a peer's measurements; if there are none, the peer is not installed.
     #[must_use]
     pub fn beside(mut self, peer: &str, samples: Samples) -> Finding {
         self.peer = (!samples.is_empty()).then(|| (peer.to_owned(), samples));
@@ -80,14 +80,14 @@ impl Finding {
         self
     }
 
-    /// Ours divided by the peer's, by their medians; nothing where the peer's is nothing.
+    /// Ratio of our median to the peer's; `None` without a peer, or if its median is zero.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let (_, peer) = self.peer.as_ref()?;
         (peer.median() != 0.0).then(|| self.ours.median() / peer.median())
     }
 
-    /// Whether the number is what was wanted; nothing where that cannot be said.
+    /// True if the number meets its target; `None` if this cannot be decided.
     #[must_use]
     pub fn reached(&self) -> Option<bool> {
         match self.wanted {
@@ -100,7 +100,7 @@ impl Finding {
     }
 }
 
-/// Numbers over something, as lines of a plot.
+/// Numbers as functions of another one, as lines of a plot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Chart {
     pub title: String,
@@ -115,7 +115,7 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// All that one workload found.
+/// All findings of one workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     pub findings: Vec<Finding>,

@@ -1,6 +1,6 @@
-//! The data and questions of db-benchmark (<https://github.com/duckdblabs/db-benchmark>): group-by over
-//! one table, and joins of it with a small, a medium and a large one. Columns are drawn as its
-//! scripts draw them, from another generator.
+//! The data and queries of db-benchmark (<https://github.com/duckdblabs/db-benchmark>): group-by
+//! over one table, and joins of it with a small, a medium and a large one. Columns have the
+//! distributions of its scripts, from another generator.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,12 @@ use thalweg_types::Result;
 use crate::data::write_parquet;
 use crate::zipf::scattered;
 
-/// How many values a column of few has; one of many has a value for so many rows.
+/// Number of distinct values of a low-cardinality column; a high-cardinality column has one
+/// distinct value for each this many rows.
 const GROUPS: u64 = 100;
 const BATCH_ROWS: usize = 65_536;
 
-/// The questions of the group-by task, as db-benchmark asks DuckDB.
+/// The queries of the group-by task, in db-benchmark's form for DuckDB.
 pub const GROUP_BY: [&str; 10] = [
     "SELECT id1, sum(v1) AS v1 FROM x GROUP BY id1",
     "SELECT id1, id2, sum(v1) AS v1 FROM x GROUP BY id1, id2",
@@ -33,7 +34,7 @@ pub const GROUP_BY: [&str; 10] = [
      GROUP BY id1, id2, id3, id4, id5, id6",
 ];
 
-/// The questions of the join task.
+/// The queries of the join task.
 pub const JOINS: [&str; 5] = [
     "SELECT y.*, small.id4 AS small_id4, small.v2 FROM y JOIN small ON y.id1 = small.id1",
     "SELECT y.*, medium.id1 AS medium_id1, medium.id4 AS medium_id4, medium.id5 AS medium_id5, \
@@ -53,7 +54,7 @@ pub struct Table {
     pub path: PathBuf,
 }
 
-/// The table of the group-by task, made now if it is not in the cache.
+/// The table of the group-by task, generated if it is not in the cache.
 pub fn grouped(cache: &Path, rows: u64) -> Result<Vec<Table>> {
     let columns = "id1 text, id2 text, id3 text, id4 bigint, id5 bigint, id6 bigint, v1 bigint, \
                    v2 bigint, v3 float";
@@ -74,7 +75,7 @@ pub fn grouped(cache: &Path, rows: u64) -> Result<Vec<Table>> {
     Ok(vec![Table::at(cache, "x", columns, rows, rows, make)?])
 }
 
-/// The tables of the join task. Nine of ten keys of each side are the other's too.
+/// The tables of the join task. Nine of ten keys of each side occur in the other.
 pub fn joined(cache: &Path, rows: u64) -> Result<Vec<Table>> {
     let (few, some) = (rows / 1_000_000, rows / 1_000);
     let text = |number: u64| format!("id{number}");
@@ -134,7 +135,7 @@ pub fn joined(cache: &Path, rows: u64) -> Result<Vec<Table>> {
 }
 
 impl Table {
-    /// The table of a task with `scale` rows; it has `rows` itself.
+    /// The table of a task at `scale` rows; the table itself has `rows` rows.
     fn at(
         cache: &Path,
         name: &'static str,
@@ -154,7 +155,7 @@ impl Table {
     }
 }
 
-/// The Arrow types of columns as SQL declares them.
+/// The Arrow types of columns that SQL declares.
 fn schema(columns: &str) -> SchemaRef {
     let fields = columns.split(", ").map(|column| {
         let (name, of_type) = column.split_once(' ').expect("a column has a name and a type");
@@ -168,12 +169,12 @@ fn schema(columns: &str) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// A number below a bound that depends on the column and the row alone.
+/// A number below a bound that depends only on the column and the row.
 fn drawn(column: u64, row: u64, below: u64) -> u64 {
     scattered(row.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (column << 56)) % below.max(1)
 }
 
-/// Each number below `rows` once, in no order.
+/// A permutation of the numbers below `rows`.
 fn shuffled(row: u64, rows: u64) -> u64 {
     // The factor is a prime that divides no power of ten.
     row.wrapping_mul(7_368_787) % rows
@@ -187,7 +188,7 @@ fn integers(range: &Range<u64>, value: impl Fn(u64) -> u64) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(range.clone().map(|row| value(row) as i64)))
 }
 
-/// Numbers below 100 with six digits behind the point.
+/// Numbers below 100 with six decimal digits.
 fn floats(range: &Range<u64>, column: u64) -> ArrayRef {
     let value = |row| drawn(column, row, 100_000_000) as f64 / 1e6;
     Arc::new(Float64Array::from_iter_values(range.clone().map(value)))

@@ -12,30 +12,30 @@ use crate::machine;
 use crate::report::{self, Report, Section};
 use crate::workloads::{WORKLOADS, Workload};
 
-/// What the command line says about a run.
+/// Options of a run, from the command line.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The scale of the TPC-H data; 1 is six million line items.
     pub scale: f64,
-    /// How often each thing is measured.
+    /// Number of measurements of each thing.
     pub repetitions: usize,
-    /// Rows that the mixed load finds.
+    /// Rows in the table when the mixed load starts.
     pub records: u64,
-    /// What a name must hold to be measured, of workloads that measure several things.
+    /// Text that names must contain to be measured, in workloads that measure several things.
     pub only: Option<String>,
-    /// The core that servers have for themselves in some workloads.
+    /// The core reserved for servers in some workloads.
     pub server_core: usize,
-    /// Whether anything is put beside ours.
+    /// True if peers are measured too.
     pub peers: bool,
     /// The Python that has the peers' modules, unless `python3` on the path does.
     pub python: Option<PathBuf>,
     /// The program whose `serve` is measured.
     pub server: PathBuf,
-    /// Where generated data and intermediate findings are kept.
+    /// Directory of generated data and intermediate findings.
     pub cache: PathBuf,
 }
 
-/// Runs one workload here, prints what it found and keeps it in the cache.
+/// Runs one workload here, prints its findings and stores them in the cache.
 pub async fn run(workload: &Workload, options: &Options) -> Result<Findings> {
     println!("{}: {}", workload.name, workload.about);
     let context = Context::new(options)?;
@@ -47,17 +47,17 @@ pub async fn run(workload: &Workload, options: &Options) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Runs every workload, each in a process of its own so that none inherits another's memory, and
-/// writes the report.
+/// Runs every workload in a process of its own, so that none inherits another's memory, and writes
+/// the report.
 ///
-/// `program` runs one workload when it is called with the arguments that `arguments` gives.
+/// `program` runs one workload if called with the arguments that `arguments` returns.
 pub fn run_all(
     options: &Options,
     program: &Path,
     arguments: impl Fn(&Workload) -> Vec<String>,
     directory: &Path,
 ) -> Result<()> {
-    // A busy machine explains a wide spread, so the report tells how busy it was before the run.
+    // A busy machine explains a wide spread, so the report shows the load before the run.
     let load = machine::load().map_or_else(String::new, |load| format!(", load {load:.1}"));
     let mut sections = Vec::new();
     for workload in &WORKLOADS {
@@ -82,7 +82,7 @@ pub fn run_all(
     Ok(())
 }
 
-/// Where a workload's findings are kept between processes.
+/// File of a workload's findings, which passes them between processes.
 fn kept(workload: &Workload, options: &Options) -> PathBuf {
     options.cache.join("findings").join(format!("{}.json", workload.name))
 }

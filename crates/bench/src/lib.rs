@@ -1,10 +1,10 @@
-//! Workloads beside peers in the same run, and the report about them.
+//! Benchmark workloads for Thalweg and its peers in the same run, and the report of their results.
 //!
 //! A workload is one file in `workloads`: a function that does the work with Thalweg and with its
-//! peers in turns, and hands back [`Finding`]s. The harness does the rest: it finds the data,
-//! starts the peers, gives each workload a process of its own, and writes the report.
+//! peers in turns, and returns [`Finding`]s. The harness finds the data, starts the peers, runs
+//! each workload in a process of its own, and writes the report.
 //!
-//! Nothing here is a test: a number is wanted, not demanded, and a slow machine fails nothing.
+//! Workloads are not tests: a missed target, for instance on a slow machine, is no failure.
 
 mod account;
 mod clients;

@@ -1,7 +1,7 @@
-//! One thread that loads a server through any number of connections, whatever their protocol.
+//! One thread that loads a server through any number of connections, over any protocol.
 //!
-//! Requests are encoded ahead or cheaply, answers are only counted, and sockets are asked again
-//! and again instead of waited for: so the load adds nothing to latencies, and is no bottleneck.
+//! Requests are encoded ahead or cheaply, replies are only counted, and sockets are polled in a
+//! loop without waiting. The load thus adds nothing to latencies and is no bottleneck.
 
 pub mod grpc;
 pub mod iproto;
@@ -18,61 +18,62 @@ use thalweg_types::Result;
 pub use line::Line;
 pub use run::{Pace, alternate, flood, latencies, offer};
 
-/// What a protocol does with the bytes of one connection.
+/// A protocol on one connection: turns requests into bytes and counts replies.
 pub trait Wire {
-    /// What is said before anything else.
+    /// Writes the opening messages of the connection.
     fn greet(&mut self, out: &mut Vec<u8>);
 
-    /// Puts requests as they go over the socket; tells how many of their bytes may go by now.
+    /// Writes requests in the protocol's framing; returns how many of their bytes may be sent by
+    /// now.
     fn send(&mut self, requests: &[u8], out: &mut Vec<u8>) -> usize {
         out.extend_from_slice(requests);
         requests.len()
     }
 
-    /// Says that no more requests come.
+    /// Signals that no more requests follow.
     fn finish(&mut self, _out: &mut Vec<u8>) {}
 
-    /// Looks at what came, and says what has to be said to it at once; tells how many of the bytes
-    /// it is done with.
+    /// Reads received bytes and writes any immediate answers; returns how many of the bytes it has
+    /// consumed.
     ///
     /// # Errors
-    /// Where a request failed: no load is meant to.
+    /// If a request failed: a load contains only valid requests.
     fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize>;
 
-    /// How many operations are answered, counted from the first.
+    /// Number of answered operations, counted from the first.
     fn answered(&self) -> u64;
 
-    /// How many rows came as answers.
+    /// Number of rows in the answers.
     fn found(&self) -> u64 {
         0
     }
 }
 
-/// A server and what is asked of it: numbered operations.
+/// A server and its load: numbered operations.
 pub trait Target {
-    /// How the server is called in the report.
+    /// The server's name in the report.
     fn name(&self) -> &str;
 
-    /// The process to whose account the server's work goes, with those that it started.
+    /// The process that is charged for the server's work, together with its descendants.
     fn process(&self) -> u32;
 
     /// # Errors
-    /// Where nobody is there.
+    /// If the server cannot be reached.
     fn connect(&self) -> Result<Line>;
 
     /// The requests for some operations.
     fn requests(&self, numbers: Range<u64>, out: &mut Vec<u8>);
 
-    /// How many connections it takes to get the most out of it.
+    /// Number of connections with which the server reaches its maximum.
     fn lines(&self) -> usize {
         1
     }
 }
 
-/// Operations that are encoded at once. Whole messages of a hundred, or of a thousand.
+/// Operations that are encoded at once: whole messages of a hundred or of a thousand.
 const PIECE_OPERATIONS: u64 = 2_000;
 
-/// The requests for so many operations, with how many are in each piece.
+/// The requests for this many operations, in pieces, each with its number of operations.
 pub fn pieces(target: &dyn Target, operations: u64) -> Vec<(Bytes, u64)> {
     let starts = (0..operations).step_by(PIECE_OPERATIONS as usize);
     let piece = |start: u64| {

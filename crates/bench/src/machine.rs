@@ -1,4 +1,4 @@
-//! What the numbers were measured on, and how much memory and disk are in use.
+//! The machine of a run, and the memory and disk space in use.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use thalweg_types::{Error, Result};
 
 use crate::errors::while_doing;
 
-/// The machine in words: processor, cores, memory, system.
+/// A description of the machine: processor, cores, memory, system.
 pub fn description() -> String {
     let field = |file: &str, name: &str| -> Option<String> {
         let text = std::fs::read_to_string(file).ok()?;
@@ -24,7 +24,7 @@ pub fn description() -> String {
     format!("{processor}, {} cores{memory}, {}", cores(), std::env::consts::OS)
 }
 
-/// How many processes wanted to run in the last minute, where the system tells.
+/// Average number of runnable processes in the last minute, if the system reports it.
 pub fn load() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     text.split(' ').next()?.parse().ok()
@@ -41,18 +41,18 @@ pub fn today() -> String {
         .map_or_else(String::new, |now| now.format("%Y-%m-%d").to_string())
 }
 
-/// The memory of this process that is in RAM, in bytes, after what was freed had time to go.
+/// Resident memory of this process in bytes, measured after freed memory had time to be returned.
 pub fn resident_bytes() -> Result<u64> {
     resident_bytes_of(std::process::id())
 }
 
-/// The same of another process.
+/// Like [`resident_bytes`], for another process.
 pub fn resident_bytes_of(process: u32) -> Result<u64> {
     RealClock::new().sleep(Duration::from_millis(1500));
     status_bytes(process, "VmRSS:")
 }
 
-/// The most memory that a process had in RAM since [`forget_peak_of`] was called for it.
+/// The peak of a process's resident memory since [`forget_peak_of`] was called for it.
 pub fn peak_bytes_of(process: u32) -> Result<u64> {
     status_bytes(process, "VmHWM:")
 }
@@ -63,19 +63,19 @@ pub fn forget_peak_of(process: u32) -> Result<()> {
     std::fs::write(&switch, "5").map_err(while_doing(switch))
 }
 
-/// The memory that a process has in RAM, in bytes, from which [`raised`] counts.
+/// The resident memory of a process in bytes, the base of [`raised`].
 pub fn rest_of(process: u32) -> Result<u64> {
     let rest = resident_bytes_of(process)?;
     forget_peak_of(process)?;
     Ok(rest)
 }
 
-/// Mebibytes that a process had in RAM at most since its rest, above it.
+/// Mebibytes by which a process's resident memory exceeded its base at the peak.
 pub fn raised(process: u32, rest: u64) -> Result<f64> {
     Ok(peak_bytes_of(process)?.saturating_sub(rest) as f64 / f64::from(1 << 20))
 }
 
-/// Keeps a process, and all that it starts from now on, on one core.
+/// Pins a process, and its later children, to one core.
 pub fn pin(process: u32, core: usize) -> Result<()> {
     let process = process.to_string();
     let output = Command::new("taskset")
@@ -99,12 +99,12 @@ fn status_bytes(process: u32, line: &str) -> Result<u64> {
     Ok(kib * 1024)
 }
 
-/// How long the threads of a process have run so far, in seconds. One that ended counts no more.
+/// Run time of a process's threads so far, in seconds, without threads that have ended.
 pub fn thread_seconds_of(process: u32) -> Result<f64> {
     let threads = format!("/proc/{process}/task");
     let mut nanoseconds = 0.0;
     for thread in std::fs::read_dir(&threads).map_err(while_doing(threads))?.flatten() {
-        // Nothing is known of one that has just ended.
+        // A thread that has just ended has no statistics.
         let told = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
         let ran = told.split(' ').next().and_then(|ran| ran.parse::<f64>().ok());
         nanoseconds += ran.unwrap_or_default();
@@ -112,17 +112,17 @@ pub fn thread_seconds_of(process: u32) -> Result<f64> {
     Ok(nanoseconds / 1e9)
 }
 
-/// How many files and sockets this process may have open.
+/// The maximum number of open files and sockets of this process.
 pub fn open_files_allowed() -> Result<usize> {
     let limits = std::fs::read_to_string("/proc/self/limits")
         .map_err(while_doing("reading the limit of open files"))?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     let soft = line.and_then(|line| line.split_whitespace().next()).unwrap_or_default();
-    // The kernel says "unlimited" where there is none.
+    // Without a limit, the kernel writes "unlimited".
     Ok(soft.parse().unwrap_or(usize::MAX))
 }
 
-/// Whether this process may do everything, which servers such as PostgreSQL refuse to run as.
+/// True if this process runs as root, which servers such as PostgreSQL refuse.
 pub fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }

@@ -1,8 +1,8 @@
-//! Processes of a cluster that workloads start: workers that have something to send, and gateways
-//! between them and a client.
+//! Processes of a cluster that workloads start: workers that send data, and gateways between them
+//! and a client.
 //!
-//! Each is this program once more, with a role. It prints the ports that it listens on, and ends
-//! when its standard input does: a workload that dies leaves nothing behind.
+//! Each process is this program with a role. It prints the ports on which it listens, and exits
+//! when its standard input closes, so that no process survives a crashed workload.
 
 mod bare;
 mod gateway;
@@ -21,11 +21,11 @@ pub use process::{NodeProcess, local};
 pub use rows::{Format, MESSAGE_ROWS, RowsWanted};
 pub use workers::BytesWanted;
 
-/// Runs this process as a node, until whoever started it ends.
+/// Runs this process as a node, until the process that started it ends.
 pub fn run_node(arguments: &[String]) -> Result<()> {
     let mut words = arguments.iter().map(String::as_str);
     let (role, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
-    // One thread, as a gateway has for each of its cores: what is handed on stays on its core.
+    // One thread, as a gateway has for each of its cores: relayed messages stay on their core.
     let threads = if role.starts_with("gateway") || role == "bare-gateway" { 1 } else { 2 };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -43,7 +43,7 @@ pub fn run_node(arguments: &[String]) -> Result<()> {
         };
         announce(&ports)?;
         let ended = tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0]));
-        // An error is an end as well.
+        // An error ends it, too.
         let _ = ended.await;
         Ok(())
     })

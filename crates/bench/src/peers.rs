@@ -1,4 +1,4 @@
-//! The systems that Thalweg is measured beside, and the check that all say the same.
+//! The peers that Thalweg is compared with, and the check that all results agree.
 
 mod ballista;
 mod cluster;

@@ -7,14 +7,14 @@ mod plot;
 
 use crate::finding::{Finding, Findings};
 
-/// What one workload found, under its name.
+/// The findings of one workload, under its name.
 pub struct Section {
     pub name: &'static str,
     pub about: &'static str,
     pub findings: Findings,
 }
 
-/// All that a run found, and where.
+/// All findings of a run, with its machine.
 pub struct Report {
     pub machine: String,
     pub date: String,
@@ -31,7 +31,7 @@ impl Report {
     }
 }
 
-/// Findings as a Markdown table, aligned so that it reads as well in a terminal.
+/// Findings as a Markdown table, aligned so that it is also readable in a terminal.
 pub fn table(findings: &[Finding]) -> String {
     markdown::table(findings)
 }

@@ -1,8 +1,8 @@
-//! What repeated measurements say: their middle and their spread.
+//! Statistics of repeated measurements: their median and spread.
 
 use serde::{Deserialize, Serialize};
 
-/// Measurements of the same thing, in the order in which they were taken.
+/// Measurements of one thing, in the order in which they were taken.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Samples(Vec<f64>);
@@ -28,10 +28,10 @@ impl Samples {
         self.0.iter().copied()
     }
 
-    /// The middle one, or the mean of the two in the middle.
+    /// The median; the mean of the two middle values if their number is even.
     ///
     /// # Panics
-    /// When nothing was measured.
+    /// If nothing was measured.
     #[must_use]
     pub fn median(&self) -> f64 {
         assert!(!self.is_empty(), "something was measured");

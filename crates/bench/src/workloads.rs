@@ -1,4 +1,4 @@
-//! The workloads, a file each. A new one is a file with a `WORKLOAD`, and a line here.
+//! The workloads, one file each. A new workload is a file with a `WORKLOAD`, and a line here.
 
 mod cancel;
 mod cluster;
@@ -31,7 +31,7 @@ use crate::finding::Findings;
 /// Something to measure.
 pub struct Workload {
     pub name: &'static str,
-    /// What it measures, in half a sentence.
+    /// A short description of the measurement.
     pub about: &'static str,
     pub(crate) run: for<'a> fn(&'a Context) -> LocalBoxFuture<'a, Result<Findings>>,
 }

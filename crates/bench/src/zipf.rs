@@ -1,7 +1,7 @@
-//! Numbers of which few are drawn often: Zipf's law, as Gray and others draw from it in "Quickly
-//! generating billion-record synthetic databases", and the chance that it takes.
+//! Numbers with a Zipf distribution, drawn by the method of Gray and others in "Quickly generating
+//! billion-record synthetic databases", and the random numbers for it.
 
-/// Draws numbers below `items`, the first the most often.
+/// Draws numbers below `items`, small ones the most often.
 pub struct Zipf {
     items: f64,
     zeta: f64,
@@ -12,7 +12,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// `theta` is between 0, where all are alike, and 1.
+    /// `theta` is between 0 (uniform) and 1.
     pub fn new(items: u64, theta: f64, seed: u64) -> Zipf {
         let zeta = |items: u64| (1..=items).map(|rank| (rank as f64).powf(-theta)).sum::<f64>();
         let (zeta_all, zeta_two) = (zeta(items), zeta(2));
@@ -43,7 +43,7 @@ impl Zipf {
     }
 }
 
-/// The same numbers for the same seed.
+/// A random generator that repeats its numbers for the same seed.
 struct Chance(u64);
 
 impl Chance {
@@ -54,7 +54,7 @@ impl Chance {
     }
 }
 
-/// Spreads numbers that lie beside each other (SplitMix64).
+/// Scatters adjacent numbers (SplitMix64).
 pub fn scattered(mut number: u64) -> u64 {
     number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

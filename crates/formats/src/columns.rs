@@ -1,19 +1,19 @@
-//! The column types that tables have, and how types from elsewhere map to them.
+//! The column types of tables, and the mapping of other types to them.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 
-/// The key in a field's metadata that tells types apart which Arrow holds alike.
+/// The metadata key of a field that distinguishes types with the same Arrow representation.
 pub const TYPE_KEY: &str = "thalweg.type";
 /// Under [`TYPE_KEY`]: text that holds a UUID.
 pub const UUID: &str = "uuid";
 /// Under [`TYPE_KEY`]: text that holds JSON.
 pub const JSON: &str = "json";
-/// Under [`TYPE_KEY`]: JSON in the one text that the value has.
+/// Under [`TYPE_KEY`]: JSON in its canonical text.
 pub const JSONB: &str = "jsonb";
 
-/// Microseconds since midnight that a `time` holds; the last is `24:00:00`.
+/// Microseconds since midnight in a `time`; the last value is `24:00:00`.
 pub const TIMES_OF_DAY: std::ops::RangeInclusive<i64> = 0..=86_400_000_000;
 
 pub(crate) fn type_tag(field: &Field) -> Option<&str> {
@@ -24,7 +24,7 @@ pub(crate) fn tagged(field: Field, tag: &str) -> Field {
     field.with_metadata([(TYPE_KEY.to_owned(), tag.to_owned())].into())
 }
 
-/// The field of a table's column that takes the values of a field from elsewhere, if one does.
+/// The field of a table's column for the values of another field, if there is one.
 pub(crate) fn storable(field: &Field) -> Option<Field> {
     let nullable = Field::new(field.name(), storable_type(field.data_type())?, true);
     let is_uuid = matches!(field.data_type(), DataType::FixedSizeBinary(16))
@@ -36,7 +36,7 @@ pub(crate) fn storable(field: &Field) -> Option<Field> {
     }
 }
 
-/// The type of a table's column that takes all values of an Arrow type, if one does.
+/// The type of a table's column that holds all values of an Arrow type, if there is one.
 pub(crate) fn storable_type(data_type: &DataType) -> Option<DataType> {
     use DataType as T;
     Some(match data_type {
@@ -74,7 +74,7 @@ fn storable_item(item: &FieldRef) -> Option<FieldRef> {
     Some(Arc::new(item.with_name("item")))
 }
 
-/// A type's name as PostgreSQL says it, or as Arrow does where PostgreSQL has none.
+/// PostgreSQL's name of a type, or Arrow's if PostgreSQL lacks the type.
 pub(crate) fn type_name(field: &Field) -> String {
     match field.data_type() {
         DataType::Boolean => "boolean".to_owned(),

@@ -1,4 +1,5 @@
-//! Arrays of any type to the types of columns, strictly: a value that does not fit is an error.
+//! Strict conversion of arrays of any type to the types of columns: a value that does not fit is an
+//! error.
 
 use std::sync::Arc;
 
@@ -18,20 +19,20 @@ use crate::columns::{TIMES_OF_DAY, UUID, type_name, type_tag};
 use crate::csv::invalid_bytes;
 use crate::text::{ColumnBuilder, Refused, ValueFormatter, format_uuid, null_refused};
 
-/// How values of one type become values of a column.
+/// The conversion of one type's values to those of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Plan {
     Same,
     Nulls,
-    /// Arrow's cast refuses what does not fit.
+    /// Arrow's cast, which rejects values that do not fit.
     Cast,
-    /// Arrow's cast could drop a part of the value, which is then refused.
+    /// Arrow's cast, with values rejected of which it would lose a part.
     Exact,
-    /// To floating-point numbers of less range.
+    /// To floating-point numbers with a smaller range.
     Narrow,
-    /// The same moment in another unit.
+    /// A change of the unit, for the same moment.
     Moment,
-    /// A time of day, of which Arrow has more than there are.
+    /// A time of day: Arrow's type allows values that are no time of day.
     Time,
     /// Text that must be well-formed for the type.
     Parse,
@@ -129,7 +130,7 @@ fn is_bytes(data_type: &DataType) -> bool {
     )
 }
 
-/// How a source's column becomes a table's.
+/// The conversion of a source's column to a table's.
 #[derive(Clone, Debug)]
 pub(crate) struct Conversion {
     plan: Plan,
@@ -164,7 +165,7 @@ impl Conversion {
     }
 }
 
-/// Arrow's cast. When it fails, the forgiving cast tells which value did not fit.
+/// Arrow's cast. If it fails, the lenient cast finds the value that did not fit.
 fn cast(array: &ArrayRef, target: &FieldRef) -> Result<ArrayRef, Refused> {
     let strict = CastOptions { safe: false, ..CastOptions::default() };
     let error = match cast_with_options(array, target.data_type(), &strict) {
@@ -242,8 +243,8 @@ fn does_not_fit(array: &ArrayRef, row: usize, target: &FieldRef) -> Refused {
     Refused { row, error: Error::new(state, message) }
 }
 
-/// The same timestamps, in their own unit, under the target's zone: all of them count from 1970 in
-/// UTC, so nothing is to be converted.
+/// Relabels timestamps with the target's zone, in their own unit. All of them count from 1970 in
+/// UTC, so no value changes.
 fn in_zone_of(array: &ArrayRef, target: &DataType) -> ArrayRef {
     let (DataType::Timestamp(unit, _), DataType::Timestamp(_, zone)) = (array.data_type(), target)
     else {

@@ -9,7 +9,7 @@ use thalweg_types::Result;
 use crate::postgres::BinaryCopyDecoder;
 use crate::{CsvDecoder, Format, ReadOptions};
 
-/// Decodes any form that a client may copy in: text, CSV and PostgreSQL's binary one.
+/// Decodes all formats in which clients may send rows: text, CSV and PostgreSQL's binary one.
 pub enum CopyDecoder {
     Text(Box<CsvDecoder>),
     Binary(BinaryCopyDecoder),
@@ -19,7 +19,7 @@ impl CopyDecoder {
     /// `source` names the text in errors.
     ///
     /// # Errors
-    /// Where the options do not go together, or not with the schema.
+    /// If the options are inconsistent, or do not match the schema.
     pub fn new(
         source: &str,
         schema: &SchemaRef,
@@ -37,7 +37,7 @@ impl CopyDecoder {
         })
     }
 
-    /// Takes the next piece; returns the batches that are full.
+    /// Adds the next piece; returns the batches that are full.
     ///
     /// # Errors
     /// The first value that cannot be read.
@@ -48,10 +48,10 @@ impl CopyDecoder {
         }
     }
 
-    /// Takes the end; returns the batches that are left.
+    /// Ends the data; returns the remaining batches.
     ///
     /// # Errors
-    /// As [`push`](Self::push), and where the data end within a row.
+    /// Like [`push`](Self::push), and if the data end within a row.
     pub fn finish(&mut self) -> Result<Vec<RecordBatch>> {
         match self {
             CopyDecoder::Text(decoder) => decoder.finish(),

@@ -1,4 +1,4 @@
-//! The files that users name: finding, opening, and writing them whole or not at all.
+//! The files that users name: finding them, opening them, and writing them atomically.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,7 +8,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use crate::Format;
 
-/// An I/O error as the user meets it.
+/// An I/O error, worded for the user.
 pub(crate) fn io_error(action: &str, path: &Path, error: io::Error) -> Error {
     let state = match error.kind() {
         io::ErrorKind::NotFound => SqlState::UNDEFINED_FILE,
@@ -26,7 +26,7 @@ pub(crate) fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| io_error("open", path, error))
 }
 
-/// Opens a file and goes to a place in it.
+/// Opens a file and seeks to an offset.
 pub(crate) fn open_at(path: &Path, offset: u64) -> Result<File> {
     let mut file = open(path)?;
     if offset > 0 {
@@ -35,7 +35,7 @@ pub(crate) fn open_at(path: &Path, offset: u64) -> Result<File> {
     Ok(file)
 }
 
-/// The length of a file; `None` for pipes and devices, which have none.
+/// The length of a file; `None` for pipes and devices, which have no length.
 pub(crate) fn length(path: &Path) -> Result<Option<u64>> {
     let metadata = fs::metadata(path).map_err(|error| io_error("open", path, error))?;
     Ok(metadata.is_file().then_some(metadata.len()))
@@ -49,10 +49,11 @@ pub(crate) fn head(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The files that a path means: itself, those in a directory, or those that a pattern matches.
+/// The files that a path denotes: the file itself, those in a directory, or those that match a
+/// pattern.
 ///
-/// In a directory, files whose names begin with a dot or an underscore are left out, and so are,
-/// unless the format is given, those whose extensions are not known.
+/// Files in a directory are skipped if their names begin with a dot or an underscore. Unless the
+/// format is given, files with unknown extensions are skipped, too.
 pub(crate) fn resolve(path: &Path, format: Option<Format>) -> Result<(Format, Vec<PathBuf>)> {
     let files = match path.file_name().and_then(|name| name.to_str()) {
         _ if path.is_dir() => {
@@ -113,7 +114,7 @@ fn files_in(directory: &Path, is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<P
     Ok(files)
 }
 
-/// Whether a name matches a pattern in which `*` is any bytes and `?` any one.
+/// True if a name matches a pattern, in which `*` is any bytes and `?` any one byte.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern, name) {
         ([], []) => true,
@@ -124,10 +125,10 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// A file that appears under its name when it is finished, and not before.
+/// A file that appears under its name only once it is complete.
 ///
-/// Until then it has another name in the same directory; dropped unfinished, it is removed.
-/// Pipes and devices are written directly.
+/// Until then it has another name in the same directory. If it is dropped before that, it is
+/// removed. Pipes and devices are written directly.
 pub(crate) struct NewFile {
     path: PathBuf,
     temporary: Option<PathBuf>,
@@ -155,7 +156,7 @@ impl NewFile {
         self.file.try_clone().map_err(|error| io_error("write", &self.path, error))
     }
 
-    /// Makes the file last and gives it its name.
+    /// Syncs the file and renames it to its final name.
     #[expect(
         clippy::disallowed_methods,
         reason = "files that a user names are not the database's own"
@@ -178,13 +179,13 @@ impl Drop for NewFile {
     )]
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // Nobody is left to be told; a file that stays is harmless.
+            // An error cannot be reported from here; a remaining file is harmless.
             _ = fs::remove_file(temporary);
         }
     }
 }
 
-/// Creates a file beside `path` under a name that nobody else has.
+/// Creates a file beside `path` under a unique name.
 fn create_temporary(path: &Path) -> Result<(PathBuf, File)> {
     let Some(name) = path.file_name() else {
         let message = format!("\"{}\" is not the name of a file", path.display());
@@ -206,10 +207,10 @@ fn create_temporary(path: &Path) -> Result<(PathBuf, File)> {
     }
 }
 
-/// Makes a directory, and those above it, for files to be written to.
+/// Creates a directory and its parents, for files to be written to.
 ///
 /// # Errors
-/// Where the system refuses.
+/// If the system refuses.
 pub fn create_directory(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| io_error("create", path, error))
 }

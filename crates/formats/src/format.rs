@@ -8,23 +8,23 @@ use thalweg_types::{Error, Result, SqlState};
 pub enum Format {
     /// Comma-separated values, with quotes.
     Csv,
-    /// As [`Format::Csv`], with tabs between the fields.
+    /// Like [`Format::Csv`], with tabs between the fields.
     Tsv,
-    /// PostgreSQL's `COPY` format: tabs between the fields, backslashes before what is special.
+    /// PostgreSQL's `COPY` format: tabs between the fields, backslashes before special characters.
     Text,
     /// One JSON object a line.
     Json,
     Parquet,
-    /// Arrow's IPC file: batches and, at the end, where each of them lies.
+    /// Arrow's IPC file: batches, and an index of their offsets at the end.
     Arrow,
-    /// Arrow's IPC stream: batches one after the other.
+    /// Arrow's IPC stream: a sequence of batches.
     ArrowStream,
-    /// PostgreSQL's binary `COPY`, spoken with clients only: files do not have it.
+    /// PostgreSQL's binary `COPY`, for clients only: files cannot have this format.
     Binary,
 }
 
 impl Format {
-    /// The format that a file's name promises.
+    /// The format that a file's name implies.
     #[must_use]
     pub fn of_path(path: &Path) -> Option<Format> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -58,7 +58,7 @@ impl Format {
         })
     }
 
-    /// How the name of such a file ends.
+    /// The usual extension of such a file's name.
     #[must_use]
     pub fn extension(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl Format {
         }
     }
 
-    /// Whether the fields of a record are separated by a delimiter.
+    /// True if a delimiter separates the fields of a record.
     #[must_use]
     pub fn is_delimited(self) -> bool {
         matches!(self, Format::Csv | Format::Tsv | Format::Text)

@@ -1,4 +1,4 @@
-//! Decoders of binary formats, kept from taking the process down.
+//! Contains panics of decoders of binary formats.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,8 +6,8 @@ use thalweg_types::{Error, Result, SqlState};
 
 /// Runs a decoder over bytes that may be damaged in any way.
 ///
-/// The decoders check what they read, but not every length in every place; what they then meet
-/// out of bounds is the file's fault and told as such. The decoder must not be used any more.
+/// The decoders check their input, but not every length. If one panics on a value out of bounds,
+/// this is reported as damage of the file. The decoder must not be used afterwards.
 pub(crate) fn guarded<T>(name: &str, decode: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(decode)) {
         Ok(result) => result,

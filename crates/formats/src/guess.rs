@@ -4,10 +4,10 @@ use arrow::datatypes::{DataType, TimeUnit};
 
 use crate::text::parse;
 
-/// The narrowest type that takes all values seen so far.
+/// The narrowest type that holds all values seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Guess {
-    /// Nothing but NULL was seen.
+    /// Only NULL was seen.
     #[default]
     Unknown,
     Boolean,
@@ -41,7 +41,7 @@ impl Guess {
 
     fn of_number_or_time(text: &str) -> Guess {
         let digits = text.trim_start_matches(['-', '+']);
-        // Codes such as `007` would lose their zeros, long numbers their last digits.
+        // Codes such as `007` would lose their zeros, and long numbers their last digits.
         let is_code = digits.len() > 1
             && digits.bytes().all(|byte| byte.is_ascii_digit())
             && (digits.starts_with('0') || parse::int8(text).is_err());
@@ -93,7 +93,7 @@ impl Guess {
     }
 }
 
-/// Whether a timestamp ends with a zone: something other than digits and points behind its time.
+/// True if a timestamp ends with a zone: its time contains more than digits, colons and points.
 fn has_zone(timestamp: &str) -> bool {
     let time = timestamp.find(':').map_or("", |colon| &timestamp[colon..]);
     time.bytes().any(|byte| !matches!(byte, b'0'..=b'9' | b':' | b'.'))

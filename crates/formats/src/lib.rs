@@ -1,10 +1,10 @@
-//! Tabular files in and out: CSV, `COPY`'s text format, JSON lines, Parquet and Arrow IPC.
+//! Reads and writes tabular files: CSV, `COPY`'s text format, JSON lines, Parquet and Arrow IPC.
 //!
-//! Reading gives record batches of exactly the schema that was asked for, or an error that names
-//! the file, the line or row, the column and the value. Nothing is cast silently: a value that
-//! does not fit its column is refused. Damaged files are errors, not panics.
+//! Reading returns record batches of exactly the requested schema, or an error that names the file,
+//! the line or row, the column and the value. Nothing is cast silently: a value that does not fit
+//! its column is rejected. Damaged files are errors, not panics.
 //!
-//! Writing a file leaves it whole under its name, or leaves nothing.
+//! Files are written atomically: a complete file appears under its name, or none.
 //!
 //! Values as text ([`text`]) have PostgreSQL's forms everywhere.
 

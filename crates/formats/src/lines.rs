@@ -15,14 +15,14 @@ use crate::location::{display_name, located};
 use crate::ranges::{self, ByteRange};
 use crate::{Format, ReadOptions, files};
 
-/// How much one unit decodes.
+/// Bytes that one unit decodes.
 const UNIT_BYTES: u64 = 16 << 20;
-/// How much is read at once.
+/// Bytes of one read.
 const READ_BYTES: usize = 1 << 20;
-/// How much of a file inference looks at.
+/// Bytes at the beginning of a file that inference reads.
 const INFER_BYTES: u64 = 4 << 20;
 
-/// What all units of a file share.
+/// State that all units of a file share.
 pub(crate) struct LinesFile {
     path: PathBuf,
     format: Format,
@@ -67,7 +67,7 @@ fn open_in_units_of(
     };
     let mut whole = ByteRange { start: 0, end: None, first_line: 1 };
     let length = files::length(path)?;
-    // Pipes can't be read twice, and a backslash can stand before the line end of COPY's format.
+    // Pipes can't be read twice, and in COPY's format a line end may follow a backslash.
     let can_be_cut =
         length.is_some_and(|length| length > unit_bytes) && file.format != Format::Text;
     let mut quote = None;
@@ -92,7 +92,7 @@ fn open_in_units_of(
     Ok(ranges.into_iter().map(unit).collect())
 }
 
-/// The schema of a file of lines, guessed from its beginning.
+/// The schema of a file of lines, inferred from its beginning.
 pub(crate) fn infer(path: &Path, format: Format, options: &ReadOptions) -> Result<Schema> {
     options.checked(format)?;
     let head = files::head(path, INFER_BYTES)?;
@@ -105,7 +105,8 @@ pub(crate) fn infer(path: &Path, format: Format, options: &ReadOptions) -> Resul
 }
 
 impl LinesFile {
-    /// The layout, and where the data begin; `None` if the first record is too long to find out.
+    /// The layout, and the offset and line of the first data; `None` if the first record is too
+    /// long.
     fn find_layout(&self) -> Result<Option<(Layout, u64, u64)>> {
         let head = files::head(&self.path, READ_BYTES as u64)?;
         self.csv_decoder(1)?.find_layout(&head)
@@ -137,7 +138,7 @@ impl LinesFile {
 }
 
 impl LinesUnit {
-    /// How many bytes of the file the unit is, as far as known.
+    /// Number of bytes of the unit, as far as known.
     pub fn bytes(&self) -> u64 {
         let length = || files::length(&self.file.path).ok().flatten();
         self.range.end.or_else(length).unwrap_or(0).saturating_sub(self.range.start)
@@ -182,7 +183,7 @@ impl Decoder {
 }
 
 pub(crate) struct LinesReader {
-    /// `None` when everything is decoded or an error was met.
+    /// `None` once everything is decoded or an error has occurred.
     decoder: Option<Decoder>,
     input: Take<File>,
     path: PathBuf,

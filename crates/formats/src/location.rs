@@ -1,10 +1,10 @@
-//! Where in a file something was wrong.
+//! Locations of errors in a file.
 
 use std::path::Path;
 
 use thalweg_types::Error;
 
-/// Puts the place of an error in front of what is known about it.
+/// Puts the location of an error before its message.
 pub(crate) fn located(error: Error, place: String) -> Error {
     let detail = match error.detail() {
         Some(detail) => format!("{place}: {detail}"),
@@ -13,7 +13,7 @@ pub(crate) fn located(error: Error, place: String) -> Error {
     error.with_detail(detail)
 }
 
-/// A file's name as messages say it.
+/// A file's name in messages.
 pub(crate) fn display_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

@@ -1,18 +1,18 @@
-//! How files are read and written, and the options of `COPY` that say so.
+//! Options for reading and writing files, and their form in `COPY`.
 
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::Format;
 
-/// Whether delimited text begins with a line of names.
+/// The presence of a line of names at the beginning of delimited text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Header {
-    /// It does if the first line holds names of columns.
+    /// It is present if the first line contains names of columns.
     #[default]
     Auto,
     Absent,
     Present,
-    /// It does, and its names must be those of the columns, in order.
+    /// It is present, and its names must be those of the columns, in order.
     Match,
 }
 
@@ -36,13 +36,13 @@ impl ColumnSet {
     }
 }
 
-/// The marks that divide delimited text. What is `None` follows from the format.
+/// The marks of delimited text. The format determines marks that are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     pub delimiter: Option<u8>,
     pub quote: Option<u8>,
     pub escape: Option<u8>,
-    /// What stands for NULL.
+    /// Text for NULL.
     pub null: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Marks {
         self.null.as_deref().unwrap_or(if format == Format::Text { "\\N" } else { "" })
     }
 
-    /// Checks that the marks can be told apart.
+    /// Checks that the marks are distinguishable.
     fn validate(&self, format: Format) -> Result<()> {
         let delimiter = self.delimiter_for(format);
         if matches!(delimiter, b'\n' | b'\r' | b'\\') {
@@ -87,22 +87,22 @@ impl Marks {
     }
 }
 
-/// How to read files.
+/// Options for reading files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// `None`: as the file's name says.
+    /// `None`: the format that the file's name implies.
     pub format: Option<Format>,
     pub header: Header,
     pub marks: Marks,
-    /// The names of the file's fields, in order, where the file itself does not tell.
+    /// The names of the file's fields, in order, if the file itself does not contain them.
     pub columns: Option<Vec<String>>,
-    /// Columns in which even a quoted value can stand for NULL.
+    /// Columns in which even a quoted value can be NULL.
     pub force_null: ColumnSet,
-    /// Columns in which nothing stands for NULL.
+    /// Columns in which no value is NULL.
     pub force_not_null: ColumnSet,
 }
 
-/// How Parquet files are compressed.
+/// Compression of Parquet files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     None,
@@ -111,17 +111,17 @@ pub enum Compression {
     Zstd,
 }
 
-/// How to write files.
+/// Options for writing files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// `None`: as the file's name says.
+    /// `None`: the format that the file's name implies.
     pub format: Option<Format>,
     pub header: bool,
     pub marks: Marks,
-    /// Columns whose values are quoted even where that is not needed.
+    /// Columns whose values are quoted even if this is not necessary.
     pub force_quote: ColumnSet,
     pub compression: Compression,
-    /// The rows of a Parquet file's row groups.
+    /// Number of rows in a Parquet file's row groups.
     pub row_group_rows: usize,
 }
 
@@ -139,9 +139,9 @@ impl Default for WriteOptions {
 }
 
 impl ReadOptions {
-    /// From the options of a `COPY … FROM` statement, names and values. Lists of columns are
-    /// separated by commas; an option without a value has an empty one. What is not said to be a
-    /// header is a row, whatever stands in it.
+    /// Parses the options of a `COPY … FROM` statement, names and values. Commas separate lists of
+    /// columns; an option without a value has an empty one. Without the option for a header, the
+    /// first line is a row, whatever it contains.
     pub fn from_copy<'a>(
         options: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<ReadOptions> {
@@ -159,14 +159,14 @@ impl ReadOptions {
         Ok(read)
     }
 
-    /// The same options for a file of a known format.
+    /// Checks these options for a file of a known format.
     pub(crate) fn checked(&self, format: Format) -> Result<()> {
         self.marks.validate(format)
     }
 }
 
 impl WriteOptions {
-    /// From the options of a `COPY … TO` statement, as [`ReadOptions::from_copy`].
+    /// Parses the options of a `COPY … TO` statement, like [`ReadOptions::from_copy`].
     pub fn from_copy<'a>(
         options: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<WriteOptions> {

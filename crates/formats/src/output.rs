@@ -1,4 +1,4 @@
-//! Where written bytes go, and the first thing that went wrong there.
+//! The destination of written bytes, and its first error.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,8 +7,8 @@ use thalweg_types::{Error, SqlState};
 
 /// The first error of an [`Output`].
 ///
-/// Encoders pass errors on wrapped in their own or as text alone; what the user must do, such as
-/// make room on the disk, would be lost on the way.
+/// Encoders wrap errors in their own or reduce them to text, which would lose advice to the user,
+/// such as to free space on the disk.
 #[derive(Clone, Default)]
 pub(crate) struct Fault(Arc<Mutex<Option<Error>>>);
 
@@ -19,7 +19,7 @@ impl Fault {
     }
 
     fn keep(&self, error: &io::Error) {
-        // Encoders try these again.
+        // Encoders retry after these.
         if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) {
             return;
         }

@@ -1,14 +1,14 @@
-//! Rows as plain columns, on their way from one node to another.
+//! Rows as plain columns, the encoding between nodes.
 //!
-//! Both sides know the schema, so that nothing but values travels: the number of rows in four
-//! bytes, then one column after the other. A column is a byte that says whether some are NULL, a
-//! bit for each row if so, and its values: numbers as they lie in memory, truth values as bits,
-//! texts as their lengths in four bytes each and then all their bytes, lists as their lengths and
-//! then their items as a column.
+//! Both sides know the schema, so only values are sent: the number of rows in four bytes, then one
+//! column after another. A column is a byte that says if it has NULLs, then a bit for each row if
+//! it does, and its values: numbers in their memory layout, booleans as bits, texts as their
+//! lengths in four bytes each followed by all their bytes, lists as their lengths followed by their
+//! items as a column.
 //!
-//! Rows are picked out of batches while they are written. Decoding copies: what it returns does not
-//! keep the input alive. It never panics, whatever the bytes, and asks for no more memory than a
-//! few times what there are of them.
+//! The encoder picks rows out of batches while it writes. The decoder copies: its result does not
+//! keep the input alive. It never panics, whatever the bytes, and allocates at most a few times
+//! their size.
 
 mod decode;
 mod encode;
@@ -19,7 +19,7 @@ mod tests;
 pub use decode::decode;
 pub use encode::{Picked, encode};
 
-/// More rows than any batch has.
+/// An upper bound for the rows of a batch.
 const ROWS_MAX: usize = 1 << 24;
 
 /// Calls `$function::<T>($arguments)` for the array type of a type of fixed width.

@@ -1,4 +1,4 @@
-//! Record batches in types that every reader knows.
+//! Record batches in types that every reader supports.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use thalweg_types::{Error, Result};
 
 use crate::text::ValueFormatter;
 
-/// How to make batches portable.
+/// Converts batches to portable types.
 pub(crate) struct Portable {
     pub schema: SchemaRef,
 }
 
 impl Portable {
-    /// Texts and bytes as arrays with offsets instead of views; with `intervals_as_text`,
-    /// intervals in PostgreSQL's form.
+    /// Converts texts and bytes from views to arrays with offsets. With `intervals_as_text`,
+    /// converts intervals to PostgreSQL's text form.
     pub fn new(schema: &Schema, intervals_as_text: bool) -> Portable {
         let fields = schema.fields().iter().map(|field| portable_field(field, intervals_as_text));
         let fields: Vec<FieldRef> = fields.collect();

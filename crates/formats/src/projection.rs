@@ -1,4 +1,4 @@
-//! The wanted columns of files whose columns have names and types of their own.
+//! Projects files with named and typed columns to the wanted columns.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::convert::Conversion;
 use crate::csv::{missing_column, place_of};
 use crate::location::located;
 
-/// Where each wanted column lies in a file, and how it becomes what is wanted.
+/// The position of each wanted column in a file, and its conversion.
 #[derive(Clone, Debug)]
 pub(crate) struct Projection {
     pub target: SchemaRef,
-    /// For each wanted column its place in the file.
+    /// The position in the file of each wanted column.
     pub places: Vec<usize>,
     conversions: Vec<Conversion>,
 }
 
 impl Projection {
-    /// Finds the wanted columns by their names, in any case if there is no exact one.
+    /// Finds the wanted columns by their names, ignoring case if there is no exact match.
     ///
     /// `decoded` has the file's columns with the types in which they will be decoded.
     pub fn new(decoded: &Schema, target: &SchemaRef) -> Result<Projection> {
@@ -34,9 +34,9 @@ impl Projection {
         Ok(Projection { target: Arc::clone(target), places, conversions })
     }
 
-    /// Converts a batch whose columns are the wanted ones in order.
+    /// Converts a batch that contains exactly the wanted columns in order.
     ///
-    /// `place` says where in the file the batch's row is, counted from 0.
+    /// `place` describes the location in the file of a row of the batch, counted from 0.
     pub fn convert(
         &self,
         rows: usize,
@@ -60,7 +60,7 @@ impl Projection {
     }
 }
 
-/// For each wanted column its place among a file's.
+/// The position of each wanted column among a file's.
 pub(crate) fn places(file: &Schema, target: &SchemaRef) -> Result<Vec<usize>> {
     let names: Vec<&str> = file.fields().iter().map(|field| field.name().as_str()).collect();
     let place = |wanted: &String| {
@@ -69,8 +69,8 @@ pub(crate) fn places(file: &Schema, target: &SchemaRef) -> Result<Vec<usize>> {
     target.fields().iter().map(|field| place(field.name())).collect()
 }
 
-/// The type to decode a file's column in, so that nothing is converted twice: texts and bytes as
-/// views, bytes as text where text is wanted.
+/// The type in which to decode a file's column, so that values are converted only once: texts and
+/// bytes as views, and bytes as text if text is wanted.
 pub(crate) fn decoded_type(file: &DataType, wanted: Option<&DataType>) -> DataType {
     match file {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,

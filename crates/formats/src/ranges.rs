@@ -1,4 +1,4 @@
-//! Cuts a file of lines into ranges that can be decoded apart.
+//! Cuts a file of lines into ranges that can be decoded independently.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::files;
 
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// A part of a file that begins with a record and ends with one.
+/// A part of a file that consists of whole records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ByteRange {
     pub start: u64,
@@ -19,11 +19,12 @@ pub(crate) struct ByteRange {
     pub first_line: u64,
 }
 
-/// Cuts what lies behind `whole.start` into ranges of about `range_bytes`, at line ends.
+/// Cuts the rest of the file from `whole.start` on into ranges of about `range_bytes`, at line
+/// ends.
 ///
-/// With `quote`, line ends inside quotes are passed over. That works without splitting records
-/// because a quote mark changes between inside and outside wherever it stands: outside is where
-/// an even number of them came before. (A doubled quote changes twice.)
+/// With `quote`, line ends inside quotes are skipped. This needs no splitting into records: every
+/// quote mark switches between inside and outside, so a position is outside if an even number of
+/// them precede it. (A doubled quote switches twice.)
 pub(crate) fn cut(
     path: &Path,
     whole: ByteRange,
@@ -47,7 +48,7 @@ pub(crate) fn cut(
             ranges.push(std::mem::replace(&mut current, next));
         }
     }
-    // A cut right at the end of the file leaves nothing behind it.
+    // A cut exactly at the end of the file leaves no further range.
     if current.start < cutter.at || ranges.is_empty() {
         current.end = Some(cutter.at);
         ranges.push(current);
@@ -55,7 +56,7 @@ pub(crate) fn cut(
     Ok(ranges)
 }
 
-/// Where in the file the search is.
+/// State of the search for cuts.
 struct Cutter {
     quote: Option<u8>,
     inside: bool,
@@ -64,8 +65,8 @@ struct Cutter {
 }
 
 impl Cutter {
-    /// Passes over the bytes up to the first line end at or behind `wanted`; returns the place
-    /// behind it. `None` if the bytes end before.
+    /// Skips the bytes up to the first line end at or after `wanted`; returns the offset after it.
+    /// `None` if the bytes end before.
     fn cut_behind(&mut self, bytes: &mut &[u8], wanted: u64) -> Option<u64> {
         let before = (wanted.saturating_sub(self.at)).min(bytes.len() as u64) as usize;
         self.pass(bytes, before);

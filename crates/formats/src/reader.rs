@@ -1,4 +1,4 @@
-//! Files of any format as record batches of a wanted schema.
+//! Reads files of any format as record batches of a given schema.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::lines::{self, LinesReader, LinesUnit};
 use crate::parquet::{self, ParquetReader, ParquetUnit};
 use crate::{Format, ReadOptions, files};
 
-/// Opened files, divided into units that can be decoded apart, each on a thread of its own.
+/// Opened files, divided into units that threads can decode in parallel.
 pub struct Reader {
     target: SchemaRef,
     units: Vec<Unit>,
@@ -30,9 +30,9 @@ enum Work {
 
 /// Opens a file, all files of a directory, or the files that match a pattern (`*`, `?`).
 ///
-/// Batches will have exactly the schema `target` and at most `batch_rows` rows. Columns are found
-/// by name; in delimited text also by position, where there is no header with their names.
-/// Columns of the files that are not in `target` are left out.
+/// Batches have exactly the schema `target` and at most `batch_rows` rows. Columns are matched by
+/// name; in delimited text without a header also by position. Columns of the files that are not in
+/// `target` are left out.
 pub fn open(
     path: &Path,
     target: &SchemaRef,
@@ -61,14 +61,14 @@ pub fn open(
     Ok(Reader { target: Arc::clone(target), units })
 }
 
-/// The refusal of a format that is spoken with clients only.
+/// The error for a format that only clients use.
 pub(crate) fn not_in_files(format: Format) -> Error {
     Error::unsupported(format!("the format {} in files", format.extension()))
         .with_hint("Name another format, or copy with STDIN and STDOUT.")
 }
 
-/// The schema of files, in types that tables have; guessed from the first file's beginning where
-/// the format does not tell.
+/// The schema of files, in the types of tables. If the format does not contain it, it is inferred
+/// from the beginning of the first file.
 pub fn schema_of(path: &Path, options: &ReadOptions) -> Result<SchemaRef> {
     let (format, paths) = files::resolve(path, options.format)?;
     let first = &paths[0];
@@ -95,13 +95,13 @@ impl Reader {
         &self.target
     }
 
-    /// How many bytes the files hold, as far as known.
+    /// Number of bytes in the files, as far as known.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.units.iter().map(Unit::bytes).sum()
     }
 
-    /// The units of work. Read one after the other they give the rows in their order.
+    /// The units of work. Read one after another, they return the rows in order.
     #[must_use]
     pub fn units(self) -> Vec<Unit> {
         self.units
@@ -109,7 +109,7 @@ impl Reader {
 }
 
 impl Unit {
-    /// How many bytes of its file the unit is, as far as known.
+    /// Number of bytes of its file that the unit covers, as far as known.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match &self.0 {
@@ -128,7 +128,7 @@ impl Unit {
         }
     }
 
-    /// Decodes the rows. Behind an error nothing comes.
+    /// Decodes the rows. An error is the last item.
     #[must_use]
     pub fn read(self) -> UnitReader {
         let source = match self.0 {

@@ -1,8 +1,7 @@
-//! Rows as clients of the record API send and get them: packed into bytes, as single values, or as
-//! record batches.
+//! Rows in the forms of the record API: packed into bytes, as single values, or as record batches.
 //!
-//! Many rows become columns without an object for any of them. A row that does not fit is refused
-//! on its own: it leaves nothing behind, and the others go on.
+//! Many rows become columns without an allocation for each. A row that does not fit is rejected by
+//! itself: it leaves nothing behind, and the other rows are kept.
 
 mod batches;
 mod builder;
@@ -15,7 +14,7 @@ pub use pack::RowPacker;
 use arrow::datatypes::Field;
 use thalweg_types::{Error, SqlState};
 
-/// A value as it came, not yet one of its column's type.
+/// A received value, not yet converted to its column's type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     Null,
@@ -26,7 +25,7 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// How many bytes the marks of NULLs take at the beginning of a packed row.
+/// Number of bytes of the NULL bitmap at the beginning of a packed row.
 fn marks(fields: &[arrow::datatypes::FieldRef]) -> usize {
     let nullable = fields.iter().any(|field| field.is_nullable());
     if nullable { fields.len().div_ceil(8) } else { 0 }

@@ -1,4 +1,4 @@
-//! Record batches to files of any format.
+//! Writes record batches to files of any format.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -17,14 +17,14 @@ use crate::reader::not_in_files;
 use crate::{Format, WriteOptions};
 
 const FILE_BUFFER_BYTES: usize = 256 << 10;
-/// Text is handed on in pieces of about so many rows.
+/// Approximate number of rows in a piece of text.
 const TEXT_ROWS: usize = 4_096;
 
 /// Writes batches of one schema in one format.
 ///
 /// A file under construction is removed when its writer is dropped before [`Writer::finish`].
 pub struct Writer {
-    // Dropped first, so that nothing is written to a file that is removed.
+    // Dropped first, so that nothing is written to a file that is being removed.
     encoder: Encoder,
     file: Option<NewFile>,
     fault: Fault,
@@ -37,14 +37,14 @@ enum Encoder {
     Arrow(Box<ArrowWriter>),
 }
 
-/// Where rendered text goes.
+/// The destination of formatted text.
 struct Text {
     out: Output,
     buffer: String,
 }
 
 impl Writer {
-    /// A writer of `options.format`, CSV if that says nothing.
+    /// A writer of `options.format`, or CSV if this is `None`.
     pub fn new(
         out: Box<dyn Write + Send>,
         schema: &SchemaRef,
@@ -66,9 +66,9 @@ impl Writer {
         Ok(Writer { encoder: encoder.map_err(|error| fault.or(error))?, file, fault })
     }
 
-    /// A writer of a file that appears under its name at [`Writer::finish`], whole.
+    /// A writer of a file that appears under its name, complete, at [`Writer::finish`].
     ///
-    /// Without `options.format` the format follows from the name.
+    /// Without `options.format` the name determines the format.
     pub fn create_file(path: &Path, schema: &SchemaRef, options: &WriteOptions) -> Result<Writer> {
         let format = options.format.or_else(|| Format::of_path(path));
         let format = format.ok_or_else(|| unknown_format(path))?;
@@ -87,7 +87,7 @@ impl Writer {
         written.map_err(|error| self.fault.or(error))
     }
 
-    /// Writes what is left; a file then gets its name.
+    /// Writes the remaining data; a file then gets its name.
     pub fn finish(self) -> Result<()> {
         let finished = self.encoder.finish();
         let mut out = finished.map_err(|error| self.fault.or(error))?;
@@ -126,7 +126,7 @@ impl Encoder {
         })
     }
 
-    /// Writes the end; returns where everything went.
+    /// Writes the end; returns the output.
     fn finish(self) -> Result<Output> {
         match self {
             Encoder::Csv(_, text) | Encoder::Json(_, text) => Ok(text.out),

@@ -1,7 +1,7 @@
-//! A client's way to the database, in process: groups of rows by key, transactions, snapshots.
+//! A client of the database, in process: groups of rows by key, transactions, snapshots.
 //!
-//! It does what the record API and a session do above the engine, and misbehaves where a test
-//! wants it to.
+//! It does the work of the record API and of a session above the engine, and misbehaves if a test
+//! asks for this.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,16 +28,16 @@ pub struct RowChange {
     pub key: i64,
     /// The value that the row gets; `None` removes it.
     pub put: Option<(Put, String)>,
-    /// The version of the row that it replaces, 0 for none; `None` where any will do.
+    /// The expected version of the row that it replaces, 0 for no row; `None` accepts any version.
     pub expected: Option<u64>,
 }
 
-/// Why something was not done.
+/// The reason why a write was not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It certainly was not, and why.
+    /// It certainly did not take place, for this reason.
     Refused(SqlState),
-    /// It may have been; the database takes no more writes.
+    /// It may have taken place; the database accepts no more writes.
     InDoubt,
 }
 
@@ -51,7 +51,7 @@ impl Failure {
     }
 }
 
-/// What a client may look at while it works.
+/// A client, with everything that it may use while it works.
 pub struct Client {
     pub number: usize,
     pub random: SeededRandom,
@@ -60,9 +60,9 @@ pub struct Client {
     engine: Arc<Engine>,
     chaos: Arc<Chaos>,
     mischief: Option<Mischief>,
-    /// A snapshot that it kept for mischief.
+    /// A snapshot kept for mischief.
     kept: Mutex<Option<Snapshot>>,
-    /// A row of a group that was refused, kept for mischief.
+    /// A row of a refused group, kept for mischief.
     leaked: Mutex<Option<RowChange>>,
     /// A group that was written, kept for mischief.
     written: Mutex<Vec<RowChange>>,
@@ -91,14 +91,14 @@ impl Client {
         }
     }
 
-    /// Lets time pass, and disks fail, before the next operation. Now and then does what nobody
-    /// asked for, as operators and the engine itself do.
+    /// Lets time pass and disks fail before the next operation. Now and then triggers background
+    /// work, as operators and the engine itself do.
     pub fn pause(&self) {
         let thought = Duration::from_millis(self.random.below(2 * self.chaos.think_ms + 1));
         self.engine.env().clock.sleep(thought);
         self.chaos.plan_next();
         match self.random.below(40) {
-            // A checkpoint that fails has no effect on anybody.
+            // A failed checkpoint has no effect on clients.
             0 => drop(self.engine.checkpoint()),
             1 => self.engine.maintain(),
             _ => {}
@@ -109,7 +109,7 @@ impl Client {
         self.mischief == Some(mischief)
     }
 
-    /// Now and then, for mischief that would be found out at once.
+    /// True now and then, for mischief that would be detected at once if it were permanent.
     fn sometimes(&self, mischief: Mischief) -> bool {
         self.has(mischief) && self.random.below(4) == 0
     }
@@ -121,7 +121,7 @@ impl Client {
         }
     }
 
-    /// What is there now.
+    /// The current state of the database.
     #[must_use]
     pub fn view(&self) -> View {
         let now = self.engine.snapshot();
@@ -138,10 +138,10 @@ impl Client {
         view
     }
 
-    /// Writes rows as one group; each that cannot be is left out by itself.
+    /// Writes rows as one group; a row that cannot be written is left out by itself.
     ///
     /// # Errors
-    /// Why none of them was written.
+    /// The reason why no row was written.
     pub fn write(&self, changes: &[RowChange]) -> Result<Written, Failure> {
         let mut changes = changes.to_vec();
         if self.has(Mischief::CreateOverwrites) {
@@ -162,7 +162,7 @@ impl Client {
     /// Writes all rows of a group or none.
     ///
     /// # Errors
-    /// Why none was written.
+    /// The reason why no row was written.
     pub fn write_whole(&self, changes: &[RowChange]) -> Result<(), Failure> {
         let mut changes = changes.to_vec();
         if self.has(Mischief::ForgetExpectations) {
@@ -216,11 +216,11 @@ impl Client {
     }
 }
 
-/// Rows by table and kind of change, in runs of what follows each other.
+/// Rows by table and kind of change, in runs of consecutive changes.
 fn keyed(snapshot: &Snapshot, changes: &[RowChange]) -> Vec<KeyedRows> {
     let kind = |change: &RowChange| {
         let put = change.put.as_ref().map(|(put, _)| *put);
-        // Rows of odd keys change in the columns that are given: here all of them.
+        // Rows with odd keys change only the given columns, which are all columns here.
         let patches = matches!(put, Some(Put::Update | Put::Upsert)) && change.key % 2 == 1;
         (change.table, put, patches, change.expected.is_some())
     };
@@ -246,10 +246,10 @@ fn keyed(snapshot: &Snapshot, changes: &[RowChange]) -> Vec<KeyedRows> {
     groups
 }
 
-/// One snapshot.
+/// A view of one snapshot.
 pub struct View {
     snapshot: Snapshot,
-    /// An older one, which shows through.
+    /// An older snapshot, which shows through for some keys.
     torn: Option<Snapshot>,
     /// A row that was never committed.
     leaked: Option<RowChange>,
@@ -278,7 +278,7 @@ impl View {
     }
 }
 
-/// A transaction as a session has it.
+/// A transaction, with the operations of a session.
 pub struct Session<'c> {
     client: &'c Client,
     view: View,
@@ -295,18 +295,18 @@ impl Session<'_> {
         tables::find(&state, key).map(|(_, value)| value)
     }
 
-    /// Writes a row in place of the one with its key, if there is one.
+    /// Writes a row and replaces the one with its key, if there is one.
     pub fn put(&mut self, table: TableId, key: i64, value: &str) {
         put(&mut self.transaction, table, key, value);
         self.writes.push((table, key, value.to_owned()));
     }
 
-    /// Removes all rows that are there when it commits.
+    /// Removes all rows that exist when it commits.
     pub fn truncate(&mut self, table: TableId) {
         self.transaction.truncate(table).expect("the tables stay");
     }
 
-    /// Adds rows as one chunk that goes to the log ahead of the commit.
+    /// Adds rows as one chunk that is written to the log ahead of the commit.
     pub fn load(&mut self, table: TableId, rows: &[(i64, String)]) {
         let rows = rows.iter().map(|(key, value)| (*key, value.as_str()));
         let chunk = ClosedChunk::build(&tables::schema(table), &tables::rows(table, rows));
@@ -315,7 +315,7 @@ impl Session<'_> {
     }
 
     /// # Errors
-    /// Why it was not committed.
+    /// The reason why it was not committed.
     pub fn commit(self) -> Result<(), Failure> {
         let Session { client, transaction, writes, .. } = self;
         let commit = |transaction: Transaction| {

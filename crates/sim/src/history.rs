@@ -1,36 +1,36 @@
-//! What clients asked for, when, and what they were told.
+//! Histories: the operations of clients, their times and their results.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers moments in the order in which they happen.
+/// A logical clock: numbers moments in the order in which they happen.
 #[derive(Clone, Default)]
 pub struct Moments(Arc<AtomicU64>);
 
 impl Moments {
-    /// A moment after all that were asked for before, whoever asked.
+    /// A moment after all earlier ones of every client.
     #[must_use]
     pub fn next(&self) -> u64 {
         self.0.fetch_add(1, Ordering::SeqCst)
     }
 }
 
-/// One thing that a client asked for. What certainly never happened is not part of a history.
+/// One operation of a client. A history leaves out operations that certainly never took place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operation<A, R> {
     pub client: usize,
     pub invoked: u64,
-    /// Before this moment it took place, if it did.
+    /// If the operation took place, it did so before this moment.
     pub completed: u64,
     pub action: A,
     pub outcome: Outcome<R>,
 }
 
-/// What a client was told.
+/// The result that a client got.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome<R> {
     Done(R),
-    /// Nothing: it may have taken place or not.
+    /// No result: the operation may have taken place or not.
     InDoubt,
 }
 
@@ -49,7 +49,7 @@ impl<A, R> Operation<A, R> {
     }
 }
 
-/// A client's part of a history, as it is written down.
+/// A client's part of a history, while it is being recorded.
 pub struct Notes<A, R> {
     client: usize,
     moments: Moments,
@@ -62,23 +62,23 @@ impl<A, R> Notes<A, R> {
         Notes { client, moments: moments.clone(), operations: Vec::new() }
     }
 
-    /// The moment at which something is about to be asked for.
+    /// The moment before an operation starts.
     #[must_use]
     pub fn begin(&self) -> u64 {
         self.moments.next()
     }
 
-    /// Notes what came of actions that were asked for as one.
+    /// Records the outcomes of actions that were requested together.
     pub fn end(&mut self, invoked: u64, told: impl IntoIterator<Item = (A, Outcome<R>)>) {
         let (client, completed) = (self.client, self.moments.next());
         let operation = |(action, outcome)| {
-            // What is in doubt is so until the era is over, and `close` says when that was.
+            // An operation in doubt may take place until the end of the era, which `close` sets.
             Operation { client, invoked, completed, action, outcome }
         };
         self.operations.extend(told.into_iter().map(operation));
     }
 
-    /// Ends an era: what is in doubt happens before its end or never.
+    /// Ends an era: operations in doubt take place before its end or never.
     #[must_use]
     pub fn close(self, end: u64) -> Vec<Operation<A, R>> {
         let mut operations = self.operations;

@@ -1,15 +1,15 @@
-//! Whether a history of transactions over lists that grow is one of snapshot isolation.
+//! Checks that a history of transactions over growing lists satisfies snapshot isolation.
 //!
-//! Each transaction reads lists and appends to some of them values that nobody else appends. A
-//! list then tells the order of the transactions that changed it, so that dependencies between
-//! transactions can be read off (Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from
+//! Each transaction reads lists and appends to some of them values that no other one appends. A
+//! list thus shows the order of the transactions that changed it, from which the dependencies
+//! between transactions follow (Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from
 //! Experimental Observations", 2020). The anomalies are those of Adya, "Weak Consistency: A
-//! Generalized Theory and Optimistic Implementations for Distributed Transactions" (1999). That
-//! nothing else than acyclicity is to be asked for is a theorem of Cerone and Gotsman, "Analysing
-//! Snapshot Isolation" (2016): a history is snapshot isolation's exactly if each of its cycles has
-//! two anti-dependencies in a row.
+//! Generalized Theory and Optimistic Implementations for Distributed Transactions" (1999). By a
+//! theorem of Cerone and Gotsman, "Analysing Snapshot Isolation" (2016), a condition on cycles is
+//! sufficient: a history satisfies snapshot isolation exactly if each of its cycles has two
+//! consecutive anti-dependencies.
 //!
-//! What is acknowledged is in every later snapshot, so that a transaction also comes after those
+//! Every later snapshot contains all acknowledged changes, so that a transaction also follows those
 //! that had ended before it began: strong snapshot isolation (Daudjee and Salem 2006).
 
 mod graph;
@@ -22,43 +22,44 @@ use std::fmt;
 use crate::history::Operation;
 use graph::{Edge, Graph};
 
-/// Names a list.
+/// The name of a list.
 pub type Key = i64;
 
-/// What a transaction did, in its order.
+/// A step of a transaction, in the transaction's order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     Read(Key, Vec<u64>),
     Append(Key, u64),
 }
 
-/// A transaction is an operation whose steps are known as far as they got.
+/// A transaction is an operation with the steps that it completed.
 pub type Transaction = Operation<Vec<Step>, ()>;
 
-/// What snapshot isolation forbids.
+/// Anomalies that snapshot isolation forbids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Anomaly {
-    /// Two readers saw lists neither of which continues the other: lost updates, or values twice.
+    /// Neither of two reads of a list is a prefix of the other: lost updates, or repeated values.
     IncompatibleOrder,
-    /// Writes depend on each other in a circle.
+    /// Writes depend on each other in a cycle.
     G0,
-    /// A value was read that its transaction never committed.
+    /// A read returned a value that its transaction never committed.
     G1a,
-    /// A list was read as it was in the middle of another transaction.
+    /// A read returned a list from the middle of another transaction.
     G1b,
-    /// Information flowed in a circle.
+    /// Writes and reads depend on each other in a cycle.
     G1c,
-    /// A transaction missed what it otherwise depends on.
+    /// A cycle with one anti-dependency: a transaction missed a change that it otherwise depends
+    /// on.
     GSingle,
-    /// The same over several misses.
+    /// Like [`Anomaly::GSingle`], with several anti-dependencies, none of them adjacent.
     GNonadjacent,
-    /// What was acknowledged is not there.
+    /// An acknowledged change is missing.
     Lost,
     /// A transaction did not see its own appends, or saw a list change.
     Internal,
 }
 
-/// What is wrong with a history.
+/// A violation of snapshot isolation, found in a history.
 #[derive(Debug)]
 pub struct Violation {
     pub anomaly: Anomaly,
@@ -75,10 +76,10 @@ fn wrong<T>(anomaly: Anomaly, what: String) -> Result<T, Violation> {
     Err(Violation { anomaly, what })
 }
 
-/// Judges a history. `last` are the lists as they are at the end, after every transaction.
+/// Judges a history. `last` holds the final lists, after every transaction.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The violation that was found.
 pub fn check(history: &[Transaction], last: &BTreeMap<Key, Vec<u64>>) -> Result<(), Violation> {
     history.iter().try_for_each(check_within)?;
     let writers = Writers::new(history);
@@ -94,7 +95,7 @@ pub fn check(history: &[Transaction], last: &BTreeMap<Key, Vec<u64>>) -> Result<
     dependencies(history, last, &writers).check(|place| format!("{:?}", history[place]))
 }
 
-/// Which transaction appended which value, and which one of a list's it appended last.
+/// The transaction that appended each value, and the last value that each one appended to a list.
 struct Writers {
     of: BTreeMap<(Key, u64), usize>,
     last: BTreeSet<(Key, u64)>,
@@ -122,7 +123,7 @@ fn appends(transaction: &Transaction) -> impl Iterator<Item = (Key, u64)> + '_ {
     })
 }
 
-/// The first read of each list that the transaction had not changed before: what it saw of others.
+/// The first read of each list before the transaction changed it: its view of other transactions.
 fn outside_reads(transaction: &Transaction) -> BTreeMap<Key, &[u64]> {
     let (mut reads, mut own) = (BTreeMap::new(), BTreeSet::new());
     for step in &transaction.action {
@@ -137,7 +138,7 @@ fn outside_reads(transaction: &Transaction) -> BTreeMap<Key, &[u64]> {
     reads
 }
 
-/// A transaction sees one snapshot and its own appends.
+/// Checks that a transaction sees one snapshot and its own appends.
 fn check_within(transaction: &Transaction) -> Result<(), Violation> {
     let mut seen: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
     for step in &transaction.action {
@@ -150,7 +151,7 @@ fn check_within(transaction: &Transaction) -> Result<(), Violation> {
                 None => drop(seen.insert(*key, list.clone())),
             },
             Step::Append(key, value) => {
-                // Without a read nothing is known of what was there before.
+                // Without a read, the earlier contents are unknown.
                 if let Some(list) = seen.get_mut(key) {
                     list.push(*value);
                 }
@@ -160,7 +161,7 @@ fn check_within(transaction: &Transaction) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A list at the end holds each value once, and whole transactions.
+/// Checks that a final list contains each value once, and whole transactions.
 fn check_whole(
     key: Key,
     list: &[u64],

@@ -1,10 +1,10 @@
-//! Whether a history could have come from operations that took place one at a time, each at a
+//! Checks that a history is linearizable: its operations can be ordered one at a time, each at a
 //! moment between its beginning and its end.
 //!
 //! The search is that of Wing and Gong, "Testing and Verifying Concurrent Objects" (1993), with the
-//! memory of Lowe, "Testing for Linearizability" (2017): what was seen to lead nowhere once, the
-//! same operations done and the same state reached, is not tried again. A history is linearizable
-//! if that of each key is (Herlihy and Wing 1990), so keys are judged one by one.
+//! cache of Lowe, "Testing for Linearizability" (2017): a set of completed operations with a state
+//! is not searched again once it has failed. A history is linearizable if that of each key is
+//! (Herlihy and Wing 1990), so keys are judged one by one.
 
 #[cfg(test)]
 mod tests;
@@ -15,10 +15,11 @@ use std::hash::Hash;
 
 use crate::history::Operation;
 
-/// The search may take time that grows exponentially with the operations that overlap.
+/// Maximum length of a history. The time of the search may grow exponentially with the number of
+/// overlapping operations.
 pub const OPERATIONS_MAX: usize = 1_000;
 
-/// What operations do when they take place one at a time.
+/// The sequential specification: the results of operations that take place one at a time.
 pub trait Model {
     type State: Clone + Eq + Hash + Debug;
     type Action: Debug;
@@ -26,7 +27,7 @@ pub trait Model {
 
     fn initial() -> Self::State;
 
-    /// The state after an action, if it could be told this; nothing is told where it is in doubt.
+    /// The state after an action, if this result is possible; an operation in doubt has no result.
     fn step(
         state: &Self::State,
         action: &Self::Action,
@@ -34,12 +35,12 @@ pub trait Model {
     ) -> Option<Self::State>;
 }
 
-/// Why a history is not linearizable.
+/// The reason why a history is not linearizable.
 pub struct Violation {
     /// The longest order that was found, and the state after it.
     order: Vec<String>,
     state: String,
-    /// The operations one of which would have to come next.
+    /// The candidates for the next operation, none of which is possible.
     stuck: Vec<String>,
 }
 
@@ -57,17 +58,17 @@ impl Debug for Violation {
 /// Judges the history of one key.
 ///
 /// # Errors
-/// Where there is no such order.
+/// If no such order exists.
 ///
 /// # Panics
-/// Where the history is longer than [`OPERATIONS_MAX`].
+/// If the history is longer than [`OPERATIONS_MAX`].
 pub fn check<M: Model>(history: &[Operation<M::Action, M::Told>]) -> Result<(), Violation> {
     assert!(history.len() <= OPERATIONS_MAX, "{} operations of one key", history.len());
     Search::<M>::new(history).run()
 }
 
-/// The beginning or the end of an operation, in a list in the order of time. Operations that got
-/// their place in the order are taken out of the list.
+/// The beginning or the end of an operation, in a list sorted by time. Operations that got their
+/// place in the order are removed from the list.
 #[derive(Clone, Copy)]
 struct Event {
     operation: usize,
@@ -76,25 +77,25 @@ struct Event {
     after: usize,
 }
 
-/// A step that may have to be taken back.
+/// A step that the search may have to undo.
 struct Taken<S> {
     operation: usize,
     state: S,
-    /// Whether the operation was in doubt, and was taken not to have happened.
+    /// True if the operation was in doubt and is assumed not to have taken place.
     never: bool,
 }
 
 struct Search<'h, M: Model> {
     history: &'h [Operation<M::Action, M::Told>],
-    /// The first stands for the beginning of the list, the last for its end.
+    /// The first event is the sentinel at the beginning of the list, the last one that at its end.
     events: Vec<Event>,
-    /// For each operation its two events.
+    /// The two events of each operation.
     of: Vec<(usize, usize)>,
     state: M::State,
     done: Vec<u64>,
     taken: Vec<Taken<M::State>>,
     tried: HashSet<(Box<[u64]>, M::State)>,
-    /// The most that was done at a time.
+    /// The longest order reached, and its state.
     furthest: (Vec<usize>, M::State),
 }
 
@@ -105,8 +106,7 @@ impl<'h, M: Model> Search<'h, M> {
             times.push((operation.invoked, place, true));
             times.push((operation.completed, place, false));
         }
-        // Where two moments are the same, nothing says that one operation ended before another
-        // began.
+        // Events at the same moment do not prove that one operation ended before another began.
         times.sort_by_key(|(moment, place, begins)| (*moment, !begins, *place));
         let last = times.len() + 1;
         let mut events = vec![Event { operation: 0, begins: false, before: 0, after: 1 }; last + 1];
@@ -135,7 +135,8 @@ impl<'h, M: Model> Search<'h, M> {
     fn run(mut self) -> Result<(), Violation> {
         let last = self.events.len() - 1;
         let mut at = self.events[0].after;
-        // Operations in doubt have ends, too, so the walk meets an end before it meets the last.
+        // Operations in doubt have ends, too, so the walk meets an end before it meets the last
+        // event.
         while self.events[0].after != last {
             let Event { operation, begins, after, .. } = self.events[at];
             let doubtful = self.history[operation].is_in_doubt();
@@ -159,7 +160,7 @@ impl<'h, M: Model> Search<'h, M> {
         Ok(())
     }
 
-    /// Gives an operation its place, unless that was tried before.
+    /// Places an operation next in the order, unless this was tried before.
     fn take(&mut self, operation: usize, next: M::State, never: bool) -> bool {
         self.done[operation / 64] |= 1 << (operation % 64);
         if !self.tried.insert((self.done.clone().into(), next.clone())) {
@@ -181,7 +182,7 @@ impl<'h, M: Model> Search<'h, M> {
         true
     }
 
-    /// Takes back the last step after which something else can be tried; returns where to go on.
+    /// Undoes the last step that has an alternative; returns the event to continue with.
     fn take_back(&mut self) -> Option<usize> {
         loop {
             let Taken { operation, state, never } = self.taken.pop()?;
@@ -193,7 +194,7 @@ impl<'h, M: Model> Search<'h, M> {
                 self.events[before].after = event;
                 self.events[after].before = event;
             }
-            // Nothing comes after the end of an operation before the operation.
+            // A step with `never` was taken at its operation's end, past which nothing can be next.
             if !never {
                 return Some(self.events[begin].after);
             }

@@ -2,38 +2,38 @@
 
 use thalweg_env::Lie;
 
-/// A promise that is broken, as if the database had the bug. Each must be noticed.
+/// A promise that is broken on purpose, as if the database had this bug. Tests must detect each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mischief {
-    /// Writes are told to be done before the log is synced.
+    /// Acknowledges writes before the log is synced.
     AcknowledgeBeforeSync,
     /// Syncing a file does nothing.
     ForgetFileSync,
     /// Syncing a directory does nothing.
     ForgetDirectorySync,
-    /// A write whose log failed is told to be done.
+    /// Acknowledges a write whose log failed.
     AcknowledgeFailure,
     /// Recovery stops before the end of the log.
     LoseTailOfLog,
-    /// A group's rows become durable and visible one by one.
+    /// Makes a group's rows durable and visible one by one.
     SplitGroups,
-    /// A group that is refused takes place all the same.
+    /// Applies a group that was refused.
     ApplyRefused,
-    /// The versions that a group expects are not looked at.
+    /// Ignores the versions that a group expects.
     ForgetExpectations,
-    /// A transaction that lost against another overwrites what that one wrote.
+    /// Lets a transaction that lost a conflict overwrite the winner's writes.
     OverwriteConflicts,
-    /// Now and then a reader gets an old snapshot.
+    /// Now and then gives a reader an old snapshot.
     StaleReads,
-    /// A reader sees some keys as they are and others as they were.
+    /// Shows a reader some keys in their current state and others in an older one.
     TornReads,
-    /// A reader sees what a group would have written that was refused.
+    /// Shows a reader the rows of a group that was refused.
     ReadRefused,
-    /// A removal is told to be done, and the row stays.
+    /// Acknowledges a removal, but keeps the row.
     ForgetRemovals,
-    /// A row is created where there is one.
+    /// Creates a row although it exists.
     CreateOverwrites,
-    /// A group that was written is written once more, later.
+    /// Writes a group a second time, later.
     RepeatWrites,
 }
 
@@ -56,7 +56,7 @@ impl Mischief {
         Mischief::RepeatWrites,
     ];
 
-    /// What the disk has to do with it.
+    /// The part that the disk plays in it.
     pub(crate) fn lie(self) -> Option<Lie> {
         match self {
             Mischief::ForgetFileSync => Some(Lie::FileSync),

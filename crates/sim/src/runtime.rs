@@ -1,11 +1,11 @@
-//! Threads and queues that a simulation runs on.
+//! Threads and queues for a simulation.
 
 #[cfg(feature = "shuttle")]
 pub use scheduled::{channel, run, threads};
 #[cfg(not(feature = "shuttle"))]
 pub use system::{channel, run, threads};
 
-/// The system's threads: whatever order they run in.
+/// The system's threads, in any order.
 #[cfg(not(feature = "shuttle"))]
 mod system {
     use std::sync::Arc;
@@ -18,7 +18,7 @@ mod system {
         Arc::new(RealThreads)
     }
 
-    /// Runs a simulation. The seed decides nothing about its threads.
+    /// Runs a simulation. The seed does not determine the schedule of its threads.
     pub fn run<T: Send + 'static>(
         _seed: u64,
         simulation: impl Fn() -> T + Send + Sync + 'static,
@@ -27,8 +27,7 @@ mod system {
     }
 }
 
-/// Threads that take turns, at the places where one waits for another, in an order that follows
-/// from the seed.
+/// Threads that switch where one waits for another, in an order that the seed determines.
 #[cfg(feature = "shuttle")]
 mod scheduled {
     use std::io;
@@ -41,7 +40,7 @@ mod scheduled {
     use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
     use thalweg_env::{ThreadHandle, Threads};
 
-    /// In bytes; deep enough for a recovery in an unoptimised build.
+    /// In bytes; enough for a recovery in an unoptimised build.
     const STACK: usize = 1 << 20;
 
     struct ScheduledThreads;
@@ -70,7 +69,7 @@ mod scheduled {
         Arc::new(ScheduledThreads)
     }
 
-    /// Runs a simulation whose threads take turns as the seed says.
+    /// Runs a simulation with the seed's schedule of threads.
     pub fn run<T: Send + 'static>(
         seed: u64,
         simulation: impl Fn() -> T + Send + Sync + 'static,

@@ -11,7 +11,8 @@ use thalweg_types::{
     Column, ColumnId, DataType, Key, Result, RowId, SqlState, TableId, TableSchema,
 };
 
-/// Tables 1 and 2 have one key. In table 3 values are unique, too: rows come in another way there.
+/// Tables 1 and 2 have one key. In table 3 values are unique, too, which uses another path for
+/// writes.
 pub const TABLES: [TableId; 3] = [TableId(1), TableId(2), TableId(3)];
 
 #[must_use]
@@ -47,10 +48,10 @@ pub fn schema(table: TableId) -> TableSchema {
     }
 }
 
-/// Creates the tables that are not there yet.
+/// Creates the missing tables.
 ///
 /// # Errors
-/// Where the log fails.
+/// If the log fails.
 pub fn create(engine: &Engine) -> Result<()> {
     for table in TABLES {
         let catalog = vec![CatalogChange::CreateTable { schema: schema(table) }];
@@ -63,7 +64,7 @@ pub fn create(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// Rows as the table has them.
+/// Rows as columns of the table.
 #[must_use]
 pub fn rows<'r>(table: TableId, rows: impl Iterator<Item = (i64, &'r str)>) -> RecordBatch {
     let (keys, values): (Vec<i64>, Vec<&str>) = rows.unzip();
@@ -72,7 +73,7 @@ pub fn rows<'r>(table: TableId, rows: impl Iterator<Item = (i64, &'r str)>) -> R
     RecordBatch::try_new(arrow_schema(&schema(table)), columns).expect("columns of the table")
 }
 
-/// Keys as removals name them.
+/// Keys in the form for removals.
 #[must_use]
 pub fn keys(keys: impl Iterator<Item = i64>) -> RecordBatch {
     let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(keys));
@@ -90,7 +91,7 @@ pub fn find(state: &TableState, key: i64) -> Option<(RowId, String)> {
     Some((row, rows.column(1).as_string_view().value(0).to_owned()))
 }
 
-/// All rows by key, found by looking at each.
+/// All rows by key, found by a full scan.
 #[must_use]
 pub fn scan(state: &TableState) -> Vec<(i64, String)> {
     let mut rows = Vec::with_capacity(state.rows());

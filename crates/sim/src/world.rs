@@ -1,4 +1,4 @@
-//! A machine that fails and dies, and a database on it that goes on.
+//! A machine that fails and crashes, and a database on it that survives.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::history::Moments;
 use crate::runtime;
 use crate::{Mischief, tables};
 
-/// What a simulation consists of. All of it follows from the seed, but for the order of threads.
+/// The parameters of a simulation. The seed determines everything except the order of threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub seed: u64,
     pub clients: usize,
-    /// Each ends with the end of the engine.
+    /// Number of eras; each ends with the end of the engine.
     pub eras: usize,
-    /// What each client does in an era, unless the database fails before.
+    /// Number of operations of each client in an era, unless the database fails before.
     pub operations: usize,
-    /// How many operations of the disk lie between faults, on average; `None` for no faults.
+    /// Average number of disk operations between faults; `None` for no faults.
     pub fault_every: Option<u64>,
-    /// For how long a client thinks before each operation, on average.
+    /// Average pause of a client before each operation.
     pub think_ms: u64,
     pub durability: Durability,
     pub mischief: Option<Mischief>,
@@ -48,7 +48,7 @@ impl Plan {
         }
     }
 
-    /// Six clients that nothing disturbs, and that do much.
+    /// Six clients without disturbances, with many operations.
     #[must_use]
     pub fn busy(seed: u64, durability: Durability) -> Plan {
         let plan = Plan::faulty(seed);
@@ -61,18 +61,18 @@ impl Plan {
     }
 }
 
-/// What happened in a simulation that went well.
+/// Statistics of a simulation without violations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What clients were told to be done.
+    /// Number of acknowledged operations.
     pub done: u64,
     pub in_doubt: u64,
-    /// Faults of the disk, deaths of the machine among them.
+    /// Faults of the disk, including crashes of the machine.
     pub faults: u64,
     pub crashes: u64,
     pub simulated: Duration,
-    /// Follows from everything that clients asked and were told, when, and from how much the disk
-    /// had to do.
+    /// Hash of all operations of clients with their times and results, and of the number of disk
+    /// operations.
     pub trace: u64,
 }
 
@@ -87,21 +87,21 @@ impl std::ops::AddAssign for Report {
     }
 }
 
-/// Lets the disk fail again and again.
+/// Makes the disk fail repeatedly.
 pub(crate) struct Chaos {
     pub think_ms: u64,
     random: SeededRandom,
     disk: SimulatedDisk,
     fault_every: Option<u64>,
     faults: &'static [Fault],
-    /// The operation at which the disk will fail.
+    /// The number of the disk operation that will fail.
     planned: Mutex<u64>,
     struck: AtomicU64,
-    /// The disk as it was a while ago, kept for mischief.
+    /// An earlier state of the disk, kept for mischief.
     kept: Option<Mutex<SimulatedDisk>>,
 }
 
-/// After these, what the operating system was given is still there.
+/// After these faults, data that the operating system had received still exist.
 const DEATHS: &[Fault] = &[Fault::CrashBefore, Fault::CrashAfter];
 
 impl Chaos {
@@ -122,7 +122,7 @@ impl Chaos {
         chaos
     }
 
-    /// Plans the next fault, once the last has struck.
+    /// Plans the next fault, if the last one has occurred.
     pub fn plan_next(&self) {
         let mut planned = self.planned.lock();
         if self.fault_every.is_some() && self.disk.operations() > *planned {
@@ -147,18 +147,18 @@ impl Chaos {
     }
 }
 
-/// How an era ends.
+/// The way in which an era ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The engine is closed.
     Close,
-    /// The process dies; what the operating system has survives.
+    /// The process is killed; data that the operating system has received survive.
     Kill,
-    /// The machine dies; what is synced survives.
+    /// The machine crashes; only synced data survive.
     Crash,
 }
 
-/// A machine, and an engine on it.
+/// A machine with an engine on it.
 pub struct World {
     plan: Plan,
     random: SeededRandom,
@@ -175,7 +175,7 @@ impl World {
     /// A new machine with an empty database.
     ///
     /// # Errors
-    /// Where the database does not open.
+    /// If the database does not open.
     pub fn new(plan: &Plan) -> Result<World, String> {
         let (mut env, disk, _) = Env::simulated(plan.seed);
         env.threads = runtime::threads();
@@ -199,16 +199,16 @@ impl World {
     fn options() -> Options {
         Options {
             directory: Some(PathBuf::from("/data/database")),
-            // More would run in an order of their own.
+            // More threads would run in an order that the seed does not determine.
             threads: 1,
-            // Several segments and checkpoints even in short eras.
+            // This makes several segments and checkpoints even in short eras.
             segment_bytes: 16 << 10,
             checkpoint_bytes: 48 << 10,
             ..Options::default()
         }
     }
 
-    /// Opens the database; the disk may fail once meanwhile.
+    /// Opens the database; the disk may fail once during this.
     fn open(&mut self) -> Result<(), String> {
         self.prepare_disk();
         let planned = self.disk.operations() + self.random.below(60);
@@ -240,10 +240,10 @@ impl World {
         }
     }
 
-    /// Lets clients work at the same time; returns what each made.
+    /// Runs the clients concurrently; returns the result of each.
     ///
     /// # Errors
-    /// Where a client panicked.
+    /// If a client panicked.
     pub fn era<T: Send + 'static>(
         &mut self,
         work: impl Fn(Client) -> T + Send + Sync + 'static,
@@ -283,7 +283,7 @@ impl World {
     /// Ends the era and opens the database again; returns the moment between the two.
     ///
     /// # Errors
-    /// Where the database does not open.
+    /// If the database does not open.
     pub fn restart(&mut self) -> Result<u64, String> {
         self.chaos.plan_next();
         self.report.faults += self.chaos.struck.load(Ordering::Relaxed);
@@ -297,7 +297,8 @@ impl World {
         let end = ends[self.random.below(ends.len() as u64) as usize];
         if end == End::Close {
             let engine = self.engine.take().expect("the database is open");
-            // Where the disk has failed it cannot be closed, and whoever waited was told before.
+            // After a disk failure it cannot be closed, and waiting clients got their errors
+            // before.
             let _ = engine.close();
         } else {
             self.report.crashes += 1;
@@ -312,12 +313,12 @@ impl World {
         Ok(between)
     }
 
-    /// The worst that what was acknowledged survives.
+    /// The harshest end that acknowledged changes survive.
     fn death(&self) -> End {
         if self.plan.durability == Durability::Fsync { End::Crash } else { End::Kill }
     }
 
-    /// What is left for the engine after the process or the machine died.
+    /// Replaces the disk by the state that the engine finds after the process or the machine died.
     fn change_disk(&mut self, end: End) {
         self.disk_operations += self.disk.operations();
         let left = match &self.chaos.kept {
@@ -325,14 +326,14 @@ impl World {
             None if end == End::Kill => self.disk.fork(self.random.next_u64()),
             None => self.disk.crash(),
         };
-        // Whatever the old engine still does must not reach anybody.
+        // Later operations of the old engine must have no effect.
         let _ = self.disk.crash();
         self.disk = left;
         self.env = self.env.with_files(self.disk.clone());
         self.prepare_disk();
     }
 
-    /// What the database holds now.
+    /// The current contents of the database.
     #[must_use]
     pub fn view(&self) -> View {
         self.client(0).view()
@@ -348,8 +349,8 @@ impl World {
         &self.moments
     }
 
-    /// Ends the simulation. `told` says how much clients were told to be done, how much is in
-    /// doubt, and what their history is hashed to.
+    /// Ends the simulation. `told` contains the number of acknowledged operations, of those in
+    /// doubt, and the hash of the history.
     #[must_use]
     pub fn finish(mut self, done: u64, in_doubt: u64, history: u64) -> Report {
         self.report.simulated = self.env.clock.monotonic();
@@ -360,7 +361,7 @@ impl World {
     }
 }
 
-/// Whether the disk is why something failed.
+/// True if the disk caused the error.
 fn is_from_disk(error: &Error) -> bool {
     [SqlState::IO_ERROR, SqlState::DISK_FULL].contains(&error.state())
 }

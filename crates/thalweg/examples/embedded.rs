@@ -1,4 +1,4 @@
-//! A database inside a program: open, load rows in bulk, ask.
+//! A database inside a program: open it, load rows in bulk, query them.
 //!
 //! ```sh
 //! cargo run --release --example embedded

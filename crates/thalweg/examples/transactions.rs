@@ -6,7 +6,7 @@
 
 use thalweg::{Database, Error, ErrorKind, Result, Session, SqlState};
 
-/// How often a transfer is tried that others keep getting in the way of.
+/// Maximum number of attempts for a transfer that conflicts with others.
 const ATTEMPTS_MAX: u32 = 10;
 
 #[tokio::main]

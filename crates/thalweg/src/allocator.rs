@@ -1,5 +1,5 @@
-//! The allocator of the program: mimalloc, how it is set up, a store of large blocks above it, and
-//! the count of what each thread takes, by which statements are held to their limits.
+//! The allocator of the program: mimalloc and its options, a store of large blocks above it, and
+//! the count of each thread's allocations, which enforces the memory limits of statements.
 
 use std::ffi::{c_int, c_long};
 use std::time::Duration;
@@ -12,8 +12,8 @@ static ALLOCATOR: Metered<Recycling<MiMalloc>> = Metered::new(Recycling::new(MiM
 
 // SAFETY: declared as in mimalloc's header; any thread may call them at any time.
 unsafe extern "C" {
-    /// Frees what the calling thread keeps and, with `force`, gives all that any thread has freed
-    /// back to the system.
+    /// Frees the memory that the calling thread caches. With `force`, returns all memory that any
+    /// thread has freed to the system.
     safe fn mi_collect(force: bool);
     /// Sets an option by its number in the header.
     safe fn mi_option_set(option: c_int, value: c_long);
@@ -24,11 +24,11 @@ const ARENA_EAGER_COMMIT: c_int = 4;
 /// `mi_option_purge_delay`, in milliseconds.
 const PURGE_DELAY: c_int = 15;
 
-/// How often it is seen which large blocks nobody wants any more.
+/// Interval at which unused large blocks are freed.
 const TRIM_EVERY: Duration = Duration::from_secs(2);
 
-/// Starts the thread that gives up large blocks which nobody wants. Where the system has no thread
-/// for that, they are kept until memory is short.
+/// Starts the thread that frees unused large blocks. If no thread can be started, the blocks are
+/// kept until memory is short.
 pub fn start_trimming() {
     let trim = || {
         loop {
@@ -45,13 +45,13 @@ pub fn give_back() {
     mi_collect(true);
 }
 
-/// Memory that is taken from the system in pieces, and not by the gigabyte, has no huge pages that
-/// are used in part and can be given back in pieces: tables at rest are a tenth smaller so, and
-/// loading them takes no longer.
+/// mimalloc commits memory in pieces instead of a gigabyte at a time: without partly used huge
+/// pages it can return memory in pieces. Tables at rest become a tenth smaller, and loading them
+/// takes no longer.
 ///
-/// What one question has freed is kept for the next ones: after a second, which is mimalloc's own
-/// delay, questions with large answers took up to twice as long, for the system to clear their
-/// memory. Where memory is short it is given back at once.
+/// Freed memory is kept for later queries for ten seconds. With mimalloc's own delay of one second,
+/// queries with large results took up to twice as long, because the system had to clear their
+/// memory again. When memory is short it is returned at once.
 extern "C" fn set_up() {
     mi_option_set(ARENA_EAGER_COMMIT, 0);
     mi_option_set(PURGE_DELAY, 10_000);

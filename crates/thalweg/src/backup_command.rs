@@ -18,7 +18,7 @@ The copy holds every change that was acknowledged with durability `fsync` before
 and never a part of one. The database may be served meanwhile; it need not be. A copy that was
 interrupted is refused when it is opened. Run it on the server's machine, as the server's user.";
 
-/// Copies a database, in use or not, into a new directory
+/// Copies a database into a new directory, even while it is in use
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BackupArguments {
@@ -41,7 +41,7 @@ pub fn run(arguments: &BackupArguments) -> Exit {
     }
 }
 
-/// One line about a copy.
+/// A one-line summary of a copy.
 pub fn describe(copied: &Copied) -> String {
     let checkpoint = match copied.checkpoint_lsn {
         Some(lsn) => format!("the checkpoint of group {lsn}"),

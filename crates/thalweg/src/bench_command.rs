@@ -25,29 +25,29 @@ protobuf-compiler-grpc, and what python3 has of bench/peers/requirements.txt.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BenchArguments {
-    /// What to measure
+    /// Workload to measure
     #[arg(value_name = "WORKLOAD", default_value = ALL, value_parser = workload_names())]
     workload: String,
     /// Scale of the TPC-H data; 1 is six million line items
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Of a workload that measures several things, those whose names have this in them
+    /// Measures only the parts of a workload whose names contain this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// The core that servers have for themselves where they have one; the load gets the next.
-    /// Where a disk's interrupts go is a good place: `grep virtio.*req /proc/interrupts`
+    /// The core reserved for servers, where they use only one; the load gets the next core. A core
+    /// that serves the disk's interrupts is a good choice: `grep virtio.*req /proc/interrupts`
     #[arg(long, value_name = "N", default_value_t = 0)]
     server_core: usize,
-    /// Puts no peers beside ours
+    /// Leaves the peers out
     #[arg(long)]
     no_peers: bool,
-    /// How often each thing is measured
+    /// Number of measurements of each thing
     #[arg(long, value_name = "N", default_value_t = 3)]
     repetitions: usize,
-    /// Rows of 500 bytes that the mixed load finds
+    /// Rows of 500 bytes in the table when the mixed load starts
     #[arg(long, value_name = "N", default_value_t = 5_000_000)]
     records: u64,
-    /// Where `all` writes its report
+    /// Directory of the report that `all` writes
     #[arg(long, value_name = "DIR", default_value = "bench")]
     report: PathBuf,
     /// The Python that has the peers' modules [default: python3]
@@ -56,7 +56,7 @@ pub struct BenchArguments {
     /// The program whose server is measured [default: this one]
     #[arg(long, value_name = "FILE")]
     server: Option<PathBuf>,
-    /// Where data is kept between runs [default: thalweg/bench in the user's cache]
+    /// Directory of data that are kept between runs [default: thalweg/bench in the user's cache]
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
     /// Runs this process as a node that a workload has started

@@ -1,4 +1,4 @@
-//! `thalweg check`: reads every byte of a database that is not in use, and tells what is damaged.
+//! `thalweg check`: reads every byte of a database that is not in use, and reports damage.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub struct CheckArguments {
     /// The database's directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Tells damage only
+    /// Reports damage only
     #[arg(short, long)]
     quiet: bool,
 }
@@ -93,7 +93,7 @@ fn problem(error: &Error) -> String {
     told.replacen("ERROR:", "DAMAGE:", 1)
 }
 
-/// A warning where others than their owner may read the files; empty otherwise.
+/// A warning if users other than the owner may read the files; empty otherwise.
 fn access(directory: &Path) -> String {
     thalweg_env::open_to_others(directory).map_or_else(String::new, |(mode, count)| {
         let name = directory.display();

@@ -72,7 +72,7 @@ pub enum Command {
     Bench(BenchArguments),
 }
 
-/// Which database, and how it runs: the same for every subcommand that opens one.
+/// The database and its settings, for every subcommand that opens one.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Database")]
 pub struct DatabaseArguments {
@@ -93,19 +93,19 @@ pub struct DatabaseArguments {
     pub durability: Option<Durability>,
 }
 
-/// Plans are made by recursion: what psql asks for `\d` outgrows the 2 MiB that threads have by
-/// default, and ends the process. Statements as deep as the limits allow take half of this. Memory
-/// that a stack does not reach costs nothing.
+/// Stack size of threads. Planning is recursive: psql's queries for `\d` overflow the default stack
+/// of 2 MiB, which ends the process. Statements as deep as the limits allow use half of this size.
+/// Stack memory that is never touched costs nothing.
 const STACK_BYTES: usize = 64 << 20;
 
 impl DatabaseArguments {
-    /// The configuration with these flags, and with what else the subcommand was given.
+    /// The configuration with these flags and the subcommand's own.
     pub fn load_config(&self, mut flags: Flags) -> Result<Config, Vec<Error>> {
         self.add_to(&mut flags);
         config::load(self.config_file().as_deref(), flags)
     }
 
-    /// The same for a server, which refuses more.
+    /// Like [`Self::load_config`], for a server, which rejects more settings.
     pub fn load_server_config(&self, mut flags: Flags) -> Result<Config, Vec<Error>> {
         self.add_to(&mut flags);
         config::load_for_server(self.config_file().as_deref(), flags)
@@ -121,7 +121,7 @@ impl DatabaseArguments {
         config::file_for(self.config.as_deref(), self.data.as_deref())
     }
 
-    /// Opens the database. Where somebody watches, long work is shown as it goes.
+    /// Opens the database. On a terminal, long work shows its progress.
     pub fn open(
         &self,
         settings: &DatabaseSettings,
@@ -134,7 +134,7 @@ impl DatabaseArguments {
         }
     }
 
-    /// What opens the database, as the settings say.
+    /// The database builder with these settings.
     pub fn builder(&self, settings: &DatabaseSettings) -> DatabaseBuilder {
         let mut builder = Database::builder()
             .durability(match settings.durability {
@@ -171,7 +171,7 @@ impl DatabaseArguments {
         builder.thread_stack_size(STACK_BYTES);
         let all = || available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = settings.threads.map_or_else(all, NonZeroUsize::get);
-        // One that works on something long must not keep all others from being answered.
+        // At least two, so that one long-running task does not block all others.
         builder.worker_threads(threads.max(2)).enable_all().build()
     }
 }

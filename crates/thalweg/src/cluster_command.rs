@@ -18,7 +18,7 @@ use crate::report;
 use crate::serve_command::Signals;
 use crate::status_command::all_answer;
 
-/// How often the processes are looked at.
+/// Interval between checks of the processes.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "\
@@ -30,7 +30,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ClusterArguments {
-    /// How many workers
+    /// Number of workers
     #[arg(long, value_name = "N", default_value = "4")]
     workers: NonZeroU16,
     /// Directory of the nodes' directories; without it the data is gone when the cluster ends
@@ -83,8 +83,8 @@ impl Processes {
         let failed = |error| Error::internal(format!("{name} could not be started: {error}"));
         let program = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(program);
-        // The pipe closes with this process, however it ends; each node then ends itself. The
-        // gateway's greeting is printed here instead, once all workers are there.
+        // Each node exits when the pipe closes, which happens however this process ends. Once all
+        // workers have joined, this process prints the gateway's greeting itself.
         let arguments = arguments.iter().map(String::as_str).chain(["--ends-with-parent"]);
         let child = command.args(arguments).stdin(Stdio::piped()).stderr(Stdio::null());
         let child = child.spawn().map_err(failed)?;
@@ -93,7 +93,7 @@ impl Processes {
     }
 
     /// # Errors
-    /// Where one has ended.
+    /// When one has ended.
     fn look(&mut self) -> Result<(), Error> {
         for (name, child) in &mut self.0 {
             if let Ok(Some(status)) = child.try_wait() {
@@ -172,7 +172,7 @@ fn start(
     Ok(())
 }
 
-/// Workers that share a machine share its cores: each has some to itself, where that is even.
+/// Workers share the machine's cores. If the cores divide evenly, each worker gets its own.
 fn share_of_machine(workers: usize, number: usize) -> [String; 2] {
     let cores = allowed_cores();
     if let Some(share) = share_of_cores(&cores, workers, number) {

@@ -1,7 +1,7 @@
 //! Configuration: defaults < `thalweg.toml` < `THALWEG__SECTION__KEY` < flags.
 //!
-//! Every value knows where it came from, and a key that means nothing is an error: a setting that
-//! is misspelt must not be one that is silently ignored.
+//! Every value knows where it came from. An unknown key is an error, so that a misspelt setting is
+//! never silently ignored.
 
 use std::path::{Path, PathBuf};
 
@@ -30,13 +30,13 @@ const FILE_NAME: &str = "thalweg.toml";
 const ENVIRONMENT_PREFIX: &str = "THALWEG__";
 const DEFAULTS: &str = "default";
 
-/// The settings in force, and where each came from.
+/// The settings in force, with the origin of each.
 pub struct Config {
     pub settings: Settings,
     figment: Figment,
 }
 
-/// Settings that were given as flags: `section.key` and the value.
+/// Settings from flags: `section.key` and the value.
 #[derive(Default)]
 pub struct Flags(Vec<(&'static str, Value)>);
 
@@ -57,12 +57,12 @@ pub fn file_for(named: Option<&Path>, data: Option<&Path>) -> Option<PathBuf> {
     }
 }
 
-/// Reads all sources. Fails with everything that is wrong, not just the first.
+/// Reads all sources. Fails with all errors, not just the first.
 pub fn load(file: Option<&Path>, flags: Flags) -> Result<Config, Vec<Error>> {
     load_with(file, environment(), flags, |settings| settings.database.faults())
 }
 
-/// The same for a server, and with everything that a server refuses.
+/// Like [`load`], for a server: includes every check of the server's settings.
 pub fn load_for_server(file: Option<&Path>, flags: Flags) -> Result<Config, Vec<Error>> {
     load_with(file, environment(), flags, |settings| {
         let mut faults = settings.database.faults();
@@ -98,14 +98,14 @@ fn load_with(
         .merge(Named { name: "given", dict: sections(right) })
         .extract()
         .expect("each setting was read by itself");
-    // What is said of a setting whose value is wrong would be said of its default.
+    // A setting with a wrong value has its default here, so a fault about it would be misleading.
     let is_wrong = |setting: &&str| wrong.iter().any(|wrong| wrong == setting);
     let faults = faults(&settings).into_iter();
     errors.extend(faults.filter(|f| !f.settings.iter().any(is_wrong)).map(|f| f.error));
     if errors.is_empty() { Ok(Config { settings, figment }) } else { Err(errors) }
 }
 
-/// A provider whose values are named in messages as they should be.
+/// A provider with a name, which messages about its values show.
 struct Named {
     name: &'static str,
     dict: Dict,
@@ -142,7 +142,7 @@ fn first_tag(value: &Value) -> Tag {
     }
 }
 
-/// Where a value came from, in the words in which the user gave it.
+/// The origin of a value, worded as the user gave it.
 fn origin(metadata: Option<&Metadata>, path: &[String]) -> String {
     let Some(metadata) = metadata else { return DEFAULTS.to_owned() };
     if let Some(Source::File(file)) = &metadata.source {

@@ -1,6 +1,6 @@
-//! `thalweg config`: is the configuration right, and what does it come to?
+//! `thalweg config`: checks the configuration, or shows the resulting settings.
 //!
-//! Right is what `thalweg serve` takes: whatever it would refuse is told here, all of it at once.
+//! A configuration is valid if `thalweg serve` accepts it. All errors are reported at once.
 
 use clap::{Args, Subcommand};
 
@@ -17,7 +17,7 @@ Examples:
 
 Later sources win: defaults, thalweg.toml, THALWEG__SECTION__KEY, flags.";
 
-/// Checks the configuration, or shows it with where each value came from
+/// Checks the configuration, or shows it with the source of each value
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ConfigArguments {
@@ -27,7 +27,7 @@ pub struct ConfigArguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Tells everything that is wrong with the configuration, as a server would take it
+    /// Reports all errors that a server would find in the configuration
     Check(DatabaseArguments),
     /// Prints the settings in force as TOML, each with its source
     Dump(DatabaseArguments),

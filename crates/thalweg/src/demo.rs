@@ -1,7 +1,6 @@
-//! `thalweg demo`: real data, live writes, questions worth asking, and a crash that loses nothing.
+//! `thalweg demo`: real data, live writes, queries, and a crash that loses nothing.
 //!
-//! Everything it shows is checked as it goes; the first thing that is not as it should be ends it
-//! with an error.
+//! The demonstration checks everything that it shows. The first failed check ends it with an error.
 
 mod crash;
 mod dataset;
@@ -24,7 +23,7 @@ use live::Board;
 use screen::Screen;
 use workplace::Workplace;
 
-/// The flights that left New York City in 2013; no more, no fewer.
+/// The exact number of flights that left New York City in 2013.
 const FLIGHTS: u64 = 336_776;
 
 const EXAMPLES: &str = "\
@@ -32,11 +31,11 @@ Examples:
   thalweg demo                     leaves nothing behind
   thalweg demo --data ./flights    keeps the data, to go on with thalweg --data ./flights";
 
-/// Shows what Thalweg does, on the flights that left New York City in 2013
+/// Demonstrates Thalweg on the flights that left New York City in 2013
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DemoArguments {
-    /// Directory that keeps the data; without it all is gone at the end
+    /// Directory that keeps the data; without it all data are removed at the end
     #[arg(short, long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The part of the second process: writes and acknowledges until it is killed
@@ -102,7 +101,7 @@ fn expect_equal(what: &str, found: u64, expected: u64) -> Result<()> {
     }
 }
 
-/// The one number that a query gives.
+/// The single number that a query returns.
 async fn number(session: &mut Session, sql: &str) -> Result<u64> {
     let rows = results::fetch(session, sql).await?;
     let text = rows.first().and_then(|row| row.first()).map_or("", String::as_str);

@@ -1,8 +1,8 @@
-//! How the program ends.
+//! Exit codes of the program.
 
 use std::process::ExitCode;
 
-/// What the shell that started the program is told.
+/// The exit status, as the shell that started the program sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Success,
@@ -16,12 +16,12 @@ pub enum Exit {
     Damaged,
     /// Ctrl-C.
     Interrupted,
-    /// Nobody reads the output any more, as in `thalweg … | head`.
+    /// The reader of the output is gone, as in `thalweg … | head`.
     OutputClosed,
 }
 
 impl Exit {
-    /// Signals count as the shells count them: 128 and the signal's number.
+    /// Like shells, uses 128 plus the signal's number for signals.
     pub fn code(self) -> u8 {
         match self {
             Exit::Success => 0,

@@ -26,10 +26,10 @@ A further gateway, which reads and writes as the first one does and leaves defin
 pub struct GatewayArguments {
     #[command(flatten)]
     serve: ServeArguments,
-    /// Where workers join
+    /// Address where workers join
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7473")]
     pub nodes: SocketAddr,
-    /// The first gateway, if this is a further one: where workers join it
+    /// The first gateway, if this is a further one: the address where workers join it
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub join: Option<SocketAddr>,
     /// Workers that must have joined before tables can be made [default: 1]
@@ -38,7 +38,7 @@ pub struct GatewayArguments {
     /// End together with the process that holds the other end of standard input
     #[arg(long, hide = true)]
     pub ends_with_parent: bool,
-    /// How statements open and read workers [default: hybrid]
+    /// Order in which statements open and read workers [default: hybrid]
     #[arg(long, value_name = "MODE")]
     pub fan_in: Option<FanIn>,
     #[command(flatten)]

@@ -21,11 +21,11 @@
 //! # }
 //! ```
 //!
-//! A [`Database`] is cheap to clone and shared by all; a [`Session`] belongs to one client and
-//! holds its transaction. Results are streams of Arrow record batches and are as large as they are:
-//! nothing is collected on the way. An [`Appender`] loads batches without going through SQL.
+//! A [`Database`] is cheap to clone and can be shared; a [`Session`] belongs to one client and
+//! holds its transaction. Results are streams of Arrow record batches that are not buffered, so
+//! they may be of any size. An [`Appender`] loads batches without SQL.
 //!
-//! Everything runs on a tokio runtime with several threads, which the program brings along.
+//! All work runs on the program's multi-threaded tokio runtime.
 
 pub use thalweg_query::{
     Appender, BatchStream, CancelHandle, Copy, CopyIn, Database, DatabaseBuilder, Durability,

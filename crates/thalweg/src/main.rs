@@ -1,4 +1,4 @@
-//! The program: its command line, and what each subcommand does.
+//! Entry point of the program: parses the command line and runs the subcommand.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What the nodes of a cluster are told on the command line, whatever they are.
+//! Command-line arguments that gateways and workers share.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use thalweg_distributed::NodeOptions;
 use thalweg_env::Env;
 use thalweg_types::SqlState;
 
-/// Where a node keeps what it knows of its cluster, within its data directory.
+/// Directory of a node's knowledge of its cluster, within its data directory.
 const DIRECTORY: &str = "cluster";
 
-/// What nodes show each other. Beyond this machine one of the two is needed.
+/// Credentials of nodes towards each other. A cluster beyond this machine needs one of the two.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Between nodes")]
 pub struct NodeArguments {
@@ -34,7 +34,7 @@ pub struct NodeArguments {
 
 impl NodeArguments {
     /// # Errors
-    /// Where a file cannot be read, or is not what it should be.
+    /// If a file cannot be read or is invalid.
     pub fn options(&self) -> Result<NodeOptions, Error> {
         Ok(NodeOptions { security: self.security()?, ..NodeOptions::default() })
     }
@@ -53,13 +53,13 @@ impl NodeArguments {
     }
 }
 
-/// An address and a port, or a host's name and a port; of several addresses the first.
+/// Parses an address and a port, or a host's name and a port; the first of several addresses wins.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     let mut found = text.to_socket_addrs().map_err(|error| error.to_string())?;
     found.next().ok_or_else(|| "the name has no address".to_owned())
 }
 
-/// The shard map that a node keeps.
+/// The shard map that a node stores.
 pub fn kept_map(env: &Env, data: Option<&Path>) -> Result<SharedMap, Error> {
     match data {
         None => Ok(SharedMap::new(ShardMap::default())),
@@ -67,10 +67,10 @@ pub fn kept_map(env: &Env, data: Option<&Path>) -> Result<SharedMap, Error> {
     }
 }
 
-/// The number that a worker goes by, for as long as its data lives.
+/// The worker's number, which stays the same as long as its data exists.
 pub fn kept_id(env: &Env, data: Option<&Path>) -> Result<u64, Error> {
     match data {
-        // SQL tells of it as a `bigint`. 0 is no worker's.
+        // SQL shows it as a `bigint`, so it has 63 bits. No worker has the number 0.
         None => Ok((env.random.next_u64() >> 1).max(1)),
         Some(data) => thalweg_distributed::node_id(env, &data.join(DIRECTORY)),
     }

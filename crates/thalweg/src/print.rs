@@ -1,4 +1,4 @@
-//! What the program shows: results, in every format, and errors.
+//! Output of the program: results, in every format, and errors.
 
 pub mod error;
 mod expanded;

@@ -1,7 +1,7 @@
-//! Shows long work to whoever watches: loads, checkpoints, recovery.
+//! Shows the progress of long work: loads, checkpoints, recovery.
 //!
-//! A bar appears only once work has taken a while, only on a terminal, and only while nothing else
-//! is written to it: a checkpoint in the background must not write over the line that is edited.
+//! A bar appears only after a delay, only on a terminal, and only while nothing else is written to
+//! it: a checkpoint in the background must not overwrite the line that is being edited.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use thalweg::{Progress, Unit};
 
-/// Work that is over sooner is not shown.
+/// Work that ends sooner is not shown.
 const DELAY: Duration = Duration::from_millis(500);
 
 pub struct ProgressBars {
@@ -24,7 +24,7 @@ impl ProgressBars {
         ProgressBars { bars: Mutex::default(), may_show: AtomicBool::new(true) }
     }
 
-    /// Whether the terminal is free for bars.
+    /// Sets whether the terminal is free for bars.
     pub fn allow(&self, allowed: bool) {
         self.may_show.store(allowed, Ordering::Relaxed);
         if !allowed {
@@ -35,7 +35,7 @@ impl ProgressBars {
     }
 
     fn bars(&self) -> MutexGuard<'_, Vec<ProgressBar>> {
-        // A list of bars is whole at every moment, whatever a thread that panicked was about to do.
+        // The list is consistent at every moment, even after a thread has panicked.
         self.bars.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -55,7 +55,8 @@ impl Progress for ProgressBars {
         if is_due && bar.is_hidden() {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        // Pieces of work that overlap are told through one voice: what does not fit is another's.
+        // Overlapping pieces of work report through one callback: a value that does not fit this
+        // bar belongs to another piece.
         if done > bar.position() && bar.length().is_none_or(|total| done <= total) {
             bar.set_position(done);
         }

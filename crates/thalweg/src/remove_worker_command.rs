@@ -1,4 +1,4 @@
-//! `thalweg remove-worker`: takes a worker that is gone for good out of a cluster.
+//! `thalweg remove-worker`: removes a permanently lost worker from a cluster.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ Examples:
 
 A worker that still answers is not removed: stop it first.";
 
-/// Removes a worker that is gone for good from a cluster
+/// Removes a permanently lost worker from a cluster
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RemoveWorkerArguments {
     /// The worker's number, as `thalweg status` shows it
     #[arg(value_name = "ID")]
     worker: u64,
-    /// Remove it although it owns buckets whose rows are lost by that
+    /// Removes it even if it owns buckets, whose rows are then lost
     #[arg(long)]
     lose_rows: bool,
-    /// Where workers join a gateway
+    /// Address where workers join a gateway
     #[arg(
         long,
         value_name = "ADDRESS:PORT",

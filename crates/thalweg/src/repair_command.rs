@@ -1,4 +1,4 @@
-//! `thalweg repair`: copies what is sound of a damaged database.
+//! `thalweg repair`: copies the undamaged parts of a damaged database.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ It keeps the newest sound checkpoint, and the log after it up to the first damag
 directory is not changed. Restore a backup instead, if there is one. Exit status: 0 nothing is
 lost, 3 the directory could not be read or is in use, 4 something is lost.";
 
-/// Salvages what is sound of a damaged database into a new directory
+/// Salvages the undamaged parts of a damaged database into a new directory
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RepairArguments {
@@ -29,7 +29,7 @@ pub struct RepairArguments {
     /// The new directory; without it, nothing is written
     #[arg(long, value_name = "TARGET", requires = "accept_loss")]
     into: Option<PathBuf>,
-    /// Agrees that the new directory lacks what is reported as lost
+    /// Accepts that the new directory lacks the data reported as lost
     #[arg(long)]
     accept_loss: bool,
 }

@@ -1,4 +1,4 @@
-//! Telling people things outside of the SQL shell.
+//! Messages to the user outside of the SQL shell.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -9,13 +9,13 @@ use crate::exit::Exit;
 use crate::print::error::{ErrorStyle, render};
 use crate::terminal;
 
-/// Tells what is wrong with the command line or the configuration.
+/// Reports the errors of the command line or the configuration.
 pub fn usage(errors: &[Error]) -> Exit {
     errors.iter().for_each(tell);
     Exit::Usage
 }
 
-/// Tells why the database could not be opened.
+/// Reports why the database could not be opened.
 pub fn not_opened(error: &Error) -> Exit {
     tell(error);
     Exit::NotOpened
@@ -27,7 +27,7 @@ pub fn tell(error: &Error) {
     eprint!("{}", render(error, None, None, ErrorStyle { color, verbose: false }));
 }
 
-/// Prints a text to standard output, where a reader that left early is no fault.
+/// Prints a text to standard output. A reader that left early is not an error.
 pub fn to_stdout(text: &str) -> Exit {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

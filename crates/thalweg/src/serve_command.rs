@@ -34,7 +34,7 @@ second signal ends it at once; nothing that was acknowledged is lost either way.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArguments {
-    /// Address to listen on; beyond this machine, passwords are asked for [default: 127.0.0.1]
+    /// Address to listen on; beyond this machine, clients need passwords [default: 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<IpAddr>,
     /// Port for PostgreSQL clients [default: 7471]
@@ -54,7 +54,7 @@ pub fn run(arguments: &ServeArguments) -> Exit {
     run_as(arguments, None)
 }
 
-/// The same, where it may be a gateway.
+/// Like [`run`], optionally as a gateway.
 pub fn run_as(arguments: &ServeArguments, gateway: Option<&GatewayArguments>) -> Exit {
     let mut flags = Flags::default();
     flags.set("listen.address", arguments.listen);
@@ -102,7 +102,7 @@ async fn serve(
 ) -> Result<(), Error> {
     let ends_with_parent = gateway.is_some_and(|(arguments, _)| arguments.ends_with_parent);
     let mut signals = Signals::new(ends_with_parent)?;
-    // Before anybody asks for rows.
+    // Must precede the first request for rows.
     let node = match gateway {
         None => None,
         Some((arguments, data)) => {
@@ -129,7 +129,7 @@ async fn serve(
     Ok(())
 }
 
-/// How the statements of a gateway gather rows.
+/// The settings by which a gateway's statements gather rows.
 fn gathering(settings: ClusterSettings) -> Gathering {
     let fan_in = match settings.fan_in {
         FanIn::Sync => thalweg_query::FanIn::Sync,
@@ -157,7 +157,7 @@ fn announce(server: &Server, node: Option<&RunningNode>) {
     eprintln!("Ready. Try: psql -h {host} -p {port} -U thalweg thalweg");
 }
 
-/// What asks the program to end: signals and, for a node of `thalweg cluster`, the end of the
+/// Requests to end the program: signals and, for a node of `thalweg cluster`, the end of the
 /// process that started it.
 pub struct Signals {
     terminate: Signal,
@@ -166,7 +166,7 @@ pub struct Signals {
 }
 
 /// The process at the other end of standard input. The system closes that end however the process
-/// ends, SIGKILL included.
+/// ends, even by SIGKILL.
 struct Parent(Stdin);
 
 impl Parent {

@@ -1,4 +1,4 @@
-//! The SQL shell: runs statements and its own commands, and shows what comes of them.
+//! The SQL shell: runs statements and its own commands, and shows their results.
 
 use std::io::{self, BufRead, Write as _};
 use std::path::PathBuf;
@@ -38,20 +38,20 @@ pub use script::Origin;
 pub use splitter::Statement;
 pub use view::View;
 
-/// Why the shell does not go on to the next statement.
+/// The reason why the shell does not run the next statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// A statement failed, and was told.
+    /// A statement failed, and its error was shown.
     Failed,
-    /// Ctrl-C ended a statement, and was told.
+    /// Ctrl-C ended a statement, and this was reported.
     Interrupted,
-    /// Nobody reads the output any more.
+    /// The reader of the output is gone.
     OutputClosed,
     /// `\q`
     Quit,
 }
 
-/// How the shell behaves from its start to its end.
+/// Settings of the shell that do not change while it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Behavior {
     pub is_interactive: bool,
@@ -59,7 +59,7 @@ pub struct Behavior {
     pub echo: bool,
     /// Shows results and errors only.
     pub quiet: bool,
-    /// Goes on after a statement that failed.
+    /// Continues after a statement that failed.
     pub continue_on_error: bool,
     /// Shows the SQLSTATE of errors.
     pub verbose: bool,
@@ -74,16 +74,17 @@ pub struct Shell {
     interrupt: Interrupt,
     progress: Option<Arc<ProgressBars>>,
     clock: RealClock,
-    /// Where the data lies; `None` for memory.
+    /// Directory of the data; `None` for a database in memory.
     location: Option<PathBuf>,
-    /// What `\e` edits when nothing is being typed.
+    /// The statement that `\e` edits when nothing is being typed.
     last_statement: String,
-    /// How many scripts include the one that runs.
+    /// Number of nested scripts around the current one.
     include_depth: u32,
-    /// Lines of the script that were rows and not statements, since somebody last asked.
+    /// Lines of the script that were rows of a copy and not statements, and that its line counter
+    /// has not skipped yet.
     copied_lines: usize,
     has_failed: bool,
-    /// Whether a statement may have changed the names that completion knows.
+    /// True if a statement may have changed the names that completion knows.
     names_are_stale: bool,
 }
 
@@ -114,13 +115,13 @@ impl Shell {
         }
     }
 
-    /// Whether any statement failed so far.
+    /// True if any statement has failed so far.
     pub fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// Runs a statement and shows its result or its error. `origin` is where it stands in a script;
-    /// rows that it copies from its client come from `data`.
+    /// Runs a statement and shows its result or its error. `origin` is its place in a script;
+    /// `data` supplies the rows that it copies from its client.
     pub async fn run(
         &mut self,
         statement: &Statement,
@@ -205,7 +206,7 @@ impl Shell {
         }
     }
 
-    /// Says who speaks, and how to go on.
+    /// Shows the program's name and the most useful commands.
     pub fn greet(&mut self) -> Result<(), Stop> {
         if self.behavior.quiet {
             return Ok(());
@@ -218,7 +219,7 @@ impl Shell {
         self.tell(&format!("thalweg {version}, {place}. \\? shows help, \\q leaves.\n"))
     }
 
-    /// Shows what a command of the shell found out.
+    /// Shows the result of a query that implements a command of the shell.
     async fn show_query(&mut self, sql: &str, title: &str) -> Result<(), Stop> {
         let statement = Statement { text: sql.to_owned(), line: 1, expanded: false };
         if !title.is_empty() {
@@ -230,7 +231,7 @@ impl Shell {
         })
     }
 
-    /// Shows an error and says how it stops the script that it is in.
+    /// Shows an error and returns how it stops the current script.
     fn tell_error(&mut self, error: &Error, statement: Option<&str>, origin: &str) -> Stop {
         self.has_failed = true;
         let style = ErrorStyle { color: self.view.color_errors, verbose: self.behavior.verbose };
@@ -252,7 +253,8 @@ impl Shell {
         self.tell_error(&error, None, "")
     }
 
-    /// Shows a message where it cannot be taken for a result: beside tables, but not within data.
+    /// Shows a message where it cannot be mistaken for a result: beside tables, but not within
+    /// data.
     fn tell(&mut self, message: &str) -> Result<(), Stop> {
         if self.view.format != Format::Table {
             eprint!("{message}");
@@ -292,7 +294,7 @@ async fn print_outcome(
     Ok(matches!(outcome.tag, Tag::Other(_)))
 }
 
-/// `1.234 ms`, and what that is in minutes when it is long.
+/// `1.234 ms`, followed by minutes if the duration is long.
 fn show_duration(duration: Duration) -> String {
     let millis = duration.as_secs_f64() * 1_000.0;
     let seconds = duration.as_secs();

@@ -29,7 +29,7 @@ Examples:
 pub struct SqlArguments {
     #[command(flatten)]
     pub sources: Sources,
-    /// How results are written [default: table]
+    /// Format of results [default: table]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// Writes results to a file
@@ -41,13 +41,13 @@ pub struct SqlArguments {
     /// Shows each statement before it runs
     #[arg(short, long)]
     echo: bool,
-    /// What a statement that fails means for the rest of a script
+    /// Behavior of a script after a statement fails
     #[arg(long, value_name = "WHAT", default_value = "stop")]
     on_error: OnError,
     /// Runs everything as one transaction
     #[arg(short = '1', long)]
     single_transaction: bool,
-    /// Tells how long each statement took
+    /// Shows how long each statement took
     #[arg(long)]
     timing: bool,
     /// Shows a line for each value
@@ -56,13 +56,13 @@ pub struct SqlArguments {
     /// The lines of tables [default: auto]
     #[arg(long, value_name = "LINES")]
     border: Option<Border>,
-    /// What stands for NULL in tables [default: NULL]
+    /// Text for NULL in tables [default: NULL]
     #[arg(long, value_name = "TEXT")]
     null: Option<String>,
     /// Shows no colors
     #[arg(long)]
     no_color: bool,
-    /// Tells the SQLSTATE of errors
+    /// Shows the SQLSTATE of errors
     #[arg(short, long)]
     verbose: bool,
     #[command(flatten)]
@@ -75,7 +75,7 @@ enum OnError {
     Continue,
 }
 
-/// What to run, in the order in which it was given.
+/// Statements and files to run, in the order of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Sources(Vec<Source>);
 
@@ -138,7 +138,7 @@ impl SqlArguments {
         flags
     }
 
-    /// Whether a person types what is to be run.
+    /// True if a person types the statements.
     fn is_interactive(&self) -> bool {
         self.sources.0.is_empty() && io::stdin().is_terminal() && io::stdout().is_terminal()
     }
@@ -181,7 +181,7 @@ pub fn run(arguments: &SqlArguments) -> Exit {
     };
     let exit = exit_after(result, &shell, arguments);
     drop(shell);
-    // What is left of a cancelled query must not hold up the end.
+    // Does not wait for the remains of a cancelled query.
     runtime.shutdown_background();
     close(database, exit)
 }
@@ -280,13 +280,13 @@ fn exit_after(result: Result<(), Stop>, shell: &Shell, arguments: &SqlArguments)
         Err(Stop::OutputClosed) => Exit::OutputClosed,
         Err(Stop::Interrupted) => Exit::Interrupted,
         Err(Stop::Failed) => Exit::StatementFailed,
-        // Whoever typed the statements has seen what failed.
+        // An interactive user has already seen the errors.
         _ if shell.has_failed() && !arguments.is_interactive() => Exit::StatementFailed,
         Ok(()) | Err(Stop::Quit) => Exit::Success,
     }
 }
 
-/// Ends all work in the database. Failing there matters only where all went well.
+/// Ends all work in the database. Its failure matters only if everything else succeeded.
 fn close(database: Database, exit: Exit) -> Exit {
     match database.close() {
         Err(error) => {

@@ -34,7 +34,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct StatusArguments {
-    /// Where workers join a gateway
+    /// Address where workers join a gateway
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -42,7 +42,7 @@ pub struct StatusArguments {
         value_parser = address
     )]
     connect: SocketAddr,
-    /// How the nodes are shown
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: StatusFormat,
     #[command(flatten)]
@@ -64,13 +64,13 @@ pub fn run(arguments: &StatusArguments) -> Exit {
     }
 }
 
-/// Runs what a command asks a cluster, on this thread.
+/// Runs a request to a cluster on this thread.
 pub fn in_runtime<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Error::internal(error.to_string()))?.block_on(work)
 }
 
-/// A cluster as one of its gateways knows it.
+/// A cluster, as one of its gateways sees it.
 #[derive(Serialize)]
 struct Status {
     map_version: u64,
@@ -81,10 +81,10 @@ struct Status {
 #[derive(Serialize)]
 struct GatewayStatus {
     address: String,
-    /// Whether it makes the map and all definitions.
+    /// True for the gateway that makes the map and all definitions.
     is_first: bool,
     answers: bool,
-    /// The number of the last definition that it knows.
+    /// The number of the last definition that it has.
     definitions: u64,
 }
 
@@ -96,9 +96,9 @@ struct WorkerStatus {
     answers: bool,
     rows: Option<u64>,
     bytes: Option<u64>,
-    /// Answers that it is sending.
+    /// Number of answers that it is sending.
     streams: Option<u64>,
-    /// Why it does not answer.
+    /// The reason why it does not answer.
     error: Option<String>,
 }
 
@@ -149,7 +149,7 @@ async fn worker_status(
     }
 }
 
-/// What a worker says of itself.
+/// A worker's description of itself.
 ///
 /// # Errors
 /// If it does not answer, or if another worker answers at its address.
@@ -197,7 +197,7 @@ impl Status {
     }
 }
 
-/// The gateways that the one at an address knows of.
+/// The gateways that the gateway at an address knows.
 async fn gateways(
     asked: SocketAddr,
     options: &Arc<LinkOptions>,
@@ -210,11 +210,11 @@ async fn gateways(
 
 /// A link to the gateway at an address.
 pub fn link_to(gateway: SocketAddr, options: &Arc<LinkOptions>) -> KeptLink {
-    // Gateways have no numbers; the address tells which it is.
+    // Gateways have no numbers; the address identifies them.
     KeptLink::new(NodeName { id: 0, address: gateway }, Arc::clone(options))
 }
 
-/// The map as the gateway at an address knows it.
+/// The map of the gateway at an address.
 async fn map_of(gateway: SocketAddr, options: &Arc<LinkOptions>) -> Result<ShardMap, Error> {
     let link = link_to(gateway, options);
     let failed = |error: Error| {
@@ -225,7 +225,7 @@ async fn map_of(gateway: SocketAddr, options: &Arc<LinkOptions>) -> Result<Shard
     ShardMap::from_wire(&map)
 }
 
-/// Whether a gateway knows as many workers as are wanted, and all of them answer.
+/// True if a gateway knows as many workers as are wanted, and all of them answer.
 pub async fn all_answer(gateway: SocketAddr, wanted: usize, options: &Arc<LinkOptions>) -> bool {
     let Ok(map) = map_of(gateway, options).await else { return false };
     let described = map.workers().iter().map(|worker| describe(worker, options));

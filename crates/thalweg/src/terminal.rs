@@ -1,4 +1,4 @@
-//! What is known about the terminal, if there is one.
+//! Properties of the terminal, if there is one.
 
 use std::io::IsTerminal as _;
 
@@ -10,7 +10,7 @@ pub fn columns() -> Option<usize> {
     Some(usize::from(width.0))
 }
 
-/// Whether the locale lets a terminal show more than ASCII. The first variable that is set counts.
+/// True if the locale lets a terminal show more than ASCII. The first variable that is set counts.
 pub fn shows_unicode() -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
@@ -22,7 +22,7 @@ pub fn shows_unicode() -> bool {
         })
 }
 
-/// Whether something that `is_terminal` or not is written to in colour.
+/// True if an output gets colours; `is_terminal` says if it is a terminal.
 pub fn wants_color(color: Color, is_terminal: bool) -> bool {
     let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -33,7 +33,7 @@ pub fn wants_color(color: Color, is_terminal: bool) -> bool {
     }
 }
 
-/// Whether a person watches what happens: a terminal on both sides.
+/// True if a person watches: standard output and standard error are both terminals.
 pub fn is_watched() -> bool {
     std::io::stderr().is_terminal() && std::io::stdout().is_terminal()
 }

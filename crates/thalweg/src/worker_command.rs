@@ -19,9 +19,9 @@ use crate::node_arguments::{NodeArguments, address, kept_id, kept_map};
 use crate::report;
 use crate::serve_command::Signals;
 
-/// The highest number of a core that systems have.
+/// The highest core number that systems have.
 const CORE_MAX: usize = 1 << 16;
-/// Of so many bytes of a process's memory one may be kept encodings.
+/// The cache of encodings gets one byte of this many bytes of the process's memory.
 const SHARE_OF_ENCODINGS: u64 = 64;
 
 const EXAMPLES: &str = "\
@@ -38,10 +38,10 @@ A worker that is started again on its directory takes its place back, wherever i
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct WorkerArguments {
-    /// Where gateways reach it; port 0 is any that is free
+    /// Address where gateways reach it; port 0 picks any free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7473")]
     listen: SocketAddr,
-    /// Where gateways reach it, if that is not where it listens
+    /// Address where gateways reach it, if that is not where it listens
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     advertise: Option<SocketAddr>,
     /// The gateways to join
@@ -53,12 +53,11 @@ pub struct WorkerArguments {
         value_parser = address
     )]
     join: Vec<SocketAddr>,
-    /// How many workers this process is, each with a directory and a port of its own; gateways
-    /// read the rows of all of them by one stream
+    /// Number of workers in this process, each with a directory and a port of its own; gateways
+    /// read the rows of all of them through one stream
     #[arg(long, value_name = "N", default_value = "1")]
     logical: NonZeroU16,
-    /// The cores that it runs on, such as 0-3,8, where several processes share a machine [default:
-    /// all]
+    /// Cores to run on, such as 0-3,8, where several processes share a machine [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core_range)]
     cores: Vec<RangeInclusive<usize>>,
     /// End together with the process that holds the other end of standard input
@@ -78,7 +77,7 @@ pub fn run(arguments: &WorkerArguments) -> Exit {
     if let Err(error) = thalweg_server::install_log(&settings.log) {
         return report::usage(&[error]);
     }
-    // Before there are threads: those of later stay where the first one is.
+    // Must precede the first thread: later threads inherit the cores of the first one.
     if let Err(error) = keep_to(&arguments.cores) {
         return report::usage(&[error]);
     }
@@ -99,7 +98,7 @@ pub fn run(arguments: &WorkerArguments) -> Exit {
     }
 }
 
-/// A core, or several in a row.
+/// A core, or a range of cores.
 fn core_range(text: &str) -> Result<RangeInclusive<usize>, String> {
     let number = |text: &str| text.trim().parse().map_err(|_| format!("{text:?} is no core"));
     let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -123,13 +122,13 @@ async fn serve(arguments: &WorkerArguments, settings: &Settings) -> Result<(), E
     let mut signals = Signals::new(arguments.ends_with_parent)?;
     let running = tokio::select! {
         running = start_all(arguments, settings) => running?,
-        // What has been opened is as if the process had died: nothing was acknowledged yet.
+        // Databases opened so far are dropped as in a crash: nothing was acknowledged yet.
         () = signals.next() => return Ok(()),
     };
     signals.next().await;
     tokio::select! {
         closed = close_all(running) => closed,
-        // Whoever asks twice does not want to wait.
+        // A second signal ends the wait.
         () = signals.next() => Ok(()),
     }
 }
@@ -147,7 +146,7 @@ async fn start_all(
     Ok(running)
 }
 
-/// Ends what serves, and closes all databases, of which the first that failed is told.
+/// Stops the servers and closes all databases. Returns the first error.
 async fn close_all(running: Vec<(Database, RunningNode)>) -> Result<(), Error> {
     let (databases, nodes): (Vec<Database>, Vec<RunningNode>) = running.into_iter().unzip();
     drop(nodes);
@@ -158,15 +157,15 @@ async fn close_all(running: Vec<(Database, RunningNode)>) -> Result<(), Error> {
     .await
 }
 
-/// Does what takes a while beside whoever listens for signals.
+/// Runs blocking work on another thread, so that signals are still handled.
 async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     spawn_blocking(work).await.map_err(|died| Error::internal(died.to_string()))?
 }
 
-/// Starts one of the workers. The first has threads for queries, on which the others compute, and
-/// keeps the map of all.
+/// Starts one of the workers. The first one owns the threads on which all of them run queries, and
+/// stores the map for all.
 async fn start(
     arguments: &WorkerArguments,
     settings: &Settings,
@@ -206,7 +205,7 @@ async fn start(
     Ok((database, node))
 }
 
-/// How many bytes of encoded chunks may be kept.
+/// Maximum bytes of encoded chunks in the cache.
 fn kept_encodings(settings: &Settings) -> usize {
     let all = settings.database.process_memory_limit.map(|size| size.0);
     let share = || Some(all.or_else(machine_memory_bytes)? / SHARE_OF_ENCODINGS);
@@ -214,7 +213,7 @@ fn kept_encodings(settings: &Settings) -> usize {
     usize::try_from(kept.unwrap_or(0)).unwrap_or(usize::MAX)
 }
 
-/// The port of one worker among those of a process, which begin at a given one.
+/// The port of one worker of a process: ports are consecutive from a given one.
 fn numbered(mut first: SocketAddr, number: u16) -> SocketAddr {
     if first.port() > 0 {
         first.set_port(first.port().saturating_add(number));

@@ -1,4 +1,4 @@
-//! Arrow Flight SQL: a query's tickets, and the record batches behind them.
+//! Arrow Flight SQL: a query's tickets, and the record batches of each.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ pub struct Flight(FlightSqlServiceClient<Channel>);
 impl Flight {
     pub async fn open(port: u16) -> Result<Flight> {
         let address = Endpoint::from_shared(format!("http://127.0.0.1:{port}"));
-        // As other languages' gRPC does it: how much may be under way follows from the connection.
+        // Adapts the window to the connection, as gRPC does in other languages.
         let endpoint = address.map_err(while_doing(FAILED))?.http2_adaptive_window(true);
         let channel = endpoint.connect().await.map_err(while_doing(FAILED))?;
         Ok(Flight(FlightSqlServiceClient::new(channel)))
@@ -35,7 +35,7 @@ impl Flight {
         Ok(all)
     }
 
-    /// Hands on a query's batches, until all have come or `take` ends it.
+    /// Passes a query's batches to `take`, until the end or until `take` stops it.
     async fn each(
         &mut self,
         sql: &str,

@@ -1,4 +1,4 @@
-//! Statements over HTTP: one request on a connection, and the pieces of its answer.
+//! Statements over HTTP: one request on a connection, and the pieces of its response.
 
 use std::ops::ControlFlow;
 
@@ -52,10 +52,10 @@ pub async fn query_json(
     Ok(rows)
 }
 
-/// An answer's body in the chunks of HTTP/1.1.
+/// A response's body in the chunks of HTTP/1.1.
 struct Body {
     socket: BufReader<TcpStream>,
-    /// What is still to come of the chunk that is read.
+    /// Bytes of the current chunk that are still to come.
     chunk: usize,
 }
 
@@ -86,7 +86,7 @@ impl Body {
         }
     }
 
-    /// The next piece; nothing at the end, which is told: a connection that ends is an error.
+    /// The next piece; `None` after the last chunk. A connection that closes earlier is an error.
     async fn next(&mut self) -> Result<Option<Vec<u8>>> {
         if self.chunk == 0 {
             let length = self.line().await?;
@@ -109,7 +109,7 @@ impl Body {
         Ok(Some(piece))
     }
 
-    /// A line without its end.
+    /// A line without its terminator.
     async fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         let read = self.socket.read_line(&mut line).await;

@@ -1,4 +1,4 @@
-//! PostgreSQL's protocol, as much of it as statements and discarded rows need.
+//! PostgreSQL's protocol, as far as statements and discarded rows need it.
 
 use std::ops::ControlFlow;
 
@@ -9,36 +9,36 @@ use tokio::net::TcpStream;
 use crate::errors::while_doing;
 use crate::peers::Endpoint;
 
-/// What is asked of the socket at once.
+/// Bytes of one read from the socket.
 const READ_BYTES: usize = 64 << 10;
 const PROTOCOL_VERSION: u32 = 3 << 16;
-/// What stands where the version does where a client wants nothing but to cancel.
+/// The code in place of the protocol version with which a client sends only a cancel request.
 const CANCEL_REQUEST: u32 = 80_877_102;
 
 pub struct Connection {
     socket: TcpStream,
     received: Vec<u8>,
-    /// How much of `received` has been looked at.
+    /// Number of bytes of `received` that were read already.
     seen: usize,
-    /// What the server wants to see from whoever cancels a statement of this connection.
+    /// The secret that a cancel request for this connection must present.
     key: Vec<u8>,
 }
 
-/// Cancels what a connection runs.
+/// Cancels the running statement of a connection.
 pub struct Canceler {
     server: Endpoint,
     key: Vec<u8>,
 }
 
 impl Canceler {
-    /// Returns once the server has heard it.
+    /// Returns once the server has received it.
     pub async fn cancel(&self) -> Result<()> {
         let mut socket = connect(&self.server).await?;
         let body = [&CANCEL_REQUEST.to_be_bytes()[..], &self.key].concat();
         let length = u32::try_from(body.len() + 4).expect("a key is short");
         let sent = socket.write_all(&[&length.to_be_bytes()[..], &body].concat()).await;
         sent.map_err(while_doing("sending a cancel"))?;
-        // There is no answer but the end.
+        // The server only closes the connection.
         let ended = socket.read(&mut [0; 1]).await;
         ended.map(drop).map_err(while_doing("waiting for a cancel to be heard"))
     }
@@ -63,28 +63,28 @@ impl Connection {
         Ok(connection)
     }
 
-    /// What cancels the statements of this connection.
+    /// A canceler for this connection's statements.
     pub fn canceler(&self, server: &Endpoint) -> Canceler {
         Canceler { server: server.clone(), key: self.key.clone() }
     }
 
-    /// Runs a statement that somebody may cancel; whether it was.
+    /// Runs a statement that may be canceled; returns true if it was.
     pub async fn is_canceled(&mut self, sql: &str) -> Result<bool> {
         match self.execute(sql).await {
             Ok(_) => Ok(false),
-            // The field of an error that has the code is marked so.
+            // The error field of the SQLSTATE starts with `C`.
             Err(error) if error.to_string().contains(" C57014 ") => Ok(true),
             Err(error) => Err(error),
         }
     }
 
-    /// Runs statements, rows as text; how many rows they gave.
+    /// Runs statements with rows as text; returns the number of rows.
     pub async fn execute(&mut self, sql: &str) -> Result<u64> {
         self.query(sql, &mut |_| ControlFlow::Continue(())).await
     }
 
-    /// Runs statements through the simple protocol. `look` is told the number of rows after each
-    /// read, and may end the reading: then the connection is of no more use.
+    /// Runs statements through the simple protocol. `look` receives the number of rows after each
+    /// read, and may stop the reading; the connection is unusable afterwards.
     pub async fn query(
         &mut self,
         sql: &str,
@@ -94,7 +94,7 @@ impl Connection {
         self.answer(look).await
     }
 
-    /// The same through the extended protocol, rows in binary.
+    /// Like [`Self::query`], through the extended protocol with rows in binary.
     pub async fn query_binary(
         &mut self,
         sql: &str,
@@ -109,14 +109,15 @@ impl Connection {
         self.answer(look).await
     }
 
-    /// Gives a statement a name.
+    /// Prepares a statement under a name.
     pub async fn prepare(&mut self, name: &str, sql: &str) -> Result<()> {
         let body = [name.as_bytes(), b"\0", sql.as_bytes(), b"\0", &[0, 0]];
         self.send(&[message(b'P', &body), message(b'S', &[])].concat()).await?;
         self.answer(&mut |_| ControlFlow::Continue(())).await.map(drop)
     }
 
-    /// Runs a statement that has a name, with values in text, rows in binary; how many came.
+    /// Runs a prepared statement with values in text and rows in binary; returns the number of
+    /// rows.
     pub async fn execute_prepared(&mut self, name: &str, values: &[&str]) -> Result<u64> {
         let count = u16::try_from(values.len()).expect("the workloads' statements are short");
         let count = count.to_be_bytes();
@@ -137,7 +138,7 @@ impl Connection {
         self.socket.write_all(bytes).await.map_err(while_doing("sending to a server"))
     }
 
-    /// Reads until the server is ready for the next statement; how many rows came.
+    /// Reads until the server is ready for the next statement; returns the number of rows.
     async fn answer(&mut self, look: &mut impl FnMut(u64) -> ControlFlow<()>) -> Result<u64> {
         let (mut rows, mut error) = (0, None);
         loop {
@@ -162,7 +163,7 @@ impl Connection {
         }
     }
 
-    /// The next message, if all of it is here.
+    /// The next message, if it is complete.
     fn next_message(&mut self) -> Option<(u8, &[u8])> {
         let rest = &self.received[self.seen..];
         let (head, rest) = rest.split_first_chunk::<5>()?;

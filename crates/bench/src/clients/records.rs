@@ -1,4 +1,4 @@
-//! The record API at its limits: rows encoded ahead, and of replies only what counts looked at.
+//! The record API at its limits: rows are encoded ahead, and of replies only the counts are read.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub fn announced(table: &str, durability: v1::Durability, out: &mut Vec<u8>) {
     framed(&request, out);
 }
 
-/// The same to a search.
+/// Like [`announced`], for a search.
 pub fn searched(table: &str, out: &mut Vec<u8>) {
     let table = v1::Table { number: 0, name: table.to_owned(), columns: Vec::new() };
     framed(&v1::SearchRequest { tables: vec![table], ..v1::SearchRequest::default() }, out);
@@ -44,7 +44,7 @@ pub fn upserts(rows: impl IntoIterator<Item = Vec<u8>>, out: &mut Vec<u8>) {
     framed(&v1::WriteRequest { rows: vec![rows], ..v1::WriteRequest::default() }, out);
 }
 
-/// A row as the record API has it.
+/// A row in the record API's encoding.
 pub fn packed(row: &Account) -> Vec<u8> {
     let mut packed = RowWriter::new(3, false);
     packed.int4(row.key.cast_signed()).int4(row.amount.cast_signed()).bytes(row.owner()).finish()
@@ -83,7 +83,7 @@ pub fn looked_up(packed: Vec<Bytes>, out: &mut Vec<u8>) {
     framed(&v1::SearchRequest { keys: vec![keys], ..v1::SearchRequest::default() }, out);
 }
 
-/// What came of a `Write`.
+/// Replies to a `Write`.
 #[derive(Default)]
 pub struct Durable(u64);
 
@@ -106,7 +106,7 @@ impl Replies for Durable {
     }
 }
 
-/// What came of an `Upsert`: nothing until its end.
+/// Replies to an `Upsert`: none until its end.
 #[derive(Default)]
 pub struct Summary(u64);
 
@@ -126,7 +126,7 @@ impl Replies for Summary {
     }
 }
 
-/// What came of a `Search`.
+/// Replies to a `Search`.
 #[derive(Default)]
 pub struct Found {
     answered: u64,
@@ -134,7 +134,7 @@ pub struct Found {
 }
 
 impl Replies for Found {
-    /// Rows are passed over where they lie: making objects of them costs more than looking them up.
+    /// Rows are skipped without decoding: decoding them would cost more than the look-up.
     fn reply(&mut self, mut message: &[u8]) -> Result<(), Malformed> {
         const ANSWERED: u32 = 1;
         let cut = |_| Malformed("it is cut");

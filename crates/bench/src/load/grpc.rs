@@ -1,4 +1,4 @@
-//! One gRPC call on an HTTP/2 connection of its own: frames, windows, and nothing else of it.
+//! One gRPC call on an HTTP/2 connection of its own: only the frames and windows that it needs.
 
 use bytes::BufMut as _;
 use thalweg_protocol::{Malformed, Messages};
@@ -27,17 +27,17 @@ const PADDED: u8 = 8;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const MAX_FRAME_SIZE: u16 = 5;
 
-/// What a server may send before it is told that more may follow.
+/// The flow-control window that this client grants the server.
 const WINDOW_BYTES: u32 = (1 << 31) - 1;
 const DEFAULT_WINDOW_BYTES: u32 = (1 << 16) - 1;
-/// As much of it has to come until it is told so.
+/// Bytes received after which the client grants more.
 const WINDOW_USED_BYTES: u32 = 1 << 30;
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// What the replies of a call say.
+/// The replies of a call.
 pub trait Replies {
     /// # Errors
-    /// Where something failed.
+    /// If an operation failed.
     fn reply(&mut self, message: &[u8]) -> Result<(), Malformed>;
     fn answered(&self) -> u64;
     fn found(&self) -> u64;
@@ -48,10 +48,10 @@ pub struct Grpc<R> {
     path: String,
     replies: R,
     messages: Messages,
-    /// What the connection and the call may still send.
+    /// Bytes that the connection and the call may still send.
     connection_window: i64,
     call_window: i64,
-    /// The call's window as the server's settings have it.
+    /// The call's initial window from the server's settings.
     settled_window: i64,
     frame_bytes: usize,
     received: u32,
@@ -115,7 +115,7 @@ impl<R: Replies> Grpc<R> {
             WINDOW_UPDATE => self.call_window += i64::from(word(body)),
             RST_STREAM => return Err(Error::internal("a server broke a call off")),
             GOAWAY => return Err(Error::internal("a server ended the connection")),
-            // Where the headers are the trailers, the call is over: that is no answer to anything.
+            // If the headers are also the trailers, the call ended without any reply.
             HEADERS if flags & END_STREAM != 0 && self.replies.answered() == 0 => {
                 return Err(Error::internal("a server refused a call"));
             }
@@ -132,7 +132,7 @@ impl<R: Replies> Wire for Grpc<R> {
         frame(SETTINGS, 0, 0, &[&INITIAL_WINDOW_SIZE.to_be_bytes()[..], &window].concat(), out);
         let more = (WINDOW_BYTES - DEFAULT_WINDOW_BYTES).to_be_bytes();
         frame(WINDOW_UPDATE, 0, 0, &more, out);
-        // POST and http stand in HPACK's static table, and so do the names of two more.
+        // HPACK's static table contains POST and http, and the names of two more headers.
         let mut headers = vec![0x83, 0x86];
         literal(&[0x04], &self.path, &mut headers);
         literal(&[0x01], "127.0.0.1", &mut headers);
@@ -183,14 +183,14 @@ fn frame(kind: u8, flags: u8, stream: u32, body: &[u8], out: &mut Vec<u8>) {
     out.put_slice(body);
 }
 
-/// A header that no table keeps, spelled out. Its value is shorter than 127 bytes.
+/// A literal header without indexing. Its value is shorter than 127 bytes.
 fn literal(name: &[u8], value: &str, out: &mut Vec<u8>) {
     out.put_slice(name);
     out.push(value.len() as u8);
     out.put_slice(value.as_bytes());
 }
 
-/// The first four bytes, as HTTP/2 counts: the highest bit means nothing.
+/// The first four bytes as a number of 31 bits: HTTP/2 reserves the highest bit.
 fn word(bytes: &[u8]) -> u32 {
     let mut word = [0; 4];
     let length = bytes.len().min(4);
@@ -233,13 +233,13 @@ mod tests {
         let request = vec![0; 100_000];
         assert_eq!(call.send(&request, &mut out), 65_535);
         assert_eq!(call.send(&request, &mut out), 0);
-        // More for the call alone is not enough.
+        // A larger window of the call alone is not enough.
         let more = 10_u32.to_be_bytes();
         call.receive(&framed(WINDOW_UPDATE, CALL, &more), &mut out).unwrap();
         assert_eq!(call.send(&request, &mut out), 0);
         call.receive(&framed(WINDOW_UPDATE, 0, &more), &mut out).unwrap();
         assert_eq!(call.send(&request, &mut out), 10);
-        // Settings change what the call may send by their difference.
+        // A change of settings adjusts the call's window by the difference.
         let settings = [&INITIAL_WINDOW_SIZE.to_be_bytes()[..], &70_000_u32.to_be_bytes()].concat();
         call.receive(&framed(SETTINGS, 0, &settings), &mut out).unwrap();
         let more = 100_000_u32.to_be_bytes();

@@ -1,4 +1,4 @@
-//! Tarantool's protocol: msgpack behind a length, answers in any order.
+//! Tarantool's protocol: length-prefixed msgpack, with answers in any order.
 
 use bytes::BufMut as _;
 use thalweg_types::{Error, Result};
@@ -16,7 +16,7 @@ const SYNC: u8 = 0x01;
 const SELECT: u8 = 0x01;
 const REPLACE: u8 = 0x03;
 
-/// The space that all is written to.
+/// The space of all rows.
 pub const SPACE: u32 = 512;
 
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Wire for Iproto {
         while let Some((length, rest)) = bytes[done..].split_at_checked(LENGTH_BYTES) {
             let length = u32::from_be_bytes([length[1], length[2], length[3], length[4]]) as usize;
             let Some(answer) = rest.get(..length) else { break };
-            // A map of three whose first entry is the code: 0 where all is well.
+            // A map of three entries. The first is the code, with 0 for success.
             if answer.get(1..7) != Some(&[REQUEST_TYPE, NUMBER, 0, 0, 0, 0]) {
                 let said = String::from_utf8_lossy(answer);
                 return Err(Error::internal(format!("Tarantool refused: {said}")));
@@ -56,7 +56,7 @@ impl Wire for Iproto {
     }
 }
 
-/// Puts a row in the place of another with its key.
+/// Inserts a row, or replaces the one with its key.
 pub fn replace(sync: u32, row: &Account, out: &mut Vec<u8>) {
     request(REPLACE, sync, out, |out| {
         out.put_slice(&[0x82, 0x10]);
@@ -75,7 +75,7 @@ pub fn select(sync: u32, key: u32, out: &mut Vec<u8>) {
     request(SELECT, sync, out, |out| {
         out.put_slice(&[0x86, 0x10]);
         number(SPACE, out);
-        // The first index, one row, from the first on, that is equal to the key: an array of one.
+        // First index, limit 1, offset 0, equality with the key: an array of one.
         out.put_slice(&[0x11, 0, 0x12, 1, 0x13, 0, 0x14, 0, 0x20, 0x91]);
         number(key, out);
     });

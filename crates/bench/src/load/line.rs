@@ -1,4 +1,4 @@
-//! A connection that is never waited for.
+//! A nonblocking connection.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -13,7 +13,7 @@ use crate::errors::while_doing;
 type Socket = std::net::TcpStream;
 
 const READ_BYTES: usize = 128 << 10;
-/// Bytes that are made ready for the socket at once.
+/// Maximum bytes that are prepared for the socket at once.
 const WRITE_BYTES: usize = 256 << 10;
 
 pub struct Line {
@@ -21,14 +21,14 @@ pub struct Line {
     socket: Socket,
     /// Requests that the protocol has not taken yet.
     waiting: VecDeque<Bytes>,
-    /// Whether nothing follows what waits, and whether the server was told so.
+    /// `last` is true if no more requests follow; `finished` if the server was notified.
     last: bool,
     finished: bool,
-    /// What is ready for the socket, and how much of it went.
+    /// Bytes ready for the socket, and the number of them that were written.
     out: Vec<u8>,
     went: usize,
     input: Vec<u8>,
-    /// How much of `input` came and was not looked at.
+    /// Number of bytes of `input` that were received and not yet read.
     held: usize,
 }
 
@@ -61,12 +61,12 @@ impl Line {
         }
     }
 
-    /// Nothing more will be pushed.
+    /// Marks the end: no more requests follow.
     pub fn finish(&mut self) {
         self.last = true;
     }
 
-    /// Whether more could be pushed without piling up.
+    /// True if another piece can be pushed without queueing too many.
     pub fn has_room(&self) -> bool {
         self.waiting.len() < 2
     }
@@ -79,19 +79,19 @@ impl Line {
         self.wire.found()
     }
 
-    /// Writes and reads as far as that goes without waiting; whether anything went or came.
+    /// Writes and reads as much as is possible without waiting; returns true if any byte moved.
     ///
     /// # Errors
-    /// Where the server refused something or is gone.
+    /// If the server refused a request or closed the connection.
     pub fn turn(&mut self) -> Result<bool> {
         let wrote = self.write()?;
         Ok(self.read()? || wrote)
     }
 
-    /// Turns until so many operations are answered.
+    /// Calls [`turn`](Self::turn) until this many operations are answered.
     ///
     /// # Errors
-    /// As [`turn`](Self::turn).
+    /// Like [`turn`](Self::turn).
     pub fn wait_for(&mut self, operations: u64) -> Result<()> {
         while self.answered() < operations {
             self.turn()?;

@@ -1,4 +1,4 @@
-//! PostgreSQL's extended protocol with one prepared statement, many executions ahead.
+//! PostgreSQL's extended protocol: one prepared statement with many executions in flight.
 
 use bytes::BufMut as _;
 use thalweg_types::{Error, Result};
@@ -82,7 +82,7 @@ pub fn sync(out: &mut Vec<u8>) {
     message(b'S', out, |_| {});
 }
 
-/// Binds binary parameters and runs to the end, rows in binary.
+/// Binds binary parameters and runs the statement to its end, with rows in binary.
 fn execute(parameters: &[&[u8]], out: &mut Vec<u8>) {
     message(b'B', out, |out| {
         out.put_u8(0);

@@ -1,4 +1,4 @@
-//! Redis's protocol: what goes and comes is counted in lines.
+//! Redis's protocol, in which requests and replies consist of lines.
 
 use bytes::BufMut as _;
 use thalweg_types::{Error, Result};
@@ -21,7 +21,7 @@ impl Wire for Resp {
             match line.first() {
                 Some(b'+') => {}
                 Some(b'$') => {
-                    // A value of so many bytes follows, or none for -1.
+                    // A value of this many bytes follows; -1 means no value.
                     let text = String::from_utf8_lossy(&line[1..]);
                     if let Ok(value_bytes) = text.parse::<usize>() {
                         length += value_bytes + 2;
@@ -51,7 +51,7 @@ impl Wire for Resp {
     }
 }
 
-/// The first line without its end, and its length with it.
+/// The first line without its terminator, and its length with it.
 fn line(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     Some((&bytes[..end.saturating_sub(1)], end + 1))

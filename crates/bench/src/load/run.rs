@@ -1,4 +1,4 @@
-//! The ways to load: as fast as it goes, at a fixed rate, and one operation after the other.
+//! Ways to load a server: at full speed, at a fixed rate, and one operation after another.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use thalweg_types::Result;
 
 use super::{Line, Target};
 
-/// Pushes pieces as fast as they are taken, spread over new lines; done when everything is
-/// answered. Returns how many operations that were, and how many rows came.
+/// Pushes pieces as fast as they are taken, spread over new lines, and returns when everything is
+/// answered. Returns the number of operations and the number of rows received.
 ///
 /// # Errors
-/// Where the server refused something or is gone.
+/// If the server refused a request or closed the connection.
 pub fn flood(
     mut lines: Vec<Line>,
     pieces: impl IntoIterator<Item = (Bytes, u64)>,
@@ -49,23 +49,23 @@ pub fn flood(
     }
 }
 
-/// What a load does where nothing is due and nothing came.
+/// The behavior of a load while nothing is due and nothing arrives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// Looks again: for a load that has a core of its own.
+    /// Polls again at once: for a load with a core of its own.
     Spin,
-    /// Leaves the core to others for a moment.
+    /// Yields the core for a moment.
     Rest,
 }
 
 const REST: Duration = Duration::from_micros(100);
 
-/// Asks for operations at a fixed rate, on the lines by turns, and hands each latency to `told`:
-/// counted from when the operation was due, whether it could be sent then or not. `beside` is
+/// Sends operations at a fixed rate, on the lines in turn, and passes each latency to `told`. A
+/// latency counts from the time when the operation was due, even if it was sent later. `beside` is
 /// called all the time. Returns the seconds until the last answer.
 ///
 /// # Errors
-/// Where the server refused something or is gone, or `beside` fails.
+/// If the server refused a request or closed the connection, or if `beside` fails.
 pub fn offer(
     target: &dyn Target,
     lines: &mut [Line],
@@ -94,7 +94,7 @@ pub fn offer(
         sent = due;
         looked += 1;
         for (place, line) in lines.iter_mut().enumerate() {
-            // One that waits for nothing is looked after now and then: servers ask who is there.
+            // An idle line is polled now and then, because servers send keep-alive pings.
             if pushed[place] == answered[place] && place != looked % lines_count {
                 continue;
             }
@@ -120,7 +120,7 @@ pub fn offer(
 /// All latencies of an [`offer`] with nothing beside it, sorted.
 ///
 /// # Errors
-/// As [`offer`].
+/// Like [`offer`].
 pub fn latencies(
     target: &dyn Target,
     lines: &mut [Line],
@@ -134,11 +134,11 @@ pub fn latencies(
     Ok(taken)
 }
 
-/// Asks for `batch` operations of each target by turns, and waits for their answers each time.
-/// Returns how many operations that were.
+/// Sends `batch` operations to each target in turn, and waits for their answers each time. Returns
+/// the number of operations.
 ///
 /// # Errors
-/// Where a server refused something or is gone.
+/// If a server refused a request or closed the connection.
 pub fn alternate(targets: &mut [(&dyn Target, Line)], operations: u64, batch: u64) -> Result<u64> {
     let mut answered: Vec<u64> = targets.iter().map(|(_, line)| line.answered()).collect();
     let mut done = 0;

@@ -1,5 +1,5 @@
-//! The peer of a relay: tonic as everybody uses it, whose gateway decodes messages and encodes them
-//! again without looking at the rows in them.
+//! The peer of a relay: tonic in its usual form, with a gateway that decodes messages and encodes
+//! them again without reading their rows.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -24,11 +24,11 @@ use super::process::local;
 use super::rows::{RowsWanted, flight_messages};
 use crate::errors::while_doing;
 
-/// Windows as our own nodes have them.
+/// Window sizes of our own nodes.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
-/// A client of tonic's, of whatever serves Flight messages at a path.
+/// A tonic client for any server of Flight messages at a path.
 #[derive(Clone)]
 pub struct BareClient {
     grpc: ClientGrpc<Channel>,
@@ -61,7 +61,7 @@ enum Bare {
     Gateway(BareClient),
 }
 
-/// Where it is served.
+/// The path of the service.
 pub const BARE: &str = "/thalweg.bench.Bare/Fetch";
 
 impl ServerStreamingService<RowsWanted> for Bare {

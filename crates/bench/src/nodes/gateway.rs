@@ -1,5 +1,5 @@
-//! A gateway between a worker and a client: for clients of gRPC on its first port, and on its
-//! second for those that read PostgreSQL's messages from a plain socket.
+//! A gateway between a worker and a client. Its first port serves gRPC clients, its second port
+//! clients that read PostgreSQL's messages from a plain socket.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub(super) async fn start(worker: u16, way: &str) -> Result<Vec<u16>> {
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
             let gateway = gateway.clone();
-            // A client that leaves early is told nothing.
+            // A client that leaves early gets no error.
             tokio::spawn(async move { gateway.plain(client).await });
         }
     });
@@ -64,7 +64,7 @@ pub(super) async fn start(worker: u16, way: &str) -> Result<Vec<u16>> {
 }
 
 impl Gateway {
-    /// Answers a client that sends how many messages it wants, and reads until the end.
+    /// Serves a client that sends the number of messages that it wants, and reads until the end.
     async fn plain(&self, mut client: TcpStream) -> Result<()> {
         let failed = || "a client";
         let messages = client.read_u64_le().await.map_err(while_doing(failed()))?;

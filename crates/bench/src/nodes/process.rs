@@ -1,4 +1,4 @@
-//! A node as a process of its own, that goes away with the value.
+//! A node as a process of its own, which ends when the value is dropped.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -42,14 +42,14 @@ impl NodeProcess {
     }
 }
 
-/// Where a port of this machine is.
+/// The address of a port on this machine.
 pub fn local(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
 
 impl Drop for NodeProcess {
     fn drop(&mut self) {
-        // A process that already ended needs no end.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! A worker with rows, encoded already as clients read them. What it sends again and again it keeps
-//! encoded: the encoding of a chunk that does not change any more.
+//! A worker whose rows are already encoded for clients. It sends one cached message again and
+//! again, like the encoding of a chunk that no longer changes.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,7 +24,7 @@ use crate::errors::while_doing;
 /// Rows of a message: a message is about 256 KiB.
 pub const MESSAGE_ROWS: usize = 4_096;
 
-/// As what clients read rows.
+/// The format in which clients read rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub enum Format {
@@ -32,7 +32,7 @@ pub enum Format {
     Postgres = 1,
 }
 
-/// What a worker is asked for.
+/// A request for rows.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct RowsWanted {
     #[prost(uint64, tag = "1")]
@@ -61,7 +61,7 @@ pub(super) fn batch() -> Result<RecordBatch> {
     RecordBatch::try_from_iter(columns).map_err(while_doing("making rows"))
 }
 
-/// The message that leads, and the one that is sent again and again.
+/// The schema message, and the message that is sent again and again.
 pub(super) fn flight_messages() -> Result<(FlightData, FlightData)> {
     let batch = batch()?;
     let data = batches_to_flight_data(&batch.schema(), vec![batch]);

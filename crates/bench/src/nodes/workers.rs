@@ -1,5 +1,5 @@
-//! Many workers in one process, each with a socket of its own, that send as many chunks of so many
-//! bytes as they are asked for.
+//! Many workers in one process, each with a socket of its own. Each sends the requested number of
+//! chunks of the requested size.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,12 +17,12 @@ use tonic::service::Routes;
 use super::process::local;
 use crate::errors::while_doing;
 
-/// The largest chunk that is asked for.
+/// Maximum size of a requested chunk.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
-/// What the buffers of all workers of this process may take while nobody uses them.
+/// Maximum size of the idle buffers of all workers of this process together.
 const ALL_CHUNKS_BYTES: usize = 128 << 20;
 
-/// What a worker is asked for.
+/// A request for chunks.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct BytesWanted {
     #[prost(uint64, tag = "1")]
@@ -62,7 +62,7 @@ impl Chunks for Sender {
     }
 }
 
-/// Starts so many of them.
+/// Starts this many workers.
 pub(super) fn start(count: usize) -> Result<Vec<u16>> {
     let bytes = (0..CHUNK_BYTES_MAX).map(|place| place as u8).collect();
     let chunk_bytes = (ALL_CHUNKS_BYTES / count).clamp(64 << 10, CHUNK_BYTES);

@@ -1,5 +1,5 @@
-//! Ballista as a peer: a scheduler and executors, each a process of its own, asked over Parquet
-//! files by its own command line.
+//! Ballista as a peer: a scheduler and executors, each a process of its own, queried over Parquet
+//! files through its own command line.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::errors::while_doing;
 use crate::machine;
 use crate::samples::Samples;
 
-/// What the command line says behind each statement.
+/// The text before the time that the command line prints after each statement.
 const ELAPSED: &str = "Elapsed ";
 /// A file of statements, in the directory that the command line runs in.
 const QUESTION: &str = "question.sql";
@@ -21,7 +21,7 @@ pub struct Ballista {
     client: PathBuf,
     port: u16,
     directory: PathBuf,
-    /// The statements that name the files.
+    /// The statements that declare the files as tables.
     tables: String,
     tables_named: usize,
     _scheduler: Daemon,
@@ -29,8 +29,8 @@ pub struct Ballista {
 }
 
 impl Ballista {
-    /// Starts so many executors, which share the machine's cores; nothing where it is not installed
-    /// (`cargo install ballista-scheduler ballista-executor ballista-cli`).
+    /// Starts this many executors, which share the machine's cores; `None` if Ballista is not
+    /// installed (`cargo install ballista-scheduler ballista-executor ballista-cli`).
     pub async fn start(
         directory: &Path,
         executors: usize,
@@ -80,8 +80,8 @@ impl Ballista {
         }))
     }
 
-    /// The seconds that a query takes, by what the command line tells of each time but the first;
-    /// none where it cannot answer it.
+    /// The seconds of a query, as the command line prints them, without the first run; empty if it
+    /// cannot answer the query.
     pub fn ask(&self, sql: &str, repetitions: usize) -> Result<Samples> {
         let mut file = self.tables.clone();
         for _ in 0..=repetitions {
@@ -91,7 +91,7 @@ impl Ballista {
         #[expect(clippy::disallowed_methods, reason = "a peer's input, not a database's file")]
         std::fs::write(&path, file).map_err(while_doing(path.display()))?;
         let said = Command::new(&self.client)
-            // It keeps a log of its own in whatever directory it runs in.
+            // It writes a log of its own into its working directory.
             .current_dir(&self.directory)
             .args(["--host", "127.0.0.1", "--port", &self.port.to_string(), "--file", QUESTION])
             .output()

@@ -14,7 +14,7 @@ use crate::errors::while_doing;
 use crate::machine;
 use crate::nodes::local;
 
-/// How long workers may take until all of them have buckets.
+/// Maximum wait until all workers have buckets.
 const PATIENCE: Duration = Duration::from_secs(600);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
@@ -24,7 +24,7 @@ pub struct Cluster {
     joins: Joins,
 }
 
-/// What makes a gateway, also one that takes the place of another one.
+/// Parameters to start a gateway, also one that replaces another.
 struct Joins {
     program: PathBuf,
     directory: PathBuf,
@@ -34,7 +34,7 @@ struct Joins {
     is_kept: bool,
 }
 
-/// What is on the disk, too.
+/// The parts of a cluster that are on disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     Nothing,
@@ -43,19 +43,19 @@ pub enum Kept {
     Everything,
 }
 
-/// How a cluster is started.
+/// Options of a cluster.
 pub struct ClusterOptions<'a> {
     pub name: &'a str,
-    /// Processes, and of how many workers each is.
+    /// Number of processes, and the number of workers in each.
     pub workers: usize,
     pub logical: usize,
     pub kept: Kept,
-    /// Of the environment of all processes.
+    /// Environment variables of all processes.
     pub settings: &'a [(&'a str, String)],
 }
 
 impl Cluster {
-    /// Starts one in a directory, and waits until all workers have buckets.
+    /// Starts a cluster in a directory, and waits until all workers have buckets.
     pub async fn start(
         program: &Path,
         directory: &Path,
@@ -80,7 +80,7 @@ impl Cluster {
             command.envs(options.settings.iter().map(|(name, value)| (*name, value)));
             command.arg(format!("--join={}", joins.nodes));
             command.arg(format!("--logical={}", options.logical));
-            // Processes that share a machine share its cores.
+            // Processes on one machine share its cores.
             match share_of_cores(&cores, options.workers, number) {
                 Some(share) => command.arg(format!("--cores={share}")),
                 None => {
@@ -99,15 +99,15 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Puts a new process in the gateway's place, which must be kept: nothing that the old one did
-    /// is in its memory.
+    /// Replaces the gateway, whose data must be on disk, by a new process, whose memory holds
+    /// nothing of the old one's work.
     pub async fn renew_gateway(&mut self) -> Result<()> {
         self.gateway.end();
         self.gateway = self.joins.gateway().await?;
         Ok(())
     }
 
-    /// Waits until so many workers have buckets.
+    /// Waits until this many workers have buckets.
     async fn wait_for(&self, workers: usize) -> Result<()> {
         let clock = RealClock::new();
         let began = clock.monotonic();
@@ -127,7 +127,7 @@ impl Cluster {
         self.workers.iter().map(Daemon::process)
     }
 
-    /// Keeps the workers on one core, and the gateway on another one.
+    /// Pins the workers to one core, and the gateway to another one.
     pub fn pin(&self, workers: usize, gateway: usize) -> Result<()> {
         self.workers.iter().try_for_each(|worker| machine::pin(worker.process(), workers))?;
         machine::pin(self.gateway.process(), gateway)

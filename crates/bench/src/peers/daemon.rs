@@ -1,4 +1,4 @@
-//! A server as a process of its own, ours or a peer's, that goes away with the value.
+//! A server as a process of its own, ours or a peer's, that ends when the value is dropped.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use crate::errors::while_doing;
 
-/// How long a server may take until it takes clients in.
+/// Maximum wait until a server accepts clients.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOKING: &str = "looking for a free port";
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
@@ -18,19 +18,19 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 pub const USER: &str = "thalweg";
 pub const DATABASE: &str = "postgres";
 
-/// Where PostgreSQL clients find a server on this machine. It lets everybody in.
+/// Address of a server for PostgreSQL clients on this machine. It accepts everybody.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// How the server is called in the report.
+    /// The server's name in the report.
     pub name: String,
     pub port: u16,
 }
 
 impl Endpoint {
-    /// What a client says at the start: names, each followed by its value.
+    /// A client's startup parameters: names, each followed by its value.
     pub const PARAMETERS: [&str; 4] = ["user", USER, "database", DATABASE];
 
-    /// As libpq and what is made of it want it.
+    /// The connection string for libpq and the clients built on it.
     pub fn connection_string(&self) -> String {
         format!("host=127.0.0.1 port={} user={USER} dbname={DATABASE}", self.port)
     }
@@ -42,11 +42,11 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a server that says `ready` in its log once it takes clients in.
+    /// Starts a server that prints `ready` to its log once it accepts clients.
     pub fn start(mut command: Command, log: &Path, ready: &str) -> Result<Daemon> {
         #[expect(clippy::disallowed_methods, reason = "a server's log, not a database's file")]
         let file = std::fs::File::create(log).map_err(while_doing(log.display()))?;
-        // A file and not a pipe: nobody reads along, and a full pipe would stop the server.
+        // A file and not a pipe: nobody reads it, and a full pipe would block the server.
         let child = command
             .stdin(Stdio::null())
             .stdout(file.try_clone().map_err(while_doing(log.display()))?)
@@ -62,9 +62,9 @@ impl Daemon {
         self.child.id()
     }
 
-    /// Ends it, if it has not ended yet.
+    /// Ends the process, if it has not ended yet.
     pub fn end(&mut self) {
-        // A process that already ended needs no end.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -91,13 +91,13 @@ impl Drop for Daemon {
     }
 }
 
-/// A program of the path; nothing where it is not installed.
+/// A program on the path; `None` if it is not installed.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|place| place.join(name)).find(|place| place.exists())
 }
 
-/// A program kept on one core, or let go on all.
+/// A command for a program, pinned to one core or free to use all.
 pub fn on_core(core: Option<usize>, program: &Path) -> Command {
     match core {
         None => Command::new(program),
@@ -109,7 +109,7 @@ pub fn on_core(core: Option<usize>, program: &Path) -> Command {
     }
 }
 
-/// Ports that nobody listens on at the moment. They are held together, so that they differ.
+/// Ports that are free at the moment. They are held together, so that they differ.
 pub async fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
     let (mut ports, mut held) = ([0; COUNT], Vec::with_capacity(COUNT));
     for port in &mut ports {
@@ -120,7 +120,7 @@ pub async fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT]> {
     Ok(ports)
 }
 
-/// A port that nobody listens on at the moment.
+/// A port that is free at the moment.
 pub async fn free_port() -> Result<u16> {
     free_ports().await.map(|[port]| port)
 }

@@ -40,22 +40,22 @@ impl DuckDb {
         let requests = child.stdin.take().expect("standard input is a pipe");
         let answers = child.stdout.take().expect("standard output is a pipe");
         let mut peer = DuckDb { child, requests, answers: BufReader::new(answers) };
-        // The first line says that it is ready.
+        // The first line reports that it is ready.
         peer.line()?;
         Ok(peer)
     }
 
-    /// Runs a statement; the seconds that it took.
+    /// Runs a statement; returns the seconds that it took.
     pub fn run(&mut self, sql: &str) -> Result<f64> {
         Ok(self.ask(&json!({ "sql": sql }))?.0)
     }
 
-    /// Runs a query to its last row; the seconds that it took, and the rows.
+    /// Runs a query to its last row; returns the seconds that it took, and the rows.
     pub fn fetch(&mut self, sql: &str) -> Result<(f64, Rows)> {
         self.ask(&json!({ "sql": sql, "fetch": true }))
     }
 
-    /// Closes the database; the seconds that it took.
+    /// Closes the database; returns the seconds that this took.
     pub fn close(mut self) -> Result<f64> {
         Ok(self.ask(&json!({ "close": true }))?.0)
     }
@@ -82,7 +82,7 @@ impl DuckDb {
 
 impl Drop for DuckDb {
     fn drop(&mut self) {
-        // A process that already ended needs no end.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

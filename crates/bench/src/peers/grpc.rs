@@ -1,5 +1,5 @@
-//! grpc++ as a baseline: what its own server and client do in the three patterns, with no database
-//! behind. Compiled where a compiler and its packages are installed.
+//! grpc++ as a baseline: its own server and client in the three patterns, without a database. It is
+//! compiled if a compiler and the packages are installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::errors::while_doing;
 const PROTO: &str = include_str!("../../../../bench/peers/grpc/patterns.proto");
 const SOURCE: &str = include_str!("../../../../bench/peers/grpc/baseline.cc");
 
-/// When operations are answered.
+/// The time at which operations are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     Each,
@@ -27,7 +27,7 @@ pub struct GrpcBaseline {
 }
 
 impl GrpcBaseline {
-    /// Compiles it and starts its server on a core; nothing where something for that is missing.
+    /// Compiles it and starts its server on a core; `None` if a prerequisite is missing.
     pub async fn start(directory: &Path, core: Option<usize>) -> Result<Option<GrpcBaseline>> {
         let Some(program) = compiled(directory)? else { return Ok(None) };
         let port = free_port().await?;
@@ -37,10 +37,10 @@ impl GrpcBaseline {
         Ok(Some(GrpcBaseline { program, port, _daemon: daemon }))
     }
 
-    /// Operations a second, `batch` of them a message. With hints, messages are put together
-    /// before they are sent.
+    /// Operations a second, with `batch` of them in a message. With hints, grpc++ joins messages
+    /// before it sends them.
     pub fn rate(&self, pattern: Pattern, operations: u64, batch: u64, hints: bool) -> Result<f64> {
-        /// With what is around it, a message of one is 24 bytes long.
+        /// With its framing, a message of one row is 24 bytes long.
         const ROW_BYTES: &str = "22";
         let pattern = match pattern {
             Pattern::Each => "each",

@@ -1,4 +1,4 @@
-//! DataFusion on its own tables in memory: what our storage must not cost.
+//! DataFusion on its own tables in memory: a baseline for the cost of our storage.
 
 use std::sync::Arc;
 

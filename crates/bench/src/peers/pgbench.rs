@@ -8,7 +8,7 @@ use super::daemon::Endpoint;
 use super::postgres::Programs;
 
 impl Programs {
-    /// Statements a second that a server answered, over `seconds`.
+    /// Rate of statements that a server answered, over `seconds`.
     pub fn pgbench(
         &self,
         server: &Endpoint,

@@ -1,7 +1,7 @@
 //! PostgreSQL as a peer: a cluster of its own in a scratch directory.
 //!
-//! Its settings are those that `initdb` writes, but for two: its buffers hold the tables of the
-//! workloads, since ours are in memory too, and autovacuum does not start in the middle of a turn.
+//! Its settings are `initdb`'s, with two exceptions: its buffers hold the tables of the workloads,
+//! because ours are in memory too, and autovacuum does not start in the middle of a measurement.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// The path's, or the newest where Debian puts them.
+    /// The programs on the path, or the newest ones in Debian's directory.
     pub fn find() -> Option<Programs> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut places: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -35,18 +35,18 @@ impl Programs {
             needed.iter().all(|program| place.join(program).exists())
         })?;
         let said = Command::new(directory.join("postgres")).arg("--version").output().ok()?;
-        // It says "postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)".
+        // The output is "postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)".
         let said = String::from_utf8_lossy(&said.stdout).into_owned();
         let major = said.split_whitespace().nth(2)?.split('.').next()?;
         Some(Programs { directory, name: format!("PostgreSQL {major}") })
     }
 
-    /// One of them, to be run as whoever runs the benchmarks.
+    /// A command for one of them, run as the current user.
     pub fn command(&self, program: &str) -> Command {
         Command::new(self.directory.join(program))
     }
 
-    /// Runs one of them on a server; what it printed.
+    /// Runs one of them against a server; returns its output.
     pub fn run(&self, program: &str, server: &Endpoint, arguments: &[&str]) -> Result<String> {
         let mut command = self.command(program);
         command.args(["-h", "127.0.0.1", "-U", USER, "-p", &server.port.to_string()]);
@@ -58,18 +58,18 @@ pub struct Postgres {
     programs: Programs,
     owner: Option<Owner>,
     data: PathBuf,
-    // Ended by `drop` before the value that would only kill it.
+    // `drop` stops the server before this value is dropped, which would only kill it.
     daemon: Daemon,
     pub endpoint: Endpoint,
 }
 
 impl Postgres {
-    /// Makes a cluster below a directory and starts it.
+    /// Initializes a cluster below a directory and starts it.
     pub async fn start(programs: &Programs, directory: &Path) -> Result<Postgres> {
         Postgres::start_with(programs, directory, None, &[]).await
     }
 
-    /// The same on one core, with settings of its own.
+    /// Like [`Self::start`], on one core and with additional settings.
     pub async fn start_with(
         programs: &Programs,
         directory: &Path,
@@ -110,14 +110,15 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Its processes and its shared memory go only when it ends itself; nothing is kept of it.
+        // Its processes and its shared memory are released only by a shutdown; its data is not
+        // needed.
         let mut stop = command(&self.programs, "pg_ctl", self.owner);
         stop.args(["stop", "-s", "-m", "immediate", "-D"]).arg(&self.data);
         let _ = stop.status();
     }
 }
 
-/// Who runs PostgreSQL where the benchmarks run as root, which it refuses.
+/// The user that runs PostgreSQL if the benchmarks run as root, which PostgreSQL refuses.
 #[derive(Clone, Copy)]
 struct Owner {
     user: u32,
@@ -149,7 +150,7 @@ fn command(programs: &Programs, program: &str, owner: Option<Owner>) -> Command 
 }
 
 fn run_as(command: &mut Command, owner: Option<Owner>) {
-    // It may not be allowed to enter the directory that we are in.
+    // The other user may not be allowed to enter the current directory.
     command.current_dir("/");
     if let Some(Owner { user, group }) = owner {
         command.uid(user).gid(group);

@@ -14,7 +14,7 @@ pub struct PreparedRows<'a> {
     pub name: String,
     pub looks_up: bool,
     pub keys: u64,
-    /// So many statements until a `Sync`, and so in one transaction.
+    /// Number of statements before each `Sync`, and thus in one transaction.
     pub together: u64,
     pub lines: usize,
 }

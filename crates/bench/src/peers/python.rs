@@ -1,4 +1,4 @@
-//! A Python that has what a peer or a client needs, and scripts that run in it.
+//! A Python with the modules of a peer or a client, and scripts that run in it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::errors::while_doing;
 pub struct Python(PathBuf);
 
 impl Python {
-    /// The one asked for, or the path's; nothing, and a word about it, if it lacks the module.
+    /// The requested Python or the path's; `None`, with a message, if it lacks the module.
     pub fn with_module(asked: Option<&Path>, module: &str) -> Option<Python> {
         let python = asked.map_or_else(|| PathBuf::from("python3"), Path::to_owned);
         let probe = Command::new(&python)
@@ -37,12 +37,12 @@ impl Python {
         command
     }
 
-    /// Runs a script to its end; what its one line of JSON says.
+    /// Runs a script to its end; returns its output, one line of JSON.
     pub fn run<T: DeserializeOwned>(&self, script: &str, arguments: &[&str]) -> Result<T> {
         self.run_with_input(script, arguments, "")
     }
 
-    /// The same for a script that reads something first.
+    /// Like [`Self::run`], for a script that reads input.
     pub fn run_with_input<T: DeserializeOwned>(
         &self,
         script: &str,
@@ -58,7 +58,7 @@ impl Python {
             .spawn()
             .map_err(while_doing(self.0.display()))?;
         let mut stdin = child.stdin.take().expect("standard input is a pipe");
-        // A script that reads nothing may have closed it already.
+        // A script that reads nothing may have closed its input already.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
         let output = child.wait_with_output().map_err(while_doing(self.0.display()))?;

@@ -1,4 +1,4 @@
-//! Analytical systems in Python processes, asked the same questions over the same files.
+//! Analytical systems in Python processes, with the same queries over the same files.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::samples::Samples;
 
 const SCRIPT: &str = include_str!("../../../../bench/peers/questions_peer.py");
 
-/// The module of each in Python, and what people call it.
+/// The Python module of each, and its usual name.
 const ENGINES: [(&str, &str); 4] =
     [("duckdb", "DuckDB"), ("polars", "Polars"), ("datafusion", "DataFusion"), ("chdb", "chdb")];
 
@@ -20,16 +20,16 @@ struct Answer {
     seconds: Vec<Vec<f64>>,
 }
 
-/// A peer's name, and its seconds for each question; none where it cannot answer one.
+/// A peer's name, and its seconds for each query; empty for queries that it cannot answer.
 pub struct Answered {
     pub engine: &'static str,
     pub seconds: Vec<Samples>,
 }
 
-/// Asks all peers that are installed, where peers are wanted.
+/// Runs the queries on all installed peers, if peers are wanted.
 ///
 /// # Errors
-/// Where a peer breaks down.
+/// If a peer breaks down.
 pub fn ask_all(
     context: &Context,
     threads: usize,
@@ -56,7 +56,7 @@ pub fn ask_all(
     Ok(answered)
 }
 
-/// The fastest answer to a question, by the median.
+/// The fastest peer's times for a query, by the median.
 #[must_use]
 pub fn fastest(answered: &[Answered], question: usize) -> Option<(&'static str, &Samples)> {
     let answers = answered.iter().map(|peer| (peer.engine, &peer.seconds[question]));

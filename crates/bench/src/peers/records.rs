@@ -13,17 +13,17 @@ use crate::clients::records::{
 use crate::load::grpc::Grpc;
 use crate::load::{Line, Target, postgres};
 
-/// What is asked of the server.
+/// The kind of requests to the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// Acknowledged again and again.
+    /// Acknowledged continuously.
     Write(Durability),
-    /// The same rows in Arrow batches.
+    /// Like [`Call::Write`], in Arrow batches.
     WriteArrow(Durability),
     /// Acknowledged once, at the end.
     Upsert(Durability),
     Search,
-    /// Over PostgreSQL's wire, so many statements until a `Sync`.
+    /// Prepared statements over PostgreSQL's wire, with this many before each `Sync`.
     Select(u64),
 }
 
@@ -32,13 +32,13 @@ pub struct Ours<'a> {
     server: &'a Server,
     pub call: Call,
     pub keys: u64,
-    /// Rows, or keys, of one message.
+    /// Rows or keys of one message.
     pub message_rows: u64,
     pub owner_bytes: usize,
 }
 
 impl<'a> Ours<'a> {
-    /// One row a message.
+    /// Targets the server with one row per message.
     pub fn new(server: &'a Server, call: Call, keys: u64) -> Ours<'a> {
         Ours { server, call, keys, message_rows: 1, owner_bytes: OWNER_BYTES }
     }

@@ -1,4 +1,4 @@
-//! Redis as a peer: strings under keys, its log as durable as is asked.
+//! Redis as a peer: strings under keys, with a selectable durability of its log.
 
 use std::ops::Range;
 use std::path::Path;
@@ -20,8 +20,8 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts it on a core, `appendfsync` as told: `always`, `everysec`, or `off` for no log at
-    /// all. Nothing where it is not installed.
+    /// Starts it on a core. `appendfsync` is `always`, `everysec`, or `off` for no log at all.
+    /// `None` if Redis is not installed.
     pub async fn start(
         directory: &Path,
         core: Option<usize>,
@@ -49,7 +49,7 @@ impl Redis {
         Ok(Some(Redis { daemon, port, name }))
     }
 
-    /// The work of writing rows of so many keys, or of looking them up.
+    /// A load that writes rows of this many keys, or looks them up.
     pub fn work(&self, looks_up: bool, keys: u64) -> RedisWork<'_> {
         RedisWork { server: self, looks_up, keys }
     }
@@ -83,7 +83,7 @@ impl Target for RedisWork<'_> {
         }
     }
 
-    /// A turn of its loop, and with it a sync, is for what all connections sent.
+    /// One iteration of its event loop, and thus one sync, covers the requests of all connections.
     fn lines(&self) -> usize {
         16
     }

@@ -1,4 +1,4 @@
-//! Results as rows of text, and whether two of them say the same.
+//! Results as rows of text, and their comparison.
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -9,8 +9,8 @@ use crate::errors::while_doing;
 /// NULL is `None`.
 pub type Rows = Vec<Vec<Option<String>>>;
 
-/// The largest relative and absolute difference that rounding may leave between two systems that
-/// compute averages in floating point and in decimals.
+/// The maximum relative and absolute difference between two systems that compute averages in
+/// floating point and in decimals.
 const RELATIVE: f64 = 1e-5;
 const ABSOLUTE: f64 = 1e-4;
 
@@ -34,10 +34,10 @@ pub fn to_rows(batches: &[RecordBatch]) -> Result<Rows> {
     Ok(rows)
 }
 
-/// Compares two results without regard to the order of rows that sort alike.
+/// Compares two results, ignoring the order of rows with equal sort keys.
 ///
 /// # Errors
-/// Says where they differ.
+/// The first difference.
 pub fn same(ours: &Rows, theirs: &Rows) -> Result<(), String> {
     if ours.len() != theirs.len() {
         return Err(format!("{} rows, the peer has {}", ours.len(), theirs.len()));
@@ -55,7 +55,7 @@ pub fn same(ours: &Rows, theirs: &Rows) -> Result<(), String> {
     Ok(())
 }
 
-/// What a row is sorted by: cells that no rounding touches, and the others only as whole numbers.
+/// The sort key of a row: its texts, and its numbers rounded to whole ones.
 fn exact_cells(row: &[Option<String>]) -> Vec<String> {
     let key = |cell: &Option<String>| match cell.as_deref() {
         None => String::new(),

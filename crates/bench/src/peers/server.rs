@@ -1,4 +1,4 @@
-//! Our own server: `thalweg serve` as a process of its own, with the settings it has by default.
+//! Our own server: `thalweg serve` as a process of its own, with default settings.
 
 use std::path::Path;
 use std::process::Command;
@@ -41,13 +41,13 @@ impl Server {
         self.daemon.process()
     }
 
-    /// Ends it now.
+    /// Ends the server now.
     pub fn end(&mut self) {
         self.daemon.end();
     }
 }
 
-/// What becomes the command behind it, with as many open files as it may have.
+/// A command prefix that raises the limit of open files to its maximum.
 pub(super) fn unlimited() -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n $(ulimit -H -n); exec \"$@\"", "sh"]);

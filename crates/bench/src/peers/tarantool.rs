@@ -1,4 +1,5 @@
-//! Tarantool as a peer: a space in memory with a hash index, its log as durable as is asked.
+//! Tarantool as a peer: a space in memory with a hash index, with a selectable durability of its
+//! log.
 
 use std::ops::Range;
 use std::path::Path;
@@ -12,8 +13,8 @@ use crate::errors::while_doing;
 use crate::load::iproto::{Iproto, SPACE, replace, select};
 use crate::load::{Line, Target};
 
-/// Bytes that it reads at once: with the 16 KiB that it is set to by default, one connection stops
-/// at these long before it does at the number of its requests.
+/// Bytes that it reads at once. With the default of 16 KiB, one connection stops at this limit long
+/// before it reaches the limit of requests.
 const READAHEAD: u32 = 1 << 20;
 
 pub struct Tarantool {
@@ -23,18 +24,18 @@ pub struct Tarantool {
     name: String,
 }
 
-/// How it is set up.
+/// Settings of Tarantool.
 #[derive(Clone, Copy, Debug)]
 pub struct TarantoolSetup {
     /// `none`, `write` or `fsync`.
     pub wal_mode: &'static str,
-    /// How many requests it takes in at once; 768 unless told otherwise.
+    /// Maximum number of requests in progress; 768 by default.
     pub net_msg_max: u32,
     pub lines: usize,
 }
 
 impl TarantoolSetup {
-    /// The ways to set it up among which the fastest is looked for.
+    /// The settings among which the fastest ones are chosen.
     pub fn all(wal_mode: &'static str) -> impl Iterator<Item = TarantoolSetup> {
         [(768, 1), (768, 4), (8_192, 1), (65_536, 1), (65_536, 4)]
             .into_iter()
@@ -43,7 +44,7 @@ impl TarantoolSetup {
 }
 
 impl Tarantool {
-    /// Starts it on a core; nothing where it is not installed.
+    /// Starts Tarantool on a core; `None` if it is not installed.
     pub async fn start(
         directory: &Path,
         core: Option<usize>,
@@ -71,7 +72,7 @@ impl Tarantool {
         Ok(Some(Tarantool { daemon, port, name }))
     }
 
-    /// The work of writing rows of so many keys, or of looking them up.
+    /// A load that writes rows of this many keys, or looks them up.
     pub fn work(&self, looks_up: bool, keys: u64, lines: usize) -> TarantoolWork<'_> {
         TarantoolWork { server: self, looks_up, keys, lines }
     }

@@ -1,4 +1,4 @@
-//! Our own side of a comparison, through the same interface that programs embed.
+//! Our own side of a comparison, through the interface for embedding.
 
 use arrow::array::RecordBatch;
 use futures::TryStreamExt;
@@ -24,7 +24,7 @@ pub async fn load(session: &mut Session, files: &TpchFiles, table: &Table) -> Re
     Ok(())
 }
 
-/// The statement that fills a table from its file, understood by DuckDB as well.
+/// The statement that fills a table from its file, in syntax that DuckDB also accepts.
 pub fn copy(files: &TpchFiles, table: &str) -> String {
     format!("COPY {table} FROM '{}' (FORMAT parquet)", files.path(table).display())
 }

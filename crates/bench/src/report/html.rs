@@ -1,4 +1,4 @@
-//! report.html: one file with everything in it, nothing is fetched when it is opened.
+//! report.html: a self-contained file, which loads nothing when it is opened.
 
 use super::markdown::capital;
 use super::numbers::{ratio, spread, wanted};

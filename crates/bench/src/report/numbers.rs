@@ -1,4 +1,4 @@
-//! Numbers for people: three digits that matter, and the unit.
+//! Readable numbers: three significant digits, and the unit.
 
 use crate::finding::{Finding, Unit, Wanted};
 use crate::samples::Samples;
@@ -18,7 +18,7 @@ pub fn shown(value: f64, unit: Unit) -> String {
     }
 }
 
-/// The median, and from where to where the measurements went.
+/// The median, and the range of the measurements.
 pub fn spread(samples: &Samples, unit: Unit) -> String {
     let median = shown(samples.median(), unit);
     match samples.len() {
@@ -49,7 +49,7 @@ pub fn wanted(finding: &Finding) -> String {
     }
 }
 
-/// Three significant digits; two of small numbers.
+/// Three significant digits; two for small numbers.
 fn digits(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

@@ -7,7 +7,7 @@ use crate::finding::{Chart, Finding, Line};
 const WIDTH: f64 = 800.0;
 const COLOURS: [&str; 4] = ["#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e"];
 
-/// For each finding with a peer two bars, ours and the peer's, as shares of the longer one.
+/// Two bars for each finding with a peer, ours and the peer's, relative to the longer one.
 pub fn bars(findings: &[Finding]) -> String {
     const ROW: f64 = 40.0;
     const LEFT: f64 = 300.0;

@@ -1,4 +1,4 @@
-//! Rows to columns: one function for each type that a column has.
+//! Converts rows to columns: one function for each type of a column.
 
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;

@@ -8,12 +8,12 @@ use tpchgen::generators::{
 
 use super::columns::{bigint, date, integer, money, text};
 
-/// The columns of some rows after the other.
+/// The columns of successive batches of rows.
 pub type Batches = Box<dyn Iterator<Item = Vec<ArrayRef>>>;
 
 const BATCH_ROWS: usize = 65_536;
 
-/// Hands rows on by the batch, turned into columns.
+/// Groups rows into batches and converts them to columns.
 fn batches<T: 'static>(
     mut rows: impl Iterator<Item = T> + 'static,
     columns: impl Fn(&[T]) -> Vec<ArrayRef> + 'static,

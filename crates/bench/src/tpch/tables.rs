@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use super::generate::{self, Batches};
 
-/// A type that a TPC-H column has.
+/// The type of a TPC-H column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Bigint,

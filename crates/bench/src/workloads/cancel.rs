@@ -1,5 +1,5 @@
-//! Cancels: how soon the client of a statement that is in the midst of one long operator is told,
-//! and how soon the server's threads are free again.
+//! Cancels of statements in the midst of one long operator: the time until the client gets the
+//! error, and the time until the server's threads are free again.
 
 mod statements;
 
@@ -23,17 +23,17 @@ pub const WORKLOAD: Workload = Workload {
     run: |context| Box::pin(run(context)),
 };
 
-/// When a statement is canceled, after it was sent: early in its operator, and later.
+/// Times from sending a statement to canceling it: early in its operator, and later.
 const MOMENTS: [Duration; 3] =
     [Duration::from_millis(60), Duration::from_millis(150), Duration::from_millis(400)];
 const WANTED_SECONDS: f64 = 0.05;
 
-/// How often it is looked whether threads run, and for how many looks they have to rest.
+/// Interval between checks of the threads, and the number of idle checks after which they rest.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 const QUIET_LOOKS: usize = 4;
-/// How much of one core may be busy with other things while nothing runs.
+/// Share of one core that may be busy with other work while the server rests.
 const QUIET_SHARE: f64 = 0.2;
-/// Threads that are busy for so long are taken for busy for good.
+/// Threads that are busy for this long are considered busy for good.
 const PATIENCE_SECONDS: f64 = 10.0;
 
 async fn run(context: &Context) -> Result<Findings> {
@@ -62,7 +62,7 @@ async fn run(context: &Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Seconds since a cancel was sent.
+/// Seconds from sending a cancel.
 #[derive(Default)]
 struct Times {
     told: Samples,
@@ -75,7 +75,7 @@ impl Times {
         self.free.push(free);
     }
 
-    /// The longest of each, since it is what was promised to be short.
+    /// Reports the longest of each, because the maximum is the promise.
     fn tell(&self, statement: &Statement, findings: &mut Findings) {
         let name = statement.name;
         if self.told.is_empty() {
@@ -100,8 +100,8 @@ impl Times {
     }
 }
 
-/// Cancels a statement after a moment. Seconds until its client was told, and until the threads of
-/// the server were free; nothing where it ended before.
+/// Cancels a statement after a moment. Returns the seconds until its client got the error, and
+/// until the server's threads were free; `None` if the statement ended before.
 async fn canceled(
     context: &Context,
     server: &Server,
@@ -109,7 +109,7 @@ async fn canceled(
     sql: &str,
     moment: Duration,
 ) -> Result<Option<(f64, f64)>> {
-    // What another statement left to do is not this one's.
+    // Excludes work that an earlier statement left behind.
     rested(context, server)?;
     let canceler = connection.canceler(&server.endpoint);
     let running = async {
@@ -117,7 +117,7 @@ async fn canceled(
         Ok::<_, Error>((context.seconds(), canceled))
     };
     let canceling = async {
-        // The statement is sent by now, and nothing else is to be done here meanwhile.
+        // The statement is sent by now, and nothing else has to run here meanwhile.
         context.sleep(moment);
         let asked = context.seconds();
         canceler.cancel().await?;
@@ -130,7 +130,7 @@ async fn canceled(
     }
 }
 
-/// The moment since which the threads of a server rest, and they do by now.
+/// Waits until the server's threads rest; returns the moment since which they do.
 fn rested(context: &Context, server: &Server) -> Result<f64> {
     let begun = context.seconds();
     let (mut looked, mut ran) = (begun, machine::thread_seconds_of(server.process())?);

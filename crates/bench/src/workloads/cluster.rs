@@ -1,6 +1,6 @@
-//! A gateway and four workers beside one process with the same rows, asked the same by the same
-//! client: rows written by key, groupings, queries for a few rows, and TPC-H. Groupings over 2,160
-//! workers, too.
+//! A gateway and four workers beside one process with the same rows and the same client: rows
+//! written by key, groupings, queries for a few rows, and TPC-H. Groupings also run over 2,160
+//! workers.
 
 mod asked;
 mod short;
@@ -31,13 +31,13 @@ pub const WORKLOAD: Workload = Workload {
 const WORKERS: usize = 4;
 const ONE: &str = "one process";
 
-/// Keys of the rows that are written, and how often all of them are in one measurement.
+/// Keys of the written rows, and the number of times that one measurement writes all of them.
 const KEYS: u64 = 1_000_000;
 const ROUNDS: usize = 3;
 /// Rows of one message.
 const SHAPES: [(&str, u64); 2] = [("one row a message", 1), ("100 rows a message", 100)];
 
-/// Rows that are grouped, at scale 1, and by how many of db-benchmark's questions.
+/// Number of rows to group at scale 1, and the number of db-benchmark's queries.
 const GROUPED_ROWS: f64 = 1e7;
 const QUESTIONS: usize = 5;
 
@@ -139,7 +139,7 @@ async fn tpch(context: &Context, findings: &mut Findings) -> Result<()> {
         println!("  {}", asked.line(&format!("Q{number:02}")));
         all.push(asked);
     }
-    // Only queries that both answered: a total of fewer would flatter one of them.
+    // Includes only queries that both answered: a total of fewer would flatter one of them.
     let both: Vec<&Asked> = all.iter().filter(|asked| !asked.cluster.is_empty()).collect();
     let total = |samples: fn(&Asked) -> &Samples| {
         both.iter().map(|asked| samples(asked).median()).sum::<f64>()
@@ -165,7 +165,7 @@ async fn tpch(context: &Context, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// The same queries to as many executors, over the files that the rows came from.
+/// Runs the same queries on as many Ballista executors, over the files that the rows came from.
 async fn beside_ballista(
     context: &Context,
     files: &TpchFiles,
@@ -207,7 +207,7 @@ async fn beside_ballista(
     Ok(())
 }
 
-/// How many answers are those of one process.
+/// The number of answers that equal those of one process.
 fn answered(part: &str, all: &[Asked]) -> Finding {
     let right = all.iter().filter(|asked| asked.wrong.is_none()).count();
     Finding::new(

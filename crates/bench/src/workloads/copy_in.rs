@@ -52,7 +52,7 @@ async fn run(context: &Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Copies a file into a new table; the seconds from the client's start to its end.
+/// Copies a file into a new table; returns the seconds from the client's start to its end.
 async fn copy(
     context: &Context,
     programs: &Programs,

@@ -1,5 +1,5 @@
-//! Reading from many workers at once: the three modes beside each other, in the table of those who
-//! published them.
+//! Reads from many workers at once: the three modes side by side, in the table of the published
+//! measurements.
 
 use prost::Message as _;
 use thalweg_cluster::chunks::Message;
@@ -24,7 +24,7 @@ pub const WORKLOAD: Workload = Workload {
 const WORKERS: [usize; 2] = [16, 2_160];
 const CHUNK_BYTES: [u64; 5] = [48, 141, 723, 21_700, 256 << 10];
 const MODES: [Mode; 3] = [Mode::Sync, Mode::Async, Mode::Hybrid];
-/// What all workers send together, where a chunk of each is not more.
+/// Maximum bytes that all workers send together, unless one chunk of each is more.
 const ALL_BYTES: u64 = 1 << 30;
 /// Files that a process needs beside a socket for each worker.
 const SPARE_FILES: usize = 256;
@@ -90,7 +90,7 @@ impl Reader for Counting {
     }
 }
 
-/// How long it takes until all workers have begun to answer.
+/// Measures the time until all workers have begun to answer.
 async fn openings(context: &Context, many: &Many, findings: &mut Findings) -> Result<()> {
     let workers = many.workers.len();
     let one = BytesWanted { chunks: 1, chunk_bytes: 48 };
@@ -109,7 +109,7 @@ async fn openings(context: &Context, many: &Many, findings: &mut Findings) -> Re
     Ok(())
 }
 
-/// A row of the table: the modes in turns.
+/// Measures a row of the table: the modes in turns.
 async fn row(
     context: &Context,
     many: &Many,

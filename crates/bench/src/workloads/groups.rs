@@ -1,4 +1,4 @@
-//! Very many groups: what they take at the peak, and that they are found where memory is short.
+//! Very many groups: their peak memory, and correct results with little memory.
 
 use futures::TryStreamExt;
 use thalweg_env::{Memory, RealMemory};
@@ -34,7 +34,7 @@ async fn run(context: &Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Each row is a group of its own; the answer is thrown away as it comes.
+/// Each row is a group of its own; the result is discarded as it arrives.
 async fn in_memory(context: &Context, findings: &mut Findings) -> Result<()> {
     let groups = (context.scale * GROUPS) as u64;
     let database = Database::in_memory()?;
@@ -53,7 +53,7 @@ async fn in_memory(context: &Context, findings: &mut Findings) -> Result<()> {
     database.close()
 }
 
-/// Two rows a group, and a limit that the groups do not fit below.
+/// Two rows in each group, and a memory limit that is too low for all groups.
 async fn beyond_memory(context: &Context, findings: &mut Findings) -> Result<()> {
     let groups = (context.scale * GROUPS_BEYOND) as u64;
     let scratch = context.scratch("groups")?;
@@ -78,7 +78,7 @@ async fn beyond_memory(context: &Context, findings: &mut Findings) -> Result<()>
 
 async fn fill(session: &mut Session, rows: u64, groups: u64) -> Result<()> {
     execute(session, "CREATE TABLE readings (id bigint, value bigint)").await?;
-    // An odd factor deals the ids out over the rows.
+    // An odd factor distributes the ids over the rows.
     let fill = format!(
         "INSERT INTO readings SELECT i * 7919 % {groups}, i % 1000 \
          FROM generate_series(1::bigint, {rows}::bigint) AS g(i)"
@@ -86,14 +86,14 @@ async fn fill(session: &mut Session, rows: u64, groups: u64) -> Result<()> {
     execute(session, &fill).await.map(drop)
 }
 
-/// Groups all rows; seconds, and how far memory grew.
+/// Groups all rows; returns the seconds, and the growth of memory.
 ///
 /// # Errors
-/// Where there are other groups than there should be.
+/// If the number of groups is wrong.
 async fn ask(context: &Context, session: &mut Session, groups: u64) -> Result<(f64, f64)> {
     let question = "SELECT id, count(*), sum(value), min(value) FROM readings GROUP BY id";
     let process = std::process::id();
-    // What filling the table freed would be taken again, and not be seen to grow.
+    // Memory that was freed after filling the table would be reused, which would hide the growth.
     RealMemory.give_back();
     let before = machine::resident_bytes()?;
     machine::forget_peak_of(process)?;

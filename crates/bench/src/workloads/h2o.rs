@@ -1,4 +1,4 @@
-//! db-benchmark in memory: ten questions of group-by and five joins, beside others.
+//! db-benchmark in memory: ten group-by queries and five joins, beside peers.
 
 use arrow::datatypes::DataType;
 use thalweg_query::{Database, Session};
@@ -65,7 +65,7 @@ async fn task(
     Ok(())
 }
 
-/// The sums of the medians over the questions that a peer answers.
+/// The sums of the medians over the queries that a peer answers.
 fn total(name: &str, ours: &[Samples], peer: &Answered) -> Finding {
     let answered = || ours.iter().zip(&peer.seconds).filter(|(_, theirs)| !theirs.is_empty());
     let our_total: f64 = answered().map(|(ours, _)| ours.median()).sum();
@@ -76,7 +76,7 @@ fn total(name: &str, ours: &[Samples], peer: &Answered) -> Finding {
         .wanted(Wanted::RatioAtMost(1.0))
 }
 
-/// Our times, and how many answers are DuckDB's.
+/// Our times, and the number of results that equal DuckDB's.
 async fn ours(
     context: &Context,
     tables: &[Table],
@@ -118,7 +118,7 @@ async fn ours(
     Ok((all, right))
 }
 
-/// A question about the answer to another one, whose millions of rows need not be brought along.
+/// Aggregates the result of a query, whose millions of rows thus need not be fetched.
 async fn check(session: &mut Session, question: &str) -> Result<String> {
     let prepared = session.prepare(question, &[]).await?;
     let mut sums = vec!["count(*)".to_owned()];

@@ -1,5 +1,4 @@
-//! What the workloads of rows by key measure of any server: rates, processor time, latencies and
-//! system calls.
+//! Measurements of any server with rows by key: rates, processor time, latencies and system calls.
 
 use bytes::Bytes;
 use thalweg_types::{Error, Result};
@@ -10,7 +9,7 @@ use crate::finding::{Finding, Findings, Unit, Wanted};
 use crate::load::{self, Line, Target};
 use crate::samples::Samples;
 
-/// What a flood of operations took.
+/// Measurements of a flood of operations.
 #[derive(Clone, Debug, Default)]
 pub struct Flood {
     pub rates: Samples,
@@ -18,7 +17,7 @@ pub struct Flood {
     pub cpu: Samples,
 }
 
-/// Operations encoded ahead, and how often all of them are asked for.
+/// Operations that were encoded ahead, and the number of times that they are sent.
 pub struct Work<'a> {
     pub target: &'a dyn Target,
     pieces: Vec<(Bytes, u64)>,
@@ -36,12 +35,12 @@ impl<'a> Work<'a> {
         self.pieces.iter().map(|(_, operations)| operations).sum::<u64>() * self.rounds as u64
     }
 
-    /// Asks for all once, without measuring: the first time, rows are new.
+    /// Sends all operations once without measuring: the first time, rows are new.
     pub fn warm(&self) -> Result<()> {
         load::flood(connected(self.target)?, self.pieces.iter().cloned()).map(drop)
     }
 
-    /// Asks as fast as it is answered, and notes how fast that was.
+    /// Sends operations at full speed and records the rate.
     pub fn run(&mut self, context: &Context) -> Result<()> {
         let lines = connected(self.target)?;
         let pieces = (0..self.rounds).flat_map(|_| self.pieces.iter().cloned());
@@ -59,7 +58,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// The system calls of one such flood; nothing where they cannot be counted.
+    /// The system calls of one flood; `None` if they cannot be counted.
     pub fn calls(&self, scratch: &Scratch) -> Result<Option<Calls>> {
         let lines = connected(self.target)?;
         let counting = SystemCalls::count(self.target.process(), scratch.path())?;
@@ -74,7 +73,7 @@ pub fn connected(target: &dyn Target) -> Result<Vec<Line>> {
     (0..target.lines()).map(|_| target.connect()).collect()
 }
 
-/// Ours and its peers, in turns.
+/// Runs ours and its peers in turns.
 pub fn in_turns(context: &Context, works: &mut [Work<'_>]) -> Result<()> {
     for work in works.iter() {
         work.warm()?;
@@ -87,7 +86,7 @@ pub fn in_turns(context: &Context, works: &mut [Work<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// What a work is called, what it should reach, and what a reader must know of it.
+/// The name of a work in the report, its targets and its note.
 pub struct Told<'a> {
     pub work: &'a str,
     pub rate: Wanted,
@@ -95,7 +94,7 @@ pub struct Told<'a> {
     pub note: &'a str,
 }
 
-/// Rates and processor time of the first, which is ours, beside those of each peer.
+/// Reports rates and processor time of the first work, which is ours, beside those of each peer.
 pub fn report(told: &Told<'_>, works: &[Work<'_>], findings: &mut Findings) {
     let Some((ours, peers)) = works.split_first() else { return };
     let peers = |samples: fn(&Flood) -> &Samples| {
@@ -109,7 +108,7 @@ pub fn report(told: &Told<'_>, works: &[Work<'_>], findings: &mut Findings) {
     findings.findings.extend(beside(&cpu, peers(|flood| &flood.cpu)));
 }
 
-/// A finding about ours beside each peer, or about ours alone where none is installed.
+/// A finding about ours beside each peer, or about ours alone if no peer is installed.
 pub fn beside<'a>(
     finding: &Finding,
     peers: impl IntoIterator<Item = (&'a str, Samples)>,

@@ -1,4 +1,4 @@
-//! How much memory the TPC-H tables hold, beside the same rows as plain Arrow.
+//! Memory of the TPC-H tables, beside the same rows as plain Arrow.
 
 use thalweg_query::Database;
 use thalweg_types::Result;

@@ -1,5 +1,5 @@
-//! The mixed load that was published of another system: clients that look rows up and clients that
-//! insert them, as many of each, with few rows that are asked for often.
+//! The mixed load that was published for another system: equal numbers of clients that look rows up
+//! and of clients that insert them, with few rows that are requested often.
 
 use bytes::Bytes;
 use thalweg_protocol::{RowWriter, SERVICE, v1};
@@ -28,9 +28,9 @@ pub const WORKLOAD: Workload = Workload {
 const TEXTS: usize = 10;
 const TEXT_BYTES: usize = 50;
 const THETA: f64 = 0.9;
-/// Clients that look up, and as many that insert, each with a connection of its own.
+/// Number of clients that look up, and of those that insert; each has a connection of its own.
 const PAIRS: usize = 25;
-/// Operations that a client has under way.
+/// Operations that a client has in flight.
 const AHEAD: [u64; 2] = [1, 32];
 /// Operations of one measurement.
 const OPERATIONS: [u64; 2] = [400_000, 1_000_000];
@@ -108,7 +108,7 @@ struct Mixed<'a> {
     next: u64,
 }
 
-/// One client that looks up and one that inserts; neither gets ahead of the other.
+/// One client that looks up and one that inserts; they proceed at the same pace.
 struct Pair {
     search: Line,
     write: Line,
@@ -148,7 +148,7 @@ impl Mixed<'_> {
         Ok(())
     }
 
-    /// Asks so far in both.
+    /// Sends requests in both, up to this number.
     fn ask(&mut self, pair: &mut Pair, through: u64) {
         let mut requests = Vec::new();
         for _ in pair.searched..through {

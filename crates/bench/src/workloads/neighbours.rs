@@ -1,5 +1,5 @@
-//! Who shares a server with whom: writers with a scan that runs all the time, small clients with
-//! one that sends as much as it can.
+//! Clients that share a server: writers with a permanently running scan, and small clients with one
+//! that sends as much as it can.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,7 +51,7 @@ async fn run(context: &Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// A server that has every core, and with it the load's.
+/// The server has every core, including the load's.
 async fn scan(context: &Context, findings: &mut Findings) -> Result<()> {
     let scratch = context.scratch_for_servers("scan")?;
     let server = context.server(&scratch).await?;
@@ -84,7 +84,7 @@ async fn filled(server: &Server) -> Result<Ours<'_>> {
     Ok(ours)
 }
 
-/// How many rows a second of those that are offered were acknowledged.
+/// Acknowledged rows a second, at the fixed rate of offered rows.
 fn offered(ours: &Ours<'_>) -> Result<f64> {
     let mut lines = vec![ours.connect()?];
     let offer = (OFFERED, SECONDS);
@@ -92,7 +92,7 @@ fn offered(ours: &Ours<'_>) -> Result<f64> {
     Ok(OFFERED * SECONDS / seconds)
 }
 
-/// A connection that asks the same again and again.
+/// A connection that repeats a query.
 struct Scanning {
     end: Arc<AtomicBool>,
     scans: Arc<AtomicU64>,
@@ -114,7 +114,7 @@ impl Scanning {
         Scanning { end, scans, task }
     }
 
-    /// How many there were.
+    /// Stops and returns the number of scans.
     async fn end(self) -> Result<u64> {
         self.end.store(true, Ordering::Relaxed);
         let ended = self.task.await.map_err(while_doing("a scan"))?;
@@ -122,7 +122,7 @@ impl Scanning {
     }
 }
 
-/// The server on one core, all clients on the other.
+/// The server runs on one core, all clients on the other.
 async fn firehose(context: &Context, findings: &mut Findings) -> Result<()> {
     let scratch = context.scratch_for_servers("firehose")?;
     let server = context.server_on_one_core(&scratch).await?;

@@ -1,5 +1,5 @@
-//! The three patterns of communication over gRPC, beside what grpc++ does without a database: the
-//! server on one core, the load on another.
+//! The three patterns of communication over gRPC, beside grpc++ without a database: the server on
+//! one core, the load on another.
 
 use thalweg_protocol::v1::Durability;
 use thalweg_types::Result;
@@ -22,20 +22,20 @@ const KEYS: u64 = 1_000_000;
 /// Makes the message of a row 24 bytes long.
 const OWNER_BYTES: usize = 11;
 
-/// A pattern, what it is called, the operations of one measurement, the rate wanted of messages of
-/// one operation.
+/// A pattern, its name, the operations of one measurement, and the target rate of messages of one
+/// operation.
 const PATTERNS: [(Pattern, &str, u64, f64); 3] = [
     (Pattern::Each, "write and look up in turns, each waited for", 20_000, 20e3),
     (Pattern::All, "look up all, then receive all", 1_000_000, 1e6),
     (Pattern::None, "upsert all without a reply to each", 1_000_000, 1.5e6),
 ];
 
-/// The published shape.
+/// Number of operations of the published measurement.
 const OPERATIONS: u64 = 540_000;
 const BATCHES: [u64; 4] = [1, 10, 100, 1_000];
-/// Fewer, where each message waits for the one before.
+/// A smaller number, for messages that wait for the previous one.
 const OPERATIONS_IN_TURNS: u64 = 54_000;
-/// What was published of patterns at one operation a message, and of batches in turns.
+/// Published rates of patterns with one operation a message, and of batches in turns.
 const PUBLISHED: [(Pattern, u64, &str); 5] = [
     (Pattern::Each, 1, "9960/s"),
     (Pattern::All, 1, "34197/s"),
@@ -105,7 +105,7 @@ fn published(pattern: Pattern, batch: u64) -> String {
     found.map_or_else(String::new, |(_, _, rate)| format!("Published of another system: {rate}."))
 }
 
-/// What grpc++ reaches: where no answers come, with its messages put together or not.
+/// The rate of grpc++. Without answers, its messages may be joined or not; the better rate counts.
 fn baseline(grpc: &GrpcBaseline, pattern: Pattern, operations: u64, batch: u64) -> Result<f64> {
     let plain = grpc.rate(pattern, operations, batch, false)?;
     match pattern {
@@ -114,7 +114,7 @@ fn baseline(grpc: &GrpcBaseline, pattern: Pattern, operations: u64, batch: u64) 
     }
 }
 
-/// Operations a second of ours.
+/// Our rate of operations a second.
 fn rate(
     context: &Context,
     server: &Server,
@@ -138,7 +138,7 @@ fn rate(
     Ok(operations as f64 / (context.seconds() - began))
 }
 
-/// When it began, and how many were done.
+/// The start time, and the number of completed operations.
 fn flooded(context: &Context, target: &dyn Target, operations: u64) -> Result<(f64, u64)> {
     let pieces = load::pieces(target, operations);
     let line = target.connect()?;

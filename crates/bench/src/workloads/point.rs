@@ -1,5 +1,5 @@
-//! Rows looked up by key: over gRPC and over PostgreSQL's wire, the server on one core, the load on
-//! another, peers in the same place.
+//! Rows looked up by key, over gRPC and over PostgreSQL's wire: the server on one core, the load on
+//! another, peers in the same way.
 
 use thalweg_types::Result;
 
@@ -22,7 +22,7 @@ pub const WORKLOAD: Workload = Workload {
 
 const KEYS: u64 = 1_000_000;
 const ROUNDS: usize = 3;
-/// Statements in one measurement of PostgreSQL's wire, and of them until a `Sync`.
+/// Statements in one measurement of PostgreSQL's wire, and statements before each `Sync`.
 const STATEMENTS: u64 = 200_000;
 const TOGETHER: u64 = 100;
 
@@ -40,7 +40,7 @@ async fn run(context: &Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Makes a table of as many rows as there are keys.
+/// Creates a table with one row for each key.
 pub async fn fill(endpoint: &Endpoint) -> Result<()> {
     let mut connection = Connection::open(endpoint).await?;
     connection.execute(CREATE).await?;
@@ -52,7 +52,7 @@ pub async fn fill(endpoint: &Endpoint) -> Result<()> {
     connection.execute(&fill).await.map(drop)
 }
 
-/// One key a message, beside one a request.
+/// One key in each message, beside one in each request.
 async fn by_key(
     context: &Context,
     server: &Server,

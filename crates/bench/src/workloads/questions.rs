@@ -1,5 +1,5 @@
-//! Small analytical questions, prepared: how long one takes beside others, on one thread and on
-//! two, over PostgreSQL's wire, and what it costs where there are no rows at all.
+//! Small analytical queries, prepared: their time beside others, on one thread and on two, over
+//! PostgreSQL's wire, and their fixed cost without any rows.
 
 mod bare;
 mod ranges;
@@ -24,17 +24,17 @@ pub const WORKLOAD: Workload = Workload {
 };
 
 const MILLION: u64 = 1_000_000;
-/// How often a question is asked for each repetition of the whole.
+/// Number of runs of a query for each repetition of the workload.
 const ASKED: usize = 21;
-/// The same for one that takes some microseconds.
+/// Like [`ASKED`], for a query that takes a few microseconds.
 const ASKED_OFTEN: usize = 2001;
-/// Of the database whose answers take turns with those of a server.
+/// Number of threads of the embedded database that takes turns with a server.
 const TURNS_THREADS: usize = 2;
 
 const SUMS: &str = "SELECT symbol, sum(volume) FROM trades GROUP BY symbol";
 const SUMS_AND_COUNTS: &str = "SELECT symbol, sum(volume), count(*) FROM trades GROUP BY symbol";
 
-/// Rows of `trades`, the symbols that take turns in it, and what is asked.
+/// Rows of `trades`, the number of symbols that alternate in it, and the query.
 const SHAPES: [(u64, u64, &str); 4] = [
     (MILLION, 2, SUMS),
     (MILLION, 8, SUMS_AND_COUNTS),
@@ -98,7 +98,7 @@ async fn shape(
     Ok(())
 }
 
-/// How much faster two threads are, beside a loop that adds up as many numbers.
+/// The speed-up of two threads, beside a loop that adds as many numbers.
 async fn by_threads(
     context: &Context,
     rows: u64,
@@ -191,16 +191,16 @@ async fn ours(
     asked(context, &mut session, &prepared, &[], repetitions).await
 }
 
-/// A question that is prepared, in a database of this process.
+/// A prepared query in a database of this process.
 struct Embedded {
     session: Session,
     prepared: Prepared,
-    /// Behind the session, which it outlives.
+    /// Declared after the session, so that it is dropped later.
     _database: Database,
 }
 
 impl Embedded {
-    /// About the rows of a file.
+    /// A query about the rows of a file.
     async fn over(path: &Path, threads: usize, question: &str) -> Result<Embedded> {
         let database = Database::builder().threads(threads).open()?;
         let mut session = database.session();
@@ -234,7 +234,7 @@ async fn answered(
     Ok(context.timed(answer).await?.0)
 }
 
-/// Runs a prepared statement again and again, to its last row.
+/// Runs a prepared statement repeatedly, to its last row.
 async fn asked(
     context: &Context,
     session: &mut Session,
@@ -252,7 +252,7 @@ async fn asked(
     Ok(samples)
 }
 
-/// What a question costs beyond its rows.
+/// The fixed cost of a query, without that of its rows.
 async fn costs(context: &Context, findings: &mut Findings) -> Result<()> {
     let database = Database::in_memory()?;
     let mut session = database.session();

@@ -57,11 +57,11 @@ async fn run(context: &Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Loads a table, and keeps what the disk holds before its checkpoint, as a process that dies at
-/// that moment would leave it, and after.
+/// Loads a table. Copies the files on disk before the checkpoint, as a process that dies at that
+/// moment would leave them, and after it.
 async fn prepare(context: &Context, live: &Path, log: &Path, checkpoint: &Path) -> Result<u64> {
     let files = context.tpch()?;
-    // No checkpoint but the one asked for, or there would be no log to recover from.
+    // No automatic checkpoint, which would leave no log to recover from.
     let database = Database::builder().directory(live).checkpoint_bytes(u64::MAX).open()?;
     let mut session = database.session();
     execute(&mut session, &lineitem().create_with_key()).await?;
@@ -70,7 +70,7 @@ async fn prepare(context: &Context, live: &Path, log: &Path, checkpoint: &Path) 
     copy_directory(live, log)?;
     database.checkpoint()?;
     drop(session);
-    // Segments that the checkpoint made superfluous go in the background, until it is closed.
+    // Obsolete segments are removed in the background, until the database is closed.
     database.close()?;
     copy_directory(live, checkpoint)?;
     Ok(rows)
@@ -92,7 +92,8 @@ impl Openings {
     }
 }
 
-/// Opens copies of a directory, each with a cold page cache, and reads it plainly in turns.
+/// Opens copies of a directory, each with a cold page cache, in turns with plain reads of the
+/// files.
 async fn measure(context: &Context, image: &Path, rows: u64) -> Result<Openings> {
     let bytes = machine::directory_bytes(image)? as f64;
     let mut openings =
@@ -127,8 +128,8 @@ async fn count(session: &mut thalweg_query::Session) -> Result<u64> {
     text.parse().map_err(while_doing("counting the rows"))
 }
 
-/// Copies a directory, empty ones in it too, and makes sure that the files are on disk: only then
-/// can the cache forget them.
+/// Copies a directory with its empty subdirectories, and syncs the files: the page cache can drop
+/// only synced pages.
 fn copy_directory(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to).map_err(while_doing(to.display()))?;
     for entry in std::fs::read_dir(from).map_err(while_doing(from.display()))? {

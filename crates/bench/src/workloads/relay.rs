@@ -1,5 +1,5 @@
-//! `SELECT *` through a gateway that has nothing to compute: handed on unopened, decoded and
-//! encoded again, and beside a bare relay of tonic's. Worker, gateway and client are processes.
+//! `SELECT *` through a gateway without computation: relayed, decoded and encoded again, and beside
+//! a bare relay of tonic's. Worker, gateway and client are processes.
 
 mod huge;
 mod sql;
@@ -26,13 +26,15 @@ pub const WORKLOAD: Workload = Workload {
 };
 
 const ALL_BYTES: u64 = 1_000_000_000;
-/// What the first bytes bring along is not their memory: so many, a message, are read before.
+/// Bytes, about one message, that are read before memory is measured: this excludes the one-time
+/// memory of the first result.
+/// allocations.
 const FIRST_BYTES: u64 = 300_000;
 /// A result that no gateway can hold.
 const HUGE_BYTES: u64 = 10 * ALL_BYTES;
-/// How long a client does not read.
+/// Pause of a client that does not read.
 const PAUSE: Duration = Duration::from_secs(3);
-/// What the largest result may add to a gateway's memory.
+/// Maximum growth of a gateway's memory by the largest result.
 const MEMORY_MIB_MAX: f64 = 64.0;
 
 async fn run(context: &Context) -> Result<Findings> {
@@ -49,7 +51,7 @@ async fn run(context: &Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Without SQL: links between nodes alone.
+/// Measures links between nodes, without SQL.
 async fn links(context: &Context, findings: &mut Findings) -> Result<()> {
     let rows = NodeProcess::start(context, &["rows"])?;
     let bare_rows = NodeProcess::start(context, &["bare-rows"])?;
@@ -64,7 +66,7 @@ async fn links(context: &Context, findings: &mut Findings) -> Result<()> {
     memory(&ways[0].start(context)?, findings).await
 }
 
-/// How a gateway hands rows on.
+/// A way in which a gateway forwards rows.
 struct Way<'a> {
     name: &'static str,
     role: Vec<&'a str>,
@@ -159,9 +161,9 @@ async fn compare(
     Ok(())
 }
 
-/// Reads about so many bytes; how many rows and bytes that were.
+/// Reads about this many bytes; returns the numbers of rows and bytes.
 async fn fetch(client: Client, gateway: &Gateway, bytes: u64) -> Result<(u64, u64)> {
-    // Rows have 66 bytes in Arrow and about 70 as PostgreSQL's texts.
+    // A row has 66 bytes in Arrow and about 70 as PostgreSQL's text.
     let messages = bytes / (MESSAGE_ROWS as u64 * 66);
     let read = match client {
         Client::Flight => {
@@ -196,7 +198,8 @@ async fn plain(port: u16, messages: u64) -> Result<u64> {
     }
 }
 
-/// What a result of any size, and a client that does not read it, add to a gateway's memory.
+/// Measures the growth of a gateway's memory by a result of any size, and by a client that does not
+/// read it.
 async fn memory(gateway: &Gateway, findings: &mut Findings) -> Result<()> {
     fetch(Client::Flight, gateway, FIRST_BYTES).await?;
     let rest = machine::rest_of(gateway.id())?;

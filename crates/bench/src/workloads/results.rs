@@ -1,4 +1,4 @@
-//! Large results: how fast their rows reach ordinary clients, and what they cost the server.
+//! Large results: their rate at ordinary clients, and their cost for the server.
 
 mod first_row;
 mod lineitem;
@@ -26,7 +26,7 @@ async fn run(context: &Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Rows that are made up while they are sent: `integer`, `bigint`, `double precision`, `text` and
+/// Rows that are generated while they are sent: `integer`, `bigint`, `double precision`, `text` and
 /// `date`.
 fn made_up(rows: u64) -> String {
     format!(
@@ -36,7 +36,7 @@ fn made_up(rows: u64) -> String {
     )
 }
 
-/// A number of rows at this run's scale, and how it is called.
+/// A number of rows at this run's scale, and its name.
 fn at_scale(context: &Context, millions: f64) -> (u64, String) {
     let millions = millions * context.scale.min(1.0);
     ((millions * 1e6) as u64, format!("{millions} million rows"))

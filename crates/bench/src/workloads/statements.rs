@@ -1,4 +1,4 @@
-//! Small statements: many connections that ask for one row or change one, and many that wait.
+//! Small statements: many connections that read or change one row, and many idle ones.
 
 use std::path::PathBuf;
 
@@ -21,20 +21,20 @@ pub const WORKLOAD: Workload = Workload {
 
 const ROWS: u64 = 100_000;
 const CONNECTIONS: usize = 16;
-/// How long each turn of pgbench is.
+/// Duration of each run of pgbench.
 const SECONDS: u64 = 5;
 
 const CREATE: &str = "CREATE TABLE account (id bigint PRIMARY KEY, owner text NOT NULL, \
     balance bigint NOT NULL)";
 
-/// What pgbench sends, and how it is called in the report.
+/// Statements of pgbench, and their names in the report.
 const STATEMENTS: [(&str, &str); 2] = [
     ("SELECT of a row by its key", "SELECT owner, balance FROM account WHERE id = :id;"),
     ("UPDATE of a row by its key", "UPDATE account SET balance = :balance WHERE id = :id;"),
 ];
 
 const IDLE_CONNECTIONS: usize = 10_000;
-/// Files and sockets that a process has open beside its connections, with room to spare.
+/// Files and sockets that a process opens beside its connections, with room to spare.
 const OTHER_FILES: usize = 200;
 
 async fn run(context: &Context) -> Result<Findings> {
@@ -52,7 +52,7 @@ async fn one_row(context: &Context, findings: &mut Findings) -> Result<()> {
     for endpoint in [&server.endpoint, &postgres.endpoint] {
         fill(endpoint).await?;
     }
-    // What the load left to do is done before the first turn.
+    // Completes the work that loading left behind before the first measurement.
     Connection::open(&postgres.endpoint).await?.execute("VACUUM ANALYZE account").await?;
     for (work, statement) in STATEMENTS {
         let script = script(&scratch, statement)?;
@@ -97,13 +97,13 @@ fn script(scratch: &Scratch, statement: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// What each of many connections holds that ran a statement and now waits.
+/// Measures the memory of each of many connections that ran a statement and now are idle.
 async fn idle(context: &Context) -> Result<Finding> {
     let scratch = context.scratch_for_servers("idle")?;
     let server = context.server(&scratch).await?;
     let allowed = machine::open_files_allowed()?.saturating_sub(OTHER_FILES);
     let number = IDLE_CONNECTIONS.min(allowed);
-    // What the first statement of all brings along is not a connection's.
+    // One-time memory of the first statement is not a connection's.
     let first = connect(&server.endpoint).await?;
     let before = machine::resident_bytes_of(server.process())?;
     let mut connections = Vec::with_capacity(number);

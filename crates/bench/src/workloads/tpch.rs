@@ -24,7 +24,7 @@ struct Systems {
     duckdb: Option<DuckDb>,
 }
 
-/// A query's seconds in each system, and what is wrong with our result.
+/// A query's seconds in each system, and the error in our result, if any.
 #[derive(Default)]
 struct Times {
     ours: Samples,
@@ -60,7 +60,7 @@ impl Systems {
         Ok(Systems { session, tables, duckdb })
     }
 
-    /// Runs a query in each system in turns, once more than is counted.
+    /// Runs a query in each system in turns, with one unmeasured run first.
     async fn measure(&mut self, context: &Context, sql: &str) -> Result<Times> {
         let mut times = Times::default();
         let sql = sql.trim_end().trim_end_matches(';');
@@ -113,7 +113,7 @@ impl Times {
 
 fn summary(context: &Context, queries: &[Times]) -> Findings {
     let mut findings = Findings::default();
-    // Only queries that all systems answered: a total of fewer would flatter ours.
+    // Includes only queries that all systems answered: a total of fewer would flatter ours.
     let answered: Vec<&Times> = queries.iter().filter(|times| !times.ours.is_empty()).collect();
     let what = format!("{} queries, scale {}, total", answered.len(), context.scale);
     let ours = total(&answered, |times| &times.ours);

@@ -1,4 +1,4 @@
-//! Ten million updates of a million rows: neither memory nor scans may suffer from them.
+//! Ten million updates of a million rows: neither memory nor scans may degrade.
 
 use arrow::array::RecordBatch;
 use thalweg_query::{Database, Session};
@@ -21,7 +21,7 @@ const KEYS: u64 = 1_000_000;
 const UPDATES: u64 = 10_000_000;
 /// Rows that one statement updates.
 const STATEMENT_ROWS: u64 = 20_000;
-/// How often memory and disk are looked at.
+/// Number of measurements of memory and disk.
 const LOOKS: u64 = 20;
 /// Small, so that the run sees several checkpoints.
 const CHECKPOINT_BYTES: u64 = 32 << 20;
@@ -30,12 +30,12 @@ const MEGABYTE: f64 = 1e6;
 const COLUMNS: &str = "id bigint PRIMARY KEY, owner text NOT NULL, balance bigint NOT NULL, \
     rate double precision NOT NULL, changed bigint NOT NULL";
 
-/// What is in use after a number of updates, in megabytes.
+/// Memory and disk space in use after a number of updates, in megabytes.
 struct Look {
     updates: u64,
-    /// By the whole process.
+    /// Memory of the whole process.
     resident: f64,
-    /// By the tables, as they count it themselves.
+    /// Memory of the tables, by their own count.
     tables: f64,
     files: f64,
 }
@@ -75,9 +75,9 @@ async fn create(session: &mut Session, table: &str) -> Result<()> {
     execute(session, &format!("CREATE TABLE {table} ({COLUMNS})")).await.map(drop)
 }
 
-/// Writes `rows` rows whose keys are spread over all of them, from the `first` on.
+/// Writes `rows` rows from the `first` on, whose keys are spread over all keys.
 fn upsert(table: &str, first: u64, rows: u64) -> String {
-    // The factor is prime to the number of keys, so that each is met once in a million.
+    // The factor is coprime to the number of keys, so that each key occurs once in a million rows.
     format!(
         "INSERT INTO {table} \
          SELECT (i::bigint * 7919) % {KEYS}, 'owner-' || (i % 5000), i, i * 0.5, i \
@@ -95,8 +95,8 @@ async fn update(session: &mut Session, first: u64, rows: u64) -> Result<()> {
     Ok(())
 }
 
-/// Compares the peaks of the two halves: what is in use goes up and down with each compaction and
-/// checkpoint, but it must not climb.
+/// Compares the peaks of the two halves: use varies with each compaction and checkpoint, but it
+/// must not grow.
 fn flatness(findings: &mut Findings, looks: &[Look]) {
     let (first, second) = looks.split_at(looks.len() / 2);
     let growth = |what: &str, value: fn(&Look) -> f64| {

@@ -1,4 +1,4 @@
-//! Durable rows over gRPC: the server on one core, the load on another, peers in the same place.
+//! Durable rows over gRPC: the server on one core, the load on another, peers in the same way.
 
 mod calls;
 mod offered;
@@ -24,7 +24,7 @@ pub const WORKLOAD: Workload = Workload {
 };
 
 const KEYS: u64 = 1_000_000;
-/// How often all keys are written in one measurement.
+/// Number of times that one measurement writes all keys.
 const ROUNDS: usize = 3;
 
 /// A way to send rows.
@@ -54,9 +54,9 @@ const SHAPES: [Shape; 5] = [
     Shape { name: "none", call: Call::Write(Durability::None), message_rows: 1, wanted: 2e6 },
 ];
 
-/// The most that a million rows may take of the server's processor, in seconds.
+/// Target for a million rows: at most this many seconds of the server's processor.
 const CPU_WANTED: f64 = 0.8;
-/// What a second of the processor should do, beside Tarantool's.
+/// Target for the rows per second of processor time, relative to Tarantool's.
 const BESIDE_TARANTOOL: f64 = 2.0;
 
 async fn run(context: &Context) -> Result<Findings> {
@@ -97,7 +97,7 @@ async fn run(context: &Context) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Ours synced beside Tarantool's that are only written, for the same processor time.
+/// Reports our synced rows beside Tarantool's unsynced ones, for the same processor time.
 fn a_cpu_second(ours: Option<&Flood>, works: &[Work<'_>], findings: &mut Findings) {
     let each_second = |flood: &Flood| flood.cpu.iter().map(|cpu| 1e6 / cpu).collect::<Samples>();
     let tarantool = works.iter().find(|work| work.target.name().starts_with("Tarantool"));

@@ -1,4 +1,4 @@
-//! IPC files: the footer says where each batch lies.
+//! IPC files: the footer contains the offset of each batch.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -19,12 +19,12 @@ use crate::guard::{damaged, guarded};
 use crate::location::display_name;
 use crate::projection::Projection;
 
-/// The footer's length and the magic number behind it.
+/// The footer's length and the magic number after it.
 const TRAILER_BYTES: u64 = 10;
-/// Batches are put together into units of about this size.
+/// Batches are combined into units of about this size.
 const UNIT_BYTES: u64 = 16 << 20;
 
-/// What a footer says.
+/// The contents of a footer.
 struct Footer {
     schema: SchemaRef,
     version: MetadataVersion,
@@ -32,7 +32,7 @@ struct Footer {
     batches: Vec<Block>,
 }
 
-/// What all units of a file share.
+/// State that all units of a file share.
 struct IpcFile {
     path: PathBuf,
     name: String,
@@ -82,7 +82,7 @@ fn read_footer(path: &Path, name: &str) -> Result<Footer> {
     let footer_at = trailer_at.checked_sub(footer_bytes as u64).ok_or_else(too_short)?;
     let bytes = read_at(&mut file, footer_at, footer_bytes).map_err(failed)?;
     let footer = guarded(name, || parse_footer(name, &bytes))?;
-    // Checked here, so that no decoder allocates by a length that the file can't have.
+    // Checked here, so that no decoder allocates more than the file's length.
     let is_inside = |block: &Block| {
         let end = u64::try_from(block.offset()).ok().zip(block_length(block));
         end.is_some_and(|(start, length)| start <= footer_at && length <= footer_at - start)

@@ -1,4 +1,4 @@
-//! Arrow's IPC formats. In a file, some batches are a unit of work; a stream is one by itself.
+//! Arrow's IPC formats. In a file, some batches form a unit of work; a stream is a single unit.
 
 mod file;
 mod stream;
@@ -25,7 +25,7 @@ pub(crate) enum ArrowUnit {
     Stream(StreamUnit),
 }
 
-/// The schema that a file or stream says it has.
+/// The declared schema of a file or stream.
 pub(crate) fn schema(path: &Path) -> Result<Schema> {
     match is_file(path)? {
         true => file::schema(path),
@@ -44,10 +44,10 @@ pub(crate) fn open(path: &Path, target: &SchemaRef, batch_rows: usize) -> Result
     })
 }
 
-/// Files begin with a magic number, whatever their names are. What is neither is told by the
-/// decoder of streams.
+/// True for the file format, which begins with a magic number, whatever the file's name is. The
+/// decoder of streams rejects data in neither format.
 fn is_file(path: &Path) -> Result<bool> {
-    // Pipes can't be read twice, and their end can't be looked at first.
+    // Pipes can't be read twice, so their beginning can't be inspected first.
     if files::length(path)?.is_none() {
         return Ok(false);
     }
@@ -93,11 +93,11 @@ impl Iterator for ArrowReader {
     }
 }
 
-/// The rows of a decoded batch that have not been handed on.
+/// The remaining rows of a decoded batch.
 struct Pending {
     batch: RecordBatch,
     from: usize,
-    /// The batch's place in its file, counted from 0.
+    /// The batch's number in its file, counted from 0.
     number: usize,
 }
 

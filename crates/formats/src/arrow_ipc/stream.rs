@@ -1,4 +1,4 @@
-//! IPC streams: batches one after the other, behind a schema.
+//! IPC streams: a schema and a sequence of batches.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,7 +16,7 @@ use crate::guard::{damaged, guarded};
 use crate::location::display_name;
 use crate::projection::Projection;
 
-/// How much is read at once.
+/// Bytes of one read.
 const READ_BYTES: u64 = 4 << 20;
 
 pub(crate) struct StreamUnit {
@@ -60,7 +60,7 @@ struct Input {
     name: String,
     file: File,
     decoder: StreamDecoder,
-    /// Bytes that are read and not decoded.
+    /// Bytes that were read and not yet decoded.
     ahead: Buffer,
 }
 
@@ -97,9 +97,9 @@ impl Input {
 }
 
 pub(crate) struct StreamReader {
-    /// `None` when everything is decoded or an error was met.
+    /// `None` once everything is decoded or an error has occurred.
     input: Option<Input>,
-    /// `None` until the schema has come.
+    /// `None` until the schema has been read.
     projection: Option<Projection>,
     target: SchemaRef,
     batch_rows: usize,
@@ -120,7 +120,8 @@ impl StreamReader {
             let Some(schema) = input.decoder.schema() else {
                 return Err(damaged(&input.name, "it has no schema"));
             };
-            // Before the end of an empty stream as well: a missing column is told in any case.
+            // Done at the end of an empty stream as well, so that a missing column is always
+            // reported.
             if self.projection.is_none() {
                 self.projection = Some(find_columns(&input.name, &schema, &self.target)?);
             }

@@ -1,4 +1,4 @@
-//! Record batches to IPC files and streams.
+//! Writes record batches as IPC files and streams.
 
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
@@ -40,7 +40,7 @@ impl ArrowWriter {
         }
     }
 
-    /// Writes the end; returns where everything went.
+    /// Writes the end; returns the output.
     pub fn finish(self) -> Result<Output> {
         match self.form {
             Form::File(writer) => writer.into_inner().map_err(failed),

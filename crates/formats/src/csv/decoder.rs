@@ -1,4 +1,4 @@
-//! Delimited text to record batches, piece by piece.
+//! Decodes delimited text to record batches, piece by piece.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::location::located;
 use crate::text::ColumnBuilder;
 use crate::{Format, ReadOptions};
 
-/// Less text than this is kept until more comes, so that many small pieces cost little.
+/// Less text than this is buffered until more arrives, so that many small pieces cost little.
 const DECODE_BYTES_MIN: usize = 64 << 10;
-/// No record is longer.
+/// Maximum length of a record.
 const RECORD_BYTES_MAX: usize = 1 << 30;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Decodes CSV or `COPY`'s text format that arrives in pieces of any size.
 ///
-/// Batches come out in the target schema, each but the last of exactly `batch_rows` rows. After
-/// an error the decoder is of no more use.
+/// Batches have the target schema, each but the last with exactly `batch_rows` rows. After an error
+/// the decoder is unusable.
 pub struct CsvDecoder {
     source: String,
     target: SchemaRef,
@@ -35,9 +35,9 @@ pub struct CsvDecoder {
     columns: Vec<ColumnBuilder>,
     rows: usize,
     batch_rows: usize,
-    /// Text that is not decoded yet; it begins with a record.
+    /// Text that is not decoded yet; it begins at the start of a record.
     buffer: Vec<u8>,
-    /// The buffer is looked at again when it has grown to this length.
+    /// Length of the buffer at which decoding continues.
     decode_at_bytes: usize,
     /// The line of the buffer's first byte, counted from 1.
     line: u64,
@@ -45,10 +45,10 @@ pub struct CsvDecoder {
     records: Records,
 }
 
-/// Where in a source a decoder begins.
+/// The position in a source at which a decoder begins.
 #[derive(Clone, Debug)]
 pub(crate) struct Start {
-    /// What is known of the source; `None` if its first record is still to come.
+    /// The layout of the source; `None` if its first record has not been read.
     pub layout: Option<Layout>,
     pub line: u64,
 }
@@ -71,7 +71,7 @@ impl Splitter {
         }
     }
 
-    /// From now on lines end in this way.
+    /// Sets the line end that all further lines must have.
     fn expect(&mut self, line_end: Option<LineEnd>) {
         match self {
             Splitter::Csv(csv) => csv.line_end = line_end,
@@ -119,7 +119,7 @@ impl Splitter {
 }
 
 impl CsvDecoder {
-    /// A decoder for text of `options.format`, CSV if that says nothing.
+    /// A decoder for text of `options.format`, or CSV if this is `None`.
     ///
     /// `source` names the text in errors.
     pub fn new(
@@ -166,7 +166,7 @@ impl CsvDecoder {
         })
     }
 
-    /// Takes the next piece; returns the batches that are full.
+    /// Adds the next piece; returns the batches that are full.
     pub fn push(&mut self, piece: &[u8]) -> Result<Vec<RecordBatch>> {
         self.buffer.extend_from_slice(piece);
         if self.buffer.len() < self.decode_at_bytes {
@@ -175,7 +175,7 @@ impl CsvDecoder {
         self.decode(false)
     }
 
-    /// Takes the end of the text; returns the batches that are left.
+    /// Ends the text; returns the remaining batches.
     pub fn finish(&mut self) -> Result<Vec<RecordBatch>> {
         let mut batches = self.decode(true)?;
         if self.rows > 0 {
@@ -184,7 +184,8 @@ impl CsvDecoder {
         Ok(batches)
     }
 
-    /// The layout of a source that begins with `head`, where its data begin, and at which line.
+    /// The layout of a source that begins with `head`, and the offset and line at which its data
+    /// begin.
     pub(crate) fn find_layout(mut self, head: &[u8]) -> Result<Option<(Layout, u64, u64)>> {
         let start = self.begin(head, false)?;
         Ok(self.layout.map(|layout| (layout, start as u64, self.line)))
@@ -212,15 +213,15 @@ impl CsvDecoder {
         Ok(batches)
     }
 
-    /// Keeps the text that is not decoded, to be looked at when there is much more of it: a long
-    /// record is then not read again for every piece.
+    /// Keeps the text that is not decoded until there is much more of it. A long record is thus not
+    /// scanned again for every piece.
     fn keep(&mut self, mut buffer: Vec<u8>, decoded: usize) {
         buffer.drain(..decoded);
         self.decode_at_bytes = DECODE_BYTES_MIN.max(buffer.len() * 2);
         self.buffer = buffer;
     }
 
-    /// Reads the first record and finds the layout; returns where the data begin.
+    /// Reads the first record and resolves the layout; returns the offset of the data.
     fn begin(&mut self, buffer: &[u8], is_last: bool) -> Result<usize> {
         let start = if buffer.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         let text = &buffer[start..];
@@ -255,7 +256,8 @@ impl CsvDecoder {
         Ok(Some(fields.collect()))
     }
 
-    /// Decodes records up to the end of the text or of the batch; returns how much was taken.
+    /// Decodes records up to the end of the text or of the batch; returns the number of bytes
+    /// decoded.
     fn decode_some(&mut self, text: &[u8], is_last: bool) -> Result<usize> {
         let layout = self.layout.as_ref().expect("the layout is found before the data are read");
         self.records.clear();
@@ -292,7 +294,8 @@ impl CsvDecoder {
             };
             let spans = self.records.spans.iter().skip(place).step_by(fields);
             let values = spans.take(rows).map(|span| nulls.value(*span, &texts));
-            // A later column may hold an earlier mistake: the first of the text is told.
+            // A later column may have an error in an earlier row: the first error of the text is
+            // reported.
             if let Err(found) = builder.extend(values) {
                 rows = found.row;
                 refused = Some((found, place));
@@ -305,7 +308,7 @@ impl CsvDecoder {
         Err(located(refused.error, location))
     }
 
-    /// The line at which a record begins: splits the text again, up to it.
+    /// The line at which a record begins: splits the text again up to this record.
     fn line_of_row(&self, text: &[u8], row: usize) -> u64 {
         let mut records = Records::default();
         let fields = self.layout.as_ref().map_or(usize::MAX, |layout| layout.names.len());
@@ -318,7 +321,7 @@ impl CsvDecoder {
         located(fault.error, format!("{}, line {line}", self.source))
     }
 
-    /// The error for a record that begins behind `before`.
+    /// The error for a record that begins after `before`.
     fn stopped(&self, stop: Stop, before: &[u8]) -> Error {
         let malformed = |message: String| Error::new(SqlState::BAD_COPY_FILE_FORMAT, message);
         let names = self.layout.as_ref().map_or(&[][..], |layout| &layout.names);
@@ -358,7 +361,7 @@ impl CsvDecoder {
     }
 }
 
-/// What stands for NULL in a column.
+/// The rules for NULL in a column.
 struct Nulls<'a> {
     mark: &'a str,
     if_quoted: bool,

@@ -1,4 +1,4 @@
-//! The schema of delimited text, guessed from its beginning.
+//! Infers the schema of delimited text from its beginning.
 
 use std::collections::HashSet;
 
@@ -81,7 +81,8 @@ fn header_name((place, name): (usize, &Option<String>)) -> String {
     name.clone().unwrap_or_else(|| format!("column{}", place + 1))
 }
 
-/// Whether a record holds names: different texts, none of which could be another value.
+/// True if a record contains names: different texts, none of which could be a value of another
+/// type.
 fn looks_like_header(first: &[Option<String>]) -> bool {
     let mut seen = HashSet::new();
     first.iter().all(|field| {

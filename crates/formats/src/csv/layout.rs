@@ -1,4 +1,4 @@
-//! Which field of a record goes to which column.
+//! Maps the fields of a record to columns.
 
 use arrow::datatypes::{Schema, SchemaRef};
 use thalweg_types::{Error, Result, SqlState};
@@ -11,11 +11,11 @@ use crate::{Header, ReadOptions};
 pub(crate) struct Layout {
     /// The names of the record's fields.
     pub names: Vec<String>,
-    /// For each wanted column the place of its field.
+    /// The field's position for each wanted column.
     pub places: Vec<usize>,
-    /// Whether the first record is a header.
+    /// True if the first record is a header.
     pub has_header: bool,
-    /// How its lines end; `None` where the first of them is not ended.
+    /// The line end of the source; `None` if the first line has no end.
     pub line_end: Option<LineEnd>,
 }
 
@@ -42,7 +42,7 @@ impl Layout {
             Header::Present | Header::Match | Header::Auto if holds_all => {
                 Layout::by_name(target, first, true)
             }
-            // Names that nobody asked for are names nevertheless, if the number is right.
+            // Names that match no column are still a header if their number is right.
             Header::Present if first.len() != target.fields().len() => {
                 Layout::by_name(target, first, true)
             }
@@ -65,7 +65,7 @@ impl Layout {
     }
 }
 
-/// The place of a name: as it is spelled, or else in any case if that is clear.
+/// The position of a name: with its exact spelling, or else ignoring case if that is unambiguous.
 pub(crate) fn place_of(names: &[impl AsRef<str>], wanted: &str) -> Option<usize> {
     if let Some(place) = names.iter().position(|name| name.as_ref() == wanted) {
         return Some(place);

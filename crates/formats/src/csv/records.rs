@@ -1,21 +1,21 @@
-//! Records as places in the text that they were found in.
+//! Records as spans of the text that contains them.
 
 use thalweg_types::{Error, Result, SqlState};
 
-/// How a field was written, which decides whether it can be NULL.
+/// The form of a field in the text, which decides if it can be NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// As it stands in the text, without quotes.
+    /// Literal text without quotes.
     Plain,
-    /// As it stands in the text between its quotes.
+    /// Literal text between quotes.
     Quoted,
-    /// Freed of quotes or escapes; it lies in the scratch space.
+    /// Text without its quotes or escapes; it is in the scratch space.
     Unescaped,
     /// The mark for NULL.
     Null,
 }
 
-/// A field's place.
+/// The span of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     start: u32,
@@ -30,16 +30,16 @@ impl Span {
     }
 }
 
-/// How the lines of a text end: all in the same way.
+/// The line end of a text, the same for all of its lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineEnd {
     Newline,
-    /// With a carriage return ahead.
+    /// A carriage return and a newline.
     Both,
 }
 
 impl LineEnd {
-    /// How a line ends; `None` where it is the end of the text.
+    /// The end of a line; `None` if the text ends instead.
     pub fn of(line: &[u8]) -> Option<LineEnd> {
         match line {
             [.., b'\r', b'\n'] => Some(LineEnd::Both),
@@ -49,16 +49,16 @@ impl LineEnd {
     }
 }
 
-/// The fields of some records, one record after the other.
+/// The fields of some records, in sequence.
 #[derive(Default)]
 pub(super) struct Records {
     pub spans: Vec<Span>,
     pub scratch: Vec<u8>,
     /// Complete records.
     pub rows: usize,
-    /// Where the text behind the last complete record begins.
+    /// Offset of the text after the last complete record.
     pub consumed: usize,
-    /// The mark for the end of the data was met.
+    /// True once the mark for the end of the data was read.
     pub is_ended: bool,
 }
 
@@ -72,7 +72,7 @@ impl Records {
     /// Takes the mark for the end of the data, a line of `\.` alone, if it comes next.
     ///
     /// # Errors
-    /// Where data follow it.
+    /// If data follow it.
     pub fn take_end(&mut self, text: &[u8], is_last: bool) -> Result<bool, Stop> {
         let rest = &text[self.consumed..];
         if matches!(rest, b"\\." | b"\\.\n" | b"\\.\r\n") && (is_last || rest.ends_with(b"\n")) {
@@ -86,8 +86,8 @@ impl Records {
         Ok(false)
     }
 
-    /// Takes the next record. `fields` appends its fields and tells where the record behind it
-    /// begins; where it is stopped, what it has appended is forgotten again.
+    /// Reads the next record. `fields` appends its fields and returns the offset of the following
+    /// record. If it fails, the fields that it appended are removed.
     pub fn take_record(
         &mut self,
         fields: impl FnOnce(&mut Records) -> Result<usize, Stop>,
@@ -108,7 +108,7 @@ impl Records {
     }
 }
 
-/// The texts that spans point to, checked to be UTF-8.
+/// The texts of spans, validated as UTF-8.
 pub(super) struct Texts<'a> {
     plain: &'a str,
     scratch: &'a str,
@@ -117,7 +117,7 @@ pub(super) struct Texts<'a> {
 impl<'a> Texts<'a> {
     pub fn new(plain: &'a [u8], scratch: &'a [u8]) -> Result<Texts<'a>, Fault> {
         let plain = checked(plain)?;
-        // Escapes can spell any bytes; where in the text they stood is not known any more.
+        // Escapes can spell any bytes; their offset in the text is not known here.
         let scratch = checked(scratch).map_err(|fault| Fault { offset: 0, ..fault })?;
         Ok(Texts { plain, scratch })
     }
@@ -132,14 +132,14 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// What makes a text unreadable, and the offset of the place.
+/// The reason why a text is unreadable, and the offset of the problem.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub offset: usize,
     pub error: Error,
 }
 
-/// The bytes as text without NUL characters.
+/// Validates bytes as text without NUL characters.
 fn checked(bytes: &[u8]) -> Result<&str, Fault> {
     if let Some(offset) = memchr::memchr(0, bytes) {
         return Err(Fault { offset, error: invalid_bytes(&[0]) });
@@ -159,10 +159,10 @@ pub(crate) fn invalid_bytes(bytes: &[u8]) -> Error {
     )
 }
 
-/// Why splitting ended before the end of the text or the wanted number of records.
+/// The reason why splitting ended before the end of the text or the wanted number of records.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The record at the end goes on in text that has not come yet.
+    /// The last record continues in text that has not arrived yet.
     Incomplete,
     /// The record that begins at `consumed` can't be read.
     Malformed(Malformed),
@@ -174,8 +174,8 @@ pub(super) enum Malformed {
     TooManyFields,
     UnterminatedQuote,
     BareCarriageReturn,
-    /// Where the lines before ended with a carriage return as well.
+    /// A newline alone, although earlier lines ended with a carriage return as well.
     BareNewline,
-    /// Text behind the mark for the end of the data.
+    /// Text after the mark for the end of the data.
     TextBehindEnd,
 }

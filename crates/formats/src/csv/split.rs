@@ -1,7 +1,7 @@
 //! Splits CSV into records and fields, as PostgreSQL does.
 //!
-//! A quote anywhere in a field begins or ends a quoted part, in which delimiters and line ends
-//! mean themselves. Lines end with LF or CR LF.
+//! A quote anywhere in a field begins or ends a quoted part, in which delimiters and line ends are
+//! literal. Lines end with LF or CR LF.
 
 use super::records::{Kind, LineEnd, Malformed, Records, Span, Stop};
 
@@ -9,9 +9,9 @@ pub(super) struct CsvSplitter {
     delimiter: u8,
     quote: u8,
     escape: u8,
-    /// For each byte, whether a field may end or a quoted part begin at it.
+    /// For each byte, true if a field may end or a quoted part begin at it.
     special: [bool; 256],
-    /// How all lines end, once that is known.
+    /// The line end of all lines, once it is known.
     pub line_end: Option<LineEnd>,
 }
 
@@ -26,7 +26,7 @@ impl CsvSplitter {
 
     /// Appends the next record of the text to `records`.
     ///
-    /// `is_last` says that nothing comes behind this text.
+    /// `is_last` is true if no text follows.
     pub fn split_record(
         &self,
         text: &[u8],
@@ -40,7 +40,7 @@ impl CsvSplitter {
         records.take_record(|records| self.fields(text, is_last, fields_max, records))
     }
 
-    /// Reads fields up to the end of the record; returns where the next one begins.
+    /// Reads fields up to the end of the record; returns the offset of the next record.
     fn fields(
         &self,
         text: &[u8],
@@ -62,8 +62,8 @@ impl CsvSplitter {
         Err(Stop::Malformed(Malformed::TooManyFields))
     }
 
-    /// The field that begins at `start`, and where it ends: before a delimiter, a line end or the
-    /// end of the text.
+    /// The field that begins at `start`, and its end: before a delimiter, a line end or the end of
+    /// the text.
     fn field(
         &self,
         text: &[u8],
@@ -91,7 +91,7 @@ impl CsvSplitter {
         self.field_in_parts(text, start, is_last, scratch)
     }
 
-    /// A field with quotes inside, put together in the scratch space.
+    /// A field with inner quotes, assembled in the scratch space.
     fn field_in_parts(
         &self,
         text: &[u8],
@@ -112,7 +112,7 @@ impl CsvSplitter {
         }
     }
 
-    /// Copies what is between quotes; returns the place behind the closing one.
+    /// Copies the text between quotes; returns the offset after the closing quote.
     fn quoted_part(
         &self,
         text: &[u8],
@@ -151,8 +151,8 @@ impl CsvSplitter {
     }
 }
 
-/// Where the next line begins behind a newline or carriage return that stands outside of quotes.
-/// A text in which lines end in several ways was put together wrongly, or is quoted wrongly.
+/// The start of the next line after a newline or carriage return outside of quotes. Mixed line ends
+/// are an error: the text was joined from different sources, or its quoting is wrong.
 pub(super) fn next_line(
     text: &[u8],
     at: usize,

@@ -1,7 +1,7 @@
 //! Splits `COPY`'s text format into records and fields.
 //!
-//! Backslashes stand before what is special: `\t`, `\n`, `\\`, bytes in octal or hexadecimal. The
-//! mark for NULL is compared before backslashes are taken away. A line `\.` ends the data.
+//! Backslashes escape special characters: `\t`, `\n`, `\\`, bytes in octal or hexadecimal. The mark
+//! for NULL is compared before unescaping. A line `\.` ends the data.
 
 use super::records::{Kind, LineEnd, Malformed, Records, Span, Stop};
 use super::split::next_line;
@@ -9,7 +9,7 @@ use super::split::next_line;
 pub(super) struct TextSplitter {
     delimiter: u8,
     null: Vec<u8>,
-    /// How all lines end, once that is known.
+    /// The line end of all lines, once it is known.
     pub line_end: Option<LineEnd>,
 }
 
@@ -18,7 +18,7 @@ impl TextSplitter {
         TextSplitter { delimiter, null: null.as_bytes().to_vec(), line_end: None }
     }
 
-    /// As [`CsvSplitter::split_record`](super::split::CsvSplitter::split_record).
+    /// Like [`CsvSplitter::split_record`](super::split::CsvSplitter::split_record).
     pub fn split_record(
         &self,
         text: &[u8],
@@ -54,7 +54,8 @@ impl TextSplitter {
         Err(Stop::Malformed(Malformed::TooManyFields))
     }
 
-    /// The delimiter or line end behind the field, and whether there are backslashes before it.
+    /// The offset of the delimiter or line end after the field; the flag is true if the field has
+    /// backslashes.
     fn field_end(&self, text: &[u8], start: usize, is_last: bool) -> Result<(usize, bool), Stop> {
         let mut at = start;
         let mut has_escapes = false;
@@ -105,7 +106,8 @@ impl TextSplitter {
     }
 }
 
-/// Appends what is meant by the text behind a backslash; returns what is left of it.
+/// Appends the character that a backslash escapes, given the text after the backslash; returns the
+/// rest of the text.
 fn unescape<'a>(text: &'a [u8], scratch: &mut Vec<u8>) -> &'a [u8] {
     let Some((&byte, behind)) = text.split_first() else { return text };
     let meant = match byte {
@@ -135,7 +137,7 @@ fn digits<'a>(text: &'a [u8], radix: u32, most: usize, scratch: &mut Vec<u8>) ->
         value = value * radix + digit;
         length += 1;
     }
-    // PostgreSQL keeps the lower eight bits of `\777` as well.
+    // PostgreSQL also keeps the lower eight bits of `\777`.
     scratch.push((value & 0xff) as u8);
     &text[length..]
 }

@@ -1,4 +1,4 @@
-//! Record batches to delimited text.
+//! Writes record batches as delimited text.
 
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -15,9 +15,9 @@ pub struct CsvWriter {
     quote: u8,
     escape: u8,
     null: String,
-    /// For each column whether its values are quoted in any case.
+    /// For each column, true if its values are always quoted.
     force_quote: Vec<bool>,
-    /// A lone `\.` on a line would end the data.
+    /// In a single column, a value `\.` would end the data unless it is quoted.
     is_single_column: bool,
 }
 
@@ -26,18 +26,18 @@ pub struct CsvRows {
     writer: CsvWriter,
     columns: Vec<ValueFormatter>,
     rows: usize,
-    /// One value on its way.
+    /// Buffer for one value.
     value: Scratch,
 }
 
 impl CsvRows {
-    /// How many there are.
+    /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Appends a row with the end of its line.
+    /// Appends a row with its line end.
     pub fn row(&mut self, row: usize, out: &mut String) {
         let writer = &self.writer;
         for (place, column) in self.columns.iter().enumerate() {
@@ -86,7 +86,7 @@ impl CsvWriter {
     /// The rows of a batch, to be written one by one.
     ///
     /// # Errors
-    /// Where a column has a type that cannot be written.
+    /// If a column has a type that cannot be written.
     pub fn batch(&self, batch: &RecordBatch) -> Result<CsvRows> {
         let columns = batch.columns().iter().map(ValueFormatter::new).collect::<Result<_>>()?;
         let (writer, value) = (self.clone(), Scratch::default());

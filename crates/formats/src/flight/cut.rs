@@ -1,4 +1,4 @@
-//! Some of the rows of a message that was encoded already: it is opened for that.
+//! Extracts some of the rows of an encoded message by decoding it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,10 +12,10 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::{DATA_BODY, DATA_HEADER, Encoder, Frame, GRPC_PREFIX_BYTES, key};
 
-/// Some of the rows of a message, as messages of their own. `wire` is how clients know the columns.
+/// Some of the rows of a message, as new messages. `wire` is the schema that clients see.
 ///
 /// # Errors
-/// Where the message is none of an [`Encoder`] for these columns, or has not as many rows.
+/// If the message is not one of an [`Encoder`] for these columns, or has too few rows.
 pub fn rows_among(message: &[u8], wire: &SchemaRef, wanted: Range<usize>) -> Result<Vec<Frame>> {
     let (header, body) = parts(message).ok_or_else(|| damaged(&"it has no rows"))?;
     let header = root_as_message(header).map_err(|error| damaged(&error))?;
@@ -38,7 +38,7 @@ fn parts(message: &[u8]) -> Option<(&[u8], &[u8])> {
     fields.is_empty().then_some((header, body))
 }
 
-/// A field that is expected next, and what is behind it.
+/// The next field, which must have this number, and the rest after it.
 fn field(number: u32, fields: &[u8]) -> Option<(&[u8], &[u8])> {
     let (found, rest) = varint(fields)?;
     let (length, rest) = varint(rest)?;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::flight::wire_field;
 
-    /// Ten rows with their numbers, and how clients know them.
+    /// Ten numbered rows, and the schema that clients see.
     fn numbered() -> (RecordBatch, SchemaRef) {
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10));
         let texts = (0..10).map(|row| (row % 3 > 0).then(|| format!("the text of row {row}")));

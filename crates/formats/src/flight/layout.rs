@@ -1,9 +1,9 @@
-//! Columns in the types that every Flight client knows: texts and bytes with offsets instead of
+//! Columns in the types that every Flight client supports: texts and bytes with offsets instead of
 //! views, lists with 32-bit offsets, no dictionaries.
 //!
-//! Views become offsets here in one pass over their rows. On the wire texts are laid out as bytes
-//! are, so converted texts are kept as bytes: nothing has to be validated again, and only the
-//! schema message says that they are text.
+//! Views are converted to offsets in one pass over their rows. Texts and bytes have the same layout
+//! on the wire, so converted texts stay typed as bytes: this avoids a second validation, and only
+//! the schema message declares them as text.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::error::ArrowError;
 use thalweg_types::{Error, Result};
 
-/// Up to so many bytes lie in the view itself.
+/// Maximum length of a value that is stored in the view itself.
 const INLINE_BYTES: usize = 12;
 
-/// A column as clients know it.
+/// A column in the type that clients see.
 #[must_use]
 pub fn wire_field(field: &Field) -> FieldRef {
     let wire = field.clone().with_data_type(wire_type(field.data_type()));
@@ -48,9 +48,9 @@ fn wire_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// The columns of a batch with everything but views and lists in its wire type.
+/// The columns of a batch in their wire types, except for views and lists.
 ///
-/// What is left grows by no more than its [`weight`] says.
+/// The later conversion of those adds no more bytes than [`weight`] predicts.
 pub(super) fn without_exotic(batch: &RecordBatch, wire: &Schema) -> Result<Vec<ArrayRef>> {
     let columns = batch.columns().iter().zip(wire.fields());
     columns.map(|(column, field)| plain(column, field.data_type())).collect()
@@ -64,7 +64,7 @@ fn plain(array: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// The columns, laid out as their wire types are.
+/// The columns in the layout of their wire types.
 pub(super) fn laid_out(columns: &[ArrayRef], rows: usize) -> Result<RecordBatch> {
     let columns: Vec<ArrayRef> = columns.iter().map(lay_out).collect::<Result<_>>()?;
     let fields: Vec<Field> =
@@ -89,7 +89,7 @@ fn lay_out(array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// How many bytes a column takes on the wire, nearly: those of its rows, wherever these lie.
+/// Approximate number of bytes of a column on the wire. Counts only the bytes of its rows.
 #[must_use]
 pub fn weight(array: &ArrayRef) -> usize {
     match array.data_type() {
@@ -115,12 +115,12 @@ fn length(view: u128) -> usize {
     view as u32 as usize
 }
 
-/// The values one after the other. They must fit 2 GiB, which [`weight`] tells beforehand.
+/// Concatenates the values. They must fit 2 GiB, which callers check with [`weight`].
 fn bytes_of_views<T: ByteViewType>(array: &GenericByteViewArray<T>) -> BinaryArray {
     let views = array.views();
     let total: usize = views.iter().map(|view| length(*view)).sum();
-    // Short values are copied at their greatest length, and overwritten by the next: room for the
-    // last one's excess.
+    // Short values are copied with the full inline length, and the next value overwrites the
+    // excess. The last value needs room for its excess.
     let mut values = vec![0; total + INLINE_BYTES];
     let mut offsets = Vec::with_capacity(views.len() + 1);
     let mut end = 0;

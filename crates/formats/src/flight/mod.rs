@@ -1,9 +1,9 @@
 //! Rows as gRPC messages of Arrow Flight, ready for the socket.
 //!
-//! A message is a `FlightData` in protobuf, written by hand so that the buffers of columns go out
-//! as they lie in memory: what is large is never copied, what is small is gathered with the headers
-//! around it. Messages stay below what clients take by default, 4 MiB; batches are split for that.
-//! A single row that is larger travels alone, up to [`ROW_BYTES_MAX`].
+//! A message is a `FlightData` in protobuf, encoded by hand so that large buffers of columns are
+//! sent from their own memory without a copy. Small buffers are gathered with the headers around
+//! them. Batches are split so that messages stay below clients' default limit of 4 MiB. A single
+//! larger row is sent alone, up to [`ROW_BYTES_MAX`].
 
 mod cut;
 mod layout;
@@ -22,26 +22,26 @@ pub use cut::rows_among;
 use layout::{laid_out, without_exotic};
 pub use layout::{weight, wire_field};
 
-/// What a message aims at. Rows differ in size: the larger half of a batch may be well above.
+/// Target size of a message. Rows differ in size: the larger half of a batch may be well above.
 const MESSAGE_BYTES: usize = 2 << 20;
 
-/// PostgreSQL's limit of a row.
+/// PostgreSQL's limit for a row.
 pub const ROW_BYTES_MAX: usize = 1 << 30;
 
-/// Below this, copying is cheaper than a frame of its own.
+/// Below this size, copying is cheaper than a separate frame.
 const COPIED_BYTES_MAX: usize = 16 << 10;
 
 /// The fields of `FlightData` that rows need.
 const DATA_HEADER: u32 = 2;
 const DATA_BODY: u32 = 1_000;
 
-/// Every gRPC message begins with whether it is compressed, and its length.
+/// Every gRPC message begins with a compression flag and its length.
 const GRPC_PREFIX_BYTES: usize = 5;
 
 /// Every IPC message begins with a marker and the length of its metadata.
 const IPC_PREFIX_BYTES: usize = 8;
 
-/// One gRPC message in pieces, one behind the other.
+/// One gRPC message as a sequence of pieces.
 #[derive(Debug)]
 pub struct Frame {
     pub pieces: VecDeque<Bytes>,
@@ -49,30 +49,30 @@ pub struct Frame {
     pub bytes: usize,
 }
 
-/// Makes messages of the batches of one result.
+/// Encodes the batches of one result as messages.
 pub struct Encoder {
     wire: SchemaRef,
     ipc: StreamEncoder,
 }
 
 impl Encoder {
-    /// `wire` is how clients know the columns, who are told of them by somebody else.
+    /// `wire` is the schema that clients see; the caller sends it to them.
     ///
     /// # Errors
-    /// Where the system is out of memory.
+    /// If the system is out of memory.
     pub fn new(wire: SchemaRef) -> Result<Encoder> {
-        // The IPC encoder wants to send a schema, too, ahead of its first batch: it gets an empty
-        // one for that, here.
+        // The IPC encoder always writes a schema before its first batch. It writes an empty one
+        // here, which is discarded.
         let nothing = Schema::new(Vec::<Field>::new());
         let mut ipc = StreamEncoder::try_new(&nothing).map_err(unfit)?;
         ipc.encode(&RecordBatch::new_empty(SchemaRef::new(nothing))).map_err(unfit)?;
         Ok(Encoder { wire, ipc })
     }
 
-    /// The messages of a batch; none where it has no rows.
+    /// The messages of a batch; none if it has no rows.
     ///
     /// # Errors
-    /// Where a row is larger than [`ROW_BYTES_MAX`].
+    /// If a row is larger than [`ROW_BYTES_MAX`].
     pub fn encode(&mut self, batch: &RecordBatch) -> Result<Vec<Frame>> {
         let columns = without_exotic(batch, &self.wire)?;
         let mut frames = Vec::new();
@@ -109,7 +109,7 @@ impl Encoder {
     }
 }
 
-/// Puts an IPC message into a `FlightData`, and that into a gRPC message.
+/// Wraps an IPC message in a `FlightData`, and this in a gRPC message.
 fn frame(ipc: Vec<Buffer>, rows: usize) -> Frame {
     let mut buffers = ipc.into_iter().peekable();
     let prefix = buffers.next().expect("an IPC message begins with its prefix");
@@ -145,13 +145,13 @@ fn frame(ipc: Vec<Buffer>, rows: usize) -> Frame {
     Frame { pieces, rows, bytes }
 }
 
-/// Begins a field of so many bytes.
+/// Writes the key and length of a field with this many bytes.
 fn put_key(field: u32, bytes: usize, out: &mut Vec<u8>) {
     put_varint(key(field), out);
     put_varint(bytes as u64, out);
 }
 
-/// What a field of bytes begins with.
+/// The protobuf key of a length-delimited field.
 fn key(field: u32) -> u64 {
     const LENGTH_DELIMITED: u64 = 2;
     u64::from(field) << 3 | LENGTH_DELIMITED
@@ -165,7 +165,7 @@ fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Memory of a column, as it is.
+/// Memory of a column, without a copy.
 struct Piece(Buffer);
 
 impl AsRef<[u8]> for Piece {
@@ -174,10 +174,10 @@ impl AsRef<[u8]> for Piece {
     }
 }
 
-/// The beginning of a gRPC message: not compressed, and so many bytes long.
+/// The prefix of an uncompressed gRPC message of this length.
 ///
 /// # Panics
-/// Panics where the message is 4 GiB or more.
+/// If the message is 4 GiB or more.
 #[must_use]
 pub fn grpc_prefix(length: usize) -> Vec<u8> {
     let length = u32::try_from(length).expect("a message is smaller than 4 GiB");

@@ -1,4 +1,4 @@
-//! JSON lines to record batches, piece by piece.
+//! Decodes JSON lines to record batches, piece by piece.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::text::ColumnBuilder;
 
 /// Decodes JSON lines that arrive in pieces of any size.
 ///
-/// A key that is missing is NULL, and so is `null`; keys that are not columns are left out.
-/// Batches come out in the target schema, each but the last of exactly `batch_rows` rows.
+/// A missing key is NULL, and so is `null`; keys that are not columns are ignored. Batches have the
+/// target schema, each but the last with exactly `batch_rows` rows.
 pub struct JsonDecoder {
     source: String,
     target: SchemaRef,
-    /// The place of a column by its name, and by its name in lower case if that is clear.
+    /// The position of a column by its name, and by its lower-case name if that is unambiguous.
     places: HashMap<String, usize>,
     columns: Vec<ColumnBuilder>,
     rows: usize,
     batch_rows: usize,
-    /// The beginning of a line whose end has not come yet.
+    /// The beginning of an incomplete line.
     partial: Vec<u8>,
-    /// The line that comes next, counted from 1.
+    /// The number of the next line, counted from 1.
     line: u64,
 }
 
@@ -56,7 +56,7 @@ impl JsonDecoder {
         })
     }
 
-    /// Takes the next piece; returns the batches that are full.
+    /// Adds the next piece; returns the batches that are full.
     pub fn push(&mut self, piece: &[u8]) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
         let mut rest = piece;
@@ -77,7 +77,7 @@ impl JsonDecoder {
         Ok(batches)
     }
 
-    /// Takes the end of the text; returns the batch that is left.
+    /// Ends the text; returns the last batch.
     pub fn finish(&mut self) -> Result<Vec<RecordBatch>> {
         let line = std::mem::take(&mut self.partial);
         self.decode_line(&line)?;

@@ -1,4 +1,4 @@
-//! The schema of JSON lines, guessed from their beginning.
+//! Infers the schema of JSON lines from their beginning.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! JSON lines: one object a line, one column a key.
+//! JSON lines: an object on each line, a column for each key.
 
 mod decoder;
 mod infer;

@@ -1,4 +1,4 @@
-//! A line's object as the raw texts of its values.
+//! Splits a line's object into the raw texts of its values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,10 +8,10 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use thalweg_types::{Error, Result, SqlState};
 
-/// The keys and values of an object in the order in which they stand.
+/// The keys and values of an object in their original order.
 pub(super) struct Object<'a>(pub Vec<(Cow<'a, str>, &'a RawValue)>);
 
-/// A key, borrowed unless it holds escapes.
+/// A key, borrowed unless it contains escapes.
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -51,7 +51,7 @@ pub(super) fn parse(line: &str) -> Result<Object<'_>> {
     })
 }
 
-/// The text that a JSON string means.
+/// The text that a JSON string represents.
 pub(super) fn string(raw: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Key>(raw).ok().map(|Key(text)| text)
 }

@@ -1,4 +1,4 @@
-//! Record batches to JSON lines.
+//! Writes record batches as JSON lines.
 
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -7,12 +7,12 @@ use thalweg_types::Result;
 use crate::columns::{JSON, JSONB, type_tag};
 use crate::text::{DateStyle, ValueFormatter};
 
-/// Renders batches as objects, one a line.
+/// Writes batches as objects, one on each line.
 ///
-/// Numbers are written as numbers, decimals with all their digits; numbers that JSON does not
-/// know (`NaN`, `Infinity`) and values of all other types are strings.
+/// Numbers are written as numbers, decimals with all their digits. Numbers that JSON does not
+/// support (`NaN`, `Infinity`) and values of all other types are strings.
 pub(crate) struct JsonWriter {
-    /// For each column `"name":` and how its values are written.
+    /// For each column, `"name":` and the form of its values.
     columns: Vec<(String, Form)>,
 }
 
@@ -21,9 +21,9 @@ enum Form {
     String,
     Boolean,
     Integer,
-    /// A number that may be none.
+    /// A number that may be NaN or infinite.
     Float,
-    /// Text that is JSON already.
+    /// Text that is already JSON.
     Embedded,
 }
 
@@ -63,7 +63,7 @@ impl JsonWriter {
 }
 
 impl Form {
-    /// How values of a field are written; for lists, how their innermost items are.
+    /// The form of a field's values; for lists, that of their innermost items.
     fn of(field: &Field) -> Form {
         match field.data_type() {
             DataType::Boolean => Form::Boolean,
@@ -105,7 +105,7 @@ fn push_value(
             out.push_str(scratch);
         }
         Form::Boolean => out.push_str(if scratch == "t" { "true" } else { "false" }),
-        // Line ends outside of strings are white space, and would end the record.
+        // Line ends outside of strings are white space in JSON, but would end the record.
         Form::Embedded => out.extend(scratch.chars().map(|character| match character {
             '\n' | '\r' => ' ',
             other => other,

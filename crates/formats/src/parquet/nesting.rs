@@ -1,8 +1,8 @@
-//! How deep the groups of a Parquet file's schema nest, read before anything recurses over them.
+//! Checks the nesting depth of a Parquet file's schema before any code recurses over it.
 //!
-//! The schema lies in the file as a flat list of elements with numbers of children, and `parquet`
-//! makes a tree of it by recursion without a limit (no upstream issue found). Here the list is
-//! walked without a tree. Anything that is not understood is left to `parquet` to refuse.
+//! The file stores the schema as a flat list of elements with numbers of children, from which
+//! `parquet` builds a tree by unlimited recursion (no upstream issue found). This module walks the
+//! list without a tree. It leaves malformed metadata for `parquet` to reject.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,14 +12,13 @@ use thalweg_types::{Error, Result, SqlState};
 
 use crate::{Format, files};
 
-/// How many groups may lie inside each other. Each level of a column's lists, maps and structures
-/// takes up to two.
+/// Maximum nesting of groups. Each level of a column's lists, maps and structures takes up to two.
 const GROUPS_MAX: usize = 200;
 
 /// The length of the metadata and the magic number at the end of a file.
 const TAIL_BYTES: u64 = 8;
 
-/// How deep structures inside of a schema's element may nest: logical types take three.
+/// Maximum nesting of structures within a schema element: logical types need three.
 const SKIPPED_MAX: usize = 16;
 
 /// Fields of `FileMetaData` and `SchemaElement` in the format's Thrift definition.
@@ -27,20 +26,20 @@ const SCHEMA_FIELD: i16 = 2;
 const CHILDREN_FIELD: i16 = 5;
 
 /// # Errors
-/// `54001` where the schema of a file nests more than [`GROUPS_MAX`] groups; where the file cannot
-/// be opened.
+/// `54001` if the schema of a file nests more than [`GROUPS_MAX`] groups; an I/O error if the file
+/// cannot be opened.
 pub(crate) fn check(path: &Path) -> Result<()> {
     let mut file = files::open(path)?;
-    // A file that ends too early is refused by its reader.
+    // The reader rejects a truncated file.
     let Ok(metadata) = metadata(&mut file) else { return Ok(()) };
     check_metadata(&metadata)
 }
 
-/// Checks every Parquet file that a place names: itself, or those in a directory or of a pattern.
-/// What is no local place is left to its reader.
+/// Checks every Parquet file that a location denotes: a file, or those of a directory or pattern.
+/// Locations that are not local are left to their reader.
 ///
 /// # Errors
-/// `54001` where a schema nests too deeply; where a file cannot be opened.
+/// `54001` if a schema nests too deeply; an I/O error if a file cannot be opened.
 pub fn check_parquet_nesting(location: &str) -> Result<()> {
     let local = location.strip_prefix("file://").unwrap_or(location);
     if local.contains("://") {
@@ -76,13 +75,13 @@ fn metadata(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(metadata)
 }
 
-/// Thrift's compact protocol. `None` stands for bytes that are not of it.
+/// A parser of Thrift's compact protocol. `None` means malformed bytes.
 struct Thrift<'b> {
     rest: &'b [u8],
 }
 
 impl Thrift<'_> {
-    /// The depth of the schema; 0 where there is none.
+    /// The depth of the schema; 0 if there is none.
     fn groups(&mut self) -> Option<usize> {
         let mut field = 0;
         while let Some(kind) = self.field(&mut field) {
@@ -100,7 +99,7 @@ impl Thrift<'_> {
         let Some((elements, Kind::Struct)) = self.list() else { return Some(0) };
         let (mut open, mut deepest) = (Vec::new(), 0);
         for _ in 0..elements {
-            // What is cut off here, is cut off for its reader at the same place.
+            // The reader stops at the same place if the metadata are truncated here.
             let Some(children) = self.element() else { return Some(deepest) };
             if let Some(left) = open.last_mut() {
                 *left -= 1;
@@ -146,13 +145,13 @@ impl Thrift<'_> {
         None
     }
 
-    /// A number with its sign in the lowest bit.
+    /// A zigzag-encoded number.
     fn number(&mut self) -> Option<i64> {
         let value = self.varint()?;
         Some((value >> 1).cast_signed() ^ -((value & 1).cast_signed()))
     }
 
-    /// The head of a field.
+    /// A field's header.
     fn field(&mut self, field: &mut i16) -> Option<Kind> {
         let head = self.byte()?;
         let kind = Kind::of(head & 15)?;
@@ -164,7 +163,7 @@ impl Thrift<'_> {
         Some(kind)
     }
 
-    /// The head of a list: how many items it has, and of which kind.
+    /// A list's header: the number of its items, and their kind.
     fn list(&mut self) -> Option<(u64, Kind)> {
         let head = self.byte()?;
         let count = match head >> 4 {
@@ -195,7 +194,7 @@ impl Thrift<'_> {
             }
             Kind::List => {
                 let (count, item) = self.list()?;
-                // In a list, a truth value takes a byte.
+                // In a list, a boolean takes a byte.
                 let item = if item == Kind::Bool { Kind::Byte } else { item };
                 (0..count).try_for_each(|_| self.skip(item, depth + 1))
             }
@@ -217,11 +216,11 @@ enum Kind {
     Stop,
     Bool,
     Byte,
-    /// Of 16, 32 or 64 bits.
+    /// A varint of 16, 32 or 64 bits.
     Varint,
     Double,
     Binary,
-    /// Sets have the same form.
+    /// Sets have the same encoding.
     List,
     Struct,
 }
@@ -237,7 +236,7 @@ impl Kind {
             8 => Kind::Binary,
             9 | 10 => Kind::List,
             12 => Kind::Struct,
-            // No part of a schema is a map.
+            // A schema contains no maps.
             _ => return None,
         })
     }
@@ -247,7 +246,7 @@ impl Kind {
 mod tests {
     use super::*;
 
-    /// Metadata whose schema is groups inside each other around one column.
+    /// Metadata with a schema of nested groups around one column.
     fn nested(groups: usize) -> Vec<u8> {
         let mut bytes = vec![0x15, 2, 0x19, 0xfc];
         let mut count = groups + 1;

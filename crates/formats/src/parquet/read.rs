@@ -1,4 +1,4 @@
-//! Row groups to record batches.
+//! Reads row groups as record batches.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::guard::{damaged, guarded};
 use crate::location::{display_name, located};
 use crate::projection::{Projection, decoded_type, places};
 
-/// What all row groups of a file share.
+/// State that all row groups of a file share.
 struct ParquetFile {
     path: PathBuf,
     name: String,
@@ -35,7 +35,7 @@ pub(crate) struct ParquetUnit {
     row_group: usize,
 }
 
-/// The schema that a file says it has.
+/// The declared schema of a file.
 pub(crate) fn schema(path: &Path) -> Result<Schema> {
     Ok(load(path, &display_name(path))?.schema().as_ref().clone())
 }
@@ -63,7 +63,7 @@ fn load(path: &Path, name: &str) -> Result<ArrowReaderMetadata> {
     let file = files::open(path)?;
     guarded(name, || {
         ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
-            // The schema that Arrow's writers leave in the file may be unusable by itself.
+            // The schema that Arrow's writers embed in the file may be unusable by itself.
             .or_else(|_| {
                 let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
                 ArrowReaderMetadata::load(&file, options)
@@ -72,7 +72,7 @@ fn load(path: &Path, name: &str) -> Result<ArrowReaderMetadata> {
     })
 }
 
-/// The metadata with the types in which the columns are to be decoded, where that is possible.
+/// The metadata with the types in which the columns should be decoded, if that is possible.
 fn hinted(
     name: &str,
     metadata: ArrowReaderMetadata,
@@ -83,7 +83,7 @@ fn hinted(
         let wanted = places.iter().position(|wanted| *wanted == place);
         let wanted = wanted.map(|wanted| target.field(wanted).data_type());
         let data_type = match is_int96(&metadata, place) {
-            // Counted in nanoseconds, the old form of timestamps would overflow after 2262.
+            // In nanoseconds, the old form of timestamps would overflow after 2262.
             true => DataType::Timestamp(TimeUnit::Microsecond, None),
             false => decoded_type(field.data_type(), wanted),
         };
@@ -97,14 +97,14 @@ fn hinted(
     })
 }
 
-/// Whether a column at the top of the schema holds the old form of timestamps.
+/// True if a top-level column stores the old form of timestamps.
 fn is_int96(metadata: &ArrowReaderMetadata, place: usize) -> bool {
     let root = &metadata.parquet_schema().root_schema().get_fields()[place];
     root.is_primitive() && root.get_physical_type() == PhysicalType::INT96
 }
 
 impl ParquetUnit {
-    /// How many bytes of the file the row group is.
+    /// Number of compressed bytes of the row group.
     pub fn bytes(&self) -> u64 {
         let group = self.file.metadata.metadata().row_group(self.row_group);
         u64::try_from(group.compressed_size()).unwrap_or(0)
@@ -132,7 +132,7 @@ impl ParquetUnit {
 }
 
 pub(crate) struct ParquetReader {
-    /// `None` when everything is decoded or an error was met.
+    /// `None` once everything is decoded or an error has occurred.
     reader: Option<ParquetRecordBatchReader>,
     unit: ParquetUnit,
     rows_before: usize,
@@ -141,7 +141,7 @@ pub(crate) struct ParquetReader {
 impl ParquetReader {
     fn convert(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let file = &self.unit.file;
-        // The decoder gives the wanted columns in the file's order.
+        // The decoder returns the wanted columns in the file's order.
         let mut order: Vec<usize> = file.projection.places.clone();
         order.sort_unstable();
         order.dedup();

@@ -1,4 +1,4 @@
-//! Record batches to row groups.
+//! Writes record batches as row groups.
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -19,7 +19,7 @@ pub(crate) struct ParquetWriter {
 
 impl ParquetWriter {
     pub fn new(out: Output, schema: &SchemaRef, options: &WriteOptions) -> Result<ParquetWriter> {
-        // Parquet's intervals count milliseconds.
+        // Parquet's intervals have only milliseconds, so intervals are written as text.
         let portable = Portable::new(schema, true);
         let codec = match options.compression {
             Compression::None => Codec::UNCOMPRESSED,
@@ -40,7 +40,7 @@ impl ParquetWriter {
         self.writer.write(&self.portable.convert(batch)?).map_err(failed)
     }
 
-    /// Writes the footer; returns where everything went.
+    /// Writes the footer; returns the output.
     pub fn finish(self) -> Result<Output> {
         self.writer.into_inner().map_err(failed)
     }

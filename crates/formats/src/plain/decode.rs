@@ -1,4 +1,4 @@
-//! Rows out of bytes that may be anything.
+//! Decodes rows from untrusted bytes.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::{ROWS_MAX, by_width};
 
-/// Texts up to so many bytes lie in their views.
+/// Maximum length of a text that is stored in its view.
 const INLINE_BYTES_MAX: usize = 12;
 
-/// The rows that [`encode`](super::encode) made bytes of.
+/// Decodes the rows that [`encode`](super::encode) encoded.
 ///
 /// # Errors
-/// Where these are none of this schema.
+/// If the bytes are not an encoding of this schema.
 pub fn decode(schema: &SchemaRef, bytes: &[u8]) -> Result<RecordBatch> {
     let mut input = Input(bytes);
     let rows = input.length()?;
@@ -48,7 +48,7 @@ fn unfit(error: ArrowError) -> Error {
     damaged(error)
 }
 
-/// What is left to read.
+/// The unread rest of the input.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -64,7 +64,7 @@ impl<'a> Input<'a> {
         Ok(lengths(bytes).next().unwrap_or_default())
     }
 
-    /// What so many values of a width take. The product fits: there are not more than 2^32 values.
+    /// Reads values of a given width. The product fits: there are at most 2^32 values.
     fn values(&mut self, count: usize, width: usize) -> Result<&'a [u8]> {
         self.bytes(count * width)
     }
@@ -127,7 +127,7 @@ fn texts<T: ByteViewType>(
         true => vec![Buffer::from(bytes)],
         false => Vec::new(),
     };
-    // Looks whether each is UTF-8, where it has to be.
+    // Validates texts as UTF-8.
     let array = GenericByteViewArray::<T>::try_new(views.into(), buffers, nulls);
     Ok(Arc::new(array.map_err(unfit)?))
 }

@@ -1,4 +1,4 @@
-//! Rows into bytes.
+//! Encodes rows as bytes.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use super::{ROWS_MAX, by_width};
 #[derive(Clone, Copy)]
 pub struct Picked<'a> {
     pub batch: &'a RecordBatch,
-    /// The rows' places in it.
+    /// The rows' indexes in the batch.
     pub rows: Option<&'a [u32]>,
 }
 
@@ -29,10 +29,10 @@ impl Picked<'_> {
     }
 }
 
-/// Writes rows of batches that have the same columns, one batch after the other.
+/// Writes rows of successive batches that have the same columns.
 ///
 /// # Errors
-/// Where a column has a type that no table's has, or there are too many rows.
+/// If a column has a type that tables do not support, or there are too many rows.
 pub fn encode(batches: &[Picked<'_>]) -> Result<Vec<u8>> {
     let rows: usize = batches.iter().map(Picked::count).sum();
     if rows > ROWS_MAX {
@@ -52,7 +52,7 @@ pub fn encode(batches: &[Picked<'_>]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Values of a column, all or those in some rows.
+/// Values of a column, either all or those of some rows.
 struct Values<'a> {
     array: &'a ArrayRef,
     rows: Option<Cow<'a, [u32]>>,
@@ -140,7 +140,7 @@ fn put_texts<T: ByteViewType>(pieces: &[Values<'_>], rows: usize, out: &mut Vec<
             bytes += length as usize;
         });
     }
-    // Places of bytes are four bytes where they are read.
+    // The decoder uses offsets of four bytes.
     u32::try_from(bytes).map_err(|_| Error::internal("texts are too long to travel as one"))?;
     out.reserve(bytes);
     for piece in pieces {

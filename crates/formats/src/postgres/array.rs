@@ -1,5 +1,5 @@
-//! Arrays that clients send in binary, by way of their text: nesting, NULLs and checks are those of
-//! the text form.
+//! Decodes arrays that clients send in binary by converting them to text first: nesting, NULLs and
+//! checks are thus those of the text form.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::FieldRef;
@@ -12,7 +12,7 @@ use super::types::{Type, field_declared, innermost};
 const DIMENSIONS_MAX: i32 = 6;
 /// PostgreSQL's limit of an array's items.
 const ITEMS_MAX: usize = 134_217_727;
-/// What an item takes at least: its length.
+/// Minimum size of an item: its length field.
 const ITEM_BYTES_MIN: usize = 4;
 
 pub(super) fn decode_array(field: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> {
@@ -35,7 +35,7 @@ pub(super) fn decode_array(field: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> {
     decode_text(field, text.as_bytes())
 }
 
-/// The items as the client says they are.
+/// The item type that the client declares.
 fn sent_item(item: &FieldRef, oid: u32) -> Result<FieldRef> {
     let expected = Type::of(item).oid;
     if oid == expected {
@@ -48,8 +48,8 @@ fn sent_item(item: &FieldRef, oid: u32) -> Result<FieldRef> {
     })
 }
 
-/// The sizes of all dimensions; none for an array without items. There are no more items than the
-/// bytes that are left can hold.
+/// The sizes of all dimensions; empty for an array without items. The number of items is checked
+/// against the remaining bytes.
 fn sizes(dimensions: i32, rest: &mut &[u8]) -> Result<Vec<usize>> {
     if dimensions < 0 {
         return Err(malformed("invalid number of dimensions"));
@@ -137,7 +137,7 @@ mod tests {
     const INT4: i32 = 23;
     const INT4_ARRAY: u32 = 1007;
 
-    /// Arrays of arrays, where the literal or the first word says that there are two dimensions.
+    /// An array's field; one of arrays if the literal or the first word has two dimensions.
     fn field(oid: u32, is_nested: bool) -> FieldRef {
         let field = field_of_oid(oid).unwrap();
         match is_nested {
@@ -162,7 +162,7 @@ mod tests {
             (&[0, 0, INT4][..], "{}"),
             (&[1, 0, INT4, 2, 1, 4, 7, 4, 8], "{7,8}"),
             (&[2, 1, INT4, 2, 1, 1, 1, 4, 7, -1], "{{7},{NULL}}"),
-            // Without items, whatever the other dimension says.
+            // Empty because of one dimension, whatever the other one is.
             (&[2, 0, INT4, i32::MAX, 1, 0, 1], "{}"),
             (&[2, 0, INT4, 0, 5, i32::MAX, 9], "{}"),
         ] {
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// Every word of an array set to every value that has broken something somewhere.
+    /// Tries every word of an array with every value that has caused a failure before.
     #[test]
     fn no_array_takes_more_work_than_it_has_bytes() {
         let array = [2, 0, INT4, 2, 1, 1, 1, 4, 7, 4, 8];
@@ -217,7 +217,8 @@ mod tests {
             let mut row = Vec::new();
             let encoder = RowEncoder::new(schema, vec![ValueFormat::Binary]);
             encoder.batch(&batch.unwrap()).unwrap().data_row(0, &mut row).unwrap();
-            // Its kind, its length, how many columns, and the length of the value.
+            // Skips the message's kind, its length, the number of columns, and the length of the
+            // value.
             let back = decode(&field, ValueFormat::Binary, Some(&row[11..])).unwrap();
             let mut text = String::new();
             crate::text::format_value(&back, 0, &mut text).unwrap();

@@ -1,4 +1,4 @@
-//! Single values in binary form.
+//! Encodes single values in binary form.
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array,
@@ -16,11 +16,11 @@ use super::types::Type;
 use crate::columns::{JSONB, UUID, storable_type, type_tag};
 use crate::text::ValueFormatter;
 
-/// Days from 1970-01-01, where Arrow counts from, to 2000-01-01, where PostgreSQL does.
+/// Days from 1970-01-01, Arrow's epoch, to 2000-01-01, PostgreSQL's epoch.
 pub(super) const EPOCH_DAYS: i32 = 10_957;
 pub(super) const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
 
-/// Stands before the text of `jsonb` in binary form.
+/// Version number before the text of `jsonb` in binary form.
 const JSONB_VERSION: u8 = 1;
 
 /// Writes the values of one column in binary form.
@@ -29,7 +29,7 @@ pub(super) struct BinaryColumn {
     values: Values,
 }
 
-/// The length of a value that is not there.
+/// The length field of a NULL.
 pub(super) const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 
 enum Values {
@@ -37,7 +37,7 @@ enum Values {
     Int2(Int16Array),
     Int4(Int32Array),
     Int8(Int64Array),
-    /// Object identifiers: 64 bits here, 32 there.
+    /// Object identifiers: 64 bits in tables, 32 in PostgreSQL.
     Oid(Int64Array),
     Float4(Float32Array),
     Float8(Float64Array),
@@ -54,7 +54,7 @@ enum Values {
     List(ListArray, Box<BinaryColumn>, u32),
     /// The fields of rows within rows, each with its type.
     Record(Vec<(u32, BinaryColumn)>),
-    /// What is told to be text, since PostgreSQL has nothing like it.
+    /// Values of a type that PostgreSQL lacks, declared as text.
     AsText(ValueFormatter),
 }
 
@@ -102,7 +102,7 @@ impl BinaryColumn {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// Appends a value with its length before it.
+    /// Appends a value with its length.
     pub(super) fn append(&self, row: usize, out: &mut Vec<u8>) {
         if self.is_null(row) {
             return out.extend_from_slice(&NULL);
@@ -122,7 +122,7 @@ impl BinaryColumn {
             Values::Float4(column) => append_four(column.value(row).to_be_bytes(), out),
             Values::Float8(column) => append_eight(column.value(row).to_be_bytes(), out),
             Values::Date(column) => {
-                // The greatest and the least number stand for the infinities at both ends.
+                // The maximum and the minimum represent the infinities in both systems.
                 let days = match column.value(row) {
                     i32::MAX => i32::MAX,
                     days => days.saturating_sub(EPOCH_DAYS),
@@ -143,7 +143,7 @@ impl BinaryColumn {
         }
     }
 
-    /// Appends a value whose length depends on what it is, without this length.
+    /// Appends a value of variable length, without the length.
     fn encode(&self, row: usize, out: &mut Vec<u8>) {
         match &self.values {
             Values::Decimal128(column, scale) => {
@@ -189,7 +189,7 @@ fn append_eight(value: [u8; 8], out: &mut Vec<u8>) {
     out.extend_from_slice(&sized);
 }
 
-/// Appends bytes with their number.
+/// Appends bytes with their length.
 pub(super) fn append_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
     out.extend_from_slice(bytes);
@@ -204,7 +204,7 @@ fn cast_to(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
         .map_err(|error| Error::internal("a column cannot be sent").with_source(error))
 }
 
-/// Whether values are records, or arrays of them.
+/// True if values are records, or arrays of them.
 fn is_record(field: &Field) -> bool {
     match field.data_type() {
         DataType::Struct(_) => true,
@@ -220,7 +220,7 @@ fn values(field: &Field, array: &ArrayRef) -> Result<Values> {
         DataType::Boolean => Values::Boolean(array.as_boolean().clone()),
         DataType::Int16 => Values::Int2(array.as_primitive().clone()),
         DataType::Int32 => Values::Int4(array.as_primitive().clone()),
-        // Tagged integers are object identifiers of one kind or another.
+        // Tagged integers are object identifiers of some kind.
         DataType::Int64 if Type::of(field).size == 4 => Values::Oid(array.as_primitive().clone()),
         DataType::Int64 => Values::Int8(array.as_primitive().clone()),
         DataType::Float32 => Values::Float4(array.as_primitive().clone()),
@@ -259,7 +259,7 @@ fn values(field: &Field, array: &ArrayRef) -> Result<Values> {
     })
 }
 
-/// The type of the values in arrays of arrays.
+/// The OID of the values in arrays of arrays.
 fn innermost(item: &Field) -> u32 {
     match item.data_type() {
         DataType::List(inner) => innermost(inner),
@@ -267,7 +267,7 @@ fn innermost(item: &Field) -> u32 {
     }
 }
 
-/// A UUID's 16 bytes; tables hold them as text in one form only.
+/// A UUID's 16 bytes; tables store UUIDs as text in a single form.
 fn encode_uuid(text: &str, out: &mut Vec<u8>) {
     let digits = text.bytes().filter_map(|byte| char::from(byte).to_digit(16));
     let mut high = None;
@@ -281,7 +281,7 @@ fn encode_uuid(text: &str, out: &mut Vec<u8>) {
     debug_assert_eq!(out.len() - start, 16, "a UUID has 16 bytes");
 }
 
-/// A record: how many fields it has, then the type, the length and the value of each.
+/// A record: the number of its fields, then the type, the length and the value of each.
 fn encode_record(fields: &[(u32, BinaryColumn)], row: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&(fields.len() as u32).to_be_bytes());
     for (oid, column) in fields {
@@ -300,7 +300,7 @@ fn encode_list(column: &ListArray, items: &BinaryColumn, oid: u32, row: usize, o
     out.extend_from_slice(&oid.to_be_bytes());
     for size in &sizes {
         out.extend_from_slice(&(*size as u32).to_be_bytes());
-        // Arrays begin at 1.
+        // The lower bound of arrays is 1.
         out.extend_from_slice(&1_u32.to_be_bytes());
     }
     let mut has_nulls = false;
@@ -340,7 +340,7 @@ fn encode_items(
     }
 }
 
-/// Writes a value with its length in 32 bits before it.
+/// Writes a value with a 32-bit length before it.
 fn with_length(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend_from_slice(&[0; 4]);

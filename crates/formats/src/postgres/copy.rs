@@ -10,15 +10,15 @@ use super::decode::decode;
 use super::row::{EncodedRows, RowEncoder, ValueFormat};
 
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
-/// The signature, flags, and the length of what else the header holds.
+/// The signature, the flags, and the length of the header's extension.
 const HEADER_BYTES: usize = SIGNATURE.len() + 8;
-/// Flags that must be understood.
+/// Flags that a reader must understand.
 const CRITICAL: u32 = 0xffff_0000;
 const END: [u8; 2] = (-1_i16).to_be_bytes();
-/// No row is longer.
+/// Maximum length of a row.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
-/// Rows to binary `COPY`.
+/// Encodes rows as binary `COPY`.
 pub struct BinaryCopyEncoder {
     rows: RowEncoder,
 }
@@ -36,7 +36,7 @@ impl BinaryCopyEncoder {
     }
 
     /// # Errors
-    /// As [`RowEncoder::batch`].
+    /// Like [`RowEncoder::batch`].
     pub fn batch(&self, batch: &RecordBatch) -> Result<EncodedRows> {
         self.rows.batch(batch)
     }
@@ -50,23 +50,23 @@ impl BinaryCopyEncoder {
     }
 }
 
-/// Binary `COPY` that comes in pieces, to rows.
+/// Decodes rows from binary `COPY` that arrives in pieces.
 pub struct BinaryCopyDecoder {
     schema: SchemaRef,
-    /// What came and is no whole row yet.
+    /// Received bytes that are not a whole row yet.
     buffer: Vec<u8>,
-    /// Decoded rows that are not a batch yet: values column by column.
+    /// Decoded rows that are not a batch yet: their values, by column.
     columns: Vec<Vec<ArrayRef>>,
     rows: usize,
     batch_rows: usize,
     expected: Expected,
 }
 
-/// What comes next.
+/// The next part of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     Header,
-    /// So many bytes of the header that say nothing to anybody.
+    /// This many bytes of the header's extension, which are skipped.
     Extension(usize),
     Row,
     Nothing,
@@ -85,10 +85,10 @@ impl BinaryCopyDecoder {
         }
     }
 
-    /// Takes the next piece; returns the batches that are full.
+    /// Adds the next piece; returns the batches that are full.
     ///
     /// # Errors
-    /// Where the data are no rows of the schema.
+    /// If the data are not rows of the schema.
     pub fn push(&mut self, piece: &[u8]) -> Result<Vec<RecordBatch>> {
         self.buffer.extend_from_slice(piece);
         let buffer = std::mem::take(&mut self.buffer);
@@ -102,15 +102,15 @@ impl BinaryCopyDecoder {
         }
         let taken = buffer.len() - rest.len();
         self.buffer = buffer;
-        // Nothing moves while a value comes that is longer than many pieces.
+        // This moves no bytes while a value arrives that spans many pieces.
         self.buffer.drain(..taken);
         Ok(batches)
     }
 
-    /// Takes the end; returns the batches that are left.
+    /// Ends the data; returns the remaining batches.
     ///
     /// # Errors
-    /// Where the data end within a row.
+    /// If the data end within a row.
     pub fn finish(&mut self) -> Result<Vec<RecordBatch>> {
         match self.expected {
             Expected::Header if self.buffer.len() < SIGNATURE.len() => return Err(no_signature()),
@@ -126,7 +126,7 @@ impl BinaryCopyDecoder {
         Ok(if self.rows > 0 { vec![self.flush()?] } else { Vec::new() })
     }
 
-    /// Takes what is expected off the front; `None` where it is not all there.
+    /// Reads the expected part from the front; `None` if it is incomplete.
     fn take<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>> {
         match self.expected {
             Expected::Header => self.take_header(bytes),
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// PostgreSQL 15's answers.
+    /// PostgreSQL 15's results.
     #[test]
     fn broken_files_are_refused_as_postgres_refuses_them() {
         let head: &[u8] = &[SIGNATURE.as_slice(), &FLAGS_AND_LENGTH].concat();
@@ -313,7 +313,8 @@ mod tests {
         }
     }
 
-    /// What has come of a long value stays where it is: each piece costs as much as it is long.
+    /// The received part of a long value stays in place: the cost of a piece depends only on its
+    /// length.
     #[test]
     fn a_long_value_is_not_moved_for_each_piece() {
         let mut decoder = decoder(DataType::BinaryView);

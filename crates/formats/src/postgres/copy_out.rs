@@ -1,7 +1,7 @@
-//! Rows as `CopyData` messages, as clients read them behind `COPY … TO STDOUT`: one for each row.
+//! Rows as `CopyData` messages, one for each row, as clients read them after `COPY … TO STDOUT`.
 //!
-//! What stands ahead of the first row and behind the last one is said once, by whoever speaks with
-//! the client; rows may be encoded wherever they lie.
+//! Only the node that talks to the client adds the head before the first row and the end after the
+//! last one; rows may be encoded on any node.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::copy::BinaryCopyEncoder;
 use super::row::{EncodedRows, ValueFormat, end_message};
 use crate::{CsvRows, CsvWriter, Format, WriteOptions};
 
-/// Makes messages of the batches of one result.
+/// Encodes the batches of one result as messages.
 pub enum CopyEncoder {
     Text(CsvWriter),
     Binary(BinaryCopyEncoder),
@@ -23,7 +23,7 @@ pub enum CopyEncoder {
 pub enum CopyRows {
     Text {
         rows: CsvRows,
-        /// One of them on its way.
+        /// Buffer for one row.
         line: String,
     },
     Binary(EncodedRows),
@@ -31,7 +31,7 @@ pub enum CopyRows {
 
 impl CopyEncoder {
     /// # Errors
-    /// Where clients know no such format.
+    /// If clients do not support the format.
     pub fn new(schema: &SchemaRef, options: &WriteOptions) -> Result<CopyEncoder> {
         match options.format.unwrap_or(Format::Text) {
             Format::Binary => Ok(CopyEncoder::Binary(BinaryCopyEncoder::new(Arc::clone(schema)))),
@@ -51,8 +51,8 @@ impl CopyEncoder {
         }
     }
 
-    /// What stands ahead of the first row: the columns' names, where they are wanted, or what
-    /// binary data begin with.
+    /// The bytes before the first row: the columns' names, if requested, or the header of binary
+    /// data.
     #[must_use]
     pub fn head(&self, schema: &SchemaRef, options: &WriteOptions) -> Vec<u8> {
         match self {
@@ -70,7 +70,7 @@ impl CopyEncoder {
         }
     }
 
-    /// Appends what stands behind the last row.
+    /// Appends the bytes after the last row.
     pub fn end(&self, out: &mut Vec<u8>) {
         match self {
             CopyEncoder::Text(_) => {}
@@ -79,7 +79,7 @@ impl CopyEncoder {
     }
 
     /// # Errors
-    /// Where a column has a type that cannot be written.
+    /// If a column has a type that cannot be written.
     pub fn batch(&self, batch: &RecordBatch) -> Result<CopyRows> {
         Ok(match self {
             CopyEncoder::Text(writer) => {
@@ -99,11 +99,10 @@ impl CopyRows {
         }
     }
 
-    /// Appends a whole `CopyData` message, in which `head` stands ahead of the row. That is empty
-    /// from then on.
+    /// Appends a whole `CopyData` message with `head` before the row. `head` is empty afterwards.
     ///
     /// # Errors
-    /// Where the row is too long for a message; then nothing was appended.
+    /// If the row is too long for a message; then nothing was appended.
     pub fn copy_data(&mut self, row: usize, head: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         out.push(b'd');

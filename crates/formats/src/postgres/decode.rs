@@ -1,4 +1,4 @@
-//! Values that clients send, in either form.
+//! Decodes values that clients send, in text or binary form.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use super::types::{Type, built};
 use crate::columns::{JSONB, UUID, type_tag};
 use crate::text::ColumnBuilder;
 
-/// PostgreSQL's first day, 4714-11-24 BC, and the first that comes after all of its years: in days
-/// since 2000-01-01.
+/// PostgreSQL's range of dates in days since 2000-01-01: from 4714-11-24 BC to the end of its last
+/// year.
 const DAYS: Range<i32> = -2_451_545..2_145_031_949;
-/// PostgreSQL's first microsecond since 2000-01-01.
+/// PostgreSQL's first timestamp, in microseconds since 2000-01-01.
 const MICROSECONDS_MIN: i64 = -211_813_488_000_000_000;
 
-/// One value of a field's type, as an array of one row.
+/// Decodes one value of a field's type as an array of one row.
 ///
 /// # Errors
-/// Where the bytes are no such value.
+/// If the bytes are not such a value.
 pub fn decode(field: &FieldRef, format: ValueFormat, bytes: Option<&[u8]>) -> Result<ArrayRef> {
     let Some(bytes) = bytes else { return Ok(new_null_array(field.data_type(), 1)) };
     match format {
@@ -48,7 +48,7 @@ pub(super) fn decode_binary(field: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> 
         DataType::Boolean => Arc::new(BooleanArray::from(vec![fixed::<1>(bytes)? != [0]])),
         DataType::Int16 => Arc::new(Int16Array::from(vec![i16::from_be_bytes(fixed(bytes)?)])),
         DataType::Int32 => Arc::new(Int32Array::from(vec![i32::from_be_bytes(fixed(bytes)?)])),
-        // Object identifiers have 32 bits there, and no sign.
+        // PostgreSQL's object identifiers are unsigned 32-bit integers.
         DataType::Int64 if Type::of(field).size == 4 => {
             Arc::new(Int64Array::from(vec![i64::from(u32::from_be_bytes(fixed(bytes)?))]))
         }
@@ -88,7 +88,7 @@ pub(super) fn decode_binary(field: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> 
     })
 }
 
-/// Days since 1970. The greatest and the least number stand for the infinities at both ends.
+/// Days since 1970. The maximum and the minimum represent the infinities in both systems.
 fn date(days: i32) -> Result<i32> {
     match days {
         i32::MIN | i32::MAX => Ok(days),
@@ -97,7 +97,7 @@ fn date(days: i32) -> Result<i32> {
     }
 }
 
-/// Microseconds since 1970, as [`date`].
+/// Microseconds since 1970, like [`date`].
 fn timestamp(microseconds: i64) -> Result<i64> {
     if matches!(microseconds, i64::MIN | i64::MAX) {
         return Ok(microseconds);
@@ -108,7 +108,7 @@ fn timestamp(microseconds: i64) -> Result<i64> {
         .ok_or_else(|| out_of_range("timestamp"))
 }
 
-/// The text of values that are sent in binary and kept as text or decimals.
+/// The text of values that are sent in binary and stored as text or decimals.
 fn text_of(field: &FieldRef, bytes: &[u8]) -> Result<String> {
     if matches!(field.data_type(), DataType::Decimal128(..) | DataType::Decimal256(..)) {
         return numeric::decode(bytes);
@@ -118,7 +118,7 @@ fn text_of(field: &FieldRef, bytes: &[u8]) -> Result<String> {
             let value = u128::from_be_bytes(fixed(bytes)?);
             format!("{value:032x}")
         }
-        // The number of its version stands before the text.
+        // A version number precedes the text.
         Some(JSONB) => match bytes.split_first() {
             Some((1, text)) => utf8(text)?.to_owned(),
             Some((version, _)) => {
@@ -130,7 +130,7 @@ fn text_of(field: &FieldRef, bytes: &[u8]) -> Result<String> {
     })
 }
 
-/// Exactly so many bytes.
+/// Exactly `N` bytes.
 pub(super) fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     match bytes.len() < N {
         true => Err(cut_off()),
@@ -159,7 +159,7 @@ pub(super) fn malformed(message: &str) -> Error {
     Error::new(SqlState::INVALID_BINARY_REPRESENTATION, message)
 }
 
-/// There are fewer bytes than there have to be.
+/// The error for truncated values.
 pub(super) fn cut_off() -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, "insufficient data left in message")
 }
@@ -180,7 +180,7 @@ mod tests {
         Ok(text)
     }
 
-    /// PostgreSQL 15's answers.
+    /// PostgreSQL 15's results.
     #[test]
     fn a_value_has_the_length_of_its_type() {
         for (oid, length) in [
@@ -233,7 +233,7 @@ mod tests {
         }
     }
 
-    /// What is sent is read back, at the ends and beyond the years that PostgreSQL counts forwards.
+    /// Round trip at the limits and for years before Christ.
     #[test]
     fn dates_and_times_come_back() {
         for (oid, texts) in [
@@ -248,7 +248,8 @@ mod tests {
                 let batch = RecordBatch::try_new(schema, vec![value]).unwrap();
                 let mut row = Vec::new();
                 encoder.batch(&batch).unwrap().data_row(0, &mut row).unwrap();
-                // Its kind, its length, how many columns, and the length of the value.
+                // Skips the message's kind, its length, the number of columns, and the length of
+                // the value.
                 assert_eq!(read(oid, &row[11..]).unwrap(), text);
             }
         }

@@ -1,8 +1,8 @@
-//! Values and rows in the two forms that PostgreSQL's clients read and write: text and binary.
+//! Values and rows in PostgreSQL's two wire formats: text and binary.
 //!
-//! [`RowEncoder`] writes `DataRow` messages and binary `COPY` straight from record batches,
-//! [`CopyEncoder`] the messages of any `COPY`; [`decode`] reads parameters and binary `COPY`.
-//! Nothing here knows sockets: rows may be encoded wherever they lie.
+//! [`RowEncoder`] writes `DataRow` messages and binary `COPY` directly from record batches,
+//! [`CopyEncoder`] the messages of any `COPY`; [`decode`] reads parameters and binary `COPY`. This
+//! module uses no sockets, so that any node can encode rows.
 
 mod array;
 mod binary;

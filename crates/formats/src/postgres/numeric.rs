@@ -1,4 +1,4 @@
-//! `numeric` in binary: groups of four decimal digits, as PostgreSQL keeps them.
+//! `numeric` in binary: groups of four decimal digits, PostgreSQL's representation.
 
 use arrow::datatypes::i256;
 use thalweg_types::{Error, Result, SqlState};
@@ -6,19 +6,19 @@ use thalweg_types::{Error, Result, SqlState};
 /// Decimal digits in a group.
 const GROUP_DIGITS: i32 = 4;
 const GROUP: u128 = 10_000;
-/// 76 digits, and a group more on either side of the decimal point.
+/// Enough for 76 digits, and a partial group on either side of the decimal point.
 const GROUPS_MAX: usize = 21;
 
 const POSITIVE: u16 = 0x0000;
 const NEGATIVE: u16 = 0x4000;
 
-/// Writes a value with `scale` digits behind the decimal point. Below zero the scale counts zeros
-/// before the point, which numbers with an exponent have.
+/// Writes a value with `scale` digits after the decimal point. A negative scale is a number of
+/// zeros before the point, for numbers with an exponent.
 pub(super) fn encode_128(value: i128, scale: i8, out: &mut Vec<u8>) {
     let mut groups = [0; GROUPS_MAX];
     let mut count = 0;
     let mut rest = value.unsigned_abs();
-    // The lowest group is filled up with zeros, so that groups meet at the decimal point.
+    // Zeros pad the lowest group, so that a group boundary lies at the decimal point.
     let padding = padding(scale);
     if padding > 0 && rest > 0 {
         let keep = 10_u128.pow((GROUP_DIGITS - padding) as u32);
@@ -34,7 +34,7 @@ pub(super) fn encode_128(value: i128, scale: i8, out: &mut Vec<u8>) {
     write(value < 0, scale, &groups[..count], out);
 }
 
-/// [`encode_128`] for what needs more than 38 digits.
+/// Like [`encode_128`], for values with more than 38 digits.
 pub(super) fn encode_256(value: i256, scale: i8, out: &mut Vec<u8>) {
     match value.to_i128() {
         Some(value) => encode_128(value, scale, out),
@@ -42,7 +42,7 @@ pub(super) fn encode_256(value: i256, scale: i8, out: &mut Vec<u8>) {
     }
 }
 
-/// By way of the decimal digits, as there is no quick division of so many bits.
+/// Converts through decimal digits, because there is no fast division of such wide integers.
 fn encode_wide(value: i256, scale: i8, out: &mut Vec<u8>) {
     let digits = value.to_string();
     let digits = digits.trim_start_matches('-').as_bytes();
@@ -60,14 +60,14 @@ fn encode_wide(value: i256, scale: i8, out: &mut Vec<u8>) {
     write(value < i256::ZERO, scale, &groups, out);
 }
 
-/// How many zeros fill up the lowest group.
+/// Number of zeros that pad the lowest group.
 fn padding(scale: i8) -> i32 {
     (-i32::from(scale)).rem_euclid(GROUP_DIGITS)
 }
 
-/// Writes groups that are given lowest first.
+/// Writes groups, given in order from the lowest.
 fn write(negative: bool, scale: i8, groups: &[u16], out: &mut Vec<u8>) {
-    // As many groups of zeros are left out, where it is below zero.
+    // With a negative scale, this many groups of zeros are left out.
     let fraction_groups = -(-i32::from(scale)).div_euclid(GROUP_DIGITS);
     let low = groups.iter().position(|group| *group != 0).unwrap_or(groups.len());
     let weight = groups.len() as i32 - 1 - fraction_groups;
@@ -134,7 +134,7 @@ fn malformed() -> Error {
 mod tests {
     use super::*;
 
-    /// What PostgreSQL 15's `numeric_send` gives.
+    /// Expects the output of PostgreSQL 15's `numeric_send`.
     #[test]
     fn values_are_sent_as_postgres_sends_them() {
         for (value, scale, expected) in [
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// What PostgreSQL 15's `numeric_send` gives, in hexadecimal digits.
+    /// Expects the output of PostgreSQL 15's `numeric_send`, in hexadecimal digits.
     #[test]
     fn wide_values_are_sent_as_postgres_sends_them() {
         let power = format!("1{}", "0".repeat(50));

@@ -18,7 +18,7 @@ pub enum ValueFormat {
     Binary,
 }
 
-/// No message is longer: the protocol's lengths are signed and have 32 bits.
+/// Maximum length of a message: the protocol's lengths are signed 32-bit integers.
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 
 /// Writes the rows of batches of one schema.
@@ -31,7 +31,7 @@ pub struct RowEncoder {
 pub struct EncodedRows {
     columns: Vec<Column>,
     rows: usize,
-    /// Text of one value on its way.
+    /// Buffer for the text of one value.
     text: Scratch,
 }
 
@@ -42,7 +42,7 @@ enum Column {
 
 impl RowEncoder {
     /// # Panics
-    /// Panics if there are not as many formats as columns.
+    /// If there are not as many formats as columns.
     #[must_use]
     pub fn new(schema: SchemaRef, formats: Vec<ValueFormat>) -> RowEncoder {
         assert_eq!(schema.fields().len(), formats.len(), "each column has a format");
@@ -50,7 +50,7 @@ impl RowEncoder {
     }
 
     /// # Errors
-    /// Where a column has a type that cannot be written.
+    /// If a column has a type that cannot be written.
     pub fn batch(&self, batch: &RecordBatch) -> Result<EncodedRows> {
         let columns = batch.columns().iter().zip(self.schema.fields()).zip(&self.formats);
         let columns = columns.map(|((array, field), format)| match format {
@@ -71,7 +71,7 @@ impl EncodedRows {
     /// Appends a whole `DataRow` message.
     ///
     /// # Errors
-    /// Where the row is too long for a message; then nothing was appended.
+    /// If the row is too long for a message; then nothing was appended.
     pub fn data_row(&mut self, row: usize, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         out.push(b'D');
@@ -80,7 +80,7 @@ impl EncodedRows {
         end_message(start, out)
     }
 
-    /// Appends how many values a row has, and each value with its length.
+    /// Appends the number of a row's values, and each value with its length.
     pub(super) fn values(&mut self, row: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&(self.columns.len() as u16).to_be_bytes());
         for column in &self.columns {
@@ -95,10 +95,10 @@ impl EncodedRows {
     }
 }
 
-/// Writes the length of the message that begins at `start` and ends here.
+/// Writes the length of the message that begins at `start` and ends at the end of `out`.
 ///
 /// # Errors
-/// Where it is too long; then it is taken away.
+/// If the message is too long; then it is removed.
 pub(super) fn end_message(start: usize, out: &mut Vec<u8>) -> Result<()> {
     let length = out.len() - start - 1;
     if length > MESSAGE_BYTES_MAX {
@@ -110,8 +110,8 @@ pub(super) fn end_message(start: usize, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Some of the messages that lie one behind the other, by their places; `None` where there are not
-/// as many. Of `DataRow` and `CopyData`, each is a row.
+/// A range of consecutive messages, selected by number; `None` if there are too few. Each `DataRow`
+/// or `CopyData` message is a row.
 #[must_use]
 pub fn messages_among(messages: &Bytes, wanted: Range<usize>) -> Option<Bytes> {
     let behind = |start: usize, count: usize| {

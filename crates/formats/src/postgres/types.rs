@@ -1,4 +1,4 @@
-//! Which of PostgreSQL's types an Arrow field stands for.
+//! Maps Arrow fields to PostgreSQL's types.
 
 use std::sync::Arc;
 
@@ -6,18 +6,18 @@ use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 
 use crate::columns::{JSON, JSONB, UUID, storable, tagged, type_tag};
 
-/// A type as `RowDescription` tells it.
+/// A type in the form of `RowDescription`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Type {
     pub oid: u32,
-    /// Bytes of a value, or -1 where they vary.
+    /// Bytes of a value, or -1 for a variable length.
     pub size: i16,
     /// The declared length, or precision and scale, in PostgreSQL's packing; -1 for none.
     pub modifier: i32,
 }
 
-/// A scalar type: its name under `TYPE_KEY` where Arrow says too little, its object identifier,
-/// that of its array, and the bytes of a value. From PostgreSQL 15's `pg_type`.
+/// A scalar type: its name under `TYPE_KEY` if Arrow's type is ambiguous, its object identifier,
+/// that of its array, and the size of a value. From PostgreSQL 15's `pg_type`.
 struct Known {
     name: &'static str,
     oid: u32,
@@ -25,7 +25,7 @@ struct Known {
     size: i16,
 }
 
-/// The precision and scale that stand for `numeric` without either.
+/// The precision and scale that represent `numeric` without either.
 const PLAIN_NUMERIC: (u8, i8) = (38, 10);
 
 const fn known(name: &'static str, oid: u32, array: u32, size: i16) -> Known {
@@ -83,7 +83,7 @@ impl Type {
     }
 }
 
-/// The identifier of an array's type; arrays of arrays have that of their innermost items.
+/// The identifier of an array's type; arrays of arrays use that of their innermost items.
 fn array_oid(item: &Field) -> u32 {
     match item.data_type() {
         DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => {
@@ -134,8 +134,8 @@ fn scalar(field: &Field) -> (&'static Known, i32) {
     (named(known), -1)
 }
 
-/// Precision and scale as PostgreSQL packs them; none for plain `numeric`, nor for what only
-/// numbers with an exponent are.
+/// Precision and scale in PostgreSQL's packing; -1 for plain `numeric`, and for scales that only
+/// numbers with an exponent have.
 fn numeric_modifier(precision: u8, scale: i8) -> i32 {
     if (precision, scale) == PLAIN_NUMERIC || scale < 0 {
         return -1;
@@ -143,8 +143,8 @@ fn numeric_modifier(precision: u8, scale: i8) -> i32 {
     ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4
 }
 
-/// The field whose values a parameter of this type has; `None` for a type that is not known, and
-/// for `unknown`, which says nothing.
+/// The field of a parameter of this type; `None` for an unsupported type, and for `unknown`, which
+/// leaves the type open.
 #[must_use]
 pub fn field_of_oid(oid: u32) -> Option<FieldRef> {
     if let Some(known) = KNOWN.iter().find(|known| known.oid == oid) {
@@ -155,8 +155,8 @@ pub fn field_of_oid(oid: u32) -> Option<FieldRef> {
     Some(Arc::new(Field::new("", DataType::List(Arc::new(item)), true)))
 }
 
-/// A field of the same values that is named after the type that a client declares for them; `None`
-/// where values of that type are others.
+/// The field with the name of the type that a client declares; `None` if values of that type have
+/// another representation.
 #[must_use]
 pub fn field_declared(field: &FieldRef, oid: u32) -> Option<FieldRef> {
     if Type::of(field).oid == oid {
@@ -176,8 +176,8 @@ pub fn field_declared(field: &FieldRef, oid: u32) -> Option<FieldRef> {
     is_alike.then(|| Arc::new(tagged(field.as_ref().clone(), known.name)))
 }
 
-/// The field of the values that a field's columns are built of: without names of types that are
-/// no other columns, but other words for the same.
+/// The field from which a field's columns are built. Drops the names of types that are only aliases
+/// of others.
 pub(super) fn built(field: &FieldRef) -> FieldRef {
     if let DataType::List(_) = field.data_type() {
         return nest(field, &built(innermost(field)));
@@ -190,7 +190,7 @@ pub(super) fn built(field: &FieldRef) -> FieldRef {
     Arc::new(plain)
 }
 
-/// A field's tag, where it says what its values are and not only what they are called.
+/// A field's tag, if it constrains values and is not only a name.
 fn plain_tag(field: &Field) -> Option<&str> {
     let tag = type_tag(field)?;
     let is_kept = [UUID, JSON, JSONB].contains(&tag) || tag.starts_with("character varying(");
@@ -205,7 +205,7 @@ pub(super) fn innermost(field: &FieldRef) -> &FieldRef {
     }
 }
 
-/// The same array of other innermost items.
+/// Replaces the innermost items of nested arrays.
 fn nest(field: &FieldRef, innermost: &FieldRef) -> FieldRef {
     match field.data_type() {
         DataType::List(item) => {
@@ -307,7 +307,7 @@ mod tests {
     fn a_declared_length_is_told() {
         let field = tagged(Field::new("c", DataType::Utf8View, true), "character varying(7)");
         assert_eq!(Type::of(&field), Type { oid: 1043, size: -1, modifier: 11 });
-        // What PostgreSQL's pg_attribute has as atttypmod.
+        // Expects the value of `atttypmod` in PostgreSQL's `pg_attribute`.
         for (precision, scale, modifier) in [(5, 2, 327_686), (20, 0, 1_310_724), (38, 10, -1)] {
             let field = Field::new("c", DataType::Decimal128(precision, scale), true);
             assert_eq!(Type::of(&field), Type { oid: 1700, size: -1, modifier });

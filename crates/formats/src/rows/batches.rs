@@ -1,8 +1,8 @@
-//! Record batches out of Arrow IPC streams, whoever sent them.
+//! Decodes record batches from untrusted Arrow IPC streams.
 //!
-//! What a stream says of itself is looked at before memory is taken for it: its values may take so
-//! many bytes, compressed or not, and its rows must have bytes of their own. What the decoder meets
-//! out of bounds all the same is the sender's fault, and told as such.
+//! A stream's metadata are checked before memory is allocated for it: the bytes of its values are
+//! limited, compressed or not, and its rows must have bytes of their own. If the decoder panics all
+//! the same, the error is still reported as the sender's.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -20,7 +20,7 @@ use arrow_ipc::{MetadataVersion, root_as_message};
 
 use crate::guard::guarded;
 
-/// What is wrong with a stream.
+/// A description of the problem in a stream.
 type Fault = &'static str;
 
 const UNREADABLE: Fault = "an Arrow IPC stream cannot be read";
@@ -28,44 +28,44 @@ const TOO_LARGE: Fault = "the values of an Arrow IPC stream take more bytes than
 const TOO_MANY_ROWS: Fault = "an Arrow IPC stream has more rows than bytes";
 const WRONG_TYPE: Fault = "an Arrow IPC stream has a column of a type that no table takes";
 
-/// So many rows need no byte each: their only columns may be bits.
+/// This many rows need not have a byte each: their only columns may be bits.
 const ROWS_MIN: usize = 64;
 
-/// As many rows of bulk loads may be NULLs without a byte.
+/// In bulk loads, this many rows may be NULLs without a byte.
 const ROWS_WITHOUT_BYTES_MAX: usize = 1 << 20;
 
-/// Longer descriptions of a schema are read each time.
+/// The cache of the last schema does not hold longer descriptions.
 const SCHEMA_BYTES_MAX: usize = 64 << 10;
 
-/// Reads streams, one after the other. It keeps the schema of the last: most have the same.
+/// Reads streams, one after another. Caches the last schema, because most streams have the same.
 pub struct BatchReader {
     bytes_max: usize,
-    /// As it came, and what it means.
+    /// The encoded schema, and the decoded one.
     schema: Option<(Vec<u8>, SchemaRef)>,
 }
 
-/// What is read of one stream.
+/// State of the stream that is being read.
 struct Stream {
     schema: SchemaRef,
     dictionaries: HashMap<i64, ArrayRef>,
     batches: Vec<RecordBatch>,
-    /// How many bytes further values may take.
+    /// Number of bytes that further values may take.
     room: usize,
-    /// How many bytes texts may take that lie in the stream once, and are named by many rows.
+    /// Number of bytes that texts may take which the stream stores once and many rows reference.
     text_room: usize,
 }
 
 impl BatchReader {
-    /// For streams whose values take at most so many bytes.
+    /// A reader of streams whose values take at most this many bytes.
     #[must_use]
     pub fn new(bytes_max: usize) -> BatchReader {
         BatchReader { bytes_max: bytes_max.min(i32::MAX as usize), schema: None }
     }
 
-    /// The batches of a whole stream.
+    /// Decodes the batches of a whole stream.
     ///
     /// # Errors
-    /// What is wrong with it. Then nothing is to be read any more.
+    /// A description of the problem. The rest of the stream must not be read then.
     pub fn read(&mut self, stream: &[u8]) -> Result<Vec<RecordBatch>, &'static str> {
         guarded("an Arrow IPC stream", || Ok(self.decode(stream))).unwrap_or(Err(UNREADABLE))
     }
@@ -111,7 +111,7 @@ impl Stream {
     fn batch(&mut self, message: &Message<'_>, body: &[u8]) -> Result<(), Fault> {
         let batch = message.header_as_record_batch().ok_or(UNREADABLE)?;
         check(&batch, body, &mut self.room)?;
-        // A copy, so that columns are aligned: wherever the body lies, it hardly ever is.
+        // A copy aligns the columns; the body itself is rarely aligned.
         let (body, schema) = (Buffer::from(body), Arc::clone(&self.schema));
         let version: MetadataVersion = message.version();
         let batch = read_record_batch(&body, batch, schema, &self.dictionaries, None, &version)
@@ -126,7 +126,7 @@ impl Stream {
         let dictionary = message.header_as_dictionary_batch().ok_or(UNREADABLE)?;
         check(&dictionary.data().ok_or(UNREADABLE)?, body, &mut self.room)?;
         if dictionary.isDelta() {
-            // What is there is copied, to be one with what comes.
+            // The decoder copies the existing values when it appends to a dictionary.
             let there = self.dictionaries.get(&dictionary.id());
             let bytes = there.map_or(0, |values| values.get_buffer_memory_size());
             self.room = self.room.checked_sub(bytes).ok_or(TOO_LARGE)?;
@@ -138,7 +138,7 @@ impl Stream {
     }
 }
 
-/// What a message says of itself, as bytes and as what they mean, and its body.
+/// A message's metadata, encoded and decoded, and its body.
 type Parts<'a> = (&'a [u8], Message<'a>, &'a [u8]);
 
 /// The next message of a stream; `None` at its end.
@@ -147,7 +147,7 @@ fn next_message<'a>(rest: &mut &'a [u8]) -> Result<Option<Parts<'a>>, Fault> {
         return Ok(None);
     }
     let mut length = number(rest)?;
-    // Streams of old have the length alone.
+    // Old streams contain only the length.
     if length == u32::MAX {
         length = number(rest)?;
     }
@@ -173,8 +173,8 @@ fn take<'a>(rest: &mut &'a [u8], length: i64) -> Result<&'a [u8], Fault> {
     Ok(taken)
 }
 
-/// Whether columns of a type are decoded. Those of others could say that they are longer than their
-/// bytes are, and no table has them.
+/// True if columns of a type are decoded. Tables have no columns of other types, and those could
+/// declare more values than they have bytes.
 fn is_taken(data_type: &DataType) -> bool {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -192,19 +192,19 @@ fn is_flat(data_type: &DataType) -> bool {
     !data_type.is_nested() && !matches!(data_type, DataType::RunEndEncoded(..))
 }
 
-/// Looks at what a batch says of itself. `room` is how many bytes values may take, and is less by
-/// those of this batch after it.
+/// Checks the metadata of a batch. `room` is the number of bytes that values may take; the bytes of
+/// this batch are subtracted from it.
 fn check(batch: &Description<'_>, body: &[u8], room: &mut usize) -> Result<(), Fault> {
     let rows_max = check_bytes(batch, body, room)?.max(ROWS_MIN);
-    // Items of lists may be bits; a column of NULLs alone has no bytes at all.
+    // Items of lists may be bits; a column with only NULLs has no bytes at all.
     check_rows(batch, rows_max, rows_max * 8)
 }
 
-/// Looks at what a message of Arrow's Flight says of itself, before memory is taken for it. `room`
-/// is how many bytes its values may take once they are not compressed; returns how many they take.
+/// Checks the metadata of an Arrow Flight message before memory is allocated for it. `room` is the
+/// maximum number of bytes of its uncompressed values; returns their actual number.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of the problem.
 pub fn check_message(header: &[u8], body: &[u8], room: usize) -> Result<usize, &'static str> {
     if header.is_empty() {
         return Ok(0);
@@ -224,7 +224,7 @@ pub fn check_message(header: &[u8], body: &[u8], room: usize) -> Result<usize, &
     Ok(bytes)
 }
 
-/// How many bytes the buffers of a batch take, of which there is so much room.
+/// Number of bytes of a batch's uncompressed buffers, subtracted from `room`.
 fn check_bytes(batch: &Description<'_>, body: &[u8], room: &mut usize) -> Result<usize, Fault> {
     let codec = batch.compression().map(|compression| compression.codec());
     let mut bytes = 0_usize;
@@ -236,7 +236,7 @@ fn check_bytes(batch: &Description<'_>, body: &[u8], room: &mut usize) -> Result
             Some(codec) => expanded_bytes(values, codec, *room)?,
             None => values.len(),
         };
-        // Several buffers may name the same bytes, and are copied one by one later on.
+        // Buffers that share bytes are copied separately later, so each of them counts.
         *room = room.checked_sub(taken).ok_or(TOO_LARGE)?;
         bytes += taken;
     }
@@ -253,7 +253,7 @@ fn check_rows(batch: &Description<'_>, rows_max: usize, items_max: usize) -> Res
     if all_fit { Ok(()) } else { Err(TOO_MANY_ROWS) }
 }
 
-/// How many bytes a compressed buffer has once it is not, if it may have so many.
+/// Number of bytes of a decompressed buffer, if `room` is enough.
 fn expanded_bytes(values: &[u8], codec: CompressionType, room: usize) -> Result<usize, Fault> {
     if values.is_empty() {
         return Ok(0);
@@ -261,7 +261,7 @@ fn expanded_bytes(values: &[u8], codec: CompressionType, room: usize) -> Result<
     let (told, compressed) = values.split_first_chunk().ok_or(UNREADABLE)?;
     let told = match i64::from_le_bytes(*told) {
         0 => return Ok(0),
-        // It is as it was.
+        // The buffer is not compressed.
         -1 => return Ok(compressed.len()),
         told => usize::try_from(told).map_err(|_| UNREADABLE)?,
     };
@@ -269,7 +269,7 @@ fn expanded_bytes(values: &[u8], codec: CompressionType, room: usize) -> Result<
         return Err(TOO_LARGE);
     }
     if codec == CompressionType::LZ4_FRAME {
-        // Its decoder would not stop at what was told.
+        // The LZ4 decoder would not stop at the declared length.
         let mut decoder = lz4_flex::frame::FrameDecoder::new(compressed).take(told as u64 + 1);
         let found = std::io::copy(&mut decoder, &mut std::io::sink()).map_err(|_| UNREADABLE)?;
         if found != told as u64 {
@@ -279,8 +279,7 @@ fn expanded_bytes(values: &[u8], codec: CompressionType, room: usize) -> Result<
     Ok(told)
 }
 
-/// How many bytes those texts of a column take, once each row has its own, of which many rows may
-/// name the same.
+/// Number of bytes of a column's texts if each row has its own copy of a text that several share.
 fn text_bytes(column: &ArrayRef) -> usize {
     match column.data_type() {
         DataType::Utf8View | DataType::BinaryView | DataType::Dictionary(..) => {
@@ -294,7 +293,7 @@ fn text_bytes(column: &ArrayRef) -> usize {
     }
 }
 
-/// The lengths of all values; `None` where these are no texts.
+/// The sum of all lengths; `None` if the values have no lengths.
 fn summed_lengths(column: &ArrayRef) -> Option<usize> {
     let lengths = cast(&length(column).ok()?, &DataType::Int64).ok()?;
     let sum = sum(lengths.as_primitive::<Int64Type>()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Rows into columns.
+//! Builds columns from rows.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use super::{Value, cut_off, marks, wrong_type};
 use crate::columns::{TIMES_OF_DAY, type_tag};
 use crate::text::{ColumnBuilder, null_refused, parse};
 
-/// From 4713 BC to 5874897 AD, and times to 294276 AD, as PostgreSQL has them.
+/// PostgreSQL's range: dates from 4713 BC to 5874897 AD, and timestamps to 294276 AD.
 const DATES: std::ops::RangeInclusive<i32> = -2_440_588..=2_145_031_948;
 const TIMES: std::ops::Range<i64> = -210_866_803_200_000_000..9_223_371_331_200_000_000;
 
-/// Makes columns of rows that come one after the other.
+/// Builds columns from a sequence of rows.
 pub struct RowsBuilder {
     fields: Vec<FieldRef>,
     columns: Vec<Column>,
-    /// Bytes of the marks of NULLs.
+    /// Bytes of the NULL bitmap.
     marks: usize,
-    /// Rows in the columns, those included that were refused halfway.
+    /// Rows in the columns, including rows that were rejected midway.
     rows: usize,
     refused: Vec<usize>,
 }
@@ -48,22 +48,22 @@ enum Column {
     Interval(PrimitiveBuilder<IntervalMonthDayNanoType>),
     Text(StringViewBuilder),
     Bytea(BinaryViewBuilder),
-    /// What goes as text and is read as such.
+    /// Values that are sent as text and parsed.
     Parsed(ColumnBuilder),
 }
 
 impl RowsBuilder {
-    /// For rows of these fields, whose types are those of tables.
+    /// A builder for rows of these fields, whose types must be those of tables.
     ///
     /// # Errors
-    /// Where a type is none of a table's.
+    /// If a type is not supported in tables.
     pub fn new(fields: Vec<FieldRef>) -> Result<RowsBuilder> {
         let columns = fields.iter().map(Column::new).collect::<Result<_>>()?;
         let marks = marks(&fields);
         Ok(RowsBuilder { fields, columns, marks, rows: 0, refused: Vec::new() })
     }
 
-    /// How many rows are in.
+    /// Number of accepted rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows - self.refused.len()
@@ -77,7 +77,7 @@ impl RowsBuilder {
     /// Adds a packed row.
     ///
     /// # Errors
-    /// Where it is refused.
+    /// If the row is rejected.
     #[inline]
     pub fn push_packed(&mut self, row: &[u8]) -> Result<()> {
         let Some((marks, mut rest)) = row.split_at_checked(self.marks) else {
@@ -105,7 +105,7 @@ impl RowsBuilder {
     /// Adds a row of single values.
     ///
     /// # Errors
-    /// Where it is refused.
+    /// If the row is rejected.
     pub fn push_values<'v, E: Into<Error>>(
         &mut self,
         mut values: impl Iterator<Item = Result<Value<'v>, E>>,
@@ -130,7 +130,7 @@ impl RowsBuilder {
         Err(wrong_count(self.fields.len()))
     }
 
-    /// Fills up a row that is refused in one of its columns.
+    /// Completes a row that one of its columns rejected.
     #[cold]
     fn refuse(&mut self, place: usize, error: Error) -> Error {
         for column in &mut self.columns[place..] {
@@ -141,7 +141,7 @@ impl RowsBuilder {
         error
     }
 
-    /// The columns of all rows that were not refused. The builder starts over.
+    /// The columns of all accepted rows. The builder starts over.
     pub fn finish(&mut self) -> Vec<ArrayRef> {
         let columns: Vec<ArrayRef> = self.columns.iter_mut().map(Column::finish).collect();
         let rows = std::mem::take(&mut self.rows);
@@ -173,12 +173,12 @@ impl Column {
             DataType::Interval(_) => Column::Interval(PrimitiveBuilder::new()),
             DataType::Utf8View if is_plain(field) => Column::Text(StringViewBuilder::new()),
             DataType::BinaryView => Column::Bytea(BinaryViewBuilder::new()),
-            // Whether it may be NULL is asked here.
+            // The column is nullable because this builder checks for NULLs itself.
             _ => Column::Parsed(ColumnBuilder::new(&nullable(field))?),
         })
     }
 
-    /// One packed value, of which `rest` is left over.
+    /// Reads one packed value, and advances `rest` behind it.
     #[inline]
     fn put_packed(&mut self, rest: &mut &[u8], field: &FieldRef) -> Result<()> {
         match self {
@@ -261,7 +261,7 @@ impl Column {
         Ok(())
     }
 
-    /// A text, read as values of the column's type are written.
+    /// Parses a text as a value of the column's type.
     fn put_text(&mut self, given: &str, field: &FieldRef) -> Result<()> {
         let given = text(given.as_bytes())?;
         match self {
@@ -302,7 +302,7 @@ impl Column {
         Ok(())
     }
 
-    /// Adds something: NULL, or a value where the column has no NULLs.
+    /// Adds a placeholder: NULL, or a value if the column has no NULLs.
     fn fill(&mut self) {
         match self {
             Column::Boolean(column) => column.append_null(),
@@ -346,7 +346,7 @@ impl Column {
     }
 }
 
-/// Whether a column of texts takes every text.
+/// True if a column of texts accepts every text.
 fn is_plain(field: &FieldRef) -> bool {
     use crate::columns::{JSON, JSONB, UUID};
     !matches!(type_tag(field), Some(UUID | JSON | JSONB))
@@ -387,7 +387,7 @@ fn fixed<const WIDTH: usize>(rest: &mut &[u8]) -> Result<[u8; WIDTH]> {
     Ok(*value)
 }
 
-/// A value with its length in front.
+/// Reads a value that follows its length.
 #[inline]
 fn sized<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8]> {
     let mut length = 0_usize;
@@ -403,7 +403,7 @@ fn sized<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8]> {
     Err(cut_off())
 }
 
-/// A text: UTF-8 without a byte 0, as PostgreSQL has it.
+/// A text: UTF-8 without a byte 0, as in PostgreSQL.
 #[inline]
 fn text(bytes: &[u8]) -> Result<&str> {
     let text = str::from_utf8(bytes).ok().filter(|_| memchr::memchr(0, bytes).is_none());

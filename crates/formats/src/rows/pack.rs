@@ -1,4 +1,4 @@
-//! Columns into packed rows.
+//! Packs columns into rows.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
@@ -19,7 +19,7 @@ pub struct RowPacker<'a> {
 }
 
 impl<'a> RowPacker<'a> {
-    /// The columns have the fields' types; the fields say whether there are marks of NULLs.
+    /// The columns have the fields' types; nullable fields decide if there is a NULL bitmap.
     #[must_use]
     pub fn new(fields: &[FieldRef], columns: &'a [ArrayRef]) -> RowPacker<'a> {
         RowPacker { columns, marks: marks(fields), text: String::new() }
@@ -28,7 +28,7 @@ impl<'a> RowPacker<'a> {
     /// Appends a row's bytes.
     ///
     /// # Errors
-    /// Where a value cannot be written as text.
+    /// If a value cannot be written as text.
     pub fn pack(&mut self, row: usize, out: &mut Vec<u8>) -> Result<()> {
         let begin = out.len();
         out.resize(begin + self.marks, 0);

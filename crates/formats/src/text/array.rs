@@ -8,7 +8,7 @@ use super::parse::quoted;
 
 /// The items of an array literal, in order; `None` is an unquoted `NULL`.
 ///
-/// An item that is itself an array comes as its literal.
+/// A nested array is returned as its literal.
 pub(super) fn parse(text: &str) -> Result<Vec<Option<Cow<'_, str>>>> {
     let trimmed = text.trim_ascii();
     let malformed = |detail: &str| malformed(text, detail);
@@ -61,7 +61,7 @@ fn quoted_item(text: &str) -> Option<Item<'_>> {
     None
 }
 
-/// The literal of an inner array: up to the brace that closes it.
+/// The literal of an inner array, up to its closing brace.
 fn nested(text: &str) -> Option<Item<'_>> {
     let mut depth = 0_usize;
     let mut in_quotes = false;
@@ -131,7 +131,7 @@ pub(super) fn push_item(item: &str, out: &mut String) {
         || item.eq_ignore_ascii_case("null")
         || item.bytes().any(|byte| {
             matches!(byte, b'"' | b'\\' | b'{' | b'}' | b',') || byte.is_ascii_whitespace()
-                // PostgreSQL counts the vertical tab as white space, Rust does not.
+                // The vertical tab is white space in PostgreSQL, but not in Rust.
                 || byte == 0x0b
         });
     if !needs_quotes {

@@ -1,4 +1,4 @@
-//! Builds a column of any type out of texts.
+//! Builds a column of any type from texts.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::jsonb::jsonb;
 use super::{array, parse};
 use crate::columns::{JSON, JSONB, UUID, type_tag};
 
-/// A column under construction. Values come as text and are checked as the column's type asks.
+/// A column under construction. Its type's rules apply to the texts.
 pub struct ColumnBuilder {
     field: FieldRef,
     values: Values,
@@ -52,7 +52,7 @@ struct ListBuilder {
     nulls: NullBufferBuilder,
 }
 
-/// A value that was refused, and how many values of the call came before it.
+/// A rejected value, and the number of values of the call before it.
 #[derive(Debug)]
 pub struct Refused {
     pub row: usize,
@@ -102,7 +102,7 @@ impl ColumnBuilder {
         self.extend(std::iter::once(text)).map_err(|refused| refused.error)
     }
 
-    /// Appends values until one is refused. The values before it are then in the column.
+    /// Appends values until one is rejected. The column then contains the values before it.
     pub fn extend<'t>(
         &mut self,
         texts: impl Iterator<Item = Option<&'t str>>,
@@ -150,9 +150,9 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends a list whose items `append_items` appends to the column of items.
+    /// Appends a list, whose items `append_items` appends to the column of items.
     ///
-    /// `None` for a column that is not one of lists.
+    /// `None` if the column has no lists.
     pub(crate) fn append_list(
         &mut self,
         append_items: impl FnOnce(&mut ColumnBuilder) -> Result<()>,
@@ -190,7 +190,8 @@ impl ColumnBuilder {
     }
 }
 
-/// A builder whose arrays have the field's own type: decimals and timestamps have parameters.
+/// A builder whose arrays have the field's own type with its parameters, as decimals and timestamps
+/// need it.
 fn typed<T: ArrowPrimitiveType>(field: &Field) -> PrimitiveBuilder<T> {
     PrimitiveBuilder::new().with_data_type(field.data_type().clone())
 }
@@ -245,7 +246,7 @@ impl ListBuilder {
         self.close(true)
     }
 
-    /// Ends a list behind the items so far.
+    /// Ends a list after the items so far.
     fn close(&mut self, valid: bool) -> Result<()> {
         let end = i32::try_from(self.items.len()).map_err(|_| {
             let message = "the arrays of one column hold too many items";
@@ -258,7 +259,7 @@ impl ListBuilder {
 
     fn finish(&mut self) -> ListArray {
         let offsets = std::mem::replace(&mut self.offsets, vec![0]);
-        // The parts were built to fit: ascending offsets that end at the number of items.
+        // The parts are consistent: ascending offsets that end at the number of items.
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         let item = Arc::clone(&self.items.field);
         ListArray::new(item, offsets, self.items.finish(), self.nulls.finish())
@@ -266,7 +267,7 @@ impl ListBuilder {
 }
 
 impl ColumnBuilder {
-    /// How many values the column has.
+    /// Number of values in the column.
     #[must_use]
     pub fn len(&self) -> usize {
         use arrow::array::ArrayBuilder;

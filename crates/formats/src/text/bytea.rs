@@ -1,4 +1,4 @@
-//! Byte strings: written as `\x` and hexadecimal digits, read in that and in the escape form.
+//! Byte strings: written as `\x` and hexadecimal digits, read in that form and in the escape form.
 
 use thalweg_types::{Error, Result, SqlState};
 
@@ -46,7 +46,7 @@ fn parse_hex(text: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// `\\` is a backslash, `\ooo` a byte in octal digits, everything else itself.
+/// `\\` is a backslash, `\ooo` a byte in octal digits; other characters represent themselves.
 fn parse_escapes(text: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,7 +1,7 @@
-//! Dates, times of day and timestamps in ISO form, over the whole range that their integers hold.
+//! Dates, times of day and timestamps in ISO form, over the full range of their integers.
 //!
-//! The calendar is the Gregorian one, extended to all years; years before 1 are written as `BC`.
-//! The greatest and the least integer stand for `infinity` and `-infinity`.
+//! The calendar is the proleptic Gregorian one; years before 1 are written as `BC`. The maximum and
+//! the minimum integer represent `infinity` and `-infinity`.
 
 use thalweg_types::{Error, Result, SqlState};
 
@@ -12,7 +12,7 @@ use super::scanner::Scanner;
 pub(super) const MICROS_PER_SECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 pub(super) const MICROS_PER_DAY: i64 = SECONDS_PER_DAY * MICROS_PER_SECOND;
-/// PostgreSQL takes zone offsets of less than sixteen hours.
+/// PostgreSQL accepts zone offsets of less than sixteen hours.
 const OFFSET_HOURS_MAX: i64 = 15;
 
 /// Days since 1970-01-01 of a day in the proleptic Gregorian calendar.
@@ -28,12 +28,12 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// Year, month and day, the reverse of [`days_from_civil`], for all days that 32 bits count.
+/// Year, month and day, the inverse of [`days_from_civil`], for all days that fit 32 bits.
 ///
 /// After Cassio Neri and Lorenz Schneider, "Euclidean affine functions and their application to
-/// calendar algorithms" (2023): divisions are by constants, and of numbers that are not negative.
+/// calendar algorithms" (2023): all divisions have constant divisors and nonnegative dividends.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    /// So many times 400 years are added, so that no day is before the calendar's beginning.
+    /// Adds this many periods of 400 years, so that no day is negative.
     const ERAS: i64 = 14_700;
     let days = (days + 719_468 + ERAS * 146_097) as u64;
     let (century, day_of_century) = ((4 * days + 3) / 146_097, (4 * days + 3) % 146_097 / 4);
@@ -56,7 +56,7 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Why a text is not a date or a time.
+/// The reason why a text is not a date or a time.
 enum Fault {
     Syntax,
     /// The syntax is right, but there is no such day or moment.
@@ -75,13 +75,13 @@ impl Fault {
     }
 }
 
-/// What the text of a timestamp holds; the parts that are missing are zero.
+/// The fields of a timestamp's text; missing parts are zero.
 struct Parts {
     /// Days since 1970.
     days: i64,
     /// Microseconds since midnight.
     micros: i64,
-    /// What to subtract to come to UTC.
+    /// The zone's offset, to be subtracted for UTC.
     offset_seconds: i64,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn parse_date(text: &str) -> Result<i32> {
         .map_err(|fault| fault.error("date", text))
 }
 
-/// `with_zone`: whether an offset from UTC counts; without, it is read and left out.
+/// Without `with_zone`, an offset from UTC is parsed and ignored.
 pub(super) fn parse_timestamp(text: &str, with_zone: bool) -> Result<i64> {
     match special(text) {
         Some(Special::Infinity) => return Ok(i64::MAX),
@@ -120,7 +120,7 @@ pub(super) fn parse_timestamp(text: &str, with_zone: bool) -> Result<i64> {
 fn timestamp_micros(text: &str, with_zone: bool) -> Result<i64, Fault> {
     let parts = parts(text)?;
     let offset = if with_zone { parts.offset_seconds * MICROS_PER_SECOND } else { 0 };
-    // In 128 bits, since the days alone may lie just outside of what the sum does not.
+    // Needs 128 bits: the days alone may overflow where the sum does not.
     let micros =
         i128::from(parts.days) * i128::from(MICROS_PER_DAY) + i128::from(parts.micros - offset);
     match i64::try_from(micros) {
@@ -159,7 +159,7 @@ fn special(text: &str) -> Option<Special> {
     (text.eq_ignore_ascii_case("epoch")).then_some(Special::Epoch)
 }
 
-/// `YYYY-MM-DD` and nothing else: nearly every date in a file.
+/// Parses exactly `YYYY-MM-DD`, the form of nearly every date in files.
 fn short_date(text: &[u8]) -> Option<i64> {
     let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = text else { return None };
     let digits = [y1, y2, y3, y4, m1, m2, d1, d2];
@@ -176,7 +176,7 @@ fn civil(year: i64, month: i64, day: i64) -> Result<i64, Fault> {
     if exists { Ok(days_from_civil(year, month, day)) } else { Err(Fault::Range) }
 }
 
-/// A date, and behind it a time, a zone and `BC`, each of which may be missing.
+/// Parses a date, followed by an optional time, zone and `BC`.
 fn parts(text: &str) -> Result<Parts, Fault> {
     let mut scanner = Scanner::new(text);
     let (year, month, day) = date_fields(&mut scanner)?;
@@ -210,7 +210,7 @@ fn days_of(year: i64, month: i64, day: i64, before_christ: bool) -> Result<i64, 
     if !before_christ {
         return civil(year, month, day);
     }
-    // 1 BC is the year 0 of the calendar, so that the check for a year 0 is made here.
+    // 1 BC is the calendar's year 0, so the check for a year 0 in the text comes before.
     let astronomical = 1 - year;
     if year == 0 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return Err(Fault::Range);
@@ -232,7 +232,7 @@ fn date_fields(scanner: &mut Scanner) -> Result<(i64, i64, i64), Fault> {
         let number = super::scanner::number;
         return Ok((number(head), number(&[*m1, *m2]), number(&[*d1, *d2])));
     };
-    // A shorter number in front would be a month or a day in another style of dates.
+    // A shorter first number would be a month or a day in another date style.
     if !(3..=7).contains(&year.len()) {
         return Err(Fault::Syntax);
     }
@@ -308,7 +308,7 @@ pub(super) fn format_date(days: i32, out: &mut String) {
     }
 }
 
-/// `zone`: what to put behind the time, such as `+00`.
+/// `zone` is appended to the time, such as `+00`.
 pub(super) fn format_timestamp(micros: i64, style: DateStyle, zone: &str, out: &mut String) {
     match micros {
         i64::MAX => return out.push_str("infinity"),
@@ -324,7 +324,7 @@ pub(super) fn format_timestamp(micros: i64, style: DateStyle, zone: &str, out: &
     }
 }
 
-/// Writes the date and says whether its year is one before Christ.
+/// Writes the date; returns true if its year is before Christ.
 fn push_date(days: i64, out: &mut String) -> bool {
     let (year, month, day) = civil_from_days(days);
     let before_christ = year <= 0;
@@ -340,8 +340,8 @@ fn push_date(days: i64, out: &mut String) -> bool {
     before_christ
 }
 
-/// `HH:MM:SS` and as many digits behind the point as there are. No table has a negative time, but
-/// files may: it has a sign.
+/// `HH:MM:SS` and the necessary digits after the point. Times in tables are never negative, but
+/// those in files may be: they get a sign.
 pub(super) fn format_time(micros: i64, out: &mut String) {
     if micros < 0 {
         out.push('-');

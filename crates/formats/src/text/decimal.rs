@@ -5,10 +5,10 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::parse::{invalid_syntax, quoted};
 
-/// So many digits always fit into 64 bits.
+/// Number of digits that always fit 64 bits.
 const SHORT_DIGITS: usize = 18;
 
-/// Reads a `numeric(precision, scale)`; digits beyond the scale are rounded, half away from zero.
+/// Parses a `numeric(precision, scale)`; rounds digits beyond the scale half away from zero.
 pub(super) fn parse_128(text: &str, precision: u8, scale: i8) -> Result<i128> {
     if let Some(value) = parse_short(text.as_bytes(), precision, scale) {
         return Ok(value);
@@ -40,7 +40,7 @@ pub(super) fn parse_256(text: &str, precision: u8, scale: i8) -> Result<i256> {
     Ok(if digits.negative { value.wrapping_neg() } else { value })
 }
 
-/// The common case: a sign, few digits, no more behind the point than the scale holds.
+/// The common case: a sign, few digits, and no more of them after the point than the scale allows.
 fn parse_short(text: &[u8], precision: u8, scale: i8) -> Option<i128> {
     let (negative, digits) = match text.first()? {
         b'-' => (true, &text[1..]),
@@ -71,7 +71,7 @@ fn parse_short(text: &[u8], precision: u8, scale: i8) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
-/// The digits of a number's multiple of ten to the power of the scale, rounded.
+/// The digits of a number times ten to the power of the scale, rounded.
 struct ScaledDigits {
     negative: bool,
     /// ASCII digits without leading zeros, at most as many as the precision allows.
@@ -86,7 +86,7 @@ impl ScaledDigits {
         if significant.is_empty() {
             return Ok(ScaledDigits { negative: false, bytes: Vec::new() });
         }
-        // How many of the significant digits stand before the point of the scaled number.
+        // Number of significant digits before the point of the scaled number.
         let whole = literal.whole - leading as i64 + i64::from(scale);
         if whole < 0 {
             return Ok(ScaledDigits { negative: false, bytes: Vec::new() });
@@ -118,12 +118,12 @@ fn add_one(digits: &mut Vec<u8>) {
     digits.insert(0, b'1');
 }
 
-/// A number as it was written.
+/// A parsed number.
 struct Literal {
     negative: bool,
-    /// All digits, those behind the point included.
+    /// All digits, including those after the point.
     digits: Vec<u8>,
-    /// How many of them stand before the point, the exponent applied.
+    /// Number of digits before the point, after the exponent is applied.
     whole: i64,
 }
 

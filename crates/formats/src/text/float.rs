@@ -1,5 +1,5 @@
-//! Floating-point numbers: the shortest digits that read back as the same number, laid out as
-//! PostgreSQL does.
+//! Floating-point numbers: the shortest digits that read back as the same number, in PostgreSQL's
+//! layout.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::parse::invalid_syntax;
 const DOUBLE_FIXED_DIGITS: usize = 15;
 /// Numbers from 1e6 on are written with an exponent.
 const REAL_FIXED_DIGITS: usize = 6;
-/// Numbers that begin with more zeros behind the point are written with an exponent.
+/// Numbers with more zeros than this after the point are written with an exponent.
 const FIXED_ZEROS_MAX: usize = 3;
 
 pub(super) fn format_double(value: f64, out: &mut String) {
@@ -41,8 +41,8 @@ fn format_special(value: f64, out: &mut String) -> bool {
     true
 }
 
-/// Writes a number that is not zero, given with or without an exponent and in the fewest digits
-/// that tell it from its neighbours.
+/// Writes a nonzero number, given with or without an exponent and in the fewest digits that
+/// distinguish it from its neighbours.
 fn lay_out(given: &str, fixed_digits: usize, out: &mut String) {
     if let Some(text) = laid_out_already(given, fixed_digits) {
         return out.push_str(text);
@@ -72,8 +72,8 @@ fn lay_out(given: &str, fixed_digits: usize, out: &mut String) {
     }
 }
 
-/// Most numbers are given as PostgreSQL has them, but for `.0` behind whole ones. `None` for those
-/// that may not be: with an exponent, with too many digits, or below 1.
+/// Most numbers already have PostgreSQL's layout, except for the `.0` of whole numbers. `None` for
+/// those that may not: with an exponent, with too many digits, or below 1.
 fn laid_out_already(given: &str, fixed_digits: usize) -> Option<&str> {
     /// `e-324` is the longest exponent.
     const EXPONENT_BYTES: usize = 5;
@@ -89,7 +89,7 @@ fn laid_out_already(given: &str, fixed_digits: usize) -> Option<&str> {
     Some(if matches!(bytes, [.., b'.', b'0']) { &given[..point] } else { given })
 }
 
-/// `before`: how many of the digits from the first one that is not zero on stand before the point.
+/// `before` is the number of digits before the point, from the first nonzero digit on.
 fn lay_out_anew(digits: &str, before: i32, fixed_digits: usize, out: &mut String) {
     let digits = digits.trim_matches('0');
     let (zeros, whole) = ((-before).max(0) as usize, before.max(0) as usize);
@@ -134,7 +134,7 @@ fn parse_with<T: std::str::FromStr>(text: &str, type_name: &str) -> Result<T> {
     text.trim_ascii().parse().map_err(|_| invalid_syntax(type_name, text))
 }
 
-/// Digits that rounded to infinity or to zero are out of range; `inf` and `0` are what they are.
+/// Digits that rounded to infinity or to zero are out of range; the texts `inf` and `0` are valid.
 fn check_range(is_infinite: bool, is_zero: bool, text: &str, type_name: &str) -> Result<()> {
     if !is_infinite && !is_zero {
         return Ok(());
@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// The digits of a number, and how many of them stand before the point.
+    /// The digits of a number, and the number of them before the point.
     fn taken_apart(text: &str) -> (String, i32) {
         let unsigned = text.trim_start_matches('-');
         let (mantissa, power) = unsigned.split_once('e').unwrap_or((unsigned, "0"));
@@ -170,7 +170,7 @@ mod tests {
         (digits.trim_end_matches('0').to_owned(), before + power.parse::<i32>().unwrap())
     }
 
-    /// As PostgreSQL has it.
+    /// The number in PostgreSQL's layout.
     fn laid_out(digits: &str, before: i32, fixed_digits: i32) -> String {
         if before < -3 || before > fixed_digits {
             let (first, others) = digits.split_at(1);
@@ -189,8 +189,8 @@ mod tests {
         }
     }
 
-    /// `standard`: what the standard library makes of it. Of two texts that are as short and as
-    /// near, it takes the greater one, and PostgreSQL the one that ends evenly.
+    /// `standard` is the standard library's text. If two texts are equally short and near, it
+    /// chooses the greater one, and PostgreSQL the one with an even last digit.
     fn check(text: &str, standard: &str, fixed_digits: i32) {
         let (digits, before) = taken_apart(text);
         let (expected, expected_before) = taken_apart(standard);
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn halves_go_to_the_even_digit() {
         let mut text = String::new();
-        // The number nearest to this is 2998489.25.
+        // The nearest number is 2998489.25.
         format_real(2_998_489.2, &mut text);
         assert_eq!(text, "2.9984892e+06");
     }

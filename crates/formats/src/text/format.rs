@@ -1,4 +1,4 @@
-//! Values to text.
+//! Formats values as text.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ use thalweg_types::{Error, Result};
 use super::{array, bytea, datetime, decimal, float, interval};
 use crate::columns::storable_type;
 
-/// How timestamps are written.
+/// Format of timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DateStyle {
     /// `2013-01-01 05:00:00+00`
@@ -27,7 +27,7 @@ pub enum DateStyle {
     Iso,
 }
 
-/// Writes the values of one array as text. Arrays of every type can be written.
+/// Formats the values of one array as text. Supports arrays of every type.
 pub struct ValueFormatter {
     array: ArrayRef,
     nulls: Option<NullBuffer>,
@@ -35,7 +35,7 @@ pub struct ValueFormatter {
     style: DateStyle,
 }
 
-/// Where the text of one value is made.
+/// Buffer for the text of one value.
 #[derive(Default)]
 pub struct Scratch {
     text: String,
@@ -63,7 +63,7 @@ enum Values {
     List(ListArray, Box<ValueFormatter>),
     /// The columns of rows within a row: PostgreSQL's records.
     Record(Vec<ValueFormatter>),
-    /// Other types that no table has: as Arrow shows them.
+    /// Other types, which tables do not have: Arrow's own format.
     Other,
 }
 
@@ -96,10 +96,10 @@ impl ValueFormatter {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// The text of a value, where it lies or in `scratch`; `None` for NULL.
+    /// The text of a value, borrowed from the array or written to `scratch`; `None` for NULL.
     ///
     /// # Panics
-    /// Panics if there is no such row.
+    /// If there is no such row.
     pub fn text<'a>(&'a self, row: usize, scratch: &'a mut Scratch) -> Option<&'a str> {
         if self.is_null(row) {
             return None;
@@ -122,7 +122,7 @@ impl ValueFormatter {
     /// Appends the text of a value; nothing for NULL.
     ///
     /// # Panics
-    /// Panics if there is no such row.
+    /// If there is no such row.
     pub fn format(&self, row: usize, out: &mut String) {
         if self.is_null(row) {
             return;
@@ -162,14 +162,14 @@ impl ValueFormatter {
     }
 
     fn format_other(&self, row: usize, out: &mut String) {
-        // Names that are not known here, such as those of time zones, are shown by Arrow as errors.
+        // Arrow displays values with unknown names, such as those of time zones, as errors.
         let options = FormatOptions::new().with_display_error(true);
         if let Ok(formatter) = ArrayFormatter::try_new(&self.array, &options) {
             write!(out, "{}", formatter.value(row)).expect("writing to a string does not fail");
         }
     }
 
-    /// The items of a column of lists, and the places of a row's items among them.
+    /// The items of a column of lists, and the range of a row's items among them.
     pub(crate) fn items(&self, row: usize) -> Option<(&ValueFormatter, std::ops::Range<usize>)> {
         let Values::List(column, items) = &self.values else { return None };
         let offsets = column.value_offsets();
@@ -178,7 +178,7 @@ impl ValueFormatter {
 }
 
 impl Values {
-    /// `None` for types that no table has.
+    /// `None` for types that tables do not have.
     fn of(array: &ArrayRef, style: DateStyle) -> Result<Option<Values>> {
         Ok(Some(match array.data_type() {
             DataType::Boolean => Values::Boolean(array.as_boolean().clone()),
@@ -223,7 +223,7 @@ impl Values {
     }
 }
 
-/// `(1,"a b",)`: a NULL is nothing, an empty text is quoted.
+/// `(1,"a b",)`: a NULL is empty, an empty text is quoted.
 fn format_record(columns: &[ValueFormatter], row: usize, out: &mut String) {
     let is_special = |c: char| matches!(c, '"' | '\\' | '(' | ')' | ',') || c.is_ascii_whitespace();
     let mut text = String::new();
@@ -275,7 +275,7 @@ fn format_list(column: &ListArray, items: &ValueFormatter, row: usize, out: &mut
     out.push('}');
 }
 
-/// Appends the text of one value; nothing for NULL. For many values of one array, keep a
+/// Appends the text of one value; nothing for NULL. For many values of one array, use a
 /// [`ValueFormatter`].
 pub fn format_value(array: &ArrayRef, row: usize, out: &mut String) -> Result<()> {
     if row >= array.len() {

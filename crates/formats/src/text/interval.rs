@@ -1,9 +1,9 @@
 //! Intervals: months, days and a time, each with a sign of its own.
 //!
-//! Written in PostgreSQL's style (`1 year 2 mons 3 days 04:05:06`); read in that style, with units
-//! spelled out or shortened, as SQL's `1-2` and `3 04:05` ([`words`]), and in ISO 8601
-//! (`P1Y2M3DT4H5M6S`, [`iso`]). What a type such as `interval day to second(3)` says of a text and
-//! of the value stands in [`fields`].
+//! The output has PostgreSQL's style (`1 year 2 mons 3 days 04:05:06`). The input may have this
+//! style, with units in full or abbreviated, SQL's forms `1-2` and `3 04:05` ([`words`]), or ISO
+//! 8601 (`P1Y2M3DT4H5M6S`, [`iso`]). [`fields`] handles the restrictions of types
+//! such as `interval day to second(3)`.
 
 mod fields;
 mod iso;
@@ -66,7 +66,7 @@ fn push_time(nanos: i64, after_negative: bool, out: &mut String) {
     push_fraction(nanos % NANOS_PER_SECOND as u64, 9, out);
 }
 
-/// Reads a text as values of a type with such fields have it.
+/// Parses a text as a value of a type with these fields.
 pub(super) fn parse(text: &str, fields: IntervalFields) -> Result<IntervalMonthDayNano> {
     let mut sum = Sum::default();
     let trimmed = text.trim_ascii();
@@ -78,10 +78,10 @@ pub(super) fn parse(text: &str, fields: IntervalFields) -> Result<IntervalMonthD
     value.map(|value| fields.kept(value)).map_err(|fault| fault.told(text))
 }
 
-/// Why a text is no interval.
+/// The reason why a text is not an interval.
 enum Fault {
     Syntax,
-    /// A minute 61, or more than there is room for.
+    /// A minute above 59, or a value that does not fit.
     Range,
 }
 
@@ -97,7 +97,7 @@ impl Fault {
     }
 }
 
-/// What has been read so far. Very many parts end beyond all intervals, and stay there.
+/// The sum of the parts so far. Sums beyond all intervals saturate.
 #[derive(Default)]
 struct Sum {
     months: i128,
@@ -106,14 +106,14 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds a count of units; what is behind the point goes to the smaller units.
+    /// Adds a count of units; its fraction goes to the smaller units.
     fn add(&mut self, count: Count, unit: Unit) {
         let (whole, billionths) = (i128::from(count.whole), i128::from(count.billionths));
         match unit.length() {
             Length::Months(months) => {
                 self.months = self.months.saturating_add(whole * months);
                 let billionths = billionths * months;
-                // A fraction of a year is rounded to months; one of a month becomes days.
+                // A fraction of a year is rounded to months; that of a month becomes days.
                 if months > 1 {
                     self.months = self.months.saturating_add(round_div(billionths, BILLION));
                 } else {
@@ -175,7 +175,7 @@ impl Count {
     }
 }
 
-/// What is counted.
+/// The unit of a count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Nanosecond,

@@ -1,19 +1,19 @@
-//! A bound on how deep JSON values nest, checked without recursion.
+//! Limits the nesting depth of JSON values, without recursion.
 //!
-//! Every way in (literals, parameters, `COPY`, HTTP, records, casts and functions) reads a value
-//! through [`super::parse::json`], which applies the bound. Code behind it may then recurse, with
-//! room for [`JSON_DEPTH_MAX`] levels at most.
+//! All input (literals, parameters, `COPY`, HTTP, records, casts and functions) goes through
+//! [`super::parse::json`], which applies the limit. Later code may therefore recurse, with room for
+//! at most [`JSON_DEPTH_MAX`] levels.
 
 use thalweg_types::{Error, Result, SqlState};
 
-/// How many arrays and objects may lie inside each other. PostgreSQL's limit depends on
-/// `max_stack_depth`; its default allows somewhat more.
+/// Maximum nesting depth of arrays and objects. PostgreSQL's limit depends on `max_stack_depth`;
+/// its default allows somewhat more.
 pub const JSON_DEPTH_MAX: usize = 6_000;
 
-/// What a level takes at least: its opening and its closing mark.
+/// Minimum size of a level: its opening and its closing mark.
 const LEVEL_BYTES_MIN: usize = 2;
 
-/// How many arrays and objects lie inside each other at most, in a text that is well-formed JSON.
+/// The maximum nesting depth of arrays and objects in well-formed JSON.
 #[must_use]
 pub fn json_depth(text: &str) -> usize {
     let mut nesting = Nesting::default();
@@ -21,12 +21,12 @@ pub fn json_depth(text: &str) -> usize {
     nesting.deepest
 }
 
-/// Checks a text that is well-formed JSON.
+/// Checks the nesting depth of well-formed JSON.
 ///
 /// # Errors
-/// `54001` where it nests more than [`JSON_DEPTH_MAX`] levels.
+/// `54001` if it nests more than [`JSON_DEPTH_MAX`] levels.
 pub fn check(text: &str) -> Result<()> {
-    // A short text cannot be too deep, and is not read a second time.
+    // A short text cannot be too deep and needs no scan.
     if text.len() <= JSON_DEPTH_MAX * LEVEL_BYTES_MIN || json_depth(text) <= JSON_DEPTH_MAX {
         return Ok(());
     }
@@ -35,7 +35,7 @@ pub fn check(text: &str) -> Result<()> {
         .with_detail(format!("Arrays and objects may nest {JSON_DEPTH_MAX} levels deep.")))
 }
 
-/// Follows the arrays and objects of a text, byte by byte.
+/// Tracks the arrays and objects of a text, byte by byte.
 #[derive(Default)]
 pub(super) struct Nesting {
     depth: usize,
@@ -62,7 +62,7 @@ impl Nesting {
         }
     }
 
-    /// Where an array, an object or a string ends that begins a text.
+    /// The end of the array, object or string at the beginning of a text.
     pub(super) fn end_of_value(mut self, text: &str) -> usize {
         for (at, byte) in text.bytes().enumerate() {
             self.take(byte);

@@ -1,16 +1,16 @@
-//! The one text that a `jsonb` value has: members sorted, each key once, blanks as PostgreSQL's.
+//! The canonical text of a `jsonb` value: sorted members, unique keys, PostgreSQL's white space.
 
 use super::json_depth::Nesting;
 use super::parse;
 use thalweg_types::Result;
 
-/// Numbers whose exponents would need more digits than this keep them.
+/// Numbers whose exponents would need more digits than this stay as they are.
 const EXPONENT_MAX: i32 = 1_000;
 
-/// The value's own text for any text of it.
+/// The canonical text of a JSON text.
 ///
 /// # Errors
-/// Where the text is no JSON.
+/// If the text is not JSON.
 pub fn jsonb(text: &str) -> Result<String> {
     parse::json(text)?;
     let mut out = String::with_capacity(text.len());
@@ -18,7 +18,7 @@ pub fn jsonb(text: &str) -> Result<String> {
     Ok(out)
 }
 
-/// A value of a document. Containers hold the places of their members in a list of all values, so
+/// A value of a document. Containers hold the indexes of their members in a list of all values, so
 /// that neither reading nor dropping a deep document recurses.
 enum Node<'t> {
     /// `true`, `false`, `null` or a number, as it was written.
@@ -28,7 +28,7 @@ enum Node<'t> {
     Object(Vec<(String, usize)>),
 }
 
-/// All values of a text that is known to be JSON, the whole document first.
+/// All values of a text that is known to be JSON, starting with the whole document.
 fn tree(text: &str) -> Vec<Node<'_>> {
     let mut reader = Reader { rest: text };
     let mut nodes: Vec<Node<'_>> = Vec::new();
@@ -111,17 +111,17 @@ fn write(mut nodes: Vec<Node<'_>>, out: &mut String) {
 }
 
 /// The members of an object in `jsonb`'s order: shorter keys first. The last value of a repeated
-/// key counts.
+/// key wins.
 fn distinct(mut members: Vec<(String, usize)>) -> Vec<(String, usize)> {
     members.sort_by(|(left, _), (right, _)| (left.len(), left).cmp(&(right.len(), right)));
-    // The sort is stable, so that the last of equal keys is the last one written.
+    // The sort is stable: after the reversal, the last of equal keys comes first.
     members.reverse();
     members.dedup_by(|(next, _), (last, _)| next == last);
     members.reverse();
     members
 }
 
-/// What a JSON value is made of, in texts as they were written.
+/// The parts of a JSON value, in their original text.
 pub enum JsonParts<'t> {
     Object(Vec<(String, &'t str)>),
     Array(Vec<&'t str>),
@@ -129,10 +129,10 @@ pub enum JsonParts<'t> {
     Scalar,
 }
 
-/// Takes a JSON value apart, one level deep.
+/// Splits a JSON value into its parts, one level deep.
 ///
 /// # Errors
-/// Where the text is no JSON.
+/// If the text is not JSON.
 pub fn json_parts(text: &str) -> Result<JsonParts<'_>> {
     parse::json(text)?;
     let mut reader = Reader { rest: text };
@@ -165,7 +165,7 @@ pub fn json_parts(text: &str) -> Result<JsonParts<'_>> {
     })
 }
 
-/// Walks a text that is known to be JSON.
+/// Reads a text that is known to be JSON.
 struct Reader<'t> {
     rest: &'t str,
 }
@@ -182,7 +182,7 @@ impl<'t> Reader<'t> {
         taken
     }
 
-    /// A key and the colon behind it.
+    /// Reads a key and the colon after it.
     fn key(&mut self) -> String {
         let key = self.string();
         self.next();
@@ -190,7 +190,7 @@ impl<'t> Reader<'t> {
         key
     }
 
-    /// The next value; of a container, only its opening mark is taken.
+    /// Reads the next value; of a container, only the opening mark.
     fn node(&mut self) -> Node<'t> {
         match self.next() {
             b'{' => {
@@ -212,7 +212,7 @@ impl<'t> Reader<'t> {
         self.take(end)
     }
 
-    /// The next value as it was written.
+    /// The next value in its original text.
     fn raw(&mut self) -> &'t str {
         if !matches!(self.next(), b'{' | b'[' | b'"') {
             return self.plain();
@@ -221,7 +221,7 @@ impl<'t> Reader<'t> {
         self.take(end)
     }
 
-    /// A text in quotes, without them and what they escape.
+    /// Reads a quoted text and unescapes it.
     fn string(&mut self) -> String {
         let mut escaped = false;
         let end = self.rest.char_indices().skip(1).find(|(_, c)| {
@@ -238,7 +238,7 @@ fn written(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Numbers are kept as `numeric`: without an exponent, with every digit that was given.
+/// Numbers are written like `numeric`: without an exponent, with all given digits.
 fn scalar(text: &str, out: &mut String) {
     let plain = text.split_once(['e', 'E']).and_then(|(digits, exponent)| {
         let exponent = exponent.parse::<i32>().ok()?;

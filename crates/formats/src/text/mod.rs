@@ -1,7 +1,7 @@
 //! Values as text, in PostgreSQL's forms.
 //!
-//! [`ValueFormatter`] writes what PostgreSQL would print; [`parse`] reads what PostgreSQL would
-//! accept. For every type that a table can hold, reading what was written gives the value back.
+//! [`ValueFormatter`] writes PostgreSQL's output form; [`parse`] reads PostgreSQL's input forms.
+//! For every type that a table can store, parsing a written value returns the same value.
 
 mod array;
 mod builder;

@@ -1,6 +1,6 @@
-//! Text to values: what PostgreSQL accepts for each type, and its errors for the rest.
+//! Parses text to values: accepts PostgreSQL's input for each type, and returns its errors.
 //!
-//! White space around a value is left out for every type but `text`, `bytea` and `json`.
+//! White space around a value is ignored for every type except `text`, `bytea` and `json`.
 
 use arrow::datatypes::{IntervalMonthDayNano, i256};
 use serde::de::IgnoredAny;
@@ -9,7 +9,7 @@ use thalweg_types::{Error, Result, SqlState};
 use super::interval::{self as interval_form, IntervalFields};
 use super::{bytea as bytea_form, datetime, decimal, float};
 
-/// Values longer than this are cut short in messages.
+/// Longer values are shortened in messages.
 const QUOTED_CHARACTERS_MAX: usize = 100;
 
 pub fn boolean(text: &str) -> Result<bool> {
@@ -19,7 +19,7 @@ pub fn boolean(text: &str) -> Result<bool> {
         _ => {}
     }
     let word = text.trim_ascii().to_ascii_lowercase();
-    // Any beginning of a word that can mean only one thing.
+    // Any prefix of a word is valid if it is unambiguous.
     let is = |full: &str, least: usize| word.len() >= least && full.starts_with(&word);
     if is("true", 1) || is("yes", 1) || is("on", 2) || word == "1" {
         Ok(true)
@@ -55,12 +55,12 @@ pub fn float8(text: &str) -> Result<f64> {
     float::parse_double(text)
 }
 
-/// A number of `precision` digits, `scale` of them behind the point, as its integer multiple.
+/// A number of `precision` digits with `scale` of them after the point, as a scaled integer.
 pub fn decimal128(text: &str, precision: u8, scale: i8) -> Result<i128> {
     decimal::parse_128(text, precision, scale)
 }
 
-/// As [`decimal128`], for precisions beyond 38.
+/// Like [`decimal128`], for precisions beyond 38.
 pub fn decimal256(text: &str, precision: u8, scale: i8) -> Result<i256> {
     decimal::parse_256(text, precision, scale)
 }
@@ -79,7 +79,7 @@ pub fn time(text: &str) -> Result<i64> {
     datetime::parse_time(text)
 }
 
-/// Microseconds since 1970; a zone in the text is read and left out.
+/// Microseconds since 1970; a zone in the text is parsed and ignored.
 pub fn timestamp(text: &str) -> Result<i64> {
     datetime::parse_timestamp(text, false)
 }
@@ -93,7 +93,7 @@ pub fn interval(text: &str) -> Result<IntervalMonthDayNano> {
     interval_in(text, IntervalFields::default())
 }
 
-/// A value of a type with fields, which say what its numbers count and what of them is kept.
+/// A value of an interval type with fields, which determine its units and the parts to keep.
 pub fn interval_in(text: &str, fields: IntervalFields) -> Result<IntervalMonthDayNano> {
     interval_form::parse(text, fields)
 }
@@ -106,7 +106,7 @@ pub fn uuid(text: &str) -> Result<String> {
 /// Checks that the text is well-formed JSON and does not nest too deeply.
 ///
 /// # Errors
-/// `22P02` where it is no JSON, `54001` where it nests more than `JSON_DEPTH_MAX` levels.
+/// `22P02` if it is not JSON, `54001` if it nests more than `JSON_DEPTH_MAX` levels.
 pub fn json(text: &str) -> Result<()> {
     match serde_json::from_str::<IgnoredAny>(text) {
         Ok(IgnoredAny) => super::json_depth::check(text),
@@ -139,7 +139,7 @@ pub(crate) fn out_of_range(text: &str, type_name: &str) -> Error {
     )
 }
 
-/// The text in quotes, cut if it is long.
+/// The text in quotes, shortened if it is long.
 pub(crate) fn quoted(text: &str) -> String {
     match text.char_indices().nth(QUOTED_CHARACTERS_MAX) {
         Some((end, _)) => format!("\"{}...\"", &text[..end]),

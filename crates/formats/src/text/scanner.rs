@@ -1,13 +1,13 @@
-//! A place in a short text, with the steps that the parsers of dates and intervals share.
+//! A position in a short text, with operations that the parsers of dates and intervals share.
 
-/// Walks over ASCII syntax. Nothing here fails: what is not there is simply not taken.
+/// Scans ASCII syntax. No operation fails: text that does not match is not consumed.
 #[derive(Clone)]
 pub(super) struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// Digits behind a decimal point.
+/// Digits after a decimal point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fraction {
     /// The value in billionths, rounded.
@@ -48,7 +48,7 @@ impl<'a> Scanner<'a> {
         self.at > start
     }
 
-    /// Takes white space and marks that begin no number.
+    /// Takes white space and marks that do not begin a number.
     pub fn take_separators(&mut self) {
         self.run(|byte| {
             byte.is_ascii_whitespace() || (byte.is_ascii_punctuation() && !b"+-.".contains(byte))

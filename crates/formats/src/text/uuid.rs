@@ -1,15 +1,16 @@
-//! UUIDs, kept as their canonical text.
+//! UUIDs, stored as their canonical text.
 
 use thalweg_types::Result;
 
 use super::parse::invalid_syntax;
 
-/// Where the canonical form of 32 digits has its hyphens.
+/// Positions of the canonical form's hyphens among its 32 digits.
 const HYPHENS_BEFORE: [usize; 4] = [8, 12, 16, 20];
 
 /// The canonical form of a UUID: 36 lower-case characters.
 ///
-/// Read are upper case, braces around, and hyphens left out or after any group of four digits.
+/// Accepts upper case, surrounding braces, and hyphens that are absent or after any group of four
+/// digits.
 pub(super) fn parse(text: &str) -> Result<String> {
     canonical(text.trim_ascii()).ok_or_else(|| invalid_syntax("uuid", text))
 }

@@ -1,24 +1,24 @@
-//! A graph of dependencies, and the cycles in it that tell of an anomaly.
+//! A graph of dependencies, and its cycles, which reveal anomalies.
 
 use std::collections::VecDeque;
 
 use super::{Anomaly, Violation, wrong};
 
-/// Why one transaction comes before another.
+/// The reason why one transaction precedes another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Edge {
     /// It wrote the version that the other replaced.
     Write,
-    /// It wrote what the other read.
+    /// It wrote a value that the other read.
     Read,
-    /// It had ended when the other began.
+    /// It had ended before the other began.
     Time,
-    /// It did not see what the other wrote: an anti-dependency.
+    /// It did not see a write of the other: an anti-dependency.
     Miss,
 }
 
-/// Transactions, and after them moments: a transaction that ended comes before a moment, which
-/// comes before all that began after it, so that time needs a few edges and not all pairs.
+/// Nodes are transactions, followed by moments. A transaction that ended precedes a moment, which
+/// precedes all that began after it, so that time needs only a few edges instead of all pairs.
 pub struct Graph {
     transactions: usize,
     edges: Vec<Vec<(usize, Edge)>>,
@@ -35,11 +35,11 @@ impl Graph {
         }
     }
 
-    /// Takes in when transactions began and ended.
+    /// Adds the begin and end times of transactions.
     pub fn add_times(&mut self, times: Vec<(usize, u64, u64)>) {
         let begins = times.iter().map(|(place, begun, _)| (*begun, true, *place));
         let ends = times.iter().map(|(place, _, ended)| (*ended, false, *place));
-        // At one and the same moment nothing has ended yet when something begins.
+        // At equal times begins sort before ends, so that nothing counts as ended.
         let mut events: Vec<(u64, bool, usize)> = begins.chain(ends).collect();
         events.sort_by_key(|(moment, begins, place)| (*moment, !begins, *place));
         let mut moment: Option<usize> = None;
@@ -60,7 +60,7 @@ impl Graph {
         }
     }
 
-    /// Looks for cycles from the plainest kind to the most involved.
+    /// Searches for cycles, from the simplest kind to the most complex one.
     pub fn check(&self, tell: impl Fn(usize) -> String) -> Result<(), Violation> {
         let kinds = [
             (Anomaly::G0, Edge::Write),
@@ -82,18 +82,18 @@ impl Graph {
         Ok(())
     }
 
-    /// A short cycle of edges up to a kind, without two anti-dependencies in a row: transactions,
-    /// each with the edge to the next.
+    /// A short cycle of edges up to a kind, without two consecutive anti-dependencies:
+    /// transactions, each with the edge to the next.
     fn cycle(&self, most: Edge) -> Option<Vec<(usize, Edge)>> {
         let suspects = self.may_be_on_cycles(most);
-        // A shortest one first: time alone makes long ways around.
+        // Looks for a shortest cycle, because edges of time create long detours.
         let from = |start: usize| self.shortest_cycle(start, most, &suspects);
         let starts = (0..self.transactions).filter(|place| suspects[*place]);
         starts.filter_map(from).min_by_key(Vec::len)
     }
 
-    /// Marks the nodes that may lie on a cycle: what is left when nodes without a predecessor or
-    /// without a successor are taken away again and again.
+    /// Marks the nodes that may lie on a cycle: removes nodes without a predecessor or without a
+    /// successor until none is left.
     fn may_be_on_cycles(&self, most: Edge) -> Vec<bool> {
         let count = self.edges.len();
         let mut left = vec![true; count];
@@ -127,8 +127,8 @@ impl Graph {
         self.edges.iter().enumerate().flat_map(of).filter(move |(_, _, edge)| *edge <= most)
     }
 
-    /// The shortest way from a node back to it. A node is visited once after an anti-dependency
-    /// and once after another edge, as only from the latter an anti-dependency may go on.
+    /// The shortest path from a node back to it. A node is visited once after an anti-dependency
+    /// and once after another edge, because an anti-dependency may follow only the latter.
     fn shortest_cycle(
         &self,
         start: usize,
@@ -137,8 +137,8 @@ impl Graph {
     ) -> Option<Vec<(usize, Edge)>> {
         type Place = (usize, bool);
         let index = |(node, missed): Place| 2 * node + usize::from(missed);
-        // A cycle without two anti-dependencies in a row has a node that no anti-dependency led
-        // to; the search begins at each, so beginning there is enough.
+        // A cycle without two consecutive anti-dependencies has a node after another kind of edge.
+        // The search starts at every node, so it suffices to start with this state.
         let first: Place = (start, false);
         let mut came: Vec<Option<(Place, Edge)>> = vec![None; 2 * self.edges.len()];
         let mut waiting = VecDeque::from([first]);

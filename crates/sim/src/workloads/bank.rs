@@ -1,5 +1,5 @@
-//! Money that moves between accounts in two tables, with a ledger in a third: whoever looks sees
-//! the same sum, and balances that are what the ledger says.
+//! Money that moves between accounts in two tables, with a ledger in a third: every reader sees the
+//! same sum, and balances that agree with the ledger.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::history::{Notes, Operation, Outcome};
 use crate::tables::TABLES;
 
 const ACCOUNTS: i64 = 6;
-/// What an account without a row has.
+/// Balance of an account without a row.
 const BALANCE: i64 = 100;
 const LEDGER: TableId = TABLES[2];
 
@@ -30,7 +30,7 @@ pub enum Action {
     Look,
 }
 
-/// What a look at all accounts and the ledger shows.
+/// The balances of all accounts and the ledger, from one read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Books {
     balances: Vec<i64>,
@@ -40,7 +40,7 @@ pub struct Books {
 type History = Vec<Operation<Action, Books>>;
 
 /// # Errors
-/// What is wrong with the books.
+/// The inconsistency that was found in the books.
 pub fn play(world: &mut World) -> Result<Told, String> {
     let plan = *world.plan();
     let mut history: History = Vec::new();
@@ -94,7 +94,7 @@ impl Books {
         }
     }
 
-    /// The balances are what the ledger made of them.
+    /// Checks that the balances follow from the ledger.
     fn check(&self) -> Result<(), String> {
         let sum: i64 = self.balances.iter().sum();
         if sum != ACCOUNTS * BALANCE {
@@ -115,7 +115,7 @@ impl Books {
 /// Judges a history.
 fn check(history: &History) -> Result<(), String> {
     let mut transfers: BTreeMap<i64, (&Transfer, u64)> = BTreeMap::new();
-    // When each transfer was known to have taken place.
+    // The moment at which each transfer was first known to have taken place.
     let mut known: BTreeMap<i64, u64> = BTreeMap::new();
     for operation in history {
         if let Action::Transfer(number, transfer) = &operation.action {
@@ -153,7 +153,7 @@ fn check(history: &History) -> Result<(), String> {
 struct Work {
     client: Client,
     notes: Notes<Action, Books>,
-    /// A snapshot that it keeps for a while, and what that showed at first.
+    /// A snapshot that it keeps for a while, and the books in it at first.
     held: Option<(View, Books)>,
     doubts: u32,
 }
@@ -195,7 +195,7 @@ impl Work {
         self.notes
     }
 
-    /// Looks at the books, and now and then once more at those of a snapshot from before.
+    /// Reads the books, and now and then reads those of an earlier snapshot again.
     fn look(&mut self) -> Books {
         if let Some((view, before)) = &self.held {
             assert_eq!(Books::of(view), *before, "a snapshot changed");

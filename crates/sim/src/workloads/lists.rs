@@ -1,5 +1,5 @@
-//! Lists in two tables that grow by transactions and by groups with expected versions, to be judged
-//! as snapshot isolation.
+//! Lists in two tables that grow by transactions and by groups with expected versions, checked for
+//! snapshot isolation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +72,7 @@ impl Work {
             };
             let told = match told {
                 Ok(()) => (steps, Outcome::Done(())),
-                // What it saw must be right all the same.
+                // The reads of a refused transaction must be correct, too.
                 Err(Failure::Refused(_)) => (of_others(steps), Outcome::Done(())),
                 Err(Failure::InDoubt) => {
                     self.doubts += 1;
@@ -114,7 +114,8 @@ impl Work {
         (steps, told)
     }
 
-    /// A group that is written whole, if the lists that it changes are as they were.
+    /// A group that is written as a whole, if the lists that it changes have their expected
+    /// versions.
     fn group(&self) -> (Vec<Step>, Result<(), Failure>) {
         let view = self.client.view();
         let keys: BTreeSet<Key> = (0..=self.client.random.below(3)).map(|_| self.key()).collect();
@@ -137,7 +138,7 @@ impl Work {
     }
 }
 
-/// What a transaction saw of others.
+/// A transaction's reads of lists that it had not changed itself.
 fn of_others(steps: Vec<Step>) -> Vec<Step> {
     let mut own = BTreeSet::new();
     let keep = |step: &Step| match step {

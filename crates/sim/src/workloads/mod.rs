@@ -1,4 +1,4 @@
-//! What clients do, and how their histories are judged.
+//! Workloads of clients, and the checks of their histories.
 
 pub mod bank;
 pub mod lists;
@@ -9,17 +9,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::history::Operation;
 use crate::{Plan, Report, World, runtime};
 
-/// After so many answers that leave all in doubt a client gives up until the next era.
+/// Number of results in doubt after which a client stops until the next era.
 const DOUBTS_MAX: u32 = 2;
 
-/// A workload: plays a plan, and judges what clients were told.
+/// A workload: runs a plan, and judges its history.
 pub type Workload = fn(&mut World) -> Result<Told, String>;
 
 /// All workloads, by name.
 pub const ALL: [(&str, Workload); 3] =
     [("registers", registers::play), ("lists", lists::play), ("bank", bank::play)];
 
-/// What clients were told, in sum.
+/// Summary of the clients' results.
 #[derive(Clone, Copy, Default)]
 pub struct Told {
     done: u64,
@@ -36,10 +36,10 @@ impl Told {
     }
 }
 
-/// Plays a plan from an empty disk on.
+/// Runs a plan, starting with an empty disk.
 ///
 /// # Errors
-/// What clients were told that a database may not tell.
+/// A result that violates a promise of the database.
 pub fn run(plan: &Plan, workload: Workload) -> Result<Report, String> {
     let plan = *plan;
     runtime::run(plan.seed, move || {

@@ -1,7 +1,7 @@
 //! Single keys that are created, updated, upserted, removed and looked up, in groups in which each
-//! row is written by itself; replaced where their version is the expected one; and removed or
-//! replaced together by truncating their table and loading it anew. The history of each key is to
-//! be linearizable.
+//! row is written by itself; replaced if their version is the expected one; and removed or replaced
+//! together by truncating their table and loading it again. The history of each key must be
+//! linearizable.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const GROUP_MAX: u64 = 4;
 
 type Place = (TableId, i64);
 
-/// A value that was written, and by which it is known who wrote it.
+/// A written value, which identifies its writer.
 type Value = u64;
 
 #[derive(Clone, Copy, Debug, Hash)]
@@ -30,21 +30,21 @@ pub enum Change {
     Update(Value),
     Upsert(Value),
     Remove,
-    /// Puts or removes whatever is there.
+    /// Puts or removes, whatever the current value is.
     Set(Option<Value>),
-    /// Puts or removes if this is what is there.
+    /// Puts or removes if this is the current value.
     Replace(Option<Value>, Option<Value>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tells {
-    /// What was there.
+    /// The value found.
     Found(Option<Value>),
-    /// Whether it changed anything.
+    /// True if it changed anything.
     Applied(bool),
 }
 
-/// One key.
+/// The model of one key.
 struct Register;
 
 impl Model for Register {
@@ -75,17 +75,17 @@ impl Model for Register {
 
 type Action = (Place, Change);
 
-/// A client at work.
+/// A running client.
 struct Work {
     client: Client,
     notes: Notes<Action, Tells>,
-    /// What it saw last of keys, and the versions.
+    /// The last value and version that it saw of each key.
     seen: BTreeMap<Place, (Value, u64)>,
     doubts: u32,
 }
 
 /// # Errors
-/// The key whose history is not linearizable, and why.
+/// The key whose history is not linearizable, and the reason.
 pub fn play(world: &mut World) -> Result<Told, String> {
     let plan = *world.plan();
     let mut history: Vec<Operation<Action, Tells>> = Vec::new();
@@ -209,8 +209,8 @@ impl Work {
         (change, RowChange { table: place.0, key: place.1, put, expected })
     }
 
-    /// Truncates a table, and perhaps fills it with rows that come as a whole chunk: what they
-    /// replace compaction has to look at.
+    /// Truncates a table, and perhaps fills it with rows that arrive as a whole chunk. Compaction
+    /// must handle the rows that they replace.
     fn load(&mut self) {
         let (table, _) = self.place();
         let begun = self.notes.begin();
@@ -234,7 +234,7 @@ impl Work {
         self.notes.end(begun, keys.zip(values).filter_map(set));
     }
 
-    /// What it read is there until it commits, or it does not commit.
+    /// The value that it read stays unchanged until it commits; otherwise it does not commit.
     fn replace_in_session(&mut self) {
         let (place, value) = (self.place(), self.client.moments.next());
         let begun = self.notes.begin();
@@ -253,7 +253,7 @@ impl Work {
     }
 }
 
-/// What a group's rows were told.
+/// The outcomes of a group's rows.
 fn tell(changes: &[Action], written: &Written) -> Vec<(Action, Outcome<Tells>)> {
     assert_eq!(written.rows + written.failures.len() as u64, changes.len() as u64);
     let mut failures = written.failures.iter().peekable();
@@ -261,7 +261,7 @@ fn tell(changes: &[Action], written: &Written) -> Vec<(Action, Outcome<Tells>)> 
     for (place, action) in changes.iter().enumerate() {
         let applied = match failures.next_if(|failure| failure.place as usize == place) {
             None => true,
-            // A row that compaction moved has another version, too: that says nothing.
+            // Compaction gives a moved row a new version, too, so this conflict proves nothing.
             Some(failure) if failure.error.state() == SqlState::SERIALIZATION_FAILURE => continue,
             Some(_) => false,
         };

@@ -1,4 +1,4 @@
-//! The settings in force as TOML, each with where it came from.
+//! The settings in force as TOML, each with its origin.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use figment::value::{Dict, Num, Value};
 
 use crate::config::{Config, origin};
 
-/// A `thalweg.toml` that would give the same settings. What is not set is a comment.
+/// A `thalweg.toml` with the same settings. Settings without a value appear as comments.
 pub fn dump(config: &Config) -> String {
     let data = config.figment.data().expect("it was read before");
     let sections = data.get(&Profile::Default).expect("defaults are always there");
@@ -54,7 +54,7 @@ fn literal(value: &Value) -> Option<String> {
     })
 }
 
-/// Each of figment's kinds of number has a conversion of its own.
+/// Converts each of figment's kinds of number.
 fn plain_number(number: Num) -> Option<String> {
     let whole = number.to_u128().map(|n| n.to_string());
     let whole = whole.or_else(|| number.to_i128().map(|n| n.to_string()));

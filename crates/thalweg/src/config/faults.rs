@@ -1,4 +1,4 @@
-//! What cannot be used although each setting is right by itself.
+//! Checks of settings that cannot be used although each one is valid by itself.
 
 use std::io;
 use std::path::Path;
@@ -8,11 +8,11 @@ use thalweg_types::Error;
 
 use super::{DatabaseSettings, Settings, Size, invalid};
 
-/// More are no use to any machine, and no system starts them.
+/// Upper limit of threads. No machine benefits from more, and no system starts them.
 const THREADS_MAX: usize = 4_096;
 
 impl Settings {
-    /// What a server is told.
+    /// The server's part of the settings.
     pub fn server(&self) -> ServerConfig {
         ServerConfig {
             listen: self.listen.clone(),
@@ -26,7 +26,7 @@ impl Settings {
 }
 
 impl DatabaseSettings {
-    /// Everything for which a database would not be opened.
+    /// Every reason not to open the database.
     pub(super) fn faults(&self) -> Vec<Fault> {
         let spill = self.spill_directory.as_deref().map_or(Ok(()), spill_directory);
         let checks = [
@@ -62,7 +62,7 @@ impl DatabaseSettings {
     }
 
     fn check_process_memory(&self) -> Result<(), Error> {
-        /// Below this not even an empty database runs.
+        /// Not even an empty database runs with less.
         const LEAST: Size = Size(64 << 20);
         match self.process_memory_limit {
             Some(size) if size < LEAST => {
@@ -84,7 +84,7 @@ fn spill_directory(directory: &Path) -> Result<(), Error> {
     })
 }
 
-/// Whether files can be made in a directory, or it can be made. Leaves nothing behind.
+/// Succeeds if a directory is writable or can be made. Leaves nothing behind.
 fn can_be_written(directory: &Path) -> io::Result<()> {
     let mut nearest = directory;
     loop {
@@ -92,7 +92,7 @@ fn can_be_written(directory: &Path) -> io::Result<()> {
         match (tempfile::tempfile_in(here), nearest.parent()) {
             (Ok(_), _) => return Ok(()),
             (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
-                // A link that leads nowhere is there, and is in the way.
+                // A dangling link exists and blocks the path.
                 match nearest.symlink_metadata() {
                     Ok(_) => return Err(error),
                     Err(_) => nearest = parent,

@@ -1,5 +1,5 @@
-//! Mistakes in what was given: names that mean nothing, and values that are none. Each setting is
-//! looked at by itself, so that no mistake hides another one.
+//! Mistakes in the given settings: unknown names and invalid values. Each setting is checked by
+//! itself, so that no mistake hides another one.
 
 use figment::Figment;
 use figment::error::Kind;
@@ -8,13 +8,13 @@ use thalweg_types::Error;
 
 use super::{Named, Settings, first_tag, invalid, origin};
 
-/// What was given, sorted.
+/// The given settings, sorted into right and wrong ones.
 #[derive(Default)]
 pub(super) struct Sorted {
-    /// What is right, by section.
+    /// The valid settings, by section.
     pub(super) right: Map<String, Dict>,
     pub(super) errors: Vec<Error>,
-    /// The settings whose values are wrong, as `section.key`.
+    /// The settings with invalid values, as `section.key`.
     pub(super) wrong: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl Sorter<'_> {
         }
     }
 
-    /// A value is right if the defaults are still settings with it.
+    /// A value is valid if the defaults still parse as settings with it.
     fn value(&mut self, path: &[String; 2], value: &Value) {
         let [section, key] = path;
         let alone = Dict::from([(key.clone(), value.clone())]);
@@ -102,7 +102,7 @@ fn what(kind: &Kind) -> String {
     }
 }
 
-/// The program's types as people call them.
+/// Readable names of the program's types.
 fn in_words(expected: &str) -> &str {
     match expected {
         "u16" => "a whole number from 0 to 65535",
@@ -112,7 +112,7 @@ fn in_words(expected: &str) -> &str {
     }
 }
 
-/// The names that were perhaps meant, or all there are.
+/// The names that are close to the given one, or all names.
 fn near(name: &str, candidates: &[&str]) -> String {
     let nearest = candidates
         .iter()

@@ -1,4 +1,4 @@
-//! What can be set, and the defaults.
+//! The settings and their defaults.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -28,19 +28,20 @@ pub struct Settings {
 pub struct DatabaseSettings {
     /// Threads that queries run on; as many as the machine has cores when not set.
     pub threads: Option<NonZeroUsize>,
-    /// Over fewer rows than these an aggregate is left to one thread.
+    /// An aggregate over fewer rows than these runs on one thread.
     pub serial_rows: usize,
     /// Memory that queries may take before they spill to disk; no limit when not set.
     pub memory_limit: Option<Size>,
-    /// Memory that the whole process may have, before rows are refused and queries spill or fail;
-    /// nine tenths of the machine's, or of what its control group allows, when not set.
+    /// Memory that the whole process may use. Beyond it, writes are refused, and queries spill or
+    /// fail. Nine tenths of the machine's memory, or of the limit of its control group, when not
+    /// set.
     pub process_memory_limit: Option<Size>,
-    /// Where queries spill to; the system's directory for temporary files when not set.
+    /// Directory for spill files; the system's directory for temporary files when not set.
     pub spill_directory: Option<PathBuf>,
-    /// How much all that queries spill may take there; zero for nothing.
+    /// Maximum size of all spill files together; with zero, queries cannot spill.
     pub spill_limit: Size,
     pub durability: Durability,
-    /// How far the log grows before a checkpoint shortens it.
+    /// Size of the log at which a checkpoint shortens it.
     pub checkpoint_size: Size,
 }
 
@@ -65,12 +66,12 @@ pub struct ShellSettings {
     pub format: Format,
     pub border: Border,
     pub expanded: Expansion,
-    /// What stands for NULL in tables.
+    /// Text for NULL in tables.
     pub null: String,
-    /// Whether the time that each statement took is told.
+    /// Shows the time that each statement took.
     pub timing: bool,
     pub color: Color,
-    /// How many statements the history keeps.
+    /// Number of statements in the history.
     pub history_size: usize,
     /// A statement that takes longer is cancelled; zero for no limit.
     pub statement_timeout: Span,
@@ -91,20 +92,20 @@ impl Default for ShellSettings {
     }
 }
 
-/// How the statements of a gateway gather rows from its workers, where sessions say nothing else;
-/// and what workers keep for it.
+/// Settings by which a gateway's statements gather rows from its workers, unless sessions override
+/// them, and the size of the workers' encoding cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterSettings {
     pub fan_in: FanIn,
-    /// Whether rows that workers have encoded are handed on as they came.
+    /// Relays rows that workers have encoded without decoding them.
     pub relay: bool,
-    /// Whether workers of one process are asked by one stream.
+    /// Asks all workers of one process through one stream.
     pub together: bool,
     /// Workers that must have joined a gateway before it makes tables.
     pub expect_workers: NonZeroUsize,
-    /// How much of what was made of chunks for clients a process of workers keeps, to send it
-    /// again; zero for nothing, a 64th of the memory that it may have when not set.
+    /// Maximum size of the encoding cache of a process of workers; zero for no cache, a 64th of the
+    /// memory that the process may use when not set.
     pub kept_encodings: Option<Size>,
 }
 
@@ -120,20 +121,20 @@ impl Default for ClusterSettings {
     }
 }
 
-/// In which order workers are opened and read.
+/// Order in which workers are opened and read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum FanIn {
     /// One after the other.
     Sync,
-    /// All at once, and what comes goes through one queue.
+    /// All at once; all their rows go through one queue.
     Async,
-    /// All at once, and each is read by itself.
+    /// All at once; each one is read by itself.
     #[default]
     Hybrid,
 }
 
-/// When a change counts as done.
+/// Point at which a change counts as done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
@@ -146,7 +147,7 @@ pub enum Durability {
     None,
 }
 
-/// How results are written.
+/// Format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -166,7 +167,7 @@ impl Format {
     }
 }
 
-/// The lines of tables.
+/// Style of the lines of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Border {
@@ -176,13 +177,13 @@ pub enum Border {
     Unicode,
 }
 
-/// Whether each value gets a line of its own.
+/// Setting for showing each value on a line of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Expansion {
     Off,
     On,
-    /// Where a table would be wider than the terminal.
+    /// On if a table would be wider than the terminal.
     Auto,
 }
 

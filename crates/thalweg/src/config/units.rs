@@ -33,7 +33,7 @@ const MICROS: &[(&str, u64)] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub struct Size(pub u64);
 
-/// A length of time; zero where a limit means none.
+/// A length of time; where it is a limit, zero means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
@@ -58,7 +58,7 @@ impl FromStr for Span {
     }
 }
 
-/// `number unit` in the unit's parts; fractions are taken, more than a `u64` holds is not.
+/// Parses `number unit` into the smallest unit. Accepts fractions; rejects values beyond a `u64`.
 fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_');
@@ -72,7 +72,7 @@ fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     (product < u64::MAX as f64).then_some(product as u64)
 }
 
-/// In the largest unit that needs no fraction.
+/// Shows the value in the largest unit that needs no fraction.
 fn show(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
     if value == 0 {
         return f.write_str("0");
@@ -121,7 +121,7 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// Takes a string with a unit, or a whole number where the value allows one without.
+/// Accepts a string with a unit, or a whole number if the value allows one without.
 struct UnitVisitor<T>(&'static str, fn(&str) -> Result<T, String>);
 
 impl<T> Visitor<'_> for UnitVisitor<T> {

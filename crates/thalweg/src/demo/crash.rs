@@ -1,4 +1,4 @@
-//! A second process writes until it is killed; the first one counts what was acknowledged.
+//! A second process writes until it is killed; the first one counts the acknowledged writes.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -14,14 +14,14 @@ use super::screen::{Screen, milliseconds};
 use super::{FLIGHTS, expect_equal, number, run_all};
 use crate::print::results;
 
-/// The second process is killed once this many of its writes were acknowledged.
+/// Number of acknowledged writes after which the second process is killed.
 const KILLED_AFTER: usize = 500;
 
 pub async fn prepare(session: &mut Session) -> Result<()> {
     run_all(session, &["CREATE TABLE events (id bigint PRIMARY KEY, note text NOT NULL)"]).await
 }
 
-/// The second process: each of its writers says the key of a row when the row is acknowledged.
+/// The second process: each of its writers prints the key of a row when the row is acknowledged.
 pub fn write(runtime: &Runtime, directory: &Path) -> Result<()> {
     let database = Database::open(directory)?;
     runtime.block_on(async {
@@ -44,7 +44,7 @@ pub fn write(runtime: &Runtime, directory: &Path) -> Result<()> {
     })
 }
 
-/// Starts the second process, kills it while it writes, and returns what it acknowledged.
+/// Starts the second process, kills it while it writes, and returns the acknowledged keys.
 pub fn kill_writer(screen: &Screen, directory: &Path) -> Result<BTreeSet<u64>> {
     let failed = |error| {
         let message = format!("the second process could not be started: {error}");
@@ -67,12 +67,12 @@ pub fn kill_writer(screen: &Screen, directory: &Path) -> Result<BTreeSet<u64>> {
     Ok(acknowledged)
 }
 
-/// Collects what the process acknowledges, and kills it in the middle.
+/// Collects the acknowledged keys, and kills the process midway.
 fn follow(child: &mut Child) -> Result<BTreeSet<u64>> {
     let told = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
     let mut acknowledged = BTreeSet::new();
     let mut was_killed = false;
-    // What was told before the kill and not yet read counts as well.
+    // Includes keys that were printed before the kill and not yet read.
     for line in told.lines() {
         let Some(id) = line.ok().and_then(|line| line.parse().ok()) else { continue };
         acknowledged.insert(id);
@@ -90,7 +90,7 @@ fn follow(child: &mut Child) -> Result<BTreeSet<u64>> {
     }
 }
 
-/// Opens the database again and compares.
+/// Opens the database again and compares its rows with the acknowledged keys.
 pub fn check(
     screen: &Screen,
     runtime: &Runtime,

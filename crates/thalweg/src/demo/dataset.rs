@@ -1,4 +1,4 @@
-//! The tables and their data, which the program carries along.
+//! The tables and their data, which are embedded in the program.
 
 use std::path::Path;
 
@@ -55,7 +55,7 @@ const TABLES: [Table; 5] = [
     },
 ];
 
-/// Creates the tables and copies the data into them; the number of flights.
+/// Creates the tables and copies the data into them; returns the number of flights.
 pub async fn load(screen: &Screen, session: &mut Session, files: impl AsRef<Path>) -> Result<u64> {
     let mut flights = 0;
     for table in &TABLES {

@@ -1,4 +1,4 @@
-//! The departure board: a table that writers keep changing, one durable row after the other.
+//! The departure board: a table that writers keep changing, one durable row after another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use tokio::task::JoinHandle;
 use super::{expect_equal, number};
 use crate::print::results;
 
-/// How many writers work side by side, each on flights of its own.
+/// Number of concurrent writers, each with flights of its own.
 pub const WRITERS: usize = 4;
 
-/// What the board waits for before it is asked: enough that most flights changed twice …
+/// Number of changes before the board is queried: enough that most flights changed twice …
 const CHANGES_WANTED: u64 = 1_500;
 /// … unless the disk is too slow for that.
 const WAIT_MAX: Duration = Duration::from_secs(3);
@@ -33,7 +33,7 @@ pub struct Board {
     acknowledged: Arc<AtomicU64>,
 }
 
-/// Writers at work.
+/// Running writers.
 pub struct Writers {
     stop: Arc<AtomicBool>,
     tasks: Vec<JoinHandle<Result<()>>>,
@@ -72,12 +72,12 @@ impl Board {
         Writers { stop, tasks }
     }
 
-    /// How many changes were acknowledged until now.
+    /// Number of changes acknowledged so far.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::Relaxed)
     }
 
-    /// Gives the writers the time to get somewhere.
+    /// Waits until the writers have made enough changes.
     pub async fn wait_for_changes(&self) {
         let enough = async {
             let mut looks = tokio::time::interval(Duration::from_millis(20));
@@ -85,7 +85,7 @@ impl Board {
                 looks.tick().await;
             }
         };
-        // Fewer changes are as good: what follows takes as many as there are.
+        // On a timeout, the demonstration continues with the changes made so far.
         let _ = tokio::time::timeout(WAIT_MAX, enough).await;
     }
 
@@ -97,7 +97,7 @@ impl Board {
 }
 
 impl Writers {
-    /// Stops them, and tells what went wrong if anything did.
+    /// Stops the writers and returns their first error, if any.
     pub async fn stop(self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         for task in self.tasks {

@@ -1,4 +1,4 @@
-//! Questions worth asking, and how they are asked while the board changes.
+//! The demonstration's queries, which run while the board changes.
 
 use indicatif::HumanCount;
 use thalweg::{Database, Result, Session};
@@ -62,7 +62,7 @@ const QUESTIONS: [Question; 6] = [
     },
 ];
 
-/// Asks everything while writers change the board, and tells how fast both went.
+/// Runs all queries while writers change the board, and shows the speed of both.
 pub async fn ask_all(screen: &Screen, database: &Database, board: &Board) -> Result<()> {
     let mut session = database.session();
     let began = screen.now();

@@ -1,4 +1,4 @@
-//! What the demonstration prints, in colour where a terminal shows it.
+//! Output of the demonstration, in colour if the terminal shows it.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl Screen {
         }
     }
 
-    /// Runs a query to its last row and lays its answer out as a table.
+    /// Runs a query to its last row and formats its result as a table.
     pub async fn answer(&self, outcome: Outcome) -> Result<Vec<u8>> {
         let mut table = Vec::new();
         let Some(rows) = outcome.rows else { return Ok(table) };

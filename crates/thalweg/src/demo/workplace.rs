@@ -1,4 +1,4 @@
-//! Where the demonstration keeps its files: a directory of the user's, or one that goes away.
+//! Location of the demonstration's files: a directory of the user's, or a temporary one.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,13 @@ use super::screen::Screen;
 
 pub struct Workplace {
     data: PathBuf,
-    /// Holds what is gone at the end.
+    /// Directory that is removed at the end.
     temporary: PathBuf,
     is_kept: bool,
 }
 
 impl Workplace {
-    /// Data goes to the directory that was asked for, which must be new, or to a temporary one.
+    /// Puts data into the requested directory, which must be new, or into a temporary one.
     pub fn new(asked: Option<PathBuf>) -> Result<Workplace> {
         let temporary = std::env::temp_dir().join(format!("thalweg-demo-{}", std::process::id()));
         if let Some(directory) = &asked
@@ -33,12 +33,12 @@ impl Workplace {
         Ok(Workplace { data, temporary, is_kept })
     }
 
-    /// The database.
+    /// Directory of the database.
     pub fn data(&self) -> &Path {
         &self.data
     }
 
-    /// A directory for the files that are loaded.
+    /// Directory of the files to load.
     pub fn files(&self) -> PathBuf {
         self.temporary.join("files")
     }
@@ -60,7 +60,7 @@ impl Workplace {
 
 impl Drop for Workplace {
     fn drop(&mut self) {
-        // What cannot be removed is left to the system, which clears its temporary files.
+        // If removal fails, the system clears its temporary files later.
         let _ = std::fs::remove_dir_all(&self.temporary);
     }
 }

@@ -1,4 +1,4 @@
-//! How an error is told: what happened, where in the statement, and what to do.
+//! Messages of errors: the problem, its place in the statement, and a remedy.
 
 use std::fmt::Write as _;
 
@@ -6,18 +6,18 @@ use thalweg_types::Error;
 
 use crate::print::text;
 
-/// How much of a long line is shown on each side of the place of the error, at most.
+/// Maximum number of columns of a long line on each side of the error's place.
 const CONTEXT_COLUMNS: usize = 50;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ErrorStyle {
     pub color: bool,
-    /// Whether the SQLSTATE is told too.
+    /// Shows the SQLSTATE too.
     pub verbose: bool,
 }
 
-/// The lines that tell the error. `statement` is what was run, if it was a statement; `origin`
-/// the place in a script, such as `load.sql:12`.
+/// The lines of the error's message. `statement` is the statement that failed, if it was one;
+/// `origin` is its place in a script, such as `load.sql:12`.
 pub fn render(
     error: &Error,
     statement: Option<&str>,
@@ -62,7 +62,8 @@ fn push_place(out: &mut String, statement: &str, position: usize) {
     let end = statement[at..].find('\n').map_or(statement.len(), |length| at + length);
     let number = statement[..start].matches('\n').count() + 1;
 
-    // One printable text cut in two at the error keeps tabs and wide characters in their columns.
+    // The text is made printable as a whole and then cut at the error, so that tabs and wide
+    // characters keep their columns.
     let before = text::printable(&statement[start..at]).into_owned();
     let line = text::printable(statement[start..end].trim_end()).into_owned();
     let after = line.get(before.len()..).unwrap_or("");

@@ -1,4 +1,4 @@
-//! The rows of a result, in the format that was asked for.
+//! Prints the rows of a result in the requested format.
 
 use std::io::{self, Write};
 
@@ -13,11 +13,11 @@ use crate::config::Format;
 use crate::print::table::{Header, Style, TablePrinter};
 use crate::shell::Output;
 
-/// Why a result was not written to its end.
+/// The reason why a result was not written to its end.
 pub enum PrintError {
     /// The statement failed, perhaps after its first rows.
     Statement(Error),
-    /// The output failed: the disk is full, or nobody reads it any more.
+    /// The output failed: the disk is full, or the reader is gone.
     Output(io::Error),
 }
 
@@ -33,7 +33,7 @@ impl From<io::Error> for PrintError {
     }
 }
 
-/// Prints rows as an aligned table. Returns how many there were.
+/// Prints rows as an aligned table. Returns the number of rows.
 pub async fn print_table(
     schema: &Schema,
     mut rows: BatchStream,
@@ -100,7 +100,7 @@ pub async fn write_rows(
     write_formatted(schema, rows, &options, output).await
 }
 
-/// Writes rows as the options say.
+/// Writes rows with the given options.
 pub async fn write_formatted(
     schema: &SchemaRef,
     mut rows: BatchStream,
@@ -115,7 +115,7 @@ pub async fn write_formatted(
     writer.finish().map_err(io_first)
 }
 
-/// Arrow has a form for files, which can be read from the middle, and one for pipes.
+/// Arrow has a format for files, which allows random access, and one for pipes.
 fn file_format(format: Format, is_file: bool) -> thalweg_formats::Format {
     match format {
         Format::Table => unreachable!("tables are for people"),
@@ -127,7 +127,7 @@ fn file_format(format: Format, is_file: bool) -> thalweg_formats::Format {
     }
 }
 
-/// All rows of a small result, as text; NULL as nothing.
+/// All rows of a small result as text, with NULL as the empty text.
 pub async fn fetch(session: &mut Session, sql: &str) -> Result<Vec<Vec<String>>, Error> {
     let Some(mut batches) = session.execute(sql).await?.rows else { return Ok(Vec::new()) };
     let mut rows = Vec::new();

@@ -1,7 +1,7 @@
 //! Results as aligned tables, in the layout of psql.
 //!
-//! Rows are printed in pages, so that a result of any size takes little memory. A page decides how
-//! wide the columns are; when a later page needs wider ones, the header is printed anew above it.
+//! Rows are printed in pages, so that a result of any size takes little memory. A page decides the
+//! widths of its columns. If a later page needs wider ones, the header is printed again above it.
 
 use std::io::{self, Write};
 
@@ -12,10 +12,10 @@ use crate::print::text;
 const PAGE_ROWS: usize = 1_000;
 /// … or this many bytes of text.
 const PAGE_BYTES: usize = 1 << 20;
-/// Where a table must be cut to the terminal, no column gets narrower than this.
+/// Minimum width of a column in a table that is cut to the terminal's width.
 const CUT_COLUMNS_MIN: usize = 8;
 
-/// What separates columns and lines.
+/// Characters that separate columns and lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lines {
     Ascii,
@@ -36,25 +36,25 @@ impl Lines {
     }
 }
 
-/// Whether each value gets a line of its own.
+/// Setting for showing each value on a line of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expanded {
     Off,
     On,
-    /// Where a table would be wider than the terminal.
+    /// On if a table would be wider than the terminal.
     Auto,
 }
 
 #[derive(Clone, Debug)]
 pub struct Style {
     pub lines: Lines,
-    /// What stands for NULL.
+    /// Text for NULL.
     pub null: String,
     pub expanded: Expanded,
-    /// The terminal's width, where there is one to keep to.
+    /// Maximum width: the terminal's, if there is one.
     pub columns_max: Option<usize>,
     pub color: bool,
-    /// Whether the number of rows is told at the end.
+    /// Shows the number of rows at the end.
     pub footer: bool,
 }
 
@@ -81,9 +81,9 @@ impl Page {
 pub struct TablePrinter {
     style: Style,
     headers: Vec<Header>,
-    /// How wide the columns of all rows so far are, uncut.
+    /// Widths of the columns of all rows so far, uncut.
     natural: Vec<usize>,
-    /// How wide they were printed last; empty before the first page.
+    /// Widths of the columns when last printed; empty before the first page.
     printed: Vec<usize>,
     page: Page,
     rows_in_page: usize,
@@ -129,7 +129,7 @@ impl TablePrinter {
         Ok(())
     }
 
-    /// Prints what is left, and the number of rows.
+    /// Prints the remaining rows and the number of rows.
     pub fn finish(mut self, out: &mut dyn Write) -> io::Result<u64> {
         if self.rows_in_page > 0 || self.rows == 0 {
             self.print_page(out)?;
@@ -182,7 +182,7 @@ impl TablePrinter {
         for (place, value) in page.values.iter().enumerate() {
             let column = place % self.natural.len();
             let width = value.as_ref().map_or(null, |value| {
-                // A line that goes on is followed by a mark, which takes the padding's place.
+                // A mark after a line that continues takes the place of the padding.
                 value.split('\n').map(text::width).max().unwrap_or(0)
             });
             self.natural[column] = self.natural[column].max(width);
@@ -210,7 +210,7 @@ impl TablePrinter {
         writeln!(out, "{}\n{rule}", titles.trim_end())
     }
 
-    /// A row takes as many lines as its value with the most lines.
+    /// Prints a row on as many lines as its value with the most lines has.
     fn print_row(&self, row: &[Option<String>], out: &mut dyn Write) -> io::Result<()> {
         let shown = &row[..self.printed.len()];
         let height = shown.iter().flatten().map(|value| value.matches('\n').count()).max();
@@ -279,15 +279,15 @@ fn total_width(widths: &[usize]) -> usize {
     widths.iter().map(|width| width + 3).sum::<usize>().saturating_sub(1)
 }
 
-/// The widths that make a table fit: the widest columns are cut to one common width; where that is
-/// not enough, the last columns go.
+/// The widths with which a table fits: the widest columns are cut to one common width. If that is
+/// not enough, the last columns are left out.
 fn fit(natural: &[usize], columns_max: usize) -> Vec<usize> {
     if total_width(natural) <= columns_max {
         return natural.to_vec();
     }
     let capped = |cap: usize| natural.iter().map(|&width| width.min(cap)).collect::<Vec<_>>();
     let widest = natural.iter().copied().max().unwrap_or(0);
-    // The first cap that is too wide; all below it fit.
+    // Finds the first cap that is too wide; all caps below it fit.
     let caps: Vec<usize> = (CUT_COLUMNS_MIN..=widest).collect();
     let too_wide = caps.partition_point(|&cap| total_width(&capped(cap)) <= columns_max);
     if too_wide > 0 {

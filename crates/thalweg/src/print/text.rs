@@ -1,4 +1,4 @@
-//! Text as a terminal shows it: widths, cuts, and nothing that could steer the terminal.
+//! Text as a terminal shows it: widths, cuts, and no characters that control the terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 const TAB_STOP: usize = 8;
 
-/// How many columns of a terminal a text takes.
+/// Number of terminal columns that a text takes.
 pub fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.width() }
 }
@@ -50,7 +50,7 @@ fn steers_direction(c: char) -> bool {
     matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The text in at most `columns` columns; what had to go is marked by `…`.
+/// The text in at most `columns` columns; `…` marks a cut.
 pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
@@ -59,7 +59,7 @@ pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
-/// How many bytes of the text fit into `columns` columns.
+/// Number of bytes of the text that fit into `columns` columns.
 pub fn end_within(text: &str, columns: usize) -> usize {
     let mut used = 0;
     for (at, c) in text.char_indices() {

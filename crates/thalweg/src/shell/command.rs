@@ -12,11 +12,11 @@ use crate::shell::lexer::{Lexer, Token, TokenKind};
 use crate::shell::splitter::Splitter;
 use crate::shell::{Origin, Output, Shell, Stop, editor, help};
 
-/// Scripts may include scripts, but not themselves for ever.
+/// Limits nested scripts, so that a script that includes itself ends.
 const INCLUDE_DEPTH_MAX: u32 = 32;
 
 impl Shell {
-    /// Runs a line that begins with a backslash. `splitter` holds the statement that is typed.
+    /// Runs a line that begins with a backslash. `splitter` holds the statement being typed.
     pub(super) async fn run_command(
         &mut self,
         line: &str,
@@ -51,7 +51,7 @@ impl Shell {
         }
     }
 
-    /// Changes how results are shown or where they go. Returns what to tell.
+    /// Changes how or where results are shown. Returns the message for the user.
     fn set(&mut self, name: &str, words: &[String]) -> Result<String> {
         let argument = words.first().map(String::as_str);
         match name {
@@ -175,7 +175,7 @@ impl Shell {
     }
 }
 
-/// A script to read.
+/// Opens a script.
 pub fn open_script(path: &Path) -> Result<BufReader<std::fs::File>> {
     #[expect(clippy::disallowed_methods, reason = "the user's file, not the database's")]
     std::fs::File::open(path).map(BufReader::new).map_err(|error| {
@@ -233,7 +233,7 @@ fn choice<T: ValueEnum>(name: &str, word: &str) -> Result<T> {
     })
 }
 
-/// The word by which people know a choice.
+/// The name of a choice on the command line.
 fn name_of<T: ValueEnum>(value: &T) -> String {
     let value = value.to_possible_value().expect("no choice is hidden");
     value.get_name().to_owned()

@@ -1,16 +1,16 @@
-//! What a person probably wants to type: keywords, relations, columns, functions, commands.
+//! Completion of input: keywords, relations, columns, functions, commands.
 
 use crate::shell::help;
 use crate::shell::lexer::{Lexer, Token, TokenKind};
 use crate::shell::names::{Names, Relation};
 
-/// After these words comes a relation.
+/// Words that precede a relation.
 const BEFORE_RELATION: &[&str] =
     &["from", "join", "into", "update", "table", "view", "truncate", "copy", "describe", "analyze"];
 
-/// The place from which the text is replaced, and what it may be replaced by, best first.
+/// The position from which the text is replaced, and the replacements, best first.
 ///
-/// `text` is the statement up to the cursor; `after` is what follows, where a table may be named.
+/// `text` is the statement up to the cursor; `after` is the rest, where a table may be named.
 pub fn candidates(text: &str, after: &str, names: &Names) -> (usize, Vec<String>) {
     if let Some(command) = text.trim_start().strip_prefix('\\') {
         return command_candidates(text, command, names);
@@ -89,7 +89,8 @@ fn command_candidates(text: &str, command: &str, names: &Names) -> (usize, Vec<S
     (text.len() - typed.len(), found)
 }
 
-/// What may follow a dot: the columns of a relation or of an alias, or the relations of a schema.
+/// Adds the names that may follow a dot: the columns of a relation or an alias, or the relations of
+/// a schema.
 fn push_qualified(
     found: &mut Vec<String>,
     qualifier: &str,
@@ -116,8 +117,8 @@ fn push_relations(found: &mut Vec<String>, names: &Names) {
     found.extend(schemas);
 }
 
-/// The relations whose names occur in the statement; all of the user's while none does, since what
-/// is selected is typed before the relations that have it.
+/// The relations whose names occur in the statement. If there are none, returns all of the user's
+/// relations, because a select list is typed before its relations.
 fn in_play<'a>(text: &str, after: &str, names: &'a Names) -> Vec<&'a Relation> {
     let words = words(text, after);
     let occurs = |relation: &&Relation| words.iter().any(|word| same_name(&relation.name, word));
@@ -150,7 +151,7 @@ fn words(text: &str, after: &str) -> Vec<String> {
     significant.map(|token| whole[token.range].to_owned()).collect()
 }
 
-/// Whether a name as it was typed means the name in the catalog.
+/// True if a name as it was typed denotes the name in the catalog.
 fn same_name(known: &str, typed: &str) -> bool {
     match typed.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(inner) => inner.replace("\"\"", "\"") == known,

@@ -1,5 +1,5 @@
-//! `COPY` with the shell itself: rows go to where results go, and come from the lines behind their
-//! statement, or from standard input where that stands on the command line.
+//! `COPY` to and from the shell: rows are written to the output of results, and read from the lines
+//! after their statement, or from standard input if the statement is on the command line.
 
 use std::io::{self, BufRead};
 
@@ -10,7 +10,7 @@ use thalweg_formats::{Format, WriteOptions};
 use crate::print::results::{self, PrintError};
 use crate::shell::Output;
 
-/// So much is read before it is decoded.
+/// Bytes that are read before they are decoded.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Shows the rows of a `COPY … TO STDOUT`, and nothing else.
@@ -25,8 +25,8 @@ pub async fn write_rows(
     results::write_formatted(schema, rows, &options, output).await
 }
 
-/// Takes the rows of a `COPY … FROM STDIN`; also tells how many lines they were. Whatever is wrong
-/// with them, all are read: what follows them is the next statement.
+/// Reads the rows of a `COPY … FROM STDIN`; also returns their number of lines. Reads all of them
+/// even after an error, because the next statement follows them.
 pub fn take_rows(mut copy: CopyIn, data: &mut dyn BufRead) -> (Result<CopyIn, Error>, usize) {
     let is_binary = copy.options().format == Some(Format::Binary);
     let mut lines = Lines { data, is_binary, has_ended: false, count: 0 };
@@ -49,7 +49,7 @@ fn take(copy: &mut CopyIn, lines: &mut Lines<'_>) -> Result<(), Error> {
     }
 }
 
-/// Rows up to a line that says `\.`, or to the end; binary ones to the end.
+/// Rows up to a line of `\.`, or to the end; binary rows extend to the end.
 struct Lines<'a> {
     data: &'a mut dyn BufRead,
     is_binary: bool,
@@ -58,7 +58,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Reads a piece of whole lines. Returns whether there are more.
+    /// Reads a piece of whole lines. Returns true if there are more.
     fn read(&mut self, piece: &mut Vec<u8>) -> Result<bool, Error> {
         while piece.len() < PIECE_BYTES && !self.has_ended {
             let start = piece.len();
@@ -81,7 +81,7 @@ impl Lines<'_> {
         Ok(!self.has_ended)
     }
 
-    /// Reads what nobody wants any more.
+    /// Skips the remaining rows.
     fn skip(&mut self) -> Result<(), Error> {
         let mut piece = Vec::new();
         while self.read(&mut piece)? {

@@ -1,11 +1,11 @@
-//! What is in the database: the queries behind `\d` and its relatives.
+//! Contents of the database: the queries behind `\d` and its relatives.
 
 use thalweg::{Error, SqlState};
 
 use crate::shell::lexer::{Lexer, TokenKind};
 use crate::shell::{Shell, Stop};
 
-/// Which of the things with rows a list is about.
+/// The kinds of relations that a list shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relations {
     All,
@@ -63,7 +63,8 @@ impl Shell {
         self.show_query(&relations(which, pattern), title).await
     }
 
-    /// Columns, keys and checks of a table; the query of a view. A pattern may describe several.
+    /// Describes columns, keys and checks of a table, or the query of a view. A pattern may match
+    /// several.
     pub(super) async fn describe(&mut self, pattern: &str) -> Result<(), Stop> {
         let found = self.fetch_or_tell(&relations(Relations::All, Some(pattern))).await?;
         if found.is_empty() {
@@ -140,7 +141,7 @@ impl Shell {
     }
 }
 
-/// Keys come with a row for each of their columns.
+/// The query returns a row for each column of a key.
 fn push_keys(notes: &mut String, rows: &[Vec<String>]) {
     let mut keys: Vec<(String, &str, Vec<&str>)> = Vec::new();
     for row in rows {
@@ -168,8 +169,8 @@ fn push_list(notes: &mut String, title: &str, rows: &[Vec<String>], before: &str
     }
 }
 
-/// The condition that a psql pattern stands for: `*` and `?` match, `.` divides schema and name,
-/// quotes keep capitals.
+/// The condition for a psql pattern: `*` and `?` match, `.` divides schema and name, quotes keep
+/// capitals.
 fn matching(pattern: Option<&str>, schema_column: &str, name_column: &str) -> String {
     let Some(pattern) = pattern else { return String::new() };
     let mut parts = vec![String::new()];

@@ -20,11 +20,11 @@ use crate::shell::complete;
 use crate::shell::highlight;
 use crate::shell::names::Names;
 
-/// What completion goes by; the shell renews it before each line.
+/// Context of completion; the shell renews it before each line.
 #[derive(Default)]
 pub struct Surroundings {
     pub names: Names,
-    /// The lines of the statement before the one that is edited.
+    /// The earlier lines of the statement that is being edited.
     pub pending: String,
 }
 
@@ -49,7 +49,7 @@ impl LineEditor {
         editor.set_helper(Some(Assistant { surroundings: Rc::clone(&surroundings), color }));
         let history = history_file();
         if let Some(file) = &history {
-            // A first start has no history, and one that cannot be read is no reason not to start.
+            // The first start has no history, and an unreadable history must not prevent a start.
             let _ = editor.load_history(file);
         }
         Ok(LineEditor { editor, history, surroundings })
@@ -67,21 +67,21 @@ impl LineEditor {
         }
     }
 
-    /// Keeps a statement, also for the next start.
+    /// Adds a statement to the history and its file.
     pub fn remember(&mut self, statement: &str) {
         let added = self.editor.add_history_entry(statement).unwrap_or(false);
-        // A statement with a password stays in memory.
+        // A statement with a password is not written to the file.
         let is_kept = added && !thalweg_query::may_hold_password(statement);
         let Some(file) = self.history.as_ref().filter(|_| is_kept) else { return };
         if let Some(directory) = file.parent() {
             let _ = DirBuilder::new().recursive(true).mode(0o700).create(directory);
         }
-        // Several shells may share the file: each adds what is new.
+        // Several shells may share the file: each one appends its new entries.
         let _ = self.editor.append_history(file);
     }
 }
 
-/// What came of reading a line.
+/// The result of reading a line.
 pub enum Line {
     Text(String),
     Interrupted,
@@ -89,7 +89,7 @@ pub enum Line {
     Failed(Error),
 }
 
-/// `$XDG_STATE_HOME/thalweg/history`, where the specification puts such files.
+/// `$XDG_STATE_HOME/thalweg/history`, following the XDG Base Directory specification.
 fn history_file() -> Option<PathBuf> {
     let is_absolute = |path: &PathBuf| path.is_absolute();
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(is_absolute);

@@ -1,6 +1,6 @@
-//! The shell's own pages.
+//! Help pages of the shell.
 
-/// What `\?` shows.
+/// Output of `\?`.
 pub const COMMANDS: &str = "\
 Statements
   ;                     ends and runs a statement
@@ -31,7 +31,7 @@ Files
   \\q, Ctrl-D            leaves; Ctrl-C cancels the statement that runs
 ";
 
-/// The names of the commands, as they are completed.
+/// The names of the commands, for completion.
 pub fn command_names() -> impl Iterator<Item = &'static str> {
     const NAMES: &[&str] = &[
         "\\?",
@@ -60,7 +60,7 @@ pub fn command_names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().copied()
 }
 
-/// Statements and what they look like, for `\h`.
+/// Statements and their syntax, for `\h`.
 const STATEMENTS: &[(&str, &str)] = &[
     ("ALTER TABLE", "ALTER TABLE name {ADD COLUMN | DROP COLUMN | RENAME ...} ..."),
     ("BEGIN", "BEGIN"),
@@ -98,7 +98,7 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("UPDATE", "UPDATE table SET column = expression, ... [WHERE condition] [RETURNING ...]"),
 ];
 
-/// What `\h` shows: a statement, or the list of them.
+/// Output of `\h`: a statement's syntax, or the list of statements.
 pub fn statement(name: &str) -> String {
     let wanted = name.trim().to_uppercase();
     let found: Vec<&(&str, &str)> =
@@ -112,7 +112,7 @@ pub fn statement(name: &str) -> String {
     found.iter().map(|(_, syntax)| format!("{syntax}\n")).collect()
 }
 
-/// Words that are completed and coloured.
+/// Keywords for completion and colours.
 pub const KEYWORDS: &[&str] = &[
     "ADD",
     "ALL",
@@ -236,7 +236,7 @@ pub const KEYWORDS: &[&str] = &[
     "WITH",
 ];
 
-/// Functions that are completed: those that people reach for most, not all there are.
+/// Functions for completion: the most used ones, not all of them.
 pub const FUNCTIONS: &[&str] = &[
     "abs",
     "array_agg",
@@ -304,7 +304,7 @@ pub const FUNCTIONS: &[&str] = &[
     "variance",
 ];
 
-/// Words that name something only in quotes.
+/// Words that must be quoted to be used as names.
 pub const RESERVED: &[&str] = &[
     "all",
     "and",

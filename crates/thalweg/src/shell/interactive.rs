@@ -1,4 +1,4 @@
-//! The conversation: a prompt, a line, what comes of it.
+//! The interactive loop: prompt, line, result.
 
 use thalweg::{Result, TransactionStatus};
 use tokio::runtime::Runtime;
@@ -8,11 +8,11 @@ use crate::shell::names::Names;
 use crate::shell::splitter::Splitter;
 use crate::shell::{Shell, Stop};
 
-/// Talks until the person leaves.
+/// Runs until the user leaves.
 pub fn run(runtime: &Runtime, shell: &mut Shell, history_size: usize, color: bool) -> Result<()> {
     let mut editor = LineEditor::new(history_size, color)?;
     let mut splitter = Splitter::default();
-    // The lines that will be one entry of the history.
+    // The lines of the next entry of the history.
     let mut lines = String::new();
     loop {
         shell.interrupt.reset();
@@ -35,7 +35,7 @@ pub fn run(runtime: &Runtime, shell: &mut Shell, history_size: usize, color: boo
             Line::End => return Ok(()),
             Line::Failed(error) => return Err(error),
         }
-        // Before it runs, so that a statement that never comes back can be found again.
+        // Added before it runs, so that a statement that never returns is still in the history.
         if splitter_will_be_empty(&lines) {
             editor.remember(lines.trim_end());
             lines.clear();
@@ -50,7 +50,7 @@ pub fn run(runtime: &Runtime, shell: &mut Shell, history_size: usize, color: boo
     }
 }
 
-/// Runs what is complete. A line may hold several statements; the first that fails ends it.
+/// Runs the complete statements. A line may hold several; the first that fails ends it.
 async fn run_pieces(shell: &mut Shell, splitter: &mut Splitter) -> Result<(), Stop> {
     while let Some(piece) = splitter.next_piece() {
         if let Err(stop) = shell.run_typed(piece, splitter).await {
@@ -61,7 +61,7 @@ async fn run_pieces(shell: &mut Shell, splitter: &mut Splitter) -> Result<(), St
     Ok(())
 }
 
-/// Whether lines end with a statement's end.
+/// True if the lines end with a complete statement.
 fn splitter_will_be_empty(lines: &str) -> bool {
     let mut splitter = Splitter::default();
     splitter.push(lines);
@@ -82,7 +82,7 @@ fn prepare_completion(
     surroundings.pending = splitter.pending().to_owned();
 }
 
-/// As psql's: what the text waits for, and the state of the transaction.
+/// A prompt like psql's: the missing end of the text, and the state of the transaction.
 fn prompt(waits_for: char, transaction: TransactionStatus) -> String {
     let transaction = match transaction {
         TransactionStatus::Idle => "",

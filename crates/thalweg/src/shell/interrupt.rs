@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::exit::Exit;
 
-/// So many presses during one statement end the program, should the statement not let go.
+/// This many presses during one statement end the program, in case the statement does not stop.
 const PRESSES_TO_LEAVE: u32 = 3;
 
 type Cancel = Box<dyn Fn() + Send>;
@@ -21,7 +21,7 @@ struct State {
     presses: AtomicU32,
 }
 
-/// A statement runs as long as this lives.
+/// Guard of a running statement: the statement runs as long as this exists.
 pub struct Running<'a>(&'a Interrupt);
 
 impl Interrupt {
@@ -45,19 +45,19 @@ impl Interrupt {
         interrupt
     }
 
-    /// Says how to end the statement that begins now.
+    /// Sets how to cancel the statement that begins now.
     pub fn running(&self, cancel: impl Fn() + Send + 'static) -> Running<'_> {
         self.0.presses.store(0, Ordering::Relaxed);
         self.set(Some(Box::new(cancel)));
         Running(self)
     }
 
-    /// Whether Ctrl-C was pressed since the last statement began.
+    /// True if Ctrl-C was pressed since the last statement began.
     pub fn was_pressed(&self) -> bool {
         self.0.presses.load(Ordering::Relaxed) > 0
     }
 
-    /// Forgets what was pressed before.
+    /// Forgets earlier presses.
     pub fn reset(&self) {
         self.0.presses.store(0, Ordering::Relaxed);
     }

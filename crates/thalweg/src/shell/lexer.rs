@@ -1,9 +1,9 @@
-//! SQL's words, strings and comments, as far as a shell must know them: to see where a statement
-//! ends, to colour it, and to tell what is being completed. What it means is the engine's affair.
+//! A lexer of SQL's words, strings and comments, as far as a shell needs them: to find the end of a
+//! statement, to colour it, and to complete it. The engine parses the rest.
 //!
-//! The lexer can be stopped and taken up again: a text may grow, line by line, and nothing that was
-//! read is read again. Text must be added in whole lines (or be the last), so that no pair of
-//! characters such as `--` or `''` is torn in two.
+//! The lexer is incremental: the text may grow line by line, and no part is read twice. Text must
+//! be added in whole lines (or be the last), so that no pair of characters such as `--` or `''` is
+//! split.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub enum TokenKind {
     /// A keyword or a name without quotes.
     Word,
     QuotedName,
-    /// A string, or the part of one that has been given so far.
+    /// A string, or the part of one read so far.
     String,
     Number,
     /// Any other single character.
@@ -28,18 +28,18 @@ pub struct Token {
 }
 
 impl Token {
-    /// Whether it says anything to the engine.
+    /// True unless the token is space or a comment.
     pub fn is_significant(&self) -> bool {
         !matches!(self.kind, TokenKind::Space | TokenKind::Comment)
     }
 }
 
-/// What the text so far ends in the middle of.
+/// The construct in which the text so far ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Inside {
     #[default]
     Nothing,
-    /// `'…'`, or `E'…'` where a backslash takes the next character along.
+    /// `'…'`, or `E'…'`, where a backslash escapes the next character.
     String { backslashes: bool },
     /// `"…"`
     QuotedName,
@@ -51,7 +51,7 @@ pub enum Inside {
 
 #[derive(Default)]
 pub struct Lexer {
-    /// How far the text has been read, in bytes.
+    /// Position up to which the text has been read, in bytes.
     position: usize,
     inside: Inside,
 }
@@ -71,13 +71,13 @@ impl Lexer {
         self.position
     }
 
-    /// Goes on at another place, which must lie outside of strings and comments.
+    /// Continues at another position, which must lie outside of strings and comments.
     pub fn move_to(&mut self, position: usize) {
         self.position = position;
         self.inside = Inside::Nothing;
     }
 
-    /// The text has lost its first bytes, all of which had been read.
+    /// Removes the first bytes of the text, all of which had been read.
     pub fn shift(&mut self, bytes: usize) {
         assert!(bytes <= self.position, "only text that was read may go");
         self.position -= bytes;
@@ -97,7 +97,7 @@ impl Lexer {
         Some(Token { kind, range: start..self.position })
     }
 
-    /// A token from its first character on.
+    /// Reads a token from its first character on.
     fn begin(&mut self, rest: &str, first: char) -> (TokenKind, usize) {
         if first.is_whitespace() {
             return (TokenKind::Space, length_while(rest, char::is_whitespace));
@@ -123,7 +123,7 @@ impl Lexer {
         (kind, opening + length)
     }
 
-    /// The rest of a string, quoted name or comment, or as much of it as there is.
+    /// Reads the rest of a string, quoted name or comment, or as much of it as there is.
     fn go_on(&mut self, rest: &str) -> (TokenKind, usize) {
         let (kind, end) = match &mut self.inside {
             Inside::Nothing => unreachable!("called only inside of something"),
@@ -167,7 +167,7 @@ fn dollar_delimiter(text: &str) -> Option<&str> {
     well_formed.then(|| &text[..length + 2])
 }
 
-/// Where the quoted text ends, after its closing quote. A doubled quote stands for itself.
+/// The end of the quoted text, after its closing quote. A doubled quote stands for itself.
 fn quote_end(text: &str, quote: u8, backslashes: bool) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -185,7 +185,7 @@ fn quote_end(text: &str, quote: u8, backslashes: bool) -> Option<usize> {
     None
 }
 
-/// Where the outermost comment ends; `depth` is kept for the text that may follow.
+/// The end of the outermost comment; `depth` carries over to the following text.
 fn comment_end(text: &str, depth: &mut u32) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! The names that completion knows: a picture of the catalog, taken between statements.
+//! The names for completion: a copy of the catalog, taken between statements.
 
 use thalweg::Database;
 
@@ -20,8 +20,8 @@ const COLUMNS: &str = "SELECT table_schema, table_name, column_name \
     FROM information_schema.columns ORDER BY table_schema, table_name, ordinal_position";
 
 impl Names {
-    /// Reads them in a session of its own, so that a transaction that failed is no obstacle.
-    /// Whatever cannot be read is left out: completion is a help, not a duty.
+    /// Reads the names in a separate session, so that a failed transaction does not prevent it.
+    /// Skips names that cannot be read, because completion is optional.
     pub async fn read(database: &Database) -> Names {
         let mut session = database.session();
         let columns = fetch(&mut session, COLUMNS).await.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Where results go: standard output or a file.
+//! Destination of results: standard output or a file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg::{Error, Result, SqlState};
 
-/// A place for results. Clones write to the same place.
+/// A destination of results. Clones write to the same destination.
 #[derive(Clone)]
 pub struct Output {
     sink: Arc<Mutex<Sink>>,
@@ -18,9 +18,9 @@ pub struct Output {
 
 struct Sink {
     writer: BufWriter<Box<dyn Write + Send>>,
-    /// Set when a write failed, for those who are told of it in other words.
+    /// The kind of a failed write, for callers whose own error hides it.
     failure: Option<io::ErrorKind>,
-    /// Whether the place holds a result that nothing may follow.
+    /// True if the destination holds a result that nothing may follow.
     is_full: bool,
 }
 
@@ -30,7 +30,7 @@ impl Output {
         Output { sink: sink(Box::new(io::stdout())), file: None, is_terminal }
     }
 
-    /// A file, which is replaced when it exists.
+    /// A file; an existing one is replaced.
     pub fn file(path: &Path) -> Result<Output> {
         #[expect(clippy::disallowed_methods, reason = "the user's file, not the database's")]
         let file = File::create(path).map_err(|error| {
@@ -52,7 +52,7 @@ impl Output {
         self.file.is_some()
     }
 
-    /// Takes the whole place for one result; fails if there is one already.
+    /// Reserves the whole destination for one result; fails if it already holds one.
     pub fn take_whole(&self) -> Result<()> {
         if std::mem::replace(&mut self.sink().is_full, true) {
             let message = "only one result fits into a file of this format";
@@ -62,7 +62,7 @@ impl Output {
         Ok(())
     }
 
-    /// How the last write failed, if one did.
+    /// The error of the last write, if it failed.
     pub fn take_failure(&self) -> Option<io::Error> {
         self.sink().failure.take().map(io::Error::from)
     }

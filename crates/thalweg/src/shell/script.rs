@@ -8,10 +8,10 @@ use thalweg::{Error, Result, SqlState};
 use crate::shell::splitter::{Piece, Splitter};
 use crate::shell::{Shell, Statement, Stop};
 
-/// Where statements come from, as messages tell it.
+/// Origin of statements, as messages show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The keyboard or the command line, which need no telling.
+    /// The keyboard or the command line, which messages do not mention.
     Here,
     /// A script's name.
     Script(String),
@@ -28,8 +28,8 @@ impl Origin {
 }
 
 impl Shell {
-    /// Runs a script as it is read, so that its size does not matter. A statement that fails ends
-    /// it, unless the shell goes on after errors.
+    /// Runs a script while reading it, so that its size does not matter. A statement that fails
+    /// ends it, unless the shell continues after errors.
     pub async fn run_script(
         &mut self,
         reader: &mut dyn BufRead,
@@ -73,7 +73,7 @@ impl Shell {
         }
     }
 
-    /// Runs what a person typed, or gave on the command line.
+    /// Runs text that was typed, or given on the command line.
     pub(super) async fn run_typed(
         &mut self,
         piece: Piece,
@@ -95,22 +95,22 @@ impl Shell {
         }
     }
 
-    /// Runs one statement that the shell itself gives.
+    /// Runs one statement of the shell's own.
     pub(super) async fn run_own(&mut self, sql: &str) -> Result<(), Stop> {
         let statement = Statement { text: sql.to_owned(), line: 1, expanded: false };
         self.run(&statement, &Origin::Here, &mut io::stdin().lock()).await
     }
 
-    /// Runs one statement that the person did not write, and that tells only of failure.
+    /// Runs one statement that the user did not write; shows only its errors.
     pub async fn run_quietly(&mut self, sql: &str) -> Result<(), Stop> {
         let result = self.session.execute(sql).await;
         result.map(drop).map_err(|error| self.tell_error(&error, None, ""))
     }
 
-    /// Whether a script goes on after this.
+    /// Decides if a script continues after this result.
     fn after(&self, result: Result<(), Stop>) -> Result<(), Stop> {
         match result {
-            // A press that came too late for one statement still ends the script.
+            // Ctrl-C that came too late for one statement still ends the script.
             Ok(()) | Err(Stop::Failed) if self.interrupt.was_pressed() => Err(Stop::Interrupted),
             Err(Stop::Failed) if self.behavior.continue_on_error => Ok(()),
             other => other,

@@ -1,8 +1,8 @@
-//! Cuts a script, or what a person types, into statements and the shell's own commands.
+//! Splits a script, or typed text, into statements and the shell's own commands.
 
 use crate::shell::lexer::{Inside, Lexer, TokenKind};
 
-/// One thing to do.
+/// A statement or a command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece {
     Statement(Statement),
@@ -23,9 +23,9 @@ pub struct Statement {
 pub struct Splitter {
     buffer: String,
     lexer: Lexer,
-    /// Where the text begins that belongs to no piece yet; the first word once there is one.
+    /// Start of the text that belongs to no piece yet; the first word once there is one.
     start: usize,
-    /// Where the last word so far ends.
+    /// End of the last word so far.
     end: usize,
     started: bool,
     /// The line on which `start` lies.
@@ -59,7 +59,7 @@ impl Splitter {
         self.buffer.push_str(text);
     }
 
-    /// Counts lines of the script that are no text of statements.
+    /// Counts lines of the script that are not text of statements.
     pub fn skip_lines(&mut self, lines: usize) {
         self.line += lines;
     }
@@ -98,14 +98,14 @@ impl Splitter {
         None
     }
 
-    /// What is left when no more text comes: a last statement without a semicolon.
+    /// The rest at the end of the text: a last statement without a semicolon.
     pub fn finish(&mut self) -> Option<Statement> {
         let statement = if self.started { self.take_statement(false) } else { None };
         self.clear();
         statement
     }
 
-    /// Forgets the statement that was begun.
+    /// Discards the statement that was begun.
     pub fn clear(&mut self) {
         self.buffer.clear();
         self.lexer = Lexer::default();
@@ -120,8 +120,8 @@ impl Splitter {
         if self.started { &self.buffer[self.start..] } else { "" }
     }
 
-    /// What the text waits for, as the prompt shows it: `=` for a new statement, `-` for more of
-    /// this one, or the open quote, bracket or comment.
+    /// The missing part, as the prompt shows it: `=` for a new statement, `-` for more of this one,
+    /// or the open quote, bracket or comment.
     pub fn waits_for(&self) -> char {
         match self.lexer.inside() {
             Inside::String { .. } => '\'',
@@ -134,9 +134,9 @@ impl Splitter {
         }
     }
 
-    /// Ends the statement; the lexer has read what closes it.
+    /// Ends the statement; the lexer has read its terminator.
     fn take_statement(&mut self, expanded: bool) -> Option<Statement> {
-        // Nothing but its own end, as in `;;`, is no statement.
+        // An empty statement, as in `;;`, is skipped.
         let text = self.buffer[self.start..self.end.max(self.start)].to_owned();
         let line = self.line;
         self.drop_until(self.lexer.position());
@@ -145,7 +145,7 @@ impl Splitter {
         (!text.is_empty()).then_some(Statement { text, line, expanded })
     }
 
-    /// Takes the line's rest from the backslash at `start` out of the text.
+    /// Takes the rest of the line from the backslash at `start` out of the text.
     fn take_command(&mut self, start: usize) -> Option<Piece> {
         let length = self.buffer[start..].find('\n').unwrap_or(self.buffer.len() - start);
         let command = self.buffer[start..start + length].trim_end().to_owned();

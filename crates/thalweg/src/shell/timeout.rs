@@ -1,4 +1,4 @@
-//! Ends statements that take longer than they may.
+//! Cancels statements that exceed their time limit.
 
 use std::future;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use thalweg::{CancelHandle, Error, SqlState};
 use tokio::task::JoinHandle;
 
-/// The limit on a statement that runs, until this is dropped.
+/// The time limit of a running statement, until this is dropped.
 pub struct Timeout {
     has_expired: Arc<AtomicBool>,
     watch: Option<JoinHandle<()>>,
 }
 
-/// Starts to watch a statement; a limit of zero is none.
+/// Starts the timer of a statement; zero means no limit.
 pub fn start(limit: Duration, handle: CancelHandle) -> Timeout {
     let has_expired = Arc::new(AtomicBool::new(false));
     let watch = (!limit.is_zero()).then(|| {
@@ -30,7 +30,7 @@ pub fn start(limit: Duration, handle: CancelHandle) -> Timeout {
 }
 
 impl Timeout {
-    /// The error of the statement, or that it took too long if that was its cause.
+    /// The error of the statement, or a timeout error if the timeout caused it.
     pub fn explain(&self, error: Error) -> Error {
         let is_cause =
             self.has_expired.load(Ordering::Relaxed) && error.state() == SqlState::QUERY_CANCELED;

@@ -1,4 +1,4 @@
-//! How results are shown, as the commands of the shell change it.
+//! Display settings of results, which commands of the shell change.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ pub struct View {
     pub timing: bool,
     pub color: Color,
     pub color_errors: bool,
-    /// Whether tables end with the number of rows.
+    /// Ends tables with the number of rows.
     pub footer: bool,
-    /// Zero for none.
+    /// Zero for no limit.
     pub statement_timeout: Duration,
 }
 
@@ -36,7 +36,7 @@ impl View {
         }
     }
 
-    /// The style of a table; `expanded` for one that was asked for with `\gx`.
+    /// The style of a table; `expanded` is true for `\gx`.
     pub fn table_style(&self, expanded: bool, on_terminal: bool) -> Style {
         let unicode = match self.border {
             Border::Auto => on_terminal && terminal::shows_unicode(),

@@ -1,14 +1,14 @@
-//! What is canceled: statements of which nearly all the time goes to one operator.
+//! Statements to cancel, each with nearly all of its time in one operator.
 
 use std::path::Path;
 
 pub(super) struct Statement {
     pub name: &'static str,
-    /// What is set for it, and reset after it; nothing where it runs as it is.
+    /// A setting that the statement needs, reset afterwards; empty if it needs none.
     pub setting: &'static str,
-    /// With the place of a file as `{file}`, and many numbers as `{list}`.
+    /// The text, with `{file}` for a file's path and `{list}` for many numbers.
     sql: &'static str,
-    /// What undoes it where it came to its end; nothing where that need not be.
+    /// The statement that undoes it if it completes; empty if nothing needs to be undone.
     pub undo: &'static str,
 }
 
@@ -115,6 +115,6 @@ pub(super) const STATEMENTS: [Statement; 25] = [
         "ALTER TABLE numbers ALTER COLUMN key TYPE text",
         "ALTER TABLE numbers ALTER COLUMN key TYPE bigint",
     ),
-    // The last, since its threads may compute on for minutes.
+    // This comes last, because its threads may compute on for minutes.
     query("string_agg in order", "SELECT length(string_agg(name, ',' ORDER BY key)) FROM numbers"),
 ];

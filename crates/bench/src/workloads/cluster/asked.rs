@@ -1,4 +1,4 @@
-//! Queries to a cluster and to one process, in turns, and whether both say the same.
+//! Queries to a cluster and to one process, in turns, and a comparison of their results.
 
 use std::process::Command;
 
@@ -20,7 +20,7 @@ pub struct Systems {
     _scratch: Scratch,
 }
 
-/// The seconds that a query took in each, and what is wrong with the cluster's answer.
+/// The seconds of a query in each, and the error in the cluster's result, if any.
 #[derive(Clone, Default)]
 pub struct Asked {
     pub cluster: Samples,
@@ -29,8 +29,8 @@ pub struct Asked {
 }
 
 impl Systems {
-    /// Starts a cluster of so many processes that are so many workers each, whose gateway has
-    /// settings in its environment, and one process.
+    /// Starts one process, and a cluster of this many processes with this many workers each, whose
+    /// gateway gets settings through its environment.
     pub async fn start(
         context: &Context,
         name: &str,
@@ -64,7 +64,7 @@ impl Systems {
         Ok(())
     }
 
-    /// Asks both in turns, once more than is counted.
+    /// Runs a query in both in turns, with one unmeasured run first.
     pub async fn ask(&mut self, context: &Context, sql: &str) -> Result<Asked> {
         let mut asked = Asked::default();
         for repetition in 0..=context.repetitions {

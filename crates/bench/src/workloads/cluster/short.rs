@@ -1,4 +1,4 @@
-//! Queries for a few rows, prepared, one after the other: what asking workers adds to them.
+//! Queries for a few rows, prepared and run one after another: they show the overhead of workers.
 
 use thalweg_types::Result;
 
@@ -12,11 +12,11 @@ use crate::samples::Samples;
 
 const CREATE: &str =
     "CREATE TABLE orders (id bigint PRIMARY KEY, customer bigint, item text, amount bigint)";
-/// At scale 1.
+/// Number of rows at scale 1.
 const ROWS: f64 = 300_000.0;
-/// How often a query is asked for each repetition of the whole.
+/// Number of runs of a query for each repetition of the workload.
 const ASKED: usize = 201;
-/// What the first runs bring along, such as plans that are kept.
+/// Number of unmeasured runs, which absorb one-time work such as planning.
 const ASKED_BEFORE: usize = 20;
 
 /// Queries with a number as their parameter.
@@ -65,7 +65,7 @@ pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// A connection on which all queries have their names.
+/// A connection with all queries prepared.
 async fn connected(server: &Server) -> Result<Connection> {
     let mut connection = Connection::open(&server.endpoint).await?;
     for (name, sql) in QUERIES {

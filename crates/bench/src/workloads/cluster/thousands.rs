@@ -1,8 +1,8 @@
 //! Groupings over as many workers as a large cluster has, beside one process with the same rows.
 //!
-//! Each worker has a socket, a log and rows of its own. Those of one process are asked together;
-//! what a gateway pays for asking each, and workers for being asked about few rows, is seen where
-//! it asks each for itself.
+//! Each worker has a socket, a log and rows of its own. A gateway can ask all workers of a process
+//! through one stream. If it asks each worker separately, the measurement shows the costs of each
+//! request for the gateway, and of requests for few rows for the workers.
 
 use thalweg_types::Result;
 
@@ -16,17 +16,17 @@ use crate::{counters, machine};
 
 const WORKERS: usize = 2_160;
 const RATIO_MAX: f64 = 3.0;
-/// How long the cluster is watched while nobody asks it anything, in seconds.
+/// Seconds for which the idle cluster is observed.
 const AT_REST_SECONDS: u64 = 10;
 
-/// How the workers are spread over processes, and asked.
+/// Distribution of the workers over processes, and the way they are asked.
 struct Shape {
     name: &'static str,
     processes: usize,
     together: bool,
 }
 
-/// 36 threads of a gateway with 60 workers each is what was published.
+/// The published measurement has 36 threads of a gateway with 60 workers each.
 const SHAPES: [Shape; 3] = [
     Shape { name: "2160 workers", processes: 1, together: true },
     Shape { name: "2160 workers in 36 processes", processes: 36, together: true },
@@ -89,7 +89,7 @@ async fn measure_shape(
     Ok(())
 }
 
-/// What so many workers cost while nobody asks them anything.
+/// Measures the cost of this many idle workers.
 fn at_rest(
     context: &Context,
     shape: &Shape,
@@ -107,7 +107,7 @@ fn at_rest(
     Ok(())
 }
 
-/// Seconds of the cluster's processors, and of one process.
+/// Processor seconds of the cluster, and of one process.
 fn cpu(systems: &Systems) -> Result<(f64, f64)> {
     let mut cluster = counters::cpu_seconds_of(systems.cluster.gateway.process())?;
     for worker in systems.cluster.workers() {
@@ -141,7 +141,7 @@ async fn load(
     Ok(())
 }
 
-/// Asks a question that has a name.
+/// Runs a prepared query.
 async fn ask(
     context: &Context,
     shape: &Shape,
@@ -157,7 +157,7 @@ async fn ask(
     if asked.cluster.is_empty() {
         return Ok(asked);
     }
-    // Each was asked once more than is counted.
+    // Each query ran once more than it was measured.
     let asks = (context.repetitions + 1) as f64;
     let time = Finding::new(work, Unit::Seconds, asked.cluster.clone())
         .beside(ONE, asked.one.clone())

@@ -1,4 +1,4 @@
-//! What questions are measured against: a loop over the same bytes, and work that is none.
+//! Baselines of queries: a loop over the same bytes, and fragments without work.
 
 use std::future::poll_fn;
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use thalweg_types::Result;
 use crate::context::Context;
 use crate::samples::Samples;
 
-/// Seconds that so many threads take to add up whole numbers of 64 bits in memory.
+/// Seconds in which this many threads add up 64-bit integers in memory.
 pub(super) async fn sums(context: &Context, rows: u64, threads: usize) -> Result<Samples> {
     let numbers: Vec<u64> = (0..rows).collect();
     let share = numbers.len().div_ceil(threads);
@@ -33,11 +33,10 @@ pub(super) async fn sums(context: &Context, rows: u64, threads: usize) -> Result
     Ok(samples)
 }
 
-/// Seconds from handing fragments without work to two threads that rest until whoever waits for
-/// them is told.
+/// Seconds from passing empty fragments to two idle threads until the waiting caller is notified.
 ///
-/// Who asks works on none of them, as queries do not, and none ends before all have begun: each
-/// thread has one.
+/// The caller runs none of them, as with queries, and none ends before all have begun: so each
+/// thread gets one.
 pub(super) async fn rounds(context: &Context) -> Result<Samples> {
     const THREADS: usize = 2;
     let scheduler = LocalScheduler::start(THREADS, &RealThreads)?;
@@ -47,7 +46,7 @@ pub(super) async fn rounds(context: &Context) -> Result<Samples> {
         let body = move |_: usize| {
             begun.fetch_add(1, Ordering::AcqRel);
             while begun.load(Ordering::Acquire) < THREADS {
-                // The other one may need this core to begin.
+                // The other thread may need this core to begin.
                 thread::yield_now();
             }
         };

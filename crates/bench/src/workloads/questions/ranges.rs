@@ -1,4 +1,4 @@
-//! Ten rows that follow each other, found by an index.
+//! Ten consecutive rows that an index finds.
 
 use thalweg_query::{ScalarValue, Session};
 use thalweg_types::Result;
@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::finding::{Finding, Findings, Unit};
 use crate::peers::execute;
 
-/// Of the million `orders`, by a key and by a column of which many rows have the same value.
+/// Queries of the million `orders`, by a key and by a column with many equal values.
 const BY_KEY: &str = "SELECT id, price FROM orders WHERE id >= $1 AND id < 500010";
 const BY_CUSTOMER: &str =
     "SELECT id, price FROM orders WHERE customer = 7 AND price >= $1 ORDER BY price LIMIT 10";

@@ -1,4 +1,4 @@
-//! What a question takes longer over PostgreSQL's wire than embedded.
+//! The additional time of a query over PostgreSQL's wire, compared with an embedded one.
 
 use std::path::Path;
 
@@ -9,23 +9,23 @@ use crate::clients::Connection;
 use crate::context::Context;
 use crate::samples::Samples;
 
-/// Seconds of a prepared question, asked in turns.
+/// Seconds of a prepared query, run in turns.
 pub(super) struct Turns {
     pub embedded: Samples,
-    /// To a server that has the same rows.
+    /// Over the wire, to a server with the same rows.
     pub over_wire: Samples,
 }
 
 impl Turns {
-    /// How much longer it took over the wire than embedded right before. Less than nothing where
-    /// the noise of the machine is more than the wire.
+    /// The additional time over the wire, compared with the embedded run right before. Negative if
+    /// the machine's noise exceeds the wire's cost.
     pub fn longer(&self) -> Samples {
         let pairs = self.over_wire.iter().zip(self.embedded.iter());
         pairs.map(|(over_wire, embedded)| over_wire - embedded).collect()
     }
 }
 
-/// Asks about the rows of a file, embedded and over the wire in turns.
+/// Queries the rows of a file, embedded and over the wire in turns.
 pub(super) async fn turns(
     context: &Context,
     path: &Path,

@@ -1,8 +1,9 @@
-//! What a result that no gateway can hold costs its memory: 10 GB of `SELECT` through the program
-//! itself, relayed and computed at the gateway, to clients that keep up and to clients that stop.
+//! The memory of a gateway during a result that is larger than it: 10 GB of `SELECT` through the
+//! program itself, relayed and computed at the gateway, to clients that keep up and to clients that
+//! stop.
 //!
-//! The texts are long and few, so that workers hold them once for each chunk; on the wire each row
-//! has all of its own.
+//! The texts are long and few, so that workers store each once in a chunk; on the wire each row has
+//! its own copy.
 
 use std::ops::ControlFlow;
 
@@ -17,17 +18,17 @@ use crate::peers::{Cluster, ClusterOptions, Kept};
 use crate::workloads::results::{SLOWLY, resting, slow_reader};
 
 const WORKERS: usize = 2;
-/// At scale 1 and above; each has a text of a thousand letters.
+/// Number of rows at scale 1 and above; each has a text of a thousand letters.
 const ROWS: f64 = 1e7;
 const TEXT_BYTES: u64 = 1_000;
-/// Loads gather in the gateway's memory, so they come in parts; of so many, workers make chunks.
+/// Loads gather in the gateway's memory, so they are split; workers build chunks of this many rows.
 const ROWS_AT_ONCE: u64 = 100_000;
-/// What the first query brings along is not this result's: so many rows are read before.
+/// Rows that are read before the measurement, to exclude the one-time memory of the first query.
 const FIRST_ROWS: u64 = 1_000;
 
 const CREATE: &str = "CREATE TABLE texts (id bigint, note text)";
-/// Who makes the rows that the client reads. A function that gives something else each time is
-/// nothing that a worker is asked to compute.
+/// Plans that differ in the node that makes the client's rows. Workers do not compute volatile
+/// functions, so the gateway does.
 const PLANS: [(&str, &str); 2] = [
     ("relayed", "SELECT id, note FROM texts"),
     ("computed", "SELECT id, note, random() AS place FROM texts"),
@@ -53,7 +54,7 @@ pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     for (plan, sql) in PLANS {
         for client in CLIENTS {
             let result = format!("{:.0} GB, {plan}, {}", gigabytes(rows), client.name());
-            // What others left in its memory would hide what this one takes.
+            // Memory that earlier queries left in the gateway would hide this query's.
             cluster.renew_gateway().await?;
             to_the_end(context, &cluster, client, (sql, rows), &result, findings).await?;
             cluster.renew_gateway().await?;

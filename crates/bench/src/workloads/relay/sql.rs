@@ -1,10 +1,10 @@
 //! `SELECT *` through the program itself: a gateway and its workers, with PostgreSQL and Flight
-//! clients. Rows are relayed unopened, or decoded and encoded again at the gateway (`SET relay`).
+//! clients. Rows are relayed, or decoded and encoded again at the gateway (`SET relay`).
 //!
-//! The workers have a core of their own, as they have a machine elsewhere; gateway and client share
-//! another one. Each round has a gateway of its own: what it takes for its first whole result is
-//! its memory, and the second result is timed. By then workers keep what they made for the first
-//! one, as long as they may; what is relayed is measured where they keep nothing, too.
+//! The workers have a core of their own, as if on another machine; gateway and client share another
+//! one. Each round has a new gateway: the first whole result measures its memory, and the second
+//! one is timed. By then workers have cached the encodings of the first one, as far as they may.
+//! Relaying is measured without this cache, too.
 
 use std::ops::ControlFlow;
 
@@ -20,7 +20,7 @@ use crate::{counters, machine};
 
 const WORKERS: usize = 2;
 const ROWS: u64 = 4_000_000;
-/// Loads gather in the gateway's memory, so they come in parts.
+/// Loads gather in the gateway's memory, so they are split.
 const ROWS_AT_ONCE: u64 = 500_000;
 
 const CREATE: &str = "CREATE TABLE rows (id bigint PRIMARY KEY, customer integer, price double \
@@ -28,18 +28,18 @@ const CREATE: &str = "CREATE TABLE rows (id bigint PRIMARY KEY, customer integer
 const QUERY: &str = "SELECT * FROM rows";
 const FIRST_QUERY: &str = "SELECT * FROM rows LIMIT 1000";
 
-/// What becomes of rows.
+/// Treatment of rows at the gateway.
 #[derive(Clone, Copy)]
 enum Way {
     Relayed,
-    /// Workers keep nothing of what they make for it.
+    /// Relayed, with workers that cache no encodings.
     MadeAnew,
     Opened,
 }
 
 const WAYS: [Way; 3] = [Way::Relayed, Way::MadeAnew, Way::Opened];
 
-/// A cluster with rows that a gateway relays, or opens.
+/// A cluster with rows that a gateway relays or decodes.
 struct Filled(Cluster);
 
 impl Filled {

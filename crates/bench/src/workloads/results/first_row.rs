@@ -1,4 +1,4 @@
-//! How long a client waits for the first row of all rows of a table.
+//! Time until a client gets the first row of all rows of a table.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::samples::Samples;
 const WANTED_SECONDS: f64 = 0.05;
 const MILLIONS: f64 = 10.0;
 const QUERY: &str = "SELECT * FROM long";
-/// How often the first row is waited for beyond the run's repetitions: each time is short.
+/// Number of measurements for each of the run's repetitions: each one is short.
 const TIMES: usize = 5;
-/// A client that left half way gives the server work, which shall not meet the next client.
+/// Pause between clients: one that left midway causes work, which must not affect the next one.
 const BETWEEN: Duration = Duration::from_millis(200);
 
 pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {

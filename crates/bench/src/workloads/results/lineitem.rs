@@ -1,4 +1,4 @@
-//! All rows of TPC-H's lineitem to clients in Python, and to one that throws them away.
+//! All rows of TPC-H's lineitem to clients in Python, and to one that discards them.
 
 use std::ops::ControlFlow;
 
@@ -58,7 +58,7 @@ impl Client {
     }
 }
 
-/// What a script says.
+/// Output of a script.
 #[derive(Deserialize)]
 struct Fetched {
     rows: u64,
@@ -105,7 +105,7 @@ struct Rates {
     peer: Samples,
 }
 
-/// The servers with the table in them, and what fetches it.
+/// The servers that hold the table, and its clients.
 struct Measurement<'a> {
     context: &'a Context,
     server: Server,
@@ -145,7 +145,7 @@ impl<'a> Measurement<'a> {
         connection.execute(&lineitem().create()).await?;
         let statement = format!("\\copy lineitem FROM '{}' (FORMAT csv)", csv.display());
         programs.run("psql", &postgres.endpoint, &["-X", "-c", &statement])?;
-        // The first to read a row afterwards would write that down, and pay for it.
+        // Otherwise the first reader of each row would set its hint bits and pay for this.
         connection.execute("VACUUM ANALYZE lineitem").await?;
         Ok(Some(postgres))
     }
@@ -154,7 +154,7 @@ impl<'a> Measurement<'a> {
         self.postgres.as_ref().map_or_else(String::new, |peer| peer.endpoint.name.clone())
     }
 
-    /// Fetches the table from both servers in turns; nothing without the client.
+    /// Fetches the table from both servers in turns; empty without the client.
     async fn through(&self, client: Client) -> Result<Rates> {
         let mut rates = Rates::default();
         for _ in 0..self.context.repetitions {
@@ -204,7 +204,7 @@ impl<'a> Measurement<'a> {
         Ok(rates)
     }
 
-    /// Rows a second, if all of them came.
+    /// The rate of rows a second, after a check that all of them came.
     fn checked(&self, what: &str, fetched: &Fetched) -> Result<f64> {
         let Fetched { rows, seconds } = *fetched;
         if rows != self.rows {

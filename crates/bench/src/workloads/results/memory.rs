@@ -1,5 +1,5 @@
-//! What a result that fits no memory costs the server, with a reader that keeps up and with one
-//! that does not.
+//! Memory of the server during a result that is larger than memory, with a reader that keeps up and
+//! with one that does not.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::peers::Server;
 
 const WANTED_MEBIBYTES: f64 = 64.0;
 const MILLIONS: f64 = 100.0;
-/// What the first query brings along is not this result's: these rows are read before.
+/// Rows that are read before the measurement, to exclude the one-time memory of the first query.
 const FIRST_ROWS: u64 = 1000;
 
-/// How a slow reader reads: it stops after so many rows, for so long, and leaves after so often.
+/// Behavior of a slow reader: the rows between stalls, the length and the number of stalls.
 const ROWS_BETWEEN_STALLS: u64 = 100_000;
 const STALL: Duration = Duration::from_secs(3);
 const STALLS: u64 = 3;
-/// The same in words.
+/// The same behavior in words, for the report.
 pub(in crate::workloads) const SLOWLY: &str =
     "The reader stops for 3 s each 100000 rows, and leaves after 3 times.";
 
@@ -61,7 +61,7 @@ pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// Reads all rows; mebibytes that the server took for it, and seconds.
+/// Reads all rows; returns the mebibytes that the server used for this, and the seconds.
 async fn to_the_end(context: &Context, front_end: FrontEnd, rows: u64) -> Result<(f64, f64)> {
     let scratch = context.scratch_for_servers("memory")?;
     let server = context.server(&scratch).await?;
@@ -83,7 +83,7 @@ async fn slowly(context: &Context, front_end: FrontEnd, rows: u64) -> Result<f64
     machine::raised(server.process(), rest)
 }
 
-/// What a client does that stops reading every now and then, and leaves at last.
+/// A client that stops reading now and then, and leaves at last.
 pub(in crate::workloads) fn slow_reader(context: &Context) -> impl FnMut(u64) -> ControlFlow<()> {
     let mut stalls = 0;
     move |rows| {
@@ -95,7 +95,7 @@ pub(in crate::workloads) fn slow_reader(context: &Context) -> impl FnMut(u64) ->
     }
 }
 
-/// The memory that a server has once it has answered a query.
+/// The memory of a server after it has answered a query.
 pub(in crate::workloads) async fn resting(
     server: &Server,
     front_end: FrontEnd,

@@ -7,7 +7,7 @@ use crate::finding::{Finding, Findings, Unit};
 use crate::samples::Samples;
 use crate::workloads::measure::{Work, beside};
 
-/// Of ours and of each peer.
+/// Reports them for ours and for each peer.
 pub fn flooded(scratch: &Scratch, works: &[Work<'_>], findings: &mut Findings) -> Result<()> {
     let mut each_row = Vec::new();
     let mut each_sync = Vec::new();
@@ -19,7 +19,7 @@ pub fn flooded(scratch: &Scratch, works: &[Work<'_>], findings: &mut Findings) -
         let (name, rows) = (work.target.name(), work.operations() as f64);
         println!("  {name}: {:.4} system calls a row, {:.0} syncs", calls.all / rows, calls.syncs);
         each_row.push((name, calls.all / rows));
-        // What syncs with each write, by the way a file is opened, has none to count.
+        // A server whose file was opened for synchronous writes makes no such calls.
         if calls.syncs > 0.0 {
             each_sync.push((name, rows / calls.syncs));
         }

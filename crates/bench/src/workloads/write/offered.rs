@@ -1,4 +1,4 @@
-//! Rows offered at fixed rates: how long each takes to be acknowledged, and what it costs.
+//! Rows offered at fixed rates: the latency of their acknowledgements, and their cost.
 
 use thalweg_protocol::v1::Durability;
 use thalweg_types::Result;
@@ -17,9 +17,9 @@ use crate::workloads::measure::{PERCENTILES, beside, connected, latency};
 const OFFERED: [f64; 2] = [10e3, 100e3];
 const SECONDS: f64 = 5.0;
 const BARE_SYNCS: u64 = 3_000;
-/// A row's acknowledgement beside the least that a durable write takes.
+/// Target for a row's latency relative to a bare durable write.
 const BESIDE_BARE: f64 = 1.5;
-/// System calls of a row under a flood beside those at the lowest rate.
+/// Target for the system calls of a row under a flood relative to those at the lowest rate.
 const FEWER_CALLS: f64 = 1.0 / 50.0;
 
 pub async fn run(
@@ -37,7 +37,7 @@ pub async fn run(
     }
     targets.extend(redis.iter().map(|redis| Box::new(redis.work(false, KEYS)) as Box<dyn Target>));
     for rate in OFFERED {
-        // The disk has its moods: it is asked in the same minute.
+        // The disk's speed varies: it is measured in the same minute.
         let bare = context.bare_syncs(scratch.path(), BARE_SYNCS)?;
         let mut taken = Vec::new();
         for target in &targets {

@@ -1,4 +1,4 @@
-//! The peers that promise of a row what a shape of ours does, each set up as it is fastest.
+//! Peers with the durability of a shape of ours, each with its fastest settings.
 
 use thalweg_types::Result;
 
@@ -10,10 +10,10 @@ use crate::load::{self, Target};
 use crate::peers::{Postgres, PreparedRows, Redis, Tarantool, TarantoolSetup};
 use crate::workloads::measure::connected;
 
-/// Rows that PostgreSQL writes in one measurement, a transaction each.
+/// Rows that PostgreSQL writes in one measurement, each in a transaction of its own.
 const POSTGRES_ROWS: u64 = 64_000;
 const POSTGRES_CONNECTIONS: usize = 16;
-/// Rows with which the fastest set-up is looked for.
+/// Rows of the trials that find the fastest settings.
 const TRIED_ROWS: u64 = 400_000;
 
 #[derive(Default)]
@@ -24,7 +24,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Those beside which a shape is put.
+    /// Starts the peers of a shape.
     pub async fn start(context: &Context, scratch: &Scratch, shape: &str) -> Result<Peers> {
         let core = context.core_for_servers()?;
         let (wal_mode, appendfsync, commit, together) = match shape {
@@ -53,7 +53,7 @@ impl Peers {
         Ok(peers)
     }
 
-    /// What is asked of each, and in how many operations.
+    /// The load of each peer, and its number of operations.
     pub fn targets(&self) -> Vec<(Box<dyn Target + '_>, u64)> {
         let mut targets: Vec<(Box<dyn Target + '_>, u64)> = Vec::new();
         if let Some((tarantool, setup)) = &self.tarantool {
@@ -76,13 +76,13 @@ impl Peers {
         targets
     }
 
-    /// How often a measurement repeats its operations.
+    /// Number of times that a measurement repeats its operations.
     pub fn rounds(operations: u64) -> usize {
         if operations < KEYS { 1 } else { ROUNDS }
     }
 }
 
-/// Tarantool in the fastest of its set-ups.
+/// Tarantool with its fastest settings.
 pub async fn fastest_tarantool(
     context: &Context,
     scratch: &Scratch,
@@ -112,7 +112,7 @@ pub async fn fastest_tarantool(
     Ok(server.map(|server| (server, setup)))
 }
 
-/// Redis, synced as it is told.
+/// Redis with the given setting of `appendfsync`.
 pub async fn redis(
     context: &Context,
     scratch: &Scratch,

@@ -1,10 +1,10 @@
-//! The fields of a type of intervals: `day to hour`, `second(3)`.
+//! The fields of an interval type: `day to hour`, `second(3)`.
 
 use arrow::datatypes::IntervalMonthDayNano;
 
 use super::NANOS_PER_SECOND;
 
-/// The parts of an interval that types name, the greatest first.
+/// The parts of an interval that types can name, the greatest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IntervalPart {
     Year,
@@ -15,18 +15,18 @@ pub enum IntervalPart {
     Second,
 }
 
-/// What a type says of its intervals; by default, nothing.
+/// The restrictions of an interval type; by default, none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct IntervalFields {
-    /// The greatest and the smallest part that is named.
+    /// The greatest and the smallest named part.
     pub parts: Option<(IntervalPart, IntervalPart)>,
-    /// The digits of the seconds that are kept.
+    /// The number of fractional digits of the seconds.
     pub second_digits: Option<u8>,
 }
 
 impl IntervalFields {
-    /// What becomes of a value: parts below the smallest one are cut off, those above the greatest
-    /// one stay.
+    /// The value within these restrictions: parts below the smallest named one are cut off, those
+    /// above the greatest one stay.
     #[must_use]
     pub fn kept(self, value: IntervalMonthDayNano) -> IntervalMonthDayNano {
         let IntervalMonthDayNano { months, days, nanoseconds } = value;

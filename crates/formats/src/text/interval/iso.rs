@@ -4,14 +4,14 @@
 use super::{Count, Fault, Sum, Unit};
 use crate::text::scanner::{Scanner, number};
 
-/// Each number may have a sign and a fraction, and a unit may come more than once.
+/// Each number may have a sign and a fraction, and a unit may occur more than once.
 pub(super) fn read(text: &str, sum: &mut Sum) -> Result<(), Fault> {
     let mut scanner = Scanner::new(text);
     if text.len() < 2 || !scanner.take(b'P') {
         return Err(Fault::Syntax);
     }
     let mut in_time = false;
-    // Whether a number had a unit: the forms without are for all numbers or none.
+    // True if a number had a unit: the forms without units allow none at all.
     let mut had_unit = false;
     while !scanner.is_at_end() {
         if scanner.take(b'T') {
@@ -33,7 +33,7 @@ pub(super) fn read(text: &str, sum: &mut Sum) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A number, and how many digits it has before its point.
+/// A number, and the number of digits before its point.
 fn signed(scanner: &mut Scanner) -> Result<(Count, usize), Fault> {
     let negative = scanner.take_any(b"+-") == Some(b'-');
     let digits = scanner.digits();
@@ -47,7 +47,7 @@ fn signed(scanner: &mut Scanner) -> Result<(Count, usize), Fault> {
     Ok((Count::new(negative, number(digits), fraction), digits.len()))
 }
 
-/// The unit that a letter stands for, if one comes next.
+/// The unit of the next letter, if it designates one.
 fn designated(scanner: &mut Scanner, in_time: bool) -> Option<Unit> {
     let unit = match (in_time, scanner.peek()?) {
         (false, b'Y') => Unit::Year,
@@ -63,7 +63,7 @@ fn designated(scanner: &mut Scanner, in_time: bool) -> Option<Unit> {
     Some(unit)
 }
 
-/// `0001-02-03`, of which the end may be missing, or `00010203`.
+/// `0001-02-03`, optionally cut short, or `00010203`.
 fn date(scanner: &mut Scanner, first: Count, digits: usize, sum: &mut Sum) -> Result<(), Fault> {
     let is_compact = digits == 8 && scanner.peek() != Some(b'-');
     let units = [Unit::Year, Unit::Month, Unit::Day];
@@ -77,7 +77,7 @@ fn date(scanner: &mut Scanner, first: Count, digits: usize, sum: &mut Sum) -> Re
     }
 }
 
-/// `04:05:06`, of which the end may be missing, or `040506`.
+/// `04:05:06`, optionally cut short, or `040506`.
 fn clock(scanner: &mut Scanner, first: Count, digits: usize, sum: &mut Sum) -> Result<(), Fault> {
     let is_compact = digits == 6 && scanner.peek() != Some(b':');
     let units = [Unit::Hour, Unit::Minute, Unit::Second];
@@ -88,7 +88,7 @@ fn clock(scanner: &mut Scanner, first: Count, digits: usize, sum: &mut Sum) -> R
     if scanner.is_at_end() { Ok(()) } else { Err(Fault::Syntax) }
 }
 
-/// Two digits each for all units but the greatest.
+/// Splits a number with two digits for each unit except the greatest.
 fn compact(count: Count, [great, middle, small]: [Unit; 3], sum: &mut Sum) {
     let whole = |whole: i64| Count { whole, billionths: 0 };
     sum.add(whole(count.whole / 10_000), great);

@@ -1,12 +1,12 @@
 //! Intervals in words and in SQL's forms: `3 days 04:05:06`, `1-2`, `@ 1 hour ago`.
 //!
-//! A text is taken apart from left to right, and understood from right to left, as PostgreSQL does:
-//! a number counts what stands behind it.
+//! A text is split from left to right and interpreted from right to left, as in PostgreSQL: the
+//! part after a number determines its unit.
 
 use super::{Count, Fault, IntervalFields, IntervalPart, Sum, Unit};
 use crate::text::scanner::{Fraction, Scanner, number};
 
-/// More parts have no meaning.
+/// Maximum number of parts; no valid interval has more.
 const PARTS_MAX: usize = 25;
 
 enum Part<'a> {
@@ -71,10 +71,10 @@ pub(super) fn read(text: &str, fields: IntervalFields, sum: &mut Sum) -> Result<
     if seen == 0 { Err(Fault::Syntax) } else { Ok(()) }
 }
 
-/// What a number counts, by what stands behind it.
+/// The meaning of a number, which the part after it determines.
 #[derive(Clone, Copy)]
 enum Counted {
-    /// Nothing: it is the last part.
+    /// No part follows.
     Last,
     Unit(Unit),
     /// A word that is no unit.
@@ -98,7 +98,7 @@ impl Counted {
     }
 }
 
-/// Each unit may come once.
+/// A bit for each unit, because each may occur once.
 fn bit(unit: Unit) -> u32 {
     1 << unit as u32
 }
@@ -147,7 +147,7 @@ fn parts(text: &str, fields: IntervalFields) -> Result<Vec<Part<'_>>, Fault> {
     }
 }
 
-/// What begins with a sign or a digit.
+/// Reads a part that begins with a sign or a digit.
 fn numbers<'a>(scanner: &mut Scanner, fields: IntervalFields) -> Result<Part<'a>, Fault> {
     let sign = scanner.take_any(b"+-");
     let negative = sign == Some(b'-');
@@ -180,7 +180,7 @@ fn numbers<'a>(scanner: &mut Scanner, fields: IntervalFields) -> Result<Part<'a>
     Ok(Part::Number(Count::new(negative, whole, fraction)))
 }
 
-/// `MM[:SS[.fraction]]` behind the hours; or what is behind minutes, where there are no hours.
+/// `MM[:SS[.fraction]]` after the hours; without hours, the rest after the minutes.
 fn clock(
     scanner: &mut Scanner,
     negative: bool,
