@@ -201,12 +201,12 @@ impl Previous {
     /// True if a clause can begin, so that it is a sibling of the text before it. A word behind an
     /// operator is a name; `IS DISTINCT FROM` and `WITHIN GROUP` belong to expressions.
     fn ends_expression(self, next: Keyword) -> bool {
-        match (self, next) {
-            (Previous::Operator, _) => false,
-            (Previous::Keyword(Keyword::DISTINCT), Keyword::FROM) => false,
-            (Previous::Keyword(Keyword::WITHIN), Keyword::GROUP) => false,
-            _ => true,
-        }
+        !matches!(
+            (self, next),
+            (Previous::Operator, _)
+                | (Previous::Keyword(Keyword::DISTINCT), Keyword::FROM)
+                | (Previous::Keyword(Keyword::WITHIN), Keyword::GROUP)
+        )
     }
 
     fn then(self, token: &Token) -> Previous {

@@ -150,7 +150,7 @@ fn list_of_json(function: &Function) -> Option<Expr> {
             let value: &Expr = value;
             gathered(aggregate, call(item, vec![value.clone()]))?
         }
-        Expr::Array(array) if array.elem.iter().all(|item| has_own_type(item)) => {
+        Expr::Array(array) if array.elem.iter().all(has_own_type) => {
             let mut array = array.clone();
             for value in &mut array.elem {
                 *value = call(item, vec![value.clone()]);
