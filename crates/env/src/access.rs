@@ -8,8 +8,8 @@ use std::path::Path;
 const OTHERS: u32 = 0o077;
 
 /// The mode of a directory that others than its owner may read, write or enter, such as 0o755; and
-/// how many files and directories, with itself, have such a mode. Nothing inside of a directory that
-/// lets nobody in is reached by others. What cannot be read is left out.
+/// how many files and directories, with itself, have such a mode. Nobody else reaches what lies
+/// inside of a directory that only its owner may enter. Unreadable entries are left out.
 #[must_use]
 pub fn open_to_others(directory: &Path) -> Option<(u32, usize)> {
     let mode = mode_of(directory)?;

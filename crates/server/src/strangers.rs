@@ -79,8 +79,8 @@ impl Strangers {
         Some(Arc::new(Stranger { all: Arc::clone(self), number, evicted }))
     }
 
-    /// Resolves when there are no more sockets than there may be: one that was evicted is open until
-    /// its task has ended.
+    /// Resolves when there are no more sockets than there may be: an evicted one is open until its
+    /// task has ended.
     pub(crate) async fn has_room(&self) {
         loop {
             let closed = self.closed.notified();

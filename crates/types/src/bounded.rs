@@ -20,7 +20,7 @@ impl BoundedText {
         BoundedText { text: String::new(), bytes_max, is_cut: false }
     }
 
-    /// What was written, and a mark where more was meant to be. The mark comes on top of the limit.
+    /// The text written so far, and a mark if more was cut off. The mark comes on top of the limit.
     #[must_use]
     pub fn finish(mut self) -> String {
         if self.is_cut {

@@ -12,9 +12,9 @@ use crate::bounded::{bounded, cut};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// How long a message may be, in bytes: some name all that a plan holds.
+/// Maximum length of a message, in bytes: some name all that a plan holds.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
-/// How much is shown of a clause that is not supported, in bytes.
+/// Bytes that are shown of a clause that is not supported.
 const CLAUSE_BYTES_MAX: usize = 4 << 10;
 
 /// The action that an error asks of the user.
@@ -172,8 +172,8 @@ sql_states! {
     DATA_CORRUPTED = "XX001" => Corrupt,
 }
 
-/// An error for people: message, SQLSTATE, position, and a hint at the next step. A copy is another reference to the same fault:
-/// a million rows may be told of one.
+/// An error for people: message, SQLSTATE, position, and a hint at the next step. A copy is
+/// another reference to the same fault, because a million rows may share one.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 

@@ -111,7 +111,6 @@ fn text_is_read_strictly() {
             "{\"a,b\",\"c\\\"d\",\"e f\",\"\",\"null\"}",
         ),
         ("{{1,2},{3}}", "int[][]", "22P02 malformed array literal: \"{{1,2},{3}}\""),
-        ("{{1,2},{3,4}}", "int[][]", "{{1,2},{3,4}}"),
         ("1,2", "int[]", "22P02 malformed array literal: \"1,2\""),
         ("{1,x}", "int[]", "22P02 invalid input syntax for type integer: \"x\""),
     ] {

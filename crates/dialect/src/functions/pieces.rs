@@ -134,7 +134,8 @@ mod tests {
     use super::*;
 
     fn texts(from: usize, count: usize) -> ArrayRef {
-        let text = |at: usize| (at % 7 > 0).then(|| format!("a text that is no view: {at}"));
+        let text =
+            |at: usize| (!at.is_multiple_of(7)).then(|| format!("a text that is no view: {at}"));
         Arc::new((from..from + count).map(text).collect::<StringViewArray>())
     }
 

@@ -92,8 +92,8 @@ impl Throttle {
         }
     }
 
-    /// The lanes in which an attempt needs a token each, in this order: who waits in the first takes
-    /// nothing away from other users of the address.
+    /// The lanes in which an attempt needs a token each, in this order: an attempt that waits in
+    /// the first takes nothing away from other users of the address.
     pub(super) fn lanes(&self, user: &str, peer: IpAddr) -> [Lane; 2] {
         let network = network(peer);
         [Lane::Pair(self.hasher.hash_one(user), network), Lane::Address(network)]
