@@ -188,7 +188,7 @@ impl Point {
     /// The row of a query as whoever has it told it, if it is there.
     ///
     /// # Errors
-    /// Where it has other columns.
+    /// If it has other columns.
     pub(crate) fn told(&self, values: &RecordBatch) -> Result<Outcome> {
         let Action::Select { schema, .. } = &self.action else {
             return Err(Error::internal("only rows of queries are told"));

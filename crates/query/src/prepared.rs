@@ -60,7 +60,7 @@ impl Prepared {
     /// Whether a session in this state takes the statement at all.
     ///
     /// # Errors
-    /// Where its transaction block has failed, and the statement is none that ends it.
+    /// If its transaction block has failed, and the statement is none that ends it.
     pub fn check_taken(&self, status: TransactionStatus) -> Result<()> {
         let ends_block = self.inner.parsed.as_ref().is_some_and(statement::ends_block);
         match status == TransactionStatus::Failed && !ends_block {

@@ -56,7 +56,7 @@ impl Rights {
     }
 
     /// # Errors
-    /// Where the role lacks one of the privileges on a table, view or external table.
+    /// If the role lacks one of the privileges on a table, view or external table.
     pub(crate) fn on_relation(
         &self,
         namespace: &str,
@@ -77,7 +77,7 @@ impl Rights {
     /// What the role may do with the rows of a relation.
     ///
     /// # Errors
-    /// Where that is nothing.
+    /// If that is nothing.
     pub(crate) fn on_rows(&self, namespace: &str, name: &str) -> Result<Privileges> {
         let object = Securable::relation(namespace, name);
         if self.superuser {
@@ -105,7 +105,7 @@ impl Rights {
     }
 
     /// # Errors
-    /// Where the role neither owns the object, nor has the privileges of the role that does.
+    /// If the role neither owns the object, nor has the privileges of the role that does.
     pub(crate) fn owns(&self, object: &Securable) -> Result<()> {
         if self.is_owner(object) {
             return Ok(());
@@ -131,7 +131,7 @@ impl Rights {
     }
 
     /// # Errors
-    /// Where the role may not look at the machine's files, which it needs `to` do something.
+    /// If the role may not look at the machine's files, which it needs `to` do something.
     pub(crate) fn read_server_files(&self, to: &str) -> Result<()> {
         self.server_files(RoleId::READ_SERVER_FILES, "pg_read_server_files", to)
     }
@@ -178,7 +178,7 @@ impl Rights {
 /// checked.
 ///
 /// # Errors
-/// Where a statement names something in another catalog.
+/// If a statement names something in another catalog.
 pub(crate) fn check_names(names: &SessionCatalog, statement: &Tree) -> Result<()> {
     if names.rights().superuser() { Ok(()) } else { needs::refuse_hidden(statement) }
 }
@@ -186,7 +186,7 @@ pub(crate) fn check_names(names: &SessionCatalog, statement: &Tree) -> Result<()
 /// The role of that name, if it may come in.
 ///
 /// # Errors
-/// Where there is no such role, or it may not log in, or not use the database.
+/// If there is no such role, or it may not log in, or not use the database.
 pub(crate) fn may_log_in(catalog: &Arc<Catalog>, name: &str) -> Result<RoleId> {
     let refused = |message| Err(Error::new(SqlState::INVALID_AUTHORIZATION, message));
     let Some(role) = catalog.roles().named(name) else {
@@ -202,7 +202,7 @@ pub(crate) fn may_log_in(catalog: &Arc<Catalog>, name: &str) -> Result<RoleId> {
 /// Adds an object, or replaces one, and makes it belong to whoever runs the statement.
 ///
 /// # Errors
-/// Where the role may not do that, or the change does not fit the catalog.
+/// If the role may not do that, or the change does not fit the catalog.
 pub(crate) fn create(names: &SessionCatalog, change: CatalogChange) -> Result<()> {
     let rights = names.rights();
     let object = match &change {

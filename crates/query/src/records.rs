@@ -44,7 +44,7 @@ impl Database {
     /// Rows by key, for what a role may do.
     ///
     /// # Errors
-    /// Where there is no such role, or it may not log in here.
+    /// If there is no such role, or it may not log in here.
     pub fn records_as(&self, role: &str) -> Result<Records> {
         let snapshot = self.shared.engine.snapshot();
         let role = privileges::may_log_in(snapshot.catalog(), role)?;
@@ -72,7 +72,7 @@ impl Records {
     /// that are named, or all.
     ///
     /// # Errors
-    /// Where there is no such table or column, the table has no primary key, or the role may do
+    /// If there is no such table or column, the table has no primary key, or the role may do
     /// nothing with it.
     pub fn table(&self, name: &str, columns: &[String]) -> Result<RecordTable> {
         let snapshot = self.database.shared.engine.snapshot();

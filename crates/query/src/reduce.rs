@@ -80,7 +80,7 @@ pub type AsLeaf = fn(&Plan) -> Option<&dyn Leaf>;
 /// The same plan, in which scans wait for the keys of joins.
 ///
 /// # Errors
-/// Where an operator does not take its new children.
+/// If an operator does not take its new children.
 pub fn reduced(plan: &Plan, as_leaf: AsLeaf) -> Result<Plan> {
     // What runs elsewhere, or more than once, has no keys to wait for.
     if plan.name() == "Stages" || plan.name() == "RecursiveQueryExec" {

@@ -164,7 +164,7 @@ impl Session {
     /// What `SET` does to one of the session's own settings.
     ///
     /// # Errors
-    /// Where there is no such setting, or it cannot have the value.
+    /// If there is no such setting, or it cannot have the value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match self.settings.set(name, value)? {
             true => Ok(()),
@@ -176,7 +176,7 @@ impl Session {
     /// transaction of their own.
     ///
     /// # Errors
-    /// Where there is no such table, or its rows may not be added to.
+    /// If there is no such table, or its rows may not be added to.
     pub fn appender(&self, table: &str) -> Result<Appender> {
         Appender::new(self.database.clone(), self.settings.identity.current, table)
     }
@@ -266,7 +266,7 @@ impl Session {
     /// Keeps a prepared statement under a name, as `PREPARE` does.
     ///
     /// # Errors
-    /// Where the name is taken.
+    /// If the name is taken.
     pub fn keep_prepared(&mut self, name: &str, prepared: Prepared) -> Result<()> {
         let free = self.prepared.check_free(name);
         self.note_failure(free)?;
@@ -277,7 +277,7 @@ impl Session {
     /// The prepared statement of a name.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is none.
     pub fn find_prepared(&mut self, name: &str) -> Result<Prepared> {
         let found = self.prepared.find(name).cloned();
         self.note_failure(found)
@@ -327,7 +327,7 @@ impl Session {
     /// Ends what [`Session::begin_implicit`] began, if nothing else did.
     ///
     /// # Errors
-    /// Where the transaction could not be committed: nothing of it happened.
+    /// If the transaction could not be committed: nothing of it happened.
     pub fn end_implicit(&mut self, commit: bool) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             match std::mem::take(&mut self.implicit) {

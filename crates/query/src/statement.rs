@@ -87,7 +87,7 @@ impl Execution<'_> {
     /// The open transaction goes on with other modes.
     ///
     /// # Errors
-    /// Where it is too late for them.
+    /// If it is too late for them.
     pub(crate) fn change_modes(&mut self, modes: Modes) -> Result<()> {
         if self.has_looked {
             self.settings.modes().check_change(modes)?;

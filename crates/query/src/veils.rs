@@ -212,7 +212,7 @@ pub struct Veil {
 
 impl Veil {
     /// # Errors
-    /// Where what is known of the input is not of its columns.
+    /// If what is known of the input is not of its columns.
     pub fn new(input: Plan, hides: Hides) -> Result<Veil> {
         let known = input.properties().equivalence_properties();
         let mut left = EquivalenceProperties::new(input.schema());

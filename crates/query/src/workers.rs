@@ -180,7 +180,7 @@ pub struct Holders {
 
 impl Holders {
     /// # Errors
-    /// Where nobody could tell of some key.
+    /// If nobody could tell of some key.
     pub(crate) fn all(self) -> Result<Holders> {
         match self.failures.first() {
             None => Ok(self),
@@ -220,7 +220,7 @@ pub trait Load: Send + Sync {
     /// nothing to do but to drop the load.
     ///
     /// # Errors
-    /// Where a worker could not take its part.
+    /// If a worker could not take its part.
     fn send(&mut self, rows: Vec<RecordBatch>) -> Result<()>;
 
     /// Makes the last changes of the statement, and with them adds all rows that were sent. They
@@ -240,28 +240,28 @@ pub trait Workers: Send + Sync {
     /// An operator that reads rows.
     ///
     /// # Errors
-    /// Where there are no workers.
+    /// If there are no workers.
     fn scan(&self, scan: WorkerScan) -> PlanResult<Arc<dyn ExecutionPlan>>;
 
     /// An operator as [`Workers::scan`] made it, for a run with the values that parameters have
     /// now.
     ///
     /// # Errors
-    /// Where there are no workers.
+    /// If there are no workers.
     fn again(&self, operator: &Arc<dyn ExecutionPlan>, gathering: Gathering) -> PlanResult<Again>;
 
     /// An operator as [`Workers::physical_rule`] left it, for a run with other values in which its
     /// workers do the same; outgrown where others would be asked, or something else done.
     ///
     /// # Errors
-    /// Where there are no workers.
+    /// If there are no workers.
     fn same_again(&self, operator: &Arc<dyn ExecutionPlan>) -> PlanResult<Again>;
 
     /// The rows of a plan in a form that workers give them, where nothing is left to be done with
     /// them here; `None` where the plan has to be run. `told` is what is said of the columns.
     ///
     /// # Errors
-    /// Where the workers could not be asked.
+    /// If the workers could not be asked.
     fn encoded(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -281,13 +281,13 @@ pub trait Workers: Send + Sync {
     /// Whether rows may be numbered here: two gateways would give the same numbers.
     ///
     /// # Errors
-    /// Where another gateway does that.
+    /// If another gateway does that.
     fn may_number(&self) -> Result<()>;
 
     /// Whether advisory locks are taken here: they are one gateway's, or would exclude nobody.
     ///
     /// # Errors
-    /// Where another gateway has them.
+    /// If another gateway has them.
     fn may_lock(&self) -> Result<()>;
 
     /// The pass that gives work to the workers, after all others.

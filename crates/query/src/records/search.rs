@@ -24,7 +24,7 @@ impl Records {
     /// The rows of primary keys, as of the last durable group.
     ///
     /// # Errors
-    /// Where the client may not look at rows, or the table is gone or was altered.
+    /// If the client may not look at rows, or the table is gone or was altered.
     pub async fn look_up(&self, table: &RecordTable, keys: Vec<ArrayRef>) -> Result<Found> {
         table.permit_search()?;
         let keys = table.kept_keys(keys)?;

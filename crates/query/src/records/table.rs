@@ -144,7 +144,7 @@ impl RecordTable {
     }
 
     /// # Errors
-    /// Where the client may not do this to rows, or it needs more columns than are given.
+    /// If the client may not do this to rows, or it needs more columns than are given.
     pub fn permit(&self, change: RecordChange) -> Result<()> {
         if !self.allowed.contains(change.needs()) {
             return Err(self.denied.clone());
@@ -166,7 +166,7 @@ impl RecordTable {
     }
 
     /// # Errors
-    /// Where rows have no values for the columns by which they are found.
+    /// If rows have no values for the columns by which they are found.
     fn permit_update(&self) -> Result<()> {
         let positions = self.schema.key_positions(&self.key);
         match positions.iter().find(|place| !self.columns.contains(place)) {
@@ -188,7 +188,7 @@ impl RecordTable {
     }
 
     /// # Errors
-    /// Where the client may not look at rows.
+    /// If the client may not look at rows.
     pub fn permit_search(&self) -> Result<()> {
         if self.allowed.contains(Privilege::Select.into()) {
             Ok(())
@@ -229,7 +229,7 @@ impl RecordTable {
     /// The keys of given rows, as the table has them.
     ///
     /// # Errors
-    /// Where a column of the key is not among the given ones, or has a value that does not fit.
+    /// If a column of the key is not among the given ones, or has a value that does not fit.
     pub(super) fn keys_of(&self, given: &RecordBatch) -> Result<RecordBatch> {
         let mut keys = Vec::with_capacity(self.key.columns.len());
         for place in self.schema.key_positions(&self.key) {

@@ -28,7 +28,7 @@ impl Among {
     /// Whether a value is one of a column of whole numbers.
     ///
     /// # Errors
-    /// Where they are none.
+    /// If they are none.
     pub fn new(value: Known, keys: &ArrayRef) -> Result<Among> {
         if keys.null_count() > 0 {
             return internal_err!("keys are never NULL");

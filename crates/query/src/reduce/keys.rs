@@ -128,7 +128,7 @@ impl Keys {
     /// them.
     ///
     /// # Errors
-    /// Where they are no numbers of the column's type.
+    /// If they are no numbers of the column's type.
     pub async fn column(&self) -> Result<Option<ArrayRef>> {
         let Some(all) = self.found().await else { return Ok(None) };
         all.column.get_or_init(|| self.to_column(&all.keys)).clone().map(Some)

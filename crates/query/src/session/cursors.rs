@@ -18,7 +18,7 @@ impl Session {
     /// The next rows of a cursor that was declared; all that are left where no number is given.
     ///
     /// # Errors
-    /// Where there is no such cursor, and those of its query; an open block has failed.
+    /// If there is no such cursor, and those of its query; an open block has failed.
     pub fn fetch<'a>(
         &'a mut self,
         name: &'a str,

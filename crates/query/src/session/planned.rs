@@ -152,7 +152,7 @@ impl Session {
     /// Making it takes no longer than the session's time-out.
     ///
     /// # Errors
-    /// Where the statement has no plan; those of planning it.
+    /// If the statement has no plan; those of planning it.
     pub fn plan_text<'a>(
         &'a mut self,
         sql: &'a str,

@@ -118,7 +118,7 @@ async fn table_as(
 }
 
 /// # Errors
-/// Where the view that is replaced has a column that the new one has not, or has otherwise: who
+/// If the view that is replaced has a column that the new one has not, or has otherwise: who
 /// reads the view may rely on it.
 async fn keeps_columns(
     execution: &Execution<'_>,

@@ -183,7 +183,7 @@ fn default_name(catalog: &Catalog, table: &TableSchema, columns: &[ColumnId]) ->
 /// Drops one index.
 ///
 /// # Errors
-/// Where there is none of the name (`42704`), or it is a constraint's.
+/// If there is none of the name (`42704`), or it is a constraint's.
 pub(super) fn drop(execution: &Execution<'_>, name: &QualifiedName) -> Result<()> {
     let catalog = execution.names.catalog();
     let Some(table) = catalog.table_of_index(&name.namespace, &name.name) else {

@@ -67,7 +67,7 @@ impl Target {
     }
 
     /// # Errors
-    /// Where whoever runs the statement lacks one of the privileges.
+    /// If whoever runs the statement lacks one of the privileges.
     pub(crate) fn require(
         &self,
         execution: &Execution<'_>,

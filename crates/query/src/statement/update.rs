@@ -106,7 +106,7 @@ impl Assignments {
     }
 
     /// # Errors
-    /// Where rows would have to move from one worker to another.
+    /// If rows would have to move from one worker to another.
     pub(super) fn stay_in_place(&self, execution: &Execution<'_>, target: &Target) -> Result<()> {
         let schema = target.schema();
         let key = schema.shard_key.and_then(|column| schema.position(column));

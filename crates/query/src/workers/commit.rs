@@ -65,7 +65,7 @@ pub(crate) async fn commit_load(
 /// Takes out what a transaction did to rows of workers.
 ///
 /// # Errors
-/// Where it did something to other ones.
+/// If it did something to other ones.
 fn take_writes(transaction: &mut Transaction) -> Result<Vec<Write>> {
     let catalog = Arc::clone(transaction.catalog());
     let on_workers =
@@ -82,7 +82,7 @@ fn take_writes(transaction: &mut Transaction) -> Result<Vec<Write>> {
 }
 
 /// # Errors
-/// Where a table is not what rows were made and checked for: on one machine, the log's threads
+/// If a table is not what rows were made and checked for: on one machine, the log's threads
 /// notice that.
 fn are_current(writes: &[Write], before: &Catalog, now: &Catalog) -> Result<()> {
     for Write { table, .. } in writes {
@@ -129,7 +129,7 @@ async fn define(
 }
 
 /// # Errors
-/// Where a cluster cannot do what one machine can.
+/// If a cluster cannot do what one machine can.
 fn may_define(before: &Catalog, change: &CatalogChange) -> Result<()> {
     match change {
         CatalogChange::CreateNamespace { name } | CatalogChange::DropNamespace { name }

@@ -76,7 +76,7 @@ impl Database {
     /// Makes a node of a cluster of the database: it keeps a journal from now on.
     ///
     /// # Errors
-    /// Where the journal cannot be made or read.
+    /// If the journal cannot be made or read.
     pub async fn keep_journal(&self) -> Result<()> {
         let mut session = self.session();
         session.execute(&format!("CREATE SCHEMA IF NOT EXISTS {NAMESPACE}")).await?;
@@ -114,7 +114,7 @@ impl Database {
     /// The definitions behind that number, in their order.
     ///
     /// # Errors
-    /// Where the journal cannot be read.
+    /// If the journal cannot be read.
     pub async fn definitions_after(&self, number: u64) -> Result<Vec<Definition>> {
         let query = format!(
             "SELECT number, changes FROM {NAMESPACE}.{TABLE} \

@@ -123,7 +123,7 @@ impl Shards {
     /// A table's rows here and with the others, as they are now.
     ///
     /// # Errors
-    /// Where there is no such table, a hidden row was changed meanwhile, or not all have followed
+    /// If there is no such table, a hidden row was changed meanwhile, or not all have followed
     /// the same definitions.
     fn states(&self, snapshot: &Snapshot, id: TableId, hidden: &[RowId]) -> Result<States> {
         let hidden = self.places.rows(hidden);
@@ -178,7 +178,7 @@ impl Shards {
     /// Follows a definition; one that was followed before is passed over.
     ///
     /// # Errors
-    /// Where it cannot be followed, or is not the next one.
+    /// If it cannot be followed, or is not the next one.
     pub async fn define(&self, definition: &Definition) -> Result<()> {
         let shared = &self.database.shared;
         let turn = Arc::clone(&shared.defining).lock_owned().await;
@@ -201,7 +201,7 @@ impl Shards {
     /// A table's columns, and the place of its rows behind them.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn schema(&self, id: TableId) -> Result<SchemaRef> {
         let snapshot = self.database.shared.engine.snapshot();
         let table = table(&snapshot, id)?;
@@ -211,7 +211,7 @@ impl Shards {
     /// An operator that reads rows, as they are now.
     ///
     /// # Errors
-    /// Where there is no such table, it has not got these columns, or a hidden row was changed
+    /// If there is no such table, it has not got these columns, or a hidden row was changed
     /// meanwhile.
     pub fn scan(&self, rows: &ShardRows) -> PlanResult<Arc<dyn ExecutionPlan>> {
         let snapshot = self.database.shared.engine.snapshot();
@@ -260,7 +260,7 @@ impl Shards {
     /// for, and dropping them ends it.
     ///
     /// # Errors
-    /// Where no place can be made for it.
+    /// If no place can be made for it.
     pub fn run(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -305,7 +305,7 @@ impl Shards {
     /// whether it is stopped: this database's functions and memory, and a configuration of its own.
     ///
     /// # Errors
-    /// Where no place can be made for it.
+    /// If no place can be made for it.
     pub fn state_for(
         &self,
         mut config: SessionConfig,
@@ -335,7 +335,7 @@ impl Shards {
     /// Says that rows of so many bytes are being kept, to be written later.
     ///
     /// # Errors
-    /// Where the process has no memory for them.
+    /// If the process has no memory for them.
     pub fn make_room(&self, bytes: usize) -> Result<()> {
         self.database.shared.engine.make_room(bytes)
     }
@@ -343,7 +343,7 @@ impl Shards {
     /// Changes rows of tables, all or none.
     ///
     /// # Errors
-    /// Where a key is taken, a row was changed meanwhile, a table is another one by now, or the log
+    /// If a key is taken, a row was changed meanwhile, a table is another one by now, or the log
     /// failed.
     pub async fn write(&self, changes: Vec<RowChanges>, durability: Durability) -> Result<()> {
         let write_set = aside(self, changes, |shards, changes| {
@@ -369,7 +369,7 @@ impl Shards {
     /// gateway took away.
     ///
     /// # Errors
-    /// Where there is no such table or key, or a hidden row was changed meanwhile.
+    /// If there is no such table or key, or a hidden row was changed meanwhile.
     pub fn find(
         &self,
         id: TableId,
@@ -425,7 +425,7 @@ fn table(snapshot: &Snapshot, id: TableId) -> Result<Arc<TableSchema>> {
 /// A table without rows that a transaction elsewhere took away.
 ///
 /// # Errors
-/// Where one of them was changed meanwhile.
+/// If one of them was changed meanwhile.
 fn without(state: &Arc<TableState>, hidden: &[RowId]) -> Result<Arc<TableState>> {
     let mut left = Arc::clone(state);
     if !hidden.is_empty() {
@@ -508,7 +508,7 @@ fn of_rows(snapshot: &Snapshot, places: Places, changes: RowChanges) -> Result<T
 }
 
 /// # Errors
-/// Where rows were made for another schema than the table's.
+/// If rows were made for another schema than the table's.
 fn is_current(table: &TableSchema, changes: &RowChanges) -> Result<()> {
     match fingerprint(table) == changes.fingerprint {
         true => Ok(()),

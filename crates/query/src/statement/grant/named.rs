@@ -114,7 +114,7 @@ fn database(name: &ObjectName) -> Result<Securable> {
 /// The privileges that are spoken of.
 ///
 /// # Errors
-/// Where there is none of that name, or the object has none of that kind.
+/// If there is none of that name, or the object has none of that kind.
 pub(super) fn privileges_of(written: &Written, object: &Securable) -> Result<Privileges> {
     let all = object.all_privileges();
     let Written::Actions(actions) = written else { return Ok(all) };

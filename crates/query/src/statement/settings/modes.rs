@@ -76,7 +76,7 @@ impl Modes {
     /// Lets a transaction that has looked at its snapshot go on with other modes.
     ///
     /// # Errors
-    /// Where it is too late for them.
+    /// If it is too late for them.
     pub(crate) fn check_change(self, to: Modes) -> Result<()> {
         let message = if self.isolation != to.isolation {
             "SET TRANSACTION ISOLATION LEVEL must be called before any query"

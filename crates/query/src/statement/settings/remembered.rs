@@ -65,7 +65,7 @@ impl Remembered {
     /// The value as `SHOW` tells it.
     ///
     /// # Errors
-    /// Where the setting takes others.
+    /// If the setting takes others.
     pub(super) fn read(&self, value: &str) -> Result<String> {
         let read = match self.kind {
             Text => return Ok(value.to_owned()),

@@ -114,7 +114,7 @@ impl Shards {
     /// Makes rows fit their table as it is here. Without places they are counted from 0.
     ///
     /// # Errors
-    /// Where they were made for another one, or are no rows of it; with the places.
+    /// If they were made for another one, or are no rows of it; with the places.
     fn fit(
         &self,
         snapshot: &Snapshot,
