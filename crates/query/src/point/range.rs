@@ -24,8 +24,7 @@ use crate::outcome::{Outcome, Tag};
 /// For more rows than this, the ordinary way runs the query.
 const ROWS_MAX: usize = 4_096;
 
-/// Maximum number of index entries that are passed on the way to a limit's rows; entries of dead
-/// rows count.
+/// Maximum number of index entries of dead rows that are passed on the way to a limit's rows.
 const PASSED_MAX: usize = 65_536;
 
 /// A query for the rows within a range of an index. Its values are given by operands.

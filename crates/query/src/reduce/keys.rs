@@ -27,7 +27,7 @@ type Found = Option<Arc<All>>;
 struct Collected {
     /// May contain duplicates, up to a number of keys.
     keys: Vec<i64>,
-    /// Number of keys from which duplicates are removed.
+    /// Once there are more keys than this, duplicates are removed.
     many: usize,
     /// Partitions that have begun and not ended.
     open: usize,

@@ -69,8 +69,9 @@ impl PhysicalOptimizerRule for FindFirstRows {
     }
 }
 
-/// The input with a scan that knows what is asked for; `None` where there is more between than
-/// columns and one filter. `order` has places in the input's columns.
+/// The input with a scan that knows the wanted order and number of rows. `None` if operators other
+/// than projections of columns and one filter are between. `order` has positions in the input's
+/// columns.
 fn tell(
     input: &Arc<dyn ExecutionPlan>,
     order: Vec<(usize, ValueOrder)>,
