@@ -1,4 +1,4 @@
-//! What plans run in.
+//! The task context of a plan.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,8 +22,7 @@ pub fn reconfigured(task: &TaskContext, config: SessionConfig) -> TaskContext {
     )
 }
 
-/// For a plan that has the functions that it calls in it: nothing looks for one by its name any
-/// more.
+/// The context for a plan that contains its functions: none is looked up by name any more.
 pub(crate) fn without_functions(
     session_id: String,
     config: &SessionConfig,

@@ -72,7 +72,7 @@ impl Session {
             return Box::pin(ready(self.note_failure(outcome)));
         }
         Box::pin(async {
-            // A short statement needs no larger stack, so its future is not moved again.
+            // The future of a short statement is not moved once more.
             let outcome = match is_long(prepared.sql()) {
                 true => with_room(Box::pin(caught(self.run_prepared(prepared, values)))).await,
                 false => caught(self.run_prepared(prepared, values)).await,
