@@ -17,7 +17,7 @@ use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerRule};
 /// Applies the rules of the analyzer and of the optimizer to a plan.
 ///
 /// # Errors
-/// Those of the rules.
+/// Errors of the rules.
 pub(crate) fn optimize(state: &SessionState, plan: &LogicalPlan) -> Result<LogicalPlan> {
     if !has_nested_subqueries(plan)? {
         return state.optimize(plan);

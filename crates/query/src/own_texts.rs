@@ -1,6 +1,6 @@
 //! Copies texts out of shared buffers.
 //!
-//! A view of a text keeps its whole buffer alive. That wastes memory if a few of many rows are
+//! A view of a text keeps its whole buffer alive, which wastes memory if a few of many rows are
 //! kept, and files and messages would contain the whole buffer.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
 use arrow::datatypes::DataType;
 
-/// The same column, with its texts in buffers of their own.
+/// Copies a column, with its texts in buffers of their own.
 pub(crate) fn with_own_texts(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()),

@@ -118,7 +118,7 @@ pub(crate) async fn query_text(state: &SessionState, text: &str) -> PlanResult<P
     statement(state, parsed.statement).await
 }
 
-/// The same rows under other column names.
+/// Renames the columns of a plan.
 pub(crate) fn rename_columns(plan: LogicalPlan, names: &[&str]) -> PlanResult<LogicalPlan> {
     let columns: Vec<Expr> = plan
         .schema()

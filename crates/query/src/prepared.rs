@@ -69,8 +69,8 @@ impl Prepared {
         }
     }
 
-    /// The same statement with the parameter types that its client declared. They may be more
-    /// specific than those of [`Prepared::parameters`], but must agree with them.
+    /// Sets the parameter types that the client declared. They may be more specific than those of
+    /// [`Prepared::parameters`], but must agree with them.
     #[must_use]
     pub fn with_declared(self, declared: Vec<FieldRef>) -> Prepared {
         let inner = Arc::unwrap_or_clone(self.inner);
@@ -83,7 +83,7 @@ impl Prepared {
         self.inner.declared.as_deref().unwrap_or(&self.inner.parameters)
     }
 
-    /// The same statement with its point statement, if it is one.
+    /// Sets the point statement, if the statement is one.
     pub(crate) fn with_point(self, point: Option<Point>) -> Prepared {
         let (point, inner) = (point.map(Arc::new), Arc::unwrap_or_clone(self.inner));
         Prepared { inner: Arc::new(Inner { point, ..inner }) }

@@ -1,10 +1,9 @@
-//! Scans that leave out what a join would leave out: semi-joins, as in Bernstein and Chiu, "Using
+//! Scans that leave out rows that a join would drop: semi-joins, as in Bernstein and Chiu, "Using
 //! Semi-Joins to Solve Relational Queries" (1981).
 //!
-//! A join reads the whole of its first side before it begins with the second. Where the first one
-//! is filtered, the keys that it has are collected on their way to the join, and a scan below the
-//! second one ([`Leaf`]) waits for them: it reads, or asks workers for, rows with one of these keys
-//! alone.
+//! A join reads the whole of its first side before it begins with the second. If the first side is
+//! filtered, an operator collects its keys on their way to the join. A scan below the second side
+//! ([`Leaf`]) waits for these keys and reads, or asks workers for, only rows with one of them.
 //!
 //! ```text
 //!   HashJoin                     HashJoin
@@ -13,10 +12,10 @@
 //!                                  ShardScan among=[…] ◄─╯
 //! ```
 //!
-//! Promises: only rows are left out that the join would drop; whoever waits for keys is told that
-//! there are none to be had as soon as that is known, also where their side is not read to its end;
-//! nobody who waits holds a thread. A second side waits for nothing but first sides of joins above
-//! it, which wait for no second side of these: so all of them come to an end.
+//! Promises: only rows that the join would drop are left out. A scan that waits for keys holds no
+//! thread. If the keys will not be complete, for example because their side is not read to its end,
+//! the scan learns it at once. There is no deadlock: a second side waits only for first sides of
+//! joins above it, and these never wait for a second side of these joins.
 
 mod among;
 mod collect;
@@ -70,7 +69,7 @@ pub trait Leaf {
     /// True if the scan can exclude rows by the values of this column.
     fn takes_keys(&self, column: usize) -> bool;
 
-    /// The same scan, restricted to rows with one of these keys in a column for which
+    /// Restricts the scan to rows with one of these keys in a column for which
     /// [`takes_keys`](Leaf::takes_keys) is true.
     fn among(&self, column: usize, keys: &Arc<Keys>) -> Plan;
 }
@@ -78,7 +77,7 @@ pub trait Leaf {
 /// Returns the [`Leaf`] of a plan's operator, if it is one.
 pub type AsLeaf = fn(&Plan) -> Option<&dyn Leaf>;
 
-/// The same plan, with scans that wait for the keys of joins.
+/// Rewrites a plan so that its scans wait for the keys of joins.
 ///
 /// # Errors
 /// If an operator does not accept its new children.
@@ -100,8 +99,7 @@ pub fn reduced(plan: &Plan, as_leaf: AsLeaf) -> Result<Plan> {
     }
 }
 
-/// The same plan without the collection of keys. Scans that wait for them learn that there are
-/// none.
+/// Removes the collection of keys from a plan. Scans that wait for keys learn that there are none.
 pub(crate) fn unreduced(plan: Plan) -> Result<Plan> {
     let unreduced = plan.transform_up(|node| match node.downcast_ref::<CollectKeys>() {
         Some(collect) => Ok(Transformed::yes(collect.given_up())),
@@ -200,7 +198,7 @@ fn leaf_below(plan: &Plan, column: usize, as_leaf: AsLeaf) -> Option<(&dyn Leaf,
     leaf_below(plan.children().get(child).copied()?, column, as_leaf)
 }
 
-/// The same plan, in which the scan of a column waits for keys.
+/// Makes the scan of a column wait for keys.
 fn with_keys(plan: &Plan, column: usize, keys: &Arc<Keys>, as_leaf: AsLeaf) -> Result<Plan> {
     if let Some(leaf) = as_leaf(plan) {
         return Ok(leaf.among(column, keys));

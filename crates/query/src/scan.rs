@@ -203,7 +203,7 @@ impl ShardScan {
         self.id
     }
 
-    /// The same scan without rows.
+    /// A copy of the scan without rows.
     pub(crate) fn without_rows(&self) -> ShardScan {
         ShardScan { chunks: Chunks::default(), ..self.clone() }
     }
@@ -214,7 +214,7 @@ impl ShardScan {
         is_same && is_about(self.planned_rows, states.rows())
     }
 
-    /// The same scan over another state of the table.
+    /// A copy of the scan over another state of the table.
     pub(crate) fn over(&self, states: &States) -> Result<ShardScan> {
         let chunks = Chunks::of(
             states,
@@ -275,7 +275,7 @@ impl ShardScan {
         !self.schema.indexes.is_empty()
     }
 
-    /// The same scan for an operator that needs only the first rows of an order.
+    /// A copy of the scan for an operator that needs only the first rows of an order.
     pub(crate) fn for_first(&self, first: FirstRows) -> Result<ShardScan> {
         let kept = self.chunks.kept.as_ref().clone();
         let filter = self.filter.as_ref().map(kept::bound).transpose()?;

@@ -1,9 +1,9 @@
-//! Semi-joins before the joins that they would otherwise follow.
+//! Moves semi-joins below the joins that they would otherwise follow.
 //!
 //! `WHERE o_orderkey IN (SELECT …)` over three joined tables becomes a semi-join above both joins,
-//! though its condition is of one table alone. Where the subquery has conditions and the tables
-//! have none, its semi-join moves down to that table, so that the joins have fewer rows to work on,
-//! and workers fewer to send.
+//! though its condition is on one table only. If the subquery has conditions and the tables have
+//! none, this pass moves the semi-join down to that table. Then the joins process fewer rows, and
+//! workers send fewer.
 //!
 //! ```text
 //!   LeftSemi                         Inner
@@ -13,8 +13,8 @@
 //!     subquery with a condition        lineitem
 //! ```
 //!
-//! Promises: the same rows and columns. Where the tables are filtered themselves, their keys are
-//! what leaves out rows of the subquery (`reduce`), and the plan stays as it is.
+//! Promises: rows and columns stay the same. If the tables are filtered themselves, the plan stays
+//! unchanged, and their keys filter the rows of the subquery (`reduce`).
 
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ fn below_join(semi: &Join, join: &Join) -> Result<Option<LogicalPlan>> {
     Ok(Some(LogicalPlan::Join(moved)))
 }
 
-/// The same semi-join over another first side.
+/// Puts a semi-join over another first side.
 fn over(semi: &Join, first: &Arc<LogicalPlan>) -> Result<Join> {
     Join::try_new(
         Arc::clone(first),

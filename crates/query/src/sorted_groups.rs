@@ -20,7 +20,7 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 /// DataFusion's last pass that gives limits to groupings. Their inputs are sorted by then.
 const BEHIND: &str = "LimitAggregation";
 
-/// The same passes, with [`SortedGroups`] after [`BEHIND`].
+/// Inserts [`SortedGroups`] after [`BEHIND`].
 pub(crate) fn with_sorted_groups(mut rules: Vec<Rule>) -> Vec<Rule> {
     let place = rules.iter().position(|rule| rule.name() == BEHIND);
     let place = place.expect("DataFusion has a pass of this name");

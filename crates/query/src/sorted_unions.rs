@@ -22,7 +22,7 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 /// The name of DataFusion's pass that makes such merges.
 const BEHIND: &str = "EnsureRequirements";
 
-/// The same passes, with [`SortedUnions`] after [`BEHIND`].
+/// Inserts [`SortedUnions`] after [`BEHIND`].
 pub(crate) fn with_sorted_unions(mut rules: Vec<Rule>) -> Vec<Rule> {
     if let Some(place) = rules.iter().position(|rule| rule.name() == BEHIND) {
         rules.insert(place + 1, Arc::new(SortedUnions));

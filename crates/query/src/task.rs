@@ -7,7 +7,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionConfig;
 
-/// The same task with another configuration.
+/// A copy of the task with another configuration.
 #[must_use]
 pub fn reconfigured(task: &TaskContext, config: SessionConfig) -> TaskContext {
     TaskContext::new(

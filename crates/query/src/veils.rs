@@ -1,23 +1,23 @@
-//! A pass of the planner: what holds of an operator's rows, and not of what comes of them above, is
-//! hidden.
+//! A pass of the planner: hides properties of an operator's rows that do not hold above it.
 //!
-//! DataFusion takes what it knows of the rows of a join's sides for known of the join's rows, and
-//! leaves keys out of sorts, windows and groupings by it. It is mistaken in these:
+//! DataFusion applies known properties of the rows of a join's sides to the rows of the join, and
+//! omits keys of sorts, windows and groupings because of them. That is wrong in these cases:
 //!
-//! - A side of an outer join has nulls in rows of the other side that met nothing, so that none of
-//!   its columns is constant any more. Two columns are still equal, as both are null; a column and
-//!   an expression need not be.
-//! - A hash join has the rows of its first side in their order for one row of the second, and not
-//!   for all rows of the second with one value; a merge join likewise.
-//! - Grouping sets have nulls in the keys that a set is not of: keys that were constant, equal or
-//!   ordered are so no more.
-//! - A limit takes rows in the order of its input. A sort above it moves below it, becomes one for
-//!   as many rows as the limit gives, and the limit skips some of those: too few rows come, or
-//!   other ones. Upstream: <https://github.com/apache/datafusion/pull/24958> and
-//!   <https://github.com/apache/datafusion/pull/25408>. A sort for some rows above groups moves
-//!   below these likewise, and counts rows for groups. No upstream issue found.
+//! - In an outer join, an unmatched row of one side has nulls in the columns of the other side, so
+//!   that none of these columns is constant any more. Two columns are still equal, as both are
+//!   null; a column and an expression need not be.
+//! - A hash join returns the rows of its first side in their order for each row of the second side,
+//!   but not for all rows of the second side with one value. This is true of a merge join, too.
+//! - Grouping sets return nulls for the keys that are not in a set: keys that were constant, equal
+//!   or ordered are so no more.
+//! - A limit takes rows in the order of its input. DataFusion moves a sort from above the limit to
+//!   below it, and gives the sort the limit's number of rows. The limit then skips some of these:
+//!   too few rows are returned, or other ones. Upstream:
+//!   <https://github.com/apache/datafusion/pull/24958> and
+//!   <https://github.com/apache/datafusion/pull/25408>. A sort for the first rows above groups also
+//!   moves below them, and counts rows instead of groups. No upstream issue found.
 //!
-//! A [`Veil`] hands rows on, and of what is known of them only what may be relied upon above.
+//! A [`Veil`] passes on rows, with only the properties that hold above it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 /// by then.
 const BEFORE: &str = "EnsureRequirements";
 
-/// The same passes, with [`HideWhatEnds`] before [`BEFORE`].
+/// Inserts [`HideWhatEnds`] before [`BEFORE`].
 pub(crate) fn with_veils(mut rules: Vec<Rule>) -> Vec<Rule> {
     let place = rules.iter().position(|rule| rule.name() == BEFORE);
     let place = place.expect("DataFusion has a pass of this name");

@@ -65,7 +65,7 @@ thread_local! {
 /// Plans, and measures the time. The clock of an enclosing plan continues.
 ///
 /// # Errors
-/// Those of the work.
+/// Errors of the work.
 pub(crate) async fn timed<T>(work: impl Future<Output = PlanResult<T>>) -> PlanResult<T> {
     let mut work = pin!(work);
     let since = Arc::new(RealClock::new());

@@ -30,8 +30,7 @@ impl CollectKeys {
         CollectKeys { input, wanted: wanted.into(), begun }
     }
 
-    /// The same rows without the collection. Scans that wait for the keys learn that there are
-    /// none.
+    /// The input without the collection. Scans that wait for the keys learn that there are none.
     pub(super) fn given_up(&self) -> Plan {
         self.wanted.iter().for_each(|(_, keys)| keys.give_up());
         Arc::clone(&self.input)

@@ -33,7 +33,7 @@ impl PhysicalOptimizerRule for ReduceJoins {
     }
 }
 
-/// The same plan over local rows, in which scans wait for the keys of joins.
+/// Rewrites a plan over local rows so that its scans wait for the keys of joins.
 pub(crate) fn reduced_here(plan: &Plan) -> Result<Plan> {
     reduced(plan, LOCAL)
 }
@@ -54,7 +54,7 @@ impl WaitingFor {
         self.0.is_empty()
     }
 
-    /// The same, plus the keys of one more column.
+    /// Adds the keys of one more column.
     pub(crate) fn and(&self, column: usize, keys: &Arc<Keys>) -> WaitingFor {
         let more = std::iter::once((column, Arc::clone(keys)));
         WaitingFor(self.0.iter().cloned().chain(more).collect())

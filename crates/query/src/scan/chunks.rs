@@ -20,7 +20,7 @@ use crate::kept;
 pub(super) struct Chunks {
     /// The chunks that zones do not exclude.
     pub(super) kept: Arc<Vec<ChunkView>>,
-    /// The same chunks, without rows that an index excludes, if one does.
+    /// These chunks without the rows that an index excludes, if one does.
     pub(super) read: Arc<Vec<ChunkView>>,
     pub(super) index: Option<Arc<str>>,
     /// True if the rows were found by the values of a key in the filter. Other values for the same

@@ -113,7 +113,7 @@ impl Iterator for Reading {
 }
 
 impl ShardScan {
-    /// The same scan with a filter by the keys that it waited for.
+    /// Waits for keys, and adds a filter by them to the scan.
     pub(super) async fn with_keys(mut self) -> ShardScan {
         let mut sieve = self.chunks.sieve.take();
         for (column, keys) in self.among.all().await {

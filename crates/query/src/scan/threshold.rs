@@ -1,10 +1,10 @@
-//! Leaves out chunks that a sort has no use for any more.
+//! Leaves out chunks that a sort no longer needs.
 //!
-//! A sort that wants a few rows alone knows, once it has as many, what others have to pass to take
-//! a place among them, and tells it in an expression that changes while it runs. A pass of the
-//! planner hands that to the scan below, which looks at it before each chunk: where the chunk's
-//! zones do not pass, nothing of it is read. Chunks are read in the order that is asked for, as far
-//! as zones tell it, so that the best rows come first.
+//! A sort for the first few rows knows a threshold as soon as it has that many: a further row must
+//! pass it to be among them. The sort publishes the threshold as an expression that changes while
+//! it runs. A pass of the planner hands the expression to the scan below, which evaluates it on the
+//! zones of each chunk, and skips the chunk if they do not pass. Chunks are read in the requested
+//! order, as far as zones show it, so that the best rows come first.
 //!
 //! ```text
 //!   Sort (fetch) ── threshold ──╮
@@ -12,8 +12,8 @@
 //!       ShardScan ◄─────────────╯
 //! ```
 //!
-//! DataFusion's own pass looks for columns by their names, of which joins have several alike; this
-//! one follows their places.
+//! DataFusion's own pass finds columns by name, which is ambiguous above joins. This pass follows
+//! their positions.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl PhysicalOptimizerRule for TellThresholds {
     }
 }
 
-/// The same plan, with scans that know the thresholds of sorts above them.
+/// Rewrites a plan so that its scans know the thresholds of sorts above them.
 pub(crate) fn with_thresholds(plan: Plan) -> Result<Plan> {
     let told = plan.transform_up(|plan| {
         let input = plan.downcast_ref::<SortExec>().map(input_of).transpose()?.flatten();
@@ -118,7 +118,7 @@ fn tell(plan: &Plan, columns: &[usize], asked: &Asked) -> Result<Option<Plan>> {
 pub(super) struct Threshold(Arc<dyn PhysicalExpr>);
 
 impl ShardScan {
-    /// The same scan for a sort by these of its columns; `None` if nothing can be left out.
+    /// A copy of the scan for a sort by these of its columns; `None` if nothing can be left out.
     fn until(&self, columns: &[usize], asked: &Asked) -> Result<Option<ShardScan>> {
         let stored: Vec<usize> = columns.iter().map(|column| self.projection[*column]).collect();
         let is_stored = stored.iter().all(|column| *column < self.table_columns);

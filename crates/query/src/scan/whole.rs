@@ -79,7 +79,7 @@ impl WholeChunk {
 /// for the others.
 ///
 /// # Errors
-/// Those of planning.
+/// Planning errors.
 pub fn whole_chunks(
     plan: Arc<dyn ExecutionPlan>,
 ) -> Result<(Vec<WholeChunk>, Arc<dyn ExecutionPlan>)> {

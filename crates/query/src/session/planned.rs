@@ -151,7 +151,7 @@ impl Session {
     /// takes no longer than the session's timeout.
     ///
     /// # Errors
-    /// If the statement has no plan; those of planning it.
+    /// If the statement has no plan; errors of planning it.
     pub fn plan_text<'a>(
         &'a mut self,
         sql: &'a str,

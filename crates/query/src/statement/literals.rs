@@ -2,7 +2,7 @@
 //!
 //! DataFusion types the columns of VALUES without the target's columns. If the literals of a column
 //! differ, or depend on the time, as `'today'` does, those that depend on the target get its type
-//! here. The same applies to such literals in the select list of a query.
+//! here. Such literals in the select list of a query are treated alike.
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType as SqlType, Expr, SelectItem, UnaryOperator, Value, Values,

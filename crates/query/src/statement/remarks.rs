@@ -36,7 +36,7 @@ pub(super) fn comment(
     Ok(Outcome::command("COMMENT").with_notice("comments are not kept".to_owned()))
 }
 
-/// `LOCK TABLE`: there are no table locks and no waits. Of two conflicting writers, the second
+/// `LOCK TABLE`: there are no table locks and no waits. The second of two conflicting writers
 /// fails.
 pub(super) fn lock(execution: &Execution<'_>, lock: &Lock) -> Result<Outcome> {
     if !execution.in_block {

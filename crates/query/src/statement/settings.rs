@@ -29,7 +29,7 @@ use crate::workers::Gathering;
 pub(crate) struct Settings {
     pub(crate) identity: Identity,
     pub(crate) durability: Durability,
-    /// How rows are gathered from workers.
+    /// The way in which rows are gathered from workers.
     pub(crate) gathering: Gathering,
     /// The initial settings of sessions of this database.
     defaults: Defaults,

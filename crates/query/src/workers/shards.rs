@@ -101,8 +101,7 @@ impl Database {
 }
 
 impl Shards {
-    /// The same, with scans that also read the rows of `others`. All else concerns this database
-    /// only.
+    /// A copy whose scans also read the rows of `others`. All else concerns this database only.
     #[must_use]
     pub fn together(&self, others: Vec<Shards>) -> Shards {
         let others = others.into_iter().map(|other| other.database).collect();
@@ -247,7 +246,7 @@ impl Shards {
     /// correctly.
     ///
     /// # Errors
-    /// Those of planning.
+    /// Planning errors.
     pub fn fused(
         &self,
         aggregate: Arc<dyn ExecutionPlan>,

@@ -29,7 +29,7 @@ impl Shards {
     /// expressions. `None` if a part of it differs between runs.
     ///
     /// # Errors
-    /// Those of planning.
+    /// Planning errors.
     pub fn keep(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -43,7 +43,7 @@ impl Shards {
     /// much since the plan was made.
     ///
     /// # Errors
-    /// Those of planning.
+    /// Planning errors.
     pub fn again(
         &self,
         kept: &ShardPlan,

@@ -8,7 +8,7 @@
 
 use thalweg_types::RowId;
 
-/// The row handles of a run. The same operation turns an id into a handle and back.
+/// The row handles of a run. One operation turns an id into a handle and back.
 #[derive(Clone, Copy)]
 pub(super) struct Places(u64);
 
