@@ -132,7 +132,7 @@ pub(super) async fn run(execution: &mut Execution<'_>, query: &Query) -> Result<
 }
 
 async fn make(execution: &mut Execution<'_>, parts: Vec<Part>) -> Result<()> {
-    // The statement is one transaction with other changes.
+    // All parts share one transaction, so no part may send its rows before the commit.
     execution.goes_ahead = false;
     for part in parts {
         let outcome = Box::pin(query::change(execution, &part.change)).await?;
