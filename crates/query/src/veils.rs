@@ -1,7 +1,7 @@
 //! A pass of the planner: hides properties of an operator's rows that do not hold above it.
 //!
 //! DataFusion applies known properties of the rows of a join's sides to the rows of the join, and
-//! omits keys of sorts, windows and groupings because of them. That is wrong in these cases:
+//! omits keys of sorts, windows and groupings because of them. This is wrong in these cases:
 //!
 //! - In an outer join, an unmatched row of one side has nulls in the columns of the other side, so
 //!   that none of these columns is constant any more. Two columns are still equal, as both are

@@ -23,7 +23,7 @@ pub(super) struct Block {
     settings: Settings,
     /// True if a statement has read the snapshot.
     pub(super) has_looked: bool,
-    /// True if a statement has read it that did more than take locks.
+    /// True if a statement that did more than take locks has read it.
     has_read: bool,
     unity: Unity,
     /// The value of `now()` in the block, in microseconds since 1970.

@@ -337,8 +337,8 @@ pub(crate) fn reject_loaded(state: &TableState, target: &Target, rows: &RecordBa
     target.schema().keys().try_for_each(|key| reject_holders(state, target, key, rows))
 }
 
-/// Refuses rows whose key another row has, be it an existing row or one of them. Checks only some
-/// of the keys.
+/// Refuses rows whose key another row has, be it an existing row or one of the new ones. Checks
+/// only the keys that are selected.
 fn reject_taken(
     execution: &Execution<'_>,
     target: &Target,
