@@ -99,7 +99,8 @@ impl Planner {
 }
 
 /// DataFusion's physical passes with ours in their places. The pass for the first rows of an order
-/// runs before any operator repartitions rows. Plans for workers keep their windows as they are.
+/// runs before any operator repartitions rows. Windows are only rewritten if there are no workers
+/// (`alone`).
 fn physical_rules(scheduler: &Arc<dyn QueryScheduler>, alone: bool) -> Vec<Rule> {
     let mut rules = filters_down::guarded(fused::physical_rules(scheduler));
     rules = with_sorted_groups(with_veils(with_sorted_unions(rules)));
