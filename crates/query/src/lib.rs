@@ -65,7 +65,7 @@ mod task;
 mod veils;
 mod workers;
 
-/// The seam between fused aggregates and whoever works on them.
+/// The interface between fused aggregates and the scheduler that runs them.
 #[doc(hidden)]
 pub mod scheduling {
     pub use crate::fused::{

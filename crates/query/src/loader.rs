@@ -1,5 +1,5 @@
-//! Rows on their way into a table: many of them go ahead to the log, chunk by chunk. On a gateway
-//! they may go ahead to their workers.
+//! Loads rows into a table. Full chunks go to the log before the commit. On a gateway, rows may go
+//! to their workers before the commit.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::database::Database;
 use crate::statement::{Target, reject_loaded};
 use crate::workers::Load;
 
-/// What a gateway gathers of a load before it goes ahead, in bytes as they lie in memory.
+/// Rows that a gateway gathers before it sends them to the workers, in bytes of memory.
 const GATHERED_BYTES_MAX: usize = 64 << 20;
 
-/// Gathers whole rows of one table. Nothing is visible before [`Loader::finish`] and a commit.
+/// Gathers whole rows of one table. No row is visible before [`Loader::finish`] and a commit.
 pub(crate) struct Loader {
     database: Database,
     table: Arc<TableSchema>,
     waiting: Vec<RecordBatch>,
     waiting_rows: usize,
-    /// Of rows that wait for workers.
+    /// Memory of the rows that wait to be sent to workers.
     waiting_bytes: usize,
     staged: Vec<Arc<Staged>>,
     rows: u64,
@@ -34,10 +34,10 @@ pub(crate) struct Loader {
 /// Everything that was loaded.
 pub(crate) struct Loaded {
     pub(crate) staged: Vec<Arc<Staged>>,
-    /// Too few to be a chunk of their own.
+    /// Rows too few for a chunk of their own.
     pub(crate) rest: Vec<RecordBatch>,
     pub(crate) rows: u64,
-    /// What workers have of it. Whoever commits takes it out, and finishes it.
+    /// Rows that were sent to workers. The commit takes this out and finishes it.
     pub(crate) ahead: Option<Box<dyn Load>>,
 }
 
@@ -60,17 +60,17 @@ impl Loader {
         &self.database
     }
 
-    /// Rows that are pushed may go ahead to workers, for a statement that is a transaction of its
-    /// own and finishes what is ahead of its commit.
+    /// Allows pushed rows to go to workers before the commit. Only for a statement that is a
+    /// transaction of its own and that finishes the load when it commits.
     pub(crate) fn going_ahead(self) -> Loader {
         Loader { goes_ahead: true, ..self }
     }
 
-    /// Takes rows in. Encodes and stages whole chunks on the calling thread, which waits where the
-    /// disk is far behind, or where workers take rows that go ahead.
+    /// Takes rows in. Encodes and stages whole chunks on the calling thread. The thread waits if
+    /// the disk is far behind, or while workers take rows.
     ///
     /// # Errors
-    /// Where the rows do not fit a chunk, the database is closed, or a worker could not take rows.
+    /// If the rows do not fit a chunk, the database is closed, or a worker could not take rows.
     pub(crate) fn push(&mut self, rows: RecordBatch) -> Result<()> {
         if self.goes_ahead && self.gathers_too_much(&rows) {
             self.send_waiting()?;
@@ -81,7 +81,7 @@ impl Loader {
         self.take_in(rows)
     }
 
-    /// The same on a thread that must not wait.
+    /// Like [`Loader::push`], for a thread that must not block.
     ///
     /// # Errors
     /// As [`Loader::push`].
@@ -105,7 +105,8 @@ impl Loader {
             && self.waiting_bytes + more.get_array_memory_size() > GATHERED_BYTES_MAX
     }
 
-    /// Sends what waits to its workers. Some rows always come behind it, and are the transaction's.
+    /// Sends the waiting rows to their workers. Some rows always come after them; these belong to
+    /// the transaction.
     fn send_waiting(&mut self) -> Result<()> {
         if let Some((mut ahead, waiting)) = self.take_waiting() {
             ahead.send(waiting)?;
@@ -123,8 +124,8 @@ impl Loader {
         Ok(())
     }
 
-    /// What waits, and the load that takes it. It is put back once it has taken it: after an error
-    /// there is nothing to do but to drop it.
+    /// The waiting rows and the load that takes them. The caller puts the load back after it has
+    /// sent the rows. After an error the load can only be dropped.
     fn take_waiting(&mut self) -> Option<(Box<dyn Load>, Vec<RecordBatch>)> {
         let workers = self.database.shared.workers.get()?;
         let ahead = self.ahead.take().unwrap_or_else(|| workers.load(Arc::clone(&self.table)));
@@ -135,7 +136,7 @@ impl Loader {
     fn take_in(&mut self, rows: RecordBatch) -> Result<()> {
         self.rows += rows.num_rows() as u64;
         if self.database.shared.workers.get().is_some() {
-            // Workers write them to logs of their own.
+            // Workers write these rows to their own logs.
             let bytes = rows.get_array_memory_size();
             self.database.shared.engine.make_room(bytes)?;
             self.waiting_bytes += bytes;
@@ -172,7 +173,7 @@ impl Loader {
         self.take()
     }
 
-    /// All that came since the last time.
+    /// All rows that came since the last call.
     pub(crate) fn take(&mut self) -> Loaded {
         (self.waiting_rows, self.waiting_bytes) = (0, 0);
         Loaded {
@@ -185,10 +186,11 @@ impl Loader {
 }
 
 impl Loaded {
-    /// Adds the rows to a transaction; returns how many there are, with those that went ahead.
+    /// Adds the rows to a transaction. Returns their number, including the rows that went to
+    /// workers.
     ///
     /// # Errors
-    /// Where there is no such table any more.
+    /// If the table no longer exists.
     pub(crate) fn append_to(self, transaction: &mut Transaction, table: TableId) -> Result<u64> {
         self.is_all_here()?;
         for staged in self.staged {
@@ -200,11 +202,11 @@ impl Loaded {
         Ok(self.rows)
     }
 
-    /// The same in a transaction block, where a key that is taken is told at once, and not when the
-    /// block ends.
+    /// Like [`append_to`](Loaded::append_to), in a transaction block. There a duplicate key is
+    /// reported by the statement, not when the block ends.
     ///
     /// # Errors
-    /// As [`append_to`](Loaded::append_to), and where a row has the key of another one.
+    /// As [`append_to`](Loaded::append_to), and if a row has the key of another one.
     pub(crate) fn append_in_block(
         self,
         transaction: &mut Transaction,
@@ -226,7 +228,7 @@ impl Loaded {
     }
 
     /// # Errors
-    /// Where nobody took out what went ahead: it would be missing.
+    /// If rows that went to workers were not taken out: they would be missing.
     fn is_all_here(&self) -> Result<()> {
         match self.ahead {
             None => Ok(()),

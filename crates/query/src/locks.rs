@@ -1,14 +1,15 @@
-//! Advisory locks: numbers that sessions lock by agreement, with PostgreSQL's functions.
+//! Advisory locks: sessions lock numbers by agreement, with PostgreSQL's functions.
 //!
-//! The functions are called by statements of their own ([`alone`]), which no plan runs: the session
-//! reads what is called ([`calls`]), and does it call by call ([`session`]). One table serves all
-//! sessions of a database ([`table`]); nothing of it outlives the process. A lock is held for a
-//! [`Term`]: for its session, or for a transaction, which outside of a block is one statement.
-//! Locks of one session do not exclude each other, and are counted. Who cannot have a lock waits
-//! behind those who asked before, for one lock at a time, and no thread waits along ([`waiting`]).
+//! The functions may only be called by statements that contain nothing else ([`alone`]) and that no
+//! plan runs. The session reads the calls of such a statement ([`calls`]) and executes them one by
+//! one ([`session`]). One table serves all sessions of a database ([`table`]); it does not outlive
+//! the process. A lock is held for a [`Term`]: a session, or a transaction, which outside of a
+//! block is one statement. Locks of one session do not exclude each other; they are counted. A
+//! session that cannot get a lock queues behind the sessions that asked before. It waits for one
+//! lock at a time, and no thread blocks ([`waiting`]).
 //!
-//! Promise: whatever ends a term - a commit, an error, a client that is gone - lets go of what was
-//! taken in it. Who would wait for ever, since the others wait for it, is refused (`40P01`).
+//! Promise: when a term ends, by a commit, an error or a lost client, all of its locks are
+//! released. A wait that would close a cycle is refused (`40P01`).
 
 mod alone;
 mod calls;
@@ -36,23 +37,23 @@ use waiting::Waiting;
 /// The advisory locks of a database.
 #[derive(Default)]
 pub(crate) struct AdvisoryLocks {
-    /// Taken before what is in a term, where both are.
+    /// Locked before the locks of a term, if both are needed.
     table: Mutex<Table>,
 }
 
 impl AdvisoryLocks {
-    /// Takes a lock, unless somebody is in the way.
+    /// Takes a lock unless another session is in the way.
     ///
     /// # Errors
-    /// Where the session has too many.
+    /// If the session has too many locks.
     fn try_take(&self, term: &Arc<Term>, lock: Lock) -> Result<bool> {
         self.table.lock().try_take(term, lock)
     }
 
-    /// Takes a lock, or a place in its queue.
+    /// Takes a lock, or a position in its queue.
     ///
     /// # Errors
-    /// Where the session has too many, or who is in the way waits for it.
+    /// If the session has too many locks, or the wait would be a deadlock.
     fn take_or_wait(self: &Arc<Self>, term: &Arc<Term>, lock: Lock) -> Result<Option<Waiting>> {
         let mut table = self.table.lock();
         if table.try_take(term, lock)? {
@@ -62,7 +63,7 @@ impl AdvisoryLocks {
         Ok(Some(Waiting::new(Arc::clone(self), Arc::clone(term), lock, place)))
     }
 
-    /// Lets go of a lock once; false where it is not held for this term.
+    /// Releases a lock once. Returns false if it is not held for this term.
     fn give_back(&self, term: &Term, lock: Lock) -> bool {
         let mut table = self.table.lock();
         let was_held = term.give_back(lock);
@@ -72,7 +73,7 @@ impl AdvisoryLocks {
         was_held
     }
 
-    /// Lets go of what was taken in a term behind its first locks.
+    /// Releases the locks of a term except its first `kept` ones.
     fn give_back_behind(&self, term: &Term, kept: usize) {
         let locks = term.cut(kept);
         if locks.is_empty() {
@@ -82,7 +83,7 @@ impl AdvisoryLocks {
         locks.into_iter().for_each(|lock| table.release(term.owner(), lock));
     }
 
-    /// Who holds what, and who waits for it.
+    /// All locks, with their holders and waiters.
     pub(crate) fn listed(&self) -> Vec<Listed> {
         self.table.lock().listed()
     }

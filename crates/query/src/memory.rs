@@ -1,6 +1,6 @@
-//! The memory that statements take for sorting, joining and grouping: what one may have, what all
-//! may have together, and what the system says that the process has. Operators that find no more
-//! spill to disk; those that cannot fail, alone.
+//! The memory that statements take for sorting, joining and grouping. There are limits for one
+//! statement, for all together, and for the process as the system reports it. If memory is short,
+//! operators spill to disk; operators that cannot spill fail without affecting others.
 
 mod sorts;
 
@@ -20,22 +20,23 @@ use thalweg_env::{MemoryWatch, Purpose};
 use self::sorts::SortRoom;
 use crate::task::reconfigured;
 
-/// How many sorted runs are merged at once: what a merge reserves for them, no sort beside it has.
+/// Number of sorted runs that are merged at once. Memory that a merge reserves for them is not
+/// available to other sorts.
 pub(crate) const MERGED_AT_ONCE: usize = 16;
 
-/// Where memory is short, a batch has a row for so much of it: so a merge takes a small part of it,
-/// however much is sorted.
+/// If memory is short, a batch has one row for this much memory. This keeps the reservation of a
+/// merge small, however much is sorted.
 const BYTES_FOR_A_ROW: usize = 128 << 10;
-/// As few rows are worth a message in a file.
+/// Fewer rows are not worth a message in a file.
 const ROWS_MIN: usize = 64;
-/// One of so many parts of the memory is what all sorts together keep for merging.
+/// All sorts together reserve one part in this many of the memory for merging.
 const KEPT_FOR_MERGES: usize = 4;
-/// What the pool of one statement is called.
+/// The name of one statement's pool.
 const STATEMENT_POOL: &str = "statement";
-/// What is thought to be there where the process has a limit, and statements have none.
+/// Memory that is assumed if the process has a limit and statements have none.
 const BYTES_OF_NO_LIMIT: usize = 256 << 20;
 
-/// The memory of all statements: at most `limit` bytes, as far as the process has room.
+/// The memory of all statements: at most `limit` bytes, and no more than the process has room for.
 pub(crate) fn of_all(limit: Option<usize>, watch: Option<Arc<MemoryWatch>>) -> Arc<dyn MemoryPool> {
     let shared: Arc<dyn MemoryPool> = match limit {
         Some(bytes) => Arc::new(FairSpillPool::new(bytes)),
@@ -44,14 +45,14 @@ pub(crate) fn of_all(limit: Option<usize>, watch: Option<Arc<MemoryWatch>>) -> A
     Arc::new(WatchedPool { shared, watch })
 }
 
-/// The state for a statement that may take so many bytes of the memory of all.
+/// The state for a statement that may take at most `bytes` of the shared memory.
 pub(crate) fn limited(state: &SessionState, bytes: usize) -> PlanResult<SessionState> {
     let runtime = room(state.runtime_env(), Some(bytes))?;
     let builder = SessionStateBuilder::new_from_existing(state.clone());
     Ok(builder.with_runtime_env(runtime).build())
 }
 
-/// Where a statement runs that may take so many bytes of the memory of all, if it has a limit.
+/// The environment of a statement, with a limit of its own if it has one.
 pub(crate) fn room(runtime: &Arc<RuntimeEnv>, limit: Option<usize>) -> PlanResult<Arc<RuntimeEnv>> {
     let Some(bytes) = limit else { return Ok(Arc::clone(runtime)) };
     let pool =
@@ -60,8 +61,9 @@ pub(crate) fn room(runtime: &Arc<RuntimeEnv>, limit: Option<usize>) -> PlanResul
     builder.build().map(Arc::new)
 }
 
-/// How a statement goes on that has found too little, with so many sorts that go to disk: in small
-/// batches. DataFusion's own idea of what a sort keeps is more than a statement may have in all.
+/// The configuration with which a statement continues after it found too little memory, with the
+/// given number of sorts that spill: small batches. DataFusion's default reservation for sorts is
+/// more than such a statement may have in all.
 pub(crate) fn sparing(context: &TaskContext, sorts: usize) -> PlanResult<TaskContext> {
     let bytes = match context.memory_pool().memory_limit() {
         MemoryLimit::Finite(bytes) => bytes,
@@ -73,7 +75,7 @@ pub(crate) fn sparing(context: &TaskContext, sorts: usize) -> PlanResult<TaskCon
     let execution = &mut config.options_mut().execution;
     let each = bytes / (KEPT_FOR_MERGES * sorts.max(1));
     execution.sort_spill_reservation_bytes = each;
-    // Texts that were put together into one batch would count with each piece of it.
+    // The texts of a combined batch would be counted again for each piece of it.
     execution.sort_in_place_threshold_bytes = 0;
     let room = SortRoom::new(Arc::clone(context.memory_pool()), each, sorts);
     let runtime = RuntimeEnvBuilder::from_runtime_env(&context.runtime_env())
@@ -82,7 +84,7 @@ pub(crate) fn sparing(context: &TaskContext, sorts: usize) -> PlanResult<TaskCon
     Ok(reconfigured(context, config).with_runtime(Arc::new(runtime)))
 }
 
-/// How many bytes a statement may have that reserves in a pool, and the setting that says so.
+/// The memory limit of a statement that reserves in this pool, and the setting that defines it.
 pub(crate) fn limit_of(pool: &Arc<dyn MemoryPool>) -> (Option<usize>, &'static str) {
     let setting = match pool.name() {
         STATEMENT_POOL => "query_memory_limit",
@@ -94,7 +96,8 @@ pub(crate) fn limit_of(pool: &Arc<dyn MemoryPool>) -> (Option<usize>, &'static s
     }
 }
 
-/// What an operator is told that would need more than there is, in the words of who refuses it.
+/// The error for an operator that would need more memory than there is, in the words of the pool
+/// that refuses.
 pub(crate) fn refusal(operator: &str, pool: &Arc<dyn MemoryPool>) -> DataFusionError {
     let too_much = match pool.memory_limit() {
         MemoryLimit::Finite(bytes) => bytes.saturating_add(1),
@@ -106,8 +109,8 @@ pub(crate) fn refusal(operator: &str, pool: &Arc<dyn MemoryPool>) -> DataFusionE
     })
 }
 
-/// Refuses what the process has no room for, and statements that have allocated more than they
-/// reserved, and more than they may.
+/// Refuses reservations that the process has no room for, and statements that have allocated more
+/// than they reserved and more than they may.
 #[derive(Debug)]
 struct WatchedPool {
     shared: Arc<dyn MemoryPool>,
@@ -175,7 +178,7 @@ impl MemoryPool for WatchedPool {
     }
 }
 
-/// Gives one statement a part of what all have.
+/// Limits one statement to a part of the shared memory.
 #[derive(Debug)]
 struct StatementPool {
     own: FairSpillPool,
@@ -231,7 +234,7 @@ impl MemoryPool for StatementPool {
     }
 }
 
-/// In the words of DataFusion's own pools, with the setting that refused.
+/// An error in the words of DataFusion's own pools, with the setting that refused.
 fn refused(
     reservation: &MemoryReservation,
     additional: usize,

@@ -1,7 +1,7 @@
-//! What our operators answer alike when DataFusion asks them.
+//! Answers to DataFusion that our operators have in common.
 //!
-//! A blanket implementation of DataFusion's trait is not ours to give, so these are macros. They
-//! stand in an operator's `impl ExecutionPlan`, ahead of what it says for itself.
+//! These are macros because we cannot implement DataFusion's trait for all types. They stand in an
+//! operator's `impl ExecutionPlan`, before its own methods.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ pub use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 
 pub type Plan = Arc<dyn ExecutionPlan>;
 
-/// The input among the children that an operator over one input is given.
+/// The single input among the children of an operator over one input.
 ///
 /// # Errors
-/// Where there are none, or several.
+/// If there is no child, or more than one.
 pub fn input_of(children: Vec<Plan>) -> Result<Plan> {
     match <[Plan; 1]>::try_from(children) {
         Ok([input]) => Ok(input),
@@ -26,7 +26,7 @@ pub fn input_of(children: Vec<Plan>) -> Result<Plan> {
     }
 }
 
-/// Of operators without expressions that anybody else may look at.
+/// For operators without expressions that other code may inspect.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! without_expressions {
@@ -42,7 +42,7 @@ macro_rules! without_expressions {
     };
 }
 
-/// Of operators without inputs, and without such expressions.
+/// For operators without inputs and without such expressions.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! without_inputs {
@@ -70,8 +70,8 @@ macro_rules! without_inputs {
     };
 }
 
-/// Of operators over one input, which is the field of this name, and without such expressions.
-/// Their method `over` gives the same operator over another input.
+/// For operators without such expressions over one input, which is the field of this name. Their
+/// method `over` returns the same operator over another input.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! over_one_input {
@@ -99,8 +99,8 @@ macro_rules! over_one_input {
     };
 }
 
-/// Of operators over one input that hand on its rows, in their partitions and their order, and do
-/// not gain from more partitions.
+/// For operators over one input that pass on its rows in their partitions and their order, and do
+/// not benefit from more partitions.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! hands_on {

@@ -1,9 +1,9 @@
 //! Analysis and optimisation of plans, in time that grows linearly with the depth of subqueries.
 //!
 //! DataFusion checks a plan before and after its passes. The check of a subquery's expression
-//! checks all that is inside, and so does the walk that found it: each level of nesting doubles the
-//! work (`assert_subqueries_are_valid`, DataFusion 55.2; no upstream issue found). Plans with
-//! subqueries inside subqueries go through the same passes here, without these checks.
+//! checks everything inside it, and so does the walk that found it: each level of nesting doubles
+//! the work (`assert_subqueries_are_valid`, DataFusion 55.2; no upstream issue found). For plans
+//! with subqueries inside subqueries, this module runs the same passes without these checks.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerRule};
 /// Applies the rules of the analyzer and of the optimizer to a plan.
 ///
 /// # Errors
-/// Those of the rules.
+/// Errors of the rules.
 pub(crate) fn optimize(state: &SessionState, plan: &LogicalPlan) -> Result<LogicalPlan> {
     if !has_nested_subqueries(plan)? {
         return state.optimize(plan);
@@ -112,7 +112,7 @@ fn has_nested_subqueries(plan: &LogicalPlan) -> Result<bool> {
     any_subquery(plan, &mut |inner| any_subquery(&inner.subquery, &mut |_| Ok(true)))
 }
 
-/// Whether `test` holds of a subquery in the expressions of a plan.
+/// True if `test` holds for a subquery in the expressions of a plan.
 fn any_subquery(
     plan: &LogicalPlan,
     test: &mut dyn FnMut(&Subquery) -> Result<bool>,
@@ -140,7 +140,7 @@ mod tests {
 
     use crate::{Database, Session};
 
-    /// How a statement of a depth is written.
+    /// Writes a statement of a given depth.
     type Nesting = fn(usize) -> String;
 
     fn wrapped(depth: usize, inner: &str, wrap: fn(usize, &str) -> String) -> String {
@@ -219,7 +219,7 @@ mod tests {
         lines
     }
 
-    /// Work that doubled with each level would not end before the limit.
+    /// If the work doubled with each level, this would not end before the limit.
     #[tokio::test]
     async fn plans_of_nested_queries_grow_linearly() {
         let database = Database::in_memory().unwrap();

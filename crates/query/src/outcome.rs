@@ -1,4 +1,4 @@
-//! What a statement gives back.
+//! The outcome of a statement.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,31 +18,31 @@ pub type BatchStream = Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
 
 /// The outcome of one statement.
 pub struct Outcome {
-    /// The result's columns; none where the statement gives no rows. Names may repeat.
+    /// The result's columns; empty if the statement returns no rows. Names may repeat.
     pub schema: SchemaRef,
-    /// The result's rows, where the statement gives any.
+    /// The result's rows, if the statement returns any.
     pub rows: Option<BatchStream>,
-    /// The result's rows instead, where they come in the form that was asked for.
+    /// The result's rows in the form that the caller asked for, instead of `rows`.
     pub encoded: Option<EncodedStream>,
     pub tag: Tag,
-    /// For `COPY` with the client itself instead of a file.
+    /// For `COPY` to or from the client instead of a file.
     pub copy: Option<Copy>,
-    /// Remarks for the person, such as that something was there already.
+    /// Remarks for the user, for example that an object existed already.
     pub notices: Vec<Notice>,
-    /// Rows that workers have, for whoever commits the statement.
+    /// Rows that were sent to workers. The commit of the statement finishes them.
     pub(crate) ahead: Option<Box<dyn Load>>,
 }
 
 /// A remark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// What a warning warns of; nothing in particular where it is a remark only.
+    /// The kind of a warning. A plain remark has `REMARK`.
     pub state: SqlState,
     pub message: String,
 }
 
 impl Notice {
-    /// What PostgreSQL calls its kind.
+    /// PostgreSQL's name for the severity.
     #[must_use]
     pub fn severity(&self) -> &'static str {
         if self.state == REMARK { "NOTICE" } else { "WARNING" }
@@ -57,21 +57,21 @@ impl From<String> for Notice {
 
 const REMARK: SqlState = SqlState("00000");
 
-/// A warning that is of no other kind.
+/// A warning without a more specific kind.
 pub(crate) const WARNING: SqlState = SqlState("01000");
 
 /// A `COPY` whose other end is the client.
 pub enum Copy {
-    /// The rows of the outcome go to the client in this form.
+    /// The rows of the outcome go to the client in this format.
     Out(WriteOptions),
-    /// Rows come from the client: decode them, push them, and end with `Session::finish_copy`.
+    /// Rows come from the client: decode them, push them, and finish with `Session::finish_copy`.
     In(Box<CopyIn>),
 }
 
-/// What was done, in PostgreSQL's words.
+/// The command tag, in PostgreSQL's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// Whoever takes the rows counts them.
+    /// The reader of the rows counts them.
     Select,
     /// Rows of a cursor, counted as those of `Select`.
     Fetch,
@@ -117,18 +117,18 @@ impl Outcome {
         Outcome { schema, rows: Some(rows), ..Outcome::done(tag) }
     }
 
-    /// Rows in the form that was asked for.
+    /// Rows in the form that the caller asked for.
     pub(crate) fn encoded(schema: SchemaRef, rows: EncodedStream, tag: Tag) -> Outcome {
         Outcome { schema, encoded: Some(rows), ..Outcome::done(tag) }
     }
 
-    /// Whether there are rows, in whatever form.
+    /// True if there are rows, in either form.
     #[must_use]
     pub fn gives_rows(&self) -> bool {
         self.rows.is_some() || self.encoded.is_some()
     }
 
-    /// A result that lies in memory already.
+    /// A result that is in memory already.
     pub(crate) fn batches(schema: SchemaRef, batches: Vec<RecordBatch>, tag: Tag) -> Outcome {
         let rows = futures::stream::iter(batches.into_iter().map(Ok));
         Outcome::rows(schema, Box::pin(rows), tag)

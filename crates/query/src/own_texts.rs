@@ -1,14 +1,14 @@
-//! Columns whose texts are their own.
+//! Copies texts out of shared buffers.
 //!
-//! Views of texts hold on to all texts that lie with theirs: in memory where a few rows are kept of
-//! many, and in files and messages, which get all of them.
+//! A view of a text keeps its whole buffer alive, which wastes memory if a few of many rows are
+//! kept, and files and messages would contain the whole buffer.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
 use arrow::datatypes::DataType;
 
-/// The same column, whose texts lie with no others.
+/// Copies a column, with its texts in buffers of their own.
 pub(crate) fn with_own_texts(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()),

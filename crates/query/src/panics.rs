@@ -1,4 +1,4 @@
-//! Panics of statements: an error for who asked, and the end of nothing else.
+//! Panics of statements. They become an error for the client and affect nothing else.
 
 use std::any::Any;
 use std::future::Future;
@@ -7,13 +7,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use futures::FutureExt;
 use thalweg_types::{Error, Result};
 
-/// Does the work of a statement. If it panics, what it holds is dropped, as where it fails.
+/// Runs the work of a statement. If it panics, its state is dropped, as after an error.
 pub(crate) async fn caught<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let done = AssertUnwindSafe(work).catch_unwind().await;
     done.unwrap_or_else(|panic| Err(broke_down(panic.as_ref())))
 }
 
-/// The same for work that is done at once.
+/// Like [`caught`], for synchronous work.
 pub(crate) fn caught_at_once<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let done = catch_unwind(AssertUnwindSafe(work));
     done.unwrap_or_else(|panic| Err(broke_down(panic.as_ref())))

@@ -1,7 +1,7 @@
-//! Parameters of statements: `$1`, `$2`, … in the tree, their values in place of them.
+//! Parameters of statements: `$1`, `$2`, … in the syntax tree, and their replacement by values.
 //!
-//! A value takes its parameter's place as a cast of its text, so that every kind of statement
-//! treats it as it treats a literal of the parameter's type.
+//! A parameter is replaced by a cast of its value's text, so that every kind of statement treats it
+//! like a literal of the parameter's type.
 
 use std::ops::ControlFlow;
 
@@ -21,10 +21,10 @@ use crate::statement::ast_tools;
 /// PostgreSQL's wire protocol counts parameters with 16 bits.
 const PARAMETERS_MAX: usize = 65_535;
 
-/// How many parameters a statement has: the greatest number that it names.
+/// Number of parameters of a statement: the greatest number that it names.
 ///
 /// # Errors
-/// A parameter that has no number, or too great a one.
+/// If a parameter has no number, or one that is too great.
 pub(crate) fn count(tree: &Tree) -> Result<usize> {
     let mut greatest = Ok(0);
     each_expression(tree, &mut |expr| {
@@ -36,7 +36,7 @@ pub(crate) fn count(tree: &Tree) -> Result<usize> {
     greatest
 }
 
-/// The name of the parameter that an expression is.
+/// The name of the parameter if the expression is one.
 pub(crate) fn placeholder(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(value) => match &value.value {
@@ -60,7 +60,7 @@ pub(crate) fn number(name: &str) -> Result<usize> {
 }
 
 /// # Errors
-/// Where a statement that is about to run has a parameter left: nobody gave a value for it.
+/// If a statement that is about to run has a parameter without a value.
 pub(crate) fn refuse_unbound(tree: &Tree) -> Result<()> {
     let mut unbound = None;
     each_expression(tree, &mut |expr| {
@@ -72,7 +72,7 @@ pub(crate) fn refuse_unbound(tree: &Tree) -> Result<()> {
     Err(Error::new(SqlState::UNDEFINED_PARAMETER, message))
 }
 
-/// Puts expressions in the places of parameters; those without one stay.
+/// Replaces parameters by expressions. Parameters without one stay.
 pub(crate) fn bind(tree: &mut Tree, values: &[Option<Expr>]) {
     match tree {
         Tree::Statement(statement) => {
@@ -84,8 +84,8 @@ pub(crate) fn bind(tree: &mut Tree, values: &[Option<Expr>]) {
     }
 }
 
-/// Names the columns that are parameters: what takes their place is a cast, and would be called by
-/// its type.
+/// Names the columns that are parameters. A column that is replaced by a cast would otherwise be
+/// named after its type.
 struct Unnamed;
 
 impl VisitorMut for Unnamed {
@@ -104,7 +104,7 @@ impl VisitorMut for Unnamed {
     }
 }
 
-/// Whether an expression is a parameter and nothing more.
+/// True if an expression is a parameter and nothing more.
 pub(crate) fn is_parameter(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_parameter(inner),
@@ -139,7 +139,7 @@ fn each_expression(tree: &Tree, visit: &mut impl FnMut(&Expr) -> bool) {
 /// `CAST(value AS the field's type)`; NULL where there is no value.
 ///
 /// # Errors
-/// Where the value has no text.
+/// If the value has no text.
 pub(crate) fn literal(value: Option<&ScalarValue>, field: &Field) -> Result<Expr> {
     let mut cast = ast_tools::expression(&format!("CAST(NULL AS {})", sql_name(field)?))?;
     if let (Some(value), Expr::Cast { expr, .. }) = (value, &mut cast)

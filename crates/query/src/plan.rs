@@ -1,4 +1,4 @@
-//! From a query to its plan and its rows.
+//! Plans queries and runs them.
 
 use std::sync::Arc;
 
@@ -33,19 +33,19 @@ use crate::plan_depth;
 use crate::planning::limits::{self, check_grouping_sets, check_size};
 use crate::statement::folded;
 
-/// With what children of a plan are replaced.
+/// Options with which this crate replaces children of a plan.
 pub const RECOMPUTED: ReplaceChildrenOptions =
     ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
 
-/// A query's plan, and the names that its columns have for those who look at them.
+/// A query's plan, and the names of its columns for users.
 pub(crate) struct Planned {
     pub(crate) plan: LogicalPlan,
     pub(crate) names: Vec<String>,
-    /// The columns with all that is known of their types.
+    /// The columns with their complete types.
     told: DFSchemaRef,
 }
 
-/// Plans a query against what its names mean now.
+/// Plans a query with the current meaning of its names.
 pub(crate) async fn query(state: &SessionState, query: ast::Query) -> PlanResult<Planned> {
     statement(state, Parsed::Statement(Box::new(ast::Statement::Query(Box::new(query))))).await
 }
@@ -73,7 +73,7 @@ async fn translated(state: &SessionState, statement: Parsed) -> PlanResult<Plann
     Ok(Planned { plan, names, told })
 }
 
-/// Spells a statement in the way that DataFusion's planner takes.
+/// Rewrites a statement into the form that DataFusion's planner accepts.
 fn rewrite(statement: &mut Parsed, tables: &Tables) -> Result<()> {
     match statement {
         Parsed::Statement(statement) => {
@@ -87,7 +87,7 @@ fn rewrite(statement: &mut Parsed, tables: &Tables) -> Result<()> {
     }
 }
 
-/// The columns that rewriting has to know. What is wrong with a table is told when it is planned.
+/// The columns that rewriting needs. Errors of a table are reported later, when it is planned.
 async fn tables(state: &SessionState, statement: &Parsed) -> Tables {
     let mut tables = Tables::default();
     let mut inner = statement;
@@ -119,7 +119,7 @@ pub(crate) async fn query_text(state: &SessionState, text: &str) -> PlanResult<P
     statement(state, parsed.statement).await
 }
 
-/// The same rows under other names.
+/// Renames the columns of a plan.
 pub(crate) fn rename_columns(plan: LogicalPlan, names: &[&str]) -> PlanResult<LogicalPlan> {
     let columns: Vec<Expr> = plan
         .schema()
@@ -145,13 +145,13 @@ pub(crate) async fn physical(
     limits::timed(executor.counted(state, planning)).await
 }
 
-/// The columns that a plan's rows have.
+/// The columns of a plan's rows.
 pub(crate) async fn schema(state: &SessionState, planned: &Planned) -> PlanResult<SchemaRef> {
     let physical = physical(state, &planned.plan).await?;
     Ok(renamed(&physical.schema(), planned))
 }
 
-/// Runs a plan; its rows come as they are asked for.
+/// Runs a plan and returns its rows as a stream.
 pub(crate) async fn stream(
     state: &SessionState,
     planned: Planned,
@@ -164,7 +164,7 @@ pub(crate) async fn stream(
     Ok((schema, rows))
 }
 
-/// Runs an executable plan, whose columns are told as this schema says.
+/// Runs an executable plan, whose rows are returned with this schema.
 pub(crate) fn start(
     state: &SessionState,
     physical: Arc<dyn ExecutionPlan>,
@@ -179,11 +179,11 @@ pub(crate) fn start(
     }))
 }
 
-/// The rows under other names. A batch says of each column whether it may be NULL as it pleases,
-/// and of lists not always what their items are.
+/// The rows with the schema that clients see. In a batch, the nullability of columns and the item
+/// fields of lists may differ from it.
 ///
 /// # Errors
-/// Where a column does not become what the schema says of it.
+/// If a column does not match the schema.
 pub fn shown(batch: &RecordBatch, schema: &SchemaRef) -> PlanResult<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| match column.data_type() == field.data_type() {
@@ -209,8 +209,8 @@ pub(crate) async fn collect(
     Ok((schema, batches))
 }
 
-/// The columns under the names that people read. What a field says beside its type, DataFusion
-/// forgets for some expressions on the way to the executable plan.
+/// The columns under the names that users see. DataFusion loses the metadata of some fields on the
+/// way to the executable plan; this restores it.
 pub(crate) fn renamed(schema: &Schema, planned: &Planned) -> SchemaRef {
     let fields = schema.fields().iter().zip(planned.told.fields()).zip(&planned.names);
     let fields: Vec<_> = fields
@@ -227,7 +227,7 @@ pub(crate) fn renamed(schema: &Schema, planned: &Planned) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// Whether a field says of values no more than their type in Arrow, where another says more.
+/// True if a field has lost metadata that `told`, with the same type, has.
 fn forgets(field: &Field, told: &Field) -> bool {
     let says_nothing = field.metadata().is_empty();
     match (field.data_type(), told.data_type()) {

@@ -1,10 +1,10 @@
-//! A bound on how deep plans are, and on how deep their expressions can become.
+//! Limits the depth of plans and the possible depth of their expressions.
 //!
-//! The depth of a statement's text is bounded before it is parsed. Views and common table
-//! expressions lie on top of each other, though, and the optimizer puts the expressions of one
-//! projection into those of the next. So the bound is on the sum along a path of the plan: each
-//! operator counts one, and its deepest expression as much as it is deep. What recurses over plans
-//! and expressions, in planning, in execution and in destructors, has room for so many levels.
+//! The parser bounds the depth of a statement's text. But views and common table expressions stack,
+//! and the optimizer merges the expressions of one projection into those of the next. So this
+//! limits the sum along a path of the plan: each operator counts one plus the depth of its deepest
+//! expression. Recursive code in planning, execution and destructors has enough stack for this many
+//! levels.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ const DEPTH_MAX: usize = 6_000;
 /// Checks a plan as the planner made it, before any pass changes it.
 ///
 /// # Errors
-/// `54001` where it is too deep.
+/// `54001` if it is too deep.
 pub(crate) fn check(plan: &LogicalPlan) -> Result<()> {
     if depth_of(plan, &mut HashMap::new()) <= DEPTH_MAX {
         return Ok(());
@@ -33,7 +33,7 @@ pub(crate) fn check(plan: &LogicalPlan) -> Result<()> {
         .with_hint("Store the rows of inner queries in tables, or split the statement."))
 }
 
-/// Plans that are used twice are shared, and measured once.
+/// Shared plans are measured once.
 fn depth_of(plan: &LogicalPlan, known: &mut HashMap<*const LogicalPlan, usize>) -> usize {
     if let Some(depth) = known.get(&std::ptr::from_ref(plan)) {
         return *depth;
@@ -62,7 +62,7 @@ fn depth_of(plan: &LogicalPlan, known: &mut HashMap<*const LogicalPlan, usize>) 
     depth
 }
 
-/// Level by level, without recursion.
+/// Goes level by level, without recursion.
 fn expression_depth(expression: &Expr, take_subquery: &mut dyn FnMut(&LogicalPlan)) -> usize {
     let mut depth = 0;
     let mut level = vec![expression];
@@ -100,7 +100,7 @@ mod tests {
         for _ in 0..3 {
             plan = plan.project(vec![(lit(1) + lit(2)).alias("a")]).unwrap();
         }
-        // Of each projection: itself, the name, the sum and its operands.
+        // Each projection counts one, plus the alias, the sum and its operands.
         let depth = depth_of(&plan.build().unwrap(), &mut HashMap::new());
         assert_eq!(depth, 1 + 3 * 4);
     }

@@ -1,7 +1,7 @@
-//! Planners: DataFusion's session state, bound to what names mean to one statement at a time.
+//! Planners: a DataFusion session state, bound to the names of one statement at a time.
 //!
-//! A state knows some hundreds of functions and rules, too much for every connection that waits.
-//! Sessions borrow a planner for the length of a statement; idle ones are kept for the next.
+//! A state has some hundreds of functions and rules, too much memory for every idle connection.
+//! Sessions borrow a planner for one statement; idle planners are pooled.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
@@ -30,11 +30,11 @@ use crate::veils::with_veils;
 use crate::workers::{NumberedElsewhere, Workers};
 use crate::{ctes, filters_down, privileges, semi_joins_first, sleep};
 
-/// How many idle planners are kept.
+/// Maximum number of idle planners in the pool.
 const IDLE_MAX: usize = 64;
 
-/// A larger side of a join is dealt out. DataFusion deals out more than 128 Ki rows of which nobody
-/// knows the size; of a common size, this is as many.
+/// A larger build side of a join is hash-partitioned. DataFusion partitions builds of more than 128
+/// Ki rows if the size is unknown; for common row sizes this is about as many.
 const COLLECTED_BYTES_MAX: usize = 4 << 20;
 
 pub(crate) struct Planner {
@@ -47,14 +47,14 @@ impl Planner {
         let Planners { runtime, executor, scheduler, threads, .. } = shared;
         let names = SessionCatalog::new(shared.workers.get().cloned());
         let workers = shared.workers.get();
-        // In one partition joins and groupings would have no stages.
+        // With one partition, joins and groupings would have no stages.
         let partitions = if workers.is_some() { (*threads).max(2) } else { *threads };
         let mut config = SessionConfig::new()
             .with_extension(Arc::clone(executor))
             .with_extension(Arc::new(Scheduling(Arc::clone(scheduler))))
             .with_target_partitions(partitions)
-            // Rows dealt out in turns lose the order of a series or a sorted subquery, which people
-            // expect to see kept; tables and files are split into parts by their scans.
+            // Round-robin distribution loses the order of a series or a sorted subquery, which
+            // users expect to see kept. Scans split tables and files into parts themselves.
             .with_round_robin_repartition(false)
             .with_information_schema(false)
             .with_create_default_catalog_and_schema(false)
@@ -64,8 +64,8 @@ impl Planner {
         }
         let optimizer = &mut config.options_mut().optimizer;
         optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES_MAX;
-        // Its bounds tell both zeros apart, of which joins make one. Scans have the keys of joins
-        // (`reduce`).
+        // Its bounds distinguish the two zeros, which joins treat as equal. Scans get the keys of
+        // joins in another way (`reduce`).
         optimizer.enable_join_dynamic_filter_pushdown = false;
         let builder = SessionStateBuilder::new()
             .with_config(config)
@@ -98,8 +98,9 @@ impl Planner {
     }
 }
 
-/// DataFusion's passes for executable plans, with ours in their places. The first rows of an order
-/// are looked for while no operator deals rows out yet. Between workers, windows run as they are.
+/// DataFusion's physical passes with ours in their places. The pass for the first rows of an order
+/// runs before any operator repartitions rows. Windows are only rewritten if there are no workers
+/// (`alone`).
 fn physical_rules(scheduler: &Arc<dyn QueryScheduler>, alone: bool) -> Vec<Rule> {
     let mut rules = filters_down::guarded(fused::physical_rules(scheduler));
     rules = with_sorted_groups(with_veils(with_sorted_unions(rules)));
@@ -114,7 +115,7 @@ fn physical_rules(scheduler: &Arc<dyn QueryScheduler>, alone: bool) -> Vec<Rule>
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// The planners that no statement uses.
+/// The idle planners.
 pub(crate) struct Planners {
     runtime: Arc<RuntimeEnv>,
     executor: Arc<Executor>,
@@ -123,13 +124,13 @@ pub(crate) struct Planners {
     threads: usize,
     idle: Mutex<Vec<Planner>>,
     workers: OnceLock<Arc<dyn Workers>>,
-    /// Tables of a gateway whose counters go on behind the numbers of their rows.
+    /// Tables of a gateway whose counters were raised above the numbers of their rows.
     counted: Mutex<HashSet<TableId>>,
 }
 
 impl Planners {
     /// # Errors
-    /// Where the system refuses threads.
+    /// If the system refuses threads.
     pub(crate) fn new(
         runtime: Arc<RuntimeEnv>,
         threads: usize,
@@ -151,7 +152,7 @@ impl Planners {
         })
     }
 
-    /// Those of another database, on the threads of this one and in its memory.
+    /// The planners of another database, which share this one's threads and memory.
     pub(crate) fn beside(&self) -> Planners {
         Planners {
             runtime: Arc::clone(&self.runtime),
@@ -165,14 +166,14 @@ impl Planners {
         }
     }
 
-    /// From now on planners read rows from workers.
+    /// From now on, planners read rows from workers.
     pub(crate) fn attach(&self, workers: Arc<dyn Workers>) {
-        // Whoever attaches twice keeps the first.
+        // A second call has no effect.
         let _ = self.workers.set(workers);
         self.idle.lock().clear();
     }
 
-    /// Whether the counters of a gateway's table are still to be raised.
+    /// True if the counters of a gateway's table must still be raised.
     pub(crate) fn counts_anew(&self, table: TableId) -> bool {
         !self.counted.lock().contains(&table)
     }
@@ -191,7 +192,7 @@ impl Planners {
         &self.planning
     }
 
-    /// Who works on fused aggregates.
+    /// The scheduler of fused aggregates.
     pub(crate) fn scheduler(&self) -> &Arc<dyn QueryScheduler> {
         &self.scheduler
     }
@@ -206,7 +207,7 @@ impl Planners {
         idle.unwrap_or_else(|| Planner::new(self))
     }
 
-    /// Takes back a planner whose settings are still those that it was made with.
+    /// Takes back a planner whose settings are still the initial ones.
     pub(crate) fn give_back(&self, planner: Planner) {
         planner.names.forget();
         let mut idle = self.idle.lock();

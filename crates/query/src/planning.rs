@@ -1,14 +1,14 @@
-//! The threads that statements are planned on. They are apart from those that serve connections:
-//! one statement of a few hundred bytes may take seconds in a pass that looks at nothing else, and
-//! its client, and all other clients of the thread, wait for answers meanwhile.
+//! The threads that plan statements. They are separate from the threads that serve connections: a
+//! statement of a few hundred bytes may spend seconds in one optimizer pass, and all clients of its
+//! thread would wait meanwhile.
 //!
-//! A statement's work is a future which moves here with all that it needs. Whoever waits for it may
-//! stop waiting at any time, by a cancel, a time-out or because its client left. Work that waits
-//! for something is dropped then. Work in the middle of a pass is *abandoned*: its thread goes on
-//! with the lowest priority until a check of [`checks`](crate::heeding) ends the pass, drops what
-//! it holds, and ends. Another thread takes its place.
+//! A statement's work is a future which moves here with everything that it needs. Its caller may
+//! stop waiting at any time, because of a cancel, a timeout or a lost client. Work that is
+//! suspended is dropped then. Work in the middle of a pass is *abandoned*: its thread continues
+//! with the lowest priority until a check of [`checks`](crate::heeding) ends the pass; then it
+//! drops the work and ends. Another thread replaces it.
 //!
-//! `docs/decisions/0006-planning-threads.md` says what else was considered.
+//! `docs/decisions/0006-planning-threads.md` describes the alternatives.
 
 mod job;
 pub(crate) mod limits;
@@ -31,26 +31,26 @@ use self::job::Job;
 use crate::panics::caught;
 use crate::stack::PLANNING_STACK_BYTES;
 
-/// Threads beyond the lasting ones end after such a time without work.
+/// Threads beyond the permanent ones end after this time without work.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How many threads there are for each lasting one at most, those of abandoned work left out. The
-/// system shares the cores out among them, so that short statements do not wait for long ones.
+/// Maximum number of threads for each permanent one, not counting abandoned work. The system shares
+/// the cores among them, so that short statements do not wait for long ones.
 const THREADS_PER_CORE: usize = 8;
 
-/// How many passes may be abandoned at once. Each ends by itself within about a second.
+/// Maximum number of abandoned passes at a time. Each ends within about a second.
 const ABANDONED_MAX: usize = 64;
 
-/// Texts from this length on, in bytes, are parsed on a planning thread: shorter ones take about as
-/// long as the change of threads.
+/// Texts from this length on, in bytes, are parsed on a planning thread. Parsing a shorter text
+/// takes about as long as switching threads.
 const LONG_BYTES: usize = 1 << 10;
 
-/// What the planning threads are doing.
+/// Metrics of the planning threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlanningFigures {
     /// Threads that work on a statement, abandoned ones included.
     pub busy: usize,
-    /// Statements that no thread works on yet.
+    /// Statements that wait for a thread.
     pub waiting: usize,
     /// Threads in a pass whose statement was canceled.
     pub abandoned: usize,
@@ -61,10 +61,10 @@ pub(crate) struct PlanningThreads(Arc<Pool>);
 struct Pool {
     queue: Mutex<Queue>,
     arrived: Condvar,
-    /// Threads that stay when there is nothing to do.
+    /// Number of threads that stay without work.
     lasting: usize,
     starter: Arc<dyn Threads>,
-    /// What work finds that was begun outside of any runtime.
+    /// The runtime for work that was started outside of any runtime.
     runtime: Handle,
 }
 
@@ -79,18 +79,18 @@ struct Queue {
 }
 
 impl PlanningThreads {
-    /// Starts with no thread: they come as there is work for them.
+    /// Starts with no threads: they are started when there is work.
     pub(crate) fn new(cores: usize, starter: Arc<dyn Threads>, runtime: Handle) -> PlanningThreads {
         let (queue, arrived) = (Mutex::default(), Condvar::new());
         let lasting = cores.max(2);
         PlanningThreads(Arc::new(Pool { queue, arrived, lasting, starter, runtime }))
     }
 
-    /// Works on a statement. Dropping what this returns drops the work, or abandons it where a
-    /// thread is in the middle of it.
+    /// Runs the work of a statement. Dropping the returned future drops the work, or abandons it if
+    /// a thread is in the middle of it.
     ///
     /// # Errors
-    /// Those of the work; where it panicked; 53300 where too many abandoned passes still run.
+    /// Errors of the work; if it panicked; 53300 if too many abandoned passes still run.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -101,7 +101,7 @@ impl PlanningThreads {
             return Working { done, job: None };
         }
         let work = async move {
-            // Nobody may be there any more.
+            // The receiver may have been dropped.
             let _ = sender.send(caught(work).await);
         };
         let runtime = Handle::try_current().unwrap_or_else(|_| self.0.runtime.clone());
@@ -128,7 +128,7 @@ impl Drop for PlanningThreads {
     }
 }
 
-/// Whether parsing a text takes longer than a change of threads.
+/// True if parsing a text takes longer than switching threads.
 pub(crate) fn is_long(sql: &str) -> bool {
     sql.len() >= LONG_BYTES
 }
@@ -180,8 +180,8 @@ impl Pool {
         }
     }
 
-    /// Starts a thread where jobs wait for one. Where the system refuses it, they wait for the
-    /// threads that there are, or for the next job.
+    /// Starts a thread if jobs wait for one. If the system refuses it, the jobs wait for an
+    /// existing thread or for the next job.
     fn start_threads(self: &Arc<Pool>, queue: &mut Queue) {
         let most = self.lasting * THREADS_PER_CORE;
         if queue.jobs.len() <= queue.idle || queue.threads - queue.abandoned >= most {
@@ -200,7 +200,7 @@ impl Pool {
             let was_abandoned = job.poll(thread);
             drop(job);
             if was_abandoned {
-                // The thread's priority is lowered, and does not come back.
+                // The thread's priority was lowered and cannot be raised again.
                 let mut queue = self.queue.lock();
                 queue.threads -= 1;
                 queue.abandoned -= 1;
@@ -210,7 +210,7 @@ impl Pool {
         }
     }
 
-    /// The next job; `None` where the thread is to end.
+    /// The next job; `None` if the thread should end.
     fn next(&self) -> Option<Arc<Job>> {
         let mut queue = self.queue.lock();
         loop {
@@ -232,7 +232,7 @@ impl Pool {
         }
     }
 
-    /// A thread is in the middle of work that nobody waits for.
+    /// Records that a thread works on a job that was abandoned.
     fn abandon(self: &Arc<Pool>, thread: ThreadNumber) {
         thread.lower_priority();
         let mut queue = self.queue.lock();

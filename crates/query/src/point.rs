@@ -1,10 +1,9 @@
-//! Statements about the row of one primary key, and queries for a few rows that an index finds, run
-//! without a planner.
+//! Statements about the row of one primary key, and queries for a few rows that an index finds.
+//! They run without a planner.
 //!
-//! They are recognised when they are prepared, by their shape alone. Whatever this way can't be
-//! sure of - a table that was altered since, rights that are missing, a key that is taken, a sum
-//! that is too large, a range with many rows - it leaves to the ordinary one, which then says what
-//! there is to say.
+//! They are recognised by their shape when they are prepared. The ordinary way runs the statement,
+//! and reports the error if there is one, in all doubtful cases: a table that was altered since,
+//! missing privileges, a duplicate key, an overflow, a range with many rows.
 
 mod operands;
 mod range;
@@ -31,17 +30,17 @@ use range::Range;
 
 pub(crate) use recognize::recognize;
 
-/// A statement about one row, or about a few that follow each other in an index.
+/// A statement about one row, or about a few that are adjacent in an index.
 pub(crate) struct Point {
     table: Arc<TableSchema>,
-    /// The primary key, or what the index of a range has.
+    /// The primary key, or the columns of the index of a range.
     key: Key,
     action: Action,
-    /// The values that are written out in the statement; numbered behind the parameters.
+    /// The literals of the statement. As operands they are numbered after the parameters.
     constants: Vec<Constant>,
 }
 
-/// What is done to the rows. Operands are parameters, counted from 0, or constants behind them.
+/// The change or query. Operands are parameters, counted from 0, or constants after them.
 enum Action {
     Select {
         key: Vec<KeyOperand>,
@@ -55,7 +54,7 @@ enum Action {
     },
     Update {
         key: Vec<KeyOperand>,
-        /// Columns with what they are set to.
+        /// Columns with their new values.
         assignments: Vec<(usize, Assigned)>,
         shaper: Shaper,
     },
@@ -64,18 +63,18 @@ enum Action {
     },
 }
 
-/// A row out of operands.
+/// A row that is made of operands.
 struct NewRow {
     /// The operands of the given columns, in their order.
     operands: Vec<usize>,
     shaper: Shaper,
 }
 
-/// What a key that is taken means.
+/// The reaction to a duplicate key.
 enum Conflict {
     Refuse,
     Skip,
-    /// These columns of the row that is there get the new values.
+    /// These columns of the existing row get the new values.
     Update {
         columns: Vec<usize>,
         shaper: Shaper,
@@ -87,7 +86,7 @@ impl Point {
         !matches!(self.action, Action::Select { .. } | Action::Range(_))
     }
 
-    /// Whether it is an `INSERT` with an `ON CONFLICT` clause.
+    /// True for an `INSERT` with an `ON CONFLICT` clause.
     pub(crate) fn is_upsert(&self) -> bool {
         match &self.action {
             Action::Insert { conflict, .. } => !matches!(conflict, Conflict::Refuse),
@@ -95,7 +94,7 @@ impl Point {
         }
     }
 
-    /// Whether a role may do this.
+    /// True if a role may run this statement.
     pub(crate) fn is_permitted(&self, catalog: &Arc<Catalog>, role: RoleId) -> bool {
         if catalog.roles().is_superuser(role) {
             return true;
@@ -106,7 +105,7 @@ impl Point {
 
     fn needs(&self) -> Privileges {
         use Privilege::{Delete, Insert, Select, Update};
-        // Rows that are looked for, or looked at, are read.
+        // A statement that finds a row by its key, or returns it, needs `SELECT`.
         let needs: &[Privilege] = match &self.action {
             Action::Select { .. } | Action::Range(_) => &[Select],
             Action::Insert { conflict: Conflict::Refuse, .. } => &[Insert],
@@ -118,7 +117,7 @@ impl Point {
         needs.iter().copied().collect()
     }
 
-    /// Does what the statement says to the transaction; `None` where the ordinary way must.
+    /// Runs the statement in the transaction. Returns `None` if the ordinary way must run it.
     ///
     /// # Errors
     /// A value that does not fit its column, or a constraint that does not hold.
@@ -157,13 +156,13 @@ impl Point {
         }
     }
 
-    /// Whether the table is the one that it was when the statement was prepared.
+    /// True if the table has not changed since the statement was prepared.
     pub(crate) fn is_about(&self, catalog: &Catalog) -> bool {
         catalog.table(self.table.id).is_some_and(|now| now.schema == self.table)
     }
 
-    /// What is asked of whoever has the row of a query, where that is not this database; `None`
-    /// where the ordinary way must.
+    /// The request for the row of a query, for a node that holds the row if this database does not.
+    /// `None` if the ordinary way must run the query.
     ///
     /// # Errors
     /// A value that cannot be read.
@@ -185,10 +184,11 @@ impl Point {
         }))
     }
 
-    /// The row of a query as whoever has it told it, if it is there.
+    /// The outcome of a query whose row came from another node; `values` is empty if there is no
+    /// such row.
     ///
     /// # Errors
-    /// Where it has other columns.
+    /// If the row has other columns.
     pub(crate) fn told(&self, values: &RecordBatch) -> Result<Outcome> {
         let Action::Select { schema, .. } = &self.action else {
             return Err(Error::internal("only rows of queries are told"));
@@ -290,8 +290,8 @@ impl Point {
         Ok(Some(Outcome::done(Tag::Update(1))))
     }
 
-    /// Whether a row that has new values in some columns has the key of one that is there, other
-    /// than the one that it replaces.
+    /// True if a row with new values in some columns has the key of an existing row other than the
+    /// one that it replaces.
     fn takes_key(
         &self,
         state: &TableState,
@@ -340,7 +340,7 @@ impl Point {
     }
 }
 
-/// A row of given values. A field may name the type of an array's items where its value does not.
+/// A row of given values. A field may specify the item type of an array if its value does not.
 fn given<'a>(
     fields: impl Iterator<Item = &'a FieldRef>,
     columns: Vec<ArrayRef>,
@@ -349,7 +349,7 @@ fn given<'a>(
         if field.is_nullable() && field.data_type() == column.data_type() {
             return Arc::clone(field);
         }
-        // What may not be NULL is checked when the row is shaped.
+        // NULL constraints are checked when the row is shaped.
         let field = field.as_ref().clone().with_data_type(column.data_type().clone());
         Arc::new(field.with_nullable(true))
     });

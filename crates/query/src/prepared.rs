@@ -1,4 +1,4 @@
-//! Prepared statements: parsed and described once, run with other values each time.
+//! Prepared statements: parsed and described once, run with different values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::point::Point;
 use crate::session::{TransactionStatus, in_failed_block};
 use crate::statement::{self, Description};
 
-/// A statement with places for values. Clones are cheap.
+/// A statement with parameters. Clones are cheap.
 #[derive(Clone)]
 pub struct Prepared {
     inner: Arc<Inner>,
@@ -46,7 +46,7 @@ impl Prepared {
         Prepared { inner: Arc::new(inner) }
     }
 
-    /// A text without a statement, which may be prepared too.
+    /// An empty text, which may be prepared too.
     #[must_use]
     pub fn empty() -> Prepared {
         Prepared { inner: Arc::default() }
@@ -57,10 +57,10 @@ impl Prepared {
         self.inner.parsed.is_none()
     }
 
-    /// Whether a session in this state takes the statement at all.
+    /// Checks that a session in this state accepts the statement.
     ///
     /// # Errors
-    /// Where its transaction block has failed, and the statement is none that ends it.
+    /// If the session's transaction block has failed and the statement does not end it.
     pub fn check_taken(&self, status: TransactionStatus) -> Result<()> {
         let ends_block = self.inner.parsed.as_ref().is_some_and(statement::ends_block);
         match status == TransactionStatus::Failed && !ends_block {
@@ -69,21 +69,21 @@ impl Prepared {
         }
     }
 
-    /// The same with what its client calls its parameters' types: fields that say more than, and
-    /// nothing else than, those of [`Prepared::parameters`].
+    /// Sets the parameter types that the client declared. They may be more specific than those of
+    /// [`Prepared::parameters`], but must agree with them.
     #[must_use]
     pub fn with_declared(self, declared: Vec<FieldRef>) -> Prepared {
         let inner = Arc::unwrap_or_clone(self.inner);
         Prepared { inner: Arc::new(Inner { declared: Some(declared), ..inner }) }
     }
 
-    /// The parameters as the client declared them; [`Prepared::parameters`] where it did not.
+    /// The parameters as the client declared them, otherwise [`Prepared::parameters`].
     #[must_use]
     pub fn declared(&self) -> &[FieldRef] {
         self.inner.declared.as_deref().unwrap_or(&self.inner.parameters)
     }
 
-    /// The same, with the way around the planner that it may take.
+    /// Sets the point statement, if the statement is one.
     pub(crate) fn with_point(self, point: Option<Point>) -> Prepared {
         let (point, inner) = (point.map(Arc::new), Arc::unwrap_or_clone(self.inner));
         Prepared { inner: Arc::new(Inner { point, ..inner }) }
@@ -93,7 +93,7 @@ impl Prepared {
         self.inner.point.as_deref()
     }
 
-    /// The statement's tree, its parameters in it.
+    /// The statement's syntax tree, with its parameters.
     pub(crate) fn tree(&self) -> Option<&Tree> {
         self.inner.parsed.as_ref().map(|parsed| &parsed.statement)
     }
@@ -103,19 +103,19 @@ impl Prepared {
         &self.inner.sql
     }
 
-    /// The parameters' types, as Arrow fields that also name what Arrow has no type for.
+    /// The parameters' types, as Arrow fields. Their metadata names types that Arrow does not have.
     #[must_use]
     pub fn parameters(&self) -> &[FieldRef] {
         &self.inner.parameters
     }
 
-    /// The columns of the result; `None` where the statement gives no rows.
+    /// The columns of the result; `None` if the statement returns no rows.
     #[must_use]
     pub fn schema(&self) -> Option<&SchemaRef> {
         self.inner.schema.as_ref()
     }
 
-    /// Lets an outcome pass whose columns are those that were described.
+    /// Checks that an outcome has the columns that were described.
     pub(crate) fn check_result(&self, outcome: Outcome) -> Result<Outcome> {
         let same = match &self.inner.schema {
             None => true,
@@ -135,7 +135,7 @@ impl Prepared {
             .with_hint("Prepare the statement again."))
     }
 
-    /// The statement with values in the places of its parameters.
+    /// The statement with values in place of its parameters.
     pub(crate) fn with_values(&self, values: &[ScalarValue]) -> Result<Parsed> {
         self.check_count(values.len())?;
         let literals = self.inner.parameters.iter().zip(values);
@@ -145,7 +145,7 @@ impl Prepared {
         self.bound(&literals)
     }
 
-    /// The statement with what `EXECUTE` gives in the places of its parameters.
+    /// The statement with the arguments of `EXECUTE` in place of its parameters.
     pub(crate) fn with_expressions(&self, values: &[Expr]) -> Result<Parsed> {
         self.check_count(values.len())?;
         let mut casts = Vec::with_capacity(values.len());
@@ -179,7 +179,7 @@ impl Prepared {
     }
 }
 
-/// The prepared statements that a session has given names.
+/// The named prepared statements of a session.
 #[derive(Default)]
 pub(crate) struct PreparedStatements {
     named: HashMap<String, Prepared>,

@@ -1,8 +1,8 @@
-//! What whoever runs a statement may do.
+//! The privileges of the role that runs a statement.
 //!
-//! Statements ask here before they touch an object; reading is asked for where a name is planned,
-//! for the owner of the view around it where there is one. A superuser is asked for nothing. In a
-//! transaction block, what counts is what its snapshot says.
+//! Statements check here before they touch an object. Read access is checked when a name is
+//! planned; inside a view, for the view's owner. Superusers pass all checks. In a transaction
+//! block, the catalog of its snapshot counts.
 
 mod functions;
 mod needs;
@@ -21,14 +21,14 @@ use crate::catalog::{DATABASE, SessionCatalog};
 pub(crate) use functions::functions;
 pub(crate) use needs::{to_delete, to_insert, to_update};
 
-/// Who a session acts for.
+/// The roles of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Who came in.
+    /// The role that logged in.
     pub(crate) authenticated: RoleId,
-    /// Who came in, or whom `SET SESSION AUTHORIZATION` names instead.
+    /// The role that logged in, or the one that `SET SESSION AUTHORIZATION` names instead.
     pub(crate) session: RoleId,
-    /// Whose privileges count: the same, or whom `SET ROLE` names.
+    /// The role whose privileges count: the session's, or the one that `SET ROLE` names.
     pub(crate) current: RoleId,
 }
 
@@ -38,7 +38,7 @@ impl Identity {
     }
 }
 
-/// What one role may do by one catalog.
+/// The privileges of one role in one catalog.
 pub(crate) struct Rights {
     catalog: Arc<Catalog>,
     role: RoleId,
@@ -56,7 +56,7 @@ impl Rights {
     }
 
     /// # Errors
-    /// Where the role lacks one of the privileges on a table, view or external table.
+    /// If the role lacks one of the privileges on a table, view or external table.
     pub(crate) fn on_relation(
         &self,
         namespace: &str,
@@ -74,10 +74,10 @@ impl Rights {
         Err(self.denied(&object))
     }
 
-    /// What the role may do with the rows of a relation.
+    /// The role's privileges on the rows of a relation.
     ///
     /// # Errors
-    /// Where that is nothing.
+    /// If it has none.
     pub(crate) fn on_rows(&self, namespace: &str, name: &str) -> Result<Privileges> {
         let object = Securable::relation(namespace, name);
         if self.superuser {
@@ -105,7 +105,7 @@ impl Rights {
     }
 
     /// # Errors
-    /// Where the role neither owns the object, nor has the privileges of the role that does.
+    /// If the role neither owns the object, nor has the privileges of the role that does.
     pub(crate) fn owns(&self, object: &Securable) -> Result<()> {
         if self.is_owner(object) {
             return Ok(());
@@ -122,7 +122,7 @@ impl Rights {
             || self.catalog.roles().has_privileges_of(self.role, self.catalog.access(object).owner)
     }
 
-    /// Whoever owns a schema may drop what is in it.
+    /// The owner of a schema may drop what is in it.
     pub(crate) fn may_drop(&self, namespace: &str, name: &str) -> Result<()> {
         if self.is_owner(&Securable::Namespace(namespace.to_owned())) {
             return Ok(());
@@ -131,7 +131,7 @@ impl Rights {
     }
 
     /// # Errors
-    /// Where the role may not look at the machine's files, which it needs `to` do something.
+    /// If the role may not access the machine's files, which it needs `to` do something.
     pub(crate) fn read_server_files(&self, to: &str) -> Result<()> {
         self.server_files(RoleId::READ_SERVER_FILES, "pg_read_server_files", to)
     }
@@ -174,19 +174,19 @@ impl Rights {
     }
 }
 
-/// Refuses names in catalogs other than the one that people see: what is behind the others is not
-/// checked.
+/// Refuses names in catalogs other than the public one, since privileges are not checked in the
+/// others.
 ///
 /// # Errors
-/// Where a statement names something in another catalog.
+/// If a statement names something in another catalog.
 pub(crate) fn check_names(names: &SessionCatalog, statement: &Tree) -> Result<()> {
     if names.rights().superuser() { Ok(()) } else { needs::refuse_hidden(statement) }
 }
 
-/// The role of that name, if it may come in.
+/// The role of that name, if it may log in.
 ///
 /// # Errors
-/// Where there is no such role, or it may not log in, or not use the database.
+/// If there is no such role, or it may not log in, or not use the database.
 pub(crate) fn may_log_in(catalog: &Arc<Catalog>, name: &str) -> Result<RoleId> {
     let refused = |message| Err(Error::new(SqlState::INVALID_AUTHORIZATION, message));
     let Some(role) = catalog.roles().named(name) else {
@@ -199,10 +199,10 @@ pub(crate) fn may_log_in(catalog: &Arc<Catalog>, name: &str) -> Result<RoleId> {
     Ok(role.id)
 }
 
-/// Adds an object, or replaces one, and makes it belong to whoever runs the statement.
+/// Adds or replaces an object. The role that runs the statement becomes its owner.
 ///
 /// # Errors
-/// Where the role may not do that, or the change does not fit the catalog.
+/// If the role may not do that, or the change does not fit the catalog.
 pub(crate) fn create(names: &SessionCatalog, change: CatalogChange) -> Result<()> {
     let rights = names.rights();
     let object = match &change {
@@ -229,7 +229,7 @@ pub(crate) fn create(names: &SessionCatalog, change: CatalogChange) -> Result<()
     }
     names.with(|transaction| {
         transaction.change_catalog(change)?;
-        // What nobody owns by name belongs to the bootstrap role.
+        // Objects without a named owner belong to the bootstrap role.
         if replaces || rights.role == RoleId::BOOTSTRAP {
             return Ok(());
         }

@@ -1,11 +1,11 @@
-//! Rows written and looked up by their primary keys, without SQL.
+//! The record API: rows written and looked up by their primary keys, without SQL.
 //!
-//! A [`Records`] is one client's: it knows what the client may do, and finds tables. A
+//! A [`Records`] belongs to one client: it knows the client's privileges, and finds tables. A
 //! [`RecordBatcher`] gathers rows of any tables into one group, which is written as one while each
 //! row succeeds or fails by itself.
 //!
-//! Promises: what may not be NULL, checks, defaults, types and privileges hold as they do for SQL;
-//! a table that is altered, or whose privileges change, is noticed with the next group.
+//! Promises: NULL constraints, checks, defaults, types and privileges apply as in SQL. A change of
+//! a table or of its privileges takes effect with the next group.
 
 mod batcher;
 mod search;
@@ -30,21 +30,21 @@ use crate::statement::Target;
 use crate::workers::KeyedWriter;
 use table::Form;
 
-/// A client's way to the rows of tables.
+/// A client's access to the rows of tables.
 pub struct Records {
     database: Database,
     role: RoleId,
-    /// The catalog's version by which tables were found.
+    /// The catalog's version when tables were looked up.
     version: Lsn,
-    /// What writes where the rows lie on workers.
+    /// The writer, if the rows lie on workers.
     on_workers: Option<Box<dyn KeyedWriter>>,
 }
 
 impl Database {
-    /// Rows by key, for what a role may do.
+    /// The record API with the privileges of a role.
     ///
     /// # Errors
-    /// Where there is no such role, or it may not log in here.
+    /// If there is no such role, or it may not log in here.
     pub fn records_as(&self, role: &str) -> Result<Records> {
         let snapshot = self.shared.engine.snapshot();
         let role = privileges::may_log_in(snapshot.catalog(), role)?;
@@ -55,25 +55,25 @@ impl Database {
 }
 
 impl Records {
-    /// Whether rows lie on workers: where a row stops a stream, some of those behind it may be
-    /// written then.
+    /// True if rows lie on workers. If a row then stops a stream, some of the rows after it may
+    /// have been written.
     #[must_use]
     pub fn lie_on_workers(&self) -> bool {
         self.on_workers.is_some()
     }
 
-    /// Whether tables must be looked for again: the catalog changed. Says so once.
+    /// True if the catalog has changed since the last call, so that tables must be looked up again.
     pub fn must_look_again(&mut self) -> bool {
         let version = self.database.shared.engine.snapshot().catalog().version();
         std::mem::replace(&mut self.version, version) != version
     }
 
-    /// Finds a table by `name` or `schema.name`, and the columns that rows have values for: those
-    /// that are named, or all.
+    /// Finds a table by `name` or `schema.name`. Rows have values for the named columns, or for
+    /// all.
     ///
     /// # Errors
-    /// Where there is no such table or column, the table has no primary key, or the role may do
-    /// nothing with it.
+    /// If there is no such table or column, the table has no primary key, or the role has no
+    /// privilege on it.
     pub fn table(&self, name: &str, columns: &[String]) -> Result<RecordTable> {
         let snapshot = self.database.shared.engine.snapshot();
         let target = find(snapshot.catalog(), name)?;
@@ -81,7 +81,7 @@ impl Records {
         RecordTable::new(&self.database, &snapshot, &rights, target, columns, Form::Packed)
     }
 
-    /// Finds a table for record batches, whose columns have the names of its own.
+    /// Finds a table for record batches, which have columns of the same names.
     ///
     /// # Errors
     /// As [`Records::table`].

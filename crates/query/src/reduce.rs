@@ -1,10 +1,9 @@
-//! Scans that leave out what a join would leave out: semi-joins, as in Bernstein and Chiu, "Using
+//! Scans that leave out rows that a join would drop: semi-joins, as in Bernstein and Chiu, "Using
 //! Semi-Joins to Solve Relational Queries" (1981).
 //!
-//! A join reads the whole of its first side before it begins with the second. Where the first one
-//! is filtered, the keys that it has are collected on their way to the join, and a scan below the
-//! second one ([`Leaf`]) waits for them: it reads, or asks workers for, rows with one of these keys
-//! alone.
+//! A join reads the whole of its first side before it begins with the second. If the first side is
+//! filtered, an operator collects its keys on their way to the join. A scan below the second side
+//! ([`Leaf`]) waits for these keys and reads, or asks workers for, only rows with one of them.
 //!
 //! ```text
 //!   HashJoin                     HashJoin
@@ -13,10 +12,10 @@
 //!                                  ShardScan among=[…] ◄─╯
 //! ```
 //!
-//! Promises: only rows are left out that the join would drop; whoever waits for keys is told that
-//! there are none to be had as soon as that is known, also where their side is not read to its end;
-//! nobody who waits holds a thread. A second side waits for nothing but first sides of joins above
-//! it, which wait for no second side of these: so all of them come to an end.
+//! Promises: only rows that the join would drop are left out. A scan that waits for keys holds no
+//! thread. If the keys will not be complete, for example because their side is not read to its end,
+//! the scan learns it at once. There is no deadlock: a second side waits only for first sides of
+//! joins above it, and these never wait for a second side of these joins.
 
 mod among;
 mod collect;
@@ -51,38 +50,39 @@ use crate::veils::is_veil;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// More keys are not worth their way.
+/// With more keys than this, sending them is not worth it.
 const KEYS_MAX: usize = 1 << 19;
-/// Keys leave out little where there is not one for so many rows at most.
+/// Keys exclude few rows unless the scan has at least this many rows for each.
 const ROWS_OF_KEY: usize = 4;
 
-/// Of a condition nobody knows how many rows it leaves: one in so many, as DataFusion has it.
+/// Assumed selectivity of a filter: one row in this many. DataFusion uses the same default.
 pub const KEPT_OF: usize = 5;
 
-/// A scan that can wait for keys, and leave out rows that have none of them.
+/// A scan that can wait for keys and leave out rows without them.
 pub trait Leaf {
-    /// About how many rows there are to be left out, where that is known.
+    /// Estimated number of rows that keys could exclude, if known.
     fn rows(&self) -> Option<usize>;
 
-    /// About what part of its table's rows it has left, by its conditions and keys.
+    /// Estimated share of its table's rows that remain after its conditions and keys.
     fn share(&self) -> f64;
 
-    /// Whether rows can be left out by the values of one of its columns.
+    /// True if the scan can exclude rows by the values of this column.
     fn takes_keys(&self, column: usize) -> bool;
 
-    /// The same, whose rows have one of these keys in a column that it takes keys of.
+    /// Restricts the scan to rows with one of these keys in a column for which
+    /// [`takes_keys`](Leaf::takes_keys) is true.
     fn among(&self, column: usize, keys: &Arc<Keys>) -> Plan;
 }
 
-/// What operators of a plan are such scans.
+/// Returns the [`Leaf`] of a plan's operator, if it is one.
 pub type AsLeaf = fn(&Plan) -> Option<&dyn Leaf>;
 
-/// The same plan, in which scans wait for the keys of joins.
+/// Rewrites a plan so that its scans wait for the keys of joins.
 ///
 /// # Errors
-/// Where an operator does not take its new children.
+/// If an operator does not accept its new children.
 pub fn reduced(plan: &Plan, as_leaf: AsLeaf) -> Result<Plan> {
-    // What runs elsewhere, or more than once, has no keys to wait for.
+    // Operators that run on other nodes, or several times, cannot wait for keys of this run.
     if plan.name() == "Stages" || plan.name() == "RecursiveQueryExec" {
         return Ok(Arc::clone(plan));
     }
@@ -99,8 +99,7 @@ pub fn reduced(plan: &Plan, as_leaf: AsLeaf) -> Result<Plan> {
     }
 }
 
-/// The same plan, in which nobody collects keys, and whoever waits for them is told that there are
-/// none.
+/// Removes the collection of keys from a plan. Scans that wait for keys learn that there are none.
 pub(crate) fn unreduced(plan: Plan) -> Result<Plan> {
     let unreduced = plan.transform_up(|node| match node.downcast_ref::<CollectKeys>() {
         Some(collect) => Ok(Transformed::yes(collect.given_up())),
@@ -109,7 +108,7 @@ pub(crate) fn unreduced(plan: Plan) -> Result<Plan> {
     unreduced.map(|unreduced| unreduced.data)
 }
 
-/// A join whose second side waits for the keys of the first; `None` where it must not, or need not.
+/// A join whose second side waits for the keys of the first; `None` if it must not, or need not.
 fn of_join(join: &HashJoinExec, as_leaf: AsLeaf) -> Result<Option<Plan>> {
     if !is_reducible(join, as_leaf) {
         return Ok(None);
@@ -129,7 +128,7 @@ fn of_join(join: &HashJoinExec, as_leaf: AsLeaf) -> Result<Option<Plan>> {
         return Ok(None);
     }
     let left = match join.left().downcast_ref::<RepartitionExec>() {
-        // Below what deals them out, rows come whatever part of the join is read.
+        // Below the repartitioning, rows are produced whichever partition of the join is read.
         Some(dealt) => {
             let collect = CollectKeys::new(dealt.input(), wanted);
             Arc::clone(join.left()).replace_children(vec![Arc::new(collect)], RECOMPUTED)?
@@ -140,7 +139,7 @@ fn of_join(join: &HashJoinExec, as_leaf: AsLeaf) -> Result<Option<Plan>> {
     Ok(Some(Arc::new(reduced)))
 }
 
-/// The columns that a join is of and that keys can be of, in both sides, with their type.
+/// The join columns that can have keys, as positions in both sides, with their type.
 fn keys_of(join: &HashJoinExec) -> impl Iterator<Item = (usize, usize, DataType)> {
     join.on().iter().filter_map(|(first, second)| {
         let (first, second) = (first.downcast_ref::<Column>()?, second.downcast_ref::<Column>()?);
@@ -150,8 +149,8 @@ fn keys_of(join: &HashJoinExec) -> impl Iterator<Item = (usize, usize, DataType)
     })
 }
 
-/// Whether a join drops rows of its second side that meet none of the first, and may have few of
-/// these.
+/// True if a join drops rows of its second side without a match, and its first side may have few
+/// rows.
 fn is_reducible(join: &HashJoinExec, as_leaf: AsLeaf) -> bool {
     let drops = matches!(
         join.join_type(),
@@ -172,7 +171,7 @@ fn is_reducible(join: &HashJoinExec, as_leaf: AsLeaf) -> bool {
     drops && comes_whole && is_plain && share(join.left(), as_leaf) < 1.0
 }
 
-/// About what part of its tables' rows a plan has left, by its filters.
+/// Estimated share of its tables' rows that remain in a plan after its filters.
 #[must_use]
 pub fn share(plan: &Plan, as_leaf: AsLeaf) -> f64 {
     if let Some(leaf) = as_leaf(plan) {
@@ -189,8 +188,8 @@ fn is_whole(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Int16 | DataType::Int32 | DataType::Int64)
 }
 
-/// The scan of which a plan's column is one, and the column's place in it, where rows without a key
-/// in it can be left out.
+/// The scan that a plan's column comes from, and the column's position in it, if rows can be
+/// excluded by their keys in it.
 fn leaf_below(plan: &Plan, column: usize, as_leaf: AsLeaf) -> Option<(&dyn Leaf, usize)> {
     if let Some(leaf) = as_leaf(plan) {
         return leaf.takes_keys(column).then_some((leaf, column));
@@ -199,7 +198,7 @@ fn leaf_below(plan: &Plan, column: usize, as_leaf: AsLeaf) -> Option<(&dyn Leaf,
     leaf_below(plan.children().get(child).copied()?, column, as_leaf)
 }
 
-/// The same plan, whose scan of a column waits for keys.
+/// Makes the scan of a column wait for keys.
 fn with_keys(plan: &Plan, column: usize, keys: &Arc<Keys>, as_leaf: AsLeaf) -> Result<Plan> {
     if let Some(leaf) = as_leaf(plan) {
         return Ok(leaf.among(column, keys));
@@ -211,8 +210,8 @@ fn with_keys(plan: &Plan, column: usize, keys: &Arc<Keys>, as_leaf: AsLeaf) -> R
     Arc::clone(plan).replace_children(children, RECOMPUTED)
 }
 
-/// Of which input a column is, and its place there, where a node hands on all rows, or groups, with
-/// a value in it together.
+/// The input that a column comes from, and its position there, if a node passes on or drops all
+/// rows, or groups, with one value of the column together.
 pub(crate) fn column_below(node: &Plan, column: usize) -> Option<(usize, usize)> {
     let place = |below: &Arc<dyn PhysicalExpr>| {
         below.downcast_ref::<Column>().map(|column| (0, column.index()))
@@ -242,8 +241,8 @@ pub(crate) fn column_below(node: &Plan, column: usize) -> Option<(usize, usize)>
     passes_on.then_some((0, column))
 }
 
-/// Of which side of a join a column is, and its place there, where rows of that side can be left
-/// out and others stay what they are.
+/// The side of a join that a column comes from, and its position there, if rows of that side can be
+/// excluded without a change to the other results.
 fn column_of_join(join: &HashJoinExec, column: usize) -> Option<(usize, usize)> {
     let column = match &join.projection {
         Some(projection) => *projection.get(column)?,

@@ -1,11 +1,11 @@
-//! The shard scan: a table's rows as one snapshot shows them, as an operator of DataFusion.
+//! The shard scan: a table's rows in one snapshot, as an operator of DataFusion.
 //!
-//! Chunks whose zones exclude the filter are left out before the scan starts, and so are rows that
-//! an index rules out; others while it goes on, where a sort above has better rows. The rest is
-//! handed out chunk by chunk to whichever partition asks next, so that no thread waits for
-//! another's share. Where few rows of a chunk pass the filter, columns of no others are read;
-//! otherwise batches are slices of the chunk's own buffers wherever no row is dead. The filter
-//! itself stays above the scan.
+//! Before the scan starts, chunks whose zones exclude the filter are left out, and so are rows that
+//! an index excludes. During the scan, more chunks are left out if a sort above has better rows
+//! already. The remaining chunks are handed out one by one to the partition that asks next, so that
+//! no thread waits for another's share. If few rows of a chunk pass the filter, the columns are
+//! read for these rows only. Otherwise batches are slices of the chunk's own buffers unless rows
+//! are dead. The filter itself stays above the scan.
 
 mod chunks;
 mod conditions;
@@ -61,25 +61,25 @@ pub(crate) use threshold::{TellThresholds, with_thresholds};
 pub(crate) use values::value_counts;
 pub use whole::{ChunkIdentity, WholeChunk, whole_chunks};
 
-/// The name of the column that tells a row's place; only statements that change rows see it.
+/// The name of the column that holds row ids. Only statements that change rows see it.
 pub(crate) const ROW_ID: &str = "__thalweg_row";
 
-/// How many rows a batch holds at most.
+/// Maximum number of rows of a batch.
 const BATCH_ROWS: usize = 8192;
 
-/// By how much a table may grow or shrink before a plan that was made for it is made anew.
+/// A plan is made anew if its table has grown or shrunk by more than this factor.
 const GROWTH_MAX: usize = 4;
-/// Rows that make no difference to a plan.
+/// A change by this many rows makes no difference to a plan.
 const ROWS_FEW: usize = 50_000;
 
-/// Whether a plan that was made for so many rows does for as many as there are now.
+/// True if a plan that was made for `planned` rows is suitable for `now` rows.
 #[must_use]
 pub fn is_about(planned: usize, now: usize) -> bool {
     let below = |few: usize, many: usize| few <= many.saturating_mul(GROWTH_MAX) + ROWS_FEW;
     below(now, planned) && below(planned, now)
 }
 
-/// What one table looks like to a scan: its columns, and perhaps the row ids after them.
+/// The schema of a scan: the table's columns, optionally followed by the row ids.
 pub(crate) fn scan_schema(table: &SchemaRef, row_ids: bool) -> SchemaRef {
     if !row_ids {
         return Arc::clone(table);
@@ -89,16 +89,16 @@ pub(crate) fn scan_schema(table: &SchemaRef, row_ids: bool) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// What a scan is planned for.
+/// The purpose of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A plan that runs once.
     Run,
-    /// A plan with several runs: nothing in its shape may hold for the rows of now alone.
+    /// A plan that runs several times: its shape must not depend on the current rows.
     Runs,
-    /// A part of a plan that somebody else has made: nobody asks for statistics any more.
+    /// A part of a plan that was made elsewhere: statistics are no longer needed.
     Part,
-    /// Such a part with several runs.
+    /// A part of a plan that runs several times.
     Parts,
 }
 
@@ -114,17 +114,17 @@ pub(crate) struct ShardScan {
     id: TableId,
     /// All columns that could be read.
     columns: SchemaRef,
-    /// What rows must pass that are of any use; for chunks to be left out.
+    /// A filter on rows, used to leave out chunks.
     filter: Option<Arc<dyn PhysicalExpr>>,
-    /// How many rows the table had when the scan was planned.
+    /// Number of rows of the table when the scan was planned.
     planned_rows: usize,
-    /// Places in the scan schema.
+    /// Positions in the scan schema.
     projection: Vec<usize>,
-    /// How many columns the table has; the row id is the one after them.
+    /// Number of columns of the table. The row id follows them.
     table_columns: usize,
     chunks: Chunks,
     schema: Arc<TableSchema>,
-    /// What is asked for, if it is not all rows.
+    /// The first rows of an order, if only these are wanted.
     first: Option<FirstRows>,
     limit: Option<usize>,
     properties: Arc<PlanProperties>,
@@ -132,9 +132,9 @@ pub(crate) struct ShardScan {
     statistics: Arc<Statistics>,
     /// The next chunk to hand out; one for each execution of the plan.
     next: Arc<AtomicUsize>,
-    /// Keys that rows have to have to be of any use.
+    /// Keys to which a join restricts the scan.
     among: WaitingFor,
-    /// What rows have to pass once a sort above has as many as it wants.
+    /// The threshold of a sort above, which changes while the sort runs.
     threshold: Option<Threshold>,
 }
 
@@ -155,7 +155,7 @@ impl ShardScan {
         let table_schema = states.first().schema();
         let reads = Reads { table: table_schema, projection: &projection, output: &projected };
         let chunks = Chunks::of(states, schema, filter, &reads, None)?;
-        // The next run of a plan that is kept may need other chunks.
+        // The next run of a kept plan may need other chunks.
         let shared = match purpose.is_run_again() && !chunks.are_of_keys {
             true => chunks.in_table,
             false => chunks.partitions(),
@@ -203,18 +203,18 @@ impl ShardScan {
         self.id
     }
 
-    /// The same over nothing.
+    /// A copy of the scan without rows.
     pub(crate) fn without_rows(&self) -> ShardScan {
         ShardScan { chunks: Chunks::default(), ..self.clone() }
     }
 
-    /// Whether a plan that was made for the table as it was does for what it is now.
+    /// True if a plan that was made for an earlier state of the table is suitable for this one.
     pub(crate) fn fits(&self, states: &States) -> bool {
         let is_same = Arc::ptr_eq(&self.schema, states.first().schema());
         is_same && is_about(self.planned_rows, states.rows())
     }
 
-    /// The same over another state of the table.
+    /// A copy of the scan over another state of the table.
     pub(crate) fn over(&self, states: &States) -> Result<ShardScan> {
         let chunks = Chunks::of(
             states,
@@ -237,13 +237,13 @@ impl ShardScan {
     }
 }
 
-/// What an operator that does the scan's work itself has to know.
+/// Accessors for operators that do the scan's work themselves.
 impl ShardScan {
     pub(crate) fn table(&self) -> &Arc<str> {
         &self.table
     }
 
-    /// The places in the table of the columns that are read.
+    /// The positions in the table of the columns that are read.
     pub(crate) fn projection(&self) -> &[usize] {
         &self.projection
     }
@@ -252,12 +252,12 @@ impl ShardScan {
         self.projection.iter().any(|place| *place >= self.table_columns)
     }
 
-    /// Chunks with the rows that are of use; others of the table are, or count as, dead.
+    /// The chunks to read. Rows that are excluded are dead, or count as dead.
     pub(crate) fn chunks(&self) -> &Arc<Vec<ChunkView>> {
         &self.chunks.read
     }
 
-    /// How many rows are left where zones and indexes ruled others out.
+    /// Number of rows that zones and indexes do not exclude.
     pub(crate) fn rows_to_read(&self) -> usize {
         self.chunks.rows()
     }
@@ -266,7 +266,7 @@ impl ShardScan {
         self.chunks.in_table
     }
 
-    /// The index that told which rows are of use.
+    /// The index that excluded rows, if one did.
     pub(crate) fn index(&self) -> Option<&Arc<str>> {
         self.chunks.index.as_ref()
     }
@@ -275,7 +275,7 @@ impl ShardScan {
         !self.schema.indexes.is_empty()
     }
 
-    /// The same for whoever wants the first rows of an order and none else.
+    /// A copy of the scan for an operator that needs only the first rows of an order.
     pub(crate) fn for_first(&self, first: FirstRows) -> Result<ShardScan> {
         let kept = self.chunks.kept.as_ref().clone();
         let filter = self.filter.as_ref().map(kept::bound).transpose()?;
@@ -283,7 +283,7 @@ impl ShardScan {
         let conditions = Conditions::of_table(filter, columns, &self.schema);
         let chosen =
             Chunks::chosen(kept, columns, filter, &conditions, &self.reads(), Some(&first))?;
-        // What a key has found is not looked for again.
+        // Rows that were found by key need no second search.
         let index = chosen.index.or_else(|| self.chunks.index.clone());
         let chunks = Chunks { in_table: self.chunks.in_table, index, ..chosen };
         let statistics = Arc::new(self.statistics.as_ref().clone().to_inexact());
@@ -326,7 +326,7 @@ impl Leaf for ShardScan {
         Some(self.chunks.rows())
     }
 
-    /// Conditions on its rows are those of filters above it.
+    /// Its filters are operators above it, so only keys count.
     fn share(&self) -> f64 {
         if self.among.is_nothing() { 1.0 } else { 1.0 / KEPT_OF as f64 }
     }
@@ -356,7 +356,7 @@ impl ExecutionPlan for ShardScan {
         let mut fresh = self.as_ref().clone();
         fresh.next = Arc::default();
         fresh.metrics = ExecutionPlanMetricsSet::new();
-        // A sort that begins anew has another one.
+        // A sort that is reset has a new threshold.
         fresh.threshold = None;
         Ok(Arc::new(fresh))
     }

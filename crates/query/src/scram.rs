@@ -1,8 +1,8 @@
-//! Passwords as they are kept: SCRAM-SHA-256 verifiers (RFC 5802, RFC 7677), in the text form of
-//! PostgreSQL, `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`.
+//! Stored passwords: SCRAM-SHA-256 verifiers (RFC 5802, RFC 7677), in the text form of PostgreSQL,
+//! `SCRAM-SHA-256$4096:salt$StoredKey:ServerKey`.
 //!
-//! A verifier lets a server check who knows the password, and is of no use to who wants to come in
-//! as that user. A password itself is never kept.
+//! With a verifier a server can check a client's password, but nobody can log in with it. The
+//! password itself is never stored.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,14 +15,14 @@ use subtle::ConstantTimeEq;
 use thalweg_env::Random;
 
 const MECHANISM: &str = "SCRAM-SHA-256";
-/// How often a password is hashed: what PostgreSQL does, and the least that RFC 7677 allows.
+/// Iterations of the password hash: PostgreSQL's number, and the least that RFC 7677 allows.
 const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).expect("it is not zero");
 const SALT_BYTES: usize = 16;
 const KEY_BYTES: usize = digest::SHA256_OUTPUT_LEN;
 
 type Key = [u8; KEY_BYTES];
 
-/// What is kept of a password.
+/// The stored form of a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramVerifier {
     iterations: NonZeroU32,
@@ -32,7 +32,7 @@ pub struct ScramVerifier {
 }
 
 impl ScramVerifier {
-    /// The verifier of a password, with a salt of its own.
+    /// The verifier of a password, with a new salt.
     #[must_use]
     pub fn of_password(password: &str, random: &dyn Random) -> ScramVerifier {
         let salt: Vec<u8> =
@@ -41,7 +41,7 @@ impl ScramVerifier {
     }
 
     fn derive(password: &str, salt: Vec<u8>, iterations: NonZeroU32) -> ScramVerifier {
-        // PostgreSQL, too, takes a password that cannot be prepared as it is.
+        // Like PostgreSQL, this uses a password as it is if it cannot be prepared.
         let prepared = stringprep::saslprep(password).unwrap_or(Cow::Borrowed(password));
         let mut salted: Key = [0; KEY_BYTES];
         let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
@@ -52,8 +52,8 @@ impl ScramVerifier {
         ScramVerifier { iterations, salt, stored_key, server_key }
     }
 
-    /// A verifier that no password has, the same for the same seed and name: what somebody is
-    /// answered who asks for a user that is not there.
+    /// A verifier that no password matches, the same for the same seed and name. It serves the
+    /// exchange with a client that names an unknown user.
     #[must_use]
     pub fn of_nobody(seed: &[u8], name: &str) -> ScramVerifier {
         let part = |what: &str| keyed(seed, format!("{what}\0{name}").as_bytes());
@@ -65,7 +65,7 @@ impl ScramVerifier {
         }
     }
 
-    /// Reads a verifier in PostgreSQL's text form; `None` where it is none.
+    /// Reads a verifier in PostgreSQL's text form; `None` if the text is not one.
     #[must_use]
     pub fn parse(text: &str) -> Option<ScramVerifier> {
         let rest = text.strip_prefix(MECHANISM)?.strip_prefix('$')?;
@@ -81,7 +81,7 @@ impl ScramVerifier {
         })
     }
 
-    /// The text form. It is a secret: shown nowhere, written to the catalog only.
+    /// The text form. It is a secret: it is written to the catalog and shown nowhere.
     #[must_use]
     pub fn to_text(&self) -> String {
         format!(
@@ -93,7 +93,7 @@ impl ScramVerifier {
         )
     }
 
-    /// Whether a password is the one. Takes as long for a wrong one, and some milliseconds.
+    /// True if the password matches. Takes some milliseconds, equally long for a wrong one.
     #[must_use]
     pub fn is_of(&self, password: &str) -> bool {
         let tried = ScramVerifier::derive(password, self.salt.clone(), self.iterations);
@@ -186,7 +186,7 @@ mod tests {
         assert_ne!(first, second, "each has a salt of its own");
         assert!(first.is_of("pencil") && second.is_of("pencil"));
         assert!(!first.is_of("") && !first.is_of("pencils"));
-        // Compatibility characters count as what they stand for (RFC 4013).
+        // Compatibility characters are equivalent to their plain forms (RFC 4013).
         assert!(ScramVerifier::of_password("IX", &random).is_of("\u{2168}"));
     }
 

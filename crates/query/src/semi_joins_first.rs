@@ -1,9 +1,9 @@
-//! Semi-joins before the joins that they would otherwise follow.
+//! Moves semi-joins below the joins that they would otherwise follow.
 //!
 //! `WHERE o_orderkey IN (SELECT …)` over three joined tables becomes a semi-join above both joins,
-//! though its condition is of one table alone. Where the subquery has conditions and the tables
-//! have none, its semi-join moves down to that table, so that the joins have fewer rows to work on,
-//! and workers fewer to send.
+//! though its condition is on one table only. If the subquery has conditions and the tables have
+//! none, this pass moves the semi-join down to that table. Then the joins process fewer rows, and
+//! workers send fewer.
 //!
 //! ```text
 //!   LeftSemi                         Inner
@@ -13,8 +13,8 @@
 //!     subquery with a condition        lineitem
 //! ```
 //!
-//! Promises: the same rows and columns. Where the tables are filtered themselves, their keys are
-//! what leaves out rows of the subquery (`reduce`), and the plan stays as it is.
+//! Promises: rows and columns stay the same. If the tables are filtered themselves, the plan stays
+//! unchanged, and their keys filter the rows of the subquery (`reduce`).
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// DataFusion's pass before which ours runs: conditions are where they belong then.
+/// Our pass runs before this one of DataFusion, when filters have been pushed down.
 const BEFORE: &str = "optimize_projections";
 
-/// Makes a planner move semi-joins.
+/// Adds the pass that moves semi-joins.
 pub(crate) fn add_to(builder: &mut SessionStateBuilder) {
     let Some(optimizer) = builder.optimizer() else { return };
     let before = optimizer.rules.iter().position(|rule| rule.name() == BEFORE);
@@ -65,7 +65,7 @@ impl OptimizerRule for SemiJoinsFirst {
     }
 }
 
-/// Whether something leaves out rows of a plan's tables.
+/// True if a condition or limit already reduces the rows of a plan's tables.
 fn is_filtered(plan: &LogicalPlan) -> Result<bool> {
     plan.exists(|node| {
         Ok(match node {
@@ -77,11 +77,11 @@ fn is_filtered(plan: &LogicalPlan) -> Result<bool> {
     })
 }
 
-/// A semi-join's first side, below which the semi-join is; `None` where it must stay above.
+/// A semi-join's first side with the semi-join moved into it; `None` if it must stay above.
 fn moved(semi: &Join, first: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     match first {
         LogicalPlan::Join(join) => below_join(semi, join),
-        // The columns that it chooses have the same names below it.
+        // Its columns have the same names below it.
         LogicalPlan::Projection(projection) if projection.expr.iter().all(is_column) => {
             let Some(input) = moved(semi, &projection.input)? else { return Ok(None) };
             let projected = Projection::try_new(projection.expr.clone(), Arc::new(input))?;
@@ -122,7 +122,7 @@ fn below_join(semi: &Join, join: &Join) -> Result<Option<LogicalPlan>> {
     Ok(Some(LogicalPlan::Join(moved)))
 }
 
-/// The same semi-join, of another first side.
+/// Puts a semi-join over another first side.
 fn over(semi: &Join, first: &Arc<LogicalPlan>) -> Result<Join> {
     Join::try_new(
         Arc::clone(first),
@@ -136,7 +136,7 @@ fn over(semi: &Join, first: &Arc<LogicalPlan>) -> Result<Join> {
     )
 }
 
-/// Whether a semi-join asks for columns of one plan alone.
+/// True if all left columns of a semi-join's conditions belong to one plan.
 fn has_all(schema: &DFSchema, semi: &Join) -> bool {
     let has = |column: &Column| schema.has_column(column);
     semi.on.iter().all(|(left, _)| left.try_as_col().is_some_and(has))
@@ -177,8 +177,8 @@ mod tests {
          AND d IN (SELECT e FROM some GROUP BY e HAVING sum(f) > 3)",
     ];
 
-    /// Of more than one table, of outer joins, without a condition of their own, or of tables that
-    /// have one.
+    /// Cases that stay above: several tables, outer joins, no condition of its own, or filtered
+    /// tables.
     const LAST: [&str; 4] = [
         "SELECT a FROM one JOIN two ON b = c \
          WHERE (a, d) IN (SELECT e, f FROM some WHERE f > 1)",

@@ -1,4 +1,4 @@
-//! A session: one user's statements, one after the other, and their transaction.
+//! A session: one user's statements, executed in sequence, and their transaction.
 
 mod blocks;
 mod cursors;
@@ -40,38 +40,39 @@ pub(crate) use self::blocks::in_failed_block;
 use self::blocks::{Block, outside};
 use self::planned::Work;
 
-/// How often a statement that lost against another one is tried again before its user is told.
+/// Maximum number of retries of a statement that lost a conflict, before the error is reported.
 const RETRIES_MAX: usize = 100;
-/// The same for one whose rows went to the log ahead of it, which each try writes anew.
+/// Like [`RETRIES_MAX`], for a statement that staged its rows in the log: each try writes them
+/// anew.
 const STAGED_RETRIES_MAX: usize = 3;
 
-/// One user's statements, one after the other.
+/// One user's statements, executed in sequence.
 ///
-/// What runs statements gives boxed futures: the machine behind an `async fn` is compiled in each
-/// crate that awaits it, and this one holds the whole of query processing.
+/// Methods that run statements return boxed futures: the state machine of an `async fn` is compiled
+/// in each crate that awaits it, and this one holds the whole of query processing.
 pub struct Session {
     database: Database,
-    /// Held by the work of a statement on a planning thread.
+    /// Held while a statement's work is on a planning thread.
     planning_turn: Arc<Semaphore>,
     cancels: SessionCancels,
     locks: SessionLocks,
     block: Option<Block>,
-    /// Whether the block is one that nobody asked for, around the statements of one text.
+    /// True for the implicit block around the statements of one text.
     implicit: bool,
     settings: Settings,
     facts: Arc<SessionFacts>,
     prepared: PreparedStatements,
     cursors: Cursors,
-    /// The form in which the rows of what runs are wanted.
+    /// The form of result rows.
     form: RowForm,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
-    /// Each statement is a transaction of its own.
+    /// No block is open: each statement is a transaction of its own.
     Idle,
     Active,
-    /// A statement failed: only `ROLLBACK` helps.
+    /// A statement failed: only `ROLLBACK` is accepted.
     Failed,
 }
 
@@ -79,7 +80,7 @@ pub enum TransactionStatus {
 #[derive(Clone, Debug)]
 pub struct Statement {
     pub text: String,
-    /// Where it begins in the text, in bytes.
+    /// Its position in the text, in bytes.
     pub offset: usize,
 }
 
@@ -102,10 +103,10 @@ impl Session {
         }
     }
 
-    /// The statements of a text. [`Session::split`] does not hold up the thread.
+    /// The statements of a text. [`Session::split`] does not block the thread.
     ///
     /// # Errors
-    /// A syntax error, with its place in `sql`; a cancel that came meanwhile.
+    /// A syntax error, with its position in `sql`; a cancel that came meanwhile.
     pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
         let cancels = self.cancels.handle().watch();
         let statements = statements(sql)?;
@@ -113,11 +114,11 @@ impl Session {
         Ok(statements)
     }
 
-    /// The statements of a text, which is parsed on another thread where it is long. Ends early by
-    /// a cancel, and after the session's time-out.
+    /// The statements of a text. A long text is parsed on another thread. A cancel, or the
+    /// session's timeout, ends this early.
     ///
     /// # Errors
-    /// A syntax error, with its place in `sql`; the cancel.
+    /// A syntax error, with its position in `sql`; the cancel.
     pub fn split<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<Statement>>> {
         let (mut cancels, timer) = (self.cancels.handle().watch(), self.timer_of_text(sql));
         let parsing = self.parsing(sql, statements);
@@ -141,13 +142,13 @@ impl Session {
         }
     }
 
-    /// Tells where the session's client is.
+    /// Sets what the session knows of its client.
     pub fn introduce(&mut self, facts: SessionFacts) {
         self.locks.introduce(facts.process_id);
         self.facts = Arc::new(facts);
     }
 
-    /// What `SHOW` tells of one of the session's own settings.
+    /// The value that `SHOW` returns for one of the session's own settings.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<String> {
         let catalog = || self.database.shared.engine.snapshot();
@@ -155,16 +156,16 @@ impl Session {
         self.settings.get(name).or_else(of_role)
     }
 
-    /// The role that the session was opened for, or that took its place.
+    /// The role that the session was opened for, or its replacement.
     #[must_use]
     pub fn user(&self) -> String {
         self.setting("session_authorization").unwrap_or_default()
     }
 
-    /// What `SET` does to one of the session's own settings.
+    /// Changes one of the session's own settings, like `SET`.
     ///
     /// # Errors
-    /// Where there is no such setting, or it cannot have the value.
+    /// If there is no such setting, or it cannot have the value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match self.settings.set(name, value)? {
             true => Ok(()),
@@ -172,16 +173,16 @@ impl Session {
         }
     }
 
-    /// Bulk writes into a table, as whoever the session acts for: all rows or none, in a
+    /// Bulk writes into a table with the privileges of the session's role: all rows or none, in a
     /// transaction of their own.
     ///
     /// # Errors
-    /// Where there is no such table, or its rows may not be added to.
+    /// If there is no such table, or the role may not insert into it.
     pub fn appender(&self, table: &str) -> Result<Appender> {
         Appender::new(self.database.clone(), self.settings.identity.current, table)
     }
 
-    /// The session's time-out, where a text is so long that parsing it takes a while.
+    /// The session's timeout, if the text is long enough for parsing to take a while.
     fn timer_of_text(&self, sql: &str) -> Option<Timer> {
         let timeout = self.settings.statement_timeout().filter(|_| is_long(sql))?;
         Some(self.cancels.after(timeout))
@@ -214,12 +215,12 @@ impl Session {
         self.note_failure(outcome)
     }
 
-    /// Finds out what a statement takes and gives, without running it.
+    /// Describes a statement's parameters and result without running it.
     ///
-    /// `declared` are the types of its first parameters where they are known already.
+    /// `declared` are the known types of its first parameters.
     ///
     /// # Errors
-    /// What is wrong with the statement; an open transaction block has failed.
+    /// Errors of the statement; if an open transaction block has failed.
     pub fn prepare<'a>(
         &'a mut self,
         sql: &'a str,
@@ -232,7 +233,7 @@ impl Session {
                 let _timer = timer.map(|timeout| self.cancels.after(timeout));
                 let parsed = self.parsed(sql).await?;
                 let prepared = self.describe(parsed, sql, declared).await?;
-                // One that came last would be lost when the statement is run.
+                // A cancel that arrived at the end would be lost when the statement runs.
                 self.cancels.heard().check()?;
                 Ok(prepared)
             };
@@ -259,14 +260,14 @@ impl Session {
             return Ok(outcome);
         }
         let parsed = prepared.with_values(values)?;
-        // Planning takes a future of many kilobytes, too many to move for each point statement.
+        // The future of planning has many kilobytes, too many to move for each point statement.
         Box::pin(self.run_timed(parsed, prepared.sql())).await
     }
 
-    /// Keeps a prepared statement under a name, as `PREPARE` does.
+    /// Stores a prepared statement under a name, as `PREPARE` does.
     ///
     /// # Errors
-    /// Where the name is taken.
+    /// If the name is taken.
     pub fn keep_prepared(&mut self, name: &str, prepared: Prepared) -> Result<()> {
         let free = self.prepared.check_free(name);
         self.note_failure(free)?;
@@ -277,7 +278,7 @@ impl Session {
     /// The prepared statement of a name.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is none.
     pub fn find_prepared(&mut self, name: &str) -> Result<Prepared> {
         let found = self.prepared.find(name).cloned();
         self.note_failure(found)
@@ -288,10 +289,10 @@ impl Session {
         let _ = self.prepared.remove(name);
     }
 
-    /// Adds the rows that a `COPY … FROM STDIN` took in, or gives up on it for an error.
+    /// Adds the rows that a `COPY … FROM STDIN` took in, or gives up on it because of an error.
     ///
     /// # Errors
-    /// The given one, or why the rows could not be added: then none was.
+    /// The given one, or the reason why the rows could not be added: then none was.
     pub fn finish_copy(&mut self, copy: Result<CopyIn>) -> BoxFuture<'_, Result<Outcome>> {
         Box::pin(async {
             let outcome = caught(async { self.add_copied(copy?).await }).await;
@@ -299,7 +300,7 @@ impl Session {
         })
     }
 
-    /// Tells that the rows of the last statement could not all be had: an open block has failed.
+    /// Reports that not all rows of the last statement could be delivered: an open block fails.
     pub fn fail(&mut self) {
         if let Some(block) = &mut self.block {
             block.transaction = None;
@@ -307,8 +308,8 @@ impl Session {
         }
     }
 
-    /// Makes one transaction of the statements up to [`Session::end_implicit`], for a text that
-    /// holds several. Statements that begin or end transactions themselves do so all the same.
+    /// Makes the statements up to [`Session::end_implicit`] one transaction, for a text with
+    /// several statements. Explicit transaction statements among them still work.
     pub fn begin_implicit(&mut self) {
         if self.block.is_none() {
             self.open_block(self.settings.modes(), Unity::Whole);
@@ -316,18 +317,18 @@ impl Session {
         }
     }
 
-    /// Begins a block of several steps that are one statement to whoever asked for it: workers do
-    /// theirs as they do a statement's. `COMMIT` or `ROLLBACK` ends it.
+    /// Begins a block of several steps that are one statement to the client: workers treat them as
+    /// one statement. `COMMIT` or `ROLLBACK` ends it.
     pub fn begin_steps(&mut self) {
         if self.block.is_none() {
             self.open_block(self.settings.modes(), Unity::EachWorker);
         }
     }
 
-    /// Ends what [`Session::begin_implicit`] began, if nothing else did.
+    /// Ends the block of [`Session::begin_implicit`] unless it has ended already.
     ///
     /// # Errors
-    /// Where the transaction could not be committed: nothing of it happened.
+    /// If the transaction could not be committed: nothing of it took effect.
     pub fn end_implicit(&mut self, commit: bool) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             match std::mem::take(&mut self.implicit) {
@@ -337,7 +338,7 @@ impl Session {
         })
     }
 
-    /// How long the session may idle, in or outside of a transaction block.
+    /// Maximum time that the session may be idle, in or outside of a transaction block.
     #[must_use]
     pub fn idle_timeout(&self) -> Option<Duration> {
         self.settings.time(match self.block {
@@ -346,7 +347,7 @@ impl Session {
         })
     }
 
-    /// An error within a block leaves nothing but to end it.
+    /// After an error, a block accepts only its end.
     fn note_failure<T>(&mut self, result: Result<T>) -> Result<T> {
         if result.is_err() {
             self.fail();
@@ -376,7 +377,7 @@ impl Session {
         Ok(Outcome::done(Tag::Copy(rows)))
     }
 
-    /// Runs a statement under the session's time-out, which also ends the stream of its rows.
+    /// Runs a statement under the session's timeout, which also applies to the stream of its rows.
     async fn run_timed(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
         let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
         if locks::is_alone(&parsed.statement, sql) {
@@ -473,15 +474,15 @@ impl Session {
         }
     }
 
-    /// A statement that is a transaction of its own; when it loses against another, it is tried
-    /// again.
+    /// Runs a statement as its own transaction, and retries it after a conflict with another one.
     async fn run_alone(&mut self, parsed: &Arc<Parsed>, sql: &str) -> Result<Outcome> {
         let (mut lost, mut tries, mut most) = (None, 0, RETRIES_MAX);
         while tries < most {
             tries += 1;
             let transaction = Transaction::new(self.database.shared.engine.snapshot());
             let (mut outcome, transaction) = match self.run_in(transaction, parsed, sql).await {
-                // On a gateway: others changed the rows of one part before the next one looked.
+                // On a gateway: the rows of one part were changed before the next part checked
+                // them.
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {
                     lost = Some(error);
                     continue;
@@ -496,7 +497,7 @@ impl Session {
                 committed => return committed.map(|()| outcome),
             }
         }
-        // An upsert that breaks a key other than the one it names breaks it at every try.
+        // If an upsert violates a key other than the one it names, retries fail as well.
         if let Some(error) = lost.filter(|error| error.state() == SqlState::UNIQUE_VIOLATION) {
             return Err(error);
         }
@@ -506,7 +507,7 @@ impl Session {
         ))
     }
 
-    /// Runs a statement in a transaction and hands the transaction back with its changes.
+    /// Runs a statement in a transaction and returns the transaction with its changes.
     async fn run_in(
         &mut self,
         transaction: Transaction,
@@ -520,7 +521,7 @@ impl Session {
         self.with_planner(transaction, sql, work).await
     }
 
-    /// Statements that change the session and nothing else.
+    /// Statements that only change the session.
     async fn run_of_session(&mut self, wanted: OfSession, sql: &str) -> Result<Outcome> {
         if self.transaction() == TransactionStatus::Failed {
             return Err(in_failed_block());
@@ -584,8 +585,8 @@ impl Session {
         }
     }
 
-    /// Commits a transaction, and with it the rows that went ahead to workers. Does not hold on to
-    /// the session, so that the future is `Send` whatever the session holds.
+    /// Commits a transaction, together with the rows that were sent to workers. Does not borrow the
+    /// session, so that the future is `Send` regardless of the session's contents.
     fn commit(
         &self,
         transaction: Transaction,

@@ -1,4 +1,4 @@
-//! `pg_sleep`, which keeps its statement waiting and no thread: a cancel ends it at once.
+//! `pg_sleep`. It suspends its statement without blocking a thread; a cancel ends it at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl AsyncScalarUDFImpl for Sleep {
         let times = args.args[0].to_array(args.number_rows)?;
         let times: Vec<Option<f64>> = times.as_primitive::<Float64Type>().iter().collect();
         for seconds in times.iter().flatten() {
-            // Below 0, and what is no number, is no time at all.
+            // Negative values and NaN do not wait.
             if let Ok(time) = Duration::try_from_secs_f64(*seconds) {
                 #[expect(clippy::disallowed_methods, reason = "a person waits, in real time")]
                 tokio::time::sleep(time).await;

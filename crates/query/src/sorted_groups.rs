@@ -1,10 +1,10 @@
-//! A pass of the planner: a grouping whose input is in the order of its keys has no limit.
+//! A pass of the planner: removes the limit of a grouping whose input is in the order of its keys.
 //!
-//! DataFusion gives a limit to a grouping without aggregates whose rows are limited above. Once its
-//! input is sorted, the grouping with a limit says that its groups come in the order of the input,
-//! while the operator that runs it gives them in the order of a heap: a sort above, which relies on
-//! the order, ends too early and loses groups. Where only a number of groups is wanted, and no
-//! order of them, the operator fails. No upstream issue found.
+//! DataFusion gives a limit to a grouping without aggregates whose rows are limited above. Over
+//! sorted input, a grouping with a limit declares that its groups come in the order of the input,
+//! but the operator that runs it returns them in the order of a heap: a sort above, which relies on
+//! the order, ends too early and loses groups. If only a number of groups is wanted, and no order
+//! of them, the operator fails. No upstream issue found.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// DataFusion's last pass that gives limits to groupings; their inputs are in order by then.
+/// DataFusion's last pass that gives limits to groupings. Their inputs are sorted by then.
 const BEHIND: &str = "LimitAggregation";
 
-/// The same passes, with this one behind that.
+/// Inserts [`SortedGroups`] after [`BEHIND`].
 pub(crate) fn with_sorted_groups(mut rules: Vec<Rule>) -> Vec<Rule> {
     let place = rules.iter().position(|rule| rule.name() == BEHIND);
     let place = place.expect("DataFusion has a pass of this name");

@@ -1,8 +1,8 @@
-//! A pass of the planner: unions that cannot be merged in an order are sorted as a whole.
+//! A pass of the planner: sorts a union as a whole if its parts cannot be merged in an order.
 //!
-//! DataFusion sorts each part of a union, and merges them. Where a part gives one column twice, it
-//! takes an order by both for one by the first, holds the union to be in no order but this, and
-//! refuses its own plan.
+//! DataFusion sorts each part of a union, and merges them. If a part returns one column twice,
+//! DataFusion mistakes an order by both for an order by the first, concludes that the union has no
+//! order but this one, and rejects its own plan.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use datafusion::physical_plan::union::UnionExec;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// What DataFusion calls its pass that makes such merges.
+/// The name of DataFusion's pass that makes such merges.
 const BEHIND: &str = "EnsureRequirements";
 
-/// The same passes, with this one behind that.
+/// Inserts [`SortedUnions`] after [`BEHIND`].
 pub(crate) fn with_sorted_unions(mut rules: Vec<Rule>) -> Vec<Rule> {
     if let Some(place) = rules.iter().position(|rule| rule.name() == BEHIND) {
         rules.insert(place + 1, Arc::new(SortedUnions));

@@ -1,4 +1,4 @@
-//! Statements: which kind is what, and what each kind needs. One file a kind.
+//! Statements: recognizes the kind of each and runs it. There is one file for each kind.
 
 mod alter_table;
 pub(crate) mod ast_tools;
@@ -61,33 +61,34 @@ pub(crate) use settings::{Defaults, Modes, Scope, Settings, unrecognized};
 pub(crate) use target::Target;
 pub(crate) use writes::{check_writable, is_about_settings};
 
-/// What one statement works with.
+/// The context of one statement.
 pub(crate) struct Execution<'a> {
     pub(crate) database: &'a Database,
     pub(crate) state: SessionState,
     pub(crate) names: &'a Arc<SessionCatalog>,
     pub(crate) settings: &'a mut Settings,
     pub(crate) sql: &'a str,
-    /// The form in which a query's rows are wanted.
+    /// The form in which the rows of a query are wanted.
     pub(crate) form: RowForm,
-    /// Whether the statement is one of a transaction block.
+    /// True if the statement is part of a transaction block.
     pub(crate) in_block: bool,
-    /// Whether the block has looked at its snapshot before.
+    /// True if the block has read its snapshot before.
     pub(crate) has_looked: bool,
-    /// Whether rows that it loads may go ahead to workers: whoever commits it commits nothing else.
+    /// True if rows that the statement loads may go to workers before the commit: its transaction
+    /// has no other changes.
     pub(crate) goes_ahead: bool,
 }
 
 impl Execution<'_> {
-    /// Tells what DataFusion says in our words.
+    /// Translates errors of DataFusion into our own.
     pub(crate) fn told<T>(&self, result: Result<T, DataFusionError>) -> Result<T> {
         result.map_err(|error| from_datafusion(error, self.sql))
     }
 
-    /// The open transaction goes on with other modes.
+    /// Changes the modes of the open transaction.
     ///
     /// # Errors
-    /// Where it is too late for them.
+    /// If it is too late for them.
     pub(crate) fn change_modes(&mut self, modes: Modes) -> Result<()> {
         if self.has_looked {
             self.settings.modes().check_change(modes)?;
@@ -107,7 +108,7 @@ pub(crate) enum Control {
     Release(String),
 }
 
-/// Whether a statement controls transactions.
+/// The transaction control of a statement, if it is one.
 pub(crate) fn control(parsed: &Parsed) -> Option<Control> {
     let Tree::Statement(statement) = &parsed.statement else { return None };
     Some(match statement.as_ref() {
@@ -121,7 +122,7 @@ pub(crate) fn control(parsed: &Parsed) -> Option<Control> {
     })
 }
 
-/// What to say to who wants more than a snapshot.
+/// The notice for a client that asks for an isolation level above snapshot isolation.
 pub(crate) fn less_isolated(modes: &[TransactionMode]) -> Option<String> {
     let serializable = TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable);
     modes.contains(&serializable).then(|| {
@@ -131,7 +132,7 @@ pub(crate) fn less_isolated(modes: &[TransactionMode]) -> Option<String> {
     })
 }
 
-/// Whether a statement ends a transaction block, or takes it back to where it had not failed.
+/// True if a statement ends a transaction block, or rolls a failed one back to a savepoint.
 pub(crate) fn ends_block(parsed: &Parsed) -> bool {
     let control = control(parsed);
     matches!(
@@ -140,22 +141,22 @@ pub(crate) fn ends_block(parsed: &Parsed) -> bool {
     )
 }
 
-/// Whether a statement that is a transaction of its own may be run again after `error`.
+/// True if a statement that is a transaction of its own may be retried after `error`.
 pub(crate) fn may_retry(parsed: &Parsed, error: &Error) -> bool {
     if error.state() == SqlState::SERIALIZATION_FAILURE {
         return true;
     }
-    // An upsert raced with another insert of the same key: the next try finds it and updates it.
+    // An upsert raced with an insert of the same key. The next try finds that row and updates it.
     is_upsert(parsed) && error.state() == SqlState::UNIQUE_VIOLATION
 }
 
-/// Whether it is an `INSERT` with an `ON CONFLICT` clause.
+/// True for an `INSERT` with an `ON CONFLICT` clause.
 pub(crate) fn is_upsert(parsed: &Parsed) -> bool {
     let Tree::Statement(statement) = &parsed.statement else { return false };
     matches!(statement.as_ref(), Statement::Insert(insert) if insert.on.is_some())
 }
 
-/// Runs a statement within the transaction that `execution.names` shows.
+/// Runs a statement within the transaction of `execution.names`.
 pub(crate) async fn execute(execution: &mut Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
     privileges::check_names(execution.names, &parsed.statement)?;
     check_subqueries(&parsed.statement)?;
@@ -213,7 +214,7 @@ async fn plain(
             remarks::comment(execution, object_type, object_name)
         }
         Statement::Lock(lock) => remarks::lock(execution, lock),
-        // Nobody listens: there is nothing to listen to.
+        // There is no `LISTEN`, so there is nothing to end.
         Statement::UNLISTEN { .. } => Ok(Outcome::command("UNLISTEN")),
         other => Err(Error::unsupported(kind_of(other))),
     }
@@ -232,16 +233,16 @@ fn alter_schema(execution: &Execution<'_>, alter: &AlterSchema) -> Result<Outcom
     }
 }
 
-/// Statistics and space are kept without being asked.
+/// Statistics and space are maintained automatically.
 fn nothing_to_do(statement: &Statement) -> Outcome {
     let tag = if matches!(statement, Statement::Vacuum(_)) { "VACUUM" } else { "ANALYZE" };
     Outcome::command(tag)
 }
 
-/// What two keywords take at most, in bytes.
+/// Maximum length of two keywords, in bytes.
 const KIND_BYTES_MAX: usize = 64;
 
-/// The words that a statement begins with.
+/// The keywords that a statement begins with.
 fn kind_of(statement: &Statement) -> String {
     let text = bounded(statement, KIND_BYTES_MAX);
     let words: Vec<&str> = text
@@ -252,7 +253,7 @@ fn kind_of(statement: &Statement) -> String {
     if words.is_empty() { "this statement".to_owned() } else { words.join(" ") }
 }
 
-/// An identifier as it is kept: lower case unless it was quoted.
+/// An identifier as it is stored: lower case unless it was quoted.
 pub(crate) fn folded(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }

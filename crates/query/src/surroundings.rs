@@ -1,21 +1,23 @@
-//! What a database shows of the program that serves it, and a session of its client.
+//! Information about the program that serves a database, and about a session's client.
 //!
-//! The database itself knows tables and statements only. A server that has more to tell, such as
-//! who is connected, implements [`Surroundings`] and hands it to
-//! [`Database::surround`](crate::Database::surround); it is asked when a statement looks.
+//! The database itself knows only tables and statements. A server that has more information, such
+//! as the list of connections, implements [`Surroundings`] and registers it with
+//! [`Database::surround`](crate::Database::surround). The database calls it when a statement asks
+//! for the information.
 
 use std::net::SocketAddr;
 
-/// The program around a database, as `pg_catalog` shows it.
+/// The program around a database, for `pg_catalog`.
 pub trait Surroundings: Send + Sync {
-    /// The sessions that are open now: the rows of `pg_stat_activity`.
+    /// The open sessions: the rows of `pg_stat_activity`.
     fn activity(&self) -> Vec<Activity>;
 
-    /// Ends what a session does, or the session itself; false where there is no such session.
+    /// Ends a session's statement, or the session itself. Returns false if there is no such
+    /// session.
     fn end(&self, process_id: i32, what: End) -> bool;
 }
 
-/// What of a session is to end.
+/// The part of a session to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Statement,
@@ -25,11 +27,11 @@ pub enum End {
 /// One open session.
 #[derive(Clone, Debug)]
 pub struct Activity {
-    /// The number that a client cancels the session's statement by.
+    /// The number that identifies the session in a cancel request.
     pub process_id: i32,
     pub user: String,
     pub application_name: String,
-    /// `None` for a session that did not come over the network.
+    /// `None` for a session without a network connection.
     pub client: Option<SocketAddr>,
     /// Times are microseconds since 1970.
     pub connected_micros: i64,
@@ -37,7 +39,7 @@ pub struct Activity {
     pub statement_started_micros: Option<i64>,
     pub state_changed_micros: Option<i64>,
     pub state: ActivityState,
-    /// The statement that runs, or the last one that did.
+    /// The running statement, or the last one.
     pub statement: String,
 }
 
@@ -50,7 +52,7 @@ pub enum ActivityState {
 }
 
 impl ActivityState {
-    /// PostgreSQL's words for it.
+    /// PostgreSQL's name for it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,11 +64,11 @@ impl ActivityState {
     }
 }
 
-/// What a session knows of its client.
+/// The facts that a session knows about its client.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFacts {
     pub process_id: i32,
     pub client: Option<SocketAddr>,
-    /// The server's address that the client reached.
+    /// The address of the server that the client connected to.
     pub server: Option<SocketAddr>,
 }

@@ -1,4 +1,4 @@
-//! What plans run in.
+//! The task context of a plan.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionConfig;
 
-/// The same task with another configuration.
+/// A copy of the task with another configuration.
 #[must_use]
 pub fn reconfigured(task: &TaskContext, config: SessionConfig) -> TaskContext {
     TaskContext::new(
@@ -22,8 +22,7 @@ pub fn reconfigured(task: &TaskContext, config: SessionConfig) -> TaskContext {
     )
 }
 
-/// For a plan that has the functions that it calls in it: nothing looks for one by its name any
-/// more.
+/// The context for a plan that contains its functions: none is looked up by name any more.
 pub(crate) fn without_functions(
     session_id: String,
     config: &SessionConfig,

@@ -1,23 +1,23 @@
-//! A pass of the planner: what holds of an operator's rows, and not of what comes of them above, is
-//! hidden.
+//! A pass of the planner: hides properties of an operator's rows that do not hold above it.
 //!
-//! DataFusion takes what it knows of the rows of a join's sides for known of the join's rows, and
-//! leaves keys out of sorts, windows and groupings by it. It is mistaken in these:
+//! DataFusion applies known properties of the rows of a join's sides to the rows of the join, and
+//! omits keys of sorts, windows and groupings because of them. This is wrong in these cases:
 //!
-//! - A side of an outer join has nulls in rows of the other side that met nothing, so that none of
-//!   its columns is constant any more. Two columns are still equal, as both are null; a column and
-//!   an expression need not be.
-//! - A hash join has the rows of its first side in their order for one row of the second, and not
-//!   for all rows of the second with one value; a merge join likewise.
-//! - Grouping sets have nulls in the keys that a set is not of: keys that were constant, equal or
-//!   ordered are so no more.
-//! - A limit takes rows in the order of its input. A sort above it moves below it, becomes one for
-//!   as many rows as the limit gives, and the limit skips some of those: too few rows come, or
-//!   other ones. Upstream: <https://github.com/apache/datafusion/pull/24958> and
-//!   <https://github.com/apache/datafusion/pull/25408>. A sort for some rows above groups moves
-//!   below these likewise, and counts rows for groups. No upstream issue found.
+//! - In an outer join, an unmatched row of one side has nulls in the columns of the other side, so
+//!   that none of these columns is constant any more. Two columns are still equal, as both are
+//!   null; a column and an expression need not be.
+//! - A hash join returns the rows of its first side in their order for each row of the second side,
+//!   but not for all rows of the second side with one value. This is true of a merge join, too.
+//! - Grouping sets return nulls for the keys that are not in a set: keys that were constant, equal
+//!   or ordered are so no more.
+//! - A limit takes rows in the order of its input. DataFusion moves a sort from above the limit to
+//!   below it, and gives the sort the limit's number of rows. The limit then skips some of these:
+//!   too few rows are returned, or other ones. Upstream:
+//!   <https://github.com/apache/datafusion/pull/24958> and
+//!   <https://github.com/apache/datafusion/pull/25408>. A sort for the first rows above groups also
+//!   moves below them, and counts rows instead of groups. No upstream issue found.
 //!
-//! A [`Veil`] hands rows on, and of what is known of them only what may be relied upon above.
+//! A [`Veil`] passes on rows, with only the properties that hold above it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,11 +44,11 @@ use crate::plan::RECOMPUTED;
 type Plan = Arc<dyn ExecutionPlan>;
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// What DataFusion calls its pass that sorts rows and deals them out, by what it knows of them.
-/// Joins have their sides in their places by then.
+/// The name of DataFusion's pass that adds sorts and repartitioning. The sides of joins are final
+/// by then.
 const BEFORE: &str = "EnsureRequirements";
 
-/// The same passes, with this one before that.
+/// Inserts [`HideWhatEnds`] before [`BEFORE`].
 pub(crate) fn with_veils(mut rules: Vec<Rule>) -> Vec<Rule> {
     let place = rules.iter().position(|rule| rule.name() == BEFORE);
     let place = place.expect("DataFusion has a pass of this name");
@@ -66,7 +66,7 @@ impl PhysicalOptimizerRule for HideWhatEnds {
 
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
         let plan = limits_apart(plan, Above::Nothing)?;
-        // Of each plan that was seen, and not yet what is above it: whether it may come to be in an
+        // For each visited plan whose parent is not visited yet: true if its rows may have an
         // order.
         let mut ordered: Vec<bool> = Vec::new();
         let veiled = plan.transform_up(|plan| {
@@ -82,17 +82,17 @@ impl PhysicalOptimizerRule for HideWhatEnds {
     }
 }
 
-/// What takes rows in an order, above an operator.
+/// The operator above that depends on an order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Above {
     Nothing,
     Sort,
-    /// A sort for so many rows.
+    /// A sort for this many rows.
     FirstRows,
 }
 
-/// The plan with a veil between each limit and what sorts its rows, and between groups whose rows
-/// may be in order and a sort for the first of them.
+/// The plan with a barrier between each limit and the sort of its rows, and between a sort for the
+/// first rows and groups below it that may have an order.
 fn limits_apart(plan: Plan, above: Above) -> Result<Plan> {
     let is_limit = plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>();
     let is_grouping = plan.is::<AggregateExec>();
@@ -122,17 +122,18 @@ fn limits_apart(plan: Plan, above: Above) -> Result<Plan> {
     }
 }
 
-/// Whether an operator's rows are in an order, or those that it wants will be sorted.
+/// True if an operator's rows have an order, or it requires one of its inputs.
 fn has_order(plan: &Plan) -> bool {
     let is_ordered = !plan.properties().equivalence_properties().oeq_class().is_empty();
     is_ordered || plan.required_input_ordering().iter().any(Option::is_some)
 }
 
-/// An operator with veils where it needs them; `ordered` tells which inputs may be in an order.
+/// An operator with barriers where it needs them. `ordered` is true for the inputs that may have an
+/// order.
 fn veiled(plan: Plan, ordered: &[bool]) -> Result<Transformed<Plan>> {
     let aggregate = plan.downcast_ref::<AggregateExec>();
     if aggregate.is_some_and(|aggregate| !aggregate.group_expr().is_single()) {
-        // Keys may be literals, which are constant whatever is below.
+        // Keys may be literals, which are constant regardless of the input.
         return Ok(Transformed::yes(Arc::new(Veil::new(plan, Hides::All)?) as _));
     }
     let Some((joins, within)) = join(&plan) else { return Ok(Transformed::no(plan)) };
@@ -157,7 +158,8 @@ fn veiled(plan: Plan, ordered: &[bool]) -> Result<Transformed<Plan>> {
     }
 }
 
-/// What a join does, and the side whose order DataFusion has go on within the order of the other.
+/// The type of a join, and the side whose order DataFusion assumes to continue within the order of
+/// the other.
 fn join(plan: &Plan) -> Option<(JoinType, Option<JoinSide>)> {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         let joins = *join.join_type();
@@ -176,7 +178,7 @@ fn join(plan: &Plan) -> Option<(JoinType, Option<JoinSide>)> {
     plan.downcast_ref::<NestedLoopJoinExec>().map(|join| (*join.join_type(), None))
 }
 
-/// Whether rows that met nothing have nulls in the columns of a side.
+/// True if unmatched rows have nulls in the columns of a side.
 fn gets_nulls(joins: JoinType, side: JoinSide) -> bool {
     match joins {
         JoinType::Left => side == JoinSide::Right,
@@ -186,24 +188,24 @@ fn gets_nulls(joins: JoinType, side: JoinSide) -> bool {
     }
 }
 
-/// Whether what is known of rows, apart from their order, is true of one with nulls alone as well.
+/// True if the known properties of rows, apart from their order, also hold for a row of nulls.
 fn holds_of_nulls(known: &EquivalenceProperties) -> bool {
     let mut parts = known.eq_group().iter().flat_map(|class| class.iter());
     parts.all(|part| part.is::<Column>()) && known.constants().is_empty()
 }
 
-/// What of its rows is known no more above a veil.
+/// The properties of its rows that a barrier hides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hides {
-    /// What order they are in.
+    /// Their order.
     Orders,
-    /// This, and what is not true of nulls.
+    /// Their order, and properties that do not hold for nulls.
     Constants,
-    /// All that is known of their values.
+    /// All properties of their values.
     All,
 }
 
-/// The rows of its input, of which less is known.
+/// An equivalence barrier: passes on the rows of its input and hides some of their properties.
 pub struct Veil {
     input: Plan,
     hides: Hides,
@@ -212,7 +214,7 @@ pub struct Veil {
 
 impl Veil {
     /// # Errors
-    /// Where what is known of the input is not of its columns.
+    /// If a property of the input refers to other columns.
     pub fn new(input: Plan, hides: Hides) -> Result<Veil> {
         let known = input.properties().equivalence_properties();
         let mut left = EquivalenceProperties::new(input.schema());
@@ -235,7 +237,7 @@ impl Veil {
     }
 }
 
-/// Which columns are equal.
+/// The equalities between columns.
 fn of_columns(known: &EquivalenceGroup) -> EquivalenceGroup {
     let columns = known.iter().map(|class| {
         EquivalenceClass::new(class.iter().filter(|part| part.is::<Column>()).cloned())
@@ -259,7 +261,7 @@ impl DisplayAs for Veil {
     }
 }
 
-/// Whether an operator hands on all rows of its input as they are, and hides what is known of them.
+/// True if an operator only passes on its input's rows and hides properties of them.
 pub(crate) fn is_veil(plan: &Plan) -> bool {
     plan.is::<Veil>()
 }
@@ -275,7 +277,7 @@ impl ExecutionPlan for Veil {
         &self.properties
     }
 
-    // Sorts stay above it.
+    // Sorts are not pushed below it.
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![false]
     }

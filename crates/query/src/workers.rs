@@ -1,14 +1,15 @@
-//! The seam to workers: machines that hold the rows of a database which has none of its own.
+//! The interface to workers: nodes that hold the rows of a database which has no rows of its own.
 //!
-//! A *gateway* is an ordinary database: its log and its catalog are here, and so are sessions,
-//! roles and views. Only the rows of its tables lie elsewhere. Scans become operators that
-//! [`Workers`] make, and what a transaction did to rows goes to them when it commits. Everything
-//! between, which is every statement, is the same as on one machine.
+//! A *gateway* is an ordinary database with its own log, catalog, sessions, roles and views. Only
+//! the rows of its tables lie elsewhere. [`Workers`] provide the operators for scans, and a
+//! transaction's changes of rows go to them when it commits. Everything in between, for every
+//! statement, works as on a single node.
 //!
-//! A *worker* is an ordinary database too, which does for gateways what [`Shards`] has.
+//! A *worker* is an ordinary database too. It provides the functions of [`Shards`] to gateways.
 //!
-//! Promises: the catalog of a worker is that of its gateway as of some *definition*; definitions
-//! are numbered, are kept by both in the same group as what they define, and come in their order.
+//! Promises: the catalog of a worker equals that of its gateway as of some *definition*.
+//! Definitions are numbered and applied in order. Both nodes store each one in the same group as
+//! the changes that it makes.
 
 mod commit;
 mod journal;
@@ -43,37 +44,37 @@ pub(crate) use table::TableOnWorkers;
 /// A pass over executable plans.
 pub type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// What is to be read of one table.
+/// The request of a scan of one table.
 #[derive(Clone)]
 pub struct WorkerScan {
     pub table: Arc<TableSchema>,
-    /// The table's columns, and perhaps the places of its rows behind them.
+    /// The table's columns, optionally followed by the row ids.
     pub schema: SchemaRef,
-    /// Places in the schema.
+    /// Positions in the schema.
     pub projection: Vec<usize>,
-    /// What is going to be asked of the rows, over the schema: says which workers need not be
+    /// A filter over the schema that operators above apply. It shows which workers need not be
     /// asked.
     pub filter: Option<Arc<dyn PhysicalExpr>>,
     pub limit: Option<usize>,
-    /// Rows that are left out, since the transaction took them away. Each must be alive.
+    /// Rows that are left out because the transaction deleted them. Each must be alive.
     pub hidden: Arc<[RowId]>,
     pub gathering: Gathering,
-    /// Whether it is for a plan that is kept: as far as the plan knows all workers are read, and
-    /// each run asks those whom its values concern.
+    /// True for a scan of a kept plan: the plan covers all workers that it knows, and each run asks
+    /// those that its values concern.
     pub is_kept: bool,
 }
 
-/// How a statement gathers rows from workers, which is the session's to say. Plans of a gateway
-/// have it as an extension of their configuration.
+/// The way in which a statement gathers rows from workers, as set by its session. Plans of a
+/// gateway have it as an extension of their configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gathering {
     pub fan_in: FanIn,
-    /// Whether rows that workers have encoded are handed on as they came.
+    /// True if rows that workers have encoded are relayed to the client unchanged.
     pub relays: bool,
-    /// Whether workers of one process are asked by one stream.
+    /// True if the workers of one process share one stream.
     pub together: bool,
     pub stages: Stages,
-    /// How many bytes each worker may take for a statement, where that has a limit of its own.
+    /// Memory limit of a statement on each worker, in bytes, if it has one.
     pub memory: Option<usize>,
 }
 
@@ -84,15 +85,15 @@ impl Default for Gathering {
     }
 }
 
-/// Whether joins and large groupings run between workers, in stages.
+/// The use of stages: joins and large groupings that run between workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stages {
-    /// They gather their rows at the gateway.
+    /// Joins and groupings gather their rows at the gateway.
     Off,
-    /// Where fewer bytes come to one node by it.
+    /// Stages are used if fewer bytes then come to one node.
     #[default]
     Auto,
-    /// Wherever they can.
+    /// Stages are used wherever possible.
     On,
 }
 
@@ -115,14 +116,14 @@ impl FromStr for Stages {
     }
 }
 
-/// In which order workers are opened and read.
+/// The order in which workers are opened and read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FanIn {
     /// One after the other.
     Sync,
-    /// All at once, and what comes goes through one queue.
+    /// All at once, with one queue for all rows.
     Async,
-    /// All at once, and each is read by itself.
+    /// All at once, and each is read separately.
     #[default]
     Hybrid,
 }
@@ -146,41 +147,41 @@ impl FromStr for FanIn {
     }
 }
 
-/// What an operator of a plan that is kept is in another run.
+/// An operator of a kept plan in another run.
 pub enum Again {
     /// A scan of workers, for that run.
     Scan(Arc<dyn ExecutionPlan>),
-    /// One whose table is not any more what the plan was made for.
+    /// A scan of workers whose table has changed too much since the plan was made.
     Outgrown,
-    /// No scan of workers.
+    /// Not a scan of workers.
     Other,
 }
 
-/// Rows that are looked for by a key.
+/// A lookup of rows by a key.
 pub struct KeySearch {
     pub table: Arc<TableSchema>,
     pub key: Key,
     /// The values of the key's columns.
     pub values: Vec<ArrayRef>,
-    /// The places of the columns that are wanted; `None` for all.
+    /// The positions of the wanted columns; `None` for all.
     pub columns: Option<Vec<usize>>,
-    /// Rows that are left out, of which each must be alive.
+    /// Rows that are left out. Each must be alive.
     pub hidden: Arc<[RowId]>,
 }
 
-/// The rows that have the keys that were looked for.
+/// The rows that were found by key.
 pub struct Holders {
     /// For each key, the row that has it.
     pub rows: Vec<Option<RowId>>,
-    /// Of those rows, in their order, what was wanted.
+    /// The wanted columns of those rows, in the same order.
     pub values: RecordBatch,
-    /// The keys by their places, ascending, of which nobody could tell, and why.
+    /// The indexes of keys that could not be looked up, ascending, with the errors.
     pub failures: Vec<(usize, Error)>,
 }
 
 impl Holders {
     /// # Errors
-    /// Where nobody could tell of some key.
+    /// If a key could not be looked up.
     pub(crate) fn all(self) -> Result<Holders> {
         match self.failures.first() {
             None => Ok(self),
@@ -195,36 +196,36 @@ pub struct Write {
     pub changes: RowChanges,
 }
 
-/// Whether what goes to several workers may happen on some of them alone.
+/// The atomicity of changes that go to several workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unity {
-    /// A statement: on each worker it happens whole or not at all.
+    /// A statement: it is atomic on each worker.
     EachWorker,
-    /// A transaction block: it is refused where it concerns several workers.
+    /// A transaction block: it is refused if it concerns several workers.
     Whole,
 }
 
-/// Whose consent a definition needs before it happens.
+/// The workers that must consent to a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
-    /// That of the workers which can be reached: the others are able to follow.
+    /// All reachable workers: the others are always able to follow.
     Reachable,
-    /// That of all workers which may have rows, since these may stand against it.
+    /// All workers that may have rows, since rows may conflict with the definition.
     Owners,
 }
 
-/// Rows of one statement that go to their workers before it ends. These keep them aside: nobody
-/// sees them before [`Load::finish`], and where it is dropped instead they are forgotten.
+/// Rows of one statement that go to their workers before it ends. The workers keep them invisible
+/// until [`Load::finish`], and discard them if the load is dropped.
 pub trait Load: Send + Sync {
-    /// Hands rows over, which takes its time: the calling thread waits. After an error there is
-    /// nothing to do but to drop the load.
+    /// Sends rows. The calling thread blocks meanwhile. After an error the load can only be
+    /// dropped.
     ///
     /// # Errors
-    /// Where a worker could not take its part.
+    /// If a worker could not take its part.
     fn send(&mut self, rows: Vec<RecordBatch>) -> Result<()>;
 
-    /// Makes the last changes of the statement, and with them adds all rows that were sent. They
-    /// are as durable as was asked for when this is done.
+    /// Makes the remaining changes of the statement together with all rows that were sent. When
+    /// this returns, they are as durable as asked.
     fn finish(
         self: Box<Self>,
         writes: Vec<Write>,
@@ -232,36 +233,35 @@ pub trait Load: Send + Sync {
     ) -> BoxFuture<'static, Result<()>>;
 }
 
-/// The machines that hold a gateway's rows.
+/// The nodes that hold a gateway's rows.
 pub trait Workers: Send + Sync {
-    /// How rows are gathered where a session says nothing else.
+    /// The default for sessions without a setting.
     fn gathering(&self) -> Gathering;
 
     /// An operator that reads rows.
     ///
     /// # Errors
-    /// Where there are no workers.
+    /// If there are no workers.
     fn scan(&self, scan: WorkerScan) -> PlanResult<Arc<dyn ExecutionPlan>>;
 
-    /// An operator as [`Workers::scan`] made it, for a run with the values that parameters have
-    /// now.
+    /// An operator of [`Workers::scan`], for a run with the current parameter values.
     ///
     /// # Errors
-    /// Where there are no workers.
+    /// If there are no workers.
     fn again(&self, operator: &Arc<dyn ExecutionPlan>, gathering: Gathering) -> PlanResult<Again>;
 
-    /// An operator as [`Workers::physical_rule`] left it, for a run with other values in which its
-    /// workers do the same; outgrown where others would be asked, or something else done.
+    /// An operator of [`Workers::physical_rule`], for a run with other values in which its workers
+    /// do the same. [`Again::Outgrown`] if other workers would be asked, or the work differs.
     ///
     /// # Errors
-    /// Where there are no workers.
+    /// If there are no workers.
     fn same_again(&self, operator: &Arc<dyn ExecutionPlan>) -> PlanResult<Again>;
 
-    /// The rows of a plan in a form that workers give them, where nothing is left to be done with
-    /// them here; `None` where the plan has to be run. `told` is what is said of the columns.
+    /// The rows of a plan as workers encode them, if they need no further processing here; `None`
+    /// if the plan must run. `told` describes the columns for the client.
     ///
     /// # Errors
-    /// Where the workers could not be asked.
+    /// If the workers could not be asked.
     fn encoded(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -269,49 +269,50 @@ pub trait Workers: Send + Sync {
         form: &RowForm,
     ) -> Result<Option<EncodedStream>>;
 
-    /// Whether statements can reach the rows of tables.
+    /// Checks that statements can reach the rows of tables.
     ///
     /// # Errors
     /// 57P03 while workers are missing that were expected, or that were known before a restart.
     fn readiness(&self) -> Result<()>;
 
-    /// About how many rows a table has, where that is known.
+    /// Estimated number of rows of a table, if known.
     fn row_count(&self, table: TableId) -> Option<usize>;
 
-    /// Whether rows may be numbered here: two gateways would give the same numbers.
+    /// Checks that this gateway may number rows: two gateways would assign the same numbers.
     ///
     /// # Errors
-    /// Where another gateway does that.
+    /// If another gateway numbers rows.
     fn may_number(&self) -> Result<()>;
 
-    /// Whether advisory locks are taken here: they are one gateway's, or would exclude nobody.
+    /// Checks that this gateway manages advisory locks: locks of two gateways would not exclude
+    /// each other.
     ///
     /// # Errors
-    /// Where another gateway has them.
+    /// If another gateway manages them.
     fn may_lock(&self) -> Result<()>;
 
-    /// The pass that gives work to the workers, after all others.
+    /// The pass that assigns work to the workers. It runs after all others.
     fn physical_rule(&self) -> PhysicalRule;
 
-    /// What is told of the workers under a name in [`NAMESPACE`].
+    /// The table with information on the workers of this name in [`NAMESPACE`].
     fn system_table<'a>(
         &'a self,
         name: &'a str,
     ) -> BoxFuture<'a, Option<PlanResult<Arc<dyn TableProvider>>>>;
 
-    /// Asks all workers that can be reached whether they can follow a definition, and fails where
-    /// one cannot be reached whose consent is needed, or where another gateway defines.
+    /// Asks all reachable workers whether they can follow a definition. Fails if a worker whose
+    /// consent is needed is unreachable, or if another gateway makes definitions.
     fn can_define<'a>(
         &'a self,
         definition: &'a Definition,
         consent: Consent,
     ) -> BoxFuture<'a, Result<()>>;
 
-    /// Tells all workers and gateways that can be reached of a definition. Other workers get it
-    /// before they are asked anything else, other gateways before workers answer them.
+    /// Sends a definition to all reachable workers and gateways. Other workers get it before their
+    /// next request, other gateways before workers answer them.
     fn define<'a>(&'a self, definition: &'a Definition) -> BoxFuture<'a, ()>;
 
-    /// Changes rows. They are as durable as was asked for when this is done.
+    /// Changes rows. When this returns, the changes are as durable as asked.
     fn write(
         &self,
         writes: Vec<Write>,
@@ -319,21 +320,21 @@ pub trait Workers: Send + Sync {
         durability: Durability,
     ) -> BoxFuture<'_, Result<()>>;
 
-    /// Begins to add rows to a table, for one statement that is a transaction of its own.
+    /// Begins a load into a table, for one statement that is a transaction of its own.
     fn load(&self, table: Arc<TableSchema>) -> Box<dyn Load>;
 
     /// Writes rows by their keys, for one client.
     fn keyed_writer(&self) -> Box<dyn KeyedWriter>;
 
-    /// The rows of keys.
+    /// Looks up rows by key.
     fn find(&self, search: KeySearch) -> BoxFuture<'_, Result<Holders>>;
 }
 
-/// Why rows are not numbered here. Plans of such a gateway have it as an extension of their
-/// configuration.
+/// The error with which this gateway refuses to number rows. Its plans have it as an extension of
+/// their configuration.
 pub(crate) struct NumberedElsewhere(pub(crate) Error);
 
-/// Whether the rows of a gateway's table lie on workers.
+/// True if the rows of a gateway's table lie on workers.
 pub(crate) fn lies_on_workers(table: &TableSchema) -> bool {
     table.namespace != NAMESPACE
 }

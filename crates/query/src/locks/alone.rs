@@ -1,8 +1,9 @@
-//! Which statements are about locks: a `SELECT` of calls and of nothing else.
+//! Recognizes statements about locks: a `SELECT` that contains calls of lock functions and nothing
+//! else.
 //!
-//! What is called within other queries is called for rows that conditions leave out, twice, or not
-//! at all, as plans and retries have it. Locks that are taken in such a way help nobody, so the
-//! functions are refused there.
+//! In other queries, plans and retries decide how often a function is called: it may be called
+//! twice, not at all, or for rows that conditions exclude. Locks taken that way are of no use, so
+//! the functions are refused there.
 
 use std::ops::ControlFlow;
 
@@ -17,22 +18,24 @@ use thalweg_types::{Error, Result};
 use super::functions::is_named;
 use crate::statement::{ast_tools, folded};
 
-/// A longer text is no statement about locks: whoever has to know looks at each statement.
+/// A longer text is not a statement about locks. The limit keeps this check cheap, since it runs
+/// for each statement.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
-/// What the names of all functions for locks have in them.
+/// Part of the names of all lock functions.
 const MARK: &[u8] = b"_advisory_";
 
-/// Functions whose results may name a lock.
+/// Functions whose results may be the key of a lock.
 const HASHES: [&str; 2] = ["hashtext", "hashtextextended"];
 
-/// Whether a statement is about advisory locks: it waits for other sessions, and computes nothing.
+/// True if a statement is about advisory locks. Such a statement waits for other sessions and
+/// computes nothing.
 #[must_use]
 pub fn takes_locks(sql: &str) -> bool {
     has_mark(sql) && parse_single(sql).is_ok_and(|parsed| has_only_calls(&parsed.statement))
 }
 
-/// The same of a statement that was parsed.
+/// Like [`takes_locks`], for a parsed statement.
 pub(crate) fn is_alone(tree: &Tree, sql: &str) -> bool {
     has_mark(sql) && has_only_calls(tree)
 }
@@ -42,7 +45,8 @@ fn has_mark(sql: &str) -> bool {
     sql.len() <= TEXT_BYTES_MAX && sql.as_bytes().windows(MARK.len()).any(is_mark)
 }
 
-/// Whether a statement is a `SELECT` of calls of the functions, with constants, and nothing else.
+/// True if a statement is a `SELECT` of lock function calls with constant arguments and nothing
+/// else.
 pub(crate) fn has_only_calls(tree: &Tree) -> bool {
     let Tree::Statement(statement) = tree else { return false };
     let Statement::Query(query) = statement.as_ref() else { return false };
@@ -57,7 +61,7 @@ pub(crate) fn has_only_calls(tree: &Tree) -> bool {
     rest == ast_tools::select(Vec::new(), Vec::new(), None)
 }
 
-/// Whether all columns of a query are such calls.
+/// True if all columns of a query are calls of lock functions.
 pub(crate) fn are_calls(items: &[SelectItem]) -> bool {
     !items.is_empty() && items.iter().all(is_call)
 }
@@ -77,7 +81,7 @@ fn name_of(name: &ObjectName) -> Option<String> {
     name.0.last().and_then(|part| part.as_ident()).map(folded)
 }
 
-/// Whether a call is a plain one, and all of its arguments are constants.
+/// True if a call is a plain one and all of its arguments are constants.
 fn is_of_constants(call: &Function) -> bool {
     let FunctionArguments::List(list) = &call.args else { return false };
     let FunctionArgumentList { duplicate_treatment: None, args, clauses } = list else {
@@ -96,7 +100,7 @@ fn is_constant_argument(argument: &FunctionArg) -> bool {
     matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) if is_constant(expr))
 }
 
-/// Whether this is a literal or a parameter, or is made of them.
+/// True for a literal, a parameter, or an expression made of these.
 fn is_constant(expr: &Expr) -> bool {
     match expr {
         Expr::Value(_) | Expr::TypedString(_) => true,
@@ -112,10 +116,10 @@ fn is_constant(expr: &Expr) -> bool {
     }
 }
 
-/// Lets a statement pass in which no function for locks is called.
+/// Accepts a statement that calls no lock function.
 ///
 /// # Errors
-/// Where one is.
+/// If it calls one.
 pub(crate) fn check_none(tree: &Tree) -> Result<()> {
     let statement = match tree {
         Tree::Statement(statement) => statement,
@@ -128,7 +132,7 @@ pub(crate) fn check_none(tree: &Tree) -> Result<()> {
     }
 }
 
-/// Breaks off at a call.
+/// Stops at the first call.
 struct Calls;
 
 impl Visitor for Calls {
@@ -158,7 +162,7 @@ fn check(name: &ObjectName) -> ControlFlow<Error> {
     }
 }
 
-/// What to say of a call that is none of a statement of its own.
+/// The error for a lock function that is called inside another statement.
 pub(super) fn in_this_place(name: &str) -> Error {
     Error::unsupported(format!("{name} within another statement")).with_hint(
         "Take the lock with SELECT pg_advisory_lock(…) in a statement of its own, and name it by \

@@ -1,4 +1,4 @@
-//! From a statement about locks to what is called, and with which numbers.
+//! Reads the calls and their keys from a statement about locks.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::plan;
 use crate::privileges;
 use crate::statement::Execution;
 
-/// What a statement about locks calls, from left to right.
+/// The calls of a statement about locks, from left to right.
 pub(crate) struct Wanted {
     pub(super) calls: Vec<Call>,
     pub(super) schema: SchemaRef,
@@ -30,19 +30,20 @@ pub(crate) struct Wanted {
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     pub(super) act: Act,
-    /// `None` where an argument is NULL, or there are no arguments.
+    /// `None` if an argument is NULL, or there are no arguments.
     pub(super) key: Option<Key>,
 }
 
 impl Wanted {
-    /// Whether locks are taken, and not only given back.
+    /// True if the statement takes locks, and does not only release them.
     pub(crate) fn takes(&self) -> bool {
         self.calls.iter().any(|call| call.act.takes())
     }
 }
 
 impl Call {
-    /// What a call gives; `None` where it did nothing, as an argument is NULL.
+    /// The result column of a call. `answer` is `None` if the call did nothing because an argument
+    /// is NULL.
     pub(super) fn column(self, answer: Option<bool>) -> ArrayRef {
         match self.act.gives_nothing() {
             true => {
@@ -54,10 +55,10 @@ impl Call {
     }
 }
 
-/// Reads a statement of which [`super::is_alone`] holds.
+/// Reads a statement for which [`super::is_alone`] is true.
 ///
 /// # Errors
-/// Where the arguments are none that the functions take.
+/// If the functions do not take these arguments.
 pub(crate) async fn read(execution: &Execution<'_>, tree: &Tree) -> Result<Wanted> {
     privileges::check_names(execution.names, tree)?;
     refuse_unbound(tree)?;

@@ -1,7 +1,7 @@
-//! PostgreSQL's functions for advisory locks: what planning has to know of them.
+//! PostgreSQL's advisory lock functions as planning sees them.
 //!
-//! No plan calls them. They are there so that a statement about locks is described, and its
-//! arguments get their types, in the way of all others.
+//! No plan calls them. They are registered so that statements about locks are described, and their
+//! arguments typed, like all others.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use self::Act::{Lock, Try, Unlock, UnlockAll};
 use super::alone::in_this_place;
 use super::table::Mode::{self, Exclusive, Share};
 
-/// How long a lock is held, unless it is given back before.
+/// The time for which a lock is held unless it is released earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Until {
     SessionEnds,
@@ -26,14 +26,14 @@ pub(super) enum Until {
 
 use Until::{SessionEnds, TransactionEnds};
 
-/// What a function does.
+/// The effect of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Act {
     /// Takes a lock, waiting for it.
     Lock(Until, Mode),
-    /// Takes a lock that is free, and says whether it was.
+    /// Takes a lock if it is free, and returns whether it was.
     Try(Until, Mode),
-    /// Gives a lock of the session back, and says whether there was one.
+    /// Releases a lock of the session, and returns whether it was held.
     Unlock(Mode),
     UnlockAll,
 }
@@ -52,7 +52,7 @@ const FUNCTIONS: [(&str, Act); 11] = [
     ("pg_advisory_unlock_all", UnlockAll),
 ];
 
-/// What a function does that is one of these.
+/// The effect of a lock function; `None` for other functions.
 pub(super) fn act_of(name: &str) -> Option<Act> {
     FUNCTIONS.iter().find(|(known, _)| *known == name).map(|(_, act)| *act)
 }
@@ -61,18 +61,18 @@ pub(super) fn is_named(name: &str) -> bool {
     act_of(name).is_some()
 }
 
-/// Whether a function takes the numbers that name a lock: one `bigint`, or two `integer`.
+/// True if a function takes the key of a lock: one `bigint`, or two `integer`.
 pub(crate) fn takes_keys(name: &str) -> bool {
     act_of(name).is_some_and(|act| act != UnlockAll)
 }
 
 impl Act {
-    /// Whether it gives PostgreSQL's `void`, and no truth value.
+    /// True if the function returns PostgreSQL's `void` rather than a boolean.
     pub(super) fn gives_nothing(self) -> bool {
         matches!(self, Lock(..) | UnlockAll)
     }
 
-    /// Whether it takes locks.
+    /// True if the function takes locks.
     pub(super) fn takes(self) -> bool {
         matches!(self, Lock(..) | Try(..))
     }
@@ -114,7 +114,7 @@ impl ScalarUDFImpl for LockFunction {
         &self.signature
     }
 
-    /// PostgreSQL's `void`, which is shown as an empty text, or a truth value.
+    /// PostgreSQL's `void`, which is shown as an empty text, or a boolean.
     fn return_type(&self, _: &[DataType]) -> PlanResult<DataType> {
         Ok(if self.act.gives_nothing() { DataType::Utf8View } else { DataType::Boolean })
     }

@@ -1,4 +1,4 @@
-//! The locks of one session, and what its statements about locks do.
+//! The locks of one session, and the execution of its statements about locks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use super::functions::{Act, Until};
 use super::table::{Key, Lock, Mode, Owner, Term};
 use crate::outcome::{Notice, Outcome, Tag, WARNING};
 
-/// The locks of a session, which end with this.
+/// The locks of a session. They are released when this is dropped.
 pub(crate) struct SessionLocks {
     locks: Arc<AdvisoryLocks>,
     session: Arc<Term>,
-    /// The open block, or the statement that runs; whoever began it holds what ends it.
+    /// The open block, or the running statement. Its [`Ending`] belongs to the code that began it.
     transaction: Arc<Term>,
 }
 
@@ -34,32 +34,32 @@ impl SessionLocks {
         self.session.owner().introduce(process_id);
     }
 
-    /// A transaction begins: a block, or a statement outside of one. Its locks end with what this
-    /// returns.
+    /// Begins a transaction: a block, or a statement outside of one. Its locks are released when
+    /// the returned value is dropped.
     pub(crate) fn begin(&mut self) -> Ending {
         self.transaction = Term::new(self.session.owner());
         Ending { locks: Arc::clone(&self.locks), term: Arc::clone(&self.transaction) }
     }
 
-    /// How many locks the transaction has: where [`Self::roll_back_to`] goes back to.
+    /// Number of locks of the transaction, as a mark for [`Self::roll_back_to`].
     pub(crate) fn mark(&self) -> usize {
         self.transaction.count()
     }
 
-    /// Gives back what the transaction took since a mark.
+    /// Releases the locks that the transaction took since a mark.
     pub(crate) fn roll_back_to(&self, mark: usize) {
         self.locks.give_back_behind(&self.transaction, mark);
     }
 
-    /// Gives back all locks of the session, but not those of its transaction.
+    /// Releases all locks of the session, but not those of its transaction.
     pub(crate) fn unlock_all(&self) {
         self.locks.give_back_behind(&self.session, 0);
     }
 
-    /// Does what a statement wants. It waits for a lock no longer than this.
+    /// Executes the calls of a statement. Each waits for its lock at most for `timeout`.
     ///
     /// # Errors
-    /// Where it cannot have one. What the session took until then it keeps.
+    /// If a lock cannot be had. The session keeps the locks that it took until then.
     pub(crate) async fn run(&self, wanted: Wanted, timeout: Option<Duration>) -> Result<Outcome> {
         let Wanted { calls, schema } = wanted;
         let (mut columns, mut notices) = (Vec::with_capacity(calls.len()), Vec::new());
@@ -74,7 +74,7 @@ impl SessionLocks {
         Ok(Outcome { notices, ..outcome })
     }
 
-    /// `None` where nothing is done, as an argument is NULL.
+    /// `None` if the call did nothing because an argument is NULL.
     async fn answer(
         &self,
         Call { act, key }: Call,
@@ -105,7 +105,7 @@ impl SessionLocks {
         }
     }
 
-    /// Waits for a lock. Dropped meanwhile, this leaves no place in the queue and no lock.
+    /// Waits for a lock. If the future is dropped, no lock and no position in the queue remain.
     async fn lock(&self, until: Until, lock: Lock, timeout: Option<Duration>) -> Result<()> {
         let waiting = self.locks.take_or_wait(self.term(until), lock)?;
         let Some(waiting) = waiting else { return Ok(()) };
@@ -117,7 +117,8 @@ impl SessionLocks {
         })
     }
 
-    /// Gives a lock of the session back once; false, with a warning, where it has none.
+    /// Releases a lock of the session once. Returns false, with a warning, if the session does not
+    /// hold it.
     fn unlock(&self, key: Key, mode: Mode, notices: &mut Vec<Notice>) -> bool {
         let was_held = self.locks.give_back(&self.session, Lock { key, mode });
         if !was_held {
@@ -140,7 +141,7 @@ impl Drop for SessionLocks {
     }
 }
 
-/// Ends a transaction's locks when it is dropped.
+/// Releases a transaction's locks when it is dropped.
 pub(crate) struct Ending {
     locks: Arc<AdvisoryLocks>,
     term: Arc<Term>,

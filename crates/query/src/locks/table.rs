@@ -1,4 +1,4 @@
-//! Who holds which lock, and who waits for it.
+//! The lock table: holders and waiters of each lock.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use parking_lot::Mutex;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::oneshot;
 
-/// How often one session may have taken locks at a time.
+/// Maximum number of locks of one session, counting repetitions.
 pub(super) const TAKEN_MAX: usize = 10_000;
 
-/// What is locked. PostgreSQL keeps one number apart from two.
+/// The key of a lock. PostgreSQL distinguishes one number from two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     One(i64),
     Two(i32, i32),
 }
 
-/// How it is locked.
+/// The mode of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mode {
     Share,
@@ -42,7 +42,7 @@ impl Key {
 }
 
 impl Mode {
-    /// PostgreSQL's name.
+    /// The mode's name in PostgreSQL.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Mode::Share => "ShareLock",
@@ -55,11 +55,11 @@ impl Mode {
     }
 }
 
-/// Whose locks these are: a session.
+/// The owner of locks: a session.
 #[derive(Debug, Default)]
 pub(super) struct Owner {
     process_id: AtomicI32,
-    /// How often it has taken locks, in all of its terms.
+    /// Number of locks taken, in all terms of the session.
     taken: AtomicUsize,
 }
 
@@ -73,7 +73,7 @@ impl Owner {
     }
 
     /// # Errors
-    /// Where it has as many locks as it may have.
+    /// If the session has the maximum number of locks.
     fn check_room(&self) -> Result<()> {
         if self.taken.load(Ordering::Relaxed) < TAKEN_MAX {
             return Ok(());
@@ -83,11 +83,11 @@ impl Owner {
     }
 }
 
-/// What locks are held for: a session, or a transaction.
+/// The duration of locks: a session, or a transaction.
 #[derive(Debug)]
 pub(super) struct Term {
     owner: Arc<Owner>,
-    /// In the order in which they were taken.
+    /// In the order in which the locks were taken.
     taken: Mutex<Vec<Lock>>,
 }
 
@@ -100,18 +100,18 @@ impl Term {
         &self.owner
     }
 
-    /// How many locks it has.
+    /// Number of locks of the term.
     pub(super) fn count(&self) -> usize {
         self.taken.lock().len()
     }
 
-    /// Notes that a lock was taken.
+    /// Records that a lock was taken.
     fn take(&self, lock: Lock) {
         self.taken.lock().push(lock);
         self.owner.taken.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Forgets a lock once; false where it was not taken.
+    /// Removes a lock once. Returns false if it was not taken.
     pub(super) fn give_back(&self, lock: Lock) -> bool {
         let mut taken = self.taken.lock();
         let Some(at) = taken.iter().rposition(|held| *held == lock) else { return false };
@@ -120,7 +120,7 @@ impl Term {
         true
     }
 
-    /// Forgets all but the first locks, and tells which.
+    /// Removes and returns all but the first `kept` locks.
     pub(super) fn cut(&self, kept: usize) -> Vec<Lock> {
         let mut taken = self.taken.lock();
         let kept = kept.min(taken.len());
@@ -130,7 +130,7 @@ impl Term {
     }
 }
 
-/// A lock that somebody holds or waits for.
+/// A lock that a session holds or waits for.
 pub(crate) struct Listed {
     pub(crate) key: Key,
     pub(crate) mode: Mode,
@@ -138,16 +138,16 @@ pub(crate) struct Listed {
     pub(crate) is_held: bool,
 }
 
-/// A place in a queue: its number, and what tells that the lock is there.
+/// A position in a queue: its number, and the channel that reports that the lock was granted.
 pub(super) type Place = (u64, oneshot::Receiver<()>);
 
 #[derive(Default)]
 pub(super) struct Table {
-    /// What is held or waited for; nothing else.
+    /// Only locks that are held or waited for have an entry.
     entries: HashMap<Key, Entry>,
-    /// All that wait, whatever for.
+    /// All waiters, for any lock.
     waits: Vec<Wait>,
-    /// How many have waited since the database was opened.
+    /// Number of waits since the database was opened.
     numbered: u64,
 }
 
@@ -160,7 +160,7 @@ struct Entry {
 struct Held {
     owner: Arc<Owner>,
     mode: Mode,
-    /// How often it was taken.
+    /// Number of times that the lock was taken.
     times: usize,
 }
 
@@ -178,10 +178,10 @@ struct Wait {
 }
 
 impl Table {
-    /// Takes a lock, unless somebody is in the way.
+    /// Takes a lock unless another session is in the way.
     ///
     /// # Errors
-    /// Where the session has too many.
+    /// If the session has too many locks.
     pub(super) fn try_take(&mut self, term: &Arc<Term>, lock: Lock) -> Result<bool> {
         let owner = term.owner();
         owner.check_room()?;
@@ -194,11 +194,11 @@ impl Table {
         Ok(true)
     }
 
-    /// Takes a place in the queue of a lock that is not free. Who holds the lock already goes ahead
-    /// of those who wait for that.
+    /// Takes a position in the queue of a lock that is not free. A session that holds the lock
+    /// already is placed ahead of sessions that wait for it to release that lock.
     ///
     /// # Errors
-    /// Where who is in the way waits for this session.
+    /// If the wait would be a deadlock.
     pub(super) fn wait(&mut self, term: &Arc<Term>, lock: Lock) -> Result<Place> {
         let owner = term.owner();
         if let Some(circle) = self.circle(owner, lock) {
@@ -218,7 +218,7 @@ impl Table {
         Ok((number, given))
     }
 
-    /// Gives a place in a queue up; false where the lock was given already.
+    /// Gives up a position in a queue. Returns false if the lock was granted already.
     pub(super) fn leave(&mut self, number: u64, key: Key) -> bool {
         let Some(entry) = self.entries.get_mut(&key) else { return false };
         let at = entry.queue.iter().position(|waiter| waiter.number == number);
@@ -229,7 +229,7 @@ impl Table {
         true
     }
 
-    /// A lock is held once less.
+    /// Releases a lock once.
     pub(super) fn release(&mut self, owner: &Arc<Owner>, lock: Lock) {
         let Some(entry) = self.entries.get_mut(&lock.key) else { return };
         let is_it = |held: &Held| Arc::ptr_eq(&held.owner, owner) && held.mode == lock.mode;
@@ -241,7 +241,7 @@ impl Table {
         }
     }
 
-    /// Gives a lock to those in its queue who can have it now.
+    /// Grants a lock to the waiters in its queue that can have it now.
     fn serve(&mut self, key: Key) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let mut at = 0;
@@ -255,7 +255,7 @@ impl Table {
             self.waits.retain(|wait| wait.number != number);
             term.take(Lock { key, mode });
             entry.hold(term.owner(), mode);
-            // Who does not listen any more gives the lock back when it stops waiting.
+            // A waiter that stopped listening releases the lock itself when its wait is dropped.
             let _ = told.send(());
         }
         if entry.held.is_empty() && entry.queue.is_empty() {
@@ -281,8 +281,8 @@ impl Table {
         held.chain(awaited).collect()
     }
 
-    /// The circle that would be closed if a session waited for a lock. Whoever waits for one waits
-    /// for all that hold it: where it could share it with them, somebody ahead could not.
+    /// The cycle that would close if a session waited for a lock. A waiter waits for all holders of
+    /// the lock, even those it could share it with: in that case a waiter ahead of it could not.
     fn circle(&self, owner: &Arc<Owner>, lock: Lock) -> Option<Vec<Edge>> {
         let mut edges = self.edges(owner, lock, None);
         let mut at = 0;
@@ -327,21 +327,21 @@ impl Entry {
         }
     }
 
-    /// Whether another session holds the lock in a way that excludes this one.
+    /// True if another session holds the lock in a mode that excludes this one.
     fn is_held_against(&self, owner: &Arc<Owner>, mode: Mode) -> bool {
         let excludes = |held: &Held| held.mode.excludes(mode) && !Arc::ptr_eq(&held.owner, owner);
         self.held.iter().any(excludes)
     }
 
-    /// Whether somebody is in the way of who asks behind so many others. Who holds the lock already
-    /// passes those who wait for that.
+    /// True if a session cannot have the lock behind `ahead` waiters. A session that holds the lock
+    /// already passes waiters that wait for it.
     fn is_closed_to(&self, owner: &Arc<Owner>, mode: Mode, ahead: usize) -> bool {
         self.is_held_against(owner, mode)
             || !self.has(owner) && self.is_awaited_against(ahead, owner, mode)
     }
 
-    /// Whether another session, among the first in the queue, wants the lock in a way that excludes
-    /// this one.
+    /// True if another session, among the first `ahead` in the queue, waits for a mode that
+    /// excludes this one.
     fn is_awaited_against(&self, ahead: usize, owner: &Arc<Owner>, mode: Mode) -> bool {
         self.queue
             .iter()
@@ -350,7 +350,7 @@ impl Entry {
     }
 }
 
-/// Who waits for whom, and why.
+/// One session waits for another one, because of a lock.
 struct Edge {
     waiter: Arc<Owner>,
     lock: Lock,

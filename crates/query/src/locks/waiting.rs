@@ -1,4 +1,4 @@
-//! Waiting for a lock without a thread.
+//! Waits for a lock without blocking a thread.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 use super::AdvisoryLocks;
 use super::table::{Lock, Place, Term};
 
-/// A place in a lock's queue. Dropped before the lock is there, it is given up; so is the lock,
-/// where it was given meanwhile.
+/// A position in a lock's queue. Dropping it gives up the position, or releases the lock if it was
+/// granted meanwhile.
 pub(super) struct Waiting {
     locks: Arc<AdvisoryLocks>,
     term: Arc<Term>,

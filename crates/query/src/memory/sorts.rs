@@ -1,9 +1,10 @@
-//! Room that sorts have, and nobody else can take.
+//! Memory reserved for sorts, which other operators cannot take.
 //!
-//! One of DataFusion's sorts gives back what it keeps for merging while it writes a run, and wants
-//! it again afterwards. What reads beside it may have taken it by then, and a statement would fail
-//! whose sorts could both have gone on. So would one with a sort that has not begun when another
-//! one merges with all that is left. Here that room is taken once, for all sorts of a plan.
+//! One of DataFusion's sorts releases its memory for merging while it writes a run, and needs it
+//! again afterwards. An operator beside it may have taken it by then, and a statement would fail
+//! whose sorts could both have finished. A sort that has not begun fails likewise when another sort
+//! merges with all memory that is left. So this pool reserves the memory once, for all sorts of a
+//! plan.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,21 +16,21 @@ use datafusion::execution::memory_pool::{
 };
 use parking_lot::Mutex;
 
-/// How DataFusion calls what a sort merges with.
+/// DataFusion's name for the consumer with which a sort merges.
 const MERGE: &str = "ExternalSorterMerge";
 
-/// How it calls what a sort gathers.
+/// DataFusion's name for the consumer in which a sort gathers rows.
 const SORT: &str = "ExternalSorter";
 
-/// A sort begins with such a part of what it merges with.
+/// A sort begins with one part in this many of its memory for merging.
 const BEGINNINGS: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct SortRoom {
     pool: Arc<dyn MemoryPool>,
-    /// What one merge has without asking, in bytes.
+    /// Bytes that one merge has without a reservation of its own.
     merge: usize,
-    /// What each sort and merge has, by its number as a consumer.
+    /// Bytes that each sort and merge has, by its number as a consumer.
     had: Mutex<HashMap<usize, usize>>,
     _kept: MemoryReservation,
 }
@@ -37,13 +38,13 @@ pub(super) struct SortRoom {
 impl SortRoom {
     pub(super) fn new(pool: Arc<dyn MemoryPool>, merge: usize, sorts: usize) -> SortRoom {
         let kept = MemoryConsumer::new("room of sorts").register(&pool);
-        // Not asked for: what the plan's first run held is given back by threads that may still
-        // be at it.
+        // Grown without a check: memory of the plan's first run is released by threads that may
+        // still be running.
         kept.grow((merge + merge / BEGINNINGS) * sorts);
         SortRoom { pool, merge, had: Mutex::default(), _kept: kept }
     }
 
-    /// What a consumer has without asking; `None` where it is no sort.
+    /// Bytes that a consumer has without a reservation; `None` if it is not a sort.
     fn of(&self, consumer: &MemoryConsumer) -> Option<usize> {
         match consumer.name() {
             name if name.starts_with(MERGE) => Some(self.merge),
@@ -52,7 +53,7 @@ impl SortRoom {
         }
     }
 
-    /// Has a sort grow by `additional` bytes, of which those beyond its room are had by `grow`.
+    /// Grows a sort by `additional` bytes. Bytes beyond its reserved room come from `grow`.
     fn grow_sort(
         &self,
         sort: &MemoryReservation,

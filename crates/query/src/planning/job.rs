@@ -14,9 +14,9 @@ use super::Pool;
 
 pub(super) struct Job {
     state: Mutex<State>,
-    /// Ends the passes and functions that look at it.
+    /// The flag that passes and functions check.
     stop: Arc<Stop>,
-    /// That of whoever waits for the work.
+    /// The runtime of the caller.
     runtime: Handle,
     pool: Arc<Pool>,
 }
@@ -41,13 +41,13 @@ impl Job {
         Arc::new(Job { state: Mutex::new(State::Queued(work)), stop, runtime, pool })
     }
 
-    /// Goes on with the work until it waits or ends. True where it was abandoned meanwhile.
+    /// Continues the work until it waits or ends. Returns true if it was abandoned meanwhile.
     pub(super) fn poll(self: &Arc<Job>, thread: ThreadNumber) -> bool {
         let running = State::Running { thread, is_woken: false, is_abandoned: false };
         let mut state = self.state.lock();
         let mut work = match std::mem::replace(&mut *state, running) {
             State::Queued(work) => work,
-            // It was dropped while it stood in the queue.
+            // It was dropped while it was in the queue.
             other => {
                 *state = other;
                 return false;
@@ -76,12 +76,12 @@ impl Job {
         }
         *state = State::Over;
         drop(state);
-        // What the work holds may panic where it is dropped, too.
+        // Dropping the state of the work may panic, too.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
         is_abandoned
     }
 
-    /// Nobody waits for the work any more.
+    /// Records that the caller no longer waits for the work.
     pub(super) fn abandon(&self) {
         self.stop.stop();
         let mut state = self.state.lock();

@@ -1,4 +1,4 @@
-//! How large a statement may become while it is planned, in operators and grouping sets. Its memory
+//! Limits the size of a statement while it is planned, in operators and grouping sets. Its memory
 //! counts like that of a running statement (`executor::Executor::counted`).
 
 mod grouping_sets;
@@ -18,15 +18,15 @@ use thalweg_types::{Error, SqlState};
 
 pub(crate) use self::grouping_sets::check as check_grouping_sets;
 
-/// How many operators a plan may have, each counted as often as it is run: passes take time and
+/// Maximum number of operators of a plan, each counted as often as it runs. Passes take time and
 /// memory for each.
 const OPERATORS_MAX: usize = 32_768;
 
-/// Planning that has taken so long is worth a look at what has become of its plan.
+/// If planning has taken this long, the size of the plan is checked.
 const LONG: Duration = Duration::from_millis(10);
 
 /// # Errors
-/// As [`check_size`], where a pass has made a plan grow that is not planned in a moment.
+/// As [`check_size`], if planning has taken long enough for a check.
 pub(crate) fn check_growth(plan: &LogicalPlan) -> PlanResult<()> {
     let is_long = |since: &Arc<RealClock>| since.monotonic() > LONG;
     match CURRENT.with_borrow(|since| since.as_ref().is_some_and(is_long)) {
@@ -36,7 +36,7 @@ pub(crate) fn check_growth(plan: &LogicalPlan) -> PlanResult<()> {
 }
 
 /// # Errors
-/// 54001 where a plan has more operators than can be planned in time.
+/// 54001 if a plan has more operators than can be planned in time.
 pub(crate) fn check_size(plan: &LogicalPlan) -> PlanResult<()> {
     let mut operators = 0_usize;
     plan.apply_with_subqueries(|_| {
@@ -58,14 +58,14 @@ pub(crate) fn check_size(plan: &LogicalPlan) -> PlanResult<()> {
 }
 
 thread_local! {
-    /// The clock of the planning that the thread is at.
+    /// The clock of the planning on this thread.
     static CURRENT: RefCell<Option<Arc<RealClock>>> = const { RefCell::new(None) };
 }
 
-/// Plans, and measures from when this takes long. The clock of a plan around it goes on.
+/// Plans, and measures the time. The clock of an enclosing plan continues.
 ///
 /// # Errors
-/// Those of the work.
+/// Errors of the work.
 pub(crate) async fn timed<T>(work: impl Future<Output = PlanResult<T>>) -> PlanResult<T> {
     let mut work = pin!(work);
     let since = Arc::new(RealClock::new());
@@ -77,7 +77,7 @@ pub(crate) async fn timed<T>(work: impl Future<Output = PlanResult<T>>) -> PlanR
     .await
 }
 
-/// Puts the clock back that the thread had, when this is dropped.
+/// Restores the thread's previous clock when this is dropped.
 struct Before(Option<Arc<RealClock>>);
 
 impl Drop for Before {

@@ -1,4 +1,4 @@
-//! The values of a point statement: given as parameters, or written out in it.
+//! The values of a point statement: parameters or literals.
 
 use std::sync::Arc;
 
@@ -10,15 +10,14 @@ use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator, Value, ValueWithSpan};
 use thalweg_types::{DataType, Error, Result};
 
-/// A value that is written out, in its column's type.
+/// A literal, in its column's type.
 pub(super) struct Constant {
     field: FieldRef,
     value: ScalarValue,
 }
 
 impl Constant {
-    /// A literal for a column; `None` where it takes more than a look to say what the column makes
-    /// of it.
+    /// A literal for a column; `None` if its conversion to the column's type is not trivial.
     pub(super) fn of(expr: &Expr, column: &DataType) -> Option<Constant> {
         let value = match (expr, column) {
             (Expr::Value(ValueWithSpan { value, .. }), _) => literal(value, "", column)?,
@@ -54,18 +53,18 @@ fn literal(value: &Value, sign: &str, column: &DataType) -> Option<ScalarValue> 
     })
 }
 
-/// The operand of a column of a key.
+/// The operand for a column of a key.
 pub(super) struct KeyOperand {
     pub(super) at: usize,
-    /// The column's type, where the operand has a narrower one.
+    /// The column's type, if the operand has a narrower one.
     pub(super) wider: Option<ArrowType>,
 }
 
-/// What a column is set to.
+/// The new value of a column.
 #[derive(Clone, Copy)]
 pub(super) enum Assigned {
     Operand(usize),
-    /// What it was and an operand, added or taken away.
+    /// The old value plus or minus an operand.
     Sum(usize, Sign),
 }
 
@@ -83,8 +82,8 @@ pub(super) struct Operands<'a> {
 }
 
 impl<'a> Operands<'a> {
-    /// `None` where a value does not become its parameter's type: whoever binds values may have
-    /// them in other ones.
+    /// `None` if a value cannot be converted to its parameter's type: clients may bind values of
+    /// other types.
     pub(super) fn new(
         parameters: &'a [FieldRef],
         values: &[ScalarValue],
@@ -99,7 +98,7 @@ impl<'a> Operands<'a> {
         Some(Operands { parameters, values: converted.collect::<Option<_>>()?, constants })
     }
 
-    /// Whether the values are those that were bound, whatever type these had.
+    /// True if these are the values that were bound, regardless of their original types.
     pub(super) fn are(&self, bound: &[ScalarValue]) -> bool {
         self.values.iter().zip(bound).all(|(own, bound)| {
             own == bound || own.cast_to(&bound.data_type()).is_ok_and(|back| back == *bound)
@@ -141,7 +140,7 @@ fn unreadable(error: DataFusionError) -> Error {
     Error::internal("the value of a parameter cannot be read").with_source(error)
 }
 
-/// The sum or the difference of two integers of one type; `None` where it is out of range.
+/// The sum or the difference of two integers of one type; `None` on overflow.
 pub(super) fn added(left: &ArrayRef, right: &ArrayRef, sign: Sign) -> Option<ArrayRef> {
     match (left.data_type(), right.data_type()) {
         (ArrowType::Int16, ArrowType::Int16) => {

@@ -1,8 +1,9 @@
-//! A few rows that follow each other in an index.
+//! A query for a few adjacent rows of an index.
 //!
-//! The index counts before anything is read: many rows go the ordinary way, which streams them and
-//! accounts for their memory, and so does whoever would have to make a large run first. What a
-//! condition says is all in the range, so that nothing is filtered.
+//! The index counts rows before any row is read. If there are many, the ordinary way runs the
+//! query, since it streams rows and accounts for their memory. It also does if a large run of the
+//! index would have to be built first. The range expresses the whole condition, so that no row
+//! needs a filter.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -20,24 +21,25 @@ use super::batch;
 use super::operands::Operands;
 use crate::outcome::{Outcome, Tag};
 
-/// More rows go the ordinary way.
+/// For more rows than this, the ordinary way runs the query.
 const ROWS_MAX: usize = 4_096;
 
-/// So many places of an index are passed by on the way to a limit's rows: dead ones.
+/// Maximum number of index entries of dead rows that are passed on the way to a limit's rows.
 const PASSED_MAX: usize = 65_536;
 
-/// A query for the rows within a range of an index. Its values are operands.
+/// A query for the rows within a range of an index. Its values are given by operands.
 pub(super) struct Range {
     pub(super) index: Index,
-    /// The places of the index's columns in the table, and their types.
+    /// The positions of the index's columns in the table, and their types.
     pub(super) positions: Vec<usize>,
     pub(super) types: Vec<ArrowType>,
     /// The values of the index's first columns.
     pub(super) equal: Vec<usize>,
-    /// Bounds of the next one.
+    /// Bounds of the next column.
     pub(super) from: Bound<usize>,
     pub(super) to: Bound<usize>,
-    /// Whether the rows come in the order of the index, and then whether backward.
+    /// True if the rows come in backward index order, false if in forward order; `None` if no order
+    /// was asked for.
     pub(super) order: Option<bool>,
     pub(super) limit: Option<usize>,
     pub(super) columns: Vec<usize>,
@@ -45,14 +47,14 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// The rows; `None` where the ordinary way must find them.
+    /// The rows; `None` if the ordinary way must find them.
     pub(super) fn select(
         &self,
         state: &TableState,
         given: &Operands<'_>,
     ) -> Result<Option<Outcome>> {
         let Some(limit) = self.limit(given) else { return Ok(None) };
-        // What is compared with NULL is not true of any row.
+        // A comparison with NULL is true for no row.
         let mut compared = self.equal.iter().chain(operand(&self.from)).chain(operand(&self.to));
         if limit == 0 || compared.any(|at| given.value(*at).is_null()) {
             return Ok(Some(self.outcome(Vec::new())));
@@ -71,7 +73,7 @@ impl Range {
         Outcome::batches(Arc::clone(&self.schema), batches, Tag::Select)
     }
 
-    /// How many rows are wanted; `None` where it is no number that a limit can be.
+    /// Maximum number of rows; `None` if the value cannot be a limit.
     fn limit(&self, given: &Operands<'_>) -> Option<usize> {
         let Some(at) = self.limit else { return Some(usize::MAX) };
         match given.value(at) {
@@ -82,7 +84,7 @@ impl Range {
         }
     }
 
-    /// The range with its values; `None` where a column cannot have one of them.
+    /// The range with its values; `None` if a value is not valid for its column.
     fn range(&self, given: &Operands<'_>) -> Option<KeyRange> {
         let value = |at: usize, column: usize| -> Option<ArrayRef> {
             let data_type = self.types.get(column)?;
@@ -104,8 +106,8 @@ impl Range {
         Some(KeyRange { equal, from: bound(&self.from)?, to: bound(&self.to)? })
     }
 
-    /// The chunks and places of the rows, in the order in which they are wanted; `None` where they
-    /// are too many, or take too long to find.
+    /// The chunks and offsets of the rows, in the order of the result. `None` if there are too many
+    /// rows, or finding them takes too long.
     fn rows(
         &self,
         chunks: &[ChunkView],
@@ -140,7 +142,7 @@ fn operand(bound: &Bound<usize>) -> Option<&usize> {
     }
 }
 
-/// Rows in the order in which their table has them, as a scan gives them.
+/// Rows in the order of the table, as a scan returns them.
 fn in_place(chunks: &[ChunkView], found: &[(usize, Hits)], limit: usize) -> Vec<(usize, u16)> {
     let rows = found.iter().flat_map(|(number, hits)| {
         let places = chunks[*number].places(std::slice::from_ref(hits));
@@ -151,7 +153,7 @@ fn in_place(chunks: &[ChunkView], found: &[(usize, Hits)], limit: usize) -> Vec<
 
 /// Some columns of some rows.
 fn read(chunks: &[ChunkView], rows: &[(usize, u16)], columns: &[usize]) -> Result<Vec<ArrayRef>> {
-    // For each chunk the places in it; for each row which one of its chunk's it is.
+    // For each chunk, the offsets in it; for each row, its position among the rows of its chunk.
     let mut places: BTreeMap<usize, Vec<u16>> = BTreeMap::new();
     let mut picked = Vec::with_capacity(rows.len());
     for (chunk, place) in rows {

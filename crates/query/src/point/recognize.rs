@@ -1,7 +1,7 @@
-//! Which statements are about the row of one key, or a short range.
+//! Recognizes statements about the row of one key, or a short range.
 //!
-//! A statement is one of these if it reads, word for word, as it would be written out of the parts
-//! that were understood: then there is nothing in it that was not.
+//! The recognized parts are put together into a statement again. Only if that equals the original,
+//! word for word, is the statement a point statement: then it has no part that was not understood.
 
 mod ranges;
 
@@ -23,7 +23,7 @@ use crate::parameters::{number, placeholder};
 use crate::statement::{Description, Execution, Shaper, Target, folded};
 use crate::workers::lies_on_workers;
 
-/// The statement as one about a single row or a short range, if it is one.
+/// The statement as a point statement, if it is about a single row or a short range.
 pub(crate) fn recognize(
     execution: &Execution<'_>,
     tree: &Tree,
@@ -32,7 +32,7 @@ pub(crate) fn recognize(
     let Tree::Statement(statement) = tree else { return None };
     let mut shape = Shape { execution, types: &description.parameters, constants: Vec::new() };
     let (table, key, action) = match statement.as_ref() {
-        // Of rows that lie on workers, one at a time is asked for.
+        // If rows lie on workers, only queries for one row are point statements.
         Statement::Query(query) if execution.names.workers().is_some() => {
             let schema = description.schema.as_ref()?;
             shape.select(query, schema).filter(|(table, ..)| lies_on_workers(table))
@@ -245,7 +245,7 @@ impl Shape<'_> {
         Some((target.position(&folded(name.as_ident()?)).ok()?, &assignment.value))
     }
 
-    /// An operand, or a sum of it and what the column was.
+    /// An operand, or a sum of it and the column's old value.
     fn assigned(&mut self, target: &Target, column: usize, value: &Expr) -> Option<Assigned> {
         let data_type = &target.schema().columns[column].data_type;
         let Expr::BinaryOp { left, op, right } = value else {
@@ -265,7 +265,7 @@ impl Shape<'_> {
         self.has_type(operand, data_type).then_some(Assigned::Sum(operand, sign))
     }
 
-    /// A parameter, or a literal for a column of a type.
+    /// A parameter, or a literal for a column of this type.
     fn operand(&mut self, expr: &Expr, column: &DataType) -> Option<usize> {
         if let Some(placeholder) = placeholder(expr) {
             let at = number(placeholder).ok()? - 1;
@@ -275,12 +275,12 @@ impl Shape<'_> {
         Some(self.types.len() + self.constants.len() - 1)
     }
 
-    /// Whether an operand has a column's type; constants have.
+    /// True if an operand has a column's type. Constants always do.
     fn has_type(&self, operand: usize, column: &DataType) -> bool {
         self.types.get(operand).is_none_or(|known| &arrow_type(column) == known.data_type())
     }
 
-    /// The type of an integer column where an operand is of a narrower one: many clients give each
+    /// The type of an integer column if its operand has a narrower type: many clients give each
     /// number the narrowest type that holds it.
     fn wider(&self, operand: usize, column: &DataType) -> Option<ArrowType> {
         use ArrowType::{Int16, Int32, Int64};
@@ -299,7 +299,7 @@ impl Shape<'_> {
     }
 }
 
-/// The columns that a query asks for, where it asks for nothing else and is told their types.
+/// The columns that a query returns, if it returns nothing else and the client expects their types.
 fn columns_of(target: &Target, items: &[SelectItem], schema: &SchemaRef) -> Option<Vec<usize>> {
     let mut columns = Vec::new();
     for item in items {
@@ -319,7 +319,7 @@ fn columns_of(target: &Target, items: &[SelectItem], schema: &SchemaRef) -> Opti
     (fits && columns.len() == schema.fields().len()).then_some(columns)
 }
 
-/// The name of a table that stands alone, without another name.
+/// The name of a table without joins and without an alias.
 fn table_name(table: &TableWithJoins) -> Option<&ObjectName> {
     match &table.relation {
         TableFactor::Table { name, alias: None, .. } if table.to_string() == name.to_string() => {

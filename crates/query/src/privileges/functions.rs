@@ -1,7 +1,7 @@
 //! `current_user` and `session_user`.
 //!
-//! They become literals when a statement is planned: by the time that its rows come, its planner
-//! may serve another session.
+//! They become literals when a statement is planned: when its rows are produced, its planner may
+//! serve another session.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 
 use crate::catalog::SessionCatalog;
 
-/// The functions that tell one session's user.
+/// The functions that return a session's user.
 pub(crate) fn functions(names: &Arc<SessionCatalog>) -> [ScalarUDF; 2] {
     let function = |name, session, aliases: &[&str]| {
         ScalarUDF::from(WhoIsIt {
@@ -37,7 +37,7 @@ pub(crate) fn functions(names: &Arc<SessionCatalog>) -> [ScalarUDF; 2] {
 struct WhoIsIt {
     name: &'static str,
     aliases: Vec<String>,
-    /// Whether the session's user is wanted, not the current one.
+    /// True for the session's user, false for the current one.
     session: bool,
     names: Arc<SessionCatalog>,
     signature: Signature,

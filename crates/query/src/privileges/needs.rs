@@ -1,7 +1,8 @@
-//! Which privileges a statement needs on the table that it changes.
+//! The privileges that a statement needs on the table that it changes.
 //!
-//! As in PostgreSQL: the privilege to change it, and `SELECT` where the statement looks at the
-//! table's columns. A bare name inside a subquery counts as one of them, though it may not be.
+//! As in PostgreSQL: the privilege to change the table, and `SELECT` if the statement reads its
+//! columns. An unqualified name inside a subquery counts as such a column, though it may not be
+//! one.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +16,7 @@ use thalweg_types::{Error, Result};
 
 use crate::catalog::DATABASE;
 
-/// The names of the table's row that a conflicting insert proposes.
+/// The name of the row that a conflicting insert proposes.
 const EXCLUDED: &str = "excluded";
 
 pub(crate) fn to_insert(insert: &Insert, table: &str) -> Privileges {
@@ -23,7 +24,7 @@ pub(crate) fn to_insert(insert: &Insert, table: &str) -> Privileges {
     let alias = insert.table_alias.as_ref().map_or(table, |alias| alias.alias.value.as_str());
     let mut reads = insert.returning.as_deref().is_some_and(|items| returns(items, alias));
     if let Some(OnInsert::OnConflict(on)) = &insert.on {
-        // To find what is in the way, the key's columns are read.
+        // Finding the conflicting row reads the key's columns.
         reads |= on.conflict_target.is_some();
         if let OnConflictAction::DoUpdate(update) = &on.action {
             needed.push(Privilege::Update);
@@ -70,7 +71,7 @@ fn returns(items: &[SelectItem], alias: &str) -> bool {
     })
 }
 
-/// Whether a column of the table that goes by `alias` may be looked at.
+/// True if a column of the table with this `alias` may be read.
 fn reads_columns(tree: &impl Visit, alias: &str) -> bool {
     let found = visit_expressions(tree, |expr| {
         let reads = match expr {
@@ -93,7 +94,7 @@ fn is_default(ident: &Ident) -> bool {
     ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default")
 }
 
-/// Refuses names in catalogs other than the one that people see.
+/// Refuses names in catalogs other than the public one.
 pub(super) fn refuse_hidden(statement: &Tree) -> Result<()> {
     let statement = match statement {
         Tree::Statement(statement) => statement,
@@ -137,7 +138,7 @@ mod tests {
         needed.to_string()
     }
 
-    /// Each as PostgreSQL 15 asks for it.
+    /// The privileges that PostgreSQL 15 requires.
     #[test]
     fn reading_is_needed_where_columns_are_looked_at() {
         for (sql, expected) in [

@@ -1,4 +1,4 @@
-//! Rows on their way into one group.
+//! Gathers rows into one group.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,41 +12,41 @@ use thalweg_types::{Error, Result, TableId, TableSchema};
 
 use super::{RecordChange, RecordTable, Records};
 
-/// A run of batches that has as many rows takes no more.
+/// A run of batches takes no more rows after this many.
 const JOINED_ROWS_MAX: usize = 65_536;
 
-/// Rows of one group of which each is told why it was refused before it was added. Rows without
-/// bytes take two bytes of a message, and a refusal takes many times as much.
+/// Maximum number of rows of one group that are refused one by one before they are added. A row
+/// without bytes takes two bytes of a message, and a refusal many times as much.
 const REFUSED_MAX: usize = 65_536;
 
 /// Gathers rows of tables that are named by small numbers. Rows are numbered from 0 in the order in
-/// which they come, those that are refused included.
+/// which they come, including refused ones.
 #[derive(Default)]
 pub struct RecordBatcher {
     runs: Vec<Run>,
-    /// For each table's number the run that its next row may join, counted from 1.
+    /// For each table's number, the run that its next row may join, counted from 1.
     last_runs: Vec<u32>,
-    /// The number that each table's last row came under. A table may have several, with other
-    /// columns each: rows of one do not pass those of another.
+    /// For each table, the number that its last row used. A table may have several numbers, with
+    /// different columns each; their rows stay in order.
     last_numbers: HashMap<TableId, u32>,
     rows: u32,
     failures: Vec<RowFailure>,
-    /// Why rows were refused, where those were too many to be told each.
+    /// The reason why rows were refused, if these were too many to report one by one.
     too_many: Option<Error>,
 }
 
-/// Rows of one table that change alike, one after the other.
+/// Consecutive rows of one table with the same kind of change.
 struct Run {
     table: Arc<RecordTable>,
     change: RecordChange,
     source: Source,
     places: Vec<u32>,
-    /// Whether each row has a version that is expected.
+    /// True if each row has an expected version.
     expects: bool,
     expected: Vec<u64>,
 }
 
-/// What a run's rows are made of.
+/// The source of a run's rows.
 enum Source {
     Rows(RowsBuilder),
     Batches(Vec<RecordBatch>),
@@ -67,7 +67,7 @@ impl Source {
     }
 }
 
-/// Where rows go: a table, the number that stands for it, and what happens to them.
+/// The destination of rows: a table, its number, and the kind of change.
 #[derive(Clone, Copy)]
 pub struct RecordTarget<'a> {
     pub number: u32,
@@ -75,24 +75,24 @@ pub struct RecordTarget<'a> {
     pub change: RecordChange,
 }
 
-/// A group that is ready to be written, and what of it failed already.
+/// A group that is ready to be written, with the rows that failed already.
 pub struct RecordWrite {
     group: Vec<KeyedRows>,
-    /// The table of each of them.
+    /// The table of each change.
     tables: Vec<Arc<TableSchema>>,
     failures: Vec<RowFailure>,
     rows: u32,
 }
 
 impl RecordBatcher {
-    /// How many rows came, whatever became of them.
+    /// Number of rows that came, including those that failed.
     #[must_use]
     pub fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// Adds packed rows, each with the version that is expected of it, if any is. Those that are
-    /// refused are told with the group.
+    /// Adds packed rows, each with its expected version, if there is one. Refused rows are reported
+    /// with the group.
     #[inline]
     pub fn push_packed<'r>(
         &mut self,
@@ -103,7 +103,7 @@ impl RecordBatcher {
         self.push_rows(into, rows, expected, RowsBuilder::push_packed);
     }
 
-    /// Adds rows of single values, in the same way.
+    /// Like [`push_packed`](Self::push_packed), for rows of single values.
     pub fn push_values<'v, V: Iterator<Item = Result<Value<'v>>>>(
         &mut self,
         into: RecordTarget<'_>,
@@ -114,7 +114,7 @@ impl RecordBatcher {
     }
 
     /// Adds the rows of a batch, whose columns are those of [`Records::table_for`], with the
-    /// versions that are expected, or none.
+    /// expected versions, or none.
     pub fn push_batch(
         &mut self,
         number: u32,
@@ -131,7 +131,7 @@ impl RecordBatcher {
         self.rows += u32::try_from(count).expect("a message has less than 2^32 rows");
         let into = RecordTarget { number, table, change };
         let (form, places) = (Form::Batches, first..self.rows);
-        // Removals stay apart: a key that does not fit fails all of its batch.
+        // Removals stay apart: a key that does not fit fails its whole batch.
         let joins = change != RecordChange::Remove && is_joined(&batch);
         let run = match self.last_run(into, form, !expected.is_empty()) {
             Some(run) if joins && self.runs[run].places.len() < JOINED_ROWS_MAX => run,
@@ -157,12 +157,12 @@ impl RecordBatcher {
         }
     }
 
-    /// Takes no more rows of this group: so many were refused that its sender is to end.
+    /// Takes no more rows of this group: so many were refused that its sender must end.
     fn refuse_all(&mut self, error: &Error) {
         self.too_many.get_or_insert_with(|| error.clone());
     }
 
-    /// Adds rows one by one to the table's run, which is looked for once.
+    /// Adds rows one by one to the table's run, which is looked up once.
     #[inline]
     fn push_rows<R>(
         &mut self,
@@ -223,7 +223,7 @@ impl RecordBatcher {
         goes_on.then_some(place)
     }
 
-    /// Begins a run; returns its place.
+    /// Begins a run; returns its index.
     fn begin(&mut self, into: RecordTarget<'_>, source: Source, expects: bool) -> usize {
         let (table, change, place) = (Arc::clone(into.table), into.change, into.number as usize);
         if place >= self.last_runs.len() {
@@ -238,11 +238,11 @@ impl RecordBatcher {
         self.runs.len() - 1
     }
 
-    /// The rows so far as a group. The batcher starts over.
+    /// Returns the rows so far as a group, and starts over.
     ///
     /// # Errors
-    /// Why rows were refused, where those were more than are told one by one: none of the group is
-    /// to be written then, and its sender to end. Otherwise for mistakes of the database's own.
+    /// The reason why rows were refused, if too many were: then none of the group may be written,
+    /// and its sender must end. Otherwise only internal errors.
     pub fn finish(&mut self) -> Result<RecordWrite> {
         let batcher = std::mem::take(self);
         let RecordBatcher { runs, rows, failures, too_many, .. } = batcher;
@@ -257,8 +257,8 @@ impl RecordBatcher {
     }
 }
 
-/// Whether a batch may become one with those before it: their dictionaries need not fit into one,
-/// nor all items of their lists, and Arrow does not always say so with an error.
+/// True if a batch may be concatenated with those before it. Dictionaries, and the items of lists,
+/// may be too many for one array, and Arrow does not always report that as an error.
 fn is_joined(batch: &RecordBatch) -> bool {
     let is_plain = |field: &FieldRef| {
         let data_type = field.data_type();
@@ -278,7 +278,7 @@ impl Run {
         match joined {
             None => {}
             Some(Ok(one)) => self.source = Source::Batches(vec![one]),
-            // Texts may have no room in one array.
+            // Texts may be too large for one array.
             Some(Err(_)) => return self.parts().try_for_each(|run| run.finish(write)),
         }
         let Run { table, change, source, mut places, expects, mut expected } = self;
@@ -337,11 +337,11 @@ impl Run {
     }
 }
 
-/// Rows as a change needs them, and why others cannot be; or why none can.
+/// Rows as a change needs them, and the errors of those that failed; or one error for all.
 type Shaped = Result<(RecordBatch, Vec<(usize, Error)>)>;
 
 /// # Errors
-/// Only for mistakes of the database's own.
+/// Only internal errors.
 fn shaped(
     table: &RecordTable,
     change: RecordChange,
@@ -373,13 +373,13 @@ fn keep<T>(values: &mut Vec<T>, kept: &[bool]) {
 }
 
 impl RecordWrite {
-    /// How many rows came, whatever became of them.
+    /// Number of rows that came, including those that failed.
     #[must_use]
     pub fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// Takes back all rows from the first that was refused on.
+    /// Removes all rows from the first refused one on.
     fn stop_at_failure(&mut self) {
         self.failures.sort_by_key(|failure| failure.place);
         self.failures.truncate(1);
@@ -394,9 +394,9 @@ impl RecordWrite {
 }
 
 impl Records {
-    /// Writes a group. `acknowledge` is called once, from a thread of the database's or by this
-    /// function: when what could be written is as durable as asked and visible, with the rows that
-    /// failed; or with why none of them was written.
+    /// Writes a group. `acknowledge` is called once, from a thread of the database or by this
+    /// function: with the rows that failed, once the others are visible and as durable as asked; or
+    /// with the error because of which no row was written.
     pub fn write(
         &self,
         mut write: RecordWrite,
@@ -419,7 +419,7 @@ impl Records {
     }
 }
 
-/// Tells of rows that have failed already together with the others.
+/// Reports rows that failed already together with the others.
 pub(crate) fn with_failures(
     early: Vec<RowFailure>,
     acknowledge: AcknowledgeRows,

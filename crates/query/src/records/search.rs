@@ -10,13 +10,13 @@ use crate::workers::{Holders, KeySearch, Workers};
 
 /// Rows that were found.
 pub struct Found {
-    /// For each key, the place of its row among the rows, if there is one.
+    /// For each key, the index of its row, if there is one.
     pub places: Vec<Option<u32>>,
-    /// The rows, with the columns that the table was announced with.
+    /// The rows, with the columns of the [`RecordTable`].
     pub rows: Vec<ArrayRef>,
     /// A number for each row that changes when the row does.
     pub versions: Vec<u64>,
-    /// The keys by their places, ascending, of which nobody could tell, and why.
+    /// The indexes of keys that could not be looked up, ascending, with the errors.
     pub failures: Vec<(usize, Error)>,
 }
 
@@ -24,7 +24,7 @@ impl Records {
     /// The rows of primary keys, as of the last durable group.
     ///
     /// # Errors
-    /// Where the client may not look at rows, or the table is gone or was altered.
+    /// If the client may not read rows, or the table is gone or was altered.
     pub async fn look_up(&self, table: &RecordTable, keys: Vec<ArrayRef>) -> Result<Found> {
         table.permit_search()?;
         let keys = table.kept_keys(keys)?;
@@ -49,7 +49,8 @@ impl Records {
             hidden: Arc::from([]),
         };
         let Holders { rows, values, failures } = workers.find(search).await?;
-        // Workers follow what is defined here: it was the same table all the time.
+        // Workers follow the definitions of this node, so an unchanged table here was the same
+        // there all the time.
         let snapshot = self.database.shared.engine.snapshot();
         let entry = snapshot.catalog().table(table.schema.id).ok_or_else(altered)?;
         if entry.version != table.version {

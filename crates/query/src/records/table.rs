@@ -16,15 +16,15 @@ use crate::database::Database;
 use crate::privileges::Rights;
 use crate::statement::{Shaper, Target};
 
-/// What happens to a row.
+/// The kind of change of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordChange {
-    /// It comes in; none with its key may be there.
+    /// Adds a row; its key must be free.
     Create,
-    /// It takes the place of the one with its key, which must be there.
+    /// Replaces the row with this key, which must exist.
     Update,
     Upsert,
-    /// The row with this key goes; it must be there.
+    /// Removes the row with this key, which must exist.
     Remove,
 }
 
@@ -32,7 +32,7 @@ impl RecordChange {
     fn needs(self) -> Privileges {
         match self {
             RecordChange::Create => Privilege::Insert.into(),
-            // The key is looked up, as in a WHERE.
+            // The key is looked up, as in a WHERE clause.
             RecordChange::Update => [Privilege::Update, Privilege::Select].into_iter().collect(),
             RecordChange::Upsert => {
                 [Privilege::Insert, Privilege::Update, Privilege::Select].into_iter().collect()
@@ -42,12 +42,12 @@ impl RecordChange {
     }
 }
 
-/// How rows come.
+/// The encoding of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Their columns have the table's types.
     Packed,
-    /// They have whatever types their sender has.
+    /// Their columns have the sender's types.
     Arrow,
 }
 
@@ -56,20 +56,20 @@ pub struct RecordTable {
     pub(super) schema: Arc<TableSchema>,
     pub(super) version: Lsn,
     pub(super) key: Key,
-    /// The places of the columns that rows have values for.
+    /// The positions of the columns that rows have values for.
     pub(super) columns: Vec<usize>,
-    /// The table's row.
+    /// The schema of the table's rows.
     pub(super) whole: SchemaRef,
-    /// A row as it is given.
+    /// The schema of rows as clients send them.
     pub(super) given: SchemaRef,
     pub(super) key_row: SchemaRef,
-    /// What updates and upserts change of a row, where they do not have values for all columns.
+    /// The change that updates and upserts make, if they do not have values for all columns.
     patch: Option<Arc<Patch>>,
     allowed: Privileges,
     denied: Error,
-    /// Whether keys are rounded as they come.
+    /// True if keys are rounded when they come in.
     rounds_keys: bool,
-    /// Makes whole rows of given ones; `None` where they are whole as they come.
+    /// Completes rows; `None` if they are whole as they come.
     shaper: Option<Arc<Shaper>>,
 }
 
@@ -137,14 +137,14 @@ impl RecordTable {
         &self.schema
     }
 
-    /// What a row of such a change consists of.
+    /// A builder for the rows of this kind of change.
     pub(super) fn builder(&self, change: RecordChange) -> Result<RowsBuilder> {
         let schema = if change == RecordChange::Remove { &self.key_row } else { &self.given };
         RowsBuilder::new(schema.fields().to_vec())
     }
 
     /// # Errors
-    /// Where the client may not do this to rows, or it needs more columns than are given.
+    /// If the client lacks the privilege for this change, or the change needs more columns.
     pub fn permit(&self, change: RecordChange) -> Result<()> {
         if !self.allowed.contains(change.needs()) {
             return Err(self.denied.clone());
@@ -166,7 +166,7 @@ impl RecordTable {
     }
 
     /// # Errors
-    /// Where rows have no values for the columns by which they are found.
+    /// If rows have no values for the key's columns.
     fn permit_update(&self) -> Result<()> {
         let positions = self.schema.key_positions(&self.key);
         match positions.iter().find(|place| !self.columns.contains(place)) {
@@ -175,7 +175,7 @@ impl RecordTable {
         }
     }
 
-    /// What happens to rows in the database.
+    /// The change as the database applies it.
     pub(super) fn keyed(&self, change: RecordChange) -> KeyedChange {
         match (change, &self.patch) {
             (RecordChange::Update, Some(patch)) => KeyedChange::Patch(Arc::clone(patch)),
@@ -188,7 +188,7 @@ impl RecordTable {
     }
 
     /// # Errors
-    /// Where the client may not look at rows.
+    /// If the client may not read rows.
     pub fn permit_search(&self) -> Result<()> {
         if self.allowed.contains(Privilege::Select.into()) {
             Ok(())
@@ -197,9 +197,9 @@ impl RecordTable {
         }
     }
 
-    /// Of given rows what a change needs: whole ones, or their columns alone for an update. Those
-    /// that can't be are left out: the first of the pair says which came through, and the second
-    /// why others did not.
+    /// Shapes rows for a change: whole rows, or only the given columns for an update. Rows with
+    /// errors are left out. Returns the others, and the index and error of each row that was left
+    /// out.
     pub(super) fn shape(
         &self,
         change: RecordChange,
@@ -226,10 +226,10 @@ impl RecordTable {
         (rows.expect("rows of one table have the same columns"), failed)
     }
 
-    /// The keys of given rows, as the table has them.
+    /// The keys of given rows, as the table stores them.
     ///
     /// # Errors
-    /// Where a column of the key is not among the given ones, or has a value that does not fit.
+    /// If a column of the key is missing, or has a value that does not fit.
     pub(super) fn keys_of(&self, given: &RecordBatch) -> Result<RecordBatch> {
         let mut keys = Vec::with_capacity(self.key.columns.len());
         for place in self.schema.key_positions(&self.key) {
@@ -241,10 +241,10 @@ impl RecordTable {
         self.batch(RecordChange::Remove, keys, given.num_rows())
     }
 
-    /// Keys whose columns have the table's types, as the table has them.
+    /// Keys as the table stores them, from columns that have the table's types.
     ///
     /// # Errors
-    /// Only for mistakes of the database's own.
+    /// Only internal errors.
     pub(super) fn kept_keys(&self, mut keys: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         if !self.rounds_keys {
             return Ok(keys);
@@ -273,7 +273,7 @@ impl RecordTable {
     }
 }
 
-/// The places of named columns, or of all.
+/// The positions of named columns, or of all.
 fn columns(target: &Target, names: &[String]) -> Result<Vec<usize>> {
     if names.is_empty() {
         return Ok((0..target.schema().columns.len()).collect());
@@ -290,7 +290,7 @@ fn columns(target: &Target, names: &[String]) -> Result<Vec<usize>> {
     Ok(places)
 }
 
-/// A column as it is given. A text of limited length is any text, until it is assigned.
+/// A column as it is sent. The limit of a text's length is checked only when it is assigned.
 fn given_field(schema: &TableSchema, whole: &SchemaRef, place: usize) -> FieldRef {
     let field = &whole.fields()[place];
     match limited(&schema.columns[place].data_type) {
@@ -303,7 +303,7 @@ fn limited(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Text { max_chars: Some(_) })
 }
 
-/// Whether given rows are whole as they come.
+/// True if given rows are whole as they come.
 fn is_whole(schema: &TableSchema, columns: &[usize]) -> bool {
     columns.iter().copied().eq(0..schema.columns.len())
         && schema.checks.is_empty()
@@ -328,7 +328,7 @@ fn shaper(
     shaper
 }
 
-/// What updates and upserts change that give some columns, where the rows lie.
+/// The patch of updates and upserts that give some columns, applied where the rows lie.
 pub(crate) fn patch_of(
     database: &Database,
     snapshot: &Snapshot,
@@ -341,7 +341,7 @@ pub(crate) fn patch_of(
     }
 }
 
-/// The same with the shaper of given rows.
+/// Like [`patch_of`], with the shaper of given rows.
 fn patch(columns: &[usize], shaper: &Arc<Shaper>) -> Arc<Patch> {
     let check: Option<RowCheck> = shaper.has_checks().then(|| {
         let shaper = Arc::clone(shaper);

@@ -1,4 +1,4 @@
-//! Rows that have one of many keys, as a condition on them.
+//! A condition on rows: membership in a large set of keys.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -17,7 +17,7 @@ use thalweg_scan::KeySet;
 
 type Known = Arc<dyn PhysicalExpr>;
 
-/// Whether a whole number is one of many; NULL is none of them.
+/// True if an integer is one of many keys; false for NULL.
 #[derive(Clone)]
 pub struct Among {
     value: Known,
@@ -25,10 +25,10 @@ pub struct Among {
 }
 
 impl Among {
-    /// Whether a value is one of a column of whole numbers.
+    /// Tests whether a value is one of a column of integers.
     ///
     /// # Errors
-    /// Where they are none.
+    /// If the keys are not integers.
     pub fn new(value: Known, keys: &ArrayRef) -> Result<Among> {
         if keys.null_count() > 0 {
             return internal_err!("keys are never NULL");

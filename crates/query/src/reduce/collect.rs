@@ -1,4 +1,4 @@
-//! Collects keys of rows that pass by.
+//! Collects the keys of rows that pass through.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use thalweg_dialect::errors::external;
 
 use super::{Keys, Plan};
 
-/// Columns, and what their keys become.
+/// Columns, and the sets that take their keys.
 type Wanted = Arc<[(usize, Arc<Keys>)]>;
 
 pub(super) struct CollectKeys {
     input: Plan,
     wanted: Wanted,
-    /// Partitions that have begun, of all runs.
+    /// Number of partitions that have begun, over all runs.
     begun: AtomicUsize,
 }
 
@@ -30,7 +30,7 @@ impl CollectKeys {
         CollectKeys { input, wanted: wanted.into(), begun }
     }
 
-    /// The same rows, of which nobody is going to know the keys.
+    /// The input without the collection. Scans that wait for the keys learn that there are none.
     pub(super) fn given_up(&self) -> Plan {
         self.wanted.iter().for_each(|(_, keys)| keys.give_up());
         Arc::clone(&self.input)
@@ -94,7 +94,7 @@ impl ExecutionPlan for CollectKeys {
     }
 }
 
-/// Rows of one partition.
+/// The rows of one partition.
 struct Passing {
     wanted: Wanted,
     has_ended: bool,

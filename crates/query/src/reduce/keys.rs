@@ -1,4 +1,4 @@
-//! The keys of a join's first side, for those who wait for them.
+//! The keys of a join's first side, and the wait for them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,31 +10,31 @@ use thalweg_scan::KeySet;
 use thalweg_types::{Error, Result};
 use tokio::sync::watch;
 
-/// The whole numbers of a column.
+/// The integer keys of a column.
 pub struct Keys {
     data_type: DataType,
     most: usize,
     share: f64,
     collected: Mutex<Collected>,
-    /// Nothing until it is known what the keys are, or that there are too many.
+    /// `None` until the keys are complete, or too many.
     found: watch::Sender<Option<Found>>,
 }
 
-/// All keys; `None` where nobody knows them all.
+/// All keys; `None` if they are not known.
 type Found = Option<Arc<All>>;
 
 #[derive(Default)]
 struct Collected {
-    /// With repetitions, as long as they are not many.
+    /// May contain duplicates, up to a number of keys.
     keys: Vec<i64>,
-    /// How many are looked through for repetitions.
+    /// Once there are more keys than this, duplicates are removed.
     many: usize,
     /// Partitions that have begun and not ended.
     open: usize,
     has_begun: bool,
 }
 
-/// All keys, in the forms that somebody has asked for.
+/// All keys, in the forms that were asked for.
 struct All {
     keys: Vec<i64>,
     set: OnceLock<Arc<KeySet>>,
@@ -42,20 +42,20 @@ struct All {
 }
 
 impl Keys {
-    /// Keys of a type of whole numbers, of which nobody wants to know where there are more than
-    /// `most`, and which are about this share of all.
+    /// Keys of an integer type, given up if there are more than `most`. `share` is their estimated
+    /// share of the table's rows.
     pub(super) fn new(data_type: DataType, most: usize, share: f64) -> Keys {
         let collected = Mutex::new(Collected { many: most, ..Collected::default() });
         Keys { data_type, most, share, collected, found: watch::Sender::new(None) }
     }
 
-    /// About what part of their table's rows have them.
+    /// Estimated share of their table's rows.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.share
     }
 
-    /// All partitions begin. A second time, what the first one found is not true any more.
+    /// Begins a run of all partitions. In a second run the keys of the first are no longer valid.
     pub(super) fn begin(&self, partitions: usize) {
         let mut collected = self.collected.lock();
         if collected.has_begun {
@@ -82,7 +82,7 @@ impl Keys {
         }
         collected.keys.sort_unstable();
         collected.keys.dedup();
-        // So that each key is looked through a few times at most.
+        // With this, each key is sorted a few times at most.
         collected.many = collected.keys.len() + self.most;
         if collected.keys.len() > self.most {
             drop(collected);
@@ -91,7 +91,7 @@ impl Keys {
         Ok(())
     }
 
-    /// A partition was read to its end.
+    /// Records that a partition was read to its end.
     pub(super) fn end(&self) {
         let mut collected = self.collected.lock();
         collected.open = collected.open.saturating_sub(1);
@@ -103,9 +103,9 @@ impl Keys {
         self.found.send_replace(Some(Some(Arc::new(all))));
     }
 
-    /// Nobody is going to know all keys.
+    /// Gives up: the complete set of keys will not be known.
     pub(super) fn give_up(&self) {
-        // Whoever ends at the same time has done so before, or finds out.
+        // The lock orders this with a partition that ends at the same time.
         let mut collected = self.collected.lock();
         collected.keys = Vec::new();
         self.found.send_replace(Some(None));
@@ -117,18 +117,16 @@ impl Keys {
         found.ok().and_then(|found| found.clone().flatten())
     }
 
-    /// Waits for all keys, as something that tells whether a number is one; `None` where nobody
-    /// knows them.
+    /// Waits for all keys, as a set for lookups; `None` if they are not known.
     pub(crate) async fn set(&self) -> Option<Arc<KeySet>> {
         let all = self.found().await?;
         Some(Arc::clone(all.set.get_or_init(|| Arc::new(KeySet::new(&all.keys)))))
     }
 
-    /// Waits for all keys, as a column that has each once, ascending; `None` where nobody knows
-    /// them.
+    /// Waits for all keys, as a column of distinct ascending values; `None` if they are not known.
     ///
     /// # Errors
-    /// Where they are no numbers of the column's type.
+    /// If they are not valid for the column's type.
     pub async fn column(&self) -> Result<Option<ArrayRef>> {
         let Some(all) = self.found().await else { return Ok(None) };
         all.column.get_or_init(|| self.to_column(&all.keys)).clone().map(Some)

@@ -1,4 +1,4 @@
-//! Scans of this process, as such that wait for keys.
+//! Local scans as scans that can wait for keys.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::scan::ShardScan;
 /// The pass of this module.
 pub(crate) const PASS: &str = "keys_of_joins";
 
-/// The pass that makes scans wait for the keys of joins, after all others.
+/// The pass that makes scans wait for the keys of joins. It runs after all others.
 #[derive(Debug)]
 pub(crate) struct ReduceJoins;
 
@@ -33,7 +33,7 @@ impl PhysicalOptimizerRule for ReduceJoins {
     }
 }
 
-/// The same plan over the rows of this process, in which scans wait for the keys of joins.
+/// Rewrites a plan over local rows so that its scans wait for the keys of joins.
 pub(crate) fn reduced_here(plan: &Plan) -> Result<Plan> {
     reduced(plan, LOCAL)
 }
@@ -45,7 +45,7 @@ pub(crate) const LOCAL: AsLeaf = |plan| {
     plan.downcast_ref::<FusedAggregate>().map(|fused| fused as &dyn Leaf)
 };
 
-/// Keys that a scan waits for, of columns of whatever kind it has.
+/// The keys that a scan waits for, with their columns.
 #[derive(Clone, Default)]
 pub(crate) struct WaitingFor(Vec<(usize, Arc<Keys>)>);
 
@@ -54,13 +54,13 @@ impl WaitingFor {
         self.0.is_empty()
     }
 
-    /// The same, and keys of one column more.
+    /// Adds the keys of one more column.
     pub(crate) fn and(&self, column: usize, keys: &Arc<Keys>) -> WaitingFor {
         let more = std::iter::once((column, Arc::clone(keys)));
         WaitingFor(self.0.iter().cloned().chain(more).collect())
     }
 
-    /// Waits for all that are to be had.
+    /// Waits for all keys that are available.
     pub(crate) async fn all(&self) -> Vec<(usize, Arc<KeySet>)> {
         let mut all = Vec::with_capacity(self.0.len());
         for (column, keys) in &self.0 {
@@ -69,7 +69,7 @@ impl WaitingFor {
         all
     }
 
-    /// Tells of the columns by their names.
+    /// Writes the names of the columns.
     pub(crate) fn tell<'a>(
         &self,
         f: &mut fmt::Formatter<'_>,

@@ -1,4 +1,4 @@
-//! Which chunks of its table a scan reads, and which of their rows.
+//! The chunks of its table that a scan reads, and the rows in them.
 
 use std::sync::Arc;
 
@@ -18,22 +18,22 @@ use crate::kept;
 /// The chunks that a scan reads.
 #[derive(Clone, Default)]
 pub(super) struct Chunks {
-    /// Those that zones do not rule out.
+    /// The chunks that zones do not exclude.
     pub(super) kept: Arc<Vec<ChunkView>>,
-    /// The same with those rows alone that an index does not rule out, if one does.
+    /// These chunks without the rows that an index excludes, if one does.
     pub(super) read: Arc<Vec<ChunkView>>,
     pub(super) index: Option<Arc<str>>,
-    /// Whether it is a key of the table whose values the filter names: other values of as many keys
-    /// have as few rows.
+    /// True if the rows were found by the values of a key in the filter. Other values for the same
+    /// number of keys give as few rows.
     pub(super) are_of_keys: bool,
-    /// What rows must pass to be read, as far as the filter was understood.
+    /// The part of the filter that the scan itself can apply.
     pub(super) sieve: Option<Arc<Sieve>>,
     pub(super) in_table: usize,
 }
 
 impl Chunks {
-    /// Those of a table that a filter, and the order of which the first rows are wanted, leave to
-    /// be read.
+    /// The chunks of a table that remain after a filter and the search for the first rows of an
+    /// order.
     pub(super) fn of(
         states: &States,
         columns: &SchemaRef,
@@ -58,7 +58,7 @@ impl Chunks {
         Chunks::chosen(all, columns, filter.as_ref(), &conditions, reads, first)
     }
 
-    /// The same of some chunks, with a filter that has no parameters any more.
+    /// Like [`Chunks::of`], for some chunks and a filter without parameters.
     pub(super) fn chosen(
         all: Vec<ChunkView>,
         columns: &SchemaRef,
@@ -87,7 +87,7 @@ impl Chunks {
         self.read.iter().map(ChunkView::live_rows).sum()
     }
 
-    /// How many threads may share them: a few rows are not worth a second one.
+    /// Maximum number of partitions: a few rows are not worth a second thread.
     pub(super) fn partitions(&self) -> usize {
         match self.index {
             Some(_) => self.rows().div_ceil(BATCH_ROWS),

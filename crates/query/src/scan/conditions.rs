@@ -1,4 +1,4 @@
-//! What a filter says of single columns, as far as an index can use it.
+//! Conditions of a filter on single columns, for the use of indexes.
 
 use std::collections::HashSet;
 use std::ops::Bound;
@@ -16,27 +16,27 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunct
 use thalweg_store::KeyRange;
 use thalweg_types::{Index, TableSchema};
 
-/// How many ranges one look into an index has at most.
+/// Maximum number of ranges of one index search.
 const RANGES_MAX: usize = 256;
 
-/// Conditions that every row of use satisfies. There may be more that are not among them.
+/// Conditions that all relevant rows satisfy. The filter may have others that are not among them.
 pub(super) struct Conditions(Vec<(usize, Condition)>);
 
 enum Condition {
-    /// The column has one of these values. NULL is one, where it was asked for.
+    /// The column has one of these values. NULL is one of them only if the filter accepts it.
     OneOf(Vec<ScalarValue>),
     From(Bound<ScalarValue>),
     To(Bound<ScalarValue>),
 }
 
 impl Conditions {
-    /// Those of a filter over a table's columns, which has no parameters any more.
+    /// The conditions of a filter over a table's columns. The filter has no parameters.
     pub(super) fn of(filter: &Arc<dyn PhysicalExpr>, table: &Schema) -> Conditions {
         let parts = split_conjunction(filter).into_iter();
         Conditions(parts.filter_map(|part| condition(part, table)).collect())
     }
 
-    /// The same of a table's filter, where an index or a key can use them.
+    /// The conditions of a table's filter, if the table has an index or a key that can use them.
     pub(super) fn of_table(
         filter: Option<&Arc<dyn PhysicalExpr>>,
         columns: &Schema,
@@ -48,8 +48,8 @@ impl Conditions {
         }
     }
 
-    /// All keys that rows of use have in these columns, a column of values for each; `None` where
-    /// others may have them, or there are more keys than so many.
+    /// All keys that matching rows can have in these columns, as one array for each column. `None`
+    /// if the keys are not limited, or are more than `most`.
     pub(super) fn keys(&self, columns: &[usize], most: usize) -> Option<Vec<ArrayRef>> {
         let values = columns.iter().map(|column| self.one_of(*column));
         let values = values.collect::<Option<Vec<&[ScalarValue]>>>()?;
@@ -75,7 +75,7 @@ impl Conditions {
         })
     }
 
-    /// Whether a column has the same value in all rows of use.
+    /// True if a column has the same value in all matching rows.
     pub(super) fn is_constant(&self, column: usize) -> bool {
         self.one_of(column).is_some_and(|values| values.len() <= 1)
     }
@@ -92,8 +92,8 @@ impl Conditions {
         bounds
     }
 
-    /// The ranges of an index that have all rows of use, no row in two of them; everything, where
-    /// nothing is said of its first column.
+    /// Disjoint ranges of an index that together contain all matching rows. If no condition is on
+    /// its first column, the range is the whole index.
     pub(super) fn ranges(&self, index: &Index, table: &TableSchema) -> Vec<KeyRange> {
         let mut prefixes: Vec<Vec<ArrayRef>> = vec![Vec::new()];
         let mut bounds = (Bound::Unbounded, Bound::Unbounded);
@@ -121,7 +121,7 @@ impl Conditions {
     }
 }
 
-/// Whether equal values of a type are one key: there are intervals that are not.
+/// True if equal values of the type are one key. Intervals can be equal and yet differ.
 fn is_equal_by_key(value: &ScalarValue) -> bool {
     use ScalarValue::*;
     matches!(
@@ -141,7 +141,7 @@ fn is_equal_by_key(value: &ScalarValue) -> bool {
     )
 }
 
-/// Whether a range has every row of its table.
+/// True if a range contains every row of its table.
 pub(super) fn is_everything(range: &KeyRange) -> bool {
     let unbounded = matches!((&range.from, &range.to), (Bound::Unbounded, Bound::Unbounded));
     range.equal.is_empty() && unbounded
@@ -151,7 +151,7 @@ fn arrays(values: &[ScalarValue]) -> Option<Vec<ArrayRef>> {
     values.iter().map(|value| value.to_array().ok()).collect()
 }
 
-/// A bound that cannot be said is none: the filter itself stays above the scan.
+/// A bound that cannot be expressed is dropped: the filter itself stays above the scan.
 fn bound_array(bound: Bound<ScalarValue>) -> Bound<ArrayRef> {
     let array = |value: ScalarValue| value.to_array().ok();
     match bound {
@@ -172,7 +172,7 @@ fn condition(part: &Arc<dyn PhysicalExpr>, table: &Schema) -> Option<(usize, Con
         let column = Side::of(list.expr(), table)?;
         let values = list.list().iter().map(|value| column.value(value));
         let values = values.collect::<Option<Vec<_>>>()?;
-        // NULL in a list finds nothing.
+        // NULL in a list matches nothing.
         let values = values.into_iter().filter(|value| !value.is_null());
         return Some((column.position, Condition::OneOf(distinct(values))));
     }
@@ -211,7 +211,7 @@ fn comparison(binary: &BinaryExpr, table: &Schema) -> Option<(usize, Condition)>
         None => (Side::of(binary.right(), table)?, binary.left(), binary.op().swap()?),
     };
     let value = column.value(value)?;
-    // What is compared with NULL is not true of any row.
+    // A comparison with NULL is true for no row.
     let condition = match operator {
         _ if value.is_null() => Condition::OneOf(Vec::new()),
         Operator::Eq => Condition::OneOf(vec![value]),
@@ -224,7 +224,7 @@ fn comparison(binary: &BinaryExpr, table: &Schema) -> Option<(usize, Condition)>
     Some((column.position, condition))
 }
 
-/// A column in a comparison, perhaps as a wider whole number.
+/// A column in a comparison, possibly cast to a wider integer.
 struct Side<'a> {
     position: usize,
     data_type: &'a DataType,
@@ -242,8 +242,8 @@ impl<'a> Side<'a> {
         fits.then_some(Side { position, data_type })
     }
 
-    /// The value of an expression without columns, as one of the column's; `None` where it is not
-    /// the same in every row, or the column cannot have it.
+    /// The value of an expression without columns, in the column's type. `None` if it is not
+    /// constant, or not a value of the column's type.
     fn value(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
         let value = evaluate(expression)?;
         if value.data_type() == *self.data_type {
@@ -255,7 +255,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// PostgreSQL's -0 is 0, and all its NaN are one.
+/// In PostgreSQL, -0 equals 0 and all NaN are equal.
 fn plain_number(value: ScalarValue) -> ScalarValue {
     match value {
         ScalarValue::Float64(Some(number)) if number.is_nan() => f64::NAN.into(),

@@ -1,4 +1,4 @@
-//! The filters that DataFusion hands to a table, as one that scans look at.
+//! Combines the filters that DataFusion hands to a table into one for scans.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::physical_expr::PhysicalExpr;
 
-/// What rows with the columns of `schema` have to pass; `None` where there are no filters.
+/// The conjunction of the filters, over the columns of `schema`; `None` if there are no filters.
 pub(crate) fn executable(
     filters: &[Expr],
     schema: &SchemaRef,

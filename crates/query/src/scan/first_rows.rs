@@ -1,5 +1,5 @@
-//! A pass of the planner: where only the first rows of an order are asked for, the scan below is
-//! told so, and may find them in an index.
+//! A pass of the planner for queries that need only the first rows of an order. The scan below the
+//! sort gets the order and the number of rows, and may find these rows in an index.
 //!
 //! ```text
 //!   Sort (fetch)                     Sort (fetch)
@@ -8,7 +8,8 @@
 //!         ShardScan                        ShardScan, which knows order, number and filter
 //! ```
 //!
-//! The scan leaves out rows that cannot be among the first, so that the plan stays as it is.
+//! The scan only leaves out rows that cannot be among the first, so the rest of the plan is
+//! unchanged.
 
 use std::sync::Arc;
 
@@ -69,8 +70,9 @@ impl PhysicalOptimizerRule for FindFirstRows {
     }
 }
 
-/// The input with a scan that knows what is asked for; `None` where there is more between than
-/// columns and one filter. `order` has places in the input's columns.
+/// The input with a scan that knows the wanted order and number of rows. `None` if operators other
+/// than projections of columns and one filter are between. `order` has positions in the input's
+/// columns.
 fn tell(
     input: &Arc<dyn ExecutionPlan>,
     order: Vec<(usize, ValueOrder)>,

@@ -1,9 +1,9 @@
-//! Which rows a scan has to look at, by the indexes of its table.
+//! The rows that a scan must look at, according to the indexes of its table.
 //!
-//! Where a filter names a table's keys, these are looked up. A look into an index counts: it finds
-//! the ranges of a filter in every chunk by binary search, and is worth its while where they have
-//! few of the table's rows. What either leaves out, the filter above the scan would have left out;
-//! what it leaves in, the filter still looks at. In the same way an index finds the first rows of
+//! If a filter names keys of the table, they are looked up. Otherwise a search finds the ranges of
+//! a filter in every chunk's index run by binary search and counts their rows; the index is used if
+//! these are few of the table's rows. Both leave out only rows that the filter above the scan would
+//! drop, and the filter still checks the others. In the same way an index finds the first rows of
 //! an order, which the operator above the scan then sorts.
 
 use std::collections::BTreeMap;
@@ -20,40 +20,40 @@ use super::conditions::{Conditions, is_everything};
 use super::states::States;
 use crate::kept;
 
-/// Fewer rows are read faster than found.
+/// Reading fewer rows than this is faster than searching an index.
 const ROWS_MIN: usize = 4_096;
 
-/// A row that an index finds costs about as much as this many that a scan reads.
+/// Finding one row by an index costs about as much as reading this many.
 const SHARE: usize = 16;
 
-/// So many keys are looked for one by one, and more are not.
+/// Maximum number of keys that are looked up one by one.
 const KEYS_MAX: usize = 65_536;
 
-/// How many rows are looked at together at first, and at most.
+/// Number of rows that are checked together, at first and at most.
 const BLOCK_MIN: usize = 64;
 const BLOCK_MAX: usize = 4_096;
 
-/// The first rows of an order are all that is asked for.
+/// The request for the first rows of an order and no others.
 #[derive(Clone)]
 pub(crate) struct FirstRows {
-    /// Columns of the table.
+    /// Columns of the table, with their order.
     pub(crate) order: Vec<(usize, ValueOrder)>,
     pub(crate) rows: usize,
-    /// What they must pass, over the columns that the scan reads.
+    /// The filter that the rows must pass, over the columns that the scan reads.
     pub(crate) filter: Option<Arc<dyn PhysicalExpr>>,
 }
 
-/// What a scan reads.
+/// The table and columns that a scan reads.
 pub(super) struct Reads<'a> {
     pub(super) table: &'a TableSchema,
     pub(super) projection: &'a [usize],
     pub(super) output: &'a SchemaRef,
 }
 
-/// Chunks narrowed to the rows that are of use, and the index that told.
+/// Chunks narrowed to the matching rows, and the index that found them.
 type Narrowed = (Vec<ChunkView>, Arc<str>);
 
-/// The rows that are of use; `None` where all of them are, or reading all of them is as good.
+/// The matching rows; `None` if all rows match, or reading all of them is as good.
 pub(super) fn choose(
     chunks: &[ChunkView],
     reads: &Reads<'_>,
@@ -69,7 +69,7 @@ pub(super) fn choose(
     Ok(first(chunks, reads, conditions, wanted)?.or(narrowed))
 }
 
-/// The rows that a filter may let through; `None` where reading all of them is as good.
+/// The rows that a filter may accept; `None` if reading all rows is as good.
 fn narrow(chunks: &[ChunkView], table: &TableSchema, conditions: &Conditions) -> Option<Narrowed> {
     let most = live_rows(chunks) / SHARE;
     if most < ROWS_MIN / SHARE {
@@ -89,8 +89,8 @@ fn narrow(chunks: &[ChunkView], table: &TableSchema, conditions: &Conditions) ->
     Some((narrowed, index.key.name.as_str().into()))
 }
 
-/// The rows of a table of which a filter names the keys; `None` where it names none, or reading all
-/// rows is as good, as where the keys' index does not know.
+/// The rows of the keys that a filter names. `None` if it names none, or reading all rows is as
+/// good, or the keys' index is not available.
 pub(super) fn by_key(states: &States, conditions: &Conditions) -> Option<Narrowed> {
     let most = (states.rows() / SHARE).min(KEYS_MAX);
     if most < ROWS_MIN / SHARE {
@@ -107,7 +107,7 @@ pub(super) fn by_key(states: &States, conditions: &Conditions) -> Option<Narrowe
     Some((narrowed, key.name.as_str().into()))
 }
 
-/// Adds the rows of one state that have these keys; `None` where its index does not know.
+/// Adds the rows of one state that have these keys; `None` if its index is not available.
 fn find_keys(
     state: &TableState,
     key: &Key,
@@ -124,7 +124,7 @@ fn find_keys(
     Some(())
 }
 
-/// What each chunk has within the ranges of an index, if it is not more than `most` rows in all.
+/// The entries of each chunk within the ranges of an index, if they are at most `most` rows in all.
 fn find(
     chunks: &[ChunkView],
     table: &TableSchema,
@@ -155,8 +155,8 @@ fn live_rows(chunks: &[ChunkView]) -> usize {
     chunks.iter().map(ChunkView::live_rows).sum()
 }
 
-/// The first rows of an order that pass their filter, and perhaps some more; `None` where no index
-/// has the order, or too many rows would have to be looked at.
+/// The first rows of an order that pass their filter, and perhaps some more. `None` if no index has
+/// the order, or too many rows would have to be checked.
 fn first(
     chunks: &[ChunkView],
     reads: &Reads<'_>,
@@ -180,8 +180,8 @@ fn first(
     Ok(None)
 }
 
-/// Whether an index has an order, and then whether it has it backward. Columns that have one value
-/// in all rows order nothing.
+/// True if an index has the order backward, false if forward; `None` if it has neither. Columns
+/// with one value in all rows do not matter.
 pub(crate) fn direction(
     table: &TableSchema,
     index: &Index,
@@ -213,7 +213,7 @@ pub(crate) fn direction(
     backward
 }
 
-/// Goes through an index until there are enough rows; `None` where `most` were not enough.
+/// Walks an index until there are enough rows; `None` if `most` were not enough.
 fn walk(
     chunks: &[ChunkView],
     reads: &Reads<'_>,
@@ -262,7 +262,7 @@ fn walk(
     Ok(Some(narrowed.collect()))
 }
 
-/// Those of some rows that pass a filter.
+/// The rows at these offsets that pass a filter.
 fn passing(
     chunk: &ChunkView,
     places: Vec<u16>,

@@ -1,4 +1,4 @@
-//! Leaving out chunks whose zones say that no row can pass a filter.
+//! Leaves out chunks whose zones show that no row can pass a filter.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub(super) fn keep(
     Ok(chunks.into_iter().zip(kept).filter_map(|(chunk, keep)| keep.then_some(chunk)).collect())
 }
 
-/// What a chunk's zones have to be for some of its rows to pass a filter; `None` where they may be
-/// anything.
+/// A predicate on a chunk's zones that is true if some of its rows may pass the filter; `None` if
+/// zones cannot decide.
 pub(super) fn predicate(
     filter: &Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,
@@ -38,7 +38,7 @@ pub(super) fn predicate(
     builder.build(Arc::clone(filter))
 }
 
-/// Whether a chunk may hold rows that pass.
+/// True if a chunk may hold rows that pass.
 pub(super) fn may_pass(
     predicate: &PruningPredicate,
     chunk: &ChunkView,
@@ -48,8 +48,8 @@ pub(super) fn may_pass(
     !passing.is_ok_and(|passing| passing.contains(&false))
 }
 
-/// Chunks in the order of a column, as far as their zones tell it. Those of which nobody knows come
-/// first: they are read whatever is in the others.
+/// Chunks in the order of a column, as far as their zones show it. Chunks with unknown bounds come
+/// first, since they must be read anyhow.
 pub(super) fn in_order(
     chunks: &[ChunkView],
     schema: &SchemaRef,
@@ -76,7 +76,7 @@ struct Zones<'a> {
 }
 
 impl Zones<'_> {
-    /// One value a chunk; NULL, which prunes nothing, where a chunk keeps no zone.
+    /// One value for each chunk; NULL, which excludes nothing, if a chunk has no zone.
     fn bounds(
         &self,
         column: &Column,

@@ -1,4 +1,4 @@
-//! How a scan's rows are read: chunk by chunk, and of each chunk a batch at a time.
+//! Reads a scan's rows chunk by chunk, and each chunk batch by batch.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,19 +17,19 @@ use super::threshold::Watched;
 use super::{BATCH_ROWS, ShardScan};
 use crate::given::Given;
 
-/// Where more than one in so many rows of a chunk pass the filter, all of them are handed on.
+/// If more than one in this many rows of a chunk pass the filter, all of them are passed on.
 const SIEVED_ROWS: usize = 3;
-/// So many chunks behind such a one are not looked at.
+/// After such a chunk, this many chunks are not filtered ahead.
 const UNSIEVED_CHUNKS: usize = 3;
 
-/// What is told of one partition.
+/// Metrics of one partition.
 pub(super) struct Figures {
     given: Given,
     chunks_read: Count,
-    /// Chunks that were to be read, and in which the sieve found nothing, or which are beyond the
-    /// threshold.
+    /// Chunks that were skipped: no row passed the filter, or they are beyond the threshold.
     chunks_pruned: Count,
-    /// Rows of which all columns were read: those that the sieve left, where it left few.
+    /// Rows whose columns were all read. These are only the passing rows of a chunk if they are
+    /// few.
     rows_read: Count,
 }
 
@@ -45,16 +45,16 @@ impl Figures {
     }
 }
 
-/// One partition's rows, as they are asked for.
+/// The rows of one partition, read on demand.
 pub(super) struct Reading {
     scan: ShardScan,
     stop: Option<Arc<Stop>>,
     figures: Figures,
     cursor: Cursor,
-    /// Chunks that are not looked at ahead of reading them.
+    /// Number of chunks that are not filtered before they are read.
     unsieved: usize,
     threshold: Option<Watched>,
-    /// How many rows are still wanted.
+    /// Number of rows that are still wanted.
     left: usize,
 }
 
@@ -113,7 +113,7 @@ impl Iterator for Reading {
 }
 
 impl ShardScan {
-    /// The same, once it is known which keys rows have to have.
+    /// Waits for keys, and adds a filter by them to the scan.
     pub(super) async fn with_keys(mut self) -> ShardScan {
         let mut sieve = self.chunks.sieve.take();
         for (column, keys) in self.among.all().await {
@@ -124,8 +124,8 @@ impl ShardScan {
         self
     }
 
-    /// A chunk with the rows that pass the filter, where they are few; `None` where there is none.
-    /// After one in which they are not few, some are not looked at.
+    /// A chunk restricted to the rows that pass the filter, if they are few; `None` if no row
+    /// passes. If they are many, the check is skipped for some chunks.
     fn sieved(&self, chunk: ChunkView, unsieved: &mut usize) -> Option<ChunkView> {
         let Some(sieve) = &self.chunks.sieve else { return Some(chunk) };
         if !self.among.is_nothing() && !sieve.may_concern(&chunk) {
@@ -144,7 +144,7 @@ impl ShardScan {
                 *unsieved = UNSIEVED_CHUNKS;
                 Some(chunk)
             }
-            // Whether there is an error in it, the filter above says.
+            // The filter above reports the error, if it evaluates the row.
             Err(_) => Some(chunk),
         }
     }
@@ -181,13 +181,13 @@ impl ShardScan {
     }
 }
 
-/// Where a partition is in its current chunk.
+/// The position of a partition in its current chunk.
 #[derive(Default)]
 struct Cursor {
     chunk: Option<ChunkView>,
     columns: Vec<ArrayRef>,
     live: Option<BooleanArray>,
-    /// How many rows the columns have.
+    /// Number of rows of the columns.
     length: usize,
     row: usize,
 }
@@ -198,7 +198,8 @@ impl Cursor {
         let start = self.row;
         self.row += length;
         let live = self.live.as_ref().map(|live| live.slice(start, length));
-        // Before there is a batch: dead rows may have NULLs that a column may not have any more.
+        // Applied before the batch is made: dead rows may have NULLs in a column that no longer
+        // allows them.
         let filter = live.as_ref().map(|live| FilterBuilder::new(live).optimize().build());
         let column = |column: &ArrayRef| match &filter {
             None => Ok(column.slice(start, length)),

@@ -1,4 +1,4 @@
-//! Of which column a sort's key is.
+//! The column of a sort key.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::scalar::ScalarValue;
 
-/// The place of the column by which a key sorts: itself, or its sum with zero, which is what sorts
-/// take for floating point numbers with one zero.
+/// The position of the column by which a key sorts: the key is the column itself, or its sum with
+/// zero, which sorts use for floating-point numbers so that -0 equals 0.
 pub(super) fn column_of_key(key: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     let column = match key.downcast_ref::<BinaryExpr>() {
         Some(sum) if *sum.op() == Operator::Plus && is_zero(sum.right()) => sum.left(),

@@ -1,11 +1,11 @@
-//! The rows that a scan reads: a table's as one snapshot shows them, or those of several databases
-//! that have the same table, as workers of one process do.
+//! The rows that a scan reads: a table's rows in one snapshot, or those of several databases with
+//! the same table, as for workers of one process.
 
 use std::sync::Arc;
 
 use thalweg_store::{ChunkView, TableState};
 
-/// States of one table, each of another database. Row ids tell rows of one of them apart only.
+/// States of one table in several databases. Row ids are unique only within one of them.
 pub(crate) struct States {
     first: Arc<TableState>,
     others: Vec<Arc<TableState>>,
@@ -18,12 +18,12 @@ impl From<Arc<TableState>> for States {
 }
 
 impl States {
-    /// Several, which must have the same columns.
+    /// Combines several states, which must have the same columns.
     pub(crate) fn together(first: Arc<TableState>, others: Vec<Arc<TableState>>) -> States {
         States { first, others }
     }
 
-    /// The one whose schema is that of all.
+    /// The state whose schema applies to all.
     pub(super) fn first(&self) -> &TableState {
         &self.first
     }
@@ -36,7 +36,7 @@ impl States {
         self.each().map(|state| state.rows()).sum()
     }
 
-    /// The chunks that have any row.
+    /// The chunks that have rows.
     pub(super) fn chunks(&self) -> Vec<ChunkView> {
         let chunks = self.each().flat_map(|state| state.chunks());
         chunks.filter(|chunk| chunk.live_rows() > 0).collect()

@@ -1,9 +1,9 @@
-//! What the store knows about a table, in the form in which DataFusion's planner asks for it.
+//! The store's knowledge about a table, as statistics for DataFusion's planner.
 //!
-//! Exact is what is true of the rows of the snapshot, and queries are answered with it. Bounds that
-//! are not exact are bounds all the same: DataFusion concludes from them and a filter that a column
-//! has one value, and sorts by it no more. So an open chunk, which keeps no bounds, is looked
-//! through for those that a filter needs, and has none otherwise.
+//! Exact statistics hold for the rows of the snapshot, and queries may be answered from them.
+//! Inexact bounds must be bounds, too: DataFusion combines them with a filter, may conclude that a
+//! column has only one value, and then drops it from sort keys. An open chunk has no zones, so its
+//! bounds are computed for columns that a filter uses, and are unknown for others.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use thalweg_store::{ChunkView, TableState, Zone};
 
 use super::values::{closed_chunks, value_count};
 
-/// About how many bytes a value has whose type has no width.
+/// Assumed size of a value whose type has no fixed width.
 const VALUE_BYTES: usize = 16;
 
-/// What statistics are asked for.
+/// The purpose of the statistics.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Asked<'a> {
-    /// What rows must pass, over all columns that could be read.
+    /// The filter on rows, over all columns that could be read.
     pub(super) filter: Option<&'a Arc<dyn PhysicalExpr>>,
-    /// Whether a plan is made with them that other rows are going to have, too.
+    /// True if the plan will be reused for other rows.
     pub(super) reusable: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn table_statistics(state: &TableState) -> Statistics {
     scan_statistics(state, state.arrow_schema(), &all, Asked::default())
 }
 
-/// Statistics of the columns at `projection`; inexact where some rows are left out.
+/// Statistics of the columns at `projection`; inexact if some rows are left out.
 pub(super) fn scan_statistics(
     state: &TableState,
     columns: &SchemaRef,
@@ -53,7 +53,7 @@ pub(super) fn scan_statistics(
         if *index >= state.schema().columns.len() {
             return ColumnStatistics::new_unknown();
         }
-        // Of bounds that are left out again, none is looked for.
+        // Reusable plans drop bounds below, so none are computed for them.
         let is_filtered = filtered.contains(index) && !asked.reusable;
         let mut statistics = column_statistics(state, *index, is_filtered);
         let count = value_count(&some, *index, chunks).map(|count| count.min(rows));
@@ -63,7 +63,7 @@ pub(super) fn scan_statistics(
         statistics
     };
     let mut column_statistics: Vec<ColumnStatistics> = projection.iter().map(of_column).collect();
-    // What they leave a column as its only value need not be so in the next run.
+    // Bounds that leave a column one value may not hold in the next run.
     if asked.reusable {
         column_statistics = without_bounds(column_statistics);
     }
@@ -78,7 +78,8 @@ pub(super) fn scan_statistics(
     }
 }
 
-/// Merges the zones of all chunks. Dead rows may have held the bounds, so they are inexact then.
+/// Merges the zones of all chunks. Dead rows may have held the bounds, so the result is inexact if
+/// there are any.
 fn column_statistics(state: &TableState, index: usize, is_filtered: bool) -> ColumnStatistics {
     let is_looked_through = is_filtered && is_cheap(state.arrow_schema().field(index).data_type());
     let mut merged: Option<(ArrayRef, ArrayRef)> = None;
@@ -109,7 +110,8 @@ fn column_statistics(state: &TableState, index: usize, is_filtered: bool) -> Col
                     Some((least, greatest)) => (lesser(least, min), greater(greatest, max)),
                 });
             }
-            // A chunk of NULLs has no bounds; one whose bounds nobody knows spoils the whole.
+            // A chunk of NULLs has no bounds. Any other chunk without bounds makes the whole
+            // unbounded.
             None => is_bounded &= zone.null_count == chunk.rows(),
         }
     }
@@ -130,12 +132,12 @@ fn column_statistics(state: &TableState, index: usize, is_filtered: bool) -> Col
     statistics
 }
 
-/// Types of which the least and the greatest of a chunk's values are found in tens of microseconds.
+/// Types whose bounds in a chunk are computed in tens of microseconds.
 fn is_cheap(data_type: &DataType) -> bool {
     data_type.is_numeric() || data_type.is_temporal()
 }
 
-/// What a chunk without a zone would keep of a column.
+/// The zone of a column, computed for a chunk without one.
 fn zone_of(chunk: &ChunkView, index: usize) -> Zone {
     Zone::of(chunk.columns(&[index])[0].as_ref())
 }
@@ -155,8 +157,8 @@ fn without_bounds(mut statistics: Vec<ColumnStatistics>) -> Vec<ColumnStatistics
     statistics
 }
 
-/// About how many bytes a row has in these columns. Those without a width of their own share what
-/// the others leave of the memory of a few chunks.
+/// Estimated bytes of a row in these columns. The memory of a few chunks, minus the fixed-width
+/// columns, is divided among the columns without a fixed width.
 fn width(state: &TableState, columns: &Schema, projection: &[usize]) -> usize {
     let own = |data_type: &DataType| match data_type {
         DataType::Boolean => Some(1),
@@ -186,7 +188,7 @@ pub(super) fn greater(a: ArrayRef, b: &ArrayRef) -> ArrayRef {
     if is_less(&a, b) { Arc::clone(b) } else { a }
 }
 
-/// Whether the one value of `a` is less than that of `b`.
+/// True if the one value of `a` is less than that of `b`.
 pub(super) fn is_less(a: &ArrayRef, b: &ArrayRef) -> bool {
     lt(a, b).is_ok_and(|less| less.is_valid(0) && less.value(0))
 }

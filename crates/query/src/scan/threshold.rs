@@ -1,10 +1,10 @@
-//! Leaves out chunks that a sort has no use for any more.
+//! Leaves out chunks that a sort no longer needs.
 //!
-//! A sort that wants a few rows alone knows, once it has as many, what others have to pass to take
-//! a place among them, and tells it in an expression that changes while it runs. A pass of the
-//! planner hands that to the scan below, which looks at it before each chunk: where the chunk's
-//! zones do not pass, nothing of it is read. Chunks are read in the order that is asked for, as far
-//! as zones tell it, so that the best rows come first.
+//! A sort for the first few rows knows a threshold as soon as it has that many: a further row must
+//! pass it to be among them. The sort publishes the threshold as an expression that changes while
+//! it runs. A pass of the planner hands the expression to the scan below, which evaluates it on the
+//! zones of each chunk, and skips the chunk if they do not pass. Chunks are read in the requested
+//! order, as far as zones show it, so that the best rows come first.
 //!
 //! ```text
 //!   Sort (fetch) ── threshold ──╮
@@ -12,8 +12,8 @@
 //!       ShardScan ◄─────────────╯
 //! ```
 //!
-//! DataFusion's own pass looks for columns by their names, of which joins have several alike; this
-//! one follows their places.
+//! DataFusion's own pass finds columns by name, which is ambiguous above joins. This pass follows
+//! their positions.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ use crate::reduce::column_below;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The pass, to be applied after those that move sorts.
+/// The pass. It must run after those that move sorts.
 #[derive(Debug)]
 pub(crate) struct TellThresholds;
 
@@ -50,7 +50,7 @@ impl PhysicalOptimizerRule for TellThresholds {
     fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
         match config.optimizer.enable_topk_dynamic_filter_pushdown {
             true => with_thresholds(plan),
-            // The sorts of a plan that is kept are others in each run.
+            // A plan that is kept has new sorts in each run.
             false => Ok(plan),
         }
     }
@@ -60,7 +60,7 @@ impl PhysicalOptimizerRule for TellThresholds {
     }
 }
 
-/// The same plan, whose scans know the thresholds of sorts above them.
+/// Rewrites a plan so that its scans know the thresholds of sorts above them.
 pub(crate) fn with_thresholds(plan: Plan) -> Result<Plan> {
     let told = plan.transform_up(|plan| {
         let input = plan.downcast_ref::<SortExec>().map(input_of).transpose()?.flatten();
@@ -72,14 +72,14 @@ pub(crate) fn with_thresholds(plan: Plan) -> Result<Plan> {
     told.map(|told| told.data)
 }
 
-/// What a sort is told by, in the places of its input's columns.
+/// A sort's threshold, by positions in its input's columns.
 struct Asked {
     filter: Arc<dyn PhysicalExpr>,
-    /// Whether the first column's greatest values are wanted.
+    /// True if the greatest values of the first column come first.
     descending: bool,
 }
 
-/// A sort's input with a scan that knows its threshold; `None` where there is no such scan, or the
+/// A sort's input with a scan that knows its threshold; `None` if there is no such scan, or the
 /// sort wants all rows.
 fn input_of(sort: &SortExec) -> Result<Option<Plan>> {
     let Some(filter) = sort.dynamic_expressions_produced().pop() else { return Ok(None) };
@@ -92,7 +92,7 @@ fn input_of(sort: &SortExec) -> Result<Option<Plan>> {
     tell(sort.input(), &columns, &Asked { filter, descending })
 }
 
-/// `columns` are places in the plan's columns.
+/// `columns` are positions in the plan's columns.
 fn tell(plan: &Plan, columns: &[usize], asked: &Asked) -> Result<Option<Plan>> {
     if let Some(scan) = plan.downcast_ref::<ShardScan>() {
         return Ok(scan.until(columns, asked)?.map(|scan| Arc::new(scan) as Plan));
@@ -100,7 +100,8 @@ fn tell(plan: &Plan, columns: &[usize], asked: &Asked) -> Result<Option<Plan>> {
     let below = columns.iter().map(|column| column_below(plan, *column));
     let Some(below) = below.collect::<Option<Vec<_>>>() else { return Ok(None) };
     let Some(&(side, _)) = below.first() else { return Ok(None) };
-    // What is read to its end before there is a row is past it, and likes its rows in their order.
+    // An input that is read to its end before the first result gains nothing, and may rely on the
+    // order of its rows.
     let is_past = plan.is::<AggregateExec>() || plan.is::<HashJoinExec>() && side == 0;
     if is_past || below.iter().any(|(of, _)| *of != side) {
         return Ok(None);
@@ -112,17 +113,17 @@ fn tell(plan: &Plan, columns: &[usize], asked: &Asked) -> Result<Option<Plan>> {
     Arc::clone(plan).replace_children(children, RECOMPUTED).map(Some)
 }
 
-/// What rows have to pass from some moment on, over a table's columns.
+/// A filter over a table's columns that becomes effective during the scan.
 #[derive(Clone)]
 pub(super) struct Threshold(Arc<dyn PhysicalExpr>);
 
 impl ShardScan {
-    /// The same for a sort by these of its columns; `None` where there is nothing to be left out.
+    /// A copy of the scan for a sort by these of its columns; `None` if nothing can be left out.
     fn until(&self, columns: &[usize], asked: &Asked) -> Result<Option<ShardScan>> {
         let stored: Vec<usize> = columns.iter().map(|column| self.projection[*column]).collect();
         let is_stored = stored.iter().all(|column| *column < self.table_columns);
         let sorts_by = asked.filter.children().len();
-        // Of rows that are limited, others would be taken in the place of those left out.
+        // With a limit, other rows would replace those left out.
         let is_limited = self.limit.is_some() || self.chunks.read.len() < 2;
         if !is_stored || is_limited || sorts_by != stored.len() {
             return Ok(None);
@@ -139,10 +140,10 @@ impl ShardScan {
     }
 }
 
-/// A threshold as one partition knows it.
+/// The threshold as one partition last saw it.
 pub(super) struct Watched {
     threshold: Threshold,
-    /// Which state of it the predicate is of.
+    /// The version of the threshold that the predicate was made from.
     generation: u64,
     /// `None` as long as everything passes.
     predicate: Option<Arc<PruningPredicate>>,
@@ -153,10 +154,10 @@ impl Watched {
         Watched { threshold: threshold.clone(), generation: 0, predicate: None }
     }
 
-    /// Whether no row of a chunk passes.
+    /// True if no row of a chunk passes.
     pub(super) fn is_beyond(&mut self, chunk: &ChunkView, columns: &SchemaRef) -> bool {
         let Threshold(filter) = &self.threshold;
-        // One that changes meanwhile is looked at again for the next chunk.
+        // A threshold that changes meanwhile is checked again at the next chunk.
         let generation = filter.snapshot_generation();
         if generation != self.generation {
             self.predicate = pruning::predicate(filter, columns);

@@ -1,5 +1,5 @@
-//! About how many different values columns have, as a few of a table's chunks tell: their
-//! dictionaries, and the bounds of whole numbers. Planning needs no more than the order of it.
+//! Estimates the number of distinct values of columns from a few of a table's chunks: from their
+//! dictionaries, and the bounds of integers. Planning needs only the order of magnitude.
 
 use arrow::array::{Array as _, ArrayRef, AsArray as _};
 use arrow::compute::cast;
@@ -8,24 +8,24 @@ use thalweg_store::{Chunk, ChunkView, TableState};
 
 use super::statistics::{greater, is_less, lesser};
 
-/// How many chunks are looked at: this is asked every now and then of all tables.
+/// Number of chunks that are inspected. It is small since this runs now and then for all tables.
 const CHUNKS_LOOKED_AT: usize = 4;
 
-/// About how many different values each column of a table has; `None` where nothing tells.
+/// Estimated number of distinct values of each column of a table; `None` if unknown.
 pub(crate) fn value_counts(state: &TableState) -> Vec<Option<usize>> {
     let (columns, chunks) = (0..state.schema().columns.len(), state.chunks().len());
     let some = closed_chunks(state);
     columns.map(|column| value_count(&some, column, chunks)).collect()
 }
 
-/// Some chunks of a table; open ones tell nothing.
+/// Some closed chunks of a table. Open chunks have no dictionaries and no zones.
 pub(super) fn closed_chunks(state: &TableState) -> Vec<ChunkView> {
     let step = state.chunks().len().div_ceil(CHUNKS_LOOKED_AT).max(1);
     let is_closed = |chunk: &ChunkView| matches!(chunk.chunk(), Chunk::Closed(_));
     state.chunks().step_by(step).filter(is_closed).collect()
 }
 
-/// About how many different values a column has, as some of its table's chunks tell.
+/// Estimated number of distinct values of a column, from some of its table's chunks.
 pub(super) fn value_count(some: &[ChunkView], column: usize, chunks: usize) -> Option<usize> {
     if some.is_empty() {
         return None;
@@ -34,7 +34,7 @@ pub(super) fn value_count(some: &[ChunkView], column: usize, chunks: usize) -> O
     let of_range = bounds.as_ref().and_then(Bounds::whole_numbers);
     let dictionaries = some.iter().map(|chunk| Some(chunk.dictionary(column)?.values.len()));
     let Some(counts) = dictionaries.collect::<Option<Vec<usize>>>() else { return of_range };
-    // Chunks that lie beside each other in the order of a column have values of their own.
+    // If the chunks' value ranges do not overlap, each chunk has distinct values of its own.
     let of_dictionaries = match bounds.is_some_and(|bounds| bounds.all_overlap()) {
         true => counts.iter().copied().max().unwrap_or_default(),
         false => counts.iter().sum::<usize>().saturating_mul(chunks) / counts.len(),
@@ -42,7 +42,7 @@ pub(super) fn value_count(some: &[ChunkView], column: usize, chunks: usize) -> O
     Some(of_range.map_or(of_dictionaries, |range| range.min(of_dictionaries)))
 }
 
-/// What chunks say of the values of a column.
+/// Bounds of a column over some chunks.
 struct Bounds {
     least: ArrayRef,
     greatest: ArrayRef,
@@ -52,7 +52,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// `None` where a chunk with values does not know its bounds.
+    /// `None` if a chunk with values has no bounds.
     fn of(some: &[ChunkView], column: usize) -> Option<Bounds> {
         let mut all: Option<Bounds> = None;
         for chunk in some {
@@ -83,7 +83,7 @@ impl Bounds {
         !is_less(&self.first_end, &self.last_begin)
     }
 
-    /// How many whole numbers lie between them.
+    /// Number of integers between the bounds.
     fn whole_numbers(&self) -> Option<usize> {
         let number = |array: &ArrayRef| match array.data_type() {
             DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Date32 => {

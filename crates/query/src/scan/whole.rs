@@ -1,7 +1,7 @@
-//! Chunks that a plan hands on as they lie: closed ones, all their rows, in no order.
+//! Chunks that a plan passes on unchanged: closed ones, with all their rows, in no order.
 //!
-//! A closed chunk never changes, so that whoever makes something of one may keep it, and find it
-//! again by the chunk's [`ChunkIdentity`].
+//! A closed chunk never changes, so results computed from it can be cached under the chunk's
+//! [`ChunkIdentity`].
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -17,23 +17,23 @@ use thalweg_store::{Chunk, ChunkView, ClosedChunk};
 use super::{BATCH_ROWS, Chunks, ShardScan};
 use crate::plan::RECOMPUTED;
 
-/// Some columns of a closed chunk, of which all rows are alive.
+/// Some columns of a closed chunk without dead rows.
 pub struct WholeChunk {
     chunk: Arc<ClosedChunk>,
     columns: Arc<[usize]>,
     schema: SchemaRef,
 }
 
-/// Tells columns of a chunk from those of all others, also of such that come when it is gone.
+/// Identifies columns of a chunk. Unlike an address, it is never reused for a later chunk.
 #[derive(Clone)]
 pub struct ChunkIdentity {
-    /// As long as it is there, nothing else gets its address.
+    /// As long as this exists, no other chunk gets the same address.
     chunk: Weak<ClosedChunk>,
     columns: Arc<[usize]>,
 }
 
 impl ChunkIdentity {
-    /// Whether nobody can come upon the chunk any more.
+    /// True if the chunk no longer exists.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.chunk.strong_count() == 0
@@ -61,7 +61,7 @@ impl WholeChunk {
         ChunkIdentity { chunk: Arc::downgrade(&self.chunk), columns: Arc::clone(&self.columns) }
     }
 
-    /// Its rows, as the plan hands them on.
+    /// Its rows, as the plan passes them on.
     pub fn batches(self) -> impl Iterator<Item = Result<RecordBatch>> + Send {
         let rows = self.chunk.rows();
         let starts = (0..rows).step_by(BATCH_ROWS);
@@ -75,11 +75,11 @@ impl WholeChunk {
     }
 }
 
-/// Takes the chunks that it hands on as they lie out of a plan that is nothing but a scan of all
-/// rows, and gives the plan for the others.
+/// Takes the unchanged chunks out of a plan that only scans all rows, and returns them with a plan
+/// for the others.
 ///
 /// # Errors
-/// Those of planning.
+/// Planning errors.
 pub fn whole_chunks(
     plan: Arc<dyn ExecutionPlan>,
 ) -> Result<(Vec<WholeChunk>, Arc<dyn ExecutionPlan>)> {
@@ -99,7 +99,7 @@ pub fn whole_chunks(
 }
 
 impl ShardScan {
-    /// Its chunks that are whole, and a scan of the others; `None` where it does not hand on all
+    /// The scan's unchanged chunks, and a scan of the others; `None` if it does not pass on all
     /// rows.
     fn split(&self) -> Option<(Vec<WholeChunk>, ShardScan)> {
         let is_all = self.filter.is_none()

@@ -1,4 +1,4 @@
-//! Transaction blocks: how they begin, go back to savepoints, and end.
+//! Transaction blocks: begin, savepoints, and end.
 
 use datafusion::sql::sqlparser::ast::TransactionMode;
 use thalweg_txn::{Savepoint, Transaction};
@@ -12,34 +12,34 @@ use crate::workers::Unity;
 
 const NO_BLOCK: &str = "there is no transaction in progress";
 
-/// What lies between `BEGIN` and `COMMIT`.
+/// The state of a transaction block.
 pub(super) struct Block {
-    /// `None` after a statement failed: then nothing but the end of the block is taken.
+    /// `None` after a statement failed: then only the end of the block is accepted.
     pub(super) transaction: Option<Transaction>,
     savepoints: Vec<Saved>,
     /// The snapshot that rolling back to a savepoint returns to.
     beginning: Transaction,
-    /// What rolling back makes of the settings.
+    /// The settings that a rollback restores.
     settings: Settings,
-    /// Whether a statement has looked at the snapshot.
+    /// True if a statement has read the snapshot.
     pub(super) has_looked: bool,
-    /// Whether one has looked at it that did more than take locks.
+    /// True if a statement that did more than take locks has read it.
     has_read: bool,
     unity: Unity,
-    /// What `now()` is in the block, in microseconds since 1970.
+    /// The value of `now()` in the block, in microseconds since 1970.
     pub(super) began_micros: i64,
-    /// Whether a statement had an `ON CONFLICT` clause.
+    /// True if a statement had an `ON CONFLICT` clause.
     pub(super) has_upserts: bool,
-    /// Ends the locks that are held for the block.
+    /// Releases the block's locks.
     _locks: Ending,
 }
 
-/// What rolling back to a savepoint returns to.
+/// The state that a rollback to a savepoint restores.
 struct Saved {
     name: String,
     savepoint: Savepoint,
     settings: Settings,
-    /// How many locks the block had.
+    /// Number of locks that the block had.
     locks: usize,
 }
 
@@ -49,7 +49,7 @@ impl Session {
             Control::Begin(modes) => self.begin(&modes),
             Control::Commit { chain } => self.end_and_chain(true, chain).await,
             Control::Rollback { chain } => self.end_and_chain(false, chain).await,
-            // Around the statements of one text there is no block that anybody asked for.
+            // An implicit block does not count as a transaction block.
             Control::Savepoint(_) if self.implicit => Err(outside("SAVEPOINT")),
             Control::RollbackTo(_) if self.implicit => Err(outside("ROLLBACK TO SAVEPOINT")),
             Control::Release(_) if self.implicit => Err(outside("RELEASE SAVEPOINT")),
@@ -89,7 +89,7 @@ impl Session {
         let notice = statement::less_isolated(modes);
         let outcome = notice.into_iter().fold(Outcome::command("BEGIN"), Outcome::with_notice);
         if std::mem::take(&mut self.implicit) {
-            // What came before in the text belongs to the block, as in PostgreSQL.
+            // Earlier statements of the text belong to the block, as in PostgreSQL.
             self.settings.set_modes(self.settings.modes().with(modes)?);
             return Ok(outcome);
         }
@@ -118,7 +118,7 @@ impl Session {
         self.settings.set_modes(modes);
     }
 
-    /// Ends the block, and begins another one in the same modes where that is asked for.
+    /// Ends the block, and with `chain` begins another one in the same modes.
     async fn end_and_chain(&mut self, commit: bool, chain: bool) -> Result<Outcome> {
         let modes = self.settings.modes();
         let implicit = self.implicit;
@@ -142,7 +142,7 @@ impl Session {
         ended.map(|(outcome, _)| outcome)
     }
 
-    /// Says whether the transaction was committed, too.
+    /// Also returns whether the transaction was committed.
     async fn end_block(&mut self, commit: bool) -> Result<(Outcome, bool)> {
         let Some(block) = self.block.take() else {
             let outcome = ended_as(commit).with_warning(SqlState::NO_ACTIVE_TRANSACTION, NO_BLOCK);
@@ -168,13 +168,13 @@ impl Session {
 }
 
 impl Block {
-    /// A statement looks at the snapshot.
+    /// Records that a statement reads the snapshot.
     pub(super) fn look(&mut self) {
         (self.has_looked, self.has_read) = (true, true);
     }
 
-    /// A statement about locks has run. A block that has read and written nothing sees from now on
-    /// what the locks' last holders have committed.
+    /// Called after a statement about locks. A block that has read and written nothing gets a new
+    /// snapshot, so that it sees the commits of the locks' previous holders.
     pub(super) fn catch_up(&mut self, mut now: Transaction) {
         self.has_looked = true;
         let is_new = !self.has_read;
@@ -189,7 +189,7 @@ impl Block {
         *transaction = now;
     }
 
-    /// How many locks it had at its last savepoint.
+    /// Number of locks at the last savepoint.
     pub(super) fn locks_at_savepoint(&self) -> usize {
         self.savepoints.last().map_or(0, |saved| saved.locks)
     }
@@ -202,8 +202,8 @@ impl Block {
     }
 }
 
-/// A key was free when an `ON CONFLICT` clause looked, and another transaction has taken it since:
-/// the block as a whole would do something else now.
+/// A key was free when an `ON CONFLICT` clause checked it, and another transaction has taken it
+/// since. The block as a whole would have another result now.
 fn lost_upsert(error: Error) -> Error {
     if error.state() != SqlState::UNIQUE_VIOLATION {
         return error;

@@ -1,4 +1,4 @@
-//! Cursors as a session's client fetches from them without SQL.
+//! Access to a session's cursors without SQL.
 
 use arrow::datatypes::SchemaRef;
 use futures::future::BoxFuture;
@@ -10,15 +10,15 @@ use crate::outcome::Outcome;
 use crate::panics::caught;
 
 impl Session {
-    /// The columns of a cursor that was declared; `None` where there is none of the name.
+    /// The columns of a declared cursor; `None` if there is none of the name.
     pub fn cursor_schema(&mut self, name: &str) -> Option<SchemaRef> {
         self.cursors.find(name).ok().map(|cursor| SchemaRef::clone(&cursor.schema))
     }
 
-    /// The next rows of a cursor that was declared; all that are left where no number is given.
+    /// The next rows of a declared cursor; all remaining ones if no number is given.
     ///
     /// # Errors
-    /// Where there is no such cursor, and those of its query; an open block has failed.
+    /// If there is no such cursor; those of its query; if an open block has failed.
     pub fn fetch<'a>(
         &'a mut self,
         name: &'a str,

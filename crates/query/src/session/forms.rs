@@ -1,7 +1,7 @@
-//! Running statements, and the form in which their rows are wanted.
+//! Runs statements with the form in which their rows are wanted.
 //!
-//! What runs statements gives boxed futures: the machine behind an `async fn` is compiled in each
-//! crate that awaits it, and this one holds the whole of query processing.
+//! Methods that run statements return boxed futures: the state machine of an `async fn` is compiled
+//! in each crate that awaits it, and this one holds the whole of query processing.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ impl Session {
     /// Runs one statement.
     ///
     /// # Errors
-    /// What is wrong with the statement, or why it could not be done. Nothing of it happened then;
-    /// an open transaction block has failed.
+    /// Errors of the statement, or the reason why it could not run. It had no effect then; an open
+    /// transaction block has failed.
     pub fn execute<'a>(&'a mut self, sql: &'a str) -> BoxFuture<'a, Result<Outcome>> {
         self.execute_as(sql, RowForm::Batches)
     }
 
-    /// Runs one statement for somebody who takes its rows in a form, and takes batches, too.
+    /// Runs one statement for a caller that accepts its rows in this form as well as in batches.
     ///
     /// # Errors
     /// As [`Session::execute`].
@@ -45,7 +45,7 @@ impl Session {
     /// Runs a prepared statement with a value for each of its parameters.
     ///
     /// # Errors
-    /// As [`Session::execute`]; and where tables changed so that the result has other columns now.
+    /// As [`Session::execute`]; and if tables changed so that the result has other columns now.
     pub fn execute_prepared<'a>(
         &'a mut self,
         prepared: &'a Prepared,
@@ -54,7 +54,8 @@ impl Session {
         self.execute_prepared_as(prepared, values, RowForm::Batches)
     }
 
-    /// Runs a prepared statement for somebody who takes its rows in a form, and takes batches, too.
+    /// Runs a prepared statement for a caller that accepts its rows in this form as well as in
+    /// batches.
     ///
     /// # Errors
     /// As [`Session::execute_prepared`].
@@ -71,7 +72,7 @@ impl Session {
             return Box::pin(ready(self.note_failure(outcome)));
         }
         Box::pin(async {
-            // A short statement is not moved once more.
+            // The future of a short statement is not moved once more.
             let outcome = match is_long(prepared.sql()) {
                 true => with_room(Box::pin(caught(self.run_prepared(prepared, values)))).await,
                 false => caught(self.run_prepared(prepared, values)).await,
@@ -81,7 +82,8 @@ impl Session {
         })
     }
 
-    /// What plans a statement, and knows how the session gathers rows from workers.
+    /// The state that plans a statement, with the session's settings for gathering rows from
+    /// workers.
     pub(super) fn gathering_in(&self, planner: &Planner) -> SessionState {
         let mut state = planner.context.state();
         if self.database.shared.workers.get().is_some() {

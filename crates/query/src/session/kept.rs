@@ -1,4 +1,4 @@
-//! Queries that a session runs by a plan that was kept.
+//! Queries that run by a plan from the plan cache.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ use crate::plan;
 use crate::prepared::Prepared;
 use crate::statement;
 
-/// A query that may have a plan.
+/// A query that may have a cached plan.
 struct Query<'a> {
     sql: &'a Arc<str>,
-    /// `None` where the text was not parsed yet.
+    /// `None` if the text was not parsed yet.
     prepared: Option<&'a Prepared>,
     parameters: &'a [FieldRef],
-    /// The columns that its client was told of.
+    /// The columns that were described to its client.
     described: Option<&'a SchemaRef>,
 }
 
 impl Session {
-    /// A prepared query; `None` where the ordinary way must run it.
+    /// Runs a prepared query; `None` if the ordinary way must run it.
     pub(super) async fn run_prepared_query(
         &mut self,
         prepared: &Prepared,
@@ -49,7 +49,7 @@ impl Session {
         self.run_kept(&query, &kept, values).await
     }
 
-    /// A text that came before; `None` where the ordinary way must run it.
+    /// Runs a text that was run before; `None` if the ordinary way must run it.
     pub(super) async fn run_again(&mut self, sql: &str) -> Result<Option<Outcome>> {
         let plans = &self.database.shared.plans;
         if !plans.may_know(sql) {
@@ -63,7 +63,7 @@ impl Session {
         self.run_kept(&query, &kept, &[]).await
     }
 
-    /// Notes that a query came as a text: one that comes again is worth a plan.
+    /// Records that a query came as a text. If it comes again, it gets a cached plan.
     pub(super) fn note(&self, sql: &str) {
         let plans = &self.database.shared.plans;
         if plans.may_know(sql) {
@@ -85,7 +85,7 @@ impl Session {
         kept: &Arc<Kept>,
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
-        // NULL takes part in planning: what is compared with it is never true.
+        // NULL takes part in planning: a comparison with it is never true.
         let own = self.settings.query_memory().is_some();
         if own || values.iter().any(ScalarValue::is_null) {
             return Ok(None);
@@ -137,7 +137,7 @@ impl Session {
         Ok(Some(Outcome::rows(schema, rows, Tag::Select)))
     }
 
-    /// A plan that was kept, or one that is made now, with its rows; `None` where none can be.
+    /// A cached plan, or a new one, with its rows; `None` if the query cannot have one.
     async fn plan_to_run(
         &mut self,
         query: &Query<'_>,
@@ -147,14 +147,14 @@ impl Session {
         let Some(mut transaction) = self.sight() else { return Ok(None) };
         let catalog = Arc::clone(transaction.catalog());
         let own = !Arc::ptr_eq(&catalog, transaction.snapshot().catalog());
-        // What a transaction did to rows of workers is part of plans about them.
+        // Plans over workers contain the transaction's own changes to their rows.
         let adds = self.database.shared.workers.get().is_some() && !transaction.is_empty();
         if own || adds || kept.is_refused(&catalog) {
             return Ok(None);
         }
         let gathering = self.settings.gathering;
         while let Some(plan) = kept.take(&catalog) {
-            // A table that has outgrown its plan gets another one.
+            // If a table has outgrown its plan, a new one is made.
             if let Ok(Some(run)) = plan.bind(&mut transaction, values, gathering) {
                 self.database.shared.plans.note_run();
                 return Ok(Some((plan, run)));
@@ -175,7 +175,7 @@ impl Session {
         Ok(Some((plan, run)))
     }
 
-    /// Makes a plan that other runs may have, too; `None` where none can be made.
+    /// Makes a plan that other runs can share; `None` if the query cannot have one.
     async fn planning_of(
         &mut self,
         query: &Query<'_>,
@@ -197,7 +197,7 @@ impl Session {
         }))
     }
 
-    /// What a query of the session sees; `None` in a block that has failed.
+    /// The transaction that a query of the session reads; `None` in a block that has failed.
     pub(super) fn sight(&mut self) -> Option<Transaction> {
         match &mut self.block {
             Some(block) => Some(block.transaction.as_mut()?.share()),

@@ -1,5 +1,6 @@
-//! Statements about advisory locks, which the session does itself: no plan and no thread waits for
-//! a lock. Whoever admits statements lets these in without a place ([`crate::takes_locks`]).
+//! Statements about advisory locks. The session executes them itself, so that no plan and no thread
+//! waits for a lock. Admission control lets these statements in without a slot
+//! ([`crate::takes_locks`]).
 
 use thalweg_dialect::parse::Parsed;
 use thalweg_txn::Transaction;
@@ -24,7 +25,7 @@ impl Session {
         if let Some(workers) = self.database.shared.workers.get().filter(|_| wanted.takes()) {
             workers.may_lock()?;
         }
-        // Without a block, the statement is a transaction of its own.
+        // Outside of a block, the statement is a transaction of its own.
         let own = self.block.is_none().then(|| self.locks.begin());
         let timeout = self.settings.time("lock_timeout");
         let outcome = self.cancels.run(self.locks.run(wanted, timeout)).await?;

@@ -1,6 +1,6 @@
-//! Work that needs a planner. It moves to a planning thread with all that it needs of the session,
-//! and brings back what it changed. Of canceled work nothing comes back: its transaction has
-//! failed, its planner is dropped where the work is, and the session's settings are as before.
+//! Work that needs a planner. It moves to a planning thread with its inputs from the session, and
+//! returns what it changed. Canceled work returns nothing: its transaction has failed, its planner
+//! is dropped with the work, and the session's settings are unchanged.
 
 use std::sync::Arc;
 
@@ -24,14 +24,14 @@ use crate::planning::is_long;
 use crate::stack::with_room;
 use crate::statement::{Execution, Scope, Settings, plan_text};
 
-/// The tree of a text from this length on, in bytes, takes a millisecond and more to free.
+/// Freeing the syntax tree of a text from this length on, in bytes, takes a millisecond or more.
 const FREED_ELSEWHERE_BYTES: usize = 64 << 10;
 
-/// Something to be done with a statement.
+/// Work on a statement.
 pub(super) type Work<T> =
     Box<dyn for<'e, 'x> FnOnce(&'e mut Execution<'x>) -> BoxFuture<'e, Result<T>> + Send>;
 
-/// What a statement's work needs of its session.
+/// The parts of its session that a statement's work needs.
 struct Lent {
     database: Database,
     planner: Planner,
@@ -44,7 +44,7 @@ struct Lent {
     cancels: Cancels,
 }
 
-/// What comes back of a statement's work.
+/// The results of a statement's work.
 struct Done<T> {
     result: Result<T>,
     planner: Planner,
@@ -73,9 +73,9 @@ impl Lent {
 }
 
 impl Session {
-    /// Does something on a planning thread. Canceled work may still be under way there: a session
-    /// has one at a time. Does not hold on to the session, so that the future is `Send` whatever
-    /// the session holds.
+    /// Does some work on a planning thread. A session has one such work at a time, as canceled work
+    /// may still be running there. Does not borrow the session, so that the future is `Send`
+    /// regardless of the session's contents.
     fn on_planning_thread<T: Send + 'static, W>(
         &self,
         work: W,
@@ -113,8 +113,7 @@ impl Session {
         }
     }
 
-    /// Lets go of a statement. The tree of a long one has millions of nodes, which another thread
-    /// frees.
+    /// Drops a statement. The tree of a long one has millions of nodes, which another thread frees.
     pub(super) fn drop_parsed(&self, parsed: Arc<Parsed>, sql: &str) {
         if sql.len() >= FREED_ELSEWHERE_BYTES {
             let executor = self.database.shared.planners.executor().handle();
@@ -122,7 +121,7 @@ impl Session {
         }
     }
 
-    /// Does something with a statement in a transaction, and hands the transaction back with the
+    /// Does some work on a statement in a transaction, and returns the transaction with the
     /// changes.
     pub(super) async fn with_planner<T: Send + 'static>(
         &mut self,
@@ -148,11 +147,11 @@ impl Session {
         Ok((done, transaction.expect("a statement leaves its transaction in place")))
     }
 
-    /// The text of the executable plan that a statement would have now, cut after so many bytes.
-    /// Making it takes no longer than the session's time-out.
+    /// The text of a statement's current executable plan, cut after this many bytes. Making it
+    /// takes no longer than the session's timeout.
     ///
     /// # Errors
-    /// Where the statement has no plan; those of planning it.
+    /// If the statement has no plan; errors of planning it.
     pub fn plan_text<'a>(
         &'a mut self,
         sql: &'a str,

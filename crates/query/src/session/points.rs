@@ -12,10 +12,10 @@ use crate::prepared::Prepared;
 use crate::workers::Unity;
 
 impl Session {
-    /// The rows of a prepared query for few of them, for which nobody waits; `None` where it is
-    /// none, or the ordinary way must run it.
+    /// The rows of a prepared query for few rows, without a wait. `None` if it is another query, or
+    /// the ordinary way must run it.
     ///
-    /// A future that may run anything is of many kilobytes, and this is done in a microsecond.
+    /// This takes a microsecond. The general future has many kilobytes.
     pub(super) fn look_up(
         &mut self,
         prepared: &Prepared,
@@ -33,8 +33,8 @@ impl Session {
         looked.transpose()
     }
 
-    /// The row of a prepared query for one, where a worker has it; `None` where the query is
-    /// another one, or the ordinary way must run it.
+    /// The row of a prepared query for one row that a worker holds. `None` if it is another query,
+    /// or the ordinary way must run it.
     pub(super) async fn ask_for_row(
         &mut self,
         prepared: &Prepared,
@@ -44,7 +44,7 @@ impl Session {
         let is_given = prepared.parameters().len() == values.len();
         let Some(point) = prepared.point().filter(|_| is_given) else { return Ok(None) };
         let Some(transaction) = self.sight() else { return Ok(None) };
-        // What a transaction did to rows and tables is part of plans about them.
+        // The transaction's own changes to rows and tables need a plan.
         let catalog = transaction.catalog();
         let is_permitted = point.is_permitted(catalog, self.settings.identity.current);
         if !transaction.is_empty() || !is_permitted || !point.is_about(catalog) {
@@ -56,7 +56,8 @@ impl Session {
         }
         let _timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
         let found = self.cancels.run(workers.find(search)).await?.all()?;
-        // Workers follow what is defined here: where the table is the same, theirs was.
+        // Workers follow the definitions of this node: if the table is unchanged here, it was
+        // unchanged there.
         let snapshot = self.database.shared.engine.snapshot();
         match point.is_about(snapshot.catalog()) {
             true => point.told(&found.values).map(Some),
@@ -64,14 +65,14 @@ impl Session {
         }
     }
 
-    /// A statement that writes a row; `None` where the ordinary way must run it.
+    /// Runs a statement that writes a row; `None` if the ordinary way must run it.
     pub(super) async fn run_point(
         &mut self,
         prepared: &Prepared,
         point: &Point,
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
-        // The ordinary way says why not.
+        // The ordinary way reports the error.
         if self.settings.modes().read_only {
             return Ok(None);
         }
@@ -84,7 +85,7 @@ impl Session {
             };
             match self.commit(transaction, None, Unity::EachWorker).await {
                 Ok(()) => return Ok(Some(outcome)),
-                // Another transaction was first: this one has another look at the row.
+                // Another transaction was first: this one reads the row again.
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {}
                 Err(error) if error.state() == SqlState::UNIQUE_VIOLATION => return Ok(None),
                 Err(error) => return Err(error),
@@ -109,7 +110,8 @@ impl Session {
         point.run(transaction, prepared.parameters(), values)
     }
 
-    /// The same as a transaction of its own, which is still to be committed where it writes.
+    /// Like [`run_point`](Self::run_point), as a transaction of its own. If it writes, the caller
+    /// must still commit it.
     fn point_alone(
         &self,
         prepared: &Prepared,

@@ -50,7 +50,7 @@ pub(super) async fn run(execution: &mut Execution<'_>, alter: &AlterTable) -> Re
     Ok(outcome)
 }
 
-/// The table as the operations so far left it.
+/// The table with the operations so far.
 fn current(execution: &Execution<'_>, id: TableId) -> Result<Target> {
     let catalog = execution.names.catalog();
     let entry = catalog.table(id).ok_or_else(|| Error::internal("the table went away"))?;
@@ -109,7 +109,7 @@ fn change(execution: &Execution<'_>, schema: TableSchema, added: Option<Vec<u8>>
     execution.names.with(|t| t.change_catalog(change))
 }
 
-/// One row with the values that existing rows get in new columns.
+/// One row with the values of existing rows in new columns.
 fn encoded(columns: Vec<(&Column, ArrayRef)>) -> Result<Vec<u8>> {
     let fields: Vec<_> = columns.iter().map(|(column, _)| column_field(column)).collect();
     let fields: Vec<_> = fields.into_iter().map(|field| field.with_nullable(true)).collect();
@@ -165,7 +165,7 @@ async fn add_column(
     verify_checks(execution, table, checked).await
 }
 
-/// The value that existing rows get, and whether each of them must get one of its own.
+/// The value that existing rows get, and true if each of them must get one of its own.
 fn default_value(execution: &Execution<'_>, column: &Column) -> Result<(ArrayRef, bool)> {
     let null = || new_null_array(column_field(column).data_type(), 1);
     let Some(text) = &column.default else { return Ok((null(), false)) };
@@ -300,7 +300,7 @@ async fn alter_column(
     change(execution, schema, None)
 }
 
-/// Whether a column may store values of the other type without a cast being written.
+/// True if values of the old type convert to the new type without an explicit cast.
 fn is_automatic(old: &DataType, new: &DataType) -> bool {
     use DataType::{Array, Date, Interval, Json, Jsonb, Text, Time, Timestamp, Timestamptz};
     match (old, new) {
@@ -320,7 +320,8 @@ fn is_number(data_type: &DataType) -> bool {
     matches!(data_type, Int2 | Int4 | Int8 | Float4 | Float8 | Decimal { .. })
 }
 
-/// A column of another type is another column: the old values are cast and every row is replaced.
+/// Changes a column's type. The column gets a new identity: the old values are cast and every row
+/// is replaced.
 async fn set_type(
     execution: &Execution<'_>,
     target: &Target,
@@ -344,7 +345,7 @@ async fn set_type(
         let hint = format!("You might need to specify \"USING {name}::{new}\".");
         return Err(Error::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
     }
-    // A cast would cut what is too long; an assignment refuses it.
+    // A cast would truncate texts that are too long; an assignment refuses them.
     let value = match (using, &new) {
         (Some(using), _) => using.clone(),
         (None, DataType::Text { max_chars: Some(_) }) => column,
@@ -361,7 +362,7 @@ async fn set_type(
     let renumber = |columns: &mut Vec<ColumnId>| {
         columns.iter_mut().filter(|column| **column == old).for_each(|column| *column = id);
     };
-    // Keys are set when the rows have their new values, or NULLs would stand in the way.
+    // Keys are set after the rows have their new values; before, the columns contain NULLs.
     schema.primary_key.iter_mut().for_each(|key| renumber(&mut key.columns));
     schema.unique.iter_mut().for_each(|key| renumber(&mut key.columns));
     schema.indexes.iter_mut().for_each(|index| renumber(&mut index.key.columns));
@@ -427,8 +428,8 @@ fn drop_constraint(schema: &mut TableSchema, name: &str, if_exists: bool) -> Res
     Err(Error::new(SqlState::UNDEFINED_OBJECT, message))
 }
 
-/// Whether the rows that are there already satisfy every check behind the first ones, which they
-/// were `checked` against before.
+/// Checks that existing rows satisfy every check constraint after the first `checked` ones, which
+/// they satisfied before.
 async fn verify_checks(execution: &Execution<'_>, id: TableId, checked: usize) -> Result<()> {
     let target = current(execution, id)?;
     for check in &target.schema().checks[checked..] {
@@ -445,8 +446,8 @@ async fn verify_checks(execution: &Execution<'_>, id: TableId, checked: usize) -
     Ok(())
 }
 
-/// What was found in the table's rows, or made of them, holds for these rows: if others change
-/// them before the statement's transaction commits, it does not.
+/// Records that the statement relies on the table's current rows. If others change them before the
+/// transaction commits, the commit fails.
 fn rely_on(execution: &Execution<'_>, id: TableId) -> Result<()> {
     execution.names.with(|t| {
         t.rely_on(id);

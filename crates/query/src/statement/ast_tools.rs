@@ -1,4 +1,5 @@
-//! Queries built from pieces of other statements, as trees, so that places in the text are kept.
+//! Builds queries from parts of other statements, as syntax trees, so that positions in the text
+//! are preserved.
 
 use datafusion::sql::sqlparser::ast::{
     CreateTable, Expr, Ident, ObjectName, Query, SelectItem, SetExpr, Statement, TableAlias,
@@ -63,7 +64,7 @@ pub(crate) fn query(text: &str) -> Result<Query> {
     })
 }
 
-/// `CREATE TABLE t AS SELECT 1`, for others to fill in.
+/// `CREATE TABLE t AS SELECT 1`, as a template.
 pub(crate) fn create_table_as() -> Result<CreateTable> {
     let text = "CREATE TABLE t AS SELECT 1";
     let statements = Parser::parse_sql(&PostgreSqlDialect {}, text);

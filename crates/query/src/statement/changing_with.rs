@@ -1,9 +1,8 @@
 //! `WITH moved AS (DELETE … RETURNING …) SELECT …`: changes of rows, as relations of a statement.
 //!
-//! As in PostgreSQL, a query sees the rows that were there when the statement began: it is planned
-//! before anything changes, over tables that the changes fill. Changes are made one after the
-//! other; one that looks at a table which another one changes would see what it must not, and is
-//! refused.
+//! As in PostgreSQL, the query sees the rows from before the statement: it is planned before
+//! anything changes, over tables that the changes fill. The changes run one after the other. A
+//! change that reads a table which another one changes would see the wrong rows, so it is refused.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -32,7 +31,7 @@ use crate::catalog::TEMPORARY;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 
-/// Whether a query's `WITH` changes rows.
+/// True if a query's `WITH` changes rows.
 pub(super) fn changes(query: &Query) -> bool {
     query.with.iter().flat_map(|with| &with.cte_tables).any(|table| change_of(table).is_some())
 }
@@ -48,21 +47,21 @@ fn change_in(query: &Query) -> Option<&Statement> {
     }
 }
 
-/// One change, with what `WITH` names before it.
+/// One change, with the names that `WITH` defines before it.
 struct Part {
     change: Query,
-    /// What takes the rows that it returns, if it does.
+    /// Receives the rows that the change returns, if it returns any.
     returned: Option<Arc<OnceLock<Vec<RecordBatch>>>>,
 }
 
 /// A statement without the changes in its `WITH`.
 pub(super) struct Parted {
-    /// Reads what the changes return from tables that are lent.
+    /// The query. It reads the rows that the changes return from temporary relations.
     pub(super) query: Query,
     parts: Vec<Part>,
 }
 
-/// Takes the changes out of a statement, and lends what they are to return.
+/// Separates the changes from a statement, and registers relations for the rows that they return.
 pub(super) async fn part(execution: &Execution<'_>, query: &Query) -> Result<Parted> {
     let mut query = query.clone();
     let mut parts = Vec::new();
@@ -123,8 +122,8 @@ pub(super) async fn run(execution: &mut Execution<'_>, query: &Query) -> Result<
     let planned = execution.told(plan::query(&execution.state, parted.query).await)?;
     make(execution, parted.parts).await?;
     if execution.names.workers().is_some() {
-        // Workers have no snapshot for it: what they are asked once this is committed, they answer
-        // with the changes in it.
+        // Workers have no snapshot for it: if they were asked after the commit, their answers would
+        // include the changes.
         let (schema, rows) = plan::collect(&execution.state, planned, execution.sql).await?;
         return Ok(Outcome::batches(schema, rows, Tag::Select));
     }
@@ -133,7 +132,7 @@ pub(super) async fn run(execution: &mut Execution<'_>, query: &Query) -> Result<
 }
 
 async fn make(execution: &mut Execution<'_>, parts: Vec<Part>) -> Result<()> {
-    // All parts are one transaction.
+    // All parts share one transaction, so no part may send its rows before the commit.
     execution.goes_ahead = false;
     for part in parts {
         let outcome = Box::pin(query::change(execution, &part.change)).await?;
@@ -148,7 +147,7 @@ async fn make(execution: &mut Execution<'_>, parts: Vec<Part>) -> Result<()> {
     Ok(())
 }
 
-/// The tables whose rows a change may see, as they are named.
+/// The names of the tables whose rows a change may read.
 fn tables_looked_at(query: &Query, change: &Statement) -> HashSet<String> {
     struct Named(HashSet<String>);
     impl Visitor for Named {
@@ -160,7 +159,7 @@ fn tables_looked_at(query: &Query, change: &Statement) -> HashSet<String> {
     }
     let mut named = Named(HashSet::new());
     let _ = match change {
-        // Adding rows to a table is not looking at it.
+        // Adding rows to a table does not read it.
         Statement::Insert(Insert { on: None, source, returning, .. }) => {
             let visited = query.with.visit(&mut named);
             visited.is_break()
@@ -187,12 +186,12 @@ fn target_of(change: &Statement) -> Option<String> {
     }
 }
 
-/// The last part of a name: tables of one name in two schemas are taken for one.
+/// The last part of a name: tables of the same name in two schemas are treated as one.
 fn key_of(name: &ObjectName) -> Option<String> {
     name.0.last().and_then(|part| part.as_ident()).map(folded)
 }
 
-/// What a change returns, once it is made.
+/// The rows that a change returns, once it has run.
 #[derive(Debug)]
 struct Returned {
     schema: SchemaRef,

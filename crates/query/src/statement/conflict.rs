@@ -1,4 +1,4 @@
-//! Rows whose keys are taken: refused, skipped, or turned into updates.
+//! Rows with duplicate keys: they are refused, skipped, or turned into updates.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -26,7 +26,7 @@ use crate::plan;
 use crate::scan::ROW_ID;
 use crate::workers::{KeySearch, lies_on_workers};
 
-/// What `ON CONFLICT` says.
+/// The contents of an `ON CONFLICT` clause.
 pub(super) struct Conflicts {
     keys: Vec<Key>,
     update: Option<DoUpdate>,
@@ -72,8 +72,8 @@ impl Conflicts {
         Ok(Conflicts { keys, update })
     }
 
-    /// Inserts the rows whose keys are free and deals with the others. Returns the rows that were
-    /// inserted or updated, as they are now, and their number.
+    /// Inserts the rows whose keys are free and applies the clause to the others. Returns the rows
+    /// that were inserted or updated, with their new values, and their number.
     pub(super) async fn resolve(
         self,
         execution: &Execution<'_>,
@@ -96,7 +96,8 @@ impl Conflicts {
             }
             _ => rows.slice(0, 0),
         };
-        // What was updated may have taken any key; without it, those asked for are known as free.
+        // An update may have taken any key. Without updates, the keys of the clause are known to be
+        // free.
         let unknown = |key: &Key| updated.num_rows() > 0 || !self.keys.contains(key);
         reject_taken(execution, target, &inserted, unknown)?;
         execution.names.with(|t| t.append(id, inserted.clone()))?;
@@ -105,7 +106,7 @@ impl Conflicts {
         Ok((changed, count))
     }
 
-    /// Row by row: whose key is taken, by a row that is there or by one before it that will be.
+    /// For each row, tests whether its key is taken by an existing row or by one before it.
     fn fates(
         &self,
         holders: Vec<Vec<Option<RowId>>>,
@@ -141,7 +142,7 @@ impl Conflicts {
     }
 }
 
-/// Rows of workers that have the keys of others.
+/// Rows on workers that have the keys of new rows.
 #[derive(Default)]
 struct Held {
     places: HashMap<RowId, usize>,
@@ -150,7 +151,7 @@ struct Held {
 }
 
 impl Held {
-    /// For each row, the one that has its key already: here, or on a worker.
+    /// For each row, the existing row with its key: here, or on a worker.
     async fn look_up(
         &mut self,
         execution: &Execution<'_>,
@@ -184,7 +185,7 @@ impl Held {
         Ok(holders)
     }
 
-    /// Rows that were found, or that are here.
+    /// The rows at these ids, either fetched from workers or local.
     fn rows_at(&self, state: &TableState, target: &Target, ids: &[RowId]) -> Result<RecordBatch> {
         if self.places.is_empty() {
             return state.rows_at(ids);
@@ -201,9 +202,9 @@ impl Held {
     }
 }
 
-/// Refuses names without their table, which the held row and the proposed one both have. Planning
-/// would find them too, but only for an update that has rows. Names in subqueries are left to it:
-/// they may belong to the subquery.
+/// Refuses column names without their table, which are ambiguous between the existing and the
+/// proposed row. Planning would find them too, but only for an update that has rows. Names in
+/// subqueries are left to planning: they may belong to the subquery.
 fn check_qualified(update: &DoUpdate, schema: &TableSchema) -> Result<()> {
     let mut names = UnqualifiedNames { schema, subqueries: 0 };
     match update.visit(&mut names) {
@@ -217,7 +218,7 @@ fn check_qualified(update: &DoUpdate, schema: &TableSchema) -> Result<()> {
 
 struct UnqualifiedNames<'s> {
     schema: &'s TableSchema,
-    /// The number of subqueries around the expression.
+    /// Number of subqueries around the expression.
     subqueries: usize,
 }
 
@@ -245,15 +246,15 @@ impl Visitor for UnqualifiedNames<'_> {
     }
 }
 
-/// What becomes of rows that are to be inserted; those in neither list are skipped.
+/// The rows to insert and to update. Rows in neither list are skipped.
 struct Fates {
     free: Vec<u32>,
-    /// With the rows that have their keys.
+    /// Pairs of a row and the existing row with its key.
     taken: Vec<(u32, RowId)>,
 }
 
-/// `DO UPDATE SET`: joins each held row with the one that was to be inserted, as `excluded`. Both
-/// have the same columns, so that a name without its table is ambiguous.
+/// `DO UPDATE SET`: joins each existing row with its proposed row, as `excluded`. Both have the
+/// same columns, so that a name without its table is ambiguous.
 async fn apply(
     execution: &Execution<'_>,
     target: &Target,
@@ -302,7 +303,7 @@ async fn apply(
     concat(target.schema(), &rows)
 }
 
-/// In a transaction block, a taken key is refused at the statement that gives it.
+/// Refuses duplicate keys. In a transaction block, the statement fails at once.
 pub(super) fn reject_duplicates(
     execution: &Execution<'_>,
     target: &Target,
@@ -311,7 +312,7 @@ pub(super) fn reject_duplicates(
     reject_taken(execution, target, rows, |_| true)
 }
 
-/// The same for keys that rows of workers have.
+/// Like [`reject_duplicates`], for keys of rows on workers.
 pub(super) async fn reject_held_elsewhere(
     execution: &Execution<'_>,
     target: &Target,
@@ -331,12 +332,13 @@ pub(super) async fn reject_held_elsewhere(
     Ok(())
 }
 
-/// The same for rows that were loaded, which `state` does not have yet.
+/// Like [`reject_duplicates`], for loaded rows, which `state` does not contain yet.
 pub(crate) fn reject_loaded(state: &TableState, target: &Target, rows: &RecordBatch) -> Result<()> {
     target.schema().keys().try_for_each(|key| reject_holders(state, target, key, rows))
 }
 
-/// Refuses rows with the key of another one, be it there or among them, for some of the keys.
+/// Refuses rows whose key another row has, be it an existing row or one of the new ones. Checks
+/// only the keys that are selected.
 fn reject_taken(
     execution: &Execution<'_>,
     target: &Target,
@@ -370,7 +372,7 @@ fn duplicate(target: &Target, key: &Key, rows: &RecordBatch, row: usize) -> Erro
     key_is_taken(target.schema(), key, rows, row)
 }
 
-/// PostgreSQL's words for a key that is taken.
+/// PostgreSQL's error for a duplicate key.
 pub(crate) fn key_is_taken(
     table: &TableSchema,
     key: &Key,
@@ -396,7 +398,7 @@ fn probe(state: &TableState, target: &Target, key: &Key, rows: &RecordBatch) -> 
     state.probe(key, &key_columns(target, key, rows))
 }
 
-/// The values that rows have in the columns of a key, to be compared with each other.
+/// The values of rows in the columns of a key, in a comparable form.
 struct KeyValues {
     columns: Vec<ArrayRef>,
     values: Rows,
@@ -412,7 +414,7 @@ impl KeyValues {
         Ok(KeyValues { columns, values })
     }
 
-    /// `None` where one of the values is NULL: such a key is unlike any other.
+    /// `None` if one of the values is NULL: such a key equals no other.
     fn at(&self, row: usize) -> Option<Row<'_>> {
         self.columns.iter().all(|column| column.is_valid(row)).then(|| self.values.row(row))
     }

@@ -29,11 +29,11 @@ use crate::loader::{Loaded, Loader};
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::plan;
 
-/// How many rows each file of a directory holds.
+/// Number of rows in each file of a directory.
 const ROWS_A_FILE: usize = 4_194_304;
-/// How many rows are encoded before it is looked whether they are wanted still.
+/// Number of rows that are encoded between two checks for cancellation.
 const ROWS_AT_ONCE: usize = 8_192;
-/// How many batches of a query may wait to be encoded.
+/// Number of batches of a query that may wait to be encoded.
 const BATCHES_AHEAD: usize = 1;
 
 pub(super) async fn run(execution: &mut Execution<'_>, statement: &Statement) -> Result<Outcome> {
@@ -134,7 +134,7 @@ fn refuse_repeated(columns: &[Ident]) -> Result<()> {
     }
 }
 
-/// The columns that a file or a client gives, and what makes rows of the table from them.
+/// The columns of a file or a client, and the shaper that makes rows of the table from them.
 fn given(
     execution: &Execution<'_>,
     target: &Target,
@@ -155,7 +155,7 @@ fn given(
     Ok((Arc::new(Schema::new(fields)), shaper))
 }
 
-/// `COPY` whose other end is the client, in PostgreSQL's text form unless it says otherwise.
+/// `COPY` with the client. The default is PostgreSQL's text format.
 async fn with_client(
     execution: &Execution<'_>,
     source: &CopySource,
@@ -181,8 +181,8 @@ async fn with_client(
     Ok(Outcome::done(Tag::Copy(0)).with_copy(Copy::In(Box::new(copy))))
 }
 
-/// Rows for the client, as workers encode them where it takes messages and nothing else is to be
-/// done with the rows.
+/// Rows for the client. Workers encode them if the client accepts messages and the rows need no
+/// further processing.
 async fn to_the_client(
     execution: &Execution<'_>,
     source: &CopySource,
@@ -237,7 +237,7 @@ async fn from_files(
     Ok(Outcome::done(Tag::Copy(rows)).with_ahead(ahead))
 }
 
-/// Files decoded, shaped and staged on several threads.
+/// Decodes, shapes and stages files on several threads.
 struct Load {
     shared: Arc<LoadShared>,
     threads: usize,
@@ -250,11 +250,11 @@ struct LoadShared {
     units: Vec<Mutex<Option<Unit>>>,
     next: AtomicUsize,
     bytes_done: AtomicU64,
-    /// Set when one thread failed, or nobody waits any more.
+    /// Set when one thread failed, or the statement was dropped.
     stop: AtomicBool,
-    /// What each unit held, in the order of the units.
+    /// The contents of each unit, in the order of the units.
     loaded: Mutex<Vec<Option<Loaded>>>,
-    /// Takes the rows of all units where they go ahead to workers: they are one load.
+    /// Takes the rows of all units if they go to workers: then they are one load.
     ahead: Option<Mutex<Loader>>,
 }
 
@@ -354,7 +354,7 @@ async fn to_files(
     let writing = async { writing.await? };
     let reading = async move {
         while let Some(batch) = batches.next().await {
-            // Whoever writes no more says why.
+            // If the writer has ended, it returns the error.
             if sender.send(batch?).await.is_err() {
                 break;
             }
@@ -386,7 +386,7 @@ struct Files {
     directory: Option<PathBuf>,
     writer: Writer,
     rows: usize,
-    /// Whole files, to be given their names when everything is written.
+    /// Complete files. They are renamed when everything is written.
     done: Vec<Writer>,
 }
 
@@ -407,7 +407,7 @@ impl Files {
         Ok(Files { schema, options, directory, writer, rows: 0, done: Vec::new() })
     }
 
-    /// Writes batches as long as anybody waits for that; returns how many rows there were, too.
+    /// Writes batches until the receiver is gone. Also returns the number of rows.
     fn write_all(
         mut self,
         mut batches: Receiver<RecordBatch>,

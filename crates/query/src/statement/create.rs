@@ -27,7 +27,7 @@ pub(super) use definition::{
     no_foreign_keys, set_default,
 };
 
-/// How many columns a table can have, as in PostgreSQL.
+/// Maximum number of columns of a table, as in PostgreSQL.
 const COLUMNS_MAX: usize = 1_600;
 
 pub(super) async fn table(execution: &mut Execution<'_>, create: &CreateTable) -> Result<Outcome> {
@@ -58,7 +58,7 @@ pub(super) async fn table(execution: &mut Execution<'_>, create: &CreateTable) -
     }
 }
 
-/// `SELECT … INTO name` as the `CREATE TABLE name AS` that it is.
+/// `SELECT … INTO name` as the equivalent `CREATE TABLE name AS`.
 pub(super) fn of_select_into(query: &Query) -> Result<CreateTable> {
     let mut create = ast_tools::create_table_as()?;
     let mut query = query.clone();
@@ -118,8 +118,8 @@ async fn table_as(
 }
 
 /// # Errors
-/// Where the view that is replaced has a column that the new one has not, or has otherwise: who
-/// reads the view may rely on it.
+/// If the new view lacks a column of the old one, or has it with another type: queries may rely on
+/// it.
 async fn keeps_columns(
     execution: &Execution<'_>,
     view: &QualifiedName,
@@ -128,7 +128,7 @@ async fn keeps_columns(
 ) -> Result<()> {
     let quoted = |name: &str| Ident::with_quote('"', name).to_string();
     let all = format!("SELECT * FROM {}.{}", quoted(&view.namespace), quoted(&view.name));
-    // A view that cannot be read any more gives no columns to keep.
+    // A view that can no longer be planned has no columns to keep.
     let Ok(planned) = plan::query_text(&execution.state, &all).await else { return Ok(()) };
     let old = execution.told(plan::schema(&execution.state, &planned).await)?;
     let refused = |message: String| Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
@@ -157,7 +157,7 @@ pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> 
     let name = QualifiedName::of(&create.name)?;
     let query = create.query.to_string();
     let columns: Vec<String> = create.columns.iter().map(|column| folded(&column.name)).collect();
-    // A view that cannot be planned is refused now, not when it is used.
+    // An invalid view is refused now, not when it is used.
     let planned =
         execution.told(plan::query(&execution.state, create.query.as_ref().clone()).await)?;
     if columns.len() > planned.names.len() {
@@ -246,7 +246,7 @@ pub(super) async fn external_table(
     };
     execution.names.rights().read_server_files("read a file")?;
     privileges::create(execution.names, change)?;
-    // Files that cannot be read are refused now, not when the table is used.
+    // Unreadable files are refused now, not when the table is used.
     let look = format!("SELECT * FROM \"{}\".\"{}\" LIMIT 0", name.namespace, name.name);
     execution.told(plan::query_text(&execution.state, &look).await)?;
     Ok(Outcome::command("CREATE EXTERNAL TABLE"))
@@ -259,7 +259,7 @@ fn option_text(value: &Value) -> String {
     }
 }
 
-/// Refuses a table whose definition contradicts itself, or is too wide.
+/// Refuses a table whose definition is contradictory, or has too many columns.
 pub(super) fn check_names(schema: &TableSchema) -> Result<()> {
     if schema.columns.len() > COLUMNS_MAX {
         let message = format!("tables can have at most {COLUMNS_MAX} columns");

@@ -57,7 +57,7 @@ pub(super) async fn run(
     returning(execution, &target, Some(&alias), rows, items, tag).await
 }
 
-/// The rows that a `DELETE` deletes: their places, and themselves where they are given back.
+/// The rows that a `DELETE` deletes: their row ids, and their columns if they are returned.
 pub(super) fn found(execution: &Execution<'_>, delete: &Delete) -> Result<Finding> {
     if delete.limit.is_some() || !delete.order_by.is_empty() {
         return Err(Error::unsupported("DELETE with ORDER BY or LIMIT"));
@@ -96,8 +96,8 @@ pub(super) fn truncate(execution: &mut Execution<'_>, truncate: &Truncate) -> Re
         };
         target.require(execution, Privilege::Truncate)?;
         execution.names.with(|t| {
-            // The rows that others add between this statement and the end of the block are not
-            // what the user meant. On its own, the statement takes place when it commits.
+            // In a block, the user does not mean rows that others add between this statement and
+            // the commit. A single statement takes effect at its commit.
             if execution.in_block {
                 t.rely_on(target.id());
             }

@@ -1,5 +1,5 @@
-//! What a statement takes and gives, found without running it: the types of its parameters and the
-//! columns of its result.
+//! Describes a statement without running it: the types of its parameters and the columns of its
+//! result.
 
 mod alternatives;
 mod spelled;
@@ -31,19 +31,19 @@ use crate::parameters::{bind, bind_in, count, literal, number, placeholder};
 use crate::plan;
 use crate::privileges;
 
-/// What a statement takes and gives.
+/// The parameters and the result of a statement.
 #[derive(Default)]
 pub(crate) struct Description {
-    /// Fields, since some types have a name there and nowhere else.
+    /// Fields, since the names of some types are only in their metadata.
     pub(crate) parameters: Vec<Field>,
-    /// `None` for a statement that gives no rows.
+    /// `None` for a statement that returns no rows.
     pub(crate) schema: Option<SchemaRef>,
 }
 
 /// Describes a statement whose first parameters may have declared types.
 ///
-/// A parameter without one has the type of what it is cast to, stored into or compared with; where
-/// nothing tells, it is text.
+/// A parameter without a declared type gets the type that it is cast to, stored into or compared
+/// with; if there is none, it is text.
 pub(crate) async fn describe(
     execution: &Execution<'_>,
     tree: &Tree,
@@ -71,8 +71,8 @@ fn field_of(data_type: &DataType) -> Field {
     arrow_field("", data_type, true)
 }
 
-/// The type without what a column's declaration limits it to: a value that is compared with
-/// `numeric(5,2)` may have more digits.
+/// The type without its length or precision: a value that is compared with `numeric(5,2)` may have
+/// more digits.
 fn widened(field: Field) -> Field {
     if SystemType::of(&field).is_some() {
         return field;
@@ -99,12 +99,13 @@ async fn infer(execution: &Execution<'_>, tree: &Tree, types: &mut [Option<Field
         if types.iter().all(Option::is_some) {
             break;
         }
-        // `x = ANY ($1)` is asked as `x = $1`: the parameter is an array of what that says.
+        // `x = ANY ($1)` is planned as `x = $1`: the parameter is an array of that type.
         let mut arrays = Arrays::default();
         let _ = VisitMut::visit(&mut question, &mut arrays);
         let _ = VisitMut::visit(&mut question, &mut Alternatives);
         bind_in(&mut question, &nulls(types)?);
-        // What can't be planned without types is planned with them later, and refused then.
+        // A query that cannot be planned without types is planned with them later, and refused then
+        // if it is invalid.
         let Ok(planned) = plan::query(&execution.state, question).await else { continue };
         for (number, found) in parameters_of(&planned.plan) {
             let Some(place @ None) = types.get_mut(number - 1) else { continue };
@@ -125,7 +126,7 @@ fn nulls(types: &[Option<Field>]) -> Result<Vec<Option<Expr>>> {
     types.iter().map(|known| known.as_ref().map(|known| literal(None, known)).transpose()).collect()
 }
 
-/// Notes the type of a parameter that has none yet.
+/// Records the type of a parameter that has none yet.
 fn note(types: &mut [Option<Field>], expr: &Expr, found: impl FnOnce() -> Option<Field>) {
     let expr = match expr {
         Expr::Nested(inner) => inner,
@@ -191,8 +192,8 @@ fn of_parameter(field: &Field) -> Option<Field> {
     from_field(field).ok().map(|data_type| field_of(&data_type))
 }
 
-/// The queries that hold a statement's expressions. Parameters that are stored into a column as
-/// they come get its type on the way.
+/// The queries that contain a statement's expressions. Parameters that are stored into a column
+/// unchanged get its type on the way.
 fn questions(
     execution: &Execution<'_>,
     statement: &Statement,

@@ -72,7 +72,7 @@ fn undefine(name: &QualifiedName) -> CatalogChange {
     CatalogChange::Undefine { namespace: name.namespace.clone(), name: name.name.clone() }
 }
 
-/// PostgreSQL says which kind of thing it looked for.
+/// As in PostgreSQL, the error names the kind of object that was looked for.
 fn missing(error: Error, wanted: &str, name: &QualifiedName) -> Error {
     if error.state() != SqlState::UNDEFINED_TABLE {
         return error;

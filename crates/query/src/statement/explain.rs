@@ -1,5 +1,5 @@
-//! `EXPLAIN`: how a statement is done. Of one that changes rows it shows how these are found, and
-//! changes nothing.
+//! `EXPLAIN`: the plan of a statement. For a statement that changes rows it shows how these are
+//! found, and changes nothing.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -29,8 +29,7 @@ pub(super) async fn run(execution: &Execution<'_>, parsed: &Parsed) -> Result<Ou
     Ok(outcome)
 }
 
-/// The text of the executable plan of what an `EXPLAIN` explains. Writing it stops after so many
-/// bytes.
+/// The text of the executable plan of an `EXPLAIN`. Writing stops after this many bytes.
 pub(crate) async fn plan_text(
     execution: &Execution<'_>,
     tree: &Tree,
@@ -50,22 +49,22 @@ pub(crate) async fn plan_text(
         Some(change) => writeln!(text, "{change}"),
         None => Ok(()),
     };
-    // Writing fails where the text is cut, which its end tells.
+    // Writing fails when the text is cut; the end of the text shows it.
     let _ = written.and_then(|()| write!(text, "{}", displayable(physical.as_ref()).indent(false)));
     Ok(without_marks(&text.finish()))
 }
 
-/// `EXPLAIN` of the query that finds what a statement changes.
+/// `EXPLAIN` of the query that finds the rows to change.
 pub(super) struct Explained {
     pub(super) tree: Tree,
-    /// What becomes of the rows.
+    /// The line for the change of the rows.
     change: String,
 }
 
-/// `None` where it explains something that changes nothing.
+/// `None` if the explained statement changes nothing.
 ///
 /// # Errors
-/// What is wrong with the statement; and where it would have to be done to be explained.
+/// Errors of the statement; and if it would have to run to be explained.
 pub(super) fn of_change(execution: &Execution<'_>, tree: &Tree) -> Result<Option<Explained>> {
     let Tree::Explain(explain) = tree else { return Ok(None) };
     let Tree::Statement(inner) = explain.statement.as_ref() else { return Ok(None) };
@@ -94,10 +93,10 @@ pub(super) fn of_change(execution: &Execution<'_>, tree: &Tree) -> Result<Option
     Ok(Some(Explained { tree: Tree::Explain(explain), change }))
 }
 
-/// The lines of plans beneath what becomes of their rows.
+/// The lines of plans, indented below the line of the change.
 fn beneath(change: &str, batch: &RecordBatch) -> RecordBatch {
     let mut columns = batch.columns().to_vec();
-    // The first column tells the kinds of plans, where there are several.
+    // If there are several kinds of plans, the first column names them.
     if let Some(last) = columns.last_mut()
         && let Some(plans) = last.as_string_opt::<i32>()
     {

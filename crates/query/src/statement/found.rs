@@ -1,7 +1,7 @@
-//! What becomes of the rows that a statement found: they die, and others come in their places.
+//! Deletes or replaces the rows that a statement found.
 //!
-//! Many are worked on batch by batch, and the thread is free for others in between: a cancel is
-//! heard there.
+//! Many rows are processed batch by batch. In between, the task yields its thread and checks for
+//! cancellation.
 
 use std::collections::HashMap;
 
@@ -14,12 +14,12 @@ use thalweg_types::{Error, Result, RowId, TableSchema};
 
 use super::{Execution, Shaper, Target, conflict};
 
-/// The places of rows that were found, each once: a row that several rows of `FROM` match is
-/// changed once, by the first of them.
+/// The row ids that were found, each once: a row that several rows of `FROM` match is changed once,
+/// by the first of them.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) ids: Vec<RowId>,
-    /// A bit for each row of the chunks that rows were found in.
+    /// For each chunk with found rows, a bit for each of its rows.
     seen: HashMap<u64, Vec<u64>>,
 }
 
@@ -36,7 +36,7 @@ impl Found {
         filter_record_batch(batch, &BooleanArray::from(first)).map_err(misfit)
     }
 
-    /// Whether a row is seen for the first time.
+    /// Returns true if a row is seen for the first time.
     fn see(&mut self, id: u64) -> bool {
         let (chunk, row) = (id / RowId::CHUNK_ROWS as u64, id as usize % RowId::CHUNK_ROWS);
         let rows = self.seen.entry(chunk).or_default();
@@ -59,15 +59,15 @@ impl Found {
     }
 }
 
-/// Lets others have the thread, but ahead of the first of several pieces of work.
+/// Yields the thread, except before the first of several pieces of work.
 pub(super) async fn give_way(place: usize) {
     if place > 0 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Puts new rows in the place of old ones. Each batch holds the old row's id, then all columns.
-/// Returns the new rows.
+/// Replaces rows by new ones. Each batch holds the old row's id, then all columns. Returns the new
+/// rows.
 pub(super) async fn replace(
     execution: &Execution<'_>,
     target: &Target,

@@ -95,23 +95,23 @@ fn end_membership(execution: &Execution<'_>, revoke: &Revoke) -> Result<Outcome>
     Ok(outcome)
 }
 
-/// Everybody is no role, and so a member of none.
+/// `PUBLIC` is not a role, so it cannot be a member of one.
 fn members_of(execution: &Execution<'_>, grantees: &[Grantee]) -> Result<Vec<RoleId>> {
     let members = grantees_of(execution, grantees)?.into_iter();
     members.map(|member| member.ok_or_else(|| thalweg_txn::no_role("public"))).collect()
 }
 
-/// Whom a grant is from, and what of it he may give.
+/// The grantor, and the privileges that it may grant.
 struct Grantor {
     role: RoleId,
     privileges: Privileges,
-    /// What to say where that is not all that was asked for.
+    /// The notice if these are fewer than were asked for.
     remark: Option<String>,
 }
 
 impl Grantor {
-    /// Whoever has the owner's privileges acts as the owner; others as the role among theirs that
-    /// may give most. `None` where there is nothing to give.
+    /// A role with the owner's privileges acts as the owner. Others act as the role among theirs
+    /// that may grant most. `None` if nothing can be granted.
     fn of(
         execution: &Execution<'_>,
         object: &Securable,
@@ -140,7 +140,7 @@ impl Grantor {
     }
 }
 
-/// The role whose grant options go furthest; the current one where it is as good as others.
+/// The role with the most grant options; the current role if it has as many.
 fn best(
     execution: &Execution<'_>,
     access: &Access,

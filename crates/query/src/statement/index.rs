@@ -18,7 +18,7 @@ use super::{Execution, Target, folded};
 use crate::cancel::on_own_thread;
 use crate::outcome::Outcome;
 
-/// How many columns an index can have, as in PostgreSQL.
+/// Maximum number of columns of an index, as in PostgreSQL.
 const COLUMNS_MAX: usize = 32;
 
 pub(super) async fn create(execution: &Execution<'_>, create: &CreateIndex) -> Result<Outcome> {
@@ -55,10 +55,10 @@ pub(super) async fn create(execution: &Execution<'_>, create: &CreateIndex) -> R
     Ok(outcome)
 }
 
-/// Puts the rows that are there in order, so that whoever reads after this finds them so, and
-/// nobody waits for it on the thread that all transactions share.
+/// Builds the index runs of existing rows, so that later queries find them ready, and the thread
+/// that all transactions share does not have to.
 ///
-/// It takes a while, and is done on threads of its own: a cancel is heard meanwhile, and ends it.
+/// This takes a while, so it runs on threads of its own and can be canceled.
 async fn prepare(state: Arc<TableState>, index: Index, threads: usize) -> Result<()> {
     on_own_thread(move |is_unwanted| prepare_index(&state, &index, threads, is_unwanted)).await
 }
@@ -86,7 +86,7 @@ fn reject_unsupported(create: &CreateIndex) -> Result<()> {
     Err(Error::unsupported(what))
 }
 
-/// The name of a new index, which comes to lie where its table does.
+/// The name of a new index, which belongs to its table's namespace.
 fn own_name(name: &ObjectName) -> Result<String> {
     match name.0.as_slice() {
         [part] if part.as_ident().is_some() => Ok(part.as_ident().map(folded).unwrap_or_default()),
@@ -98,8 +98,8 @@ fn own_name(name: &ObjectName) -> Result<String> {
     }
 }
 
-/// Whether something in the table's namespace has a name: a relation, an index, or the index that
-/// a constraint is to clients.
+/// True if a relation or an index in the table's namespace has the name. To clients, key
+/// constraints have indexes, too.
 fn is_taken(catalog: &Catalog, table: &TableSchema, name: &str) -> bool {
     let namespace = &table.namespace;
     catalog.table_of_index(namespace, name).is_some()
@@ -107,7 +107,7 @@ fn is_taken(catalog: &Catalog, table: &TableSchema, name: &str) -> bool {
         || constraint_named(catalog, namespace, name).is_some()
 }
 
-/// The table that has a key of this name among its constraints.
+/// The table that has a key constraint of this name.
 fn constraint_named<'a>(
     catalog: &'a Catalog,
     namespace: &str,
@@ -171,7 +171,7 @@ fn check_type(data_type: &DataType) -> Result<()> {
     Err(Error::unsupported(format!("a column of type {data_type} in an index")))
 }
 
-/// `table_column_column_idx`, with a number where that is taken.
+/// `table_column_column_idx`, with a number if that is taken.
 fn default_name(catalog: &Catalog, table: &TableSchema, columns: &[ColumnId]) -> String {
     let names = columns.iter().filter_map(|id| table.position(*id));
     let names: Vec<&str> = names.map(|place| table.columns[place].name.as_str()).collect();
@@ -183,7 +183,7 @@ fn default_name(catalog: &Catalog, table: &TableSchema, columns: &[ColumnId]) ->
 /// Drops one index.
 ///
 /// # Errors
-/// Where there is none of the name (`42704`), or it is a constraint's.
+/// If there is none of the name (`42704`), or it belongs to a constraint.
 pub(super) fn drop(execution: &Execution<'_>, name: &QualifiedName) -> Result<()> {
     let catalog = execution.names.catalog();
     let Some(table) = catalog.table_of_index(&name.namespace, &name.name) else {
@@ -237,7 +237,7 @@ pub(super) fn rename(
     if is_taken(&catalog, &schema, &new) {
         return Err(name_taken(&new));
     }
-    // The index of a constraint is called what the constraint is.
+    // The index of a constraint has the constraint's name.
     let constraints = schema.primary_key.iter_mut().chain(&mut schema.unique);
     let indexes = schema.indexes.iter_mut().map(|index| &mut index.key);
     for key in constraints.chain(indexes).filter(|key| key.name == name.name) {

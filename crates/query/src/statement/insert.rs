@@ -1,4 +1,4 @@
-//! `INSERT`: rows from values or a query, defaults, conflicts, and what comes back.
+//! `INSERT`: rows from values or a query, defaults, conflicts, and returned rows.
 
 use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
@@ -83,15 +83,15 @@ pub(super) fn found(execution: &Execution<'_>, insert: &Insert) -> Result<(Targe
     Ok((target, rows.query.unwrap_or_else(nothing)))
 }
 
-/// Where the rows come from, and which columns they give.
+/// The source of the rows, and the columns that it provides.
 struct Rows {
     query: Option<Query>,
     columns: Vec<usize>,
-    /// Whether the statement says which columns it gives: then it gives them all.
+    /// True if the statement lists its columns: then the source provides all of them.
     listed: bool,
 }
 
-/// The same, planned.
+/// Like [`Rows`], with a planned source.
 struct PlannedRows {
     plan: plan::Planned,
     columns: Vec<usize>,
@@ -132,7 +132,7 @@ impl Rows {
             }
             literals::agree(values, &columns, target.schema())?;
             if columns.is_empty() {
-                // VALUES (DEFAULT): one row that gives nothing, or several.
+                // VALUES (DEFAULT): one row without values, or several.
                 for row in &mut values.rows {
                     row.content.push(null());
                 }
@@ -144,7 +144,7 @@ impl Rows {
         Ok(Rows { query: Some(query), columns, listed })
     }
 
-    /// Plans the source: a query gives the first columns, if the statement does not say which.
+    /// Plans the source. If the statement lists no columns, a query provides the first ones.
     async fn planned(self, execution: &Execution<'_>) -> Result<PlannedRows> {
         let Some(query) = self.query else {
             let plan = execution.told(plan::query_text(&execution.state, "SELECT NULL").await)?;
@@ -159,7 +159,7 @@ impl Rows {
     }
 }
 
-/// The first `width` columns, where the statement did not list them.
+/// The first `width` columns, if the statement did not list them.
 fn fit(mut columns: Vec<usize>, width: usize, listed: bool) -> Result<Vec<usize>> {
     if width > columns.len() {
         let message = "INSERT has more expressions than target columns";
@@ -173,7 +173,7 @@ fn fit(mut columns: Vec<usize>, width: usize, listed: bool) -> Result<Vec<usize>
     Ok(columns)
 }
 
-/// A column that is `DEFAULT` in every row is one that was not given.
+/// Drops the columns that are `DEFAULT` in every row, as if they were not listed.
 fn drop_default_columns(
     values: &mut datafusion::sql::sqlparser::ast::Values,
     columns: &mut Vec<usize>,
@@ -193,7 +193,7 @@ pub(super) fn is_default(value: &Expr) -> bool {
         if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }
 
-/// What `DEFAULT` stands for in one row.
+/// The value of `DEFAULT` in one row.
 fn default_of(execution: &Execution<'_>, target: &Target, position: usize) -> Result<Expr> {
     let column = &target.schema().columns[position];
     if column.identity.is_some() {
@@ -236,7 +236,7 @@ fn reject_given_identity(target: &Target, columns: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// The common case: rows go straight to the table, in bulk where they are many.
+/// The common case: rows go directly to the table, in bulk if they are many.
 async fn bulk(
     execution: &Execution<'_>,
     target: &Target,

@@ -1,8 +1,8 @@
-//! Rows of VALUES whose literals are of different kinds: `'5'` in one row and `5` in the next.
+//! Rows of VALUES whose literals have different kinds: `'5'` in one row and `5` in the next.
 //!
-//! DataFusion types the columns of VALUES by themselves, before the target is looked at. Where the
-//! literals of a column differ, or say what the clock says, as `'today'` does, those that depend on
-//! the target get its type here. So do literals of the clock that a query shows.
+//! DataFusion types the columns of VALUES without the target's columns. If the literals of a column
+//! differ, or depend on the time, as `'today'` does, those that depend on the target get its type
+//! here. Such literals in the select list of a query are treated alike.
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType as SqlType, Expr, SelectItem, UnaryOperator, Value, Values,
@@ -11,13 +11,13 @@ use thalweg_dialect::is_told_by_clock;
 use thalweg_dialect::parse::parse_type;
 use thalweg_types::{DataType, Error, Result, TableSchema};
 
-/// What a literal looks like.
+/// The kind of a literal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
     Number,
     Array,
-    /// A call, a cast: whatever has a type of its own.
+    /// A call, a cast or another expression with a type of its own.
     Typed,
 }
 
@@ -38,7 +38,7 @@ fn kind_of(expr: &Expr) -> Option<Kind> {
     }
 }
 
-/// Makes the literals of each column agree; `columns` are the targets, in the order of the values.
+/// Makes the literals of each column agree. `columns` are the targets, in the order of the values.
 pub(super) fn agree(values: &mut Values, columns: &[usize], table: &TableSchema) -> Result<()> {
     for (place, column) in columns.iter().enumerate() {
         let given = || values.rows.iter().filter_map(move |row| row.content.get(place));
@@ -60,7 +60,7 @@ pub(super) fn agree(values: &mut Values, columns: &[usize], table: &TableSchema)
     Ok(())
 }
 
-/// The value that a column is set to, in the column's type where it says what the clock says.
+/// The value of an assignment. A literal that depends on the time gets the column's type.
 pub(super) fn told(value: Expr, target: &DataType) -> Result<Expr> {
     match is_temporal(target) && is_by_clock(&value) {
         true => Ok(cast(value, sql_type(target)?)),
@@ -68,7 +68,7 @@ pub(super) fn told(value: Expr, target: &DataType) -> Result<Expr> {
     }
 }
 
-/// The same for what a query shows that gives its rows to `columns`.
+/// Like [`told`], for the select list of a query whose rows go into `columns`.
 pub(super) fn told_items(
     items: &mut [SelectItem],
     columns: &[usize],
@@ -82,7 +82,7 @@ pub(super) fn told_items(
                     *expr = cast(expr.clone(), sql_type(target)?);
                 }
             }
-            // How many columns it stands for is not known here.
+            // The number of columns of a wildcard is not known here.
             _ => return Ok(()),
         }
     }
@@ -111,7 +111,7 @@ fn is_by_clock(value: &Expr) -> bool {
     }
 }
 
-/// The type that a literal must get. How long a text may be is for the assignment to check.
+/// The type that a literal must get. The assignment checks the length of texts.
 fn wanted(kind: Kind, target: &DataType) -> Option<DataType> {
     match (kind, target) {
         (Kind::Number | Kind::Array, DataType::Text { .. }) => {

@@ -1,10 +1,10 @@
-//! `SELECT … FOR UPDATE` and `FOR SHARE`: rows that must be as they were read when their
-//! transaction commits.
+//! `SELECT … FOR UPDATE` and `FOR SHARE`: the rows must be unchanged when their transaction
+//! commits.
 //!
-//! Nobody waits for anybody: a transaction learns when it commits that another one changed its
-//! rows, or locked them too (`40001`). So there is nothing that `NOWAIT` or `SKIP LOCKED` could
-//! look at, and they are refused; but where a statement changes the very table that it locks, no
-//! two transactions get the same row anyhow, and the clause may say what it likes.
+//! Transactions do not wait for each other: a commit fails if another transaction has changed or
+//! locked the rows (`40001`). So `NOWAIT` and `SKIP LOCKED` have no meaning, and are refused. One
+//! case is an exception: if a statement changes the same table that it locks, two transactions
+//! cannot change the same row anyhow, and the clause may contain them.
 
 use std::ops::ControlFlow;
 
@@ -25,10 +25,10 @@ use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::scan::ROW_ID;
 
-/// The names of the columns that tell the places of locked rows begin like this.
+/// Prefix of the columns with the row ids of locked rows.
 const LOCKED: &str = "__thalweg_locked_";
 
-/// A table of the query, and what is wanted of its rows.
+/// A table of the query, and the lock on its rows.
 struct Locked {
     target: Target,
     alias: Ident,
@@ -57,7 +57,7 @@ pub(super) async fn run(execution: &Execution<'_>, query: &Query) -> Result<Outc
     select.from.iter_mut().try_for_each(|from| tables.joined(from))?;
     let locked = tables.into_locked()?;
     if !execution.in_block {
-        // The transaction ends with the statement: nobody can come in between.
+        // The transaction ends with the statement, so nothing can happen in between.
         *query.body = SetExpr::Select(plain);
         let planned = execution.told(plan::query(&execution.state, query).await)?;
         let (schema, rows) = plan::stream(&execution.state, planned, execution.sql).await?;
@@ -90,13 +90,13 @@ pub(super) async fn run(execution: &Execution<'_>, query: &Query) -> Result<Outc
     }
 }
 
-/// The rows that a column names; an outer join leaves some out.
+/// The row ids in a column. In an outer join some rows have none.
 fn places(batch: &RecordBatch, column: usize) -> Vec<RowId> {
     let column = batch.column(column).as_primitive::<UInt64Type>();
     column.iter().flatten().map(RowId).collect()
 }
 
-/// Rows of a result that are not rows of a table can't be locked.
+/// Refuses queries whose result rows are not rows of a table.
 fn check_shape(select: &Select) -> Result<()> {
     if select.distinct.is_some() {
         return Err(not_allowed("DISTINCT clause"));
@@ -114,10 +114,10 @@ fn check_shape(select: &Select) -> Result<()> {
     Ok(())
 }
 
-/// Finds the tables of `FROM` whose rows are locked, and has them show the places of their rows.
+/// Finds the tables of `FROM` whose rows are locked, and adds their row ids to the result.
 struct Tables<'a> {
     execution: &'a Execution<'a>,
-    /// What `WITH` names: no tables.
+    /// The names that `WITH` defines: these are not tables.
     named: Vec<String>,
     clauses: &'a [LockClause],
     locked: Vec<Locked>,
@@ -152,7 +152,7 @@ impl Tables<'_> {
                     Err(error) if error.state() == SqlState::WRONG_OBJECT_TYPE => {
                         return Err(Error::unsupported("FOR UPDATE or FOR SHARE of a view"));
                     }
-                    // Planning says what is wrong; the system's own tables have nothing to lock.
+                    // Planning reports errors; system tables have nothing to lock.
                     Err(_) => return Ok(()),
                 };
                 target.require(self.execution, Privilege::Select)?;
@@ -175,7 +175,7 @@ impl Tables<'_> {
         }
     }
 
-    /// What the clauses want of a table by the name that it goes by.
+    /// The strongest lock that the clauses require on a table, by its name or alias.
     fn lock_on(&self, called: &Ident) -> Option<RowLock> {
         let is_meant = |clause: &&LockClause| clause.of.as_ref().is_none_or(|of| names(of, called));
         let locks = self.clauses.iter().filter(is_meant).map(|clause| match clause.lock_type {
@@ -213,14 +213,14 @@ fn is_natural(operator: &JoinOperator) -> bool {
     }
 }
 
-/// Refuses locks in subqueries, of which nobody would know; but for those on the table whose rows
-/// the statement changes.
+/// Refuses locks in subqueries, which would have no effect, except on the table whose rows the
+/// statement changes.
 pub(crate) fn check_subqueries(tree: &Tree) -> Result<()> {
     let Tree::Statement(statement) = tree else { return Ok(()) };
     let at_the_end = matches!(statement.as_ref(), Statement::Query(_));
     let mut subqueries = Subqueries {
         changed: changed_by(statement),
-        // The statement's own query is looked at where it runs.
+        // The statement's own query is checked when it runs.
         depth: if at_the_end { 0 } else { 1 },
     };
     match statement.visit(&mut subqueries) {

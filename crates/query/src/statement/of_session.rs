@@ -19,7 +19,7 @@ pub(crate) enum OfSession {
         name: String,
         values: Vec<Expr>,
     },
-    /// One, or all.
+    /// One name, or all.
     Deallocate(Option<String>),
     Declare {
         name: String,
@@ -29,15 +29,15 @@ pub(crate) enum OfSession {
     Fetch {
         name: String,
         motion: Result<Motion>,
-        /// Whether the rows are given, and not only counted.
+        /// True if the rows are returned, false if they are only counted.
         gives_rows: bool,
     },
-    /// One, or all.
+    /// One name, or all.
     Close(Option<String>),
     DiscardAll,
 }
 
-/// Whether a statement is about the session itself.
+/// The statement about the session itself, if it is one.
 pub(crate) fn of_session(parsed: &Parsed) -> Option<OfSession> {
     let Tree::Statement(statement) = &parsed.statement else { return None };
     let inner = |statement: Statement| {

@@ -36,7 +36,8 @@ pub(super) fn of_namespace(
     give(execution, object, owner, |new| new.on_database(Privilege::Create))
 }
 
-/// An owner may give to roles that he is a member of, if these could have created the object.
+/// An owner may give an object to a role that he is a member of, if that role could have created
+/// the object.
 fn give(
     execution: &Execution<'_>,
     object: Securable,

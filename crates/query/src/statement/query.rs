@@ -1,5 +1,5 @@
-//! `SELECT`, `VALUES`, `EXPLAIN`: whatever gives rows and changes nothing; and `WITH` ahead of a
-//! statement that does change something.
+//! `SELECT`, `VALUES`, `EXPLAIN`: statements that return rows and change nothing; and `WITH` before
+//! a statement that changes rows.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) async fn run(execution: &Execution<'_>, parsed: &Parsed) -> Result<Ou
     Ok(Outcome::rows(schema, rows, Tag::Select))
 }
 
-/// The lines of a plan with the columns as people call them.
+/// The lines of a plan with the column names that users know.
 fn with_plain_names(batch: &RecordBatch) -> RecordBatch {
     let columns = batch.columns().iter().map(|column| match column.as_string_opt::<i32>() {
         Some(lines) => {
@@ -50,7 +50,7 @@ fn with_plain_names(batch: &RecordBatch) -> RecordBatch {
     plain.expect("the columns are of the types and the length that they were of")
 }
 
-/// Whether a statement is a query that changes and locks nothing.
+/// True if a statement is a query that changes and locks nothing.
 pub(crate) fn only_reads(tree: &Tree) -> bool {
     let Tree::Statement(statement) = tree else { return false };
     let Statement::Query(query) = statement.as_ref() else { return false };
@@ -62,7 +62,7 @@ pub(crate) fn only_reads(tree: &Tree) -> bool {
     reads && query.locks.is_empty() && !changing_with::changes(query)
 }
 
-/// A query, or `WITH … INSERT`, `UPDATE` or `DELETE`, which the parser takes for queries.
+/// A query, or `WITH … INSERT`, `UPDATE` or `DELETE`, which the parser represents as queries.
 pub(super) async fn run_or_change(
     execution: &mut Execution<'_>,
     query: &Query,
@@ -84,7 +84,7 @@ pub(super) async fn run_or_change(
     }
 }
 
-/// `INSERT`, `UPDATE` or `DELETE`, with what the `WITH` ahead of it names.
+/// `INSERT`, `UPDATE` or `DELETE`, with the names of the `WITH` before it.
 pub(super) async fn change(execution: &mut Execution<'_>, query: &Query) -> Result<Outcome> {
     match (query.body.as_ref(), query.with.as_ref()) {
         (SetExpr::Insert(Statement::Insert(change)), with) => {
@@ -100,7 +100,8 @@ pub(super) async fn change(execution: &mut Execution<'_>, query: &Query) -> Resu
     }
 }
 
-/// Hands what `WITH` names to the query that the rows come from, ahead of that query's own names.
+/// Moves the names of a `WITH` into the query that provides the rows, before that query's own
+/// names.
 fn insert_with(insert: &Insert, with: Option<&With>) -> Insert {
     let mut insert = insert.clone();
     if let (Some(source), Some(with)) = (&mut insert.source, with) {

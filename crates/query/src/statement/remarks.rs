@@ -1,5 +1,5 @@
-//! Statements that are understood and have nothing to do: `COMMENT ON` and `LOCK TABLE`. Who sends
-//! them is told what they do not do here.
+//! Statements that are accepted and do nothing: `COMMENT ON` and `LOCK TABLE`. A notice tells the
+//! client.
 
 use datafusion::sql::sqlparser::ast::{CommentObject, Lock, ObjectName};
 use thalweg_txn::Privilege;
@@ -9,7 +9,7 @@ use super::target::QualifiedName;
 use super::{Execution, Target, folded};
 use crate::outcome::Outcome;
 
-/// `COMMENT ON`: its object must be there.
+/// `COMMENT ON`: its object must exist.
 pub(super) fn comment(
     execution: &Execution<'_>,
     kind: &CommentObject,
@@ -36,7 +36,7 @@ pub(super) fn comment(
     Ok(Outcome::command("COMMENT").with_notice("comments are not kept".to_owned()))
 }
 
-/// `LOCK TABLE`: there are no locks, and nobody waits. Who writes what another one wrote first
+/// `LOCK TABLE`: there are no table locks and no waits. The second of two conflicting writers
 /// fails.
 pub(super) fn lock(execution: &Execution<'_>, lock: &Lock) -> Result<Outcome> {
     if !execution.in_block {

@@ -113,7 +113,7 @@ pub(super) fn drop(
     Ok(outcome)
 }
 
-/// Makes a role a member of another. Returns a remark where it was one already.
+/// Makes a role a member of another. Returns a notice if it was one already.
 pub(super) fn join(
     execution: &Execution<'_>,
     role: RoleId,
@@ -153,8 +153,8 @@ pub(super) fn leave(
     Ok(None)
 }
 
-/// Who makes and unmakes members of a role: its administrators, and for roles of people, whoever
-/// creates roles.
+/// Checks that the current role may change the members of `role`: its administrators may, and for
+/// user-defined roles also roles that may create roles.
 fn may_admit(execution: &Execution<'_>, role: RoleId) -> Result<()> {
     let catalog = execution.names.catalog();
     let by = By::of(execution);
@@ -206,7 +206,7 @@ fn may_rename(execution: &Execution<'_>, role: &Role) -> Result<()> {
     if by.creates_roles { Ok(()) } else { Err(denied("permission denied to rename role")) }
 }
 
-/// What the role that runs a statement may do with others.
+/// The powers of the current role over other roles.
 struct By {
     superuser: bool,
     creates_roles: bool,
@@ -225,7 +225,7 @@ fn change(execution: &Execution<'_>, change: RoleChange) -> Result<()> {
     execution.names.with(|t| t.change_catalog(CatalogChange::Role(change)))
 }
 
-/// The role that a name stands for; `CURRENT_USER` and the like are names, too.
+/// The role of a name, including `CURRENT_USER` and the like.
 pub(super) fn role_named(execution: &Execution<'_>, name: &Ident) -> Result<Role> {
     let catalog = execution.names.catalog();
     let identity = execution.names.identity();
@@ -257,7 +257,7 @@ fn found(roles: &Roles, id: Option<RoleId>, name: &str) -> Result<Role> {
     role.cloned().ok_or_else(|| no_role(name))
 }
 
-/// The name in a statement that takes no name with dots.
+/// The name in a statement that accepts no qualified names.
 fn plain(name: &ObjectName) -> Result<String> {
     match name.0.as_slice() {
         [part] => part.as_ident().map(folded),
@@ -266,7 +266,7 @@ fn plain(name: &ObjectName) -> Result<String> {
     .ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, format!("improper role name: {name}")))
 }
 
-/// Names that mean something else, or that roles of the database itself have.
+/// Refuses names that are reserved, or belong to built-in roles.
 fn is_allowed(name: &str) -> Result<()> {
     let reserved = |name: &str| {
         let message = format!("role name \"{name}\" is reserved");

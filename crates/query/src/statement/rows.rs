@@ -1,4 +1,4 @@
-//! From the columns that a statement gives to rows as their table wants them.
+//! Shapes the rows that a statement gives into rows of their table.
 
 use std::sync::Arc;
 
@@ -20,25 +20,25 @@ use thalweg_types::{Column, DataType, Error, Result, SqlState, TableSchema};
 
 use crate::workers::NumberedElsewhere;
 
-/// Where a column's values come from.
+/// The source of a column's values.
 enum Source {
-    /// The given column at this place.
+    /// The given column at this position.
     Given(usize),
     /// An expression, evaluated for each row.
     Default(Arc<dyn PhysicalExpr>),
     /// The column's counter.
     Counter,
-    /// Another gateway's counter; why it is not counted here.
+    /// Another gateway's counter; the error says why this one cannot count.
     CountedElsewhere(Error),
     Null,
 }
 
-/// Makes whole rows of one table: casts, defaults, numbers, and the constraints that need no other
-/// row.
+/// Makes whole rows of one table: applies casts, defaults, numbers, and the constraints on single
+/// rows.
 pub(crate) struct Shaper {
     table: Arc<TableSchema>,
     schema: SchemaRef,
-    /// The table's columns that are given, in the order in which they are.
+    /// The table's columns that are given, in the given order.
     given: Vec<usize>,
     given_schema: SchemaRef,
     sources: Vec<Source>,
@@ -47,7 +47,7 @@ pub(crate) struct Shaper {
 }
 
 impl Shaper {
-    /// For rows that give the columns at `given`, in that order.
+    /// A shaper of rows with the columns at `given`, in that order.
     pub(crate) fn new(
         state: &SessionState,
         table: &Arc<TableSchema>,
@@ -82,12 +82,12 @@ impl Shaper {
         Ok(Shaper { table, schema, given, given_schema, sources, checks, counters })
     }
 
-    /// Whether rows are still numbered by these counters.
+    /// True if these counters are the ones that number the rows.
     pub(crate) fn counts_with(&self, counters: &Arc<Identities>) -> bool {
         Arc::ptr_eq(&self.counters, counters)
     }
 
-    /// The rows of a batch, whole, cast and checked.
+    /// The rows of a batch, completed, cast and checked.
     ///
     /// # Errors
     /// The first value that does not fit, or constraint that does not hold.
@@ -120,7 +120,7 @@ impl Shaper {
         Ok(batch)
     }
 
-    /// The given columns alone, cast: for rows that keep what is in the others.
+    /// Only the given columns, cast: for rows that keep the values of the others.
     ///
     /// # Errors
     /// The first value that does not fit.
@@ -140,7 +140,7 @@ impl Shaper {
             .map_err(|error| told(error.into()))
     }
 
-    /// What [`shape_given`](Self::shape_given) makes.
+    /// The schema of the result of [`shape_given`](Self::shape_given).
     pub(crate) fn given_schema(&self) -> &SchemaRef {
         &self.given_schema
     }
@@ -150,13 +150,13 @@ impl Shaper {
     }
 
     /// # Errors
-    /// The first constraint that does not hold of whole rows.
+    /// The first constraint that does not hold for whole rows.
     pub(crate) fn check(&self, batch: &RecordBatch) -> Result<()> {
         for (name, expression) in &self.checks {
             let value = expression.evaluate(batch).map_err(told)?;
             let holds = value.into_array(batch.num_rows()).map_err(told)?;
             let holds = holds.as_boolean();
-            // NULL passes: a check forbids what is false.
+            // NULL passes: a check refuses only false.
             let broken = (0..holds.len()).find(|row| holds.is_valid(*row) && !holds.value(*row));
             if let Some(row) = broken {
                 let table = &self.table.name;
@@ -171,7 +171,7 @@ impl Shaper {
         Ok(())
     }
 
-    /// A NULL in the table's column `index`, which is at `place` among those that are there.
+    /// The error for a NULL in the table's column `index`, which is at `place` among `columns`.
     fn null_in(&self, index: usize, columns: &[ArrayRef], place: usize) -> Error {
         let (column, table) = (&self.table.columns[index].name, &self.table.name);
         let row = (0..columns[place].len()).find(|row| columns[place].is_null(*row)).unwrap_or(0);
@@ -184,7 +184,7 @@ impl Shaper {
     }
 }
 
-/// Compiles an expression over a schema, constants folded.
+/// Compiles an expression over a schema and folds constants.
 pub(super) fn compile(
     state: &SessionState,
     text: &str,
@@ -192,7 +192,8 @@ pub(super) fn compile(
 ) -> Result<Arc<dyn PhysicalExpr>> {
     let expression = state.create_logical_expr(text, schema).map_err(told)?;
     let expression = with_operand_types(expression, schema).map_err(told)?;
-    // `now()` and its like are constants of a statement, which only simplifying makes them.
+    // `now()` and similar functions are constant within a statement. Only the simplifier replaces
+    // them.
     let context = SimplifyContext::builder()
         .with_schema(Arc::new(schema.clone()))
         .with_config_options(Arc::clone(state.config_options()))
@@ -233,7 +234,7 @@ pub(super) fn evaluate_default(
     assign(&value, &field, column)
 }
 
-/// Takes the next numbers of an auto-numbered column.
+/// Reserves the next numbers of an auto-numbered column.
 pub(super) fn reserve(counters: &Identities, column: &Column, rows: usize) -> Result<i64> {
     let count = u32::try_from(rows).ok();
     count.and_then(|count| counters.reserve(column.id, count)).ok_or_else(exhausted)
@@ -264,7 +265,7 @@ fn failing_row(columns: &[ArrayRef], row: usize) -> String {
     format!("Failing row contains ({}).", values_of(columns, row))
 }
 
-/// A row's values as people write them.
+/// A row's values as text for messages.
 pub(super) fn values_of(columns: &[ArrayRef], row: usize) -> String {
     let values: Vec<String> = columns
         .iter()

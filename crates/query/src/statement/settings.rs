@@ -24,44 +24,44 @@ use crate::plan;
 use crate::privileges::Identity;
 use crate::workers::Gathering;
 
-/// What a session's user has set.
+/// The settings of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) identity: Identity,
     pub(crate) durability: Durability,
-    /// How rows are gathered from workers.
+    /// The way in which rows are gathered from workers.
     pub(crate) gathering: Gathering,
-    /// What sessions of this database begin with.
+    /// The initial settings of sessions of this database.
     defaults: Defaults,
     /// Times in milliseconds, 0 for none, in the order of [`TIMES`].
     times: [u64; TIMES.len()],
-    /// Texts that are only remembered, in the order of [`REMEMBERED`].
+    /// Texts that are only stored, in the order of [`REMEMBERED`].
     remembered: Arc<[String; REMEMBERED.len()]>,
-    /// How transactions begin.
+    /// The modes of new transactions.
     default_modes: Modes,
-    /// Those of the open transaction block.
+    /// The modes of the open transaction block.
     modes: Option<Modes>,
-    /// What `SET LOCAL` hides until the transaction ends, by name.
+    /// The values that `SET LOCAL` hides until the transaction ends, by name.
     hidden: Vec<(String, String)>,
-    /// Settings that only their users know, which have a dot in their names.
+    /// Custom settings of users, which have a dot in their names.
     custom: Arc<BTreeMap<String, String>>,
 }
 
-/// What sessions begin with where it depends on their database.
+/// The initial settings that depend on the database.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {
     pub(crate) durability: Durability,
     pub(crate) gathering: Gathering,
 }
 
-/// How long a setting keeps a value.
+/// The lifetime of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Session,
     Transaction,
 }
 
-/// Limits of time; PostgreSQL's names.
+/// Time limits, with PostgreSQL's names.
 const TIMES: [&str; 4] = [
     "idle_in_transaction_session_timeout",
     "idle_session_timeout",
@@ -69,7 +69,7 @@ const TIMES: [&str; 4] = [
     "statement_timeout",
 ];
 
-/// Settings that clients ask for, or send when they connect, and that have one answer here.
+/// Settings that clients read, or send when they connect, and that have a fixed value here.
 const FIXED: [(&str, &str); 25] = [
     ("array_nulls", "on"),
     ("backslash_quote", "safe_encoding"),
@@ -98,13 +98,13 @@ const FIXED: [(&str, &str); 25] = [
     ("transform_null_equals", "off"),
 ];
 
-/// Other spellings of what some settings are fixed to.
+/// Other accepted spellings of some fixed values.
 const SPELLINGS: [(&str, &[&str]); 2] = [
     ("datestyle", &["iso", "iso, ymd", "iso, dmy"]),
     ("search_path", &["public", "\"$user\",public", "$user, public", "public, pg_catalog"]),
 ];
 
-/// Settings of [`Modes`], for the transactions to come and for the one that is open.
+/// Settings of [`Modes`], for future transactions and for the open one.
 const MODES: [&str; 6] = [
     "default_transaction_deferrable",
     "default_transaction_isolation",
@@ -132,12 +132,12 @@ impl Settings {
         }
     }
 
-    /// How long a statement may take.
+    /// Time limit of a statement.
     pub(crate) fn statement_timeout(&self) -> Option<Duration> {
         self.time("statement_timeout")
     }
 
-    /// How many bytes a statement may take for sorting, joining and grouping.
+    /// Memory limit of a statement for sorting, joining and grouping, in bytes.
     pub(crate) fn query_memory(&self) -> Option<usize> {
         let kilobytes = remembered::kilobytes(&self.get(QUERY_MEMORY)?)?;
         (kilobytes > 0).then(|| usize::try_from(kilobytes * 1024).unwrap_or(usize::MAX))
@@ -153,12 +153,12 @@ impl Settings {
         self.modes.unwrap_or(self.default_modes)
     }
 
-    /// A transaction begins with these modes, or goes on with them.
+    /// Sets the modes of the transaction that begins or is open.
     pub(crate) fn set_modes(&mut self, modes: Modes) {
         self.modes = Some(modes);
     }
 
-    /// What stays when the transaction commits: not what was set for it alone.
+    /// Reverts the settings that were set for this transaction only.
     pub(crate) fn end_transaction(&mut self) {
         self.modes = None;
         for (name, value) in std::mem::take(&mut self.hidden) {
@@ -167,7 +167,7 @@ impl Settings {
         }
     }
 
-    /// [`set`](Settings::set) for as long as the open transaction lasts, or for good.
+    /// Like [`set`](Settings::set), for the open transaction only, or permanently.
     pub(crate) fn set_for(&mut self, scope: Scope, name: &str, value: &str) -> Result<bool> {
         let name = name.to_lowercase();
         let hidden = self.hidden.iter().position(|(known, _)| *known == name);
@@ -215,7 +215,7 @@ impl Settings {
         })
     }
 
-    /// Returns whether the setting is one of these.
+    /// Returns false if there is no such setting.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool> {
         let name = name.to_lowercase();
         if is_custom(&name) {
@@ -282,7 +282,7 @@ impl Settings {
     fn set_mode(&mut self, name: &str, value: &str) -> Result<()> {
         let (mode, modes) = match name.strip_prefix("default_transaction_") {
             Some(mode) => (mode, &mut self.default_modes),
-            // Outside of a block the setting is that of a transaction which ends at once.
+            // Outside of a block, the setting belongs to a transaction that ends at once.
             None => match &mut self.modes {
                 Some(modes) => (name.trim_start_matches("transaction_"), modes),
                 None => return Ok(()),
@@ -308,15 +308,15 @@ impl Settings {
     }
 }
 
-/// Whether a setting is of the kind that anybody may make up. DataFusion's own have dots as well.
+/// True for a custom setting, which users may invent. DataFusion's own have dots as well.
 fn is_custom(name: &str) -> bool {
     name.contains('.') && !name.starts_with("datafusion.")
 }
 
-/// Whether a value is the only one that a setting has here.
+/// True if a value equals the fixed value of a setting.
 fn means(name: &str, value: &str, only: &str) -> bool {
     if name == "client_encoding" {
-        // Of an encoding's name PostgreSQL reads letters and digits alone: asyncpg sends `'utf-8'`,
+        // PostgreSQL reads only letters and digits of an encoding's name: asyncpg sends `'utf-8'`,
         // quotes included.
         let letters = value.chars().filter(char::is_ascii_alphanumeric);
         let encoding = letters.collect::<String>().to_lowercase();
@@ -419,7 +419,7 @@ fn assign(execution: &mut Execution<'_>, scope: Scope, name: &str, value: &str) 
     }
 }
 
-/// Gives a setting the value that sessions begin with.
+/// Resets a setting to its initial value.
 pub(super) fn reset(execution: &mut Execution<'_>, reset: &ResetStatement) -> Result<Outcome> {
     let ResetStatement::Variable(name) = reset;
     let name = dotted(name);

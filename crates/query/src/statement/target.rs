@@ -1,4 +1,4 @@
-//! Which object a name in a statement means.
+//! Resolves the names of objects in statements.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl Target {
     }
 
     /// # Errors
-    /// Where whoever runs the statement lacks one of the privileges.
+    /// If the current role lacks one of the privileges.
     pub(crate) fn require(
         &self,
         execution: &Execution<'_>,
@@ -85,7 +85,7 @@ impl Target {
         &self.entry.schema
     }
 
-    /// The place of a column.
+    /// The position of a column.
     pub(crate) fn position(&self, name: &str) -> Result<usize> {
         let found = self.entry.schema.column_named(name);
         found.map(|(position, _)| position).ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! `UPDATE`: a query finds the rows and their new values; the old ones die and the new ones are
-//! added.
+//! `UPDATE`: a query finds the rows and their new values. The old rows are deleted and the new ones
+//! are added.
 
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
@@ -32,10 +32,10 @@ pub(super) async fn run(
     returning(execution, &target, Some(&alias), rows, items, tag).await
 }
 
-/// How a statement finds the rows that it changes.
+/// The query that finds the rows to change.
 pub(super) struct Finding {
     pub(super) target: Target,
-    /// What the statement calls it.
+    /// The table's name or alias in the statement.
     pub(super) alias: Ident,
     pub(super) query: Query,
 }
@@ -62,7 +62,7 @@ pub(super) fn found(execution: &Execution<'_>, update: &Update) -> Result<Findin
     Ok(Finding { target, alias, query })
 }
 
-/// The table that a statement changes, and the name that it goes by in the statement.
+/// The table that a statement changes, and its name or alias in the statement.
 pub(super) fn target_of(
     catalog: &thalweg_txn::Catalog,
     table: &TableWithJoins,
@@ -84,7 +84,7 @@ pub(super) fn with_row_ids(target: &Target, alias: &Ident) -> TableWithJoins {
     ast_tools::table(WITH_ROW_IDS, &schema.namespace, &schema.name, alias.clone())
 }
 
-/// What `SET` says: a value for some columns.
+/// The contents of `SET`: new values for some columns.
 pub(super) struct Assignments {
     values: Vec<Option<Expr>>,
 }
@@ -106,7 +106,7 @@ impl Assignments {
     }
 
     /// # Errors
-    /// Where rows would have to move from one worker to another.
+    /// If rows would have to move from one worker to another.
     pub(super) fn stay_in_place(&self, execution: &Execution<'_>, target: &Target) -> Result<()> {
         let schema = target.schema();
         let key = schema.shard_key.and_then(|column| schema.position(column));
@@ -125,7 +125,7 @@ impl Assignments {
         Ok(Assignments { values })
     }
 
-    /// The row id, then every column of the table: assigned or as it was.
+    /// The row id, then every column of the table with its new or old value.
     pub(super) fn projection(&self, target: &Target, alias: &Ident) -> Vec<SelectItem> {
         let row_id = ast_tools::named(ast_tools::column(alias, ROW_ID), ROW_ID);
         let columns = target.schema().columns.iter().zip(&self.values).map(|(column, value)| {
@@ -195,7 +195,7 @@ fn one_column(query: &Query, place: usize, width: usize) -> Result<Expr> {
         if is_listed && select.projection.len() != width {
             return Err(wrong_width());
         }
-        // Without an order or DISTINCT, the other columns decide nothing.
+        // Without an order or DISTINCT, the other columns do not affect the result.
         if is_listed && query.order_by.is_none() && select.distinct.is_none() {
             select.projection = vec![select.projection.swap_remove(place)];
             return Ok(Expr::Subquery(Box::new(query)));

@@ -1,20 +1,21 @@
-//! Which statements write: what a transaction that reads only refuses.
+//! Recognizes statements that write. A read-only transaction refuses them.
 
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, Statement};
 use thalweg_types::{Error, Result, SqlState};
 
-/// Lets statements pass that write nothing.
+/// Accepts statements that do not write.
 ///
 /// # Errors
-/// What a transaction that reads only says about the others.
+/// The error of a read-only transaction for the others.
 pub(crate) fn check_writable(tree: &Tree) -> Result<()> {
     let Some(command) = command_that_writes(tree) else { return Ok(()) };
     let message = format!("cannot execute {command} in a read-only transaction");
     Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message))
 }
 
-/// Whether a statement leaves the transaction's snapshot alone: its modes may change after it.
+/// True if a statement does not read the transaction's snapshot, so that the modes may change after
+/// it.
 pub(crate) fn is_about_settings(tree: &Tree) -> bool {
     match tree {
         Tree::Statement(statement) => {
@@ -25,7 +26,7 @@ pub(crate) fn is_about_settings(tree: &Tree) -> bool {
     }
 }
 
-/// What a statement is called, if it writes.
+/// The name of a statement's command, if it writes.
 fn command_that_writes(tree: &Tree) -> Option<String> {
     match tree {
         Tree::Statement(statement) => named(statement),
@@ -63,7 +64,7 @@ fn named(statement: &Statement) -> Option<String> {
     Some(command.to_owned())
 }
 
-/// `WITH … INSERT …` is a query to the parser. Rows are locked by who is to change them.
+/// The parser represents `WITH … INSERT …` as a query. Locking rows counts as writing.
 fn changed_by(query: &Query) -> Option<String> {
     if let Some(clause) = query.locks.first() {
         return Some(format!("SELECT FOR {}", clause.lock_type));

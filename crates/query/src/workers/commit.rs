@@ -1,4 +1,4 @@
-//! How a gateway's transaction commits: what it defines first, and then what it did to rows.
+//! Commits a gateway's transaction: definitions first, then changes of rows.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,7 +45,7 @@ pub(crate) async fn commit(
     }
 }
 
-/// Commits a statement of a gateway that adds rows and does nothing else, of which most went ahead.
+/// Commits a statement of a gateway that only adds rows, most of which were sent before.
 pub(crate) async fn commit_load(
     shared: &Arc<DatabaseShared>,
     load: Box<dyn Load>,
@@ -58,14 +58,15 @@ pub(crate) async fn commit_load(
     }
     are_current(&writes, transaction.snapshot().catalog(), shared.engine.snapshot().catalog())?;
     shared.commit_here(transaction, durability).await?;
-    // Some workers may have done their parts when whoever waits for it is gone.
+    // If the caller is gone, some workers may have done their parts already, so this runs to its
+    // end.
     shared.planners.executor().to_its_end(load.finish(writes, durability)).await
 }
 
-/// Takes out what a transaction did to rows of workers.
+/// Takes a transaction's changes to rows on workers out of it.
 ///
 /// # Errors
-/// Where it did something to other ones.
+/// If it changed other rows.
 fn take_writes(transaction: &mut Transaction) -> Result<Vec<Write>> {
     let catalog = Arc::clone(transaction.catalog());
     let on_workers =
@@ -82,8 +83,8 @@ fn take_writes(transaction: &mut Transaction) -> Result<Vec<Write>> {
 }
 
 /// # Errors
-/// Where a table is not what rows were made and checked for: on one machine, the log's threads
-/// notice that.
+/// If the rows of a table were made and checked for another definition of it. On a single node, the
+/// log's threads notice that.
 fn are_current(writes: &[Write], before: &Catalog, now: &Catalog) -> Result<()> {
     for Write { table, .. } in writes {
         let version = |catalog: &Catalog| catalog.table(table.id).map(|entry| entry.version);
@@ -96,8 +97,8 @@ fn are_current(writes: &[Write], before: &Catalog, now: &Catalog) -> Result<()> 
     Ok(())
 }
 
-/// Commits what a transaction defines. The gateway's own log decides: a worker that cannot follow
-/// says so before, and one that is away follows when it is back.
+/// Commits the definitions of a transaction. The gateway's own log decides. A reachable worker that
+/// cannot follow objects before; an unreachable one follows when it is back.
 async fn define(
     shared: &Arc<DatabaseShared>,
     workers: &Arc<dyn Workers>,
@@ -116,7 +117,7 @@ async fn define(
     let definition = Definition::new(number, changes);
     workers.can_define(&definition, consent).await?;
     journal::append(&mut transaction, &definition)?;
-    // From here on the log decides, and all is told what it decided, whoever waits for it.
+    // From here on the log decides, and all nodes are informed even if the caller is gone.
     let (deciding, workers) = (Arc::clone(shared), Arc::clone(workers));
     let decided = async move {
         let _turn = turn;
@@ -129,7 +130,7 @@ async fn define(
 }
 
 /// # Errors
-/// Where a cluster cannot do what one machine can.
+/// If the change is possible on a single node only.
 fn may_define(before: &Catalog, change: &CatalogChange) -> Result<()> {
     match change {
         CatalogChange::CreateNamespace { name } | CatalogChange::DropNamespace { name }
@@ -156,11 +157,11 @@ fn may_define(before: &Catalog, change: &CatalogChange) -> Result<()> {
     }
 }
 
-/// Whether rows that are there may stand against a change: new keys, new checks, and columns that
-/// take no NULL any more.
+/// True if existing rows may conflict with a change: new keys, new checks, and columns that no
+/// longer allow NULL.
 fn looks_at_rows(before: &Catalog, change: &CatalogChange) -> bool {
     let CatalogChange::AlterTable { schema, .. } = change else { return false };
-    // A table of the same transaction has none.
+    // A table of the same transaction has no existing rows.
     let Some(was) = before.table(schema.id).map(|entry| &entry.schema) else { return false };
     let has_key = |columns: &[ColumnId]| was.keys().any(|key| key.columns.as_slice() == columns);
     let has_check = |name: &str| was.checks.iter().any(|check| check.name == name);
@@ -179,7 +180,7 @@ fn the_clusters_own() -> Error {
         .with_detail("What is in it belongs to the cluster.")
 }
 
-/// Rows with equal keys must meet on one worker, or nobody notices them.
+/// Refuses keys without the shard key: equal keys must be on one worker to be noticed.
 fn keys_hold(table: &TableSchema) -> Result<()> {
     for key in table.keys() {
         if table.shard_key.is_some_and(|column| key.columns.contains(&column)) {
@@ -197,7 +198,7 @@ fn keys_hold(table: &TableSchema) -> Result<()> {
     Ok(())
 }
 
-/// Rows do not move between workers yet.
+/// Refuses a change of the shard key, since rows cannot move between workers yet.
 fn stays_in_place(before: &TableSchema, after: &TableSchema) -> Result<()> {
     if before.shard_key == after.shard_key {
         return Ok(());

@@ -1,7 +1,7 @@
-//! The journal of definitions: what a gateway did to its catalog, one after the other.
+//! The journal of definitions: a gateway's changes to its catalog, in order.
 //!
-//! It is a table of the gateway, and one of each worker. A definition is a row of it in the same
-//! group as its changes to the catalog, so that neither can have one without the other.
+//! It is a table of the gateway, and of each worker. A definition is a row of it in the same group
+//! as its changes to the catalog, so that both become durable together.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,14 +20,14 @@ use crate::database::Database;
 use crate::plan;
 use crate::statement::{Execution, Target};
 
-/// The namespace of tables that a node keeps to itself.
+/// The namespace of a node's internal tables.
 pub const NAMESPACE: &str = "thalweg_cluster";
 const TABLE: &str = "journal";
 
-/// Changes to the catalog that one transaction made.
+/// The changes to the catalog by one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Counted from 1.
+    /// Numbers begin with 1.
     pub number: u64,
     pub changes: Vec<u8>,
 }
@@ -37,7 +37,8 @@ impl Definition {
         Definition { number, changes: encode_changes(changes) }
     }
 
-    /// Whether rows may come of it. One that cannot be read counts as such.
+    /// True if the definition creates tables, which may get rows. A definition that cannot be read
+    /// counts as one.
     #[must_use]
     pub fn creates_tables(&self) -> bool {
         let is_table = |change: &CatalogChange| matches!(change, CatalogChange::CreateTable { .. });
@@ -73,10 +74,10 @@ pub(super) fn append(transaction: &mut Transaction, definition: &Definition) -> 
 }
 
 impl Database {
-    /// Makes a node of a cluster of the database: it keeps a journal from now on.
+    /// Makes the database a node of a cluster: it keeps a journal from now on.
     ///
     /// # Errors
-    /// Where the journal cannot be made or read.
+    /// If the journal cannot be created or read.
     pub async fn keep_journal(&self) -> Result<()> {
         let mut session = self.session();
         session.execute(&format!("CREATE SCHEMA IF NOT EXISTS {NAMESPACE}")).await?;
@@ -90,14 +91,15 @@ impl Database {
         Ok(())
     }
 
-    /// From now on the rows of tables lie on workers. Sessions that were open before do not know.
+    /// From now on the rows of tables lie on workers. Existing sessions are not affected.
     pub fn attach(&self, workers: Arc<dyn Workers>) {
         self.shared.planners.attach(Arc::clone(&workers));
-        // Whoever attaches twice keeps the first.
+        // A second call has no effect.
         let _ = self.shared.workers.set(workers);
     }
 
-    /// Whether statements can reach the rows of tables. A database without workers always can.
+    /// Checks that statements can reach the rows of tables. Always true for a database without
+    /// workers.
     ///
     /// # Errors
     /// 57P03 while workers of a gateway are missing.
@@ -111,10 +113,10 @@ impl Database {
         self.shared.definitions.load(Ordering::Acquire)
     }
 
-    /// The definitions behind that number, in their order.
+    /// The definitions after that number, in order.
     ///
     /// # Errors
-    /// Where the journal cannot be read.
+    /// If the journal cannot be read.
     pub async fn definitions_after(&self, number: u64) -> Result<Vec<Definition>> {
         let query = format!(
             "SELECT number, changes FROM {NAMESPACE}.{TABLE} \
@@ -137,8 +139,8 @@ impl Database {
     }
 }
 
-/// Lets the counters of a gateway's table go on behind the numbers that its rows have: the log that
-/// counters are kept in is that of the rows.
+/// Raises the counters of a gateway's table above the numbers of its rows. Counters are stored in
+/// the log of the rows, which is not the gateway's.
 pub(crate) async fn raise_counters(execution: &Execution<'_>, target: &Target) -> Result<()> {
     let schema = target.schema();
     let columns = schema.columns.iter().filter(|column| column.identity.is_some());

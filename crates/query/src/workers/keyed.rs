@@ -1,5 +1,5 @@
-//! Rows that change by their primary keys, on their way from a gateway to the workers that own
-//! them. A worker does with its part of a group what one machine does with a whole one.
+//! Changes of rows by primary key, on their way from a gateway to the workers that own the rows. A
+//! worker treats its part of a group as a single node treats a whole one.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use thalweg_types::TableSchema;
 
 /// Writes rows by their keys, for one client.
 pub trait KeyedWriter: Send + Sync {
-    /// Hands a group on; `tables` are those of its rows, as the rows were made for them. Groups
-    /// are told of in their order.
+    /// Passes a group on. `tables` are the definitions for which its rows were made. Groups are
+    /// acknowledged in order.
     fn write(
         &self,
         tables: Vec<Arc<TableSchema>>,

@@ -1,4 +1,4 @@
-//! What a worker's database does for gateways.
+//! The functions that a worker's database provides to gateways.
 
 mod again;
 mod keyed;
@@ -51,45 +51,44 @@ use crate::planner::Planner;
 use crate::scan::{Purpose, ROW_ID, ShardScan, States, scan_schema, with_thresholds};
 use crate::task::without_functions;
 
-/// Batches of at least so many rows become chunks of their own, with dictionaries: what one of
-/// thousands of workers gets of a load is hardly more.
+/// Batches of at least this many rows become chunks of their own, with dictionaries. With thousands
+/// of workers, the part of one is hardly larger.
 const CHUNK_ROWS_MIN: usize = 8_192;
 
 /// The shards of tables that one database holds.
 #[derive(Clone)]
 pub struct Shards {
     database: Database,
-    /// Others whose rows are read together with these.
+    /// Other databases whose rows are read together with these.
     others: Arc<[Database]>,
-    /// Tables that rows were written to by their keys.
+    /// Tables with rows that were written by key.
     written: Arc<keyed::WrittenTables>,
-    /// What gateways know rows by.
+    /// Translates between row ids and row handles of gateways.
     places: Places,
 }
 
-/// Which rows of a shard are asked for, and what of them.
+/// The rows and columns of a shard that a gateway asks for.
 pub struct ShardRows {
     pub table: TableId,
-    /// In the order in which they are wanted; `None` is the row's place.
+    /// In the requested order. `None` stands for the row handle.
     pub columns: Vec<Option<ColumnId>>,
-    /// The columns that the gateway thinks the table has, which the filter is over.
+    /// The table's columns as the gateway knows them. The filter refers to these.
     pub table_columns: Vec<ColumnId>,
-    /// What makes places tell of the node.
+    /// The part of row handles that identifies the node.
     pub place_base: u64,
-    /// What is going to be asked of the rows, over the table's columns and the row's place behind
-    /// them: chunks may be left out for it.
+    /// A filter that operators above apply, over the table's columns followed by the row handle.
+    /// Chunks may be left out by it.
     pub filter: Option<Arc<dyn PhysicalExpr>>,
     pub limit: Option<usize>,
-    /// Rows that are left out, as a transaction of the gateway took them away: the places in which
-    /// it read them.
+    /// Row handles of rows that a transaction of the gateway deleted. They are left out.
     pub hidden: Vec<RowId>,
-    /// Whether the plan is going to be kept for other runs.
+    /// True if the plan will be kept for other runs.
     pub is_kept: bool,
 }
 
 impl Database {
-    /// What the database does as a worker, which begins to run: places that were told before name
-    /// no rows to it.
+    /// The functions of the database as a worker. This begins a new run: row handles from before
+    /// refer to no rows in it.
     #[must_use]
     pub fn shards(&self) -> Shards {
         Shards {
@@ -102,17 +101,17 @@ impl Database {
 }
 
 impl Shards {
-    /// The same, whose scans read the rows of others, too. Nothing else concerns these.
+    /// A copy whose scans also read the rows of `others`. All else concerns this database only.
     #[must_use]
     pub fn together(&self, others: Vec<Shards>) -> Shards {
         let others = others.into_iter().map(|other| other.database).collect();
         Shards { others, ..self.clone() }
     }
 
-    /// Follows what another database has followed and this one has not.
+    /// Follows the definitions that another database has followed and this one has not.
     ///
     /// # Errors
-    /// As [`define`](Self::define), and where the other's journal cannot be read.
+    /// As [`define`](Self::define), and if the other's journal cannot be read.
     pub async fn follow(&self, ahead: &Shards) -> Result<()> {
         for definition in ahead.database.definitions_after(self.last_definition()).await? {
             self.define(&definition).await?;
@@ -120,11 +119,11 @@ impl Shards {
         Ok(())
     }
 
-    /// A table's rows here and with the others, as they are now.
+    /// A table's current rows in this database and the others.
     ///
     /// # Errors
-    /// Where there is no such table, a hidden row was changed meanwhile, or not all have followed
-    /// the same definitions.
+    /// If there is no such table, a hidden row was changed meanwhile, or the databases have not
+    /// followed the same definitions.
     fn states(&self, snapshot: &Snapshot, id: TableId, hidden: &[RowId]) -> Result<States> {
         let hidden = self.places.rows(hidden);
         let first = without(snapshot.table(id).ok_or_else(dropped)?, &hidden)?;
@@ -142,15 +141,15 @@ impl Shards {
         self.database.last_definition()
     }
 
-    /// Whether a definition can be followed.
+    /// Checks that a definition can be followed.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn can_define(&self, definition: &Definition) -> Result<()> {
         let mut transaction = self.defining(definition)?;
         for change in definition.changes()? {
             if let CatalogChange::AlterTable { schema, .. } = change {
-                // A later change of the same definition may have dropped it.
+                // A later change of the same definition may drop it.
                 let Some(entry) = transaction.catalog().table(schema.id) else { continue };
                 let schema = Arc::clone(&entry.schema);
                 no_nulls(&schema, transaction.state(schema.id)?.as_ref())?;
@@ -175,10 +174,10 @@ impl Shards {
         Ok(transaction)
     }
 
-    /// Follows a definition; one that was followed before is passed over.
+    /// Follows a definition; does nothing if it was followed before.
     ///
     /// # Errors
-    /// Where it cannot be followed, or is not the next one.
+    /// If it cannot be followed, or is not the next one.
     pub async fn define(&self, definition: &Definition) -> Result<()> {
         let shared = &self.database.shared;
         let turn = Arc::clone(&shared.defining).lock_owned().await;
@@ -187,7 +186,7 @@ impl Shards {
         }
         let mut transaction = self.defining(definition)?;
         journal::append(&mut transaction, definition)?;
-        // Whoever told of it may be gone before the journal and the counter agree.
+        // Runs to its end even if the caller is gone, so that the journal and the counter agree.
         let (number, following) = (definition.number, Arc::clone(shared));
         let followed = async move {
             let _turn = turn;
@@ -198,20 +197,20 @@ impl Shards {
         shared.planners.executor().to_its_end(followed).await
     }
 
-    /// A table's columns, and the place of its rows behind them.
+    /// A table's columns, followed by the row handle.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn schema(&self, id: TableId) -> Result<SchemaRef> {
         let snapshot = self.database.shared.engine.snapshot();
         let table = table(&snapshot, id)?;
         Ok(scan_schema(&arrow_schema(&table), true))
     }
 
-    /// An operator that reads rows, as they are now.
+    /// An operator that reads the current rows.
     ///
     /// # Errors
-    /// Where there is no such table, it has not got these columns, or a hidden row was changed
+    /// If there is no such table, it lacks one of these columns, or a hidden row was changed
     /// meanwhile.
     pub fn scan(&self, rows: &ShardRows) -> PlanResult<Arc<dyn ExecutionPlan>> {
         let snapshot = self.database.shared.engine.snapshot();
@@ -243,11 +242,11 @@ impl Shards {
         }
     }
 
-    /// The same aggregate, computed where the rows lie; `None` where only DataFusion's operators
-    /// are sure to be right.
+    /// A fused aggregate with the same result; `None` if only DataFusion's operators can compute it
+    /// correctly.
     ///
     /// # Errors
-    /// Those of planning.
+    /// Planning errors.
     pub fn fused(
         &self,
         aggregate: Arc<dyn ExecutionPlan>,
@@ -256,11 +255,11 @@ impl Shards {
         Ok(plan.downcast_ref::<FusedAggregate>().is_some().then_some(plan))
     }
 
-    /// Runs a plan that may take so many bytes, if it has a limit; its rows come as they are asked
-    /// for, and dropping them ends it.
+    /// Runs a plan, with a memory limit if it has one. Its rows are produced on demand, and
+    /// dropping them ends the plan.
     ///
     /// # Errors
-    /// Where no place can be made for it.
+    /// If its environment cannot be created.
     pub fn run(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -270,7 +269,7 @@ impl Shards {
         let planners = &self.database.shared.planners;
         let planner: Planner = planners.take();
         let rows = {
-            // Read where it lies: copies of all functions would cost more than a few thousand rows.
+            // Borrowed: copies of all functions would cost more than a few thousand rows.
             let state = planner.context.state_ref();
             let state = state.read();
             let room = memory::room(state.runtime_env(), memory);
@@ -288,8 +287,8 @@ impl Shards {
         rows
     }
 
-    /// Takes the rows that something makes on the threads of queries, for work that is stopped by
-    /// itself; dropping them ends the taking.
+    /// Reads a stream of rows on the query threads, for work with its own cancellation. Dropping
+    /// the result ends the reading.
     pub fn take<M>(
         &self,
         work: &Arc<Stop>,
@@ -301,11 +300,11 @@ impl Shards {
         self.with_state(|state| Executor::of(state.config()).take(work, making))
     }
 
-    /// What work of others runs in that may take so many bytes, if it has a limit, and looks
-    /// whether it is stopped: this database's functions and memory, and a configuration of its own.
+    /// The state for work on behalf of other nodes: this database's functions and memory, a
+    /// configuration of its own, a memory limit if it has one, and a flag that stops it.
     ///
     /// # Errors
-    /// Where no place can be made for it.
+    /// If its environment cannot be created.
     pub fn state_for(
         &self,
         mut config: SessionConfig,
@@ -322,7 +321,7 @@ impl Shards {
         })
     }
 
-    /// Does something with the functions that this database knows.
+    /// Calls `work` with the state that has this database's functions.
     pub fn with_state<T>(&self, work: impl FnOnce(&SessionState) -> T) -> T {
         let planners = &self.database.shared.planners;
         let planner: Planner = planners.take();
@@ -332,10 +331,10 @@ impl Shards {
         done
     }
 
-    /// Says that rows of so many bytes are being kept, to be written later.
+    /// Records that rows of this size are held in memory, to be written later.
     ///
     /// # Errors
-    /// Where the process has no memory for them.
+    /// If the process has no memory for them.
     pub fn make_room(&self, bytes: usize) -> Result<()> {
         self.database.shared.engine.make_room(bytes)
     }
@@ -343,8 +342,7 @@ impl Shards {
     /// Changes rows of tables, all or none.
     ///
     /// # Errors
-    /// Where a key is taken, a row was changed meanwhile, a table is another one by now, or the log
-    /// failed.
+    /// If a key is taken, a row was changed meanwhile, a table was altered, or the log failed.
     pub async fn write(&self, changes: Vec<RowChanges>, durability: Durability) -> Result<()> {
         let write_set = aside(self, changes, |shards, changes| {
             let snapshot = shards.database.shared.engine.snapshot();
@@ -357,19 +355,19 @@ impl Shards {
         self.database.shared.commit_write_set(write_set.await?, durability).await
     }
 
-    /// Hands changes back that [`write`](Self::write) would make as things are.
+    /// Returns the changes if [`write`](Self::write) would succeed now.
     ///
     /// # Errors
-    /// As those of it.
+    /// As [`write`](Self::write).
     pub async fn check(&self, changes: Vec<RowChanges>) -> Result<Vec<RowChanges>> {
         aside(self, changes, |shards, changes| shards.can_write(&changes).map(|()| changes)).await
     }
 
-    /// The rows that have these values in a key's columns, without those that a transaction of the
-    /// gateway took away.
+    /// The rows that have these values in a key's columns, except those that a transaction of the
+    /// gateway deleted.
     ///
     /// # Errors
-    /// Where there is no such table or key, or a hidden row was changed meanwhile.
+    /// If there is no such table or key, or a hidden row was changed meanwhile.
     pub fn find(
         &self,
         id: TableId,
@@ -400,8 +398,8 @@ impl Shards {
     }
 }
 
-/// Does what takes long with many rows on a thread of its own: the calling one also answers whoever
-/// asks whether this worker is there.
+/// Runs work on many rows on a thread of its own: the calling thread also answers liveness checks
+/// of this worker.
 async fn aside<T: Send + 'static>(
     shards: &Shards,
     changes: Vec<RowChanges>,
@@ -422,10 +420,10 @@ fn table(snapshot: &Snapshot, id: TableId) -> Result<Arc<TableSchema>> {
     Ok(Arc::clone(&entry.schema))
 }
 
-/// A table without rows that a transaction elsewhere took away.
+/// A table without rows that a transaction elsewhere deleted.
 ///
 /// # Errors
-/// Where one of them was changed meanwhile.
+/// If one of them was changed meanwhile.
 fn without(state: &Arc<TableState>, hidden: &[RowId]) -> Result<Arc<TableState>> {
     let mut left = Arc::clone(state);
     if !hidden.is_empty() {
@@ -434,7 +432,7 @@ fn without(state: &Arc<TableState>, hidden: &[RowId]) -> Result<Arc<TableState>>
     Ok(left)
 }
 
-/// Whether no column that takes no NULL has one.
+/// Checks that no NOT NULL column has a NULL.
 fn no_nulls(table: &TableSchema, state: &TableState) -> Result<()> {
     let columns = table.columns.iter().enumerate().filter(|(_, column)| !column.nullable);
     let (places, columns): (Vec<usize>, Vec<_>) = columns.unzip();
@@ -472,7 +470,7 @@ fn altered(table: &TableSchema) -> Error {
         .with_hint("In a cluster, what looks at a new column goes into a statement of its own.")
 }
 
-/// Makes places of the ids of rows.
+/// Turns row ids into row handles.
 fn as_places(scan: Arc<dyn ExecutionPlan>, mask: u64) -> PlanResult<Arc<dyn ExecutionPlan>> {
     let schema = scan.schema();
     let columns = schema.fields().iter().enumerate().map(|(place, field)| {
@@ -490,7 +488,7 @@ fn as_places(scan: Arc<dyn ExecutionPlan>, mask: u64) -> PlanResult<Arc<dyn Exec
     Ok(Arc::new(ProjectionExec::try_new(columns.collect::<Vec<_>>(), scan)?))
 }
 
-/// Changes of rows as the engine takes them.
+/// Changes of rows in the engine's form.
 fn of_rows(snapshot: &Snapshot, places: Places, changes: RowChanges) -> Result<TableChanges> {
     let entry = snapshot.catalog().table(changes.table).ok_or_else(dropped)?;
     is_current(&entry.schema, &changes)?;
@@ -508,7 +506,7 @@ fn of_rows(snapshot: &Snapshot, places: Places, changes: RowChanges) -> Result<T
 }
 
 /// # Errors
-/// Where rows were made for another schema than the table's.
+/// If rows were made for another schema than the table's.
 fn is_current(table: &TableSchema, changes: &RowChanges) -> Result<()> {
     match fingerprint(table) == changes.fingerprint {
         true => Ok(()),
@@ -516,7 +514,7 @@ fn is_current(table: &TableSchema, changes: &RowChanges) -> Result<()> {
     }
 }
 
-/// Joins batches that came in parts, and splits large ones, so that each result fits one chunk.
+/// Combines small batches, and splits large ones, so that each result fits one chunk.
 fn in_chunks(schema: &SchemaRef, mut batches: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
     batches.retain(|rows| rows.num_rows() > 0);
     let is_small = |rows: &RecordBatch| rows.num_rows() <= RowId::CHUNK_ROWS;

@@ -1,7 +1,8 @@
-//! A table whose rows lie on workers, as DataFusion's planner sees it.
+//! A table with rows on workers, as a table provider for DataFusion's planner.
 //!
-//! What the transaction itself added lies here, in private chunks of an empty table. What it took
-//! away the workers leave out, who know where compaction moved it since it was read.
+//! The transaction's own new rows are here, in private chunks of an empty table. Workers leave out
+//! the rows that the transaction deleted: they know where compaction has moved these since they
+//! were read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,9 +29,10 @@ pub(crate) struct TableOnWorkers {
     workers: Arc<dyn Workers>,
     table: Arc<TableSchema>,
     schema: SchemaRef,
-    /// The rows of the transaction's own.
+    /// The transaction's own rows.
     own: Arc<TableState>,
-    /// Whether the transaction took away all others, and else which.
+    /// True if the transaction deleted all rows on workers. Otherwise `killed` names the deleted
+    /// ones.
     truncated: bool,
     killed: Arc<[RowId]>,
 }
@@ -121,7 +123,7 @@ impl TableProvider for TableOnWorkers {
         &self,
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
-        // Scans ask fewer workers and leave out chunks: the filter itself stays above them.
+        // Scans only exclude workers and chunks: the filter itself stays above them.
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }
 

@@ -1,14 +1,14 @@
-//! How many grouping sets a query may have: PostgreSQL's limits. They are looked at before any set
-//! is written out, since `CUBE` of sixteen expressions has 65,536 of them.
+//! Limits the number of grouping sets of a query, as PostgreSQL does. The check runs before sets
+//! are expanded, since `CUBE` of sixteen expressions has 65,536 of them.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select, Statement, Visit, Visitor};
 use thalweg_types::{Error, Result, SqlState};
 
-/// How many sets `GROUP BY` may have in all.
+/// Maximum number of sets of one `GROUP BY`.
 const SETS_MAX: usize = 4_096;
-/// How many elements one `CUBE` may have.
+/// Maximum number of elements of one `CUBE`.
 const CUBE_MAX: usize = 12;
 
 /// # Errors
@@ -46,7 +46,7 @@ impl Visitor for Selects {
     }
 }
 
-/// How many sets one element of `GROUP BY` stands for.
+/// Number of sets that one element of `GROUP BY` stands for.
 fn sets_of(expression: &Expr) -> Result<usize> {
     match expression {
         Expr::Cube(elements) if elements.len() > CUBE_MAX => {

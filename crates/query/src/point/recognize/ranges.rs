@@ -1,5 +1,4 @@
-//! Which queries are about a short range: all that they say of rows is said of the first columns of
-//! an index.
+//! Recognizes queries for a short range: all conditions are on the first columns of an index.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use crate::point::range::Range;
 use crate::scan::direction;
 use crate::statement::{Target, folded};
 
-/// What a condition says: columns and operands.
+/// The contents of a condition: columns and operands.
 #[derive(Default)]
 struct Said {
     equal: Vec<(usize, usize)>,
@@ -26,7 +25,8 @@ struct Said {
 }
 
 impl Shape<'_> {
-    /// `SELECT … FROM t WHERE a = $1 AND b >= $2 ORDER BY b LIMIT 10` where an index begins so.
+    /// `SELECT … FROM t WHERE a = $1 AND b >= $2 ORDER BY b LIMIT 10` if an index begins with these
+    /// columns.
     pub(super) fn range(&mut self, query: &Query, schema: &SchemaRef) -> Option<Recognized> {
         let SetExpr::Select(select) = query.body.as_ref() else { return None };
         let [from] = select.from.as_slice() else { return None };
@@ -48,7 +48,7 @@ impl Shape<'_> {
             limit = Some(self.limit(clause)?);
             written.push_str(&clause.to_string());
         }
-        // All rows are no short range, unless the first ones are asked for.
+        // A query for all rows is no short range unless it has an order and a limit.
         let is_long = select.selection.is_none() && (order.is_empty() || limit.is_none());
         if is_long || query.to_string() != written {
             return None;
@@ -61,7 +61,7 @@ impl Shape<'_> {
         Some((Arc::clone(table), index.key.clone(), action))
     }
 
-    /// Takes in what a condition says; `None` where it says more than ranges can.
+    /// Adds a condition; returns `None` if a range cannot express it.
     fn say(&mut self, target: &Target, condition: &Expr, said: &mut Said) -> Option<()> {
         match condition {
             Expr::Nested(inner) => self.say(target, inner, said),
@@ -90,8 +90,8 @@ impl Shape<'_> {
         }
     }
 
-    /// A column and the operand that it is compared with, where the operand's values are to those
-    /// of the column what they would be to a planner.
+    /// A column and the operand that it is compared with, if the comparison means the same for the
+    /// index as for the planner.
     fn compared(&mut self, target: &Target, left: &Expr, right: &Expr) -> Option<(usize, usize)> {
         let Expr::Identifier(name) = left else { return None };
         let column = target.position(&folded(name)).ok()?;
@@ -104,18 +104,18 @@ impl Shape<'_> {
         use DataType::{Array, Int2, Int4, Int8, Interval, Json, Jsonb, Uuid};
         // Constants have their column's type.
         let known = self.types.get(operand);
-        // A field that says more of its type than Arrow does is of none of these.
+        // A field with metadata has a type beyond Arrow's, which is none of these.
         let is_plain = known.is_none_or(|known| known.metadata().is_empty());
         is_plain
             && match column {
                 Int2 | Int4 | Int8 => known.is_none_or(|known| is_whole(known.data_type())),
-                // Texts that stand for something else, and what has no order.
+                // Types that are stored as texts, and types without an index order.
                 Uuid | Json | Jsonb | Interval | Array(_) => false,
                 _ => self.has_type(operand, column),
             }
     }
 
-    /// The operand of `LIMIT 10`; `None` where the clause says more.
+    /// The operand of `LIMIT 10`; `None` if the clause has more in it.
     fn limit(&mut self, clause: &LimitClause) -> Option<usize> {
         let LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by } = clause else {
             return None;
@@ -163,8 +163,8 @@ impl Said {
         self.to.is_none().then(|| self.to = Some((column, bound)))
     }
 
-    /// An index of which the rows are one range, and whether they come backward where their order
-    /// is asked for.
+    /// An index in which the rows are one range, and, if an order is asked for, whether they come
+    /// backward.
     fn index<'a>(
         &self,
         table: &'a TableSchema,
@@ -181,8 +181,8 @@ impl Said {
         })
     }
 
-    /// The operands of the first columns of an index, if these are the ones that have a value and
-    /// nothing is said but of the one behind.
+    /// The operands of the first columns of an index, if exactly these columns have a value and the
+    /// other conditions are on the next column.
     fn prefix(&self, positions: &[usize]) -> Option<Vec<usize>> {
         let operand = |at: &usize| {
             let equal = self.equal.iter().find(|(column, _)| column == at);

@@ -1,4 +1,4 @@
-//! What a `CREATE TABLE` says, gathered into a schema.
+//! Turns a `CREATE TABLE` statement into a table schema.
 
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::DFSchema;
@@ -20,7 +20,7 @@ use super::super::{Execution, Target, folded};
 use super::check_names;
 use crate::statement::target::QualifiedName;
 
-/// Columns and constraints by name, before ids are given.
+/// Columns and constraints by name, before ids are assigned.
 pub(in crate::statement) struct Definition {
     pub(in crate::statement) columns: Vec<Column>,
     primary_key: Option<(Option<String>, Vec<String>)>,
@@ -42,7 +42,7 @@ pub(super) fn reject_unsupported(create: &CreateTable) -> Result<()> {
     Err(Error::unsupported(what))
 }
 
-/// The columns of another table, without what numbers its rows; with defaults where asked for.
+/// The columns of another table, without their identity; with defaults if asked for.
 fn columns_like(like: &CreateTableLike, execution: &Execution<'_>) -> Result<Vec<Column>> {
     let model = Target::find(&execution.names.catalog(), &like.name)?;
     model.require(execution, Privilege::Select)?;
@@ -132,7 +132,7 @@ impl Definition {
         Ok(())
     }
 
-    /// Gives ids, names and places to everything.
+    /// Assigns ids, names and positions.
     pub(in crate::statement) fn build(
         self,
         name: &QualifiedName,
@@ -214,7 +214,7 @@ pub(in crate::statement) fn column_of(
     Ok(column)
 }
 
-/// Keeps a default's text, after a look at whether it can be evaluated.
+/// Stores the text of a default, after a check that it can be evaluated.
 pub(in crate::statement) fn set_default(
     column: &mut Column,
     expression: &Expr,
@@ -230,7 +230,7 @@ pub(in crate::statement) fn set_default(
         _ => error,
     })?;
     let compiled = compile(&execution.state, &text, &DFSchema::empty())?;
-    // A value that does not fit its column is told now, not at the first insert.
+    // A default that does not fit its column is refused now, not at the first insert.
     evaluate_default(&compiled, column, 1)?;
     column.default = Some(text);
     Ok(())

@@ -1,9 +1,9 @@
-//! Parameters among values that have one type together: `coalesce($1, 1)`, `$1 IN (1, 2)`, the
+//! Types of parameters among values that must have one type: `coalesce($1, 1)`, `$1 IN (1, 2)`, the
 //! results of `CASE`, the items of `ARRAY[…]`.
 //!
-//! DataFusion finds a parameter's type where it is compared. So the question that it is asked has
-//! comparisons instead: `coalesce($1, 1)` is asked as `CASE WHEN $1 = 1 THEN 1 END`. Such questions
-//! are planned and never run.
+//! DataFusion infers the type of a parameter from comparisons. So the query that it plans has
+//! comparisons instead: `coalesce($1, 1)` becomes `CASE WHEN $1 = 1 THEN 1 END`. Such queries are
+//! planned and never run.
 
 use std::ops::ControlFlow;
 
@@ -16,10 +16,10 @@ use datafusion::sql::sqlparser::ast::{
 use crate::parameters::is_parameter;
 use crate::statement::ast_tools;
 
-/// Functions whose arguments are the values that they choose from.
+/// Functions that return one of their arguments.
 const CHOOSING: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
 
-/// The visitor that asks so.
+/// The visitor that rewrites such expressions.
 pub(super) struct Alternatives;
 
 impl VisitorMut for Alternatives {
@@ -106,7 +106,7 @@ struct Group {
 }
 
 impl Group {
-    /// `None` where there is nothing to find out.
+    /// `None` if there is no type to infer.
     fn of(values: Vec<&Expr>) -> Option<Group> {
         let (parameters, known): (Vec<&Expr>, Vec<&Expr>) =
             values.into_iter().partition(|value| is_parameter(value));
@@ -116,7 +116,7 @@ impl Group {
         (!parameters.is_empty() && !known.is_empty()).then_some(Group { parameters, known })
     }
 
-    /// A value of the type of all that have one.
+    /// A value of the common type.
     fn common(&self) -> Option<Expr> {
         any_of(&self.known)
     }
@@ -133,7 +133,7 @@ impl Group {
     }
 }
 
-/// A value of the type that all of these have together.
+/// A value of the common type of all of these.
 fn any_of(values: &[Expr]) -> Option<Expr> {
     match values {
         [] => None,
@@ -145,7 +145,7 @@ fn any_of(values: &[Expr]) -> Option<Expr> {
     }
 }
 
-/// What has no type of its own.
+/// True for a literal without a type of its own.
 fn is_unknown(value: &ValueWithSpan) -> bool {
     matches!(value.value, Value::Null | Value::SingleQuotedString(_))
 }

@@ -1,5 +1,5 @@
-//! The types of parameters that the text itself tells: casts, conditions, `LIMIT` and `OFFSET`, and
-//! the arguments of functions that take one kind of value.
+//! Types of parameters that follow from the text itself: casts, conditions, `LIMIT` and `OFFSET`,
+//! and the arguments of functions with one type of argument.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ use super::{field_of, note};
 use crate::locks;
 use crate::statement::folded;
 
-/// What an argument is.
+/// The type of an argument.
 #[derive(Clone, Copy)]
 enum Takes {
     Text,
@@ -27,8 +27,8 @@ enum Takes {
 
 use Takes::{Bigint, Double, Integer, Numeric, Text};
 
-/// Functions by name and number of arguments, as PostgreSQL chooses among those of the name when
-/// it knows no argument's type.
+/// Functions by name and number of arguments, as PostgreSQL resolves overloads when it knows no
+/// argument's type.
 const ARGUMENTS: [(&str, &[Takes]); 24] = [
     ("abs", &[Double]),
     ("ceil", &[Double]),
@@ -56,7 +56,7 @@ const ARGUMENTS: [(&str, &[Takes]); 24] = [
     ("trunc", &[Numeric, Integer]),
 ];
 
-/// What a function takes, where it has so many arguments and there is only one of the kind.
+/// The argument types of a function with this many arguments, if it has only one such signature.
 fn arguments_of(name: &str, count: usize) -> &'static [Takes] {
     if locks::takes_keys(name) {
         return if count == 1 { &[Bigint] } else { &[Integer, Integer] };
@@ -68,7 +68,7 @@ fn arguments_of(name: &str, count: usize) -> &'static [Takes] {
     }
 }
 
-/// Notes such types.
+/// The visitor that records such types.
 pub(super) struct Spelled<'a> {
     pub(super) types: &'a mut [Option<Field>],
 }
@@ -111,7 +111,7 @@ impl Takes {
     }
 }
 
-/// Whether this is a whole number as it is written.
+/// True if an expression is an integer literal.
 fn is_integer(expr: &Expr) -> bool {
     match expr {
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => is_integer(expr),

@@ -1,4 +1,4 @@
-//! What the words of a `GRANT` or `REVOKE` stand for.
+//! Resolves the names in a `GRANT` or `REVOKE`.
 
 use datafusion::sql::sqlparser::ast::{
     Action, GrantObjects, Grantee, GranteeName, GranteesType, ObjectName, Privileges as Written,
@@ -30,7 +30,7 @@ fn no_roles(written: &Written) -> Error {
     Error::new(SqlState::SYNTAX_ERROR, format!("{written} is no list of roles"))
 }
 
-/// The roles that something is given to; `None` for everybody.
+/// The roles that receive the privileges; `None` for `PUBLIC`.
 pub(super) fn grantees_of(
     execution: &Execution<'_>,
     written: &[Grantee],
@@ -57,8 +57,8 @@ pub(super) fn grantees_of(
         .collect()
 }
 
-/// The objects that are spoken of. There are no sequences and functions of one's own: all of them
-/// are none.
+/// The objects that are named. There are no user-defined sequences and functions, so `ALL` of them
+/// is none.
 pub(super) fn objects_of(
     execution: &Execution<'_>,
     written: &GrantObjects,
@@ -111,10 +111,10 @@ fn database(name: &ObjectName) -> Result<Securable> {
     Err(Error::new(SqlState::INVALID_CATALOG_NAME, message))
 }
 
-/// The privileges that are spoken of.
+/// The privileges that are named.
 ///
 /// # Errors
-/// Where there is none of that name, or the object has none of that kind.
+/// If there is none of that name, or it does not apply to this kind of object.
 pub(super) fn privileges_of(written: &Written, object: &Securable) -> Result<Privileges> {
     let all = object.all_privileges();
     let Written::Actions(actions) = written else { return Ok(all) };

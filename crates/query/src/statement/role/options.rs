@@ -12,7 +12,7 @@ use thalweg_types::{Column, ColumnId, DataType, Error, Result, SqlState};
 use crate::scram::ScramVerifier;
 use crate::statement::Execution;
 
-/// Attributes as they are kept, and remarks on how they were given.
+/// Attributes as they are stored, and notices about them.
 #[derive(Default)]
 pub(super) struct Options {
     pub(super) options: Vec<RoleOption>,
@@ -67,7 +67,7 @@ impl Options {
         Ok(all)
     }
 
-    /// What is kept of a password. A verifier is taken for what it is.
+    /// The stored form of a password. A text in the form of a verifier is used as one.
     fn secret_of(
         &mut self,
         execution: &Execution<'_>,
@@ -120,7 +120,7 @@ fn limit_of(expr: &Expr) -> Result<Option<u32>> {
     })
 }
 
-/// Microseconds since 1970; `None` for ever.
+/// Microseconds since 1970; `None` for no limit.
 fn time_of(expr: &Expr) -> Result<Option<i64>> {
     let text = text_of(expr)
         .ok_or_else(|| Error::new(SqlState::SYNTAX_ERROR, "VALID UNTIL takes a time as a text"))?;

@@ -87,7 +87,7 @@ pub(in crate::statement) fn assign(
     }
 }
 
-/// `RESET` of a setting that is a role. Returns whether it is one.
+/// `RESET` of a setting that is a role. Returns false for other settings.
 pub(in crate::statement) fn reset(execution: &mut Execution<'_>, setting: &str) -> bool {
     match setting {
         "role" => reset_role(execution),
@@ -97,7 +97,7 @@ pub(in crate::statement) fn reset(execution: &mut Execution<'_>, setting: &str) 
     true
 }
 
-/// The settings that are roles, or follow from one.
+/// The settings that are roles, or depend on one.
 pub(crate) fn setting(catalog: &Catalog, identity: Identity, name: &str) -> Option<String> {
     let roles = catalog.roles();
     let name_of = |id| roles.get(id).map_or_else(String::new, |role| role.name.clone());

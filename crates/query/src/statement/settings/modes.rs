@@ -1,21 +1,21 @@
-//! How transactions behave: what `BEGIN`, `SET TRANSACTION` and the settings that follow say.
+//! Transaction modes, as set by `BEGIN`, `SET TRANSACTION` and the settings below.
 //!
-//! Every transaction is one snapshot, so that `read committed` reads as `repeatable read` does,
-//! and `serializable` is no more than that: two transactions that read what the other one writes
-//! may both commit, unless they lock it. Who asks for it is told. Levels are remembered, for
-//! clients that look whether they got what they asked for.
+//! Every transaction reads one snapshot. So `read committed` behaves like `repeatable read`, and so
+//! does `serializable`: two transactions that read each other's writes may both commit, unless they
+//! lock the rows. A client that asks for it gets a notice. The level is stored so that clients can
+//! read back what they set.
 
 use datafusion::sql::sqlparser::ast::{
     TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
 use thalweg_types::{Error, Result, SqlState};
 
-/// Of one transaction, or of those to come.
+/// The modes of one transaction, or the defaults for new ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Modes {
     pub(crate) isolation: &'static str,
     pub(crate) read_only: bool,
-    /// Remembered only: no transaction waits for another one to begin.
+    /// Only stored: transactions do not wait for each other to begin.
     pub(crate) deferrable: bool,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Modes {
 pub(super) const LEVELS: [&str; 4] =
     ["read committed", "read uncommitted", "repeatable read", "serializable"];
 
-/// The level of a transaction that asked for none: what it gets.
+/// The default level, which is the one that transactions really have.
 const SNAPSHOT: &str = "repeatable read";
 
 impl Default for Modes {
@@ -33,7 +33,7 @@ impl Default for Modes {
 }
 
 impl Modes {
-    /// These, but for what a statement says.
+    /// These modes, with the changes of a statement.
     pub(crate) fn with(mut self, said: &[TransactionMode]) -> Result<Modes> {
         for mode in said {
             match mode {
@@ -46,7 +46,7 @@ impl Modes {
         Ok(self)
     }
 
-    /// What a setting without the `default_` or `transaction_` before it is at.
+    /// The value of a setting, by its name without `default_` or `transaction_`.
     pub(super) fn get(self, name: &str) -> Option<String> {
         let flag = |on: bool| if on { "on" } else { "off" };
         let value = match name {
@@ -58,7 +58,7 @@ impl Modes {
         Some(value.to_owned())
     }
 
-    /// Returns whether the value is one that the setting can have.
+    /// Returns false if the setting cannot have this value.
     pub(super) fn set(&mut self, name: &str, value: &str) -> bool {
         let level = || LEVELS.iter().find(|level| level.eq_ignore_ascii_case(value));
         match (name, flag(value)) {
@@ -73,10 +73,10 @@ impl Modes {
         true
     }
 
-    /// Lets a transaction that has looked at its snapshot go on with other modes.
+    /// Checks that a transaction that has read its snapshot may change its modes.
     ///
     /// # Errors
-    /// Where it is too late for them.
+    /// If it is too late for them.
     pub(crate) fn check_change(self, to: Modes) -> Result<()> {
         let message = if self.isolation != to.isolation {
             "SET TRANSACTION ISOLATION LEVEL must be called before any query"
@@ -101,7 +101,7 @@ fn name_of(level: TransactionIsolationLevel) -> Result<&'static str> {
     })
 }
 
-/// A truth as PostgreSQL's settings spell it.
+/// A boolean as PostgreSQL's settings spell it.
 fn flag(value: &str) -> Option<bool> {
     match value.to_ascii_lowercase().as_str() {
         "on" | "true" | "t" | "yes" | "y" | "1" => Some(true),

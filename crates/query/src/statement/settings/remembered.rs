@@ -1,5 +1,5 @@
-//! Settings that are checked as PostgreSQL checks them, and remembered as texts. But for
-//! [`QUERY_MEMORY`] they change nothing here.
+//! Settings that are checked as in PostgreSQL and stored as texts. Except for [`QUERY_MEMORY`] they
+//! have no effect.
 
 use thalweg_types::{Error, Result};
 
@@ -7,7 +7,7 @@ use super::{invalid, no_flag};
 
 pub(super) struct Remembered {
     pub(super) name: &'static str,
-    /// What it is at first.
+    /// The initial value.
     pub(super) first: &'static str,
     kind: Kind,
 }
@@ -16,7 +16,7 @@ enum Kind {
     Text,
     Flag,
     OneOf(&'static [&'static str]),
-    /// Memory, in kB where no unit is given.
+    /// An amount of memory, in kB if it has no unit.
     Size,
 }
 
@@ -42,13 +42,13 @@ pub(super) const REMEMBERED: [Remembered; 22] = [
     setting("lc_time", "C", Text),
     setting("maintenance_work_mem", "64MB", Size),
     setting("plan_cache_mode", "auto", OneOf(&["auto", "force_generic_plan", "force_custom_plan"])),
-    // What one statement may take of the memory of all; 0 is as much as there is.
+    // Memory limit of one statement; 0 means no limit of its own.
     setting(QUERY_MEMORY, "0", Size),
     setting("row_security", "on", Flag),
-    // There are no triggers and foreign keys that it could switch off.
+    // There are no triggers and foreign keys that it could disable.
     setting("session_replication_role", "origin", OneOf(&["origin", "replica", "local"])),
     setting("synchronize_seqscans", "on", Flag),
-    // How long a commit waits is for `durability` to say.
+    // The wait of a commit depends on `durability` instead.
     setting(
         "synchronous_commit",
         "on",
@@ -62,10 +62,10 @@ pub(super) const REMEMBERED: [Remembered; 22] = [
 ];
 
 impl Remembered {
-    /// The value as `SHOW` tells it.
+    /// The value as `SHOW` returns it.
     ///
     /// # Errors
-    /// Where the setting takes others.
+    /// If the setting cannot have this value.
     pub(super) fn read(&self, value: &str) -> Result<String> {
         let read = match self.kind {
             Text => return Ok(value.to_owned()),
@@ -89,7 +89,7 @@ impl Remembered {
     }
 }
 
-/// PostgreSQL takes beginnings of these words.
+/// PostgreSQL accepts prefixes of these words.
 pub(super) fn flag(value: &str) -> Option<&'static str> {
     let value = value.to_lowercase();
     let begins = |word: &str, least: usize| value.len() >= least && word.starts_with(&value);
@@ -105,7 +105,7 @@ pub(super) fn flag(value: &str) -> Option<&'static str> {
 /// Units of memory with their lengths in kB, longest first.
 const UNITS: [(&str, u64); 4] = [("TB", 1 << 30), ("GB", 1 << 20), ("MB", 1 << 10), ("kB", 1)];
 
-/// An amount of memory in the longest unit that says it exactly.
+/// An amount of memory in the longest unit that expresses it exactly.
 fn size(value: &str) -> Option<String> {
     let kilobytes = kilobytes(value)?;
     let (name, factor) = UNITS.iter().find(|(_, factor)| kilobytes.is_multiple_of(*factor))?;
@@ -120,7 +120,7 @@ pub(super) fn kilobytes(value: &str) -> Option<u64> {
         "" => 1,
         unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
     };
-    // PostgreSQL's limit for settings of memory.
+    // PostgreSQL's limit for memory settings.
     let kilobytes = number.parse::<u64>().ok()?.checked_mul(factor)?;
     i32::try_from(kilobytes).is_ok().then_some(kilobytes)
 }
@@ -134,7 +134,7 @@ mod tests {
         setting.read(value).ok()
     }
 
-    /// What PostgreSQL 15 shows after each.
+    /// The values that PostgreSQL 15 shows.
     #[test]
     fn values_are_shown_as_postgres_shows_them() {
         for (name, value, shown) in [

@@ -4,7 +4,7 @@
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// The milliseconds that a text means; a number alone counts milliseconds.
+/// The milliseconds of a text; a number without a unit is in milliseconds.
 pub(super) fn milliseconds(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -14,11 +14,11 @@ pub(super) fn milliseconds(text: &str) -> Option<u64> {
         "" => 1,
         unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
     };
-    // PostgreSQL's limit for settings of time.
+    // PostgreSQL's limit for time settings.
     number.checked_mul(unit).filter(|time| i32::try_from(*time).is_ok())
 }
 
-/// The text that `SHOW` gives: in the longest unit that says it exactly.
+/// The text that `SHOW` returns, in the longest unit that expresses it exactly.
 pub(super) fn text_of(milliseconds: u64) -> String {
     let exact =
         UNITS.iter().find(|(_, unit)| milliseconds > 0 && milliseconds.is_multiple_of(*unit));

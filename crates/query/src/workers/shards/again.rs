@@ -1,4 +1,4 @@
-//! Parts of plans that gateways ask for again and again, with other values over other rows.
+//! Parts of plans that gateways run repeatedly, with other values over other rows.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::Shards;
 use crate::kept::{OverRows, Values, template};
 use crate::workers::Again;
 
-/// A plan without rows, of which one run at a time takes place.
+/// A plan without rows. Only one run at a time uses it.
 pub struct ShardPlan {
     template: Arc<dyn ExecutionPlan>,
     values: Arc<Values>,
@@ -25,11 +25,11 @@ impl ShardPlan {
 }
 
 impl Shards {
-    /// Keeps a plan over scans that were made for many runs, in whose expressions are these values;
-    /// `None` where there is more in it than is the same in every run.
+    /// Keeps a plan over scans that were made for several runs, with these values in its
+    /// expressions. `None` if a part of it differs between runs.
     ///
     /// # Errors
-    /// Those of planning.
+    /// Planning errors.
     pub fn keep(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -39,11 +39,11 @@ impl Shards {
         Ok(template.map(|template| ShardPlan { template, values: Arc::clone(values) }))
     }
 
-    /// A plan that was kept, with other values over the rows of now; `None` where its table is not
-    /// any more what it was made for.
+    /// A kept plan with other values over the current rows; `None` if its table has changed too
+    /// much since the plan was made.
     ///
     /// # Errors
-    /// Those of planning.
+    /// Planning errors.
     pub fn again(
         &self,
         kept: &ShardPlan,

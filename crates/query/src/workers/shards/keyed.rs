@@ -1,4 +1,4 @@
-//! Rows that gateways write by their keys.
+//! Rows that gateways write by key.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,10 +20,10 @@ use super::Shards;
 use crate::database::Database;
 use crate::records::{patch_of, with_failures};
 
-/// So many sets of columns are kept for one table.
+/// Maximum number of column sets that are cached for one table.
 const PATCHES_MAX: usize = 64;
 
-/// What is known of tables that rows are written to.
+/// A cache of the tables that rows are written to.
 #[derive(Default)]
 pub(super) struct WrittenTables(Mutex<HashMap<TableId, WrittenTable>>);
 
@@ -33,33 +33,34 @@ struct WrittenTable {
     /// The columns of whole rows, and those of the primary key.
     whole: SchemaRef,
     key: SchemaRef,
-    /// What updates of some columns are, and upserts of them, by the columns.
+    /// The forms of updates and upserts of some columns, by the columns.
     patches: HashMap<Vec<usize>, Form>,
 }
 
-/// What rows of a change are.
+/// The form of the rows of a change.
 #[derive(Clone)]
 struct Form {
     schema: SchemaRef,
     patch: Option<Arc<Patch>>,
 }
 
-/// Rows of one table that change alike, as they came from a gateway.
+/// Rows of one table with the same kind of change, as a gateway sent them.
 pub struct PackedRows {
     pub table: TableId,
-    /// Of the schema that they were made for.
+    /// The fingerprint of the schema for which the rows were made.
     pub fingerprint: u64,
-    /// What a patch checks, the worker's database knows.
+    /// The kind of change. The worker's database knows the checks of a patch.
     pub change: KeyedChange,
-    /// In the form of [`plain`].
+    /// In the format of [`plain`].
     pub rows: Bytes,
-    /// Where each row stands in its group; nothing where they are all that it has, counted from 0.
+    /// The index of each row in its group; empty if these are all rows of the group, counted from
+    /// 0.
     pub places: Vec<u32>,
     pub expected: Option<Vec<u64>>,
 }
 
 impl Shards {
-    /// Writes the part of a group that this database owns, as one machine writes a whole one.
+    /// Writes the part of a group that this database owns, as a single node writes a whole group.
     pub fn write_rows(
         &self,
         rows: Vec<PackedRows>,
@@ -72,7 +73,7 @@ impl Shards {
         let (mut fitting, mut misfits) = (Vec::with_capacity(rows.len()), Vec::new());
         for mut rows in rows {
             let places = std::mem::take(&mut rows.places);
-            // Who gave no places is told of all rows at once.
+            // Without indexes, an error is reported for all rows at once.
             let is_numbered = places.is_empty() && is_alone;
             match self.fit(&snapshot, rows, (!is_numbered).then_some(places)) {
                 Ok(rows) => fitting.push(rows),
@@ -87,7 +88,7 @@ impl Shards {
         }
         let stops = !matches!(failing, Failing::LeaveOut);
         if stops && !misfits.is_empty() {
-            // Rows ahead of them fail as well: whoever is told looks at the tables again.
+            // The rows before them fail as well: the sender looks its tables up again.
             let error = misfits[0].error.clone();
             let places = fitting.iter().flat_map(|rows| rows.places.iter().copied());
             misfits.extend(places.map(|place| RowFailure { place, error: error.clone() }));
@@ -98,7 +99,7 @@ impl Shards {
         self.database.shared.engine.write_rows(group, durability, acknowledge);
     }
 
-    /// Writes none of a group's rows, when it is its turn.
+    /// Refuses all rows of a group, in its turn.
     fn refuse(
         &self,
         failing: Failing,
@@ -111,10 +112,11 @@ impl Shards {
         self.database.shared.engine.write_rows(group, durability, told);
     }
 
-    /// Makes rows fit their table as it is here. Without places they are counted from 0.
+    /// Converts rows to the current schema of their table. Without indexes, rows are counted from
+    /// 0.
     ///
     /// # Errors
-    /// Where they were made for another one, or are no rows of it; with the places.
+    /// If they were made for another schema, or are invalid; with the indexes.
     fn fit(
         &self,
         snapshot: &Snapshot,
@@ -158,7 +160,7 @@ impl Shards {
         Ok((entry.version, form.patch, rows))
     }
 
-    /// The fingerprint of a table, and what rows of a change are.
+    /// The fingerprint of a table, and the form of the rows of a change.
     fn known(
         &self,
         snapshot: &Snapshot,
@@ -189,7 +191,7 @@ impl Shards {
     }
 }
 
-/// What an update of some columns is.
+/// The form of an update of some columns.
 fn patch_form(
     database: &Database,
     snapshot: &Snapshot,
@@ -222,7 +224,7 @@ impl WrittenTable {
         })
     }
 
-    /// What an update of some columns is.
+    /// Like [`patch_form`], with a cache.
     fn patched(
         &mut self,
         database: &Database,

@@ -1,35 +1,35 @@
-//! Places: what gateways know rows by while a worker runs.
+//! Row handles: identifiers of rows that gateways use while a worker runs.
 //!
-//! A machine that fails may take rows along that gateways have read and nobody has waited for, and
-//! when it is back their ids may go to others. So a place is a row's id with a number of the
-//! worker's run mixed into the upper half of its chunk's number: a place of another run names a
-//! chunk far from those that are there, and is refused like that of a row that was changed. Where
-//! two runs have the same number, which is one of 32,768, it still names what is on the disk.
+//! A failed node may lose rows that gateways have read and that were not durable yet; after a
+//! restart, other rows may get their ids. So a row handle is a row id with a number of the worker's
+//! run mixed into the upper half of its chunk number. A handle from another run refers to a chunk
+//! number far from all existing ones, and is refused like that of a changed row. If two runs have
+//! the same number, with a probability of 1 in 32,768, the handle still refers to the row on disk.
 
 use thalweg_types::RowId;
 
-/// The places of a run. What makes a place of an id makes an id of a place as well.
+/// The row handles of a run. One operation turns an id into a handle and back.
 #[derive(Clone, Copy)]
 pub(super) struct Places(u64);
 
 impl Places {
-    /// Those of a run that begins, which takes a random number.
+    /// The row handles of a new run, which takes a random number.
     pub(super) fn of_run(random: u64) -> Places {
-        // Of the chunk's 32 bits, the first tells the rows of a transaction's own.
+        // The first of the chunk's 32 bits marks the transaction's own rows.
         Places((random >> 49) << 32)
     }
 
-    /// What ids are mixed with for somebody to whom places tell of their node.
+    /// The mask for ids that go to a gateway, where handles also identify the node.
     pub(super) fn mask(self, node_base: u64) -> u64 {
         node_base ^ self.0
     }
 
-    /// The ids of rows that are called by their places.
+    /// The row ids of handles.
     pub(super) fn rows(self, places: &[RowId]) -> Vec<RowId> {
         places.iter().map(|place| RowId(place.0 ^ self.0)).collect()
     }
 
-    /// The ids of rows that are expected by their versions, which are places; 0 stands for no row.
+    /// The row ids of expected versions, which are handles; 0 stands for no row.
     pub(super) fn expected(self, mut versions: Vec<u64>) -> Vec<u64> {
         for version in versions.iter_mut().filter(|version| **version != 0) {
             *version ^= self.0;

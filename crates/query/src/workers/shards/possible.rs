@@ -1,4 +1,5 @@
-//! Whether a worker can write its part of a statement, asked before any of several writes theirs.
+//! Checks whether a worker can write its part of a statement. If several workers write, all are
+//! asked first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::{Shards, dropped, is_current, table, without};
 use crate::statement::key_is_taken;
 
 impl Shards {
-    /// Whether these changes could be made now. What others do meanwhile may change that.
+    /// Checks that these changes could be made now. Concurrent changes may invalidate the answer.
     ///
     /// # Errors
     /// As [`Shards::write`].
@@ -36,7 +37,7 @@ impl Shards {
     }
 }
 
-/// Refuses rows with the key of one that stays.
+/// Refuses rows with the key of a row that remains.
 fn reject_held(
     schema: &TableSchema,
     key: &Key,
@@ -52,7 +53,7 @@ fn reject_held(
     Ok(())
 }
 
-/// Refuses rows of which two have the same key. One with a NULL in it is unlike any other.
+/// Refuses rows if two of them have the same key. A key with a NULL in it equals no other.
 fn reject_repeated(schema: &TableSchema, key: &Key, append: &[RecordBatch]) -> Result<()> {
     let uncomparable = |error| Error::internal("keys cannot be compared").with_source(error);
     let Some(first) = append.first() else { return Ok(()) };

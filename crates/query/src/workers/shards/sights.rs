@@ -1,4 +1,4 @@
-//! What a worker knows of its shards without looking at their rows.
+//! A worker's information about its shards that needs no scan.
 
 use std::sync::Arc;
 
@@ -10,29 +10,29 @@ use super::Shards;
 use crate::scan::value_counts;
 use crate::workers::NAMESPACE;
 
-/// What is known of a shard.
+/// Information about a shard.
 pub struct ShardSight {
     pub table: TableId,
     pub rows: u64,
-    /// About how many different values columns have, of those of which that is known.
+    /// Estimated numbers of distinct values, for columns where they are known.
     pub values: Vec<(ColumnId, u64)>,
 }
 
 impl Shards {
-    /// How many rows all tables have here together.
+    /// Number of rows of all tables here together.
     #[must_use]
     pub fn rows(&self) -> u64 {
         let snapshot = self.database.shared.engine.snapshot();
         shown(&snapshot).map(|(_, state)| state.rows() as u64).sum()
     }
 
-    /// How many bytes all tables take here together.
+    /// Size of all tables here together, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.database.size().0
     }
 
-    /// What is known of each table.
+    /// Information about each table.
     #[must_use]
     pub fn sights(&self) -> Vec<ShardSight> {
         let snapshot = self.database.shared.engine.snapshot();
@@ -46,7 +46,7 @@ impl Shards {
     }
 }
 
-/// Tables that are not the workers' own.
+/// Tables other than the internal ones.
 fn shown(snapshot: &Snapshot) -> impl Iterator<Item = (TableId, &Arc<TableState>)> {
     let catalog = snapshot.catalog();
     let is_shown =
