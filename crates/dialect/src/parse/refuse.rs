@@ -36,11 +36,14 @@ pub(super) fn check(statement: &EngineStatement) -> Result<()> {
     }
 }
 
+fn is(token: &TokenWithSpan, keyword: Keyword) -> bool {
+    matches!(&token.token, Token::Word(word) if word.keyword == keyword)
+}
+
 /// The first word of a definition that the parser drops silently: it reads the column options of
 /// other systems, and ignores them in PostgreSQL's dialect. No upstream issue found.
 pub(super) fn swallowed(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
-    let is = |token: &TokenWithSpan, keyword| matches!(&token.token, Token::Word(word) if word.keyword == keyword);
     if !words.next().is_some_and(|first| is(first, Keyword::CREATE) || is(first, Keyword::ALTER)) {
         return None;
     }
