@@ -64,7 +64,6 @@ impl CopyIn {
 
     /// What says, before rows of so many bytes are decoded, whether the process has memory for
     /// them: it is refused with an error where it has none.
-    #[must_use]
     pub fn room(&self) -> impl Fn(usize) -> Result<()> + Send + 'static + use<> {
         let database = self.loader.database().clone();
         move |bytes| database.shared.engine.make_room(bytes)

@@ -460,7 +460,7 @@ impl Session {
                 let (outcome, transaction) = self.run_in(transaction, parsed, sql).await?;
                 if let Some(block) = &mut self.block {
                     block.transaction = Some(transaction);
-                    block.has_upserts |= statement::is_upsert(&parsed);
+                    block.has_upserts |= statement::is_upsert(parsed);
                     if !statement::is_about_settings(&parsed.statement) {
                         block.look();
                     }

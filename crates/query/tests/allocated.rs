@@ -1,5 +1,9 @@
 //! What statements allocate stays within their limits, whatever they compute: the allocator of this
 //! process counts for the statements as the program's does, and here for all threads as well.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "threads of the process are waited for in real time"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};

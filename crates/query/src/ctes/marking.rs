@@ -229,7 +229,7 @@ fn wrap(cte: &mut Cte, is_self_recursive: bool) {
             sample: None,
         };
     }
-    cte.query = Box::new(query);
+    *cte.query = query;
     cte.materialized = None;
 }
 

@@ -111,7 +111,7 @@ fn any(random: &mut Random, depth: usize) -> Condition {
 }
 
 fn rows(random: &mut Random) -> Vec<Row> {
-    let mut number = |random: &mut Random| match random.one_in(6) {
+    let number = |random: &mut Random| match random.one_in(6) {
         true => None,
         false => Some(random.below(7) as i64 - 3),
     };
