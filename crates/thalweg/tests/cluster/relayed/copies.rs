@@ -94,8 +94,8 @@ async fn an_error_ends_a_copy_and_not_the_connection() {
     let wrong = "COPY (SELECT id, 1000 / (n - 2000) FROM things) TO STDOUT";
     let error = copied(&client, wrong).await.unwrap_err();
     assert_eq!(error.as_db_error().unwrap().code().code(), "22012");
-    client.batch_execute("SET statement_timeout = 1").await.unwrap();
-    let long = "COPY (SELECT repeat(t, 20000) FROM things) TO STDOUT";
+    client.batch_execute("SET statement_timeout = 100").await.unwrap();
+    let long = "COPY (SELECT repeat(t, 500000) FROM things) TO STDOUT";
     let error = copied(&client, long).await.unwrap_err();
     assert_eq!(error.as_db_error().unwrap().code().code(), "57014");
     client.batch_execute("SET statement_timeout = 0").await.unwrap();
