@@ -20,10 +20,13 @@ struct Row {
     s: Option<String>,
 }
 
+/// True, false or NULL for a row.
+type Answer = Box<dyn Fn(&Row) -> Option<bool>>;
+
 /// A condition as SQL has it, and what it is for a row; `None` is NULL.
 struct Condition {
     sql: String,
-    answer: Box<dyn Fn(&Row) -> Option<bool>>,
+    answer: Answer,
 }
 
 fn condition(sql: String, answer: impl Fn(&Row) -> Option<bool> + 'static) -> Condition {
