@@ -101,12 +101,13 @@ mod tests {
             assert_eq!(taken(), 5_010);
             allocator.dealloc(block, layout(5_000));
             let elsewhere = zeroed as usize;
-            let freed = std::thread::spawn(move || {
+            let free = move || {
                 let before = thread_net_bytes();
                 Metered::new(System).dealloc(elsewhere as *mut u8, layout(10));
                 thread_net_bytes() - before
-            });
-            assert_eq!(freed.join().unwrap(), -10);
+            };
+            let freed = std::thread::scope(|scope| scope.spawn(free).join().unwrap());
+            assert_eq!(freed, -10);
         }
         assert_eq!(taken(), 10);
     }
