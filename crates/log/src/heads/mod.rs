@@ -269,41 +269,6 @@ impl Default for State {
     }
 }
 
-/// Deliberate bugs, which tests must catch.
-#[cfg(test)]
-pub mod canary {
-    use std::cell::Cell;
-
-    thread_local! {
-        static WITHOUT_CHECK: Cell<bool> = const { Cell::new(false) };
-        static VOUCHING_EARLY: Cell<bool> = const { Cell::new(false) };
-    }
-
-    pub fn is_without_check() -> bool {
-        WITHOUT_CHECK.get()
-    }
-
-    pub fn is_vouching_early() -> bool {
-        VOUCHING_EARLY.get()
-    }
-
-    /// Runs `body` where nothing is compared with heads.
-    pub fn without_check<T>(body: impl FnOnce() -> T) -> T {
-        WITHOUT_CHECK.set(true);
-        let result = body();
-        WITHOUT_CHECK.set(false);
-        result
-    }
-
-    /// Runs `body` where heads vouch for what was not synced.
-    pub fn vouching_early<T>(body: impl FnOnce() -> T) -> T {
-        VOUCHING_EARLY.set(true);
-        let result = body();
-        VOUCHING_EARLY.set(false);
-        result
-    }
-}
-
 pub const REPAIR_HINT: &str = "Restore the directory from a backup, or salvage what is sound into \
     a new directory with `thalweg repair`.";
 
@@ -374,4 +339,39 @@ fn read_slots_of(
         }
     }
     Ok(slots)
+}
+
+/// Deliberate bugs, which tests must catch.
+#[cfg(test)]
+pub mod canary {
+    use std::cell::Cell;
+
+    thread_local! {
+        static WITHOUT_CHECK: Cell<bool> = const { Cell::new(false) };
+        static VOUCHING_EARLY: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub fn is_without_check() -> bool {
+        WITHOUT_CHECK.get()
+    }
+
+    pub fn is_vouching_early() -> bool {
+        VOUCHING_EARLY.get()
+    }
+
+    /// Runs `body` where nothing is compared with heads.
+    pub fn without_check<T>(body: impl FnOnce() -> T) -> T {
+        WITHOUT_CHECK.set(true);
+        let result = body();
+        WITHOUT_CHECK.set(false);
+        result
+    }
+
+    /// Runs `body` where heads vouch for what was not synced.
+    pub fn vouching_early<T>(body: impl FnOnce() -> T) -> T {
+        VOUCHING_EARLY.set(true);
+        let result = body();
+        VOUCHING_EARLY.set(false);
+        result
+    }
 }
