@@ -1,7 +1,7 @@
-//! Takes connections in, for every front end.
+//! Accepts connections, for every front end.
 //!
-//! Promises: neither a system out of descriptors nor a crowd of strangers makes a front end spin,
-//! fill the log, or hold more sockets than connections are wanted.
+//! Promises: if the system runs out of descriptors, or unauthenticated clients crowd in, a front
+//! end does not spin, does not fill the log, and holds only a bounded number of sockets.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,18 +16,19 @@ use tokio::time::Instant;
 use crate::shared::{Shared, Stage};
 use crate::strangers::{Stranger, Strangers};
 
-/// Sockets beyond the limit of connections: whoever is one too many is to be told so.
+/// Sockets beyond the limit of connections. They serve to tell surplus clients that they are
+/// refused.
 pub(crate) const SPARE: usize = 1_024;
-/// A client that is gone without a word is noticed: after so long a silence it is asked whether it
-/// is there, and some times more.
+/// TCP keepalive detects clients that vanished: after this long a silence the system sends a probe,
+/// and repeats it every [`KEEPALIVE_EVERY`].
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
-/// How long a front end waits after the system gave it no connection.
+/// Pause after the system failed to accept a connection.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
-/// How often the log says that connections are lost.
+/// Minimum interval between log messages about lost connections.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Serves each connection until the server reaches a stage, and lets those that are open end.
+/// Serves each connection until the server reaches a stage, then lets open connections end.
 pub(crate) async fn serve<F>(
     shared: &Shared,
     listener: TcpListener,
@@ -49,15 +50,15 @@ pub(crate) async fn serve<F>(
     while open.join_next().await.is_some() {}
 }
 
-/// A socket that refuses an option works without it.
+/// Sets socket options. Errors are ignored, since the socket works without the options.
 fn prepare(stream: &TcpStream) {
-    // Replies are sent in one piece; waiting for more to send with them only delays them.
+    // Each reply is sent in one piece, so Nagle's algorithm would only delay it.
     let _ = stream.set_nodelay(true);
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_EVERY);
     let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }
 
-/// Where connections come from.
+/// A source of connections; tests replace the listener.
 trait Source {
     type Stream;
 
@@ -72,7 +73,7 @@ impl Source for TcpListener {
     }
 }
 
-/// Takes in what comes, as far as there is room, for ever.
+/// Accepts connections for ever, as far as there is room.
 async fn take_in<S: Source, F>(
     source: &S,
     strangers: &Arc<Strangers>,
@@ -96,9 +97,9 @@ async fn take_in<S: Source, F>(
                 }
                 None => losses.tell(&format!("{peer} is one too many")),
             },
-            // The client was gone before it was taken in.
+            // The client disconnected before it was accepted.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            // Too many open files: there is no connection to wait for until one of them closes.
+            // Too many open files: the next accept fails as well until a socket closes.
             Err(error) => {
                 losses.tell(&error.to_string());
                 strangers.evict_oldest();
@@ -108,7 +109,7 @@ async fn take_in<S: Source, F>(
     }
 }
 
-/// Serves a connection, until it has to go for a newer one.
+/// Serves a connection until it ends or is evicted in favour of a newer one.
 async fn unless_evicted(stranger: Arc<Stranger>, served: impl Future<Output = ()>) {
     tokio::select! {
         () = served => {}
@@ -121,7 +122,7 @@ async fn pause() {
     tokio::time::sleep(RETRY_AFTER).await;
 }
 
-/// Connections that were lost, told in the log once in a while.
+/// Counts lost connections and logs them at most once per [`TELL_EVERY`].
 #[derive(Default)]
 struct Losses {
     untold: u64,
@@ -135,7 +136,7 @@ impl Losses {
         }
     }
 
-    /// Counts a loss; where it is time to tell, how many there were since the last time.
+    /// Counts a loss. Returns the number of losses since the last message if the next one is due.
     fn due(&mut self, now: Instant) -> Option<u64> {
         self.untold += 1;
         if self.told.is_some_and(|told| now - told < TELL_EVERY) {

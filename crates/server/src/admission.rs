@@ -1,9 +1,9 @@
-//! How many statements run at once. Others wait in line, for so long and no longer.
+//! Limits the number of statements that run at once. Others queue for a limited time.
 //!
-//! A statement holds its place while it computes. Whoever waits for a client gives the place up
-//! meanwhile, and takes another one to go on. Statements about advisory locks run without a place:
-//! they wait, and whoever has the lock may need a place to let go of it. Superusers have places of
-//! their own besides, so that a server that is full can still be put in order.
+//! A statement holds a permit while it computes. While a connection waits for its client it gives
+//! the permit back, and takes another one to continue. Statements about advisory locks need no
+//! permit: they wait, and the holder of the lock may need a permit to release it. Superusers have
+//! reserved permits, so that they can still work on a full server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use thalweg_query::{Session, takes_locks};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Places that superusers have for themselves.
+/// Permits reserved for superusers.
 const RESERVED: usize = 3;
 
 pub(crate) struct Admission {
@@ -21,12 +21,12 @@ pub(crate) struct Admission {
     timeout: Duration,
 }
 
-/// The right to run one statement, until it is dropped.
+/// The right to run one statement, released on drop.
 pub(crate) struct Permit {
     _place: OwnedSemaphorePermit,
 }
 
-/// Who asks for a place.
+/// The kind of user that asks for a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
     Anybody,
@@ -34,7 +34,7 @@ pub(crate) enum Asker {
 }
 
 impl Asker {
-    /// As whom a session asks.
+    /// The kind of a session's user.
     pub(crate) fn of(session: &Session) -> Asker {
         let is_superuser = session.setting("is_superuser").is_some_and(|setting| setting == "on");
         if is_superuser { Asker::Superuser } else { Asker::Anybody }
@@ -47,10 +47,10 @@ impl Admission {
         Admission { places, reserve: Arc::new(Semaphore::new(RESERVED)), timeout }
     }
 
-    /// Waits for a place.
+    /// Waits for a permit.
     ///
     /// # Errors
-    /// Where none came free in time.
+    /// If no permit became free in time.
     pub(crate) async fn admit(&self, asker: Asker) -> Result<Permit> {
         if let Some(permit) = self.try_admit() {
             return Ok(permit);
@@ -63,10 +63,10 @@ impl Admission {
         })
     }
 
-    /// Waits for a place for a statement, unless it needs none.
+    /// Waits for a permit for a statement; `None` if it needs none.
     ///
     /// # Errors
-    /// As [`Admission::admit`].
+    /// Like [`Admission::admit`].
     pub(crate) async fn admit_statement(&self, asker: Asker, sql: &str) -> Result<Option<Permit>> {
         match takes_locks(sql) {
             true => Ok(None),
@@ -74,7 +74,7 @@ impl Admission {
         }
     }
 
-    /// Waits for a place for a statement that has begun: it is not turned away any more.
+    /// Waits without a time limit for a permit for a statement that has already begun.
     pub(crate) async fn readmit(&self, asker: Asker) -> Permit {
         match self.try_admit() {
             Some(permit) => permit,

@@ -1,8 +1,8 @@
-//! Who may come in, and as whom.
+//! Authentication: passwords, tokens and the policy of who must present them.
 //!
-//! Promises: passwords are compared in constant time, and whether a user exists shows neither in
-//! an answer nor in the time it takes; who guesses is slowed down; whatever is remembered of
-//! strangers is bounded. A password lives as long as its check, in no log and no error.
+//! Promises: passwords are compared in constant time. Neither an answer nor its timing shows if a
+//! user exists. Guessing is throttled, and the memory spent on unauthenticated clients is bounded.
+//! A password is held only while it is checked, and appears in no log and no error.
 
 mod first_start;
 mod password;
@@ -17,13 +17,13 @@ pub use policy::{AuthConfig, Method, Policy};
 
 use thalweg_types::{Error, SqlState};
 
-/// What everybody is told who did not get in, whatever the reason.
+/// The one error for every failed login, so that it does not reveal the reason.
 pub(crate) fn refused(user: &str) -> Error {
     let message = format!("password authentication failed for user \"{user}\"");
     Error::new(SqlState::INVALID_PASSWORD, message)
 }
 
-/// Random bytes that nobody can guess.
+/// 32 random bytes from the operating system.
 fn secret() -> [u8; 32] {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).expect("the operating system has a source of randomness");

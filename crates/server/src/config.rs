@@ -1,4 +1,4 @@
-//! What a server can be told.
+//! Configuration of a server.
 
 mod faults;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::auth::AuthConfig;
 pub use faults::Fault;
 
-/// Everything that one server goes by.
+/// The whole configuration of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
@@ -23,11 +23,11 @@ pub struct ServerConfig {
     pub otlp: OtlpConfig,
 }
 
-/// Where clients find the server. A port of 0 is one that the system chooses.
+/// The addresses on which the server listens. With port 0 the system chooses a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ListenConfig {
-    /// One address for all ports; another than loopback needs passwords.
+    /// One address for all ports; any other than loopback requires passwords.
     pub address: IpAddr,
     pub grpc_port: u16,
     pub postgres_port: u16,
@@ -46,66 +46,69 @@ impl Default for ListenConfig {
 }
 
 impl ListenConfig {
+    /// The address for clients of PostgreSQL's protocol, as configured.
     #[must_use]
     pub fn postgres(&self) -> SocketAddr {
         SocketAddr::new(self.address, self.postgres_port)
     }
 
+    /// The address for Flight SQL and the record API, as configured.
     #[must_use]
     pub fn grpc(&self) -> SocketAddr {
         SocketAddr::new(self.address, self.grpc_port)
     }
 
+    /// The address for HTTP, as configured.
     #[must_use]
     pub fn http(&self) -> SocketAddr {
         SocketAddr::new(self.address, self.http_port)
     }
 }
 
+/// Authentication: the method, and what is readable without it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthSection {
     pub method: AuthConfig,
-    /// Whether `/metrics` is shown without a password, whatever the method is.
+    /// True if `/metrics` is readable without a password under any method.
     pub open_metrics: bool,
 }
 
-/// Certificates for TLS; without them there is none. With them, gRPC and HTTP are spoken under TLS
-/// alone, and PostgreSQL's clients may ask for it.
+/// Certificates for TLS. With a certificate, gRPC and HTTP accept only TLS, and PostgreSQL clients
+/// may ask for it. Without one there is no TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsConfig {
-    /// PEM: the server's certificate, then those up to a root.
+    /// PEM file: the server's certificate, then the chain up to a root.
     pub certificate: Option<PathBuf>,
-    /// PEM: the certificate's private key.
+    /// PEM file: the certificate's private key.
     pub key: Option<PathBuf>,
-    /// Whether PostgreSQL clients beyond loopback must use TLS; needs a certificate.
+    /// True if PostgreSQL clients from other machines must use TLS; requires a certificate.
     pub required: bool,
 }
 
-/// Limits that protect clients from each other. 0 is taken where it is said what it means.
+/// Limits that protect clients from each other. 0 is valid only where its meaning is documented.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Connections and sessions of all front ends together.
+    /// Maximum number of connections and sessions of all front ends together.
     pub connections: usize,
-    /// Statements that run at once; others wait in a queue.
+    /// Maximum number of statements that run at once; others wait in a queue.
     pub statements: usize,
-    /// How long a statement waits in the queue, in milliseconds; 0 for not at all.
+    /// Maximum time of a statement in the queue, in milliseconds; with 0 it does not wait.
     pub queue_timeout_ms: u64,
-    /// The longest message that a PostgreSQL client may send, in bytes; at least 1,000.
+    /// Maximum length of a message from a PostgreSQL client, in bytes; at least 1,000.
     pub message_bytes: usize,
-    /// The largest result of one statement, in bytes as they are sent; 0 for no limit.
+    /// Maximum size of one statement's result, in bytes as sent; 0 for no limit.
     pub result_bytes: u64,
-    /// What all streams of records together may hold in memory, in bytes; more than 4 GiB are
-    /// taken for so many.
+    /// Maximum memory of all record streams together, in bytes; capped at 4 GiB.
     pub record_bytes: usize,
-    /// The longest message of a stream of records, in bytes; at least 1,000.
+    /// Maximum length of a message of a record stream, in bytes; at least 1,000.
     pub record_message_bytes: usize,
-    /// How long a client may take to show who it is, or to ask something, in milliseconds.
+    /// Time a client has to authenticate, or to send its first request, in milliseconds.
     pub startup_timeout_ms: u64,
-    /// How long a server that is told to end lets statements run on, in milliseconds; 0 for not
-    /// at all.
+    /// Time that a server lets running statements continue when it shuts down, in milliseconds;
+    /// with 0 they are cancelled at once.
     pub drain_timeout_ms: u64,
 }
 
@@ -139,15 +142,16 @@ impl LimitsConfig {
     }
 }
 
-/// What the server says of itself.
+/// The server's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogConfig {
-    /// Lines of JSON instead of text.
+    /// True for lines of JSON instead of text.
     pub json: bool,
-    /// Which events are told: `info`, `debug`, or a filter such as `thalweg_server=debug`.
+    /// Events to log: `info`, `debug`, or a filter such as `thalweg_server=debug`.
     pub filter: String,
-    /// Statements that take longer, in milliseconds, are told with their plan; 0 for none.
+    /// Statements that take at least this long, in milliseconds, are logged with their plan; 0 for
+    /// none.
     pub slow_statement_ms: u64,
 }
 
@@ -157,11 +161,11 @@ impl Default for LogConfig {
     }
 }
 
-/// Where statements are told as spans, for traces that go on from an application to its database.
+/// Export of statements as spans, which continue an application's traces in its database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OtlpConfig {
-    /// A collector's address for OTLP over gRPC, as `http://localhost:4317`; none, and nothing is
-    /// sent.
+    /// A collector's address for OTLP over gRPC, such as `http://localhost:4317`. Without one
+    /// nothing is exported.
     pub endpoint: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Who is connected, and what each of them does: for limits, for cancelling, for system tables.
+//! The list of connections with the activity of each, for limits, cancellation and system tables.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,9 +14,9 @@ use thalweg_query::{
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
 
-/// Connections beyond the limit that superusers may still open.
+/// Connections beyond the limit, reserved for superusers.
 const RESERVED: usize = 3;
-/// How much of a statement is shown to others.
+/// Maximum length of a statement in the list of activities, in bytes.
 const STATEMENT_BYTES: usize = 1_024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,22 +27,22 @@ pub(crate) enum FrontEnd {
     Records,
 }
 
-/// What is known of one connection.
+/// One authenticated connection.
 pub(crate) struct Connection {
     pub(crate) id: i32,
     peer: SocketAddr,
     user: String,
-    /// Proves that a request to cancel comes from who opened the connection.
+    /// Proves that a cancel request comes from the client that opened the connection.
     pub(crate) secret: i32,
     pub(crate) cancel: CancelHandle,
-    /// Told when the connection must end.
+    /// Set to true when the connection must end.
     end: watch::Sender<bool>,
     clock: Arc<dyn Clock>,
     connected_micros: i64,
     doing: Mutex<Doing>,
 }
 
-/// What a connection does. Times are microseconds since 1970.
+/// Current activity of a connection. Times are microseconds since 1970.
 #[derive(Clone, Debug)]
 struct Doing {
     statement: Arc<str>,
@@ -54,11 +54,11 @@ struct Doing {
 }
 
 impl Connection {
-    /// A statement begins.
+    /// Records that a statement begins.
     pub(crate) fn begin(&self, statement: &Arc<str>) {
         let now = self.clock.now_micros();
         let mut doing = self.doing.lock();
-        // A connection that is idle keeps its last statement: no long one.
+        // An idle connection keeps its last statement, so a long one is cut.
         doing.statement = match statement.len() {
             ..=STATEMENT_BYTES => Arc::clone(statement),
             _ => statement[..statement.floor_char_boundary(STATEMENT_BYTES)].into(),
@@ -68,7 +68,7 @@ impl Connection {
         (doing.statement_started_micros, doing.changed_micros) = (Some(now), now);
     }
 
-    /// The statement has ended, and left the session's transaction like this.
+    /// Records that the statement ended, with the state of the session's transaction.
     pub(crate) fn finish(&self, transaction: TransactionStatus) {
         let mut doing = self.doing.lock();
         doing.state = match transaction {
@@ -82,7 +82,7 @@ impl Connection {
         doing.changed_micros = self.clock.now_micros();
     }
 
-    /// Whether a transaction is open, or a statement runs.
+    /// True if a transaction is open or a statement runs.
     pub(crate) fn is_in_transaction(&self) -> bool {
         self.doing.lock().state != ActivityState::Idle
     }
@@ -107,7 +107,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection, and first what it does.
+    /// Ends the connection and cancels its running statement.
     pub(crate) fn terminate(&self) {
         self.end.send_replace(true);
         self.cancel.shut_down();
@@ -117,7 +117,7 @@ impl Connection {
     pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut end = self.end.subscribe();
         async move {
-            // The sender lives as long as the connection, whose end is waited for.
+            // The sender lives as long as the connection, which outlives this wait.
             let _ = end.wait_for(|end| *end).await;
         }
     }
@@ -135,23 +135,23 @@ pub(crate) struct Connections {
     known: Mutex<Known>,
 }
 
-/// The connections whose users are known.
+/// Connections whose users are authenticated.
 #[derive(Default)]
 struct Known {
     last_id: i32,
     by_id: HashMap<i32, Arc<Connection>>,
-    /// How many of them each user has.
+    /// Number of connections per user.
     by_user: HashMap<String, u32>,
 }
 
-/// A place among the connections, given back when it is dropped.
+/// The right to one connection, released on drop.
 pub(crate) struct Place {
     connections: Arc<Connections>,
-    /// Whether it is one of those that superusers may still take.
+    /// True if only superusers may use this place.
     reserved: bool,
 }
 
-/// A connection in the list, until this is dropped.
+/// A connection in the list. Dropping this removes it.
 pub(crate) struct Listed {
     place: Place,
     pub(crate) connection: Arc<Connection>,
@@ -162,21 +162,21 @@ impl Connections {
         Arc::new(Connections { limit, open: AtomicUsize::new(0), clock, known: Mutex::default() })
     }
 
-    /// A place for one more connection, before it is known whose it is.
+    /// Takes a place for a connection whose user is not known yet.
     ///
     /// # Errors
-    /// Where there are too many.
+    /// If there are too many connections.
     pub(crate) fn place(self: &Arc<Self>) -> Result<Place> {
         let before = self.open.fetch_add(1, Ordering::Relaxed);
         let place = Place { connections: Arc::clone(self), reserved: before >= self.limit };
         if before < self.limit.saturating_add(RESERVED) { Ok(place) } else { Err(too_many()) }
     }
 
-    /// Puts a connection in the list, now that it is known whose it is.
+    /// Adds a connection to the list once its user is known.
     ///
     /// # Errors
-    /// Where the places that are left are for superusers, or the role has as many connections as it
-    /// may have.
+    /// If only reserved places are left and the user is no superuser, or the role reached its
+    /// connection limit.
     pub(crate) fn list(
         place: Place,
         peer: SocketAddr,
@@ -226,7 +226,7 @@ impl Connections {
         }
     }
 
-    /// Cancels what a connection does, if the secret is the one that it was given.
+    /// Cancels a connection's running statement if the secret is right; otherwise does nothing.
     pub(crate) fn cancel(&self, id: i32, secret: i32) {
         let known = self.known.lock().by_id.get(&id).cloned();
         if let Some(connection) = known.filter(|known| known.secret == secret) {
@@ -238,7 +238,7 @@ impl Connections {
         self.known.lock().by_id.values().cloned().collect()
     }
 
-    /// How many connections are open, those included that are not in the list yet.
+    /// Number of open connections, including those not in the list yet.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
@@ -274,7 +274,7 @@ impl Drop for Listed {
 }
 
 impl Known {
-    /// A number that nobody has. Numbers are positive, and come back after two thousand million.
+    /// An unused number. Numbers are positive and wrap around after two thousand million.
     fn next_id(&mut self) -> i32 {
         loop {
             self.last_id = self.last_id.checked_add(1).unwrap_or(1);
@@ -286,7 +286,7 @@ impl Known {
 
     fn add(&mut self, connection: &Arc<Connection>, role: &Role) -> Result<()> {
         let count = self.by_user.get(&role.name).copied().unwrap_or(0);
-        // As in PostgreSQL, the limit is not for superusers.
+        // As in PostgreSQL, the limit does not apply to superusers.
         if !role.superuser && role.connection_limit.is_some_and(|limit| count >= limit) {
             let message = format!("too many connections for role \"{}\"", role.name);
             return Err(Error::new(SqlState::TOO_MANY_CONNECTIONS, message)

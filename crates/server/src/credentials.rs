@@ -16,7 +16,7 @@ pub(crate) enum Credentials {
 
 impl Credentials {
     /// # Errors
-    /// Where the header is of another kind, or not well formed.
+    /// If the scheme is neither Basic nor Bearer, or the header is malformed.
     pub(crate) fn read(header: &[u8]) -> Result<Credentials> {
         let text = str::from_utf8(header).map_err(|_| malformed())?;
         let (scheme, value) = text.trim().split_once(' ').ok_or_else(malformed)?;
@@ -33,7 +33,7 @@ impl Credentials {
     }
 }
 
-/// Whom credentials let in. Without any, a client that is trusted is the superuser.
+/// Authenticates a call. A trusted client without credentials becomes the superuser.
 pub(crate) async fn user(
     shared: &Shared,
     given: Option<Credentials>,
@@ -91,7 +91,7 @@ fn sextet(digit: u8) -> Option<u8> {
     })
 }
 
-/// What stands in the header, for [`crate::fuzzing`].
+/// Fuzz target for the header, see [`crate::fuzzing`].
 pub(crate) mod fuzz {
     use super::{Credentials, base64};
 

@@ -1,14 +1,14 @@
-//! The places where bytes of strangers come in, each as a function of bytes alone: for `fuzz/`, and
-//! for the property tests that run the same with fewer inputs.
+//! Entry points for untrusted bytes, each as a function of bytes alone. The programs in `fuzz/` and
+//! the property tests, which use fewer inputs, both run them.
 //!
-//! A function takes any bytes and says how many values it made of them. It never panics, and what
-//! it takes of time and memory is in proportion to the bytes.
+//! A function accepts any bytes and returns how many values it decoded. It never panics, and its
+//! time and memory are proportional to the input.
 
 mod statements;
 
 use crate::{credentials, flight, http, postgres};
 
-/// One place, and bytes that it takes, to begin with.
+/// One entry point, with seed inputs to start from.
 pub struct Target {
     pub name: &'static str,
     pub take: fn(&[u8]) -> usize,
@@ -23,7 +23,7 @@ const fn target(
     Target { name, take, seeds }
 }
 
-/// Each has a program of its name in `fuzz/fuzz_targets`.
+/// All targets. Each has a program of the same name in `fuzz/fuzz_targets`.
 pub const TARGETS: [Target; 9] = [
     target("startup", postgres::fuzz::startup, postgres::fuzz::startup_seeds),
     target("messages", postgres::fuzz::messages, postgres::fuzz::message_seeds),
@@ -36,10 +36,10 @@ pub const TARGETS: [Target; 9] = [
     target("depths", statements::depths, statements::depth_seeds),
 ];
 
-/// What the program of this name does with its bytes.
+/// Runs the target of the given name on the bytes.
 ///
 /// # Panics
-/// Panics where there is no such target, or the bytes are a mistake of the server's.
+/// Panics if there is no such target, or if the bytes trigger a bug in the server.
 pub fn run(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
     let target = target.expect("each program is named after its target");

@@ -1,5 +1,5 @@
-//! What the services on gRPC have in common: how a call is known, how an upload that broke off is
-//! told from one that ended, and answers whose frames no layer below copies.
+//! Shared parts of the gRPC services: recognizing a gRPC request, distinguishing an interrupted
+//! upload from a complete one, and sending responses whose frames no layer below copies.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -18,15 +18,16 @@ use tonic::{Code, Status};
 use self::errors::status;
 use crate::pump::Pump;
 
-/// Whether a request says to be one of gRPC's. What a page may send without asking does not.
+/// True if a request has gRPC's content type. Requests that browsers let web pages send without a
+/// preflight (CORS) never have it.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let rest = kind.and_then(|kind| kind.strip_prefix("application/grpc"));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['+', ';']))
 }
 
-/// What a client sends. tonic takes an upload that was cancelled for one that has come to its end:
-/// half of the rows would be taken for all of them.
+/// The request body of an upload. tonic treats a cancelled upload as one that ended regularly,
+/// which would turn half of the rows into a complete upload; this wrapper returns an error instead.
 pub(crate) struct Upload(pub(crate) Body);
 
 impl hyper::body::Body for Upload {
@@ -49,7 +50,7 @@ impl hyper::body::Body for Upload {
     }
 }
 
-/// What an answer is made of: bytes that go out as they lie.
+/// A response frame as byte buffers, which are sent without a copy.
 pub(crate) trait Pieces: Send + 'static {
     fn pieces(self) -> VecDeque<Bytes>;
 }
@@ -60,13 +61,13 @@ impl Pieces for Bytes {
     }
 }
 
-/// A gRPC response of frames; its trailers say how it ended.
+/// A streaming gRPC response; its trailers carry the final status.
 pub(crate) fn streamed<F: Pieces>(frames: Pump<F>) -> Response<Body> {
     let state = Sent { frames, pieces: VecDeque::new(), ended: false };
     response(futures::stream::unfold(state, Sent::next))
 }
 
-/// A gRPC response of one message, with its prefix.
+/// A gRPC response of one message, which already has its length prefix.
 pub(crate) fn answered(message: Bytes) -> Response<Body> {
     let end = BodyFrame::trailers(trailers(&Status::ok("")));
     response(futures::stream::iter([BodyFrame::data(message), end]))
@@ -106,7 +107,7 @@ impl<F: Pieces> Sent<F> {
 fn trailers(end: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     if let Err(unsaid) = end.add_header(&mut trailers) {
-        // Only a message that is no header: the code is told.
+        // The message is no valid header value, so only the code is sent.
         trailers.insert("grpc-status", HeaderValue::from(unsaid.code() as i32));
     }
     trailers

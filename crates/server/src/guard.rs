@@ -1,8 +1,8 @@
-//! What keeps web pages out of the front ends that browsers reach: HTTP, and gRPC, which is HTTP.
+//! Keeps web pages out of the front ends that browsers reach: HTTP, and gRPC, which is HTTP.
 //!
-//! A browser on this machine is trusted to be here, the pages that it shows are not. It names the
-//! page's origin in what pages send, and a page that has its name resolve to this machine is known
-//! by that name.
+//! A browser on this machine is trusted, but the pages that it shows are not. Requests of pages are
+//! recognized by the `Origin` header. A page whose domain resolves to this machine (DNS rebinding)
+//! is recognized by the host name in its requests.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +13,7 @@ use thalweg_types::{Error, Result, SqlState};
 use crate::auth::{Method, Policy};
 
 /// # Errors
-/// Where the caller is a web page, or could be one and is asked for no password.
+/// If the caller is a web page, or if it could be one and needs no password.
 pub(crate) fn keep_pages_out(
     policy: Policy,
     headers: &HeaderMap,
@@ -32,8 +32,8 @@ pub(crate) fn keep_pages_out(
     Ok(())
 }
 
-/// Whether the client calls the server by a name that nobody else can give it. HTTP/2 has the name
-/// in the address, HTTP/1 in a header.
+/// True if the request names the server `localhost` or by an IP address, names that no other site
+/// can have. HTTP/2 has the name in the URI, HTTP/1 in a header.
 fn is_here(headers: &HeaderMap, uri: &Uri) -> bool {
     let header = headers.get(HOST).map(|host| host.to_str().unwrap_or_default());
     let address = uri.authority().map(|authority| authority.as_str());

@@ -1,16 +1,16 @@
-//! What a server asks of the machine that it runs on.
+//! Checks of the machine that the server runs on: descriptor limits and file permissions.
 
 use std::path::Path;
 
-/// Raises the limit of file descriptors as far as the process may: sockets are file descriptors,
-/// and the usual soft limit of 1,024 is few. A warning is logged where the system refuses.
+/// Raises the process's soft limit of file descriptors as far as allowed. Each socket takes a
+/// descriptor, and the usual limit of 1,024 is too low. Logs a warning if the system refuses.
 pub fn raise_descriptor_limit() {
     if let Err(error) = thalweg_env::raise_descriptor_limit() {
         tracing::warn!(%error, "the limit of file descriptors stays as it is");
     }
 }
 
-/// Logs a warning where others than their owner may read the files of a database.
+/// Logs a warning if users other than the owner can read the database's files.
 pub fn warn_of_access(directory: Option<&Path>) {
     let Some(directory) = directory else { return };
     if let Some((mode, count)) = thalweg_env::open_to_others(directory) {
@@ -24,12 +24,12 @@ pub fn warn_of_access(directory: Option<&Path>) {
     }
 }
 
-/// How many sockets the server may have open, by the limit of file descriptors. The rest is for the
-/// log, checkpoints, and files that queries spill to.
+/// Maximum number of open sockets, derived from the descriptor limit. The remaining descriptors
+/// serve the log, checkpoints and spill files.
 pub(crate) fn sockets_max() -> usize {
     let limit = thalweg_env::descriptor_limit().unwrap_or(1_024);
     limit - (limit / 4).min(RESERVED_DESCRIPTORS)
 }
 
-/// Descriptors that no socket takes.
+/// Descriptors that sockets leave free.
 const RESERVED_DESCRIPTORS: usize = 256;

@@ -1,9 +1,9 @@
 //! The front ends of a database: PostgreSQL's protocol, Arrow Flight SQL and records over
 //! gRPC, and HTTP.
 //!
-//! Promises: whatever bytes come in, they hurt nobody but who sent them; results go out as they
-//! are made, in memory that does not grow with them; a client that goes away, or cancels, ends its
-//! work at once; and nobody beyond this machine comes in without showing who they are.
+//! Promises: malformed input affects only the connection that sent it. Results are sent while they
+//! are computed, in memory that does not grow with the size of the result. The work of a client
+//! that disconnects or cancels ends at once. Every client from another machine must authenticate.
 
 mod accept;
 mod admission;

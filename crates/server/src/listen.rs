@@ -1,4 +1,4 @@
-//! A server's life: its ports open, it serves, it drains, it ends.
+//! Life cycle of a server: open ports, serve, drain, end.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -26,13 +26,13 @@ use crate::tls::Tls;
 use crate::trace::Observer;
 use crate::{flight, http};
 
-/// How often a server that drains looks whether everybody is gone.
+/// Interval at which a draining server checks if all connections are gone.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
-/// Connections that may wait to be taken in, as far as the system lets them: one more is lost by it
-/// without a word, and its client waits in vain.
+/// Connections that may wait to be accepted, as far as the system allows. The system silently drops
+/// those beyond, and their clients wait in vain.
 const BACKLOG: u32 = 4_096;
 
-/// Where the server listens.
+/// The addresses on which the server listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     pub postgres: SocketAddr,
@@ -40,7 +40,7 @@ pub struct Addresses {
     pub http: SocketAddr,
 }
 
-/// A running server. Dropping it ends it without waiting for anybody.
+/// A running server. Dropping it aborts its tasks at once.
 pub struct Server {
     shared: Arc<Shared>,
     addresses: Addresses,
@@ -52,8 +52,8 @@ impl Server {
     /// Opens the ports and begins to serve.
     ///
     /// # Errors
-    /// Where the configuration has [faults](ServerConfig::faults), or a port is taken.
-    // Boxed, so that the machine of all that a server does is compiled here, not in each caller.
+    /// If the configuration has [faults](ServerConfig::faults), or a port is taken.
+    // Boxed, so that the large future is compiled in this crate and not in each caller.
     pub fn start(config: ServerConfig, database: Database) -> BoxFuture<'static, Result<Server>> {
         Box::pin(Self::begun(config, database))
     }
@@ -110,18 +110,20 @@ impl Server {
         Ok(Server { shared, addresses, administrator_password, tasks })
     }
 
+    /// The bound addresses, with the ports that the system chose for port 0.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// The superuser's password, where the server had to make one up at its first start.
+    /// The superuser's password, if the server generated one at its first start.
     #[must_use]
     pub fn administrator_password(&self) -> Option<&str> {
         self.administrator_password.as_deref()
     }
 
-    /// Takes nobody in any more, lets running statements end, and then ends.
+    /// Stops accepting work, lets running statements end until the drain timeout, cancels the rest,
+    /// and then ends the server.
     pub async fn shut_down(mut self) {
         self.shared.stage.send_replace(Stage::Draining);
         let deadline = Instant::now() + self.shared.config.limits.drain_timeout();
@@ -134,7 +136,7 @@ impl Server {
             for connection in self.shared.connections.all() {
                 connection.terminate();
             }
-            // What was cancelled gets the time to say so.
+            // Cancelled statements get time to report their error.
             pause().await;
         }
         self.shared.stage.send_replace(Stage::Closing);
@@ -145,7 +147,8 @@ impl Server {
     }
 }
 
-/// How many connections there may be with so many sockets: clients that are refused need some.
+/// Maximum number of connections for a number of sockets. Some sockets stay free for clients that
+/// are refused.
 fn most_connections(sockets: usize) -> usize {
     sockets.saturating_sub(SPARE).max(sockets * 3 / 4).max(1)
 }
@@ -165,13 +168,13 @@ fn bind(address: SocketAddr) -> Result<TcpListener> {
 
 fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // What a server left behind that used the port a moment ago is in nobody's way.
+    // Allows reuse of a port whose previous server left sockets in TIME_WAIT.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Whether an address is one of this machine's.
+/// Checks that an address belongs to this machine.
 pub(crate) fn can_listen_on(address: IpAddr) -> io::Result<()> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.bind(SocketAddr::new(address, 0))

@@ -1,8 +1,8 @@
-//! What a server counts, in Prometheus' format. Labels come from short fixed lists, so that no
-//! client can make the page grow.
+//! Metrics of a server in Prometheus' format. Labels come from short fixed lists, so that clients
+//! cannot make the page grow.
 //!
-//! Each server has its own set. Everything is registered when the set is made: counting is an
-//! atomic addition, without a look-up.
+//! Each server has its own set. All metrics are registered when the set is created, so counting is
+//! an atomic addition without a look-up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,21 +31,21 @@ use stages::StageMetrics;
 const FRONT_ENDS: [FrontEnd; 4] =
     [FrontEnd::Postgres, FrontEnd::Flight, FrontEnd::Http, FrontEnd::Records];
 
-/// Upper bounds of the classes of run times, in seconds.
+/// Upper bounds of the histogram buckets of run times, in seconds.
 const SECONDS: [f64; 12] =
     [0.0001, 0.000_316, 0.001, 0.003_16, 0.01, 0.031_6, 0.1, 0.316, 1.0, 3.16, 10.0, 100.0];
 
-/// Upper bounds of the classes of how many rows a group has.
+/// Upper bounds of the histogram buckets of a group's number of rows.
 const ROWS: [f64; 6] = [1.0, 10.0, 100.0, 1e3, 1e4, 1e5];
 
-/// The first two characters of SQLSTATEs that are counted apart; others are counted together.
+/// SQLSTATE classes (the first two characters) that have their own counter; others share one.
 const ERROR_CLASSES: [&str; 18] = [
     "08", "0A", "21", "22", "23", "25", "26", "28", "2B", "3B", "3F", "40", "42", "53", "54", "55",
     "57", "58",
 ];
 const OTHER: &str = "other";
 
-/// What a front end is called.
+/// The label of a front end.
 pub(crate) fn name_of(front_end: FrontEnd) -> &'static str {
     match front_end {
         FrontEnd::Postgres => "postgres",
@@ -55,7 +55,7 @@ pub(crate) fn name_of(front_end: FrontEnd) -> &'static str {
     }
 }
 
-/// What a statement does, by its first word.
+/// The kind of a statement, determined by its first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatementKind {
     Select,
@@ -65,7 +65,7 @@ pub(crate) enum StatementKind {
     Copy,
     /// `CREATE`, `ALTER`, `DROP`, `TRUNCATE`.
     Define,
-    /// `BEGIN`, `COMMIT` and what belongs to them.
+    /// `BEGIN`, `COMMIT` and related statements.
     Transaction,
     Other,
 }
@@ -152,7 +152,7 @@ struct FrontEndMetrics {
     statements: Vec<(Counter, Histogram)>,
     rows_sent: Counter,
     bytes_sent: Counter,
-    /// In the order of [`ERROR_CLASSES`], and one for all others.
+    /// In the order of [`ERROR_CLASSES`], then one for all others.
     errors: Vec<Counter>,
 }
 
@@ -181,7 +181,7 @@ impl Metrics {
         Arc::new(metrics)
     }
 
-    /// The page that Prometheus reads.
+    /// The page that Prometheus scrapes.
     pub(crate) fn render(&self, database: &Database) -> String {
         self.plans.set(database.plan_figures());
         self.plans.set_planning(database.planning_figures());
@@ -197,12 +197,13 @@ impl Metrics {
         page
     }
 
-    /// Folds run times into their classes. To be called now and then: until then each takes memory.
+    /// Folds recorded run times into histogram buckets. Call it regularly, since each recorded time
+    /// takes memory until then.
     pub(crate) fn fold(&self) {
         self.page.run_upkeep();
     }
 
-    /// Counts a connection for as long as the result lives.
+    /// Counts a connection until the returned guard is dropped.
     pub(crate) fn connected(self: &Arc<Metrics>, front_end: FrontEnd) -> Connected {
         let of = self.of(front_end);
         of.connections.increment(1.0);
@@ -225,7 +226,7 @@ impl Metrics {
         &self.records
     }
 
-    /// What the sockets of a port count with.
+    /// Counters for the sockets of a port.
     pub(crate) fn socket_calls(&self, kind: Kind) -> SocketCalls {
         match kind {
             Kind::Grpc => self.grpc_calls.clone(),
@@ -233,7 +234,7 @@ impl Metrics {
         }
     }
 
-    /// Counts an error outside of a statement: a password that is wrong, a limit of connections.
+    /// Counts an error outside of a statement, such as a wrong password or too many connections.
     pub(crate) fn failed(&self, front_end: FrontEnd, error: &Error) {
         self.of(front_end).count_error(error.state());
     }
@@ -304,7 +305,8 @@ impl Drop for Connected {
     }
 }
 
-/// One statement under way. Dropped before it has ended, it counts as cancelled: its client left.
+/// One running statement. If it is dropped before [`Running::end`], its client left and it counts
+/// as cancelled.
 pub(crate) struct Running {
     metrics: Arc<Metrics>,
     front_end: FrontEnd,
@@ -314,14 +316,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Counts rows that went to the client.
+    /// Counts rows sent to the client.
     pub(crate) fn sent(&self, rows: usize, bytes: usize) {
         let of = self.metrics.of(self.front_end);
         of.rows_sent.increment(rows as u64);
         of.bytes_sent.increment(bytes as u64);
     }
 
-    /// Counts the end; returns how long it took.
+    /// Counts the end of the statement and returns its run time.
     pub(crate) fn end(mut self, error: Option<&Error>) -> Duration {
         self.count_end(error.map(Error::state))
     }

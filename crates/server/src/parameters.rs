@@ -1,4 +1,4 @@
-//! Values that clients give for parameters, in the types that a statement takes.
+//! Parameter values from clients, converted to the types that a statement expects.
 
 use std::sync::Arc;
 
@@ -13,13 +13,14 @@ use thalweg_types::{Column, ColumnId, DataType as SqlType, Error, Result, SqlSta
 
 use crate::values::check_column;
 
-/// The values of one run.
+/// Parameter values of one execution.
 pub(crate) type Row = Vec<ScalarValue>;
 
-/// The rows of a batch, converted as `INSERT` converts values for a column of the parameter's type.
+/// The rows of a batch, each value converted like an `INSERT` into a column of the parameter's
+/// type.
 ///
 /// # Errors
-/// Where there are too many values or too few, or one does not fit.
+/// If the number of values is wrong, or one does not fit its type.
 pub(crate) fn rows(prepared: &Prepared, batch: &RecordBatch) -> Result<Vec<Row>> {
     let (given, wanted) = (batch.num_columns(), prepared.parameters().len());
     if given != wanted {
@@ -43,10 +44,10 @@ fn value(column: &ArrayRef, row: usize) -> Result<ScalarValue> {
     })
 }
 
-/// One row of texts in the forms that literals have.
+/// One row from texts in the format of literals.
 ///
 /// # Errors
-/// As [`rows`].
+/// Like [`rows`].
 pub(crate) fn of_texts(prepared: &Prepared, texts: Vec<Option<String>>) -> Result<Row> {
     if texts.is_empty() && prepared.parameters().is_empty() {
         return Ok(Row::new());
@@ -61,7 +62,7 @@ fn fitted(column: &ArrayRef, field: &FieldRef, parameter: &FieldRef) -> Result<A
     let data_type = from_field(parameter)?;
     let (column, field) = match column.data_type() {
         DataType::Null => return Ok(new_null_array(&arrow_type(&data_type), column.len())),
-        // Some clients send texts in this way.
+        // Some clients send texts as dictionaries.
         DataType::Dictionary(_, values) => {
             let plain = arrow::compute::cast(column, values).map_err(unread)?;
             (plain, Arc::new(field.as_ref().clone().with_data_type(values.as_ref().clone())))

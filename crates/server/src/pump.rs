@@ -1,8 +1,8 @@
-//! Work that runs ahead of its reader, by a bounded number of pieces.
+//! Work that runs ahead of its reader by a bounded number of pieces.
 //!
-//! The work has a task of its own, so that rows are computed and encoded while others are written
-//! to the socket. A reader that is slow holds the work up; one that leaves ends it. A reader can
-//! always tell a complete answer from one that broke off.
+//! The work runs in a task of its own, so that rows are computed and encoded while earlier ones are
+//! written to the socket. A slow reader holds the work up, and a reader that leaves aborts it. The
+//! reader can always distinguish a complete answer from one that broke off.
 
 use std::future::Future;
 
@@ -11,14 +11,15 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How many pieces the work may be ahead.
+/// Number of pieces that the work may be ahead.
 const PIECES_AHEAD: usize = 4;
 
-/// Where the work leaves its pieces.
+/// The sending end, into which the work pushes its pieces.
 pub(crate) struct Pieces<T>(Sender<T>);
 
 impl<T> Pieces<T> {
-    /// Waits until there is room. An error where nobody reads any more; the work should end then.
+    /// Waits until there is room. Returns an error if the reader has left; the work should end
+    /// then.
     pub(crate) async fn push(&self, piece: T) -> Result<(), Left> {
         self.0.send(piece).await.map_err(|_| Left)
     }
@@ -31,7 +32,7 @@ pub(crate) struct Left;
 /// The reader's end.
 pub(crate) struct Pump<T> {
     pieces: Receiver<T>,
-    /// `None` after the end was told.
+    /// `None` after the end was returned.
     work: Option<AbortOnDropHandle<Result<()>>>,
 }
 
@@ -45,7 +46,7 @@ impl<T: Send + 'static> Pump<T> {
         Pump { pieces, work: Some(AbortOnDropHandle::new(task)) }
     }
 
-    /// The next piece; the error that ended the work; `None` at a good end.
+    /// The next piece, the error that ended the work, or `None` at a regular end.
     pub(crate) async fn next(&mut self) -> Option<Result<T>> {
         if let Some(piece) = self.pieces.recv().await {
             return Some(Ok(piece));

@@ -1,12 +1,12 @@
 //! The record API over gRPC: rows written and looked up by their primary keys.
 //!
-//! Requests are not made into objects: the bytes of a body are cut into messages and those into
-//! columns where they lie ([`incoming`], `thalweg-protocol`). All that one read brought is one
-//! group for the database and, at the end, one reply.
+//! Requests are decoded in place: the bytes of a body are cut into messages and the messages into
+//! columns ([`incoming`], `thalweg-protocol`), without an object per row. The rows of one socket
+//! read form one group for the database and get one reply.
 //!
-//! Promises: rows that were acknowledged are as durable as was asked; all streams together hold no
-//! more memory than they may, and whoever sends faster than the disk takes rows, or reads no
-//! replies, holds up nobody else.
+//! Promises: acknowledged rows are as durable as the client asked. All streams together stay within
+//! a memory limit. A client that sends faster than the disk accepts rows, or reads no replies,
+//! delays no other client.
 
 mod calls;
 mod describe;

@@ -1,4 +1,4 @@
-//! What all front ends of a server share.
+//! State shared by all front ends of a server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,21 +30,21 @@ pub(crate) struct Shared {
     pub(crate) stage: watch::Sender<Stage>,
 }
 
-/// How far a server is in its life.
+/// Stage of a server's life; stages follow in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Serving,
-    /// No statement is taken any more; those that run may end.
+    /// New statements are refused; running ones may end.
     Draining,
-    /// All statements have ended; what is on its way to clients may arrive.
+    /// All statements have ended; responses in flight may arrive.
     Closing,
 }
 
 impl Shared {
-    /// Puts a connection in the list, and its session with it.
+    /// Adds a connection and its session to the list.
     ///
     /// # Errors
-    /// Where the user has too many, or is gone.
+    /// If the role does not exist any more, or has too many connections.
     pub(crate) fn list(
         &self,
         place: Place,
@@ -59,7 +59,7 @@ impl Shared {
         Connections::list(place, peer, &role, session.cancel_handle())
     }
 
-    /// Resolves when the server has reached a stage.
+    /// Resolves when the server has reached a stage or a later one.
     pub(crate) fn reached(&self, wanted: Stage) -> impl Future<Output = ()> + Send + use<> {
         let mut stage = self.stage.subscribe();
         async move {
@@ -67,7 +67,7 @@ impl Shared {
         }
     }
 
-    /// Resolves when the server is told to end.
+    /// Resolves when the server begins to shut down.
     pub(crate) fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
         self.reached(Stage::Draining)
     }

@@ -1,7 +1,7 @@
-//! Connections whose clients have not shown who they are.
+//! Bookkeeping of sockets and of connections whose clients have not authenticated ("strangers").
 //!
-//! Promises: they take no more sockets than they may, and a new one always gets in: the oldest goes
-//! for it. All sockets together leave descriptors for the files of the database.
+//! Promises: strangers take a bounded number of sockets, and a new one always gets in, since it
+//! evicts the oldest. All sockets together leave descriptors for the database's files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use tokio::sync::Notify;
 use crate::host::sockets_max;
 
 tokio::task_local! {
-    /// The connection that a call came on.
+    /// The connection of the current call.
     static CONNECTION: Arc<Stranger>;
 }
 
-/// All connections that are open, of all front ends.
+/// All open connections of all front ends.
 pub(crate) struct Strangers {
     sockets_max: usize,
     strangers_max: usize,
@@ -33,7 +33,7 @@ struct ByAge {
     waiting: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// A connection, from its first byte on; a stranger's until [`Stranger::is_known`] is said of it.
+/// An open connection. It counts as a stranger until [`Stranger::is_known`] is called.
 pub(crate) struct Stranger {
     all: Arc<Strangers>,
     number: u64,
@@ -41,12 +41,12 @@ pub(crate) struct Stranger {
 }
 
 impl Strangers {
-    /// For a server that takes so many sockets, if the system has as many.
+    /// For a server that wants this many sockets; the descriptor limit may allow fewer.
     pub(crate) fn new(sockets_wanted: usize) -> Arc<Strangers> {
         let sockets_max = sockets_wanted.min(sockets_max());
         Arc::new(Strangers {
             sockets_max,
-            // Sessions need sockets, too.
+            // Strangers get half of a scarce number, since sessions need sockets, too.
             strangers_max: match sockets_max < sockets_wanted {
                 true => (sockets_max / 2).max(1),
                 false => sockets_max,
@@ -57,12 +57,12 @@ impl Strangers {
         })
     }
 
-    /// How many sockets there may be.
+    /// Maximum number of sockets.
     pub(crate) fn sockets_max(&self) -> usize {
         self.sockets_max
     }
 
-    /// Takes a connection in; `None` where there is no room and no stranger that could go.
+    /// Admits a connection. `None` if there is no room and no stranger to evict.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Arc<Stranger>> {
         let sockets = self.sockets.fetch_add(1, Ordering::Relaxed);
         let mut by_age = self.by_age.lock();
@@ -79,8 +79,8 @@ impl Strangers {
         Some(Arc::new(Stranger { all: Arc::clone(self), number, evicted }))
     }
 
-    /// Resolves when there are no more sockets than there may be: an evicted one is open until its
-    /// task has ended.
+    /// Resolves when the number of sockets is within the limit. An evicted connection keeps its
+    /// socket until its task has ended.
     pub(crate) async fn has_room(&self) {
         loop {
             let closed = self.closed.notified();
@@ -91,7 +91,7 @@ impl Strangers {
         }
     }
 
-    /// Makes the oldest stranger go, where the system has no descriptor left.
+    /// Evicts the oldest stranger, to be called when the system has no descriptor left.
     pub(crate) fn evict_oldest(&self) {
         self.by_age.lock().evict();
     }
@@ -106,17 +106,17 @@ impl ByAge {
 }
 
 impl Stranger {
-    /// The client has shown who it is: its connection stays.
+    /// Marks the client as authenticated, so that its connection is not evicted any more.
     pub(crate) fn is_known(&self) {
         self.all.by_age.lock().waiting.remove(&self.number);
     }
 
-    /// Resolves when the connection must go for a newer one.
+    /// Resolves when the connection must end in favour of a newer one.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
-    /// Answers a call on this connection.
+    /// Runs a call within the scope of this connection; see [`caller_is_known`].
     pub(crate) fn call<F: Future>(
         self: Arc<Self>,
         call: F,
@@ -133,7 +133,7 @@ impl Drop for Stranger {
     }
 }
 
-/// The client of the call that runs has shown who it is.
+/// Marks the client of the current call as authenticated.
 pub(crate) fn caller_is_known() {
     let _ = CONNECTION.try_with(|connection| connection.is_known());
 }

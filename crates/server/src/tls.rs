@@ -12,22 +12,24 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::TlsConfig;
 
-/// What a server proves itself with.
+/// The server's certificate and TLS configuration.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
     pub(crate) config: Arc<ServerConfig>,
-    /// The certificates' text.
+    /// The certificate file's PEM text.
     pub(crate) certificate_pem: Arc<[u8]>,
-    /// Whether passwords can be bound to the certificate: SCRAM knows some kinds of signatures.
+    /// True if SCRAM can bind passwords to the certificate, which it supports for some signature
+    /// algorithms only.
     pub(crate) binds: bool,
 }
 
 impl Tls {
-    /// `None` where no certificate is configured.
+    /// Loads the certificate and key; `None` if none are configured.
     ///
     /// # Errors
-    /// Where a file cannot be read, holds no certificate or key, or the two do not belong together.
+    /// If a file cannot be read or holds no certificate or key, or if certificate and key do not
+    /// match.
     pub(crate) fn load(config: &TlsConfig) -> Result<Option<Tls>> {
         let (certificate, key) = match (&config.certificate, &config.key) {
             (None, None) => return Ok(None),

@@ -1,6 +1,6 @@
-//! The server's log, and the hook that front ends hold around each statement: it counts the
-//! statement, keeps its result within the limit, tells it as a span, and logs one that was slow,
-//! with its plan.
+//! The server's log, and the hook that front ends hold around each statement. The hook counts the
+//! statement, enforces the size limit of its result, exports it as a span, and logs it with its
+//! plan if it was slow.
 
 mod spans;
 
@@ -21,25 +21,27 @@ use crate::metrics::{Metrics, Running, StatementKind, name_of};
 pub(crate) use spans::check_endpoint;
 use spans::{Spans, StatementSpan};
 
-/// How much of a statement's text is logged.
+/// Maximum length of a statement's text in the log, in bytes.
 const SQL_BYTES_MAX: usize = 16 << 10;
-/// How much of its plan.
+/// Maximum length of a plan in the log, in bytes.
 const PLAN_BYTES_MAX: usize = 64 << 10;
-/// How long making the plan may take, as a value of `statement_timeout`.
+/// Time limit for planning a slow statement again, as a value of `statement_timeout`.
 const PLAN_TIMEOUT: &str = "1s";
 
 /// Sends the process's log to the standard error stream.
 ///
 /// # Errors
-/// Where the filter cannot be read, or the process logs already.
+/// If the filter cannot be read, or the process logs already.
 pub fn install(config: &LogConfig) -> Result<()> {
     let subscriber = subscriber(config.json, filter(config)?, std::io::stderr);
     tracing::subscriber::set_global_default(subscriber)
         .map_err(|error| Error::internal("the process logs already").with_source(error))
 }
 
+/// Parses the log's filter.
+///
 /// # Errors
-/// Where the filter cannot be read.
+/// If the filter cannot be read.
 pub(crate) fn filter(config: &LogConfig) -> Result<EnvFilter> {
     EnvFilter::try_new(&config.filter).map_err(|error| {
         let message = format!("log.filter \"{}\" cannot be read: {error}", config.filter);
@@ -48,7 +50,7 @@ pub(crate) fn filter(config: &LogConfig) -> Result<EnvFilter> {
     })
 }
 
-/// Lines for people, or one JSON object a line.
+/// A subscriber that writes lines of text, or one JSON object per line.
 fn subscriber<W>(json: bool, filter: EnvFilter, writer: W) -> Box<dyn Subscriber + Send + Sync>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -60,22 +62,23 @@ where
     }
 }
 
-/// Who watches the statements of one server.
+/// Observes the statements of one server.
 pub(crate) struct Observer {
     metrics: Arc<Metrics>,
     database: Database,
-    /// Statements that take at least so long are logged.
+    /// Statements that take at least this long are logged.
     slow_after: Option<Duration>,
-    /// How large a result may become; 0 for as large as it likes.
+    /// Maximum size of a result in bytes; 0 for no limit.
     result_bytes_max: u64,
     spans: Option<Spans>,
-    /// For whoever makes a plan for the log: one at a time, since slow statements come in crowds.
+    /// One permit: a single plan is made for the log at a time, since slow statements come in
+    /// crowds.
     explaining: Semaphore,
 }
 
 impl Observer {
     /// # Errors
-    /// Where the collector's address is none.
+    /// If the collector's address is invalid.
     pub(crate) fn new(
         metrics: &Arc<Metrics>,
         database: &Database,
@@ -93,14 +96,14 @@ impl Observer {
         }))
     }
 
-    /// Sends what is not sent yet, at the end of a server.
+    /// Exports the remaining spans when a server ends.
     pub(crate) async fn flush(&self) {
         if let Some(spans) = &self.spans {
             spans.flush().await;
         }
     }
 
-    /// To be called when a statement arrives.
+    /// Starts observing a statement. Front ends call this when the statement arrives.
     pub(crate) fn begin(
         self: &Arc<Observer>,
         front_end: FrontEnd,
@@ -124,7 +127,8 @@ impl Observer {
     }
 }
 
-/// Held around one statement. Dropped before its end, the statement counts as cancelled.
+/// Held around one statement. A statement whose watch is dropped before [`Watch::end`] counts as
+/// cancelled.
 pub(crate) struct Watch {
     running: Running,
     /// Boxed, since few servers have a collector.
@@ -142,10 +146,10 @@ impl Watch {
         self.kind
     }
 
-    /// Counts rows that go to the client.
+    /// Counts rows sent to the client.
     ///
     /// # Errors
-    /// Where the result is larger with them than a result may be.
+    /// If these rows take the result over its size limit.
     pub(crate) fn sent(&self, rows: usize, bytes: usize) -> Result<()> {
         self.running.sent(rows, bytes);
         let limit = self.observer.result_bytes_max;
@@ -158,7 +162,8 @@ impl Watch {
             .with_hint("Ask for fewer rows or columns, or raise limits.result_bytes."))
     }
 
-    /// To be called when the last row is on its way, or the statement failed.
+    /// Ends the observation. Front ends call this when the last row is on its way, or with the
+    /// error of the statement.
     pub(crate) fn end(self, error: Option<&Error>) {
         let elapsed = self.running.end(error);
         if let Some(span) = self.span {
@@ -175,7 +180,7 @@ impl Watch {
             elapsed,
             state: error.map(Error::state),
         };
-        // The client does not wait for the plan.
+        // The plan is made in the background, so that the client does not wait for it.
         let observer = self.observer;
         tokio::spawn(async move {
             let turn = observer.explaining.try_acquire();
@@ -195,11 +200,11 @@ struct Slow {
 }
 
 impl Slow {
-    /// Without a database, it is logged without its plan.
+    /// Logs the statement, without its plan if `database` is `None`.
     async fn log(self, database: Option<&Database>) {
         let text = &self.sql[..self.sql.floor_char_boundary(SQL_BYTES_MAX)];
         let plan = match (self.kind, database) {
-            // The plan of a long statement takes seconds to make and to write out.
+            // Planning and printing a long statement would take seconds.
             _ if text.len() < self.sql.len() => None,
             (
                 StatementKind::Select
@@ -222,12 +227,12 @@ impl Slow {
     }
 }
 
-/// The plan of a statement as it would be made now. `None` where it cannot be told: the statement
-/// uses what only its session knows, or parameters, or takes long to plan.
+/// The plan of a statement as the planner would make it now. `None` if it cannot be made: the
+/// statement depends on state of its session, has parameters, or takes too long to plan.
 async fn plan_of(database: &Database, sql: &str) -> Option<String> {
     let mut session = database.session();
     session.set("statement_timeout", PLAN_TIMEOUT).ok()?;
-    // A list that was written out, or computed while the statement was planned, is all in its plan.
+    // The plan is cut: it contains every literal list, and lists computed during planning.
     session.plan_text(sql, PLAN_BYTES_MAX).await.ok()
 }
 

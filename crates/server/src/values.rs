@@ -1,4 +1,4 @@
-//! Values as clients send them: which of them tables have.
+//! Checks that values sent by clients are ones that tables can hold.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
@@ -7,11 +7,11 @@ use thalweg_formats::columns::TIMES_OF_DAY;
 use thalweg_formats::text::ValueFormatter;
 use thalweg_types::{Error, Result, SqlState};
 
-/// PostgreSQL's texts, and so those of its clients, have no byte 0 inside; messages of other
-/// protocols may have some.
+/// Checks that a text has no zero byte. PostgreSQL's texts have none, so its clients could not read
+/// one, but other protocols can send it.
 ///
 /// # Errors
-/// Where there is one.
+/// If there is one.
 pub(crate) fn without_zero(text: &str) -> Result<()> {
     if !text.contains('\0') {
         return Ok(());
@@ -20,11 +20,11 @@ pub(crate) fn without_zero(text: &str) -> Result<()> {
     Err(Error::new(SqlState::INVALID_BYTE_SEQUENCE, message))
 }
 
-/// Whether tables have the values of a column, wherever they stand in it: texts without a byte 0,
-/// and times of a day, of which Arrow has others.
+/// Checks that tables can hold every value of a column, nested ones included: texts must have no
+/// zero byte, and times must lie within a day, which Arrow does not require.
 ///
 /// # Errors
-/// Where there is another one.
+/// If the column holds any other value.
 pub(crate) fn check_column(column: &ArrayRef) -> Result<()> {
     let mut texts = |text: Option<&str>| text.map_or(Ok(()), without_zero);
     let parts = match column.data_type() {

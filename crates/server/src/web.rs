@@ -1,7 +1,7 @@
-//! What the front ends on HTTP have in common: gRPC is HTTP, too. Connections come in, with TLS
-//! where the server has a certificate, and end gracefully when the server does.
+//! Shared parts of the front ends on HTTP, gRPC included. Connections use TLS if the server has a
+//! certificate, and end gracefully when the server does.
 //!
-//! Each front end speaks one version of HTTP. A client that asks nothing is not kept.
+//! Each front end speaks one version of HTTP. Connections without a request in time are closed.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use crate::metrics::Counted;
 use crate::shared::{Shared, Stage};
 use crate::strangers::Stranger;
 
-/// What one front end speaks.
+/// An HTTP front end.
 #[derive(Clone)]
 pub(crate) struct Web {
     shared: Arc<Shared>,
@@ -36,19 +36,19 @@ pub(crate) struct Web {
     acceptor: Option<TlsAcceptor>,
 }
 
-/// A connection of a client's, as the calls see it that come on it.
+/// A handle of a client's connection, as its calls see it.
 #[derive(Clone)]
 pub(crate) struct Line(Weak<()>);
 
 impl Line {
-    /// A line, and what holds it open.
+    /// A new line, and the guard that keeps it open.
     pub(crate) fn new() -> (Arc<()>, Line) {
         let open = Arc::new(());
         let line = Line(Arc::downgrade(&open));
         (open, line)
     }
 
-    /// Whether the client is still at the other end, as far as the system knows.
+    /// True while the connection is served, as far as the system knows.
     pub(crate) fn is_open(&self) -> bool {
         self.0.strong_count() > 0
     }
@@ -58,17 +58,17 @@ impl Line {
     }
 }
 
-/// Which front end it is.
+/// The kind of an HTTP front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// HTTP/2, which no browser speaks unencrypted.
     Grpc,
-    /// HTTP/1, open until everybody else is gone: it tells whether the server is ready.
+    /// HTTP/1. It stays open until all other connections are gone, since it reports readiness.
     Http,
 }
 
 impl Kind {
-    /// What TLS clients are offered.
+    /// The ALPN protocol offered to TLS clients.
     fn protocol(self) -> &'static [u8] {
         match self {
             Kind::Grpc => b"h2",
@@ -76,7 +76,7 @@ impl Kind {
         }
     }
 
-    /// How far the server gets with this front end open.
+    /// The server stage at which this front end stops accepting.
     fn lasts_until(self) -> Stage {
         match self {
             Kind::Grpc => Stage::Draining,
@@ -85,12 +85,12 @@ impl Kind {
     }
 }
 
-/// How much a client may send ahead: enough that a fast network never waits for the server.
+/// Flow-control window of a stream: large enough that a fast network never waits for the server.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// How much of each answer lies ready for the socket.
+/// Bytes of each response that are buffered for the socket.
 const SEND_BUFFER_BYTES: usize = 2 << 20;
-/// A client that is gone without a word is noticed.
+/// Interval of HTTP/2 pings, which detect clients that vanished.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 impl Web {
@@ -116,13 +116,15 @@ impl Web {
         Web { shared, router, kind, builder, acceptor }
     }
 
-    /// Takes connections in as long as this front end lasts, and lets their requests end.
+    /// Accepts connections until the stage at which this front end ends, then lets their requests
+    /// finish.
     pub(crate) async fn serve(self, listener: TcpListener) {
         let one = |stream, peer, stranger| self.clone().connection(stream, peer, stranger);
         accept::serve(&self.shared, listener, self.kind.lasts_until(), one).await;
     }
 
-    /// A connection on which nothing is asked in time is dropped: who opened it may be gone.
+    /// Serves a connection. If no request comes in time, it is closed, since its client may be
+    /// gone.
     async fn connection(self, stream: TcpStream, peer: SocketAddr, stranger: Arc<Stranger>) {
         let stream = Counted::new(stream, self.shared.metrics.socket_calls(self.kind));
         match &self.acceptor {
@@ -160,7 +162,7 @@ impl Web {
                 connection.as_mut().graceful_shutdown();
                 match asked.load(Ordering::Relaxed) {
                     true => connection.await,
-                    // Nothing is on its way, in either direction.
+                    // No request came, so nothing is in flight in either direction.
                     false => Ok(()),
                 }
             }
@@ -172,7 +174,7 @@ impl Web {
     }
 }
 
-/// Resolves after a time in which nothing was asked.
+/// Resolves after `time` if no request came meanwhile; otherwise never.
 #[expect(clippy::disallowed_methods, reason = "it is a client that is waited for")]
 async fn silence(asked: &AtomicBool, time: Duration) {
     tokio::time::sleep(time).await;

@@ -1,8 +1,8 @@
-//! Statements as spans, for a collector that speaks OTLP over gRPC. Names are those of
+//! Export of statements as spans to a collector that speaks OTLP over gRPC. Names follow
 //! OpenTelemetry's semantic conventions for databases.
 //!
-//! Promises: a collector that is slow or away costs a statement nothing. Spans are sent in batches
-//! by a thread of their own; what does not fit the queue ahead of it is dropped.
+//! Promises: a slow or missing collector costs a statement nothing. A separate thread sends spans
+//! in batches, and spans that do not fit its queue are dropped.
 
 use std::time::Duration;
 
@@ -20,21 +20,21 @@ use crate::connections::FrontEnd;
 use crate::metrics::{StatementKind, name_of};
 
 const SYSTEM: &str = "thalweg";
-/// How long the end of a server waits for a collector.
+/// Maximum time that a server's end waits for a collector.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where spans go.
+/// The destination of spans.
 pub(super) struct Spans {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
 }
 
 impl Spans {
-    /// Spans for the collector at an address; whether anybody is there shows when they are sent. To
-    /// be called within a runtime.
+    /// Spans for the collector at an address. No connection is made yet: an absent collector shows
+    /// only when spans are sent. Must be called within a runtime.
     ///
     /// # Errors
-    /// Where the address is none.
+    /// If the address is invalid.
     pub(super) fn to(endpoint: &str) -> Result<Spans> {
         check_endpoint(endpoint)?;
         let exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint);
@@ -49,7 +49,7 @@ impl Spans {
         Ok(Spans { provider, tracer })
     }
 
-    /// A statement begins.
+    /// Starts the span of a statement.
     pub(super) fn statement(
         &self,
         front_end: FrontEnd,
@@ -72,7 +72,7 @@ impl Spans {
         StatementSpan { span, ended: false }
     }
 
-    /// Sends what is not sent yet, if the collector takes it soon.
+    /// Sends the remaining spans, with a time limit.
     pub(super) async fn flush(&self) {
         let provider = self.provider.clone();
         let flushing = tokio::task::spawn_blocking(move || provider.force_flush());
@@ -84,7 +84,7 @@ impl Spans {
 }
 
 /// # Errors
-/// Where an address is none that spans can be sent to.
+/// If spans cannot be sent to the address.
 pub(crate) fn check_endpoint(endpoint: &str) -> Result<()> {
     if !endpoint.starts_with("http://") {
         return Err(unusable(endpoint, "it does not begin with http://"));
@@ -99,14 +99,15 @@ fn unusable(endpoint: &str, why: &str) -> Error {
         .with_hint("Give the address of a collector for gRPC, as http://localhost:4317.")
 }
 
-/// The span of a statement. Dropped before its end, the statement was cancelled.
+/// The span of a statement. If it is dropped before [`StatementSpan::end`], the statement was
+/// cancelled.
 pub(super) struct StatementSpan {
     span: Span,
     ended: bool,
 }
 
 impl StatementSpan {
-    /// The statement ends, with the error that it is told to have.
+    /// Ends the span, with the statement's error if it failed.
     pub(super) fn end(mut self, error: Option<SqlState>) {
         self.finish(error);
     }
